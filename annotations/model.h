@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compiled form of annotation files: flat tables that refer to each other
+ * by index and to strings by byte offset, so that one block of bytes can be
+ * written to a file, mapped read-only at any address and used as it is, also
+ * by a process that hosts no allocator of ours. Made by fy_compile(); read by
+ * the shim (names, `worth'), the pager (everything) and the tools.
+ *
+ * Plain data, immutable after compilation: safe from any thread, after fork
+ * and in signal handlers.
+ */
+#ifndef FERRY_ANNOTATIONS_MODEL_H
+#define FERRY_ANNOTATIONS_MODEL_H
+
+#include <stdint.h>
+
+#define FY_MODEL_MAGIC   "ferryMDL"
+#define FY_MODEL_VERSION 1
+#define FY_NIL           UINT32_MAX /* "no such index" in every table */
+
+enum {
+    FY_MAX_ARGS = 48,
+    FY_MAX_CELLS = 96,
+    FY_MAX_AXES = 12,        /* of one function */
+    FY_MAX_OPERANDS = 16,    /* of one function */
+    FY_MAX_OPERAND_AXES = 4, /* of one operand */
+    FY_MAX_NODE_DEPTH = 64,  /* nesting of an expression; the checker refuses more */
+};
+
+typedef uint32_t fy_str; /* offset into the string table; 0 is "" */
+
+enum fy_type {
+    FY_T_VOID,
+    FY_T_CHAR, /* one byte, also Fortran CHARACTER*1 */
+    FY_T_I8,
+    FY_T_U8,
+    FY_T_I16,
+    FY_T_U16,
+    FY_T_I32,
+    FY_T_U32,
+    FY_T_I64,
+    FY_T_U64,
+    FY_T_INTEGER, /* signed, as wide as the library's build: see fy_symbol */
+    FY_T_F32,
+    FY_T_F64,
+    FY_T_C32, /* complex float, 8 bytes */
+    FY_T_C64, /* complex double, 16 bytes */
+    FY_T_POINTER,
+    FY_T_HANDLE, /* an opaque pointer that remembers the call that made it */
+    FY_T_COUNT
+};
+
+/* One exported name. Sorted by name (strcmp). */
+struct fy_symbol {
+    fy_str name;
+    uint32_t function;     /* first variant; variants chain by next_variant */
+    uint8_t integer_bits;  /* width of FY_T_INTEGER: 32, 64, or 0: probe */
+    uint8_t spelling;      /* index of the spelling row that made the name */
+    uint16_t reserved;
+};
+
+enum fy_return {
+    FY_RETURN_PLAIN, /* void, or the value of a call that is never split */
+    FY_RETURN_SUM,   /* chunks of a summed axis add up */
+    FY_RETURN_HYPOT, /* chunks combine as sqrt(x*x + y*y), scaled */
+    FY_RETURN_MAX,
+    FY_RETURN_MIN,
+};
+
+enum fy_function_flag {
+    FY_FN_FORTRAN = 1 << 0, /* scalars by reference, hidden lengths follow */
+    FY_FN_MAKES = 1 << 1,   /* its result is a handle: observe, never offload */
+    FY_FN_FREES = 1 << 2,   /* destroys the handle in its argument 0 */
+    FY_FN_EXACT = 1 << 3,   /* results are promised bit for bit */
+    FY_FN_OBSERVE_ONLY = 1 << 4, /* no operands: annotated for its handle only */
+};
+
+struct fy_function {
+    fy_str name;      /* without spelling: "dgemm", "cblas_dgemm" */
+    fy_str family;    /* name of the interface for `using': "fortran", "c" */
+    fy_str file;      /* where it was declared, for diagnostics */
+    uint32_t line;
+    uint32_t next_variant; /* same name, tried in order; FY_NIL ends */
+    uint32_t flags;        /* enum fy_function_flag */
+    uint8_t return_type;   /* enum fy_type */
+    uint8_t return_rule;   /* enum fy_return */
+    uint16_t nargs;
+    uint32_t args;         /* first row in the args table; likewise below */
+    uint32_t cells;
+    uint16_t ncells;
+    uint16_t naxes;
+    uint32_t axes;
+    uint32_t operands;
+    uint16_t noperands;
+    uint16_t nrequires;
+    uint32_t requires;     /* into the requires table */
+    uint32_t lets;         /* into the lets table */
+    uint16_t nlets;
+    uint16_t reserved;
+    uint32_t flops;        /* node, or FY_NIL */
+    uint32_t worth;        /* node: false means decline; FY_NIL: always worth */
+    uint32_t error;        /* node: c of the bound c * eps * |A||B|; FY_NIL */
+    fy_str blocked_by;     /* a built-in algorithm, or 0 */
+    fy_str blocked_using;  /* space-separated function names it calls, or 0 */
+    uint32_t host_call;    /* `on host f(...)': row of the calls table, FY_NIL */
+    uint32_t cuda_call;
+    fy_str doc;            /* the comment above it: equation and shapes */
+};
+
+enum fy_arg_flag {
+    FY_ARG_REFERENCE = 1 << 0, /* scalar passed by reference (Fortran, int *) */
+    FY_ARG_CONST = 1 << 1,     /* pointer to const */
+    FY_ARG_OPAQUE = 1 << 2,    /* passed through untouched */
+    FY_ARG_HIDDEN_LENGTH = 1 << 3, /* a size_t length follows the arguments */
+};
+
+struct fy_arg {
+    fy_str name;
+    uint8_t type;    /* as passed: scalars their type, else FY_T_POINTER/HANDLE */
+    uint8_t pointee; /* element type of a pointer, FY_T_VOID when unknown */
+    uint16_t flags;  /* enum fy_arg_flag */
+    fy_str handle;   /* handle type name, or 0 */
+};
+
+enum fy_cell_kind {
+    FY_CELL_VALUE,     /* the argument itself */
+    FY_CELL_REFERENCE, /* *argument */
+    FY_CELL_FIELD,     /* *(type *)((char *)argument + offset) */
+    FY_CELL_HANDLE,    /* cell `offset' of the call that made handle `arg' */
+};
+
+/* A place an expression can read and a chunk can replace. */
+struct fy_cell {
+    fy_str name;     /* "m", "a->size1", "plan.n0" */
+    uint16_t arg;    /* relative to the function's args */
+    uint8_t kind;    /* enum fy_cell_kind */
+    uint8_t type;    /* enum fy_type of what is read */
+    uint8_t pointee; /* element type when type is FY_T_POINTER */
+    uint8_t reserved[3];
+    uint32_t offset; /* bytes (FIELD), or cell of the maker (HANDLE) */
+    uint32_t maker;  /* HANDLE: function index of the maker, else FY_NIL */
+};
+
+enum fy_op {
+    FY_OP_INT,     /* literal i */
+    FY_OP_REAL,    /* literal r */
+    FY_OP_CELL,    /* a: cell, relative to the function's cells */
+    FY_OP_EXTENT,  /* a: axis, relative; its whole extent (chunk's, in a chunk) */
+    FY_OP_NEG, FY_OP_NOT, FY_OP_ABS,
+    FY_OP_ADD, FY_OP_SUB, FY_OP_MUL, FY_OP_DIV, FY_OP_MOD,
+    FY_OP_LT, FY_OP_LE, FY_OP_GT, FY_OP_GE, FY_OP_EQ, FY_OP_NE,
+    FY_OP_AND, FY_OP_OR, /* short-circuit */
+    FY_OP_COND,          /* a ? b : c */
+    FY_OP_MIN, FY_OP_MAX,
+    FY_OP_IN,      /* a in "set": b is the fy_str of the set; a is a char */
+    FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
+    FY_OP_COUNT
+};
+
+/* An expression is a tree; children are absolute node indices < own index. */
+struct fy_node {
+    uint8_t op;
+    uint8_t type; /* result: FY_T_I64, FY_T_F64, FY_T_C64, FY_T_POINTER, CHAR */
+    uint16_t line;
+    uint32_t a, b, c;
+    union {
+        int64_t i;
+        double r;
+    } u;
+};
+
+struct fy_let {
+    fy_str name;
+    uint32_t node;
+};
+
+struct fy_require {
+    uint32_t node;
+    uint32_t line;
+    uint8_t reason; /* enum fy_reason: BAD_ARGUMENTS or EMPTY or UNSUPPORTED */
+    uint8_t reserved[7];
+};
+
+enum fy_axis_flag {
+    FY_AXIS_SPLIT = 1 << 0, /* the original may be called on a part of it */
+    FY_AXIS_SUMS = 1 << 1,  /* results of its parts add up in `sums_into' */
+    FY_AXIS_RETURN = 1 << 2, /* ... in the return value, by return_rule */
+};
+
+struct fy_axis {
+    fy_str name;
+    uint32_t extent;    /* node */
+    uint32_t cell;      /* relative cell that holds the extent; FY_NIL: none */
+    uint32_t sums_into; /* relative operand, or FY_NIL */
+    uint32_t with_cell; /* relative cell replaced in later chunks, or FY_NIL */
+    uint32_t with_node; /* its value there */
+    uint32_t flags;     /* enum fy_axis_flag */
+    uint32_t multiple;  /* chunk extents are multiples of it; >= 1 */
+};
+
+enum fy_access {
+    FY_ACCESS_IN = 1,
+    FY_ACCESS_OUT = 2,
+    FY_ACCESS_INOUT = 3,
+    FY_ACCESS_SCRATCH = 4, /* contents undefined before and after */
+};
+
+struct fy_operand_axis {
+    uint32_t axis;   /* relative axis */
+    uint32_t stride; /* node, in elements of the operand; may be negative */
+};
+
+/*
+ * Element (i, j, ...) of an operand lives at base + at + sum(index * stride).
+ * When sign is not 0 only elements with lo <= i + sign * j <= hi exist, i the
+ * first and j the second axis (triangles, bands; FY_NIL: unbounded).
+ */
+struct fy_operand {
+    fy_str name;
+    uint32_t line;
+    uint16_t base;   /* relative cell, of type FY_T_POINTER */
+    uint8_t element; /* enum fy_type */
+    uint8_t access;  /* enum fy_access, before the conditions */
+    uint8_t naxes;
+    int8_t sign;     /* 0 none, +1, -1 */
+    uint16_t reserved;
+    uint32_t at;     /* node, elements, or FY_NIL: 0 */
+    uint32_t lo, hi; /* nodes, or FY_NIL */
+    uint32_t when;   /* node: accessed at all; FY_NIL: always */
+    uint32_t out_when; /* node: INOUT becomes OUT (not read); FY_NIL: never */
+    uint32_t in_when;  /* node: INOUT becomes IN (not written); FY_NIL: never */
+    struct fy_operand_axis axes[FY_MAX_OPERAND_AXES];
+};
+
+/* `on host f(args)': another function of the provider runs the chunk. */
+struct fy_call_row {
+    fy_str function;
+    uint32_t nargs;
+    uint32_t args[FY_MAX_ARGS]; /* nodes */
+};
+
+struct fy_table {
+    uint32_t offset; /* bytes from the model's start, 8-aligned */
+    uint32_t count;
+};
+
+struct fy_model {
+    char magic[8];
+    uint32_t version;
+    uint32_t size_bytes;
+    uint64_t content_hash; /* of everything after this header */
+    struct fy_table symbols, functions, args, cells, nodes, lets, requires,
+        axes, operands, calls, strings;
+};
+
+#define FY_TABLE(model, kind, table)                                           \
+    ((const struct kind *)((const char *)(model) + (model)->table.offset))
+
+static inline const char *
+fy_model_string(const struct fy_model *model, fy_str s)
+{
+    return (const char *)model + model->strings.offset + s;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counters of one run, in a file that `ferry run' makes and every process of
+ * the run maps MAP_SHARED. Only relaxed atomic adds: safe from any thread, in
+ * signal handlers and after fork, and complete however a process dies.
+ */
+#ifndef FERRY_COMMON_RECORD_H
+#define FERRY_COMMON_RECORD_H
+
+#include <stdint.h>
+
+#include "common/status.h"
+
+#define FY_RECORD_MAGIC "ferryREC"
+
+struct fy_record_row { /* one per row of model->functions */
+    uint64_t calls, offloaded;
+    uint64_t declined[32]; /* by enum fy_reason */
+    uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
+    uint64_t original_ns, device_ns;
+};
+
+struct fy_record {
+    char magic[8];
+    uint32_t version;
+    uint32_t nrows;
+    struct fy_record_row rows[];
+};
+
+#define FY_RECORD_ADD(field, n)                                                \
+    ((void)__atomic_fetch_add(&(field), (uint64_t)(n), __ATOMIC_RELAXED))
+
+_Static_assert(FY_REASON_COUNT <= 32, "a record row has room for 32 reasons");
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the pager asks of a place that computes: one table of operations per
+ * kind of device, asynchronous from the start. A new device is one file that
+ * fills this table and one row in device.c. The host device implements it with
+ * worker threads and an arena; nothing here names a vendor.
+ */
+#ifndef FERRY_PAGER_DEVICE_H
+#define FERRY_PAGER_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+struct fy_device; /* one opened device; first member of each implementation */
+struct fy_stream; /* operations on one stream run in order */
+struct fy_event;
+
+enum { FY_COPY_AXES = 4 };
+
+enum fy_direction { FY_TO_DEVICE, FY_TO_HOST };
+
+/*
+ * A strided copy of exactly the elements (i0, i1, ...) with 0 <= ik < extent[k]
+ * and, when sign != 0, lo <= i0 + sign * i1 <= hi. Strides are in elements and
+ * may be negative or zero-extent; host and device point at element (0, 0, ..).
+ * Bytes between those elements are neither read nor written on either side.
+ */
+struct fy_copy {
+    enum fy_direction direction;
+    void *host;
+    uint64_t device;
+    uint32_t element_bytes;
+    uint8_t naxes; /* 1..FY_COPY_AXES */
+    int8_t sign;   /* 0, +1, -1 */
+    int64_t extent[FY_COPY_AXES];
+    int64_t host_stride[FY_COPY_AXES];
+    int64_t device_stride[FY_COPY_AXES];
+    int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
+};
+
+/*
+ * One call of a function by its prototype. `types' holds enum fy_type values;
+ * values[i] points at the i-th argument, already in the type it is passed as.
+ * The device copies the values during launch(); `result' (8 or 16 bytes, may
+ * be NULL) is written when the call has run and must stay valid until then.
+ */
+struct fy_launch {
+    void *function;
+    uint8_t return_type; /* enum fy_type */
+    uint16_t nargs;
+    const uint8_t *types;
+    void *const *values;
+    void *result;
+};
+
+enum fy_stream_kind { FY_STREAM_COPY_IN, FY_STREAM_COMPUTE, FY_STREAM_COPY_OUT };
+
+/* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */
+struct fy_device_ops {
+    const char *name;
+    /* memory_bytes 0: the device's own default. Takes nothing, returns new. */
+    int (*open)(uint64_t memory_bytes, struct fy_device **out);
+    void (*close)(struct fy_device *device);
+    uint64_t (*memory_bytes)(struct fy_device *device); /* usable in all */
+    /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
+    int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
+    void (*free)(struct fy_device *device, uint64_t address);
+    int (*stream_create)(struct fy_device *device, enum fy_stream_kind kind,
+                         struct fy_stream **out);
+    void (*stream_destroy)(struct fy_stream *stream); /* synchronises first */
+    int (*event_create)(struct fy_device *device, struct fy_event **out);
+    void (*event_destroy)(struct fy_event *event);
+    int (*event_record)(struct fy_stream *stream, struct fy_event *event);
+    int (*event_wait)(struct fy_stream *stream, struct fy_event *event);
+    /* Blocks the calling thread; returns the first error of work before it. */
+    int (*event_sync)(struct fy_event *event);
+    int (*stream_sync)(struct fy_stream *stream);
+    int (*copy)(struct fy_stream *stream, const struct fy_copy *copy);
+    int (*launch)(struct fy_stream *stream, const struct fy_launch *launch);
+    /* Borrowed text, valid until the next call on this device and thread. */
+    const char *(*error_text)(struct fy_device *device);
+};
+
+struct fy_device {
+    const struct fy_device_ops *ops;
+};
+
+extern const struct fy_device_ops fy_device_host;
+
+/* The ops of a device kind by name ("host", "cuda"), or NULL. */
+const struct fy_device_ops *fy_device_find(const char *name);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The outside of libferry-engine.so, dlopened by the preloaded shim at the
+ * first call that passes its predicate. One entry point hands over a table;
+ * the first member of both tables is their size, so that either side may be
+ * newer. No function here may exit, print uninvited or change errno.
+ */
+#ifndef FERRY_PAGER_ENGINE_H
+#define FERRY_PAGER_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "annotations/model.h"
+#include "common/status.h"
+
+/* The registers and stack of an intercepted call, SysV x86-64 order. */
+struct fy_registers {
+    uint64_t integer[6]; /* rdi rsi rdx rcx r8 r9 */
+    double vector[8][2]; /* low 16 bytes of xmm0-7 */
+    const uint64_t *stack; /* first stack argument */
+    uint64_t result[2];  /* rax, rdx on return */
+    double vector_result[2][2]; /* xmm0, xmm1 on return */
+};
+
+/* What the shim offers the engine. */
+struct fy_shim_services {
+    size_t size_bytes;
+    const struct fy_model *model;
+    const char *settings; /* the FERRY_SETTINGS text, or "" */
+    /*
+     * A function of the same library (provider) that `original' belongs to, by
+     * exported name and never one of our thunks; NULL when there is none.
+     */
+    void *(*sibling)(void *original, const char *name);
+    /* Marks the calling thread as inside ferry (+1) or outside again (-1). */
+    void (*enter)(int delta);
+    struct fy_record *record; /* shared counters, or NULL */
+};
+
+struct fy_intercepted {
+    uint32_t symbol;      /* row of model->symbols */
+    uint32_t function;    /* first variant, row of model->functions */
+    void *original;       /* resolved in the caller's scope */
+    void *caller;         /* return address */
+    struct fy_registers *registers;
+};
+
+struct fy_engine {
+    size_t size_bytes;
+    /*
+     * FY_REASON_NONE: done, registers->result holds what the original would
+     * have returned. Anything else: nothing has happened (or was undone); the
+     * shim calls the original with the untouched registers.
+     */
+    enum fy_reason (*call)(const struct fy_intercepted *call);
+    /* After the original of a FY_FN_MAKES or FY_FN_FREES function returned. */
+    void (*observe)(const struct fy_intercepted *call);
+};
+
+/* Returns borrowed, valid for the life of the process; NULL on failure. */
+typedef const struct fy_engine *fy_engine_start_fn(
+    const struct fy_shim_services *services);
+fy_engine_start_fn fy_engine_start;
+
+#endif
