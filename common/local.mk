@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += common/status.h common/record.h
+# The leaf library: linked into the preload, the engine and the tools.
+noinst_LTLIBRARIES += libfycommon.la
+libfycommon_la_SOURCES = \
+	common/buffer.c common/buffer.h \
+	common/number.c \
+	common/record.h \
+	common/settings.c common/settings.h \
+	common/status.c common/status.h
+libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

@@ -53,4 +53,10 @@ enum fy_reason {
         FY_REASON_COUNT
 };
 
+/* The fixed word of a reason, "unknown" when out of range. Any thread. */
+const char *fy_reason_word(unsigned reason);
+
+/* A short English text for a status code, without a full stop. Any thread. */
+const char *fy_status_text(int status);
+
 #endif

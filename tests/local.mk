@@ -1,1 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
+# Tests. Unit tests are Check programs (one per source file); others are
+# scripts that print TAP. Every row stands on a line of its own. The exit
+# status decides for `make check'; ./check sums up the single results.
+AM_TESTS_ENVIRONMENT = \
+	FERRY_BUILDDIR='$(abs_top_builddir)' FERRY_SRCDIR='$(abs_top_srcdir)' \
+	srcdir='$(srcdir)' CK_VERBOSITY=normal; \
+	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY;
+
+UNIT_TESTS =
+
+if HAVE_CHECK
+UNIT_TESTS += tests/unit/test_settings
+check_PROGRAMS += $(UNIT_TESTS)
+TESTS += $(UNIT_TESTS)
+endif
+
+tests_unit_test_settings_SOURCES = tests/unit/test_settings.c
+tests_unit_test_settings_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings table and its text form, see the header. A new setting is one
+ * field and one row here. Runs in the tools and in host programs; refuses to
+ * read the environment or any file itself.
+ */
+#include "config.h"
+
+#include "common/settings.h"
+
+#include <string.h>
+
+static int
+parse_mode(const char *value, void *field, struct fy_buffer *why)
+{
+    if (value[0] < '0' || value[0] > '4' || value[1]) {
+        fy_buffer_add(why, "expected a number from 0 to 4");
+        return FY_ERR_INVALID;
+    }
+    *(enum fy_mode *)field = (enum fy_mode)(value[0] - '0');
+    return 0;
+}
+
+static void
+print_mode(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add_number(to, (uint64_t) * (const enum fy_mode *)field);
+}
+
+static int
+parse_device(const char *value, void *field, struct fy_buffer *why)
+{
+    static const char *const names[] = {"auto", "none", "host"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            memcpy(field, names[i], strlen(names[i]) + 1);
+            return 0;
+        }
+    }
+    fy_buffer_add(why, "expected auto, none or host");
+    return FY_ERR_INVALID;
+}
+
+static void
+print_text(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, field);
+}
+
+static int
+parse_memory(const char *value, void *field, struct fy_buffer *why)
+{
+    int status = fy_parse_size(value, field);
+    if (status == FY_ERR_OVERFLOW)
+        fy_buffer_add(why, "the size is too large");
+    else if (status)
+        fy_buffer_add(why, "expected a size such as 64MiB, 1GiB, 512k or 4096");
+    return status ? FY_ERR_INVALID : 0;
+}
+
+static void
+print_memory(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add_number(to, *(const uint64_t *)field);
+}
+
+static int
+parse_bool(const char *value, void *field, struct fy_buffer *why)
+{
+    bool *out = field;
+    if (strcmp(value, "1") == 0 || strcmp(value, "yes") == 0) {
+        *out = true;
+    } else if (strcmp(value, "0") == 0 || strcmp(value, "no") == 0) {
+        *out = false;
+    } else {
+        fy_buffer_add(why, "expected yes or no");
+        return FY_ERR_INVALID;
+    }
+    return 0;
+}
+
+static void
+print_bool(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, *(const bool *)field ? "1" : "0");
+}
+
+/* The field is chunk_random; chunk_seed is set with it. */
+static int
+parse_chunk(const char *value, void *field, struct fy_buffer *why)
+{
+    struct fy_settings *settings =
+        (void *)((char *)field - offsetof(struct fy_settings, chunk_random));
+    uint64_t seed = 0;
+    bool random = strncmp(value, "random", 6) == 0;
+    if (random && value[6] == ':') {
+        if (fy_parse_number(value + 7, &seed)) {
+            fy_buffer_add(why, "the seed after random: must be a number");
+            return FY_ERR_INVALID;
+        }
+    } else if (random ? value[6] != '\0' : strcmp(value, "planned") != 0) {
+        fy_buffer_add(why, "expected planned, random or random:SEED");
+        return FY_ERR_INVALID;
+    }
+    settings->chunk_random = random;
+    settings->chunk_seed = seed;
+    return 0;
+}
+
+static void
+print_chunk(const void *field, struct fy_buffer *to)
+{
+    const struct fy_settings *settings =
+        (const void *)((const char *)field -
+                       offsetof(struct fy_settings, chunk_random));
+    if (!settings->chunk_random) {
+        fy_buffer_add(to, "planned");
+        return;
+    }
+    fy_buffer_add(to, "random:");
+    fy_buffer_add_number(to, settings->chunk_seed);
+}
+
+static int
+parse_path(const char *value, void *field, struct fy_buffer *why)
+{
+    size_t bytes = strlen(value) + 1;
+    if (bytes > FY_SETTINGS_PATH_BYTES) {
+        fy_buffer_add(why, "the path is too long");
+        return FY_ERR_INVALID;
+    }
+    memcpy(field, value, bytes);
+    return 0;
+}
+
+#define WIRE      FY_SETTING_WIRE
+#define USER      FY_SETTING_USER
+#define AT(field) offsetof(struct fy_settings, field)
+
+static const struct fy_setting table[] = {
+    {"mode", "0",
+     "what intercepted calls do: 0 never, 1 ask, 2 force, 3 and 4 count", WIRE,
+     AT(mode), parse_mode, print_mode},
+    {"device", "auto", "where calls may run: auto, none or host", WIRE | USER,
+     AT(device), parse_device, print_text},
+    {"memory", "0", "limit of the device's memory; 0 is the device's own",
+     WIRE | USER, AT(memory_bytes), parse_memory, print_memory},
+    {"force", "0",
+     "offload whenever the annotation allows, without the cost model",
+     WIRE | USER, AT(force), parse_bool, print_bool},
+    {"chunk", "planned", "chunk shapes: planned, random or random:SEED",
+     WIRE | USER, AT(chunk_random), parse_chunk, print_chunk},
+    {"explain", "", "file to which every decision is appended", WIRE,
+     AT(explain), parse_path, print_text},
+    {"record", "", "file of counters, shared by the processes of a run", WIRE,
+     AT(record), parse_path, print_text},
+    {"engine", "", "the engine library", WIRE, AT(engine), parse_path,
+     print_text},
+    {"calibration", "", "file of measured rates, written by ferry calibrate",
+     WIRE | USER, AT(calibration), parse_path, print_text},
+    {"verify", "", "file to which ferry verify's findings are appended", WIRE,
+     AT(verify), parse_path, print_text},
+    {"annotations", "", "more annotation files or folders, separated by colons",
+     USER, AT(annotations), parse_path, print_text},
+};
+
+#undef WIRE
+#undef USER
+#undef AT
+
+enum {
+    ROWS = sizeof table / sizeof table[0]
+};
+
+const struct fy_setting *
+fy_settings_table(size_t *count)
+{
+    *count = ROWS;
+    return table;
+}
+
+void
+fy_settings_init(struct fy_settings *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->device, "auto", sizeof "auto");
+    /* Every other default is zero; test_settings.c compares with the table. */
+}
+
+int
+fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
+                const char *value, struct fy_buffer *why)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(table[i].name, name) != 0)
+            continue;
+        if (!(table[i].flags & origin))
+            break;
+        return table[i].parse(value, (char *)settings + table[i].offset, why);
+    }
+    fy_buffer_add(why, "there is no such setting");
+    return FY_ERR_NOENT;
+}
+
+static void
+add_escaped(struct fy_buffer *to, const char *value)
+{
+    for (; *value; value++) {
+        if (*value == ';')
+            fy_buffer_add(to, "%3B");
+        else if (*value == '%')
+            fy_buffer_add(to, "%25");
+        else
+            fy_buffer_add_char(to, *value);
+    }
+}
+
+int
+fy_settings_encode(const struct fy_settings *settings, char *out,
+                   size_t capacity)
+{
+    if (capacity == 0)
+        return FY_ERR_NOFIT;
+    struct fy_buffer text;
+    fy_buffer_start(&text, out, capacity);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!(table[i].flags & FY_SETTING_WIRE))
+            continue;
+        char value[FY_SETTINGS_PATH_BYTES];
+        struct fy_buffer plain;
+        fy_buffer_start(&plain, value, sizeof value);
+        table[i].print((const char *)settings + table[i].offset, &plain);
+        if (strcmp(value, table[i].initial) == 0)
+            continue;
+        if (text.used)
+            fy_buffer_add_char(&text, ';');
+        fy_buffer_add(&text, table[i].name);
+        fy_buffer_add_char(&text, '=');
+        add_escaped(&text, value);
+    }
+    return text.overflowed ? FY_ERR_NOFIT : 0;
+}
+
+/* Undoes add_escaped() over `bytes' bytes; false when it cannot. */
+static bool
+unescape(const char *from, size_t bytes, struct fy_buffer *to)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (from[i] != '%') {
+            fy_buffer_add_char(to, from[i]);
+        } else if (bytes - i > 2 && memcmp(from + i, "%3B", 3) == 0) {
+            fy_buffer_add_char(to, ';');
+            i += 2;
+        } else if (bytes - i > 2 && memcmp(from + i, "%25", 3) == 0) {
+            fy_buffer_add_char(to, '%');
+            i += 2;
+        } else {
+            return false;
+        }
+    }
+    return !to->overflowed;
+}
+
+/* One "name=value" of `bytes' bytes. */
+static int
+decode_item(const char *item, size_t bytes, struct fy_settings *out,
+            struct fy_buffer *why)
+{
+    const char *equals = memchr(item, '=', bytes);
+    char name[32], value[FY_SETTINGS_PATH_BYTES];
+    struct fy_buffer name_text, value_text;
+    fy_buffer_start(&name_text, name, sizeof name);
+    fy_buffer_start(&value_text, value, sizeof value);
+    if (!equals) {
+        fy_buffer_add(why, "an item has no '='");
+        return FY_ERR_INVALID;
+    }
+    size_t name_bytes = (size_t)(equals - item);
+    fy_buffer_add_bytes(&name_text, item, name_bytes);
+    if (!unescape(equals + 1, bytes - name_bytes - 1, &value_text)) {
+        fy_buffer_add(why, name);
+        fy_buffer_add(why, ": a malformed or too long value");
+        return FY_ERR_INVALID;
+    }
+    char cause[128];
+    struct fy_buffer cause_text;
+    fy_buffer_start(&cause_text, cause, sizeof cause);
+    int status =
+        fy_settings_set(out, FY_SETTING_WIRE, name, value, &cause_text);
+    if (status == FY_ERR_NOENT)
+        return 0;
+    if (status) {
+        fy_buffer_add(why, name);
+        fy_buffer_add(why, ": ");
+        fy_buffer_add(why, cause);
+    }
+    return status;
+}
+
+int
+fy_settings_decode(const char *text, struct fy_settings *out,
+                   struct fy_buffer *why)
+{
+    fy_settings_init(out);
+    int result = 0;
+    while (text && *text) {
+        size_t bytes = strcspn(text, ";");
+        if (bytes) {
+            /* The first cause is told, the other items still count. */
+            int status = decode_item(text, bytes, out, result ? NULL : why);
+            if (status)
+                result = FY_ERR_INVALID;
+        }
+        text += bytes + (text[bytes] == ';');
+    }
+    return result;
+}

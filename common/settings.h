@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every setting of ferry, in one table: name, default, help, parser. `ferry
+ * run' fills a struct fy_settings from ferry.conf and its options and hands it
+ * to the programs it starts as the text of one environment variable; the
+ * preloaded library and the engine read that text once and nothing else.
+ *
+ * No allocation, no stdio, no locale, errno untouched: safe in a host program,
+ * from any thread, in signal handlers and after fork.
+ */
+#ifndef FERRY_COMMON_SETTINGS_H
+#define FERRY_COMMON_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/status.h"
+
+#define FY_SETTINGS_ENV "FERRY_SETTINGS"
+
+enum {
+    FY_SETTINGS_PATH_BYTES = 4096,      /* one path, with its NUL */
+    FY_SETTINGS_TEXT_BYTES = 64 * 1024, /* an encoded text, with its NUL */
+    FY_SETTINGS_NAME_BYTES = 16,        /* a device's name, with its NUL */
+};
+
+/* What a thunk does with a call. The numbers are the text's. */
+enum fy_mode {
+    FY_MODE_NEVER = 0,       /* straight to the original */
+    FY_MODE_ASK = 1,         /* `worth', then the engine decides */
+    FY_MODE_FORCE = 2,       /* every call goes to the engine */
+    FY_MODE_ASK_COUNT = 3,   /* 1, counted and originals timed */
+    FY_MODE_FORCE_COUNT = 4, /* 2, counted and originals timed */
+};
+
+struct fy_settings {
+    enum fy_mode mode;
+    char device[FY_SETTINGS_NAME_BYTES]; /* "auto", "none", "host", ... */
+    uint64_t memory_bytes;               /* device limit; 0: device's default */
+    bool force;                          /* offload whatever is allowed */
+    bool chunk_random; /* random chunk shapes (tests, verify) */
+    uint64_t chunk_seed;
+    /* Paths; "" means not set. */
+    char explain[FY_SETTINGS_PATH_BYTES];     /* decisions are appended here */
+    char record[FY_SETTINGS_PATH_BYTES];      /* struct fy_record to map */
+    char engine[FY_SETTINGS_PATH_BYTES];      /* libferry-engine.so */
+    char calibration[FY_SETTINGS_PATH_BYTES]; /* measured rates */
+    char verify[FY_SETTINGS_PATH_BYTES];      /* findings are appended here */
+    char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
+};
+
+/* Where a setting may come from. */
+enum fy_setting_flag {
+    FY_SETTING_WIRE = 1 << 0, /* the environment text */
+    FY_SETTING_USER = 1 << 1, /* ferry.conf */
+};
+
+struct fy_setting {
+    const char *name;
+    const char *initial; /* its default, as text */
+    const char *help;    /* one line, no full stop */
+    unsigned flags;      /* enum fy_setting_flag */
+    size_t offset;       /* of its field in struct fy_settings */
+    /* Writes the field at `field' from `value'; says why not in `why'. */
+    int (*parse)(const char *value, void *field, struct fy_buffer *why);
+    /* Appends the field's value; what parse() reads back. */
+    void (*print)(const void *field, struct fy_buffer *to);
+};
+
+/* The table; `count' gets its number of rows. Static storage. */
+const struct fy_setting *fy_settings_table(size_t *count);
+
+void fy_settings_init(struct fy_settings *out); /* all defaults */
+
+/*
+ * Sets one setting by name. FY_ERR_NOENT: no such name, or not allowed from
+ * that origin; FY_ERR_INVALID: bad value. Then `why' (may be NULL) has a clause
+ * for a message, and the setting keeps its value.
+ */
+int fy_settings_set(struct fy_settings *settings, unsigned origin,
+                    const char *name, const char *value,
+                    struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * "name=value;name=value": every wire setting that differs from its default,
+ * with ';' and '%' of values as %3B and %25. FY_ERR_NOFIT when it does not fit
+ * `capacity' bytes (FY_SETTINGS_TEXT_BYTES always suffices).
+ */
+int fy_settings_encode(const struct fy_settings *settings, char *out,
+                       size_t capacity) FY_MUST_CHECK;
+
+/*
+ * Defaults, then what `text' says (NULL means ""). Names that this build does
+ * not know are skipped: the text may be of a newer one. FY_ERR_INVALID when a
+ * value is malformed; *out then has the rest, and `why' (may be NULL) the cause.
+ */
+int fy_settings_decode(const char *text, struct fy_settings *out,
+                       struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * "64MiB", "1GiB", "512k", "4096": digits and an optional unit. k K M G T and
+ * KiB MiB GiB TiB are powers of 1024; kB KB MB GB TB powers of 1000; B is a byte.
+ * FY_ERR_INVALID, or FY_ERR_OVERFLOW beyond 63 bits.
+ */
+int fy_parse_size(const char *text, uint64_t *out_bytes) FY_MUST_CHECK;
+
+/* A decimal number; FY_ERR_INVALID or FY_ERR_OVERFLOW (beyond 64 bits). */
+int fy_parse_number(const char *text, uint64_t *out) FY_MUST_CHECK;
+
+#endif
