@@ -25,7 +25,16 @@ enum {
     FY_MAX_OPERANDS = 16,    /* of one function */
     FY_MAX_OPERAND_AXES = 4, /* of one operand */
     FY_MAX_NODE_DEPTH = 64,  /* nesting of an expression; the checker refuses more */
+    FY_MAX_NODE_STEPS = 4096, /* nodes visited when it is evaluated, shared ones
+                               * counted every time: a bound on its run time */
 };
+
+/*
+ * What an absent side of a conditional bound evaluates to (`lower when E' with
+ * E false gives lo = -FY_UNBOUNDED): larger than any extent that fits an address
+ * space, small enough that sums of a few do not overflow.
+ */
+#define FY_UNBOUNDED (INT64_C(1) << 48)
 
 typedef uint32_t fy_str; /* offset into the string table; 0 is "" */
 
@@ -157,7 +166,10 @@ enum fy_op {
     FY_OP_COUNT
 };
 
-/* An expression is a tree; children are absolute node indices < own index. */
+/*
+ * An expression; children are absolute node indices < own index. Equal parts of
+ * one function may be the same node; a `let' is the node of its value.
+ */
 struct fy_node {
     uint8_t op;
     uint8_t type; /* result: FY_T_I64, FY_T_F64, FY_T_C64, FY_T_POINTER, CHAR */
