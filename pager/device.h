@@ -46,6 +46,7 @@ struct fy_copy {
  * values[i] points at the i-th argument, already in the type it is passed as.
  * The device copies the values during launch(); `result' (8 or 16 bytes, may
  * be NULL) is written when the call has run and must stay valid until then.
+ * FY_ERR_UNSUPPORTED: FY_T_INTEGER anywhere (say I32 or I64), complex results.
  */
 struct fy_launch {
     void *function;
@@ -64,6 +65,11 @@ struct fy_device_ops {
     /* memory_bytes 0: the device's own default. Takes nothing, returns new. */
     int (*open)(uint64_t memory_bytes, struct fy_device **out);
     void (*close)(struct fy_device *device);
+    /*
+     * True in a forked child of the process that opened it: every operation
+     * then fails at once, only close() and a new open() make sense.
+     */
+    bool (*inherited)(struct fy_device *device);
     uint64_t (*memory_bytes)(struct fy_device *device); /* usable in all */
     /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
@@ -75,7 +81,12 @@ struct fy_device_ops {
     void (*event_destroy)(struct fy_event *event);
     int (*event_record)(struct fy_stream *stream, struct fy_event *event);
     int (*event_wait)(struct fy_stream *stream, struct fy_event *event);
-    /* Blocks the calling thread; returns the first error of work before it. */
+    /*
+     * Block the calling thread, which must be the one that enqueued (the host
+     * device runs launches on it). Return the first error of work before; even
+     * then nothing before is still running. An error stays with its stream,
+     * whose later work is skipped, until stream_sync has returned it.
+     */
     int (*event_sync)(struct fy_event *event);
     int (*stream_sync)(struct fy_stream *stream);
     int (*copy)(struct fy_stream *stream, const struct fy_copy *copy);

@@ -11,6 +11,7 @@ UNIT_TESTS =
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings
+UNIT_TESTS += tests/unit/test_executor
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -18,3 +19,7 @@ endif
 tests_unit_test_settings_SOURCES = tests/unit/test_settings.c
 tests_unit_test_settings_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)
+
+tests_unit_test_executor_SOURCES = tests/unit/test_executor.c
+tests_unit_test_executor_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_executor_LDADD = libfypager.la $(CHECK_LIBS)
