@@ -7,6 +7,9 @@ AM_TESTS_ENVIRONMENT = \
 	srcdir='$(srcdir)' CK_VERBOSITY=normal; \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY;
 
+include tests/judges/local.mk
+include tests/program/local.mk
+
 UNIT_TESTS =
 
 if HAVE_CHECK

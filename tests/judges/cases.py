@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judges: programs of Debian packages, with what they read and must call.
+
+A case runs without ferry, then once per way of WAYS. `fast' cases are part of
+./check; the others only of ./check --full. `expect' names functions of which
+forced runs must have offloaded at least one call: a run that offloaded nothing
+would prove nothing.
+"""
+import glob
+import os
+import shutil
+
+import compare
+import ferryrun
+
+LIB = ferryrun.multiarch()
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# name -> options of `ferry run'. %d is the case's seed.
+WAYS = {
+    "tiny": ["--device", "host,memory=6KiB", "--force",
+             "--chunk", "random:%d"],
+    "plenty": ["--device", "host,memory=1GiB", "--force"],
+    "default": ["--device", "host"],
+}
+
+
+class Case:
+    """One program with one input, for one copy of BLAS."""
+
+    def __init__(self, name, argv, blas, stdin=None, verdict=compare.generic,
+                 fast=False, expect=(), out=None, edit=None, extra=None,
+                 needs=(), memory=None, timeout=900, split=True):
+        self.name = name
+        self.argv = argv
+        self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
+        self.stdin = stdin
+        self.verdict = verdict
+        self.fast = fast
+        self.expect = expect
+        self.out = out          # a file it writes that is compared as well
+        self.edit = edit        # (source, name, [(pattern, by)]): its input
+        self.extra = extra
+        self.needs = needs      # paths without which the case is skipped
+        self.memory = memory    # instead of the tiny way's
+        self.timeout = timeout
+        self.split = split      # forced runs must need several chunks a call
+
+    def options(self, way, seed):
+        options = [x % seed if "%d" in x else x for x in WAYS[way]]
+        if way == "tiny" and self.memory:
+            options[1] = "host,memory=" + self.memory
+        return options
+
+    def missing(self):
+        """What this machine lacks for the case, or None."""
+        paths = list(self.needs) + [self.argv[0]]
+        if self.edit:
+            paths.append(self.edit[0])
+        elif self.stdin:
+            paths.append(self.stdin)
+        for path in paths:
+            if not (os.path.exists(path) or shutil.which(path)):
+                return path
+        return None
+
+
+LEVEL2 = {
+    "s": "gemv gbmv symv sbmv spmv trmv tbmv tpmv trsv tbsv tpsv ger syr spr "
+         "syr2 spr2",
+    "c": "gemv gbmv hemv hbmv hpmv trmv tbmv tpmv trsv tbsv tpsv gerc geru her "
+         "hpr her2 hpr2",
+}
+LEVEL3 = {
+    "s": "gemm symm trmm trsm syrk syr2k",
+    "c": "gemm hemm symm trmm trsm herk syrk her2k syr2k",
+}
+LEVEL1 = {
+    "s": "axpy scal copy swap dot nrm2 asum",
+    "c": "axpy scal copy swap",
+}
+
+
+def _names(table, p, prefix=""):
+    kind = "s" if p in "sd" else "c"
+    return [prefix + p + word for word in table[kind].split()]
+
+
+def _row_major(copy, path):
+    """The CBLAS testers want a variable that only netlib's library has."""
+    netlib = os.path.join(LIB, "blas", "libblas.so.3")
+    if copy == "netlib" or not os.path.exists(netlib):
+        return None
+    return {"LD_PRELOAD": "%s/libblas.so.3:%s" % (path, netlib)}
+
+
+def blas_cases():
+    """libblas-test: levels 1 to 3, Fortran and CBLAS, s d c z."""
+    folder = os.path.join(LIB, "blas")
+    for copy, path in ferryrun.blas_copies().items():
+        for p in "sdcz":
+            for level, table in ((1, LEVEL1), (2, LEVEL2), (3, LEVEL3)):
+                stdin = None
+                if level > 1:
+                    stdin = "%s/%sblat%d.in" % (folder, p, level)
+                yield Case("blas/%s/xblat%d%s" % (copy, level, p),
+                           ["%s/xblat%d%s" % (folder, level, p)], path, stdin,
+                           out="%sblat%d.out" % (p, level), fast=True,
+                           expect=_names(table, p))
+                extra = None
+                if level > 1:
+                    stdin = "%s/%sin%d" % (folder, p, level)
+                    extra = _row_major(copy, path)
+                yield Case("blas/%s/x%scblat%d" % (copy, p, level),
+                           ["%s/x%scblat%d" % (folder, p, level)], path, stdin,
+                           fast=True, expect=_names(table, p, "cblas_"),
+                           extra=extra)
+
+
+# Fewer sizes for the linear equation programs: a tenth of the time.
+SMALL = [
+    (r"(?m)^7( .*Number of values of [MN])$", r"3\1"),
+    (r"(?m)^0 1 2 3 5 10 50( .*)$", r"0 3 20\1"),
+    (r"(?m)^5( .*Number of values of NB)$", r"2\1"),
+    (r"(?m)^1 3 3 3 20( .*)$", r"3 20\1"),
+    (r"(?m)^1 0 5 9 1( .*)$", r"0 5\1"),
+    (r"(?m)^3( .*Number of values of NRHS.*)$", r"1\1"),
+    (r"(?m)^1 2 15( .*)$", r"2\1"),
+]
+
+EIG = ("nep sep se2 svd %ec %ed %gg %gd %sb %sg %bb glm gqr gsv csd lse %bal "
+       "%bak %gbal %gbak")
+
+
+def lapack_cases():
+    """liblapack-test: linear equations, RFP, mixed precision, eigenvalues."""
+    folder = os.path.join(LIB, "lapack")
+    for copy, path in ferryrun.blas_copies().items():
+        for p in "sdcz":
+            expect = [p + "gemm", p + "gemv"]
+            lin = "%s/xlintst%s" % (folder, p)
+            yield Case("lapack/%s/xlintst%s-small" % (copy, p), [lin], path,
+                       "small.in", fast=p in "dz", expect=expect,
+                       edit=("%s/%stest.in" % (folder, p), "small.in", SMALL))
+            yield Case("lapack/%s/xlintst%s" % (copy, p), [lin], path,
+                       "%s/%stest.in" % (folder, p), expect=expect,
+                       timeout=2400)
+            yield Case("lapack/%s/xlintstrf%s" % (copy, p),
+                       ["%s/xlintstrf%s" % (folder, p)], path,
+                       "%s/%stest_rfp.in" % (folder, p), expect=expect[:1])
+            for word in EIG.replace("%", p).split():
+                if word == "cbal" and p != "c":
+                    continue
+                yield Case("lapack/%s/xeigtst%s-%s" % (copy, p, word),
+                           ["%s/xeigtst%s" % (folder, p)], path,
+                           "%s/%s.in" % (folder, word),
+                           fast=p == "d" and word in ("nep", "ded", "glm",
+                                                      "gqr", "gsv", "lse"),
+                           expect=(), split=False, timeout=1800)
+        for both, stdin in (("ds", "dstest"), ("zc", "zctest")):
+            yield Case("lapack/%s/xlintst%s" % (copy, both),
+                       ["%s/xlintst%s" % (folder, both)], path,
+                       "%s/%s.in" % (folder, stdin),
+                       expect=[both[0] + "gemm"])
+
+
+def numpy_cases():
+    """numpy.linalg's own tests with Debian's python3-numpy."""
+    tests = glob.glob("/usr/lib/python3/dist-packages/numpy/linalg/tests")
+    for copy, path in ferryrun.blas_copies().items():
+        argv = ["/usr/bin/python3", "-m", "pytest", "-rA", "-q", "--tb=no",
+                "-p", "no:cacheprovider", "--pyargs", "numpy.linalg"]
+        needs = ["/usr/lib/python3/dist-packages/pytest",
+                 "/usr/lib/python3/dist-packages/hypothesis"] + (
+                     tests or ["numpy/linalg/tests"])
+        yield Case("numpy/%s/linalg-fast" % copy,
+                   argv + ["-k", "TestSolve or TestInv or TestEigh or TestSVD "
+                           "or TestCholesky or TestQR or TestMultiDot or "
+                           "TestMatrixPower"], path,
+                   verdict=compare.pytest, fast=copy == "openblas",
+                   needs=needs, expect=["cblas_dgemm"])
+        yield Case("numpy/%s/linalg" % copy, argv, path,
+                   verdict=compare.pytest, needs=needs,
+                   expect=["cblas_dgemm", "cblas_zgemm"])
+
+
+def hpcc_cases():
+    """hpcc: HPL with its residual check, DGEMM and the others, two ranks."""
+    ranks = ["mpirun", "--oversubscribe", "-np", "2", "hpcc"]
+    extra = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+             "OMPI_MCA_hwloc_base_binding_policy": "none"}
+    for copy, path in ferryrun.blas_copies().items():
+        source = "/usr/share/doc/hpcc/examples/_hpccinf.txt"
+        for size in ("100", "300"):
+            edit = [(r"(?m)^1000( .*Ns)$", size + r"\1"),
+                    (r"(?m)^80( .*NBs)$", r"32\1"),
+                    (r"(?m)^2( .*Ps)$", r"1\1")]
+            yield Case("hpcc/%s/n%s" % (copy, size), ranks, path,
+                       verdict=compare.hpcc, out="hpccoutf.txt",
+                       edit=(source, "hpccinf.txt", edit), extra=extra,
+                       needs=["hpcc", source], memory="16KiB",
+                       fast=copy == "openblas" and size == "100",
+                       expect=["dgemm", "dtrsm"])
+
+
+def interpreter_cases():
+    """Octave's own tests of its decompositions; R's linear algebra."""
+    octave = sorted(glob.glob("/usr/share/octave/*/etc/tests/libinterp/"
+                              "corefcn"))
+    words = "chol svd lu qr inv det eig schur hess pinv".split()
+    for copy, path in ferryrun.blas_copies().items():
+        for word in words:
+            file = os.path.join(octave[-1] if octave else "/nonexistent",
+                                word + ".cc-tst")
+            yield Case("octave/%s/%s" % (copy, word),
+                       ["octave-cli", "--norc", "-W", "--eval",
+                        "[n, nmax] = test('%s', 'quiet'); "
+                        "printf('%%d of %%d\\n', n, nmax)" % file], path,
+                       verdict=compare.exact, needs=[file], split=False)
+        script = os.path.join(HERE, "algebra.R")
+        yield Case("r/%s/algebra" % copy, ["Rscript", "--vanilla", script],
+                   path, verdict=compare.exact, needs=[script],
+                   expect=["dgemm"])
+
+
+def all_cases():
+    """Every case, in the order in which it is best to run them."""
+    for group in (numpy_cases, hpcc_cases, blas_cases, lapack_cases,
+                  interpreter_cases):
+        yield from group()

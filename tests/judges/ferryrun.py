@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running one command plain or under ferry, for the judges and the programs.
+
+Knows where a built ferry lies, which BLAS copies this machine has, and how to
+read a report. Changes nothing on the machine: the copy of BLAS is chosen by
+LD_LIBRARY_PATH only.
+"""
+import collections
+import json
+import os
+import signal
+import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+
+Result = collections.namedtuple("Result", "status out err seconds")
+
+
+def find_ferry():
+    """The ferry to test: $FERRY, the build directory's, or None."""
+    candidates = [os.environ.get("FERRY")]
+    for folder in (os.environ.get("FERRY_BUILDDIR"), os.getcwd(),
+                   os.path.join(ROOT, "_build"), ROOT):
+        candidates.append(folder and os.path.join(folder, "ferry"))
+    for path in candidates:
+        if path and os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    return None
+
+
+def multiarch():
+    """Debian's library folder of this machine."""
+    name = "%s-linux-gnu" % os.uname().machine
+    return os.path.join("/usr/lib", name)
+
+
+def blas_copies():
+    """Name -> LD_LIBRARY_PATH of every BLAS this machine has installed."""
+    lib = multiarch()
+    copies = collections.OrderedDict()
+    netlib = [os.path.join(lib, "blas"), os.path.join(lib, "lapack")]
+    if all(os.path.exists(os.path.join(netlib[i], name)) for i, name in
+           enumerate(("libblas.so.3", "liblapack.so.3"))):
+        copies["netlib"] = ":".join(netlib)
+    openblas = os.path.join(lib, "openblas-pthread")
+    if os.path.exists(os.path.join(openblas, "libblas.so.3")):
+        copies["openblas"] = openblas
+    return copies
+
+
+def environment(blas=None, extra=None):
+    """This process's environment, quiet, with that copy of BLAS in front."""
+    env = dict(os.environ, LC_ALL="C", OPENBLAS_NUM_THREADS="1",
+               OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    for name in ("LD_PRELOAD", "FERRY_SETTINGS", "LD_LIBRARY_PATH"):
+        env.pop(name, None)
+    if blas:
+        env["LD_LIBRARY_PATH"] = blas
+    env.update(extra or {})
+    return env
+
+
+def execute(argv, cwd, env, stdin=None, timeout=600):
+    """Runs argv; status is the exit status or minus the signal's number.
+
+    A run that takes too long is killed with all it started: status "timeout".
+    """
+    import time
+    begin = time.monotonic()
+    source = open(stdin, "rb") if stdin else subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=source,
+                                 stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE,
+                                 start_new_session=True)
+        try:
+            out, err = child.communicate(timeout=timeout)
+            status = child.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            out, err = child.communicate()
+            status = "timeout"
+    finally:
+        if stdin:
+            source.close()
+    return Result(status, out.decode("latin-1"), err.decode("latin-1"),
+                  time.monotonic() - begin)
+
+
+def read_report(path):
+    """Function name -> its counters; {} when there is no readable report."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            rows = json.load(file)["functions"]
+    except (OSError, ValueError, KeyError):
+        return None
+    functions = {}
+    for row in rows:
+        total = functions.setdefault(row["name"].rstrip("_"),
+                                     collections.Counter())
+        for key in ("calls", "offloaded", "chunks", "bytes_in", "bytes_out",
+                    "lower_bound_bytes"):
+            total[key] += row.get(key, 0)
+        for reason, count in row.get("declined", {}).items():
+            total["declined " + reason] += count
+    return functions
+
+
+def under_ferry(ferry, options, argv, cwd, env, stdin=None, timeout=600):
+    """Runs argv under ferry; returns (Result, report)."""
+    handle, report = tempfile.mkstemp(suffix=".json", dir=cwd)
+    os.close(handle)
+    os.unlink(report)
+    command = [ferry, "run"] + list(options) + ["--report=" + report, "--"]
+    result = execute(command + list(argv), cwd, env, stdin, timeout)
+    return result, read_report(report)
