@@ -13,3 +13,4 @@ libfypager_la_SOURCES += pager/executor.c pager/executor_lane.c
 libfypager_la_SOURCES += pager/executor_lane.h pager/executor_undo.c
 libfypager_la_SOURCES += pager/executor_undo.h
 libfypager_la_SOURCES += pager/replica.c pager/replica.h
+libfypager_la_SOURCES += pager/hostmem.c pager/hostmem.h

@@ -14,6 +14,8 @@ UNIT_TESTS =
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings
+UNIT_TESTS += tests/unit/test_device
+UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
@@ -26,3 +28,11 @@ tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)
 tests_unit_test_executor_SOURCES = tests/unit/test_executor.c
 tests_unit_test_executor_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_executor_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_device_SOURCES = tests/unit/test_device.c
+tests_unit_test_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_device_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_hostmem_SOURCES = tests/unit/test_hostmem.c
+tests_unit_test_hostmem_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_hostmem_LDADD = libfypager.la $(CHECK_LIBS)

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry of devices, and strided copies against a copy element by
+ * element, in random shapes between bytes that must not change.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/device.h"
+#include "pager/device_copy.h"
+
+static uint64_t random_state = 1;
+
+static int64_t
+random_below(int64_t n)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (int64_t)((random_state >> 11) % (uint64_t)n);
+}
+
+START_TEST(test_find)
+{
+    ck_assert_ptr_eq(fy_device_find("host"), &fy_device_host);
+    ck_assert_ptr_null(fy_device_find("hos"));
+    ck_assert_ptr_null(fy_device_find(""));
+}
+END_TEST
+
+/*
+ * Random strides that keep elements apart: axes nested in random order, with
+ * gaps, some descending. Returns how many elements the whole takes, and in
+ * *origin where element (0, 0, ...) lies.
+ */
+static int64_t
+random_strides(int naxes, const int64_t *extent, int64_t *stride,
+               int64_t *origin)
+{
+    int order[FY_COPY_AXES] = {0, 1, 2, 3};
+    for (int k = naxes - 1; k > 0; k--) {
+        int other = (int)random_below(k + 1), swap = order[k];
+        order[k] = order[other];
+        order[other] = swap;
+    }
+    int64_t span = 1;
+    *origin = 0;
+    for (int i = 0; i < naxes; i++) {
+        int k = order[i];
+        int64_t gap = random_below(2) ? 0 : random_below(3);
+        stride[k] = span + gap;
+        span = stride[k] * (extent[k] > 0 ? extent[k] : 1);
+        if (random_below(4) == 0) {
+            *origin += (extent[k] > 0 ? extent[k] - 1 : 0) * stride[k];
+            stride[k] = -stride[k];
+        }
+    }
+    return span;
+}
+
+/* The definition of fy_copy, element by element; counts them. */
+static uint64_t
+copy_simply(const struct fy_copy *c)
+{
+    int64_t n[FY_COPY_AXES] = {1, 1, 1, 1}, i[FY_COPY_AXES];
+    uint64_t count = 0;
+    for (int k = 0; k < c->naxes; k++)
+        n[k] = c->extent[k];
+    for (i[3] = 0; i[3] < n[3]; i[3]++)
+        for (i[2] = 0; i[2] < n[2]; i[2]++)
+            for (i[1] = 0; i[1] < n[1]; i[1]++)
+                for (i[0] = 0; i[0] < n[0]; i[0]++) {
+                    int64_t d = i[0] + c->sign * i[1], host = 0, device = 0;
+                    if (c->sign != 0 && (d < c->lo || d > c->hi))
+                        continue;
+                    for (int k = 0; k < c->naxes; k++) {
+                        host += i[k] * c->host_stride[k];
+                        device += i[k] * c->device_stride[k];
+                    }
+                    char *h = (char *)c->host + host * c->element_bytes;
+                    char *d_at = (char *)(uintptr_t)c->device +
+                                 device * c->element_bytes;
+                    if (c->direction == FY_TO_DEVICE)
+                        memcpy(d_at, h, c->element_bytes);
+                    else
+                        memcpy(h, d_at, c->element_bytes);
+                    count++;
+                }
+    return count;
+}
+
+static void
+fill(char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (char)random_below(256);
+}
+
+static void
+random_constraint(struct fy_copy *c)
+{
+    c->sign = random_below(2) ? 1 : -1;
+    c->lo = random_below(24) - 12;
+    c->hi = c->lo + random_below(12) - 1;
+    if (random_below(3) == 0)
+        c->lo = INT64_MIN;
+    else if (random_below(3) == 0)
+        c->hi = INT64_MAX;
+}
+
+START_TEST(test_copies_of_any_shape)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 8, 12, 16};
+    for (int round = 0; round < 4000; round++) {
+        struct fy_copy c = {0};
+        int64_t host_origin, device_origin;
+        random_state = (uint64_t)round * 31 + 7;
+        c.direction = random_below(2) ? FY_TO_DEVICE : FY_TO_HOST;
+        c.element_bytes = sizes[random_below(7)];
+        c.naxes = (uint8_t)(1 + random_below(4));
+        for (int k = 0; k < c.naxes; k++)
+            c.extent[k] = random_below(40) == 0 ? 0 : 1 + random_below(7);
+        if (c.naxes > 1 && random_below(2))
+            random_constraint(&c);
+        size_t guard = 64, e = c.element_bytes;
+        size_t host_bytes =
+            (size_t)random_strides(c.naxes, c.extent, c.host_stride,
+                                   &host_origin) *
+                e +
+            2 * guard;
+        size_t device_bytes =
+            (size_t)random_strides(c.naxes, c.extent, c.device_stride,
+                                   &device_origin) *
+                e +
+            2 * guard;
+        char *host = malloc(host_bytes), *device = malloc(device_bytes);
+        char *host2 = malloc(host_bytes), *device2 = malloc(device_bytes);
+        fill(host, host_bytes);
+        fill(device, device_bytes);
+        memcpy(host2, host, host_bytes);
+        memcpy(device2, device, device_bytes);
+
+        c.host = host + guard + (size_t)host_origin * e;
+        c.device =
+            (uint64_t)(uintptr_t)(device + guard + (size_t)device_origin * e);
+        uint64_t elements = fy_copy_elements(&c);
+        fy_copy_run(&c);
+        c.host = host2 + guard + (size_t)host_origin * e;
+        c.device =
+            (uint64_t)(uintptr_t)(device2 + guard + (size_t)device_origin * e);
+        ck_assert_uint_eq(copy_simply(&c), elements);
+        ck_assert_mem_eq(host, host2, host_bytes);
+        ck_assert_mem_eq(device, device2, device_bytes);
+        free(host);
+        free(device);
+        free(host2);
+        free(device2);
+    }
+}
+END_TEST
+
+/* A tile's constraint declares the same elements as the view's. */
+START_TEST(test_shifted_constraint)
+{
+    for (int round = 0; round < 2000; round++) {
+        struct fy_copy c = {.naxes = 2, .extent = {1, 1}};
+        random_state = (uint64_t)round * 13 + 5;
+        random_constraint(&c);
+        int64_t i = random_below(20), j = random_below(20);
+        int64_t d = i + c.sign * j;
+        bool declared = d >= c.lo && d <= c.hi;
+        fy_copy_shift_constraint(&c, i, j);
+        ck_assert_uint_eq(fy_copy_elements(&c), declared);
+    }
+}
+END_TEST
+
+START_TEST(test_extreme_constraints)
+{
+    struct fy_copy c = {.element_bytes = 8,
+                        .naxes = 2,
+                        .sign = -1,
+                        .extent = {1000000007, 998244353},
+                        .lo = INT64_MIN,
+                        .hi = INT64_MAX};
+    ck_assert_uint_eq(fy_copy_elements(&c), 1000000007ULL * 998244353ULL);
+    c.lo = INT64_MAX;
+    ck_assert_uint_eq(fy_copy_elements(&c), 0);
+    c.lo = 0; /* the lower triangle: columns 0 .. n1 - 1 */
+    ck_assert_uint_eq(fy_copy_elements(&c),
+                      1000000007ULL * 998244353ULL -
+                          998244353ULL * 998244352ULL / 2);
+    c.hi = INT64_MIN;
+    ck_assert_uint_eq(fy_copy_elements(&c), 0);
+    c.hi = INT64_MAX - 1;
+    fy_copy_shift_constraint(&c, 0, INT64_MAX);
+    ck_assert_int_eq(c.hi, INT64_MAX);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("device");
+    TCase *tests = tcase_create("device");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, test_find);
+    tcase_add_test(tests, test_copies_of_any_shape);
+    tcase_add_test(tests, test_shifted_constraint);
+    tcase_add_test(tests, test_extreme_constraints);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
