@@ -15,6 +15,8 @@ UNIT_TESTS =
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings
 UNIT_TESTS += tests/unit/test_device
+UNIT_TESTS += tests/unit/test_replica
+UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 check_PROGRAMS += $(UNIT_TESTS)
@@ -36,3 +38,11 @@ tests_unit_test_device_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_hostmem_SOURCES = tests/unit/test_hostmem.c
 tests_unit_test_hostmem_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_hostmem_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_replica_SOURCES = tests/unit/test_replica.c
+tests_unit_test_replica_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_replica_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_host_SOURCES = tests/unit/test_host.c
+tests_unit_test_host_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
