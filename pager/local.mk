@@ -14,3 +14,11 @@ libfypager_la_SOURCES += pager/executor_lane.h pager/executor_undo.c
 libfypager_la_SOURCES += pager/executor_undo.h
 libfypager_la_SOURCES += pager/replica.c pager/replica.h
 libfypager_la_SOURCES += pager/hostmem.c pager/hostmem.h
+libfypager_la_SOURCES += pager/guard.c pager/guard.h
+libfypager_la_SOURCES += pager/verify_child.c pager/verify_child.h
+
+# What `ferry verify' itself needs: the counters and the report.
+noinst_LTLIBRARIES += libfyverify.la
+libfyverify_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libfyverify_la_SOURCES = pager/verify_tally.c pager/verify_tally.h
+libfyverify_la_SOURCES += pager/verify_report.c

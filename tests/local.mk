@@ -19,6 +19,7 @@ UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
+UNIT_TESTS += tests/unit/test_guard
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -46,3 +47,7 @@ tests_unit_test_replica_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
 tests_unit_test_host_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_guard_SOURCES = tests/unit/test_guard.c
+tests_unit_test_guard_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_guard_LDADD = libfypager.la $(CHECK_LIBS)

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The annotated form of a call: the planner's schedule, step by step, on one
+ * thread, every tile in a guarded block of its own with poison in its gaps.
+ * Slow and simple on purpose: it shares the planner with the engine, and
+ * nothing else. In forked children only.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/device_copy.h"
+#include "pager/guard.h"
+#include "pager/host_internal.h"
+#include "pager/plan.h"
+#include "pager/verify_copies.h"
+
+enum {
+    MAX_STEPS = 256,
+    HANDLE_ALIGN = 64
+};
+
+/* Where the tiles of one step are. */
+struct tiles {
+    struct fy_trial *trial;
+    const struct fy_schedule *schedule;
+    unsigned step;
+    const struct fy_tile *tile; /* of the step */
+    struct fy_guard guard[FY_MAX_OPERANDS];
+    struct fy_view view[FY_MAX_OPERANDS]; /* the tile as it lies there */
+    int64_t first[FY_MAX_OPERANDS]; /* bytes from the block to element 0, 0 */
+    char *before[FY_MAX_OPERANDS];  /* the block's content before the step */
+    struct fy_guard inactive;       /* for pointers the call must not follow */
+};
+
+/* The synchronous device: launches run on the spot, nothing else is called. */
+static int
+launch_now(struct fy_stream *stream, const struct fy_launch *launch)
+{
+    static struct host_cif *cifs;
+    struct host_call *call;
+    (void)stream;
+    int status = host_call_new(&cifs, launch, &call);
+    if (status != 0)
+        return status;
+    host_call_run(call);
+    free(call);
+    return 0;
+}
+
+static const struct fy_device_ops launch_ops = {
+    .name = "verify",
+    .launch = launch_now,
+};
+
+static const char *
+operand_name(const struct tiles *s, unsigned view)
+{
+    const struct fy_bound *call = s->trial->call;
+    if (view >= call->function->noperands)
+        return "(work)";
+    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
+                                 call->function->operands + view;
+    return fy_model_string(call->model, o->name);
+}
+
+static uint32_t
+operand_of(const struct tiles *s, unsigned view)
+{
+    return view < s->trial->call->function->noperands ? view : FY_NIL;
+}
+
+static enum fy_type
+element_of(const struct tiles *s, unsigned view)
+{
+    const struct fy_bound *call = s->trial->call;
+    if (view >= call->function->noperands)
+        return FY_T_F64;
+    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
+                                 call->function->operands + view;
+    return (enum fy_type)o->element;
+}
+
+static void
+step_text(const struct tiles *s, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "in chunk %u of %u", s->step + 1, s->schedule->nsteps);
+}
+
+static void
+on_chunk_fault(struct fy_child_report *report, void *context)
+{
+    struct tiles *s = context;
+    const char *verb = report->write ? "writes" : "reads";
+    char where[64];
+    int64_t offset;
+    step_text(s, where, sizeof where);
+    unsigned n = s->tile == NULL ? 0 : s->schedule->steps[s->step].ntiles;
+    for (unsigned i = 0; i < n && report->has_address; i++) {
+        if (!fy_guard_locate(&s->guard[i], report->address, &offset))
+            continue;
+        unsigned view = s->tile[i].view;
+        fy_trial_problem(
+            s->trial, operand_of(s, view), FY_FINDING_CHUNK_OUTSIDE,
+            "%s the function %s `%s' %lld bytes %s its chunk", where, verb,
+            operand_name(s, view),
+            offset < 0 ? (long long)-offset
+                       : (long long)(offset - (int64_t)s->guard[i].bytes),
+            offset < 0 ? "before" : "past");
+        return;
+    }
+    if (report->has_address &&
+        fy_guard_locate(&s->inactive, report->address, &offset))
+        fy_trial_problem(s->trial, FY_NIL, FY_FINDING_CHUNK_OUTSIDE,
+                         "%s the function %s an operand that its `when' "
+                         "excludes",
+                         where, verb);
+    else
+        fy_trial_problem(s->trial, FY_NIL, FY_FINDING_CRASHED,
+                         "%s the function dies of signal %d", where,
+                         report->signal);
+}
+
+/* The tile as a view of its own, at element (0, 0) of a packed block. */
+static void
+tile_view(const struct fy_view *whole, const struct fy_tile *tile,
+          struct fy_view *out, int64_t *first, int64_t *bytes)
+{
+    struct fy_copy shifted = {.naxes = tile->naxes,
+                              .sign = whole->sign,
+                              .lo = whole->lo,
+                              .hi = whole->hi};
+    int64_t low = 0, high = 0;
+    *out = *whole;
+    out->naxes = tile->naxes;
+    out->access = tile->access;
+    for (unsigned k = 0; k < tile->naxes; k++) {
+        int64_t reach = (tile->n[k] - 1) * tile->device_stride[k];
+        out->extent[k] = tile->n[k];
+        out->stride[k] = tile->device_stride[k];
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    if (whole->sign != 0)
+        fy_copy_shift_constraint(&shifted, tile->lo[0],
+                                 tile->naxes > 1 ? tile->lo[1] : 0);
+    out->lo = shifted.lo;
+    out->hi = shifted.hi;
+    *first = -low * (int64_t)whole->element_bytes;
+    *bytes = (high - low + 1) * (int64_t)whole->element_bytes;
+}
+
+static void
+copy_tile(struct tiles *s, unsigned i, enum fy_direction direction)
+{
+    const struct fy_tile *tile = &s->tile[i];
+    const struct fy_view *whole = &s->schedule->views[tile->view];
+    const struct fy_view *v = &s->view[i];
+    struct fy_copy copy = {
+        .direction = direction,
+        .device = (uint64_t)(uintptr_t)(s->guard[i].block + s->first[i]),
+        .element_bytes = whole->element_bytes,
+        .naxes = v->naxes,
+        .sign = v->sign,
+        .lo = v->lo,
+        .hi = v->hi,
+    };
+    int64_t at = 0;
+    for (unsigned k = 0; k < v->naxes; k++) {
+        at += tile->lo[k] * whole->stride[k];
+        copy.extent[k] = v->extent[k];
+        copy.host_stride[k] = whole->stride[k];
+        copy.device_stride[k] = v->stride[k];
+    }
+    copy.host = whole->host + at * (int64_t)whole->element_bytes;
+    fy_copy_run(&copy);
+}
+
+static int
+place_tile(struct tiles *s, unsigned i, enum fy_guard_side side,
+           enum fy_poison poison, uint64_t *address)
+{
+    const struct fy_tile *tile = &s->tile[i];
+    const struct fy_view *whole = &s->schedule->views[tile->view];
+    int64_t bytes;
+    tile_view(whole, tile, &s->view[i], &s->first[i], &bytes);
+    size_t align = whole->element_bytes & -whole->element_bytes;
+    if (s->trial->call->function->host_call != FY_NIL)
+        align = HANDLE_ALIGN; /* plans are made for an alignment */
+    int status = fy_guard_new((size_t)bytes, align, side, poison,
+                              element_of(s, tile->view), &s->guard[i]);
+    if (status != 0)
+        return status;
+    if (tile->access & FY_ACCESS_IN && tile->access != FY_ACCESS_SCRATCH)
+        copy_tile(s, i, FY_TO_DEVICE);
+    s->before[i] = malloc((size_t)bytes);
+    if (s->before[i] == NULL)
+        return FY_ERR_NOMEM;
+    memcpy(s->before[i], s->guard[i].block, (size_t)bytes);
+    *address = (uint64_t)(uintptr_t)(s->guard[i].block + s->first[i]);
+    return 0;
+}
+
+/* The chunk wrote nothing but the elements it may write. */
+static void
+check_tile(struct tiles *s, unsigned i)
+{
+    const struct fy_view *v = &s->view[i];
+    struct fy_guard *g = &s->guard[i];
+    unsigned view = s->tile[i].view;
+    char where[64];
+    int64_t spilled;
+    step_text(s, where, sizeof where);
+    if (v->access & FY_ACCESS_OUT) {
+        struct fy_walk w = {.view = v};
+        while (fy_walk_next(&w)) /* what may change is made equal */
+            memcpy(s->before[i] + s->first[i] + w.offset,
+                   g->block + s->first[i] + w.offset, v->element_bytes);
+    }
+    bool scratch = v->access == FY_ACCESS_SCRATCH;
+    if (!scratch && memcmp(s->before[i], g->block, g->bytes) != 0)
+        fy_trial_problem(s->trial, operand_of(s, view), FY_FINDING_CHUNK_WRITE,
+                         "%s the function writes elements of `%s' that are "
+                         "not declared out",
+                         where, operand_name(s, view));
+    if (fy_guard_spilled(g, &spilled))
+        fy_trial_problem(s->trial, operand_of(s, view),
+                         FY_FINDING_CHUNK_OUTSIDE,
+                         "%s the function writes `%s' outside its chunk", where,
+                         operand_name(s, view));
+}
+
+static int
+run_step(struct tiles *s, unsigned number)
+{
+    const struct fy_step *step = &s->schedule->steps[s->step];
+    uint64_t address[FY_MAX_OPERANDS];
+    int status = 0;
+    bool odd = (number + s->step) % 2 != 0;
+    if (step->ntiles > FY_MAX_OPERANDS)
+        return FY_ERR_UNSUPPORTED;
+    s->tile = s->schedule->tiles + step->tiles;
+    for (unsigned i = 0; i < step->ntiles && status == 0; i++)
+        status = place_tile(s, i, odd ? FY_GUARD_BEFORE : FY_GUARD_AFTER,
+                            odd ? FY_POISON_LARGE : FY_POISON_NAN, &address[i]);
+    if (status == 0)
+        status = s->schedule->launch(s->schedule->planner, step, s->tile,
+                                     address, NULL);
+    for (unsigned i = 0; i < step->ntiles; i++) {
+        if (status == 0) {
+            check_tile(s, i);
+            if (s->tile[i].access & FY_ACCESS_OUT &&
+                s->tile[i].access != FY_ACCESS_SCRATCH)
+                copy_tile(s, i, FY_TO_HOST);
+        }
+        fy_guard_free(&s->guard[i]);
+        free(s->before[i]);
+        s->before[i] = NULL;
+    }
+    s->tile = NULL;
+    return status;
+}
+
+/* A plan that fits: the budget grows until it does. */
+static int
+make_plan(const struct fy_bound *call, const struct fy_target *target,
+          uint64_t seed, unsigned number, uint64_t inactive,
+          struct fy_plan **out)
+{
+    uint64_t all = fy_compulsory_bytes(call->views, call->function->noperands);
+    struct fy_plan_options options = {
+        .ops = &launch_ops,
+        .budget_bytes = number == 0 ? 4 * all + (1 << 20) : all >> number,
+        .random = number > 0,
+        .seed = seed + number,
+        .max_steps = MAX_STEPS,
+        .inactive_address = inactive,
+    };
+    for (;;) {
+        int status = fy_plan_new(call, target, &options, out);
+        if ((status != FY_ERR_NOFIT && status != FY_ERR_UNSUPPORTED) ||
+            options.budget_bytes > 8 * all + (1 << 21))
+            return status;
+        options.budget_bytes = options.budget_bytes * 2 + 1024;
+    }
+}
+
+void
+fy_trial_chunks(struct fy_trial *t, unsigned number)
+{
+    struct fy_copies *copies;
+    struct fy_plan *plan;
+    struct fy_bound *call = malloc(sizeof *call);
+    struct tiles *s = calloc(1, sizeof *s);
+    if (call == NULL || s == NULL ||
+        fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0 ||
+        fy_guard_new(0, 1, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
+                     &s->inactive) != 0)
+        return; /* the child is short of memory: nothing to say */
+    *call = *t->call;
+    for (unsigned o = 0; o < call->function->noperands; o++)
+        if (call->views[o].naxes > 0)
+            call->views[o].host =
+                copies->guard[t->images->of[o]].block + t->images->first[o];
+    s->trial = t;
+    t->state->report.context = s;
+    t->state->report.on_fault = NULL; /* planning is ours, not the author's */
+    int status = make_plan(call, t->target, t->seed, number,
+                           (uint64_t)(uintptr_t)s->inactive.block, &plan);
+    if (status == 0) {
+        union fy_raw result = {{0, 0}};
+        char *got[FY_MAX_OPERANDS];
+        t->state->report.on_fault = on_chunk_fault;
+        s->schedule = &plan->schedule;
+        for (; s->step < s->schedule->nsteps && status == 0; s->step++)
+            status = run_step(s, number);
+        t->state->report.on_fault = NULL;
+        if (status == 0 && !fy_plan_failed(plan)) {
+            fy_plan_result(plan, &result);
+            for (unsigned g = 0; g < t->images->count; g++)
+                got[g] = copies->guard[g].block;
+            char how[48];
+            snprintf(how, sizeof how, "computed in %u chunks",
+                     s->schedule->nsteps);
+            fy_trial_compare(t, got, &result, FY_FINDING_CHUNKS, how);
+        }
+        fy_plan_free(plan);
+    }
+    fy_guard_free(&s->inactive);
+    fy_copies_free(copies);
+    free(call);
+    free(s);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of everything a call declares, each pointer's in a guarded block of
+ * its own with the program's strides, and the call on them. Pointers that the
+ * call must not follow lead to pages that fault. In forked children only.
+ */
+#ifndef FERRY_PAGER_VERIFY_COPIES_H
+#define FERRY_PAGER_VERIFY_COPIES_H
+
+#include "pager/guard.h"
+#include "pager/verify_invoke.h"
+#include "pager/verify_trial.h"
+
+struct fy_copies {
+    struct fy_trial *trial;
+    enum fy_poison poison;
+    struct fy_guard guard[FY_MAX_OPERANDS]; /* by image */
+    struct fy_guard opaque[FY_MAX_ARGS];    /* by argument */
+    struct fy_invocation invocation;        /* the call on them */
+};
+
+/*
+ * Returns new: inputs copied from image->before, everything else poisoned.
+ * From here to fy_copies_free() a fault becomes a problem of the trial. On
+ * errors the child ends anyway: nothing is undone.
+ */
+int fy_copies_new(struct fy_trial *trial, enum fy_guard_side side,
+                  enum fy_poison poison, struct fy_copies **out) FY_MUST_CHECK;
+void fy_copies_free(struct fy_copies *copies);
+
+#endif

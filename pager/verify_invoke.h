@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls the original of a bound call with other pointers in place of the
+ * program's: the whole call, on copies. In forked children only.
+ */
+#ifndef FERRY_PAGER_VERIFY_INVOKE_H
+#define FERRY_PAGER_VERIFY_INVOKE_H
+
+#include "pager/bind.h"
+
+struct fy_invocation {
+    const struct fy_bound *call;
+    void *original;
+    /* By relative cell: whether it is replaced, and by what pointer. */
+    bool replaced[FY_MAX_CELLS];
+    char *pointer[FY_MAX_CELLS];
+    /* Afterwards. */
+    union fy_raw result;
+    uint32_t scalar_written; /* an argument whose scalar changed, or FY_NIL */
+};
+
+/*
+ * FY_ERR_UNSUPPORTED when the call cannot be made this way (pointers behind
+ * handles, complex results), FY_ERR_NOMEM.
+ */
+int fy_invoke(struct fy_invocation *invocation) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of `ferry verify': what the counters say when the program is done,
+ * and the findings as text. Runs in the tool, never in a host program.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/verify_tally.h"
+
+/* Fewer tests than this say nothing. */
+enum {
+    LEAST_TESTS = 2
+};
+
+struct writer {
+    struct fy_tally *tally;
+    const struct fy_model *model;
+    const char *path;
+};
+
+static const char *
+slab_text(const struct writer *w, const struct fy_function *f,
+          const struct fy_operand *o, unsigned slab, char *out, size_t bytes)
+{
+    const char *axis = "";
+    if (slab < o->naxes && o->axes[slab].axis != FY_NIL) {
+        const struct fy_axis *axes =
+            FY_TABLE(w->model, fy_axis, axes) + f->axes;
+        axis = fy_model_string(w->model, axes[o->axes[slab].axis].name);
+    }
+    if (slab == FY_SLAB_ALL)
+        snprintf(out, bytes, "its content");
+    else if (slab == FY_SLAB_LO || slab == FY_SLAB_HI)
+        snprintf(out, bytes, "the diagonal on its %s bound",
+                 slab == FY_SLAB_LO ? "lower" : "upper");
+    else if (axis[0] != '\0')
+        snprintf(out, bytes, "the last index of axis %s", axis);
+    else
+        snprintf(out, bytes, "the last index of its axis %u", slab + 1);
+    return out;
+}
+
+/* What many calls say about one operand. */
+static void
+judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
+{
+    const struct fy_function *f =
+        FY_TABLE(w->model, fy_function, functions) + function;
+    const struct fy_operand *o =
+        FY_TABLE(w->model, fy_operand, operands) + operand;
+    struct fy_tally_operand *t = fy_tally_operand(w->tally, operand);
+    const char *name = fy_model_string(w->model, o->name);
+    char what[128], text[512];
+
+    static const unsigned order[] = {FY_SLAB_ALL, 0,          1,         2,
+                                     3,           FY_SLAB_LO, FY_SLAB_HI};
+    bool read = o->access == FY_ACCESS_IN || o->access == FY_ACCESS_INOUT;
+    for (unsigned k = 0; k < FY_SLABS; k++) {
+        const struct fy_tally_slab *s = &t->slab[order[k]];
+        slab_text(w, f, o, order[k], what, sizeof what);
+        /* An inout slab that is written need not be read, and the other way
+         * round; the operand as a whole must be both. */
+        bool whole = order[k] == FY_SLAB_ALL || o->access == FY_ACCESS_IN;
+        bool idle = s->written_tested >= LEAST_TESTS && s->written_changed == 0;
+        if (read && s->read_tested >= LEAST_TESTS && s->read_mattered == 0 &&
+            (whole || idle)) {
+            snprintf(text, sizeof text,
+                     "`%s' is declared %s, but changing %s before the call "
+                     "never changed a result (%u calls tried)",
+                     name, o->access == FY_ACCESS_IN ? "in" : "inout", what,
+                     s->read_tested);
+            fy_tally_report(w->tally, w->model, w->path, function, operand,
+                            FY_FINDING_NOT_READ, text);
+            break;
+        }
+    }
+    const struct fy_tally_slab *all = &t->slab[FY_SLAB_ALL];
+    if (o->access == FY_ACCESS_INOUT && all->written_tested >= LEAST_TESTS &&
+        all->written_changed == 0) {
+        snprintf(text, sizeof text,
+                 "`%s' is declared inout, but no call changed it (%u calls)",
+                 name, all->written_tested);
+        fy_tally_report(w->tally, w->model, w->path, function, operand,
+                        FY_FINDING_NEVER_WRITTEN, text);
+    }
+}
+
+static void
+judge_function(const struct writer *w, uint32_t function)
+{
+    const struct fy_function *f =
+        FY_TABLE(w->model, fy_function, functions) + function;
+    const struct fy_tally_function *t = fy_tally_function(w->tally, function);
+    if (t->calls == 0)
+        return;
+    for (uint32_t o = 0; o < f->noperands; o++)
+        judge_operand(w, function, f->operands + o);
+}
+
+static int
+print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
+{
+    FILE *from = fopen(path, "re");
+    if (from == NULL)
+        return 0; /* nothing was ever appended */
+    char *row = NULL;
+    size_t capacity = 0;
+    while (getline(&row, &capacity, from) > 0) {
+        char *field[6], *at = row;
+        unsigned n = 0;
+        row[strcspn(row, "\n")] = '\0';
+        for (; n < 5 && at != NULL; n++)
+            field[n] = strsep(&at, "\t");
+        field[n++] = at;
+        if (n < 6 || at == NULL)
+            continue;
+        totals->findings++;
+        if (to != NULL)
+            fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1], field[2],
+                    field[5], field[4]);
+    }
+    free(row);
+    int failed = ferror(from);
+    fclose(from);
+    return failed ? FY_ERR_IO : 0;
+}
+
+static void
+print_function(const struct fy_model *model, uint32_t function,
+               const struct fy_tally_function *t, FILE *to)
+{
+    const struct fy_function *f =
+        FY_TABLE(model, fy_function, functions) + function;
+    fprintf(to, "%s: %u calls, %u checked", fy_model_string(model, f->name),
+            t->calls, t->checked);
+    if (t->sampled > 0)
+        fprintf(to, ", %u similar left out", t->sampled);
+    if (t->large > 0)
+        fprintf(to, ", %u too large", t->large);
+    if (t->failed > 0)
+        fprintf(to, ", %u without memory or process", t->failed);
+    if (t->crashed > 0)
+        fprintf(to, ", %u that do not return", t->crashed);
+    for (unsigned r = 0; r < FY_REASON_COUNT; r++)
+        if (t->declined[r] > 0)
+            fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
+    fprintf(to, "%s\n", t->checked == 0 ? " (not exercised)" : "");
+}
+
+int
+fy_verify_report(const struct fy_model *model, const char *path, FILE *to,
+                 struct fy_verify_totals *out)
+{
+    struct fy_tally *tally;
+    int status = fy_tally_open(model, path, &tally);
+    if (status != 0)
+        return status;
+    struct writer w = {tally, model, path};
+    struct fy_verify_totals totals = {0};
+    for (uint32_t f = 0; f < model->functions.count; f++)
+        judge_function(&w, f);
+    status = print_findings(path, to, &totals);
+    for (uint32_t f = 0; f < model->functions.count; f++) {
+        const struct fy_tally_function *t = fy_tally_function(tally, f);
+        if (t->calls == 0)
+            continue;
+        totals.functions++;
+        totals.calls += t->calls;
+        totals.checked += t->checked;
+        if (to != NULL)
+            print_function(model, f, t, to);
+    }
+    fy_tally_close(tally);
+    if (status == 0)
+        *out = totals;
+    return status;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The experiments on one call, see the header. Everything here runs in forked
+ * children; the program's memory is there as it was before the call.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pager/verify_copies.h"
+
+enum {
+    SENSITIVITY_RUNS = 4,
+    SENSITIVITY_FACTOR = 64
+};
+
+const char *
+fy_trial_name(const struct fy_trial *t, uint32_t operand)
+{
+    const struct fy_operand *o =
+        FY_TABLE(t->call->model, fy_operand, operands) +
+        t->call->function->operands + operand;
+    return fy_model_string(t->call->model, o->name);
+}
+
+/* "dgemm(m=3, n=4, alpha=1.5)": the call's scalars. */
+static void
+call_text(const struct fy_trial *t, char *out, size_t bytes)
+{
+    const struct fy_bound *call = t->call;
+    const struct fy_cell *cells =
+        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    size_t used = (size_t)snprintf(
+        out, bytes, "%s(", fy_model_string(call->model, call->function->name));
+    const char *comma = "";
+    for (unsigned c = 0; c < call->function->ncells && used < bytes; c++) {
+        const struct fy_value *v = &call->cells[c];
+        const char *name = fy_model_string(call->model, cells[c].name);
+        if (v->kind == FY_V_POINTER)
+            continue;
+        if (cells[c].type == FY_T_CHAR && v->i > ' ' && v->i < 127)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s='%c'",
+                                     comma, name, (char)v->i);
+        else if (v->kind == FY_V_INT)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s=%lld",
+                                     comma, name, (long long)v->i);
+        else if (v->kind == FY_V_REAL)
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s=%g", comma,
+                                     name, v->r);
+        else
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s=%g%+gi",
+                                     comma, name, v->r, v->im);
+        comma = ", ";
+    }
+    if (used < bytes)
+        snprintf(out + used, bytes - used, ")");
+}
+
+void
+fy_trial_problem(struct fy_trial *t, uint32_t operand,
+                 enum fy_finding_kind kind, const char *format, ...)
+{
+    struct fy_trial_state *s = t->state;
+    for (unsigned i = 0; i < s->nproblems; i++)
+        if (s->problems[i].operand == operand && s->problems[i].kind == kind)
+            return;
+    if (s->nproblems == FY_PROBLEMS)
+        return;
+    struct fy_problem *p = &s->problems[s->nproblems];
+    char call[200], text[FY_PROBLEM_TEXT];
+    call_text(t, call, sizeof call);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    p->operand = operand;
+    p->kind = kind;
+    if (snprintf(p->text, sizeof p->text, "%s, in %s", text, call) >=
+        (int)sizeof p->text)
+        memcpy(p->text + sizeof p->text - 4, "...", 4);
+    s->nproblems++;
+}
+
+/* ---- the truth ---- */
+
+static void
+on_truth_fault(struct fy_child_report *report, void *context)
+{
+    struct fy_trial *t = context;
+    (void)report;
+    if (!t->state->reading)
+        return;
+    fy_trial_problem(t, t->state->operand, FY_FINDING_UNMAPPED,
+                     "`%s' is declared larger than it is: reading it as "
+                     "declared leaves the program's memory",
+                     fy_trial_name(t, t->state->operand));
+}
+
+/* Copies declared content into image->before or ->truth. */
+static void
+read_program(struct fy_trial *t, bool after)
+{
+    struct fy_images *images = t->images;
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        const struct fy_view *v = &images->views[o];
+        const struct fy_image *image = &images->image[images->of[o]];
+        if (v->naxes == 0)
+            continue;
+        t->state->operand = o;
+        t->state->reading = true;
+        char *to = (after ? image->truth : image->before) + images->first[o];
+        struct fy_walk w = {.view = v};
+        while (fy_walk_next(&w))
+            memcpy(to + w.offset, v->host + w.offset, v->element_bytes);
+        t->state->reading = false;
+    }
+}
+
+int
+fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
+{
+    struct fy_invocation *i = calloc(1, sizeof *i);
+    if (i == NULL)
+        return FY_ERR_NOMEM;
+    i->call = t->call;
+    i->original = t->target->original;
+    int status = fy_invoke(i);
+    *result = i->result;
+    if (status == 0 && i->scalar_written != FY_NIL) {
+        const struct fy_arg *args =
+            FY_TABLE(t->call->model, fy_arg, args) + t->call->function->args;
+        fy_trial_problem(
+            t, FY_NIL, FY_FINDING_SCALAR_WRITTEN,
+            "the call wrote argument `%s', which is not declared as an operand",
+            fy_model_string(t->call->model, args[i->scalar_written].name));
+    }
+    free(i);
+    return status;
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+bool
+fy_walk_on_slab(const struct fy_walk *w, unsigned slab)
+{
+    const struct fy_view *v = w->view;
+    int64_t at = w->index[0] + v->sign * (v->naxes > 1 ? w->index[1] : 0);
+    switch (slab) {
+    case FY_SLAB_ALL:
+        return true;
+    case FY_SLAB_LO:
+        return v->sign != 0 && at == v->lo;
+    case FY_SLAB_HI:
+        return v->sign != 0 && at == v->hi;
+    default:
+        return slab < v->naxes && w->index[slab] == v->extent[slab] - 1;
+    }
+}
+
+/* Counts which slabs of written operands the call changed. */
+static void
+count_changes(struct fy_trial *t)
+{
+    const struct fy_images *images = t->images;
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        const struct fy_view *v = &images->views[o];
+        const struct fy_image *image = &images->image[images->of[o]];
+        struct fy_tally_operand *row =
+            fy_tally_operand(t->tally, t->call->function->operands + o);
+        if (v->naxes == 0 || v->access != FY_ACCESS_INOUT)
+            continue;
+        bool tested[FY_SLABS] = {false}, changed[FY_SLABS] = {false};
+        struct fy_walk w = {.view = v};
+        while (fy_walk_next(&w)) {
+            int64_t at = images->first[o] + w.offset;
+            bool differs = memcmp(image->before + at, image->truth + at,
+                                  v->element_bytes) != 0;
+            for (unsigned k = 0; k < FY_SLABS; k++)
+                if (fy_walk_on_slab(&w, k)) {
+                    tested[k] = true;
+                    changed[k] |= differs;
+                }
+        }
+        for (unsigned k = 0; k < FY_SLABS; k++) {
+            if (tested[k])
+                FY_TALLY_ADD(row->slab[k].written_tested);
+            if (changed[k])
+                FY_TALLY_ADD(row->slab[k].written_changed);
+        }
+    }
+}
+
+static int
+try_truth(struct fy_trial *t)
+{
+    t->state->report.on_fault = on_truth_fault;
+    t->state->report.context = t;
+    read_program(t, false);
+    uint64_t start = now_ns();
+    int status = fy_trial_in_place(t, &t->state->truth);
+    t->state->truth_ns = now_ns() - start;
+    if (status != 0)
+        return status;
+    read_program(t, true);
+    count_changes(t);
+    t->state->truth_known = true;
+    return 0;
+}
+
+/* ---- comparison ---- */
+
+static void
+note_difference(struct fy_trial *t, uint32_t operand,
+                const struct fy_difference *d, double bound,
+                enum fy_finding_kind kind, const char *how)
+{
+    if (operand == FY_NIL)
+        fy_trial_problem(t, FY_NIL, kind,
+                         "%s the call returns %.10g instead of %.10g", how,
+                         d->got, d->want);
+    else
+        fy_trial_problem(
+            t, operand, kind,
+            "%s `%s' differs: element %s is %.10g instead of %.10g "
+            "(allowed: %.2g)",
+            how, fy_trial_name(t, operand), d->place, d->got, d->want, bound);
+}
+
+void
+fy_trial_compare(struct fy_trial *t, char *const *got,
+                 const union fy_raw *result, enum fy_finding_kind kind,
+                 const char *how)
+{
+    struct fy_bounds bounds;
+    struct fy_trial_state *s = t->state;
+    unsigned n = t->call->function->noperands;
+    fy_bounds_make(t->call, t->images, &s->truth, &bounds);
+    if (s->sensitivity_known)
+        for (unsigned o = 0; o <= FY_MAX_OPERANDS; o++)
+            bounds.bound[o] += SENSITIVITY_FACTOR * s->sensitivity[o];
+    for (unsigned o = 0; o <= n; o++) {
+        struct fy_difference d;
+        if (o == n) {
+            fy_compare_result(t->call->function, t->call->integer_bits, result,
+                              &s->truth, &bounds, &d);
+        } else {
+            unsigned g = t->images->of[o];
+            if (t->images->views[o].naxes == 0)
+                continue;
+            fy_compare_operand(t->images, o, got[g], t->images->image[g].truth,
+                               NULL, &bounds, &d);
+        }
+        if (!d.found)
+            continue;
+        if (!s->sensitivity_known && !bounds.exact)
+            s->want_sensitivity = true;
+        note_difference(t, o == n ? FY_NIL : o, &d,
+                        bounds.bound[o == n ? FY_MAX_OPERANDS : o], kind, how);
+    }
+}
+
+/* ---- guarded copies ---- */
+
+/* What the call may not have written is as it was. */
+static void
+check_untouched(struct fy_copies *c, unsigned g)
+{
+    struct fy_trial *t = c->trial;
+    const struct fy_image *image = &t->images->image[g];
+    const struct fy_guard *guard = &c->guard[g];
+    char place[200];
+    int64_t bytes = image->hi - image->lo, at;
+    for (at = 0; at < bytes; at++) {
+        unsigned mark = image->marks[at];
+        unsigned char was = mark & FY_MARK_IN
+                                ? (unsigned char)image->before[at]
+                                : guard->poison[at % FY_POISON_BYTES];
+        if (mark & (FY_MARK_OUT | FY_MARK_SCRATCH) ||
+            (unsigned char)guard->block[at] == was)
+            continue;
+        unsigned o = fy_image_operand(t->images, g, at);
+        fy_image_place(t->images, o, at, place, sizeof place);
+        if (mark & FY_MARK_IN)
+            fy_trial_problem(t, o, FY_FINDING_IN_MODIFIED,
+                             "the call writes `%s' (%s), which is declared in",
+                             fy_trial_name(t, o), place);
+        else
+            fy_trial_problem(t, o, FY_FINDING_UNDECLARED_WRITE,
+                             "the call writes `%s' at %s", fy_trial_name(t, o),
+                             place);
+    }
+    if (fy_guard_spilled(guard, &at)) {
+        unsigned o = fy_image_operand(t->images, g, at);
+        fy_image_place(t->images, o, at, place, sizeof place);
+        fy_trial_problem(t, o, FY_FINDING_OUTSIDE, "the call writes `%s' %s",
+                         fy_trial_name(t, o), place);
+    }
+}
+
+/* Every declared `out' element was written. */
+static void
+check_written(struct fy_copies *c, unsigned o)
+{
+    struct fy_trial *t = c->trial;
+    const struct fy_view *v = &t->images->views[o];
+    unsigned g = t->images->of[o];
+    const struct fy_image *image = &t->images->image[g];
+    struct fy_walk w = {.view = v};
+    char place[96];
+    if (v->access != FY_ACCESS_OUT)
+        return;
+    while (fy_walk_next(&w)) {
+        int64_t at = t->images->first[o] + w.offset;
+        bool same = !(image->marks[at] & FY_MARK_IN);
+        for (uint32_t b = 0; b < v->element_bytes && same; b++)
+            same = (unsigned char)c->guard[g].block[at + b] ==
+                   c->guard[g].poison[(at + b) % FY_POISON_BYTES];
+        if (!same)
+            continue;
+        fy_walk_text(&w, place, sizeof place);
+        fy_trial_problem(t, o, FY_FINDING_NOT_WRITTEN,
+                         "`%s' is declared out, but the call does not write "
+                         "element %s",
+                         fy_trial_name(t, o), place);
+        return;
+    }
+}
+
+static int
+try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
+{
+    struct fy_copies *c;
+    char *got[FY_MAX_OPERANDS];
+    int status = fy_copies_new(t, side, poison, &c);
+    if (status == 0)
+        status = fy_invoke(&c->invocation);
+    if (status == FY_ERR_UNSUPPORTED) {
+        fy_copies_free(c); /* pointers behind a handle: chunks are guarded */
+        return 0;
+    }
+    if (status != 0)
+        return status;
+    for (unsigned g = 0; g < t->images->count; g++) {
+        got[g] = c->guard[g].block;
+        if (t->images->image[g].accessed)
+            check_untouched(c, g);
+    }
+    for (unsigned o = 0; o < t->call->function->noperands; o++)
+        if (t->images->views[o].naxes > 0)
+            check_written(c, o);
+    fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_DEPENDS,
+                     "with undeclared memory changed");
+    fy_copies_free(c);
+    return 0;
+}
+
+static int
+run_experiment(struct fy_trial *t, uint32_t e)
+{
+    switch (e) {
+    case FY_TRY_TRUTH:
+        return try_truth(t);
+    case FY_TRY_GUARD_AFTER:
+        return try_guarded(t, FY_GUARD_AFTER, FY_POISON_NAN);
+    case FY_TRY_GUARD_BEFORE:
+        return try_guarded(t, FY_GUARD_BEFORE, FY_POISON_LARGE);
+    default:
+        if (e < FY_TRY_CHUNKS_END) {
+            fy_trial_chunks(t, e - FY_TRY_CHUNKS);
+            return 0;
+        }
+        e -= FY_TRY_SLABS;
+        return fy_trial_slab(t, e / FY_SLABS, e % FY_SLABS);
+    }
+}
+
+void
+fy_trial_body(void *opaque)
+{
+    struct fy_trial *t = opaque;
+    struct fy_trial_state *s = t->state;
+    while (s->experiment < t->experiments) {
+        int status = run_experiment(t, s->experiment);
+        if (status != 0 && s->experiment < FY_TRY_CHUNKS) {
+            s->report.exit_status = status;
+            return;
+        }
+        if (s->nproblems > 0)
+            return;
+        s->experiment++;
+    }
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The experiments on one call. They run in forked children, one after another
+ * as long as nothing goes wrong; what they find is written to shared memory.
+ */
+#ifndef FERRY_PAGER_VERIFY_TRIAL_H
+#define FERRY_PAGER_VERIFY_TRIAL_H
+
+#include "pager/bind.h"
+#include "pager/plan.h"
+#include "pager/verify_child.h"
+#include "pager/verify_compare.h"
+#include "pager/verify_image.h"
+#include "pager/verify_tally.h"
+
+enum fy_experiment {
+    FY_TRY_TRUTH,        /* the original on the program's memory (a copy) */
+    FY_TRY_GUARD_AFTER,  /* on guarded copies, NaNs around them */
+    FY_TRY_GUARD_BEFORE, /* likewise, the other way round */
+    FY_TRY_CHUNKS,       /* cut into random chunks, several times */
+    FY_TRY_CHUNKS_END = FY_TRY_CHUNKS + 4,
+    FY_TRY_SLABS = FY_TRY_CHUNKS_END, /* operand * FY_SLABS + slab */
+};
+
+enum {
+    FY_PROBLEMS = 12,
+    FY_PROBLEM_TEXT = 320
+};
+
+struct fy_problem {
+    uint32_t operand; /* relative, or FY_NIL */
+    uint32_t kind;    /* enum fy_finding_kind */
+    char text[FY_PROBLEM_TEXT];
+};
+
+/* Shared between the host process and its children. */
+struct fy_trial_state {
+    struct fy_child_report report;
+    uint32_t experiment; /* the one in progress, or the next */
+    bool truth_known;
+    bool sensitivity_known;
+    bool want_sensitivity; /* a numerical difference was seen without it */
+    bool reading;          /* copying the program's memory: of `operand' */
+    uint32_t operand;
+    uint64_t truth_ns;  /* how long the original took */
+    union fy_raw truth; /* its result */
+    /* Largest change of each output when inputs change by a few eps. */
+    double sensitivity[FY_MAX_OPERANDS + 1];
+    uint32_t nproblems;
+    struct fy_problem problems[FY_PROBLEMS];
+};
+
+/* One call under verification; the children see a copy. */
+struct fy_trial {
+    const struct fy_bound *call;
+    const struct fy_target *target;
+    struct fy_images *images;
+    struct fy_tally *tally;
+    struct fy_trial_state *state;
+    uint64_t seed;
+    uint32_t experiments; /* how many there are */
+    bool small;           /* too large for all of them: the first three only */
+};
+
+/* Child: runs experiments from state->experiment on. A fy_child_run body. */
+void fy_trial_body(void *trial);
+/* Child: measures state->sensitivity. Likewise. */
+void fy_trial_sensitivity(void *trial);
+
+/* An operand's name. */
+const char *fy_trial_name(const struct fy_trial *trial, uint32_t operand);
+
+/* Whether an element is on a slab (FY_SLAB_...) of its view. */
+bool fy_walk_on_slab(const struct fy_walk *walk, unsigned slab);
+
+/* The original on the program's memory, or rather this child's copy of it. */
+int fy_trial_in_place(struct fy_trial *trial,
+                      union fy_raw *result) FY_MUST_CHECK;
+
+/*
+ * Changes a slab of an input and counts whether the call notices. Faults and
+ * hangs count as noticing: see take_end() in verify.c.
+ */
+int fy_trial_slab(struct fy_trial *trial, unsigned operand,
+                  unsigned slab) FY_MUST_CHECK;
+
+/* Adds a problem (printf). For verify_*.c. */
+void fy_trial_problem(struct fy_trial *trial, uint32_t operand,
+                      enum fy_finding_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Compares all outputs; `got' by image. Adds problems of `kind'. */
+void fy_trial_compare(struct fy_trial *trial, char *const *got,
+                      const union fy_raw *result, enum fy_finding_kind kind,
+                      const char *how);
+
+/* The experiment `seed' (0..) of random chunks, in verify_chunks.c. */
+void fy_trial_chunks(struct fy_trial *trial, unsigned number);
+
+#endif
