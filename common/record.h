@@ -11,7 +11,8 @@
 
 #include "common/status.h"
 
-#define FY_RECORD_MAGIC "ferryREC"
+#define FY_RECORD_MAGIC   "ferryREC"
+#define FY_RECORD_VERSION 1
 
 struct fy_record_row { /* one per row of model->functions */
     uint64_t calls, offloaded;

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child that runs the command, see the header. All signals are taken with
+ * sigwaitinfo(), so there is no handler and no race between them and the wait.
+ */
+#include "config.h"
+
+#include "tools/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/tool.h"
+
+/* What is passed on; others act on this process as they always do. */
+static const int passed_on[] = {
+    SIGHUP,  SIGINT,   SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,   SIGALRM, SIGTSTP,
+    SIGCONT, SIGWINCH, SIGURG,  SIGIO,   SIGPWR,  SIGVTALRM, SIGPROF,
+};
+
+/* One line for an exec that failed, and the status a shell gives it. */
+static int
+cannot_start(const char *name, int cause)
+{
+    fy_say("cannot run '%s': %s", name, strerror(cause));
+    return cause == ENOENT || cause == ENOTDIR ? FY_EXIT_NOT_FOUND
+                                               : FY_EXIT_CANNOT_RUN;
+}
+
+int
+fy_child_become(char *const *command)
+{
+    execvp(command[0], command);
+    return cannot_start(command[0], errno);
+}
+
+/* In the child: exec, or the cause through the pipe. Never returns. */
+static void
+child_main(char *const *command, int report_fd, const sigset_t *mask)
+{
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(command[0], command);
+    int cause = errno;
+    while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR)
+        ;
+    _exit(FY_EXIT_CANNOT_RUN);
+}
+
+/* The parent of a process, 0 when it cannot be told. */
+static pid_t
+parent_of(pid_t process)
+{
+    char path[64], text[512];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    /* The name may hold anything: the last ')' ends it. */
+    const char *end = strrchr(text, ')');
+    if (!end || sscanf(end, ") %*c %d", &parent) != 1)
+        return 0;
+    return parent;
+}
+
+/*
+ * Whether the signal reached the child as well: from the terminal or the
+ * kernel it did, and what the child's own family sends (kill 0) it means for
+ * the whole group. Anything else was meant for the program, but sent to us.
+ */
+static bool
+reached_child_too(const siginfo_t *info, pid_t child)
+{
+    if (info->si_code != SI_USER && info->si_code != SI_QUEUE &&
+        info->si_code != SI_TKILL)
+        return true;
+    pid_t sender = info->si_pid;
+    for (int depth = 0; sender > 1 && depth < 64; depth++) {
+        if (sender == child)
+            return true;
+        sender = parent_of(sender);
+    }
+    return false;
+}
+
+/*
+ * Takes the child's state changes. True when it has ended. A job control stop
+ * stops us too, and the shell's SIGCONT wakes both. A plain SIGSTOP does not:
+ * who sent it to the child alone will continue the child alone.
+ */
+static bool
+child_ended(pid_t child, int *out_status)
+{
+    int status;
+    while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
+        if (!WIFSTOPPED(status)) {
+            *out_status = status;
+            return true;
+        }
+        if (WSTOPSIG(status) == SIGSTOP)
+            continue;
+        kill(getpid(), SIGSTOP);
+        kill(child, SIGCONT);
+    }
+    return false;
+}
+
+/* Waits for the end of the child, passing signals on. */
+static int
+wait_for(pid_t child, const sigset_t *set)
+{
+    int status;
+    while (!child_ended(child, &status)) {
+        siginfo_t info;
+        int number = sigwaitinfo(set, &info);
+        if (number > 0 && number != SIGCHLD && !reached_child_too(&info, child))
+            kill(child, number);
+    }
+    return status;
+}
+
+int
+fy_child_run(char *const *command, struct fy_child *out)
+{
+    int ends[2];
+    sigset_t set, before;
+    struct sigaction normal = {.sa_handler = SIG_DFL}, old_child;
+    memset(out, 0, sizeof *out);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return FY_ERR_IO;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++)
+        sigaddset(&set, passed_on[i]);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    pid_t child = fork();
+    if (child == 0)
+        child_main(command, ends[1], &before);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return FY_ERR_IO;
+    }
+    /* An inherited "ignore" would reap the child behind our back. */
+    sigaction(SIGCHLD, &normal, &old_child);
+    ssize_t n;
+    while ((n = read(ends[0], &out->exec_errno, sizeof out->exec_errno)) < 0 &&
+           errno == EINTR)
+        ;
+    if (n != (ssize_t)sizeof out->exec_errno)
+        out->exec_errno = 0;
+    close(ends[0]);
+    out->wait_status = wait_for(child, &set);
+    sigaction(SIGCHLD, &old_child, NULL);
+    /* Still blocked: a late Ctrl-C must not cut the report short. */
+    return 0;
+}
+
+int
+fy_child_imitate(const struct fy_child *child, char *const *command)
+{
+    if (child->exec_errno)
+        return cannot_start(command[0], child->exec_errno);
+    if (WIFSIGNALED(child->wait_status)) {
+        int number = WTERMSIG(child->wait_status);
+        struct rlimit no_core = {0, 0};
+        struct sigaction normal = {.sa_handler = SIG_DFL};
+        sigset_t only;
+        setrlimit(RLIMIT_CORE, &no_core); /* the child's dump is the real one */
+        sigaction(number, &normal, NULL);
+        sigemptyset(&only);
+        sigaddset(&only, number);
+        kill(getpid(), number);
+        sigprocmask(SIG_UNBLOCK, &only, NULL);
+        return 128 + number;
+    }
+    return WEXITSTATUS(child->wait_status);
+}

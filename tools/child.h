@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running the user's command so that nobody can tell that ferry stands between:
+ * its exit status, its death by a signal, its stops.
+ */
+#ifndef FERRY_TOOLS_CHILD_H
+#define FERRY_TOOLS_CHILD_H
+
+#include <sys/types.h>
+
+struct fy_child {
+    int wait_status; /* as waitpid() gives it */
+    int exec_errno;  /* not 0: the command could not be started */
+};
+
+/*
+ * Replaces this process by the command; returns only when that fails, after
+ * one line on stderr, with 127 (not found) or 126.
+ */
+int fy_child_become(char *const *command);
+
+/*
+ * Runs the command in a child of the same process group and waits for it.
+ * Signals sent to this process are passed on; those that the terminal or the
+ * child's own family sends to the group reach it without us. When the child
+ * stops, so do we. 0, or FY_ERR_IO when no child could be made.
+ */
+int fy_child_run(char *const *command, struct fy_child *out);
+
+/*
+ * Ends this process as the child ended: the same exit status, or by the same
+ * signal. Returns the status to exit with when it could not be started.
+ */
+int fy_child_imitate(const struct fy_child *child, char *const *command);
+
+#endif

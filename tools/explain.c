@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ferry explain: the list of reasons, or a run with its decisions printed.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "tools/launch.h"
+
+static const struct {
+    enum fy_reason reason;
+    const char *meaning;
+} meanings[] = {
+    {FY_REASON_NONE, "the call was offloaded"},
+    {FY_REASON_NO_DEVICE, "no device is configured or present"},
+    {FY_REASON_TOO_SMALL, "the annotation's 'worth' says no; no engine asked"},
+    {FY_REASON_UNPROFITABLE,
+     "the cost model expects the original to be faster (see --force)"},
+    {FY_REASON_BAD_ARGUMENTS,
+     "a 'require' does not hold; the original reports it as always"},
+    {FY_REASON_EMPTY, "there is nothing to compute"},
+    {FY_REASON_OVERLAP, "a written operand overlaps another operand"},
+    {FY_REASON_UNMAPPED, "an operand is not in mapped memory"},
+    {FY_REASON_OVERFLOW, "a size does not fit 63 bits"},
+    {FY_REASON_NO_FIT,
+     "larger than the device, and its axes cannot be split further"},
+    {FY_REASON_NESTED, "made from inside a call that was offloaded"},
+    {FY_REASON_UNSUPPORTED, "an interface or form that ferry does not handle"},
+    {FY_REASON_UNKNOWN_HANDLE, "the call that made its handle was not seen"},
+    {FY_REASON_FORKED, "in a forked child of a process that used a device"},
+    {FY_REASON_HOST_MEMORY, "no host memory for staging or undo"},
+    {FY_REASON_DEVICE_ERROR,
+     "the device failed; inputs were restored, the original ran"},
+    {FY_REASON_DISABLED, "switched off after errors, or by the user"},
+    {FY_REASON_ENGINE_MISSING, "libferry-engine.so could not be loaded"},
+    {FY_REASON_INTEGER_WIDTH,
+     "the width of the library's integers could not be told"},
+};
+
+_Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,
+               "every reason has a meaning");
+
+static void
+print_reasons(void)
+{
+    printf("Why a call was not offloaded, as --explain and reports have "
+           "it:\n\n");
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+        printf("  %-15s %s\n", fy_reason_word(meanings[i].reason),
+               meanings[i].meaning);
+}
+
+int
+fy_tool_explain(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("Usage: ferry explain\n"
+               "       ferry explain [RUN-OPTION]... [--] COMMAND...\n"
+               "Says what each reason means; with a COMMAND, runs it as "
+               "'ferry run --explain'.\n");
+        return fy_finish_output(FY_EXIT_OK);
+    }
+    if (argc == 1) {
+        print_reasons();
+        return fy_finish_output(FY_EXIT_OK);
+    }
+    struct fy_run_options options;
+    int status;
+    if (fy_run_options_parse(argc, argv, &options, &status))
+        return status;
+    options.explain = true;
+    return fy_launch(&options);
+}

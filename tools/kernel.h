@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this kernel offers ferry, found by asking it.
+ */
+#ifndef FERRY_TOOLS_KERNEL_H
+#define FERRY_TOOLS_KERNEL_H
+
+/* Each returns NULL when it works, else why not (static or strerror text). */
+const char *fy_kernel_userfaultfd(int *out_kernel_faults);
+const char *fy_kernel_pagemap_scan(void);
+const char *fy_kernel_procmap_query(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files and the environment of one run, see the header.
+ */
+#include "config.h"
+
+#include "tools/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PRELOAD_PREFIX "ferry-preload-"
+
+static const char *
+temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && folder[0] == '/' ? folder : "/tmp";
+}
+
+/* A file of `bytes' zeroes whose blocks exist, mapped shared; or NULL. */
+static void *
+map_new_file(const char *path, size_t bytes)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return NULL;
+    int status = posix_fallocate(fd, 0, (off_t)bytes);
+    void *map = MAP_FAILED;
+    if (status == 0)
+        map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    else
+        errno = status;
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return map == MAP_FAILED ? NULL : map;
+}
+
+int
+fy_launch_scratch(struct fy_launch_state *state, bool count,
+                  struct fy_settings *settings)
+{
+    int n = snprintf(state->scratch, sizeof state->scratch,
+                     "%s/ferry-run-XXXXXX", temporary_folder());
+    if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 || !mkdtemp(state->scratch)) {
+        snprintf(state->trouble, sizeof state->trouble,
+                 "cannot make a folder in %s: %s", temporary_folder(),
+                 strerror(errno));
+        state->scratch[0] = '\0';
+        return FY_ERR_IO;
+    }
+    if (!count)
+        return 0;
+    uint32_t rows = state->model->functions.count;
+    state->record_bytes =
+        sizeof *state->record + rows * sizeof state->record->rows[0];
+    memcpy(settings->record, state->scratch, (size_t)n);
+    strcpy(settings->record + n, "/record");
+    state->record = map_new_file(settings->record, state->record_bytes);
+    if (!state->record) {
+        snprintf(state->trouble, sizeof state->trouble,
+                 "cannot make the file of counters %s: %s", settings->record,
+                 strerror(errno));
+        settings->record[0] = '\0';
+        return FY_ERR_IO;
+    }
+    memcpy(state->record->magic, FY_RECORD_MAGIC, sizeof state->record->magic);
+    state->record->version = FY_RECORD_VERSION;
+    state->record->nrows = rows;
+    return 0;
+}
+
+void
+fy_launch_end(struct fy_launch_state *state)
+{
+    static const char *const files[] = {"record", "explain", "findings",
+                                        "findings.tally"};
+    if (state->record)
+        munmap(state->record, state->record_bytes);
+    for (size_t i = 0; state->scratch[0] && i < sizeof files / sizeof *files;
+         i++) {
+        char path[PATH_MAX + 32];
+        snprintf(path, sizeof path, "%s/%s", state->scratch, files[i]);
+        unlink(path);
+    }
+    /* The object to preload, when it could not be in the cache. */
+    size_t n = strlen(state->scratch);
+    if (n && strncmp(state->preload, state->scratch, n) == 0)
+        unlink(state->preload);
+    if (n)
+        rmdir(state->scratch);
+    free(state->model);
+    memset(state, 0, sizeof *state);
+}
+
+/* Whether an entry of LD_PRELOAD is one that an outer ferry run made. */
+static bool
+is_ours(const char *entry, size_t bytes)
+{
+    size_t start = bytes;
+    while (start && entry[start - 1] != '/')
+        start--;
+    size_t prefix = strlen(PRELOAD_PREFIX);
+    return bytes - start > prefix &&
+           memcmp(entry + start, PRELOAD_PREFIX, prefix) == 0;
+}
+
+int
+fy_launch_environment(const char *preload, const struct fy_settings *settings)
+{
+    const char *before = getenv("LD_PRELOAD");
+    size_t room = strlen(preload) + (before ? strlen(before) : 0) + 2;
+    char *list = malloc(room);
+    char *text = malloc(FY_SETTINGS_TEXT_BYTES);
+    int status = FY_ERR_NOMEM;
+    if (!list || !text)
+        goto free_both;
+    struct fy_buffer to;
+    fy_buffer_start(&to, list, room);
+    fy_buffer_add(&to, preload);
+    for (const char *entry = before; entry && *entry;) {
+        size_t n = strcspn(entry, ": ");
+        if (n && !is_ours(entry, n)) {
+            if (to.used)
+                fy_buffer_add_char(&to, ':');
+            fy_buffer_add_bytes(&to, entry, n);
+        }
+        entry += n + (entry[n] != '\0');
+    }
+    if (to.used ? setenv("LD_PRELOAD", list, 1) : unsetenv("LD_PRELOAD"))
+        goto free_both;
+    if (*preload) {
+        status = fy_settings_encode(settings, text, FY_SETTINGS_TEXT_BYTES);
+        if (status == 0 && setenv(FY_SETTINGS_ENV, text, 1) != 0)
+            status = FY_ERR_NOMEM;
+    } else {
+        status = unsetenv(FY_SETTINGS_ENV) ? FY_ERR_NOMEM : 0;
+    }
+free_both:
+    free(list);
+    free(text);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Getting a command ready to run under ferry: annotations compiled, the object
+ * to preload made, the environment set. Whatever fails leaves one clause of
+ * text, for a line like "TEXT; running without ferry".
+ */
+#ifndef FERRY_TOOLS_LAUNCH_H
+#define FERRY_TOOLS_LAUNCH_H
+
+#include "annotations/model.h"
+#include "common/record.h"
+#include "tools/options.h"
+#include "tools/tool.h"
+
+struct fy_launch_state {
+    struct fy_places places;
+    struct fy_model *model;   /* owned; NULL: run without ferry */
+    char preload[PATH_MAX];   /* object to preload, or "" */
+    char scratch[PATH_MAX];   /* folder to remove at the end, or "" */
+    struct fy_record *record; /* mapped counters, or NULL */
+    size_t record_bytes;
+    char trouble[512]; /* first thing that went wrong, or "" */
+};
+
+/*
+ * Compiles the shipped annotations and `options->annotations'. When a user's
+ * file has errors the shipped ones are used alone, and one line says so.
+ * Returns new, or NULL with `trouble' (of `bytes') set.
+ */
+struct fy_model *fy_launch_compile(const struct fy_run_options *options,
+                                   const struct fy_places *places,
+                                   char *trouble, size_t bytes);
+
+/*
+ * Makes the object to preload for a model, or finds it in the cache. 0, or a
+ * status with `trouble' set.
+ */
+int fy_launch_preload(struct fy_launch_state *state) FY_MUST_CHECK;
+
+/*
+ * A private folder for the files of this run, with a file of zeroed counters
+ * for state->model in it when `count'. Its space is reserved, so that a full
+ * disk is found here and not by a signal in the program.
+ */
+int fy_launch_scratch(struct fy_launch_state *state, bool count,
+                      struct fy_settings *settings) FY_MUST_CHECK;
+
+/*
+ * Sets LD_PRELOAD (ours first, others kept, objects of an outer ferry run
+ * dropped) and FERRY_SETTINGS of this process; with preload "" removes ours.
+ */
+int fy_launch_environment(const char *preload,
+                          const struct fy_settings *settings) FY_MUST_CHECK;
+
+/* Removes the scratch folder and everything it owns. */
+void fy_launch_end(struct fy_launch_state *state);
+
+/* `ferry run' with these options; the exit status. */
+int fy_launch(struct fy_run_options *options);
+
+#endif

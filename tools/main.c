@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ferry, the command: finds the subcommand's row and calls it.
+ */
+#include "config.h"
+
+#include "tools/tool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    fy_subcommand *run;
+    const char *arguments;
+    const char *help;
+} subcommands[] = {
+    {"run", fy_tool_run, "[OPTION]... [--] COMMAND...",
+     "run a program, its annotated calls on a device"},
+    {"check", fy_tool_check, "[--dump] FILE...", "check annotation files"},
+    {"verify", fy_tool_verify, "FILE... -- COMMAND...",
+     "compare annotated calls with their originals while a program runs"},
+    {"explain", fy_tool_explain, "[-- COMMAND...]",
+     "what each reason means, or why a program's calls went where they did"},
+    {"report", fy_tool_report, "FILE.json", "print a report written by run"},
+    {"doctor", fy_tool_doctor, "[-- PROGRAM]",
+     "what this machine has, and what of a program ferry can reach"},
+    {"calibrate", fy_tool_calibrate, "", "measure this machine's rates"},
+};
+
+enum {
+    SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0]
+};
+
+static void
+print_help(void)
+{
+    printf("Usage: ferry SUBCOMMAND [ARGUMENT]...\n"
+           "Runs programs with their annotated library calls on a device of "
+           "limited memory.\n\n");
+    for (size_t i = 0; i < SUBCOMMANDS; i++)
+        printf("  ferry %s %s\n        %s\n", subcommands[i].name,
+               subcommands[i].arguments, subcommands[i].help);
+    printf("  ferry --help, ferry --version\n\n"
+           "'ferry SUBCOMMAND --help' and ferry(1) say more.\n");
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fy_say("a subcommand is missing");
+        return fy_usage_error("");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help();
+        return fy_finish_output(FY_EXIT_OK);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("ferry %s\n", PACKAGE_VERSION);
+        return fy_finish_output(FY_EXIT_OK);
+    }
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        if (strcmp(argv[1], subcommands[i].name) != 0)
+            continue;
+        char name[32]; /* getopt's messages begin with it */
+        snprintf(name, sizeof name, "ferry %s", argv[1]);
+        argv[1] = name;
+        return subcommands[i].run(argc - 1, argv + 1);
+    }
+    fy_say("there is no subcommand '%s'", argv[1]);
+    return fy_usage_error("");
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of `ferry run'. Everything is checked before anything runs.
+ */
+#include "config.h"
+
+#include "tools/options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+static const char help[] =
+    "Usage: ferry run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+    "Runs COMMAND; the library calls that annotations name may run on a "
+    "device.\n"
+    "The exit status is COMMAND's.\n\n"
+    "  --device auto|none|host[,memory=SIZE]\n"
+    "                        where calls may run. 'auto' takes a GPU if there "
+    "is "
+    "one;\n"
+    "                        'host' computes here, within SIZE bytes (64MiB, "
+    "1GiB)\n"
+    "  --force               whenever the annotation allows, not when it pays\n"
+    "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
+    "  --annotations PATH    also use this file, or every *.ferry in this "
+    "folder\n"
+    "  --report[=FILE.json]  afterwards print what happened, or write it as "
+    "JSON\n"
+    "  --explain             afterwards print each decision and its reason\n"
+    "  --help\n";
+
+enum option_id {
+    OPTION_DEVICE = 256,
+    OPTION_FORCE,
+    OPTION_CHUNK,
+    OPTION_ANNOTATIONS,
+    OPTION_REPORT,
+    OPTION_EXPLAIN,
+    OPTION_HELP,
+};
+
+static const struct option long_options[] = {
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"force", no_argument, NULL, OPTION_FORCE},
+    {"chunk", required_argument, NULL, OPTION_CHUNK},
+    {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
+    {"report", optional_argument, NULL, OPTION_REPORT},
+    {"explain", no_argument, NULL, OPTION_EXPLAIN},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* Sets one setting from an option; says what is wrong with its value. */
+static int
+set(struct fy_settings *settings, const char *option, const char *name,
+    const char *value)
+{
+    char cause[128];
+    struct fy_buffer why;
+    fy_buffer_start(&why, cause, sizeof cause);
+    int status = fy_settings_set(settings, FY_SETTING_WIRE, name, value, &why);
+    if (status)
+        fy_say("%s '%s': %s", option, value, cause);
+    return status;
+}
+
+int
+fy_parse_device_option(const char *text, struct fy_settings *settings)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return FY_ERR_NOMEM;
+    char *comma = strchr(copy, ',');
+    if (comma)
+        *comma = '\0';
+    int status = set(settings, "--device", "device", copy);
+    if (status == 0 && comma) {
+        if (strncmp(comma + 1, "memory=", 7) != 0) {
+            fy_say("--device '%s': after the comma expected memory=SIZE", text);
+            status = FY_ERR_INVALID;
+        } else if (strcmp(copy, "host") != 0) {
+            fy_say("--device '%s': only the host device has a memory limit",
+                   text);
+            status = FY_ERR_INVALID;
+        } else {
+            status = set(settings, "--device memory", "memory", comma + 8);
+        }
+    }
+    free(copy);
+    return status;
+}
+
+static int
+add_annotations(const char *path, struct fy_run_options *options)
+{
+    if (options->nannotations == FY_MAX_ANNOTATION_PATHS) {
+        fy_say("more than %d annotation paths", FY_MAX_ANNOTATION_PATHS);
+        return FY_ERR_INVALID;
+    }
+    options->annotations[options->nannotations++] = path;
+    return 0;
+}
+
+int
+fy_add_annotation_list(char *list, struct fy_run_options *options)
+{
+    char *state = NULL;
+    for (char *path = strtok_r(list, ":", &state); path;
+         path = strtok_r(NULL, ":", &state)) {
+        int status = add_annotations(path, options);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+static int
+take(int id, struct fy_run_options *options)
+{
+    switch (id) {
+    case OPTION_DEVICE:
+        return fy_parse_device_option(optarg, &options->settings);
+    case OPTION_FORCE:
+        options->settings.force = true;
+        return 0;
+    case OPTION_CHUNK:
+        return set(&options->settings, "--chunk", "chunk", optarg);
+    case OPTION_ANNOTATIONS:
+        return add_annotations(optarg, options);
+    case OPTION_REPORT:
+        options->report = true;
+        options->report_path = optarg;
+        return 0;
+    case OPTION_EXPLAIN:
+        options->explain = true;
+        return 0;
+    default: /* getopt has said it */
+        return FY_ERR_INVALID;
+    }
+}
+
+int
+fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
+                     int *out_status)
+{
+    char config[PATH_MAX];
+    memset(out, 0, sizeof *out);
+    *out_status = FY_EXIT_USAGE;
+    fy_settings_init(&out->settings);
+    fy_config_path(config);
+    fy_config_read(config, &out->settings);
+    /* From here on the list of paths is in options->annotations. */
+    if (fy_add_annotation_list(out->settings.annotations, out))
+        return FY_ERR_INVALID;
+    optind = 0; /* also reads POSIXLY_CORRECT anew; '+' stops at COMMAND */
+    int id;
+    while ((id = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+        if (id == OPTION_HELP) {
+            fputs(help, stdout);
+            *out_status = fy_finish_output(FY_EXIT_OK);
+            return FY_ERR_INVALID;
+        }
+        if (take(id, out)) {
+            fy_usage_error("run");
+            return FY_ERR_INVALID;
+        }
+    }
+    if (optind >= argc) {
+        fy_say("a command is missing");
+        fy_usage_error("run");
+        return FY_ERR_INVALID;
+    }
+    out->command = argv + optind;
+    return 0;
+}

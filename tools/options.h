@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of `ferry run', also used by verify and explain.
+ */
+#ifndef FERRY_TOOLS_OPTIONS_H
+#define FERRY_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "common/settings.h"
+
+enum {
+    FY_MAX_ANNOTATION_PATHS = 256
+};
+
+struct fy_run_options {
+    struct fy_settings settings;
+    const char *annotations[FY_MAX_ANNOTATION_PATHS]; /* borrowed */
+    unsigned nannotations;
+    bool report;             /* a table on stderr, or JSON in report_path */
+    const char *report_path; /* NULL: stderr; borrowed */
+    bool explain;
+    char *const *command; /* NULL-terminated, never empty; borrowed */
+};
+
+/*
+ * Defaults, ferry.conf, then the command line. 0, or an exit status to end
+ * with (--help was printed, or the line was wrong and that was said): then
+ * *out_status has it and the result is FY_ERR_INVALID.
+ */
+int fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
+                         int *out_status) FY_MUST_CHECK;
+
+/* "auto", "none", "host" or "host,memory=SIZE"; says what is wrong with it. */
+int fy_parse_device_option(const char *text,
+                           struct fy_settings *settings) FY_MUST_CHECK;
+
+/* Adds each path of a ':'-separated list, cut up in place. */
+int fy_add_annotation_list(char *list,
+                           struct fy_run_options *options) FY_MUST_CHECK;
+
+#endif

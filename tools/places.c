@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where things are: the parts of ferry itself, the cache, the configuration.
+ * Never trusts a folder that others can write to with what will be preloaded.
+ */
+#include "config.h"
+
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* "a" and "b" as one path; false (and "") when it does not fit. */
+static bool
+join(char out[PATH_MAX], const char *a, const char *b)
+{
+    int n = snprintf(out, PATH_MAX, "%s%s", a, b);
+    if (n >= 0 && n < PATH_MAX)
+        return true;
+    out[0] = '\0';
+    return false;
+}
+
+static bool
+exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* A build tree has a one-line file with the source folder beside `ferry'. */
+static bool
+find_uninstalled(const char *folder, struct fy_places *out)
+{
+    char path[PATH_MAX], source[PATH_MAX];
+    if (!join(path, folder, "/tools/uninstalled"))
+        return false;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool read = fgets(source, sizeof source, file) != NULL;
+    fclose(file);
+    if (!read)
+        return false;
+    source[strcspn(source, "\n")] = '\0';
+    return join(out->engine, folder, "/.libs/libferry-engine.so") &&
+           join(out->shim, folder, "/.libs/libferry.so") &&
+           join(out->library, source, "/annotations/lib");
+}
+
+void
+fy_places_find(struct fy_places *out)
+{
+    char self[PATH_MAX];
+    memset(out, 0, sizeof *out);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = NULL;
+    if (n > 0) {
+        self[n] = '\0';
+        slash = strrchr(self, '/');
+    }
+    if (slash) {
+        *slash = '\0';
+        out->uninstalled = find_uninstalled(self, out);
+        if (out->uninstalled)
+            return;
+    }
+    join(out->engine, FY_PKGLIBDIR, "/libferry-engine.so");
+    join(out->shim, FY_PKGLIBDIR, "/libferry.so");
+    join(out->library, FY_PKGDATADIR, "/annotations/lib");
+    if (!slash || exists(out->shim))
+        return;
+    /* Moved after installation (DESTDIR, a tarball): go by our own place. */
+    if ((slash = strrchr(self, '/'))) {
+        *slash = '\0';
+        join(out->engine, self, "/lib/ferry/libferry-engine.so");
+        join(out->shim, self, "/lib/ferry/libferry.so");
+        join(out->library, self, "/share/ferry/annotations/lib");
+    }
+}
+
+/* Whether ld.so takes this path as one word of LD_PRELOAD. */
+static bool
+preloadable(const char *path)
+{
+    return path[0] == '/' && strcspn(path, ": \t\n$") == strlen(path);
+}
+
+/*
+ * Makes `path' and its missing parents; the last one must then be a folder of
+ * ours that nobody else can write to.
+ */
+static bool
+make_private(char *path)
+{
+    if (!preloadable(path))
+        return false;
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        int made = mkdir(path, 0700);
+        *slash = '/';
+        if (made != 0 && errno != EEXIST)
+            return false;
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return false;
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
+           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
+           access(path, R_OK | W_OK | X_OK) == 0;
+}
+
+int
+fy_cache_folder(char out[PATH_MAX])
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    if (cache && cache[0] == '/' && join(out, cache, "/ferry") &&
+        make_private(out))
+        return 0;
+    if (home && home[0] == '/' && join(out, home, "/.cache/ferry") &&
+        make_private(out))
+        return 0;
+    snprintf(out, PATH_MAX, "/tmp/ferry-%lu", (unsigned long)geteuid());
+    if (make_private(out))
+        return 0;
+    out[0] = '\0';
+    return FY_ERR_IO;
+}
+
+void
+fy_config_path(char out[PATH_MAX])
+{
+    const char *config = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    out[0] = '\0';
+    if (config && config[0] == '/')
+        join(out, config, "/ferry/ferry.conf");
+    else if (home && home[0] == '/')
+        join(out, home, "/.config/ferry/ferry.conf");
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports: counters to rows, rows to a table for people or JSON for programs,
+ * and JSON back to rows for `ferry report'.
+ */
+#include "config.h"
+
+#include "tools/report.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/status.h"
+#include "tools/json.h"
+
+/* ---- from counters ---- */
+
+static void
+add_row(struct fy_report_row *to, const struct fy_record_row *from)
+{
+    to->calls += from->calls;
+    to->offloaded += from->offloaded;
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++)
+        to->declined[i] += from->declined[i];
+    to->bytes_in += from->bytes_in;
+    to->bytes_out += from->bytes_out;
+    to->chunks += from->chunks;
+    to->lower_bound_bytes += from->lower_bound_bytes;
+    to->original_seconds += 1e-9 * (double)from->original_ns;
+    to->device_seconds += 1e-9 * (double)from->device_ns;
+}
+
+static struct fy_report_row *
+find_or_add(struct fy_report *report, const char *name)
+{
+    for (size_t i = 0; i < report->nrows; i++)
+        if (strcmp(report->rows[i].name, name) == 0)
+            return &report->rows[i];
+    struct fy_report_row *row = &report->rows[report->nrows++];
+    memset(row, 0, sizeof *row);
+    snprintf(row->name, sizeof row->name, "%s", name);
+    return row;
+}
+
+int
+fy_report_take(const struct fy_model *model, const struct fy_record *record,
+               struct fy_report *out)
+{
+    const struct fy_function *functions =
+        FY_TABLE(model, fy_function, functions);
+    out->nrows = 0;
+    out->rows = calloc(record->nrows + (size_t)1, sizeof *out->rows);
+    if (!out->rows)
+        return FY_ERR_NOMEM;
+    for (uint32_t i = 0; i < record->nrows && i < model->functions.count; i++) {
+        if (record->rows[i].calls == 0 && record->rows[i].offloaded == 0)
+            continue;
+        add_row(find_or_add(out, fy_model_string(model, functions[i].name)),
+                &record->rows[i]);
+    }
+    return 0;
+}
+
+/* ---- to a table ---- */
+
+/* "1.5 GiB" into `out'. */
+static const char *
+human_bytes(uint64_t bytes, char out[16])
+{
+    static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
+                                        "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+    while (value >= 1023.95 && unit < 6) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(out, 16, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+static void
+print_row(const struct fy_report_row *row, FILE *to)
+{
+    char in[16], back[16], bound[16];
+    human_bytes(row->bytes_in, in);
+    human_bytes(row->bytes_out, back);
+    if (row->lower_bound_bytes)
+        snprintf(bound, sizeof bound, "%.2f",
+                 ((double)row->bytes_in + (double)row->bytes_out) /
+                     (double)row->lower_bound_bytes);
+    else
+        strcpy(bound, "-");
+    fprintf(to, "%-18s %9llu %9llu %9llu %10s %10s %7s %10.3f %10.3f\n",
+            row->name, (unsigned long long)row->calls,
+            (unsigned long long)row->offloaded, (unsigned long long)row->chunks,
+            in, back, bound, row->original_seconds, row->device_seconds);
+    const char *separator = "    declined: ";
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
+        if (!row->declined[i])
+            continue;
+        fprintf(to, "%s%s %llu", separator, fy_reason_word(i),
+                (unsigned long long)row->declined[i]);
+        separator = ", ";
+    }
+    if (separator[0] == ',')
+        putc('\n', to);
+}
+
+void
+fy_report_print(const struct fy_report *report, FILE *to)
+{
+    char memory[16];
+    uint64_t calls = 0, offloaded = 0;
+    for (size_t i = 0; i < report->nrows; i++) {
+        calls += report->rows[i].calls;
+        offloaded += report->rows[i].offloaded;
+    }
+    fprintf(to, "ferry: %llu annotated calls, %llu offloaded; device %s",
+            (unsigned long long)calls, (unsigned long long)offloaded,
+            report->device);
+    if (report->memory_bytes)
+        fprintf(to, " with %s", human_bytes(report->memory_bytes, memory));
+    fprintf(to, "; %.3f s\n", report->seconds);
+    if (report->trouble[0])
+        fprintf(to, "ferry: %s\n", report->trouble);
+    if (report->nrows == 0)
+        return;
+    fprintf(to, "%-18s %9s %9s %9s %10s %10s %7s %10s %10s\n", "function",
+            "calls", "offloaded", "chunks", "bytes in", "bytes out", "/ bound",
+            "original s", "device s");
+    for (size_t i = 0; i < report->nrows; i++)
+        print_row(&report->rows[i], to);
+}
+
+/* ---- to JSON ---- */
+
+static void
+write_row(const struct fy_report_row *row, FILE *to)
+{
+    fputs("    {\"name\": ", to);
+    fy_json_write_string(row->name, to);
+    fprintf(to, ", \"calls\": %llu, \"offloaded\": %llu, \"declined\": {",
+            (unsigned long long)row->calls, (unsigned long long)row->offloaded);
+    const char *separator = "";
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
+        if (!row->declined[i])
+            continue;
+        fprintf(to, "%s\"%s\": %llu", separator, fy_reason_word(i),
+                (unsigned long long)row->declined[i]);
+        separator = ", ";
+    }
+    fprintf(to,
+            "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"chunks\": %llu, "
+            "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
+            "\"device_seconds\": %.9f}",
+            (unsigned long long)row->bytes_in,
+            (unsigned long long)row->bytes_out, (unsigned long long)row->chunks,
+            (unsigned long long)row->lower_bound_bytes, row->original_seconds,
+            row->device_seconds);
+}
+
+void
+fy_report_write_json(const struct fy_report *report, FILE *to)
+{
+    fprintf(to, "{\n  \"ferry\": \"%s\",\n  \"command\": [", PACKAGE_VERSION);
+    for (size_t i = 0; report->command && report->command[i]; i++) {
+        fputs(i ? ", " : "", to);
+        fy_json_write_string(report->command[i], to);
+    }
+    fprintf(to,
+            "],\n  \"exit_status\": %d,\n  \"seconds\": %.6f,\n"
+            "  \"device\": ",
+            report->exit_status, report->seconds);
+    fy_json_write_string(report->device, to);
+    fprintf(to, ",\n  \"memory_bytes\": %llu,\n",
+            (unsigned long long)report->memory_bytes);
+    if (report->trouble[0]) {
+        fputs("  \"trouble\": ", to);
+        fy_json_write_string(report->trouble, to);
+        fputs(",\n", to);
+    }
+    fputs("  \"functions\": [", to);
+    for (size_t i = 0; i < report->nrows; i++) {
+        fputs(i ? ",\n" : "\n", to);
+        write_row(&report->rows[i], to);
+    }
+    fputs(report->nrows ? "\n  ]\n}\n" : "]\n}\n", to);
+}
+
+/* ---- from JSON ---- */
+
+static double
+number_of(const struct fy_json *object, const char *key)
+{
+    const struct fy_json *member = fy_json_member(object, key);
+    return member && member->kind == FY_JSON_NUMBER ? member->number : 0;
+}
+
+/* A count: not negative, at most 2^63. */
+static uint64_t
+count_of(const struct fy_json *object, const char *key)
+{
+    double number = number_of(object, key);
+    if (!(number > 0))
+        return 0;
+    return number < 0x1p63 ? (uint64_t)number : (uint64_t)1 << 63;
+}
+
+/* Copies a string member, control characters made harmless for a terminal. */
+static void
+copy_text(const struct fy_json *object, const char *key, char *out,
+          size_t capacity)
+{
+    const struct fy_json *member = fy_json_member(object, key);
+    const char *text =
+        member && member->kind == FY_JSON_STRING ? member->text : "";
+    snprintf(out, capacity, "%s", text);
+    for (char *c = out; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
+static void
+read_row(const struct fy_json *object, struct fy_report_row *row)
+{
+    memset(row, 0, sizeof *row);
+    copy_text(object, "name", row->name, sizeof row->name);
+    row->calls = count_of(object, "calls");
+    row->offloaded = count_of(object, "offloaded");
+    const struct fy_json *declined = fy_json_member(object, "declined");
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++)
+        row->declined[i] = count_of(declined, fy_reason_word(i));
+    row->bytes_in = count_of(object, "bytes_in");
+    row->bytes_out = count_of(object, "bytes_out");
+    row->chunks = count_of(object, "chunks");
+    row->lower_bound_bytes = count_of(object, "lower_bound_bytes");
+    row->original_seconds = number_of(object, "original_seconds");
+    row->device_seconds = number_of(object, "device_seconds");
+}
+
+static int
+read_root(const struct fy_json *root, struct fy_report *out)
+{
+    const struct fy_json *functions = fy_json_member(root, "functions");
+    if (!functions || functions->kind != FY_JSON_ARRAY)
+        return FY_ERR_INVALID;
+    size_t n = 0;
+    for (const struct fy_json *f = functions->child; f; f = f->next) {
+        if (f->kind != FY_JSON_OBJECT)
+            return FY_ERR_INVALID;
+        n++;
+    }
+    out->rows = calloc(n + 1, sizeof *out->rows);
+    if (!out->rows)
+        return FY_ERR_NOMEM;
+    for (const struct fy_json *f = functions->child; f; f = f->next)
+        read_row(f, &out->rows[out->nrows++]);
+    copy_text(root, "device", out->device, sizeof out->device);
+    copy_text(root, "trouble", out->trouble, sizeof out->trouble);
+    out->memory_bytes = count_of(root, "memory_bytes");
+    out->seconds = number_of(root, "seconds");
+    uint64_t exit_status = count_of(root, "exit_status");
+    out->exit_status = exit_status < 255 ? (int)exit_status : 255;
+    return 0;
+}
+
+int
+fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
+                    char *why, size_t why_bytes)
+{
+    struct fy_json_document *document;
+    const struct fy_json *root;
+    unsigned line;
+    const char *cause;
+    memset(out, 0, sizeof *out);
+    int status = fy_json_parse(text, bytes, &document, &root, &line, &cause);
+    if (status == FY_ERR_INVALID)
+        snprintf(why, why_bytes, "line %u: %s", line, cause);
+    if (status)
+        return status;
+    status = read_root(root, out);
+    if (status == FY_ERR_INVALID)
+        snprintf(why, why_bytes, "it has no list of functions");
+    fy_json_free(document);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run did, function by function: from the shared counters or from a
+ * JSON report, and out as a table or as JSON.
+ */
+#ifndef FERRY_TOOLS_REPORT_H
+#define FERRY_TOOLS_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "annotations/model.h"
+#include "common/record.h"
+#include "common/status.h"
+
+struct fy_report_row {
+    char name[128]; /* the annotation's name, as "dgemm" or "cblas_dgemm" */
+    uint64_t calls, offloaded;
+    uint64_t declined[FY_REASON_COUNT]; /* by enum fy_reason */
+    uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
+    double original_seconds, device_seconds;
+};
+
+struct fy_report {
+    char device[128];           /* "host", "none", ... */
+    char trouble[256];          /* why the run went without ferry, or "" */
+    uint64_t memory_bytes;      /* its limit; 0: the device's own */
+    double seconds;             /* of the whole command */
+    int exit_status;            /* as a shell has it: 128 + signal */
+    char *const *command;       /* NULL-terminated, borrowed; NULL: not known */
+    struct fy_report_row *rows; /* functions that were called */
+    size_t nrows;
+};
+
+/*
+ * Rows of the functions that were called, in the model's order; variants of
+ * one name add up. `rows' and `nrows' are set; free rows with free().
+ */
+int fy_report_take(const struct fy_model *model, const struct fy_record *record,
+                   struct fy_report *out) FY_MUST_CHECK;
+
+void fy_report_print(const struct fy_report *report, FILE *to);
+
+/* The caller checks ferror(to). */
+void fy_report_write_json(const struct fy_report *report, FILE *to);
+
+/*
+ * Reads what fy_report_write_json() wrote, from text that nobody vouches for.
+ * FY_ERR_INVALID with a clause in `why' (of `why_bytes'), or FY_ERR_NOMEM.
+ */
+int fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
+                        char *why, size_t why_bytes) FY_MUST_CHECK;
+
+#endif

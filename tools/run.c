@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ferry run: gets everything ready, starts the command and tells afterwards
+ * what happened. Without a report the command replaces this process.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/child.h"
+#include "tools/launch.h"
+#include "tools/report.h"
+
+enum {
+    MEMORY_MIN_BYTES = 4096,  /* below, not even one element of each operand */
+    EXPLAIN_LINES_MAX = 1000, /* printed; the counters have the rest */
+    EXPLAIN_LIMIT_BYTES = 256 << 20,
+};
+
+static double
+now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A path in the scratch folder, as a setting. */
+static bool
+scratch_file(const struct fy_launch_state *state, const char *name,
+             char out[FY_SETTINGS_PATH_BYTES])
+{
+    int n =
+        snprintf(out, FY_SETTINGS_PATH_BYTES, "%s/%s", state->scratch, name);
+    return n > 0 && n < FY_SETTINGS_PATH_BYTES;
+}
+
+/*
+ * Everything between the options and the command. 0, or a status with
+ * state->trouble set: then the command runs without ferry.
+ */
+static int
+prepare(struct fy_run_options *options, struct fy_launch_state *state)
+{
+    struct fy_settings *settings = &options->settings;
+    bool count = options->report || options->explain;
+    if (settings->memory_bytes && settings->memory_bytes < MEMORY_MIN_BYTES) {
+        snprintf(state->trouble, sizeof state->trouble,
+                 "%llu bytes of device memory are too few for any chunk (at "
+                 "least %d)",
+                 (unsigned long long)settings->memory_bytes, MEMORY_MIN_BYTES);
+        return FY_ERR_NOFIT;
+    }
+    fy_places_find(&state->places);
+    if (access(state->places.engine, R_OK) != 0) {
+        snprintf(state->trouble, sizeof state->trouble,
+                 "cannot read the engine %s: %s", state->places.engine,
+                 strerror(errno));
+        return FY_ERR_NOENT;
+    }
+    state->model = fy_launch_compile(options, &state->places, state->trouble,
+                                     sizeof state->trouble);
+    if (!state->model)
+        return FY_ERR_INVALID;
+    if (count) {
+        int status = fy_launch_scratch(state, true, settings);
+        if (status)
+            return status;
+        if (options->explain &&
+            !scratch_file(state, "explain", settings->explain))
+            return FY_ERR_OVERFLOW;
+    }
+    int status = fy_launch_preload(state);
+    if (status)
+        return status;
+    snprintf(settings->engine, sizeof settings->engine, "%s",
+             state->places.engine);
+    bool force = settings->force && strcmp(settings->device, "none") != 0;
+    settings->mode = force ? (count ? FY_MODE_FORCE_COUNT : FY_MODE_FORCE)
+                           : (count ? FY_MODE_ASK_COUNT : FY_MODE_ASK);
+    status = fy_launch_environment(state->preload, settings);
+    if (status)
+        snprintf(state->trouble, sizeof state->trouble,
+                 "cannot set the environment: %s", fy_status_text(status));
+    return status;
+}
+
+/* The decisions that the engine wrote down, bounded. */
+static void
+print_decisions(const struct fy_run_options *options)
+{
+    size_t bytes;
+    char *text = options->settings.explain[0]
+                     ? fy_read_file(options->settings.explain,
+                                    EXPLAIN_LIMIT_BYTES, &bytes)
+                     : NULL;
+    if (!text)
+        return; /* no call reached the engine: the counters say why */
+    size_t lines = 0;
+    char *end = text;
+    while (*end && lines < EXPLAIN_LINES_MAX) {
+        lines++;
+        end += strcspn(end, "\n");
+        end += *end == '\n';
+    }
+    fwrite(text, 1, (size_t)(end - text), stderr);
+    for (lines = 0; *end; end++)
+        lines += *end == '\n';
+    if (lines)
+        fy_say("%zu more decisions are not shown", lines);
+    free(text);
+}
+
+/* JSON into the file of --report=FILE; one line when that fails. */
+static void
+write_report(const struct fy_report *report, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file) {
+        fy_say("cannot write the report %s: %s", path, strerror(errno));
+        return;
+    }
+    errno = 0;
+    fy_report_write_json(report, file);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        fy_say("cannot write the report %s: %s", path,
+               strerror(errno ? errno : EIO));
+}
+
+static void
+tell(const struct fy_run_options *options, const struct fy_launch_state *state,
+     int wait_status, double seconds)
+{
+    struct fy_report report = {
+        .memory_bytes = options->settings.memory_bytes,
+        .seconds = seconds,
+        .command = options->command,
+        .exit_status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status)
+                                                : WEXITSTATUS(wait_status),
+    };
+    snprintf(report.device, sizeof report.device, "%s",
+             state->trouble[0] ? "none" : options->settings.device);
+    snprintf(report.trouble, sizeof report.trouble, "%s", state->trouble);
+    if (state->record && state->model &&
+        fy_report_take(state->model, state->record, &report)) {
+        fy_say("no memory for the report");
+        return;
+    }
+    if (options->explain)
+        print_decisions(options);
+    if (options->report && options->report_path)
+        write_report(&report, options->report_path);
+    if (options->explain || !options->report_path)
+        fy_report_print(&report, stderr);
+    free(report.rows);
+}
+
+int
+fy_launch(struct fy_run_options *options)
+{
+    struct fy_launch_state state;
+    struct fy_child child;
+    memset(&state, 0, sizeof state);
+    bool count = options->report || options->explain;
+    /* There is no GPU device yet: auto finds none. */
+    if (strcmp(options->settings.device, "auto") == 0)
+        strcpy(options->settings.device, "none");
+    bool idle = strcmp(options->settings.device, "none") == 0 && !count;
+    if (!idle && prepare(options, &state) != 0)
+        fy_say("%s; running without ferry", state.trouble);
+    if (idle || state.trouble[0]) {
+        if (fy_launch_environment("", &options->settings))
+            fy_say("out of memory");
+    }
+    if (!count && !state.scratch[0]) {
+        free(state.model);
+        return fy_child_become(options->command);
+    }
+    double start = now_seconds();
+    if (fy_child_run(options->command, &child)) {
+        fy_say("cannot start a process: %s", strerror(errno));
+        fy_launch_end(&state);
+        return FY_EXIT_CANNOT_RUN;
+    }
+    if (count && !child.exec_errno)
+        tell(options, &state, child.wait_status, now_seconds() - start);
+    fy_launch_end(&state);
+    return fy_child_imitate(&child, options->command);
+}
+
+int
+fy_tool_run(int argc, char **argv)
+{
+    struct fy_run_options options;
+    int status;
+    if (fy_run_options_parse(argc, argv, &options, &status))
+        return status;
+    return fy_launch(&options);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the subcommands of `ferry' share. One process, one thread; everything
+ * here may print to stderr and allocate. A subcommand is one function and one
+ * row of the table in main.c.
+ */
+#ifndef FERRY_TOOLS_TOOL_H
+#define FERRY_TOOLS_TOOL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/settings.h"
+#include "common/status.h"
+
+/* Exit statuses; a command's own status is passed through as it is. */
+enum {
+    FY_EXIT_OK = 0,
+    FY_EXIT_FAILURE = 1,  /* errors in what was asked for */
+    FY_EXIT_USAGE = 2,    /* the command line was not understood */
+    FY_EXIT_FINDINGS = 3, /* ferry verify found something */
+    FY_EXIT_CANNOT_RUN = 126,
+    FY_EXIT_NOT_FOUND = 127,
+};
+
+typedef int fy_subcommand(int argc, char **argv); /* argv[0]: "ferry run" */
+
+fy_subcommand fy_tool_run, fy_tool_check, fy_tool_verify, fy_tool_explain,
+    fy_tool_doctor, fy_tool_calibrate, fy_tool_report;
+
+/* One line on stderr: "ferry: " and the formatted text. */
+void fy_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "try `ferry SUB --help'" on stderr; returns FY_EXIT_USAGE. */
+int fy_usage_error(const char *subcommand);
+
+/*
+ * Flushes stdout and closes it: FY_EXIT_FAILURE and one line when what was
+ * printed could not be written, else `status'.
+ */
+int fy_finish_output(int status);
+
+/* Where the parts of this installation (or build tree) are. */
+struct fy_places {
+    bool uninstalled;       /* running in a build tree */
+    char engine[PATH_MAX];  /* libferry-engine.so */
+    char shim[PATH_MAX];    /* libferry.so */
+    char library[PATH_MAX]; /* folder of shipped annotations */
+};
+
+/* Looks beside /proc/self/exe, then at the configured places. */
+void fy_places_find(struct fy_places *out);
+
+/*
+ * The folder for caches, made with mode 0700 when missing: XDG_CACHE_HOME/ferry,
+ * HOME/.cache/ferry, or /tmp/ferry-UID; the first that is ours, private and
+ * usable as part of LD_PRELOAD. FY_ERR_IO when there is none.
+ */
+int fy_cache_folder(char out[PATH_MAX]) FY_MUST_CHECK;
+
+/* XDG_CONFIG_HOME/ferry/ferry.conf or HOME/.config/...; "" without a HOME. */
+void fy_config_path(char out[PATH_MAX]);
+
+/*
+ * Reads a file of "name = value" lines into settings. What cannot be read or
+ * understood is said in one line each (at most three), and left out. A missing
+ * file is no error.
+ */
+void fy_config_read(const char *path, struct fy_settings *settings);
+
+/* Whole file; returns new, NUL-terminated, or NULL with errno set. */
+char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
+
+/* A file of the cache, complete or absent: made under another name, renamed. */
+int fy_cache_store(const char *folder, const char *name, const void *bytes,
+                   size_t size, char out_path[PATH_MAX]) FY_MUST_CHECK;
+
+#endif
