@@ -51,3 +51,9 @@ tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_guard_SOURCES = tests/unit/test_guard.c
 tests_unit_test_guard_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_guard_LDADD = libfypager.la $(CHECK_LIBS)
+
+# The sources themselves, the manuals, the scripts.
+dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
+dist_check_SCRIPTS += tests/style/manuals.sh
+EXTRA_DIST += tests/tap.sh
+TESTS += tests/style/scripts.sh

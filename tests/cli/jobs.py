@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Signals and job control through `ferry run --report`, on a real terminal."""
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+FERRY = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry")
+RUN = [FERRY, "run", "--device", "none", "--report=/dev/null", "--"]
+results = []
+
+
+def result(name, good, detail=""):
+    results.append(good)
+    if not good and detail:
+        print(f"# {detail}")
+    print(f"{'ok' if good else 'not ok'} {len(results)} - {name}", flush=True)
+
+
+def start(script, **keywords):
+    """A program that says when it is ready."""
+    process = subprocess.Popen(RUN + ["sh", "-c", script], text=True,
+                               stdout=subprocess.PIPE, **keywords)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def wait(process):
+    try:
+        out = process.communicate(timeout=20)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return "timeout", ""
+    return process.returncode, out
+
+
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT):
+    name = number.name
+    process = start(f"trap 'echo got; exit 9' {name[3:]}; echo ready; "
+                    "while :; do sleep 0.05; done")
+    process.send_signal(number)
+    status, out = wait(process)
+    result(f"{name} sent to ferry reaches the program",
+           (status, out) == (9, "got\n"), f"{status} {out!r}")
+
+for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+    process = subprocess.run(RUN + ["sh", "-c", f"kill -{int(number)} $$"])
+    result(f"ferry dies of {number.name} as the program did",
+           process.returncode == -number, str(process.returncode))
+
+# From outside of the group ferry cannot know that the program got it as well.
+process = start("n=0; trap 'n=$((n+1))' TERM; echo ready; sleep 0.05; "
+                "i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; "
+                "echo $n", start_new_session=True)
+os.killpg(process.pid, signal.SIGTERM)
+status, out = wait(process)
+result("a signal to the group from outside arrives",
+       status == 0 and out.strip() in ("1", "2"), f"{status} {out!r}")
+
+# Ctrl-C on a terminal: once to the program, and ferry waits for its end.
+def on_terminal(script, keys, timeout=20):
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvp(RUN[0], RUN + ["sh", "-c", script])
+    text, deadline, sent = b"", time.time() + timeout, 0
+    while time.time() < deadline:
+        try:
+            chunk = os.read(master, 1000)
+        except OSError:
+            break
+        if not chunk:
+            break
+        text += chunk
+        if sent < len(keys) and text.count(b"ready") > sent:
+            os.write(master, keys[sent])
+            sent += 1
+    _, status = os.waitpid(pid, 0)
+    os.close(master)
+    return os.waitstatus_to_exitcode(status), text
+
+
+status, text = on_terminal("n=0; trap 'n=$((n+1))' INT; echo ready; "
+                           "sleep 0.5; sleep 0.5; echo count $n; exit 4",
+                           [b"\x03"])
+result("Ctrl-C reaches the program once", status == 4 and b"count 1" in text,
+       f"{status} {text!r}")
+status, text = on_terminal("echo ready; sleep 20", [b"\x03"])
+result("Ctrl-C ends program and ferry", status == -signal.SIGINT,
+       f"{status} {text!r}")
+
+# Ctrl-Z under an interactive shell: the shell sees the job stop and go on.
+with tempfile.TemporaryDirectory() as folder:
+    rc = os.path.join(folder, "rc")
+    with open(rc, "w", encoding="utf-8") as file:
+        file.write("PS1=\n")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "dumb"
+        os.execvp("bash", ["bash", "--noprofile", "--rcfile", rc, "-i"])
+
+    def until(word, timeout=15):
+        text, deadline = b"", time.time() + timeout
+        os.set_blocking(master, False)
+        while word not in text and time.time() < deadline:
+            try:
+                text += os.read(master, 1000)
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:
+                break
+        return text
+
+    def type_line(line):
+        os.write(master, line.encode() + b"\n")
+
+    type_line("stty -echo; echo be''gin")
+    until(b"begin")
+    type_line(" ".join(RUN) + " sh -c 'echo rea\"\"dy; sleep 1; echo af\"\"ter'")
+    until(b"ready")
+    os.write(master, b"\x1a")
+    text = until(b"Stopped")
+    result("Ctrl-Z stops the job for the shell", b"Stopped" in text,
+           repr(text))
+    type_line("fg")
+    text = until(b"after")
+    result("fg continues it", b"after" in text, repr(text))
+    type_line("exit")
+    os.set_blocking(master, True)
+    deadline = time.time() + 10
+    while time.time() < deadline and os.waitpid(pid, os.WNOHANG)[0] == 0:
+        try:
+            os.read(master, 1000)
+        except OSError:
+            time.sleep(0.05)
+
+# A parent that ignores SIGCHLD must not confuse the wait.
+process = subprocess.run(
+    ["sh", "-c", "trap '' CHLD; \"$@\"; echo $?", "sh"] + RUN +
+    ["sh", "-c", "exit 6"], stdout=subprocess.PIPE, text=True)
+result("SIGCHLD ignored from outside", process.stdout == "6\n",
+       process.stdout)
+
+print(f"1..{len(results)}")
+sys.exit(0 if all(results) else 1)

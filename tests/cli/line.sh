@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The command line: usage errors, exit statuses, configuration, the report.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+ferry=${FERRY_BUILDDIR:-.}/ferry
+. "$srcdir/tests/tap.sh"
+[ -x "$ferry" ] || { not_ok "$ferry is built"; finish; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export HOME="$work/home" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+mkdir -p "$HOME" "$XDG_CONFIG_HOME/ferry"
+conf=$XDG_CONFIG_HOME/ferry/ferry.conf
+
+# status NAME WANTED COMMAND...: exit status; output is left in $work/out, err
+status()
+{
+    name=$1 wanted=$2
+    shift 2
+    "$@" >"$work/out" 2>"$work/err"
+    equal "$name: exit status" $? "$wanted"
+}
+
+# says NAME PATTERN: standard error is exactly one line that matches
+says()
+{
+    if [ "$(wc -l <"$work/err")" -eq 1 ] && grep -q -- "$2" "$work/err"; then
+        ok "$1: one clear line"
+    else
+        sed 's/^/# /' "$work/err"
+        not_ok "$1: one clear line"
+    fi
+}
+
+silent()
+{
+    empty "$1: nothing on standard error" "$(cat "$work/err")"
+}
+
+# Usage errors end with 2 and run nothing.
+for line in "" "fly" "run" "run --" "run --sideways touch $work/ran" \
+    "run --device moon touch $work/ran" \
+    "run --device host,memory=many touch $work/ran" \
+    "run --device host,memory=64mib touch $work/ran" \
+    "run --device host,memory= touch $work/ran" \
+    "run --device host,speed=3 touch $work/ran" \
+    "run --device none,memory=1GiB touch $work/ran" \
+    "run --device host,memory=99999999999GiB touch $work/ran" \
+    "run --chunk big touch $work/ran" "run --chunk random:x touch $work/ran" \
+    "check" "check --sideways x" "report" "report a b" "report --x" \
+    "verify" "verify x.ferry" "verify x.ferry --" "verify -- true" \
+    "calibrate now" "doctor --x"; do
+    # shellcheck disable=SC2086
+    status "ferry $line" 2 "$ferry" $line
+    empty "ferry $line: nothing on standard output" "$(cat "$work/out")"
+    [ -s "$work/err" ] && ok "ferry $line: says why" || not_ok "ferry $line: says why"
+done
+[ -e "$work/ran" ] && not_ok "a wrong line runs nothing" || ok "a wrong line runs nothing"
+
+status "--version" 0 "$ferry" --version
+status "--help" 0 "$ferry" --help
+status "--help to a full disk" 1 sh -c "'$ferry' --help >/dev/full"
+says "--help to a full disk" "No space left"
+
+# The command's own status, for every device.
+for device in auto none host host,memory=64MiB; do
+    status "$device: true" 0 "$ferry" run --device $device true
+    silent "$device: true"
+    status "$device: exit 7" 7 "$ferry" run --device $device -- sh -c 'exit 7'
+    silent "$device: exit 7"
+done
+status "not found" 127 "$ferry" run -- "$work/nothing"
+says "not found" "cannot run .*nothing': No such file"
+status "not found, with a report" 127 "$ferry" run --report -- "$work/nothing"
+says "not found, with a report" "cannot run .*nothing': No such file"
+status "not executable" 126 "$ferry" run -- "$srcdir/README.md"
+status "a folder" 126 "$ferry" run --report -- "$work"
+
+# Arguments and environment arrive as they are.
+status "arguments" 0 "$ferry" run --device host -- printf '%s|' a "b c" '' --report
+equal "arguments: kept" "$(cat "$work/out")" "a|b c||--report|"
+status "environment" 0 env LD_PRELOAD= "$ferry" run -- sh -c 'echo "${LD_PRELOAD-unset}${FERRY_SETTINGS-unset}"'
+equal "an idle run leaves the environment alone" "$(cat "$work/out")" "unsetunset"
+
+# Input and output go through.
+equal "standard input" "$(echo through | "$ferry" run --device host -- cat)" through
+equal "standard input, with a report" \
+    "$(echo through | "$ferry" run --device host --report=/dev/null -- cat)" through
+
+# Signals and a report.
+status "killed" 143 sh -c "'$ferry' run --report=$work/r.json -- sh -c 'kill -TERM \$\$'; exit \$?"
+status "the report has the signal" 0 grep -q '"exit_status": 143' "$work/r.json"
+status "its table" 0 "$ferry" report "$work/r.json"
+status "report into a full disk" 5 "$ferry" run --device host --report=/dev/full -- sh -c 'exit 5'
+says "report into a full disk" "cannot write the report /dev/full: No space left"
+status "report into no folder" 5 "$ferry" run --device host --report="$work/no/r" -- sh -c 'exit 5'
+says "report into no folder" "cannot write the report .*No such file"
+echo '{"functions": [' >"$work/broken.json"
+status "a broken report" 1 "$ferry" report "$work/broken.json"
+says "a broken report" "broken.json is not a report: line 2: expected a value"
+status "no report" 1 "$ferry" report "$work/none.json"
+says "no report" "cannot read .*none.json: No such file"
+
+# ferry's own trouble: one line, the program runs, its status counts.
+status "little memory" 4 "$ferry" run --device host,memory=100 -- sh -c 'exit 4'
+says "little memory" "100 bytes of device memory are too few.*running without ferry"
+status "no annotations there" 4 "$ferry" run --device host --annotations "$work/no.ferry" -- sh -c 'exit 4'
+says "no annotations there" "cannot read annotations .*no.ferry: No such file.*left out"
+echo 'function void f(' >"$work/bad.ferry"
+status "bad annotations" 4 "$ferry" run --device host --annotations "$work/bad.ferry" -- sh -c 'exit 4'
+says "bad annotations" "bad.ferry:.*only the shipped annotations are used"
+status "check of bad annotations" 1 "$ferry" check "$work/bad.ferry"
+status "check of nothing" 1 "$ferry" check "$work/no.ferry"
+says "check of nothing" "cannot read .*no.ferry: No such file"
+status "check of the shipped annotations" 0 "$ferry" check "$srcdir/annotations/lib"
+status "report with trouble" 4 "$ferry" run --device host,memory=1 --report="$work/t.json" -- sh -c 'exit 4'
+status "the report names the trouble" 0 grep -q '"trouble": "1 bytes' "$work/t.json"
+status "TMPDIR is gone" 4 env TMPDIR="$work/gone" "$ferry" run --device host --report=/dev/null -- sh -c 'exit 4'
+says "TMPDIR is gone" "cannot make a folder in .*gone.*running without ferry"
+
+# Configuration: used, overruled, bad.
+echo 'device = moon' >"$conf"
+status "bad value in ferry.conf" 4 "$ferry" run -- sh -c 'exit 4'
+says "bad value in ferry.conf" "ferry.conf:1: 'device': expected auto, none or host; the line is left out"
+printf '# all well\n\n  memory = 100 # tiny\ndevice=host\n' >"$conf"
+status "ferry.conf is used" 4 "$ferry" run -- sh -c 'exit 4'
+says "ferry.conf is used" "100 bytes of device memory"
+status "the line overrules ferry.conf" 4 "$ferry" run --device host,memory=64MiB -- sh -c 'exit 4'
+silent "the line overrules ferry.conf"
+printf 'device\nmode = 2\nspeed = 1\nx = y\n' >"$conf"
+"$ferry" run -- true 2>"$work/err"
+equal "at most three complaints" "$(wc -l <"$work/err")" 3
+rm "$conf" && mkdir "$conf"
+status "unreadable ferry.conf" 4 "$ferry" run -- sh -c 'exit 4'
+says "unreadable ferry.conf" "cannot read .*ferry.conf: Is a directory; it is left out"
+rmdir "$conf"
+
+# The cache: private, complete, made by many at once, not needed.
+status "cold cache" 0 "$ferry" run --device host -- true
+equal "the cache is private" "$(stat -c %a "$XDG_CACHE_HOME/ferry")" 700
+rm -rf "$XDG_CACHE_HOME"
+for _ in 1 2 3 4 5 6 7 8; do
+    "$ferry" run --device host -- true >>"$work/many" 2>&1 &
+done
+wait
+empty "eight runs at once with a cold cache" "$(cat "$work/many")"
+equal "they leave one object" "$(find "$XDG_CACHE_HOME/ferry" -type f ! -name calibration | wc -l)" 1
+chmod 777 "$XDG_CACHE_HOME/ferry"
+status "a cache that others can write" 0 "$ferry" run --device host -- \
+    sh -c 'case $LD_PRELOAD in "$XDG_CACHE_HOME"/*) exit 1 ;; *) exit 0 ;; esac'
+chmod 700 "$XDG_CACHE_HOME/ferry"
+status "env -i" 3 env -i "$ferry" run --device host -- /bin/sh -c 'exit 3'
+silent "env -i"
+
+# Preloads of others stay, ours comes first, an outer ferry's goes.
+status "preloads" 0 env LD_PRELOAD=libm.so.6 "$ferry" run --device host -- \
+    "$ferry" run --device host -- sh -c 'echo "$LD_PRELOAD"'
+equal "preloads: ours, then the user's" \
+    "$(sed 's|[^:]*/ferry-preload-[^:]*|OURS|g' "$work/out")" "OURS:libm.so.6"
+finish

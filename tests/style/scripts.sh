@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Shell scripts pass shellcheck, Python ones compile, completions load.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+. "$srcdir/tests/tap.sh"
+cd "$srcdir" || exit 1
+
+scripts=$(find check quickstart autogen.sh .ci tests bench demo -type f 2>/dev/null |
+    while read -r file; do
+        head -n 1 "$file" | grep -qE '^#!.*\b(ba)?sh$' && echo "$file"
+    done)
+if command -v shellcheck >/dev/null; then
+    for script in $scripts; do
+        empty "shellcheck $script" \
+            "$(shellcheck -f gcc -S warning -e SC1091 "$script")"
+    done
+else
+    skip "shellcheck" "shellcheck is not installed"
+fi
+
+for shell in bash zsh; do
+    completion=tools/completion/$([ $shell = bash ] && echo ferry || echo _ferry)
+    if command -v $shell >/dev/null; then
+        empty "$shell reads its completion" "$($shell -n "$completion" 2>&1)"
+    else
+        skip "$shell reads its completion" "$shell is not installed"
+    fi
+done
+
+# shellcheck disable=SC2044
+for script in $(find tests bench demo -name '*.py'); do
+    empty "python3 compiles $script" "$(python3 -c '
+import ast, sys
+ast.parse(open(sys.argv[1], encoding="utf-8").read(), sys.argv[1])' "$script" 2>&1)"
+done
+finish
