@@ -32,8 +32,7 @@ int fy_compile(const char *const *paths, unsigned npaths,
 
 /* Same, for one text in memory; `name' stands in diagnostics. */
 int fy_compile_text(const char *name, const char *text, size_t bytes,
-                    const char *library_dir,
-                    struct fy_diagnostics *diagnostics,
+                    const char *library_dir, struct fy_diagnostics *diagnostics,
                     struct fy_model **out) FY_MUST_CHECK;
 
 /*

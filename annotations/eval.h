@@ -12,21 +12,26 @@
 #include "annotations/model.h"
 #include "common/status.h"
 
-enum fy_value_kind { FY_V_INT, FY_V_REAL, FY_V_COMPLEX, FY_V_POINTER };
+enum fy_value_kind {
+    FY_V_INT,
+    FY_V_REAL,
+    FY_V_COMPLEX,
+    FY_V_POINTER
+};
 
 struct fy_value {
-    uint8_t kind;   /* enum fy_value_kind; a char is FY_V_INT */
-    int64_t i;      /* INT */
-    double r, im;   /* REAL (r), COMPLEX */
-    uint64_t p;     /* POINTER */
+    uint8_t kind; /* enum fy_value_kind; a char is FY_V_INT */
+    int64_t i;    /* INT */
+    double r, im; /* REAL (r), COMPLEX */
+    uint64_t p;   /* POINTER */
 };
 
 /* One call, or one chunk of it: the numbers its expressions stand for. */
 struct fy_scope {
     const struct fy_model *model;
     const struct fy_function *function;
-    const struct fy_value *cells;  /* function->ncells values */
-    const int64_t *extents;        /* function->naxes values, or NULL */
+    const struct fy_value *cells; /* function->ncells values */
+    const int64_t *extents;       /* function->naxes values, or NULL */
 };
 
 /*

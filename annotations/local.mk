@@ -1,8 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 # libfymodel.la: reading a compiled model, also inside host programs (no libc).
 # libfyannotations.la: text to model, for the tools and the tests only.
-noinst_LTLIBRARIES += libfymodel.la
+noinst_LTLIBRARIES += libfymodel.la libfyannotations.la
 libfymodel_la_SOURCES = \
 	annotations/eval.c annotations/eval.h \
 	annotations/model.c annotations/model.h
 libfymodel_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+
+libfyannotations_la_SOURCES = \
+	annotations/annotations.h \
+	annotations/arena.c annotations/arena.h \
+	annotations/ast.h \
+	annotations/axis.c \
+	annotations/body.c \
+	annotations/cell.c \
+	annotations/check.c \
+	annotations/compile.c annotations/compile.h \
+	annotations/diagnostics.c annotations/diagnostics.h \
+	annotations/emit.c \
+	annotations/expression.c \
+	annotations/head.c \
+	annotations/names.c \
+	annotations/operand.c \
+	annotations/parse.h \
+	annotations/types.c
+nodist_libfyannotations_la_SOURCES = \
+	annotations/parse.tab.c annotations/parse.tab.h \
+	annotations/scan.lex.c
+libfyannotations_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libfyannotations_la_LIBADD = libfymodel.la libfycommon.la
+
+# Rules of our own: automake's would need -y names and leave them in srcdir.
+EXTRA_DIST += annotations/parse.y annotations/scan.l
+BUILT_SOURCES += annotations/parse.tab.h
+CLEANFILES += annotations/parse.tab.c annotations/parse.tab.h \
+	annotations/scan.lex.c
+
+annotations/parse.tab.c: annotations/parse.y
+	$(AM_V_GEN)$(MKDIR_P) annotations && \
+	$(YACC) -Werror -Wno-yacc -d -o annotations/parse.tab.c \
+		$(srcdir)/annotations/parse.y
+annotations/parse.tab.h: annotations/parse.tab.c
+	@test -f $@ || { rm -f annotations/parse.tab.c; \
+		$(MAKE) $(AM_MAKEFLAGS) annotations/parse.tab.c; }
+annotations/scan.lex.c: annotations/scan.l annotations/parse.tab.h
+	$(AM_V_GEN)$(MKDIR_P) annotations && \
+	$(LEX) -o annotations/scan.lex.c $(srcdir)/annotations/scan.l

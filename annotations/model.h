@@ -24,7 +24,8 @@ enum {
     FY_MAX_AXES = 12,        /* of one function */
     FY_MAX_OPERANDS = 16,    /* of one function */
     FY_MAX_OPERAND_AXES = 4, /* of one operand */
-    FY_MAX_NODE_DEPTH = 64,  /* nesting of an expression; the checker refuses more */
+    FY_MAX_NODE_DEPTH =
+        64, /* nesting of an expression; the checker refuses more */
     FY_MAX_NODE_STEPS = 4096, /* nodes visited when it is evaluated, shared ones
                                * counted every time: a bound on its run time */
 };
@@ -62,9 +63,9 @@ enum fy_type {
 /* One exported name. Sorted by name (strcmp). */
 struct fy_symbol {
     fy_str name;
-    uint32_t function;     /* first variant; variants chain by next_variant */
-    uint8_t integer_bits;  /* width of FY_T_INTEGER: 32, 64, or 0: probe */
-    uint8_t spelling;      /* index of the spelling row that made the name */
+    uint32_t function;    /* first variant; variants chain by next_variant */
+    uint8_t integer_bits; /* width of FY_T_INTEGER: 32, 64, or 0: probe */
+    uint8_t spelling;     /* index of the spelling row that made the name */
     uint16_t reserved;
 };
 
@@ -81,20 +82,21 @@ enum fy_function_flag {
     FY_FN_MAKES = 1 << 1,   /* its result is a handle: observe, never offload */
     FY_FN_FREES = 1 << 2,   /* destroys the handle in its argument 0 */
     FY_FN_EXACT = 1 << 3,   /* results are promised bit for bit */
-    FY_FN_OBSERVE_ONLY = 1 << 4, /* no operands: annotated for its handle only */
+    FY_FN_OBSERVE_ONLY =
+        1 << 4, /* no operands: annotated for its handle only */
 };
 
 struct fy_function {
-    fy_str name;      /* without spelling: "dgemm", "cblas_dgemm" */
-    fy_str family;    /* name of the interface for `using': "fortran", "c" */
-    fy_str file;      /* where it was declared, for diagnostics */
+    fy_str name;   /* without spelling: "dgemm", "cblas_dgemm" */
+    fy_str family; /* name of the interface for `using': "fortran", "c" */
+    fy_str file;   /* where it was declared, for diagnostics */
     uint32_t line;
     uint32_t next_variant; /* same name, tried in order; FY_NIL ends */
     uint32_t flags;        /* enum fy_function_flag */
     uint8_t return_type;   /* enum fy_type */
     uint8_t return_rule;   /* enum fy_return */
     uint16_t nargs;
-    uint32_t args;         /* first row in the args table; likewise below */
+    uint32_t args; /* first row in the args table; likewise below */
     uint32_t cells;
     uint16_t ncells;
     uint16_t naxes;
@@ -102,18 +104,18 @@ struct fy_function {
     uint32_t operands;
     uint16_t noperands;
     uint16_t nrequires;
-    uint32_t requires;     /* into the requires table */
-    uint32_t lets;         /* into the lets table */
+    uint32_t requires; /* into the requires table */
+    uint32_t lets;     /* into the lets table */
     uint16_t nlets;
     uint16_t reserved;
-    uint32_t flops;        /* node, or FY_NIL */
-    uint32_t worth;        /* node: false means decline; FY_NIL: always worth */
-    uint32_t error;        /* node: c of the bound c * eps * |A||B|; FY_NIL */
-    fy_str blocked_by;     /* a built-in algorithm, or 0 */
-    fy_str blocked_using;  /* space-separated function names it calls, or 0 */
-    uint32_t host_call;    /* `on host f(...)': row of the calls table, FY_NIL */
+    uint32_t flops;       /* node, or FY_NIL */
+    uint32_t worth;       /* node: false means decline; FY_NIL: always worth */
+    uint32_t error;       /* node: c of the bound c * eps * |A||B|; FY_NIL */
+    fy_str blocked_by;    /* a built-in algorithm, or 0 */
+    fy_str blocked_using; /* space-separated function names it calls, or 0 */
+    uint32_t host_call;   /* `on host f(...)': row of the calls table, FY_NIL */
     uint32_t cuda_call;
-    fy_str doc;            /* the comment above it: equation and shapes */
+    fy_str doc; /* the comment above it: equation and shapes */
 };
 
 enum fy_arg_flag {
@@ -125,7 +127,7 @@ enum fy_arg_flag {
 
 struct fy_arg {
     fy_str name;
-    uint8_t type;    /* as passed: scalars their type, else FY_T_POINTER/HANDLE */
+    uint8_t type; /* as passed: scalars their type, else FY_T_POINTER/HANDLE */
     uint8_t pointee; /* element type of a pointer, FY_T_VOID when unknown */
     uint16_t flags;  /* enum fy_arg_flag */
     fy_str handle;   /* handle type name, or 0 */
@@ -151,16 +153,29 @@ struct fy_cell {
 };
 
 enum fy_op {
-    FY_OP_INT,     /* literal i */
-    FY_OP_REAL,    /* literal r */
-    FY_OP_CELL,    /* a: cell, relative to the function's cells */
-    FY_OP_EXTENT,  /* a: axis, relative; its whole extent (chunk's, in a chunk) */
-    FY_OP_NEG, FY_OP_NOT, FY_OP_ABS,
-    FY_OP_ADD, FY_OP_SUB, FY_OP_MUL, FY_OP_DIV, FY_OP_MOD,
-    FY_OP_LT, FY_OP_LE, FY_OP_GT, FY_OP_GE, FY_OP_EQ, FY_OP_NE,
-    FY_OP_AND, FY_OP_OR, /* short-circuit */
-    FY_OP_COND,          /* a ? b : c */
-    FY_OP_MIN, FY_OP_MAX,
+    FY_OP_INT,    /* literal i */
+    FY_OP_REAL,   /* literal r */
+    FY_OP_CELL,   /* a: cell, relative to the function's cells */
+    FY_OP_EXTENT, /* a: axis, relative; its whole extent (chunk's, in a chunk) */
+    FY_OP_NEG,
+    FY_OP_NOT,
+    FY_OP_ABS,
+    FY_OP_ADD,
+    FY_OP_SUB,
+    FY_OP_MUL,
+    FY_OP_DIV,
+    FY_OP_MOD,
+    FY_OP_LT,
+    FY_OP_LE,
+    FY_OP_GT,
+    FY_OP_GE,
+    FY_OP_EQ,
+    FY_OP_NE,
+    FY_OP_AND,
+    FY_OP_OR,   /* short-circuit */
+    FY_OP_COND, /* a ? b : c */
+    FY_OP_MIN,
+    FY_OP_MAX,
     FY_OP_IN,      /* a in "set": b is the fy_str of the set; a is a char */
     FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
     FY_OP_COUNT
@@ -194,8 +209,8 @@ struct fy_require {
 };
 
 enum fy_axis_flag {
-    FY_AXIS_SPLIT = 1 << 0, /* the original may be called on a part of it */
-    FY_AXIS_SUMS = 1 << 1,  /* results of its parts add up in `sums_into' */
+    FY_AXIS_SPLIT = 1 << 0,  /* the original may be called on a part of it */
+    FY_AXIS_SUMS = 1 << 1,   /* results of its parts add up in `sums_into' */
     FY_AXIS_RETURN = 1 << 2, /* ... in the return value, by return_rule */
 };
 
@@ -234,11 +249,11 @@ struct fy_operand {
     uint8_t element; /* enum fy_type */
     uint8_t access;  /* enum fy_access, before the conditions */
     uint8_t naxes;
-    int8_t sign;     /* 0 none, +1, -1 */
+    int8_t sign; /* 0 none, +1, -1 */
     uint16_t reserved;
-    uint32_t at;     /* node, elements, or FY_NIL: 0 */
-    uint32_t lo, hi; /* nodes, or FY_NIL */
-    uint32_t when;   /* node: accessed at all; FY_NIL: always */
+    uint32_t at;       /* node, elements, or FY_NIL: 0 */
+    uint32_t lo, hi;   /* nodes, or FY_NIL */
+    uint32_t when;     /* node: accessed at all; FY_NIL: always */
     uint32_t out_when; /* node: INOUT becomes OUT (not read); FY_NIL: never */
     uint32_t in_when;  /* node: INOUT becomes IN (not written); FY_NIL: never */
     struct fy_operand_axis axes[FY_MAX_OPERAND_AXES];
@@ -265,7 +280,7 @@ struct fy_model {
         axes, operands, calls, strings;
 };
 
-#define FY_TABLE(model, kind, table)                                           \
+#define FY_TABLE(model, kind, table) \
     ((const struct kind *)((const char *)(model) + (model)->table.offset))
 
 static inline const char *

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver: reads files and what they import, runs the phases, and turns
+ * running out of memory anywhere below into FY_ERR_NOMEM.
+ */
+#include "config.h"
+
+#include "annotations/compile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct fy_span no_span;
+
+/* ---- files ---- */
+
+/* Where a source was asked for: an import, or the command line. */
+struct request {
+    struct fy_span span;
+    const struct fy_source *importer;
+    unsigned depth;
+};
+
+static struct fy_source *
+source_new(struct fy_front *front, const char *name, size_t bytes)
+{
+    struct fy_source *source = fy_arena_alloc(&front->arena, sizeof *source);
+    source->name = fy_arena_text(&front->arena, name, strlen(name));
+    source->text = fy_arena_alloc(&front->arena, bytes + 2);
+    source->bytes = bytes;
+    front->sources =
+        fy_arena_grow(&front->arena, front->sources, front->nsources,
+                      &front->sources_capacity, sizeof *front->sources);
+    front->sources[front->nsources++] = source;
+    return source;
+}
+
+static void
+index_lines(struct fy_front *front, struct fy_source *source)
+{
+    size_t count = 1, n = 0;
+    for (size_t i = 0; i < source->bytes; i++)
+        count += source->text[i] == '\n';
+    source->lines = fy_arena_array(&front->arena, count, sizeof *source->lines);
+    source->nlines = count;
+    source->lines[n++] = 0;
+    for (size_t i = 0; i < source->bytes; i++)
+        if (source->text[i] == '\n')
+            source->lines[n++] = (uint32_t)(i + 1);
+}
+
+static void parse_source(struct fy_front *front, struct fy_source *source,
+                         unsigned depth);
+
+static void
+cannot_read(struct fy_front *front, const struct request *request,
+            const char *path, const char *why)
+{
+    fy_error(front, request->span, "cannot read '%s': %s", path, why);
+}
+
+/* Reads the rest of `fd' into a new source; NULL after an error. */
+static struct fy_source *
+read_source(struct fy_front *front, const struct request *request,
+            const char *path, int fd, const struct stat *stat)
+{
+    if (!S_ISREG(stat->st_mode)) {
+        cannot_read(front, request, path, "not a regular file");
+        return NULL;
+    }
+    if (stat->st_size > FY_MAX_FILE_BYTES) {
+        fy_error(front, request->span,
+                 "'%s' has %lld bytes; an annotation file has at most %d", path,
+                 (long long)stat->st_size, FY_MAX_FILE_BYTES);
+        return NULL;
+    }
+    size_t capacity = (size_t)stat->st_size, have = 0;
+    struct fy_source *source = source_new(front, path, capacity);
+    while (have < capacity) {
+        ssize_t n = read(fd, source->text + have, capacity - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            cannot_read(front, request, path, strerror(errno));
+            return NULL;
+        }
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    source->bytes = have;
+    source->text[have] = source->text[have < capacity ? have + 1 : have] = '\0';
+    source->device = (uint64_t)stat->st_dev;
+    source->inode = (uint64_t)stat->st_ino;
+    return source;
+}
+
+/* The chain of imports that leads back to `source'. */
+static void
+cycle(struct fy_front *front, const struct request *request,
+      const struct fy_source *source)
+{
+    const char *chain = source->name;
+    for (const struct fy_source *s = request->importer; s && s != source;
+         s = s->importer)
+        chain = fy_arena_print(&front->arena, "%s imports %s", s->name, chain);
+    fy_diagnostic_hint(fy_error(front, request->span,
+                                "import of '%s' is a cycle", source->name),
+                       "%s imports %s", source->name, chain);
+}
+
+/* The file behind `fd' if it is to be parsed; NULL: known already, or bad. */
+static struct fy_source *
+read_open(struct fy_front *front, const struct request *request,
+          const char *path, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status)) {
+        cannot_read(front, request, path, strerror(errno));
+        return NULL;
+    }
+    for (size_t i = 0; i < front->nsources; i++) {
+        struct fy_source *old = front->sources[i];
+        if (old->device != (uint64_t)status.st_dev ||
+            old->inode != (uint64_t)status.st_ino || !old->inode)
+            continue;
+        if (old->is_open)
+            cycle(front, request, old);
+        return NULL; /* once is enough */
+    }
+    if (front->nsources >= FY_MAX_FILES ||
+        request->depth > FY_MAX_IMPORT_DEPTH) {
+        fy_error(front, request->span,
+                 "too many files: at most %d, imported %d deep", FY_MAX_FILES,
+                 FY_MAX_IMPORT_DEPTH);
+        return NULL;
+    }
+    return read_source(front, request, path, fd, &status);
+}
+
+/* Opens and loads; 0 when there is no such file, 1 when it was dealt with. */
+static int
+load(struct fy_front *front, const struct request *request, const char *path)
+{
+    /* O_NONBLOCK: a FIFO must not hang us; it is refused when stat'ed. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        if (errno == ENOENT)
+            return 0;
+        cannot_read(front, request, path, strerror(errno));
+        return 1;
+    }
+    front->open_file = fd; /* for who catches the longjmp */
+    struct fy_source *source = read_open(front, request, path, fd);
+    close(fd);
+    front->open_file = -1;
+    if (source) {
+        source->importer = request->importer;
+        parse_source(front, source, request->depth);
+    }
+    return 1;
+}
+
+static void
+load_import(struct fy_front *front, const struct fy_source *importer,
+            const struct ast_import *import, unsigned depth)
+{
+    const struct request request = {import->path.span, importer, depth};
+    const char *name = import->path.text;
+    const char *slash = strrchr(importer->name, '/');
+    int found = 0;
+    if (name[0] == '\0') {
+        fy_error(front, request.span, "the name of a file is empty");
+        return;
+    }
+    if (name[0] == '/' || !slash)
+        found = load(front, &request, name);
+    else
+        found = load(front, &request,
+                     fy_arena_print(&front->arena, "%.*s/%s",
+                                    (int)(slash - importer->name),
+                                    importer->name, name));
+    if (!found && name[0] != '/' && front->library_dir)
+        found = load(
+            front, &request,
+            fy_arena_print(&front->arena, "%s/%s", front->library_dir, name));
+    if (!found)
+        fy_diagnostic_hint(fy_error(front, request.span, "cannot find '%.*s'",
+                                    FY_MAX_QUOTED, name),
+                           "imports are looked up beside the file%s%s",
+                           front->library_dir ? ", then in " : "",
+                           front->library_dir ? front->library_dir : "");
+}
+
+static void
+free_entries(struct fy_front *front)
+{
+    for (unsigned i = 0; i < front->nentries; i++)
+        free(front->entries[i]);
+    free(front->entries);
+    front->entries = NULL;
+    front->nentries = 0;
+}
+
+#define APPEND(type, to, list)                                        \
+    do {                                                              \
+        struct type **end_ = &(to), *rest_ = (list), *turned_ = NULL; \
+        while (rest_) { /* the parser's lists are backwards */        \
+            struct type *next_ = rest_->next;                         \
+            rest_->next = turned_;                                    \
+            turned_ = rest_;                                          \
+            rest_ = next_;                                            \
+        }                                                             \
+        while (*end_)                                                 \
+            end_ = &(*end_)->next;                                    \
+        *end_ = turned_;                                              \
+    } while (0)
+
+static void
+parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
+{
+    struct ast_file file;
+    struct ast_file imports = {0};
+    index_lines(front, source);
+    fy_parse_source(&front->arena, front->diagnostics, source, &file);
+    source->is_open = 1;
+    APPEND(ast_import, imports.imports, file.imports);
+    for (const struct ast_import *i = imports.imports; i; i = i->next)
+        load_import(front, source, i, depth + 1);
+    source->is_open = 0;
+    APPEND(ast_family, front->all.families, file.families);
+    APPEND(ast_spelling, front->all.spellings, file.spellings);
+    APPEND(ast_struct, front->all.structs, file.structs);
+    APPEND(ast_handle, front->all.handles, file.handles);
+    APPEND(ast_function, front->all.functions, file.functions);
+}
+
+static int
+is_annotation(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+    return entry->d_name[0] != '.' && dot && strcmp(dot, ".ferry") == 0;
+}
+
+/* Not alphasort(): the order must not depend on the locale. */
+static int
+by_file_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void
+load_folder(struct fy_front *front, const struct request *request,
+            const char *path)
+{
+    int count = scandir(path, &front->entries, is_annotation, by_file_name);
+    if (count < 0) {
+        front->entries = NULL;
+        cannot_read(front, request, path, strerror(errno));
+        return;
+    }
+    front->nentries = (unsigned)count;
+    const char **paths =
+        fy_arena_array(&front->arena, (size_t)count, sizeof *paths);
+    for (int i = 0; i < count; i++)
+        paths[i] = fy_arena_print(&front->arena, "%s/%s", path,
+                                  front->entries[i]->d_name);
+    free_entries(front);
+    for (int i = 0; i < count; i++)
+        if (!load(front, request, paths[i]))
+            cannot_read(front, request, paths[i], strerror(ENOENT));
+}
+
+static void
+load_path(struct fy_front *front, const char *path)
+{
+    const struct request request = {no_span, NULL, 0};
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        load_folder(front, &request, path);
+    else if (!load(front, &request, path))
+        cannot_read(front, &request, path, strerror(ENOENT));
+}
+
+/* ---- phases ---- */
+
+static void
+compile_all(struct fy_front *front)
+{
+    /* After a syntax error too much is missing for the checks to mean much. */
+    if (fy_diagnostics_errors(front->diagnostics) > 0)
+        return;
+    fy_declare_all(front);
+    fy_make_units(front);
+    for (size_t i = 0; i < front->nunits; i++)
+        fy_make_symbols(front, (uint32_t)i);
+    for (size_t i = 0; i < front->nunits; i++)
+        fy_compile_body(front, (uint32_t)i);
+    fy_check_variants(front);
+}
+
+/* What is compiled: a text in memory, or paths. */
+struct input {
+    const char *name, *text;
+    size_t bytes;
+    const char *const *paths;
+    unsigned npaths;
+};
+
+static void
+load_text(struct fy_front *front, const struct input *input)
+{
+    if (input->bytes > FY_MAX_FILE_BYTES) {
+        fy_error(front, no_span,
+                 "'%s' has %zu bytes; an annotation file has at most %d",
+                 input->name, input->bytes, FY_MAX_FILE_BYTES);
+        return;
+    }
+    struct fy_source *source = source_new(front, input->name, input->bytes);
+    memcpy(source->text, input->text, input->bytes);
+    parse_source(front, source, 0);
+}
+
+static int
+run(const struct input *input, const char *library_dir,
+    struct fy_diagnostics *diagnostics, struct fy_model **out)
+{
+    jmp_buf out_of_memory;
+    struct fy_front *front = calloc(1, sizeof *front);
+    volatile int status = FY_ERR_NOMEM;
+    if (!front)
+        return FY_ERR_NOMEM;
+    front->open_file = -1;
+    front->arena.out_of_memory = &out_of_memory;
+    front->diagnostics = diagnostics;
+    front->library_dir = library_dir;
+    /* Only `front' is used after a longjmp, and it does not change. */
+    if (setjmp(out_of_memory) == 0) {
+        if (input->text)
+            load_text(front, input);
+        for (unsigned i = 0; i < input->npaths; i++)
+            load_path(front, input->paths[i]);
+        compile_all(front);
+        struct fy_model *model = NULL;
+        if (fy_diagnostics_errors(diagnostics) > 0)
+            status = FY_ERR_INVALID;
+        else if ((model = fy_emit(front)) != NULL)
+            status = FY_OK;
+        if (model)
+            *out = model;
+    }
+    if (front->open_file >= 0)
+        close(front->open_file);
+    free_entries(front);
+    fy_arena_free(&front->arena);
+    free(front);
+    return status;
+}
+
+int
+fy_compile(const char *const *paths, unsigned npaths, const char *library_dir,
+           struct fy_diagnostics *diagnostics, struct fy_model **out)
+{
+    struct input input = {.paths = paths, .npaths = npaths};
+    return run(&input, library_dir, diagnostics, out);
+}
+
+int
+fy_compile_text(const char *name, const char *text, size_t bytes,
+                const char *library_dir, struct fy_diagnostics *diagnostics,
+                struct fy_model **out)
+{
+    struct input input = {.name = name, .text = text, .bytes = bytes};
+    return run(&input, library_dir, diagnostics, out);
+}

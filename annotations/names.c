@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of one compilation declare by name, and the placeholders of
+ * families in names, types and strings.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "annotations/compile.h"
+
+const char *
+fy_place(struct fy_front *front, struct fy_span span)
+{
+    uint32_t line, column;
+    fy_span_position(span, &line, &column);
+    return fy_arena_print(&front->arena, "%s:%u", span.source->name, line);
+}
+
+/* Adds `name' to `map'; reports a second declaration. */
+static bool
+declare(struct fy_front *front, struct fy_map *map, struct ast_name name,
+        const char *what, uint64_t value)
+{
+    int is_new;
+    if (strchr(name.text, '<')) {
+        fy_error(front, name.span, "the name of a %s cannot have placeholders",
+                 what);
+        return false;
+    }
+    struct fy_map_entry *entry =
+        fy_map_add(&front->arena, map, name.text, &is_new);
+    if (!is_new) {
+        fy_error(front, name.span, "%s '%.*s' is declared twice", what,
+                 FY_MAX_QUOTED, name.text);
+        return false;
+    }
+    entry->value = value;
+    return true;
+}
+
+static const char *
+upper_case(struct fy_front *front, const char *text)
+{
+    char *copy = fy_arena_text(&front->arena, text, strlen(text));
+    for (char *c = copy; *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return copy;
+}
+
+static void
+declare_row(struct fy_front *front, struct fy_family_info *info,
+            const struct ast_row *row)
+{
+    struct fy_resolved type;
+    for (unsigned i = 0; i < info->nrows; i++)
+        if (strcmp(info->rows[i].row->name.text, row->name.text) == 0) {
+            fy_error(front, row->name.span,
+                     "family '%.*s' has row '%.*s' twice", FY_MAX_QUOTED,
+                     info->ast->name.text, FY_MAX_QUOTED, row->name.text);
+            return;
+        }
+    if (info->nrows == FY_MAX_FAMILY_ROWS) {
+        fy_error(front, row->name.span, "a family has at most %d rows",
+                 FY_MAX_FAMILY_ROWS);
+        return;
+    }
+    if (fy_resolve_type(front, NULL, row->type, 0, false, &type))
+        return;
+    struct fy_binding *binding = &info->rows[info->nrows++];
+    binding->family = info->ast;
+    binding->row = row;
+    binding->type = type.type;
+    binding->real_type = type.type == FY_T_C32   ? FY_T_F32
+                         : type.type == FY_T_C64 ? FY_T_F64
+                                                 : type.type;
+    const char *text = row->type->name.text;
+    for (const struct ast_names *w = row->type->next; w; w = w->next)
+        text = fy_arena_print(&front->arena, "%s %s", text, w->name.text);
+    binding->type_text = text;
+    binding->real_text = type.type == FY_T_C32   ? "float"
+                         : type.type == FY_T_C64 ? "double"
+                                                 : text;
+}
+
+static const char *const fixed_placeholders[] = {
+    "T", "R", "S", "is_complex", "ops", "eps", "name",
+};
+
+bool
+fy_is_fixed_placeholder(const char *name)
+{
+    for (size_t i = 0;
+         i < sizeof fixed_placeholders / sizeof fixed_placeholders[0]; i++)
+        if (strcmp(name, fixed_placeholders[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Files that stand alone repeat what they need: the same again is no error. */
+static bool
+same_rows(const struct ast_family *a, const struct ast_family *b)
+{
+    const struct ast_row *x = a->rows, *y = b->rows;
+    for (; x && y; x = x->next, y = y->next) {
+        const struct ast_names *v = x->type, *w = y->type;
+        for (; v && w && strcmp(v->name.text, w->name.text) == 0; v = v->next)
+            w = w->next;
+        if (v || w || strcmp(x->name.text, y->name.text) != 0)
+            return false;
+    }
+    return !x && !y;
+}
+
+static void
+declare_families(struct fy_front *front)
+{
+    size_t count = 0, i = 0;
+    for (const struct ast_family *f = front->all.families; f; f = f->next)
+        count++;
+    front->family_rows =
+        fy_arena_array(&front->arena, count, sizeof *front->family_rows);
+    for (const struct ast_family *f = front->all.families; f; f = f->next) {
+        struct fy_family_info *info = &front->family_rows[i];
+        if (fy_is_fixed_placeholder(f->name.text)) {
+            fy_error(front, f->name.span,
+                     "'%s' cannot name a family: <%s> has a meaning of its own",
+                     f->name.text, f->name.text);
+            continue;
+        }
+        const struct fy_map_entry *old =
+            fy_map_find(&front->families, f->name.text);
+        if (old && same_rows(front->family_rows[old->value].ast, f))
+            continue;
+        if (old) {
+            fy_diagnostic_hint(
+                fy_error(front, f->name.span,
+                         "family '%.*s' is declared twice with different rows",
+                         FY_MAX_QUOTED, f->name.text),
+                "the first is at %s",
+                fy_place(front, front->family_rows[old->value].ast->name.span));
+            continue;
+        }
+        if (!declare(front, &front->families, f->name, "family", i))
+            continue;
+        info->ast = f;
+        info->upper = upper_case(front, f->name.text);
+        for (const struct ast_row *row = f->rows; row; row = row->next)
+            declare_row(front, info, row);
+        i++;
+    }
+}
+
+void
+fy_declare_all(struct fy_front *front)
+{
+    size_t i = 0;
+    for (const struct ast_handle *h = front->all.handles; h; h = h->next)
+        if (!fy_map_find(&front->handles, h->name.text))
+            (void)declare(front, &front->handles, h->name, "handle", 0);
+    for (const struct ast_struct *s = front->all.structs; s; s = s->next)
+        i++;
+    front->layouts = fy_arena_array(&front->arena, i, sizeof *front->layouts);
+    i = 0;
+    for (const struct ast_struct *s = front->all.structs; s; s = s->next)
+        if (declare(front, &front->structs, s->name, "struct", i))
+            front->layouts[i++].ast = s;
+    for (const struct ast_spelling *s = front->all.spellings; s; s = s->next) {
+        /* The value is not used: rows of one interface may repeat. */
+        (void)fy_map_add(&front->arena, &front->interfaces, s->interface.text,
+                         NULL);
+        for (const struct ast_names *p = s->patterns; p; p = p->next)
+            if (!strstr(p->name.text, "<name>"))
+                fy_diagnostic_hint(
+                    fy_error(front, p->name.span,
+                             "a spelling must have <name> in it"),
+                    "\"<name>_\" makes 'dgemm_' of 'dgemm'");
+    }
+    declare_families(front);
+    fy_layout_all(front);
+}
+
+/* ---- placeholders ---- */
+
+/* The binding `family' (may be NULL: the only one) names; NULL: none. */
+static const struct fy_binding *
+binding_of(const struct fy_unit *unit, const char *family)
+{
+    if (!unit)
+        return NULL;
+    if (!family)
+        return unit->nbindings == 1 ? &unit->bindings[0] : NULL;
+    for (unsigned i = 0; i < unit->nbindings; i++)
+        if (strcmp(unit->bindings[i].family->name.text, family) == 0)
+            return &unit->bindings[i];
+    return NULL;
+}
+
+static const char *
+fixed_value(struct fy_front *front, const struct fy_binding *binding,
+            const char *name)
+{
+    bool is_complex = binding->type == FY_T_C32 || binding->type == FY_T_C64;
+    (void)front;
+    if (strcmp(name, "T") == 0 || strcmp(name, "S") == 0)
+        return binding->type_text;
+    if (strcmp(name, "R") == 0)
+        return binding->real_text;
+    if (strcmp(name, "is_complex") == 0)
+        return is_complex ? "1" : "0";
+    if (strcmp(name, "ops") == 0)
+        return is_complex ? "4" : "1";
+    if (strcmp(name, "eps") == 0)
+        return binding->real_type == FY_T_F32 ? "1.1920928955078125e-07"
+                                              : "2.220446049250313e-16";
+    return NULL;
+}
+
+/* What <name:family> stands for; NULL: nothing. */
+static const char *
+placeholder(struct fy_front *front, const struct fy_unit *unit,
+            const char *name, const char *family)
+{
+    if (fy_is_fixed_placeholder(name)) {
+        const struct fy_binding *binding = binding_of(unit, family);
+        return binding ? fixed_value(front, binding, name) : NULL;
+    }
+    if (family || !unit)
+        return NULL;
+    for (unsigned i = 0; i < unit->nbindings; i++) {
+        const struct fy_binding *binding = &unit->bindings[i];
+        if (strcmp(binding->family->name.text, name) == 0)
+            return binding->row->name.text;
+        const struct fy_map_entry *entry =
+            fy_map_find(&front->families, binding->family->name.text);
+        if (entry && strcmp(front->family_rows[entry->value].upper, name) == 0)
+            return upper_case(front, binding->row->name.text);
+    }
+    return NULL;
+}
+
+static void
+bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
+                struct fy_span span, const char *name, const char *family)
+{
+    struct fy_diagnostic *diagnostic;
+    if (fy_is_fixed_placeholder(name) && unit && !family &&
+        unit->nbindings > 1) {
+        diagnostic =
+            fy_error(front, span, "<%s> is ambiguous with two families", name);
+        fy_diagnostic_hint(diagnostic, "write <%s:%s> or <%s:%s>", name,
+                           unit->bindings[0].family->name.text, name,
+                           unit->bindings[1].family->name.text);
+        return;
+    }
+    if (fy_is_fixed_placeholder(name) && !family) {
+        diagnostic = fy_error(
+            front, span, "<%s> needs a family, and none is named here", name);
+        fy_diagnostic_hint(diagnostic,
+                           "a family's <name> must occur in the function");
+        return;
+    }
+    diagnostic =
+        fy_error(front, span, "unknown placeholder <%.*s%s%.*s>", FY_MAX_QUOTED,
+                 name, family ? ":" : "", FY_MAX_QUOTED, family ? family : "");
+    struct fy_suggestion suggestion = {.wanted = family ? family : name};
+    for (size_t i = 0; i < front->families.capacity; i++)
+        if (front->families.entries[i].key)
+            fy_suggestion_try(&suggestion, front->families.entries[i].key);
+    fy_diagnostic_suggest(diagnostic, &suggestion);
+}
+
+/*
+ * Splits "<name:family>..." at `text'; NULL when it is none, else where it
+ * ends. Copies are in the arena.
+ */
+static const char *
+split_placeholder(struct fy_front *front, const char *text, const char **name,
+                  const char **family)
+{
+    const char *end = text + 1;
+    const char *colon = NULL;
+    while (isalnum((unsigned char)*end) || *end == '_' ||
+           (*end == ':' && !colon)) {
+        if (*end == ':')
+            colon = end;
+        end++;
+    }
+    if (*end != '>' || end == text + 1)
+        return NULL;
+    const char *stop = colon ? colon : end;
+    *name = fy_arena_text(&front->arena, text + 1, (size_t)(stop - text - 1));
+    *family = colon ? fy_arena_text(&front->arena, colon + 1,
+                                    (size_t)(end - colon - 1))
+                    : NULL;
+    return end + 1;
+}
+
+static const char *
+expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
+       const struct fy_span *span)
+{
+    const char *result = "", *open;
+    if (!strchr(text, '<'))
+        return text;
+    while ((open = strchr(text, '<')) != NULL) {
+        const char *name, *family, *value = NULL;
+        const char *end = split_placeholder(front, open, &name, &family);
+        if (end)
+            value = placeholder(front, unit, name, family);
+        if (end && !value && span) {
+            bad_placeholder(front, unit, *span, name, family);
+            return NULL;
+        }
+        if (!value) { /* documentation, or "<" in a string */
+            end = open + 1;
+            value = "<";
+        }
+        result = fy_arena_print(&front->arena, "%s%.*s%s", result,
+                                (int)(open - text), text, value);
+        text = end;
+    }
+    return fy_arena_print(&front->arena, "%s%s", result, text);
+}
+
+const char *
+fy_expand(struct fy_front *front, const struct fy_unit *unit,
+          struct ast_name name)
+{
+    return expand(front, unit, name.text, &name.span);
+}
+
+const char *
+fy_expand_doc(struct fy_front *front, const struct fy_unit *unit,
+              const char *text)
+{
+    return expand(front, unit, text, NULL);
+}
