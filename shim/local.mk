@@ -1,1 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
+# libferry.so is preloaded into every program: libc only, few segments (each is
+# a system call at every exec), lazily bound, no start files.
+pkglib_LTLIBRARIES += libferry.la
+libferry_la_SOURCES = \
+	shim/bind.c \
+	shim/dispatch.c \
+	shim/dl.c \
+	shim/engine.c \
+	shim/image.h \
+	shim/libc.c \
+	shim/object.c shim/object.h \
+	shim/patch.c \
+	shim/shim.h \
+	shim/start.c \
+	shim/arch/x86_64/dl.S \
+	shim/arch/x86_64/enter.S \
+	shim/arch/x86_64/image.S \
+	shim/arch/x86_64/layout.h \
+	shim/arch/x86_64/state.c
+libferry_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -fexceptions \
+	-fno-optimize-sibling-calls
+libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
+	-Wl,--version-script=$(srcdir)/shim/libferry.map \
+	-Wl,-z,lazy -Wl,-z,norelro -Wl,-z,initfirst -Wl,-z,noseparate-code \
+	-Wl,-z,defs -Wl,--hash-style=gnu
+EXTRA_libferry_la_DEPENDENCIES = shim/libferry.map
+EXTRA_DIST += shim/libferry.map
+
+# Tool side: makes the preloaded object.
+noinst_LTLIBRARIES += libfyshimgen.la
+libfyshimgen_la_SOURCES = \
+	shim/build.c shim/names.h \
+	shim/arch/x86_64/predicate.c \
+	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h
+libfyshimgen_la_CFLAGS = $(AM_CFLAGS)

@@ -9,6 +9,7 @@ AM_TESTS_ENVIRONMENT = \
 
 include tests/judges/local.mk
 include tests/program/local.mk
+include tests/preload/local.mk
 
 UNIT_TESTS =
 

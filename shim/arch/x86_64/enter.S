@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where thunks go when they do not jump to the original: everything a call can
+ * carry is saved in a struct fy_frame, C decides, and either the results are
+ * loaded or everything is put back and the original gets the call as it came.
+ * Entered with the binding (or a symbol's row) in r11. Any thread.
+ */
+#include "shim/arch/x86_64/layout.h"
+
+	.text
+
+/*
+ * Builds a frame at a multiple of 64: rbx points to it. The vector state goes
+ * below. Both are found again through rbx, the caller's rbx is at -8(%rbp).
+ */
+.macro SAVE_ALL
+	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	pushq	%rbx
+	.cfi_offset %rbx, -24
+	subq	$FY_FRAME_BYTES, %rsp
+	andq	$-64, %rsp
+	movq	%rsp, %rbx
+	movq	%rdi, FY_FRAME_INTEGER+0(%rbx)
+	movq	%rsi, FY_FRAME_INTEGER+8(%rbx)
+	movq	%rdx, FY_FRAME_INTEGER+16(%rbx)
+	movq	%rcx, FY_FRAME_INTEGER+24(%rbx)
+	movq	%r8, FY_FRAME_INTEGER+32(%rbx)
+	movq	%r9, FY_FRAME_INTEGER+40(%rbx)
+	movq	%rax, FY_FRAME_RAX(%rbx)
+	movq	%r10, FY_FRAME_R10(%rbx)
+	movq	%r11, FY_FRAME_R11(%rbx)
+	leaq	16(%rbp), %rax
+	movq	%rax, FY_FRAME_STACK(%rbx)
+	movq	8(%rbp), %rax
+	movq	%rax, FY_FRAME_CALLER(%rbx)
+	movups	%xmm0, FY_FRAME_VECTOR+0(%rbx)
+	movups	%xmm1, FY_FRAME_VECTOR+16(%rbx)
+	movups	%xmm2, FY_FRAME_VECTOR+32(%rbx)
+	movups	%xmm3, FY_FRAME_VECTOR+48(%rbx)
+	movups	%xmm4, FY_FRAME_VECTOR+64(%rbx)
+	movups	%xmm5, FY_FRAME_VECTOR+80(%rbx)
+	movups	%xmm6, FY_FRAME_VECTOR+96(%rbx)
+	movups	%xmm7, FY_FRAME_VECTOR+112(%rbx)
+	movl	fy_state_bytes(%rip), %eax
+	testl	%eax, %eax
+	jnz	1f
+	call	fy_state_init /* general registers only */
+1:	subq	%rax, %rsp
+	movq	%rsp, FY_FRAME_STATE(%rbx)
+	movl	fy_state_mask(%rip), %eax
+	testl	%eax, %eax
+	jz	2f
+	xorl	%edx, %edx
+	movq	%rdx, 512(%rsp) /* the header: xrstor wants zeros */
+	movq	%rdx, 520(%rsp)
+	movq	%rdx, 528(%rsp)
+	movq	%rdx, 536(%rsp)
+	movq	%rdx, 544(%rsp)
+	movq	%rdx, 552(%rsp)
+	movq	%rdx, 560(%rsp)
+	movq	%rdx, 568(%rsp)
+	xsave64	(%rsp)
+	jmp	3f
+2:	fxsave64 (%rsp)
+3:	cld
+.endm
+
+/* Vector state and argument registers out of the frame at rbx; rsp unused. */
+.macro LOAD_ALL
+	movq	FY_FRAME_STATE(%rbx), %rcx
+	movl	fy_state_mask(%rip), %eax
+	testl	%eax, %eax
+	jz	4f
+	xorl	%edx, %edx
+	xrstor64 (%rcx)
+	jmp	5f
+4:	fxrstor64 (%rcx)
+5:	movq	FY_FRAME_INTEGER+0(%rbx), %rdi
+	movq	FY_FRAME_INTEGER+8(%rbx), %rsi
+	movq	FY_FRAME_INTEGER+16(%rbx), %rdx
+	movq	FY_FRAME_INTEGER+24(%rbx), %rcx
+	movq	FY_FRAME_INTEGER+32(%rbx), %r8
+	movq	FY_FRAME_INTEGER+40(%rbx), %r9
+	movq	FY_FRAME_RAX(%rbx), %rax
+	movq	FY_FRAME_R10(%rbx), %r10
+.endm
+
+/* Back to the state before SAVE_ALL. */
+.macro DROP_FRAME
+	movq	-8(%rbp), %rbx
+	.cfi_restore %rbx
+	leave
+	.cfi_restore %rbp
+	.cfi_def_cfa %rsp, 8
+.endm
+
+/* Calls `decide(frame)': 0, the original runs; 1, the results are there. */
+.macro DECIDE decide
+	SAVE_ALL
+	movq	%rbx, %rdi
+	call	\decide
+	testl	%eax, %eax
+	jz	6f
+	movq	FY_FRAME_RESULT+0(%rbx), %rax
+	movq	FY_FRAME_RESULT+8(%rbx), %rdx
+	movups	FY_FRAME_VECTOR_RESULT+0(%rbx), %xmm0
+	movups	FY_FRAME_VECTOR_RESULT+16(%rbx), %xmm1
+	.cfi_remember_state
+	DROP_FRAME
+	ret
+	.cfi_restore_state
+6:	LOAD_ALL
+	movq	FY_FRAME_R11(%rbx), %r11
+	DROP_FRAME
+	jmp	*FY_BINDING_ORIGINAL(%r11)
+.endm
+
+/* An even mode: never (0) or always. rax is pushed. */
+	.globl	fy_thunk_other
+	.hidden	fy_thunk_other
+	.type	fy_thunk_other, @function
+	.balign 16
+fy_thunk_other:
+	.cfi_startproc
+	.cfi_def_cfa_offset 16
+	popq	%rax
+	.cfi_def_cfa_offset 8
+	cmpb	$0, fy_mode(%rip)
+	jne	fy_thunk_accept
+	jmp	*FY_BINDING_TARGET(%r11)
+	.cfi_endproc
+	.size	fy_thunk_other, . - fy_thunk_other
+
+/* The call is worth asking about, unless it comes from inside another. */
+	.globl	fy_thunk_accept
+	.hidden	fy_thunk_accept
+	.type	fy_thunk_accept, @function
+	.balign 16
+fy_thunk_accept:
+	.cfi_startproc
+	pushq	%rax
+	.cfi_def_cfa_offset 16
+	movq	fy_inside@gottpoff(%rip), %rax
+	cmpl	$0, %fs:(%rax)
+	popq	%rax
+	.cfi_def_cfa_offset 8
+	je	1f
+	jmp	*FY_BINDING_TARGET(%r11)
+1:	DECIDE	fy_dispatch
+	.cfi_endproc
+	.size	fy_thunk_accept, . - fy_thunk_accept
+
+/* The target of every binding in the counting modes: a declined call. */
+	.globl	fy_thunk_declined
+	.hidden	fy_thunk_declined
+	.type	fy_thunk_declined, @function
+	.balign 16
+fy_thunk_declined:
+	.cfi_startproc
+	DECIDE	fy_dispatch_declined
+	.cfi_endproc
+	.size	fy_thunk_declined, . - fy_thunk_declined
+
+/*
+ * The first binding of symbol r11 is not the caller's: look at the others,
+ * then let C find the original. rax is pushed.
+ */
+	.globl	fy_thunk_miss
+	.hidden	fy_thunk_miss
+	.type	fy_thunk_miss, @function
+	.balign 16
+fy_thunk_miss:
+	.cfi_startproc
+	.cfi_def_cfa_offset 16
+	pushq	%rcx
+	.cfi_def_cfa_offset 24
+	leaq	fy_image(%rip), %rax
+	movslq	FY_IMAGE_SLOTS(%rax), %rcx
+	addq	%rcx, %rax
+	movq	(%rax,%r11,8), %rcx
+1:	testq	%rcx, %rcx
+	jz	2f
+	movq	16(%rsp), %rax
+	subq	FY_BINDING_LOW(%rcx), %rax
+	cmpq	FY_BINDING_SIZE(%rcx), %rax
+	jb	3f
+	movq	FY_BINDING_NEXT(%rcx), %rcx
+	jmp	1b
+3:	movq	%rcx, %r11
+	.cfi_remember_state
+	popq	%rcx
+	.cfi_def_cfa_offset 16
+	jmp	*FY_BINDING_BOUND(%r11)
+	.cfi_restore_state
+2:	popq	%rcx
+	.cfi_def_cfa_offset 16
+	popq	%rax
+	.cfi_def_cfa_offset 8
+	SAVE_ALL
+	movq	%rbx, %rdi
+	call	fy_bind_call
+	movq	%rax, FY_FRAME_R11(%rbx)
+	LOAD_ALL
+	movq	FY_FRAME_R11(%rbx), %r11
+	DROP_FRAME
+	pushq	%rax
+	.cfi_def_cfa_offset 16
+	jmp	*FY_BINDING_BOUND(%r11)
+	.cfi_endproc
+	.size	fy_thunk_miss, . - fy_thunk_miss
+
+/*
+ * void fy_call_through(struct fy_frame *frame, void *target, size_t words):
+ * calls target with the registers and `words' stack words of the frame, and
+ * puts what it returns there. Exceptions and longjmp pass.
+ */
+	.globl	fy_call_through
+	.hidden	fy_call_through
+	.type	fy_call_through, @function
+	.balign 16
+fy_call_through:
+	.cfi_startproc
+	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	pushq	%rbx
+	.cfi_offset %rbx, -24
+	pushq	%r12
+	.cfi_offset %r12, -32
+	movq	%rdi, %rbx
+	movq	%rsi, %r12
+	leaq	15(,%rdx,8), %rax
+	andq	$-16, %rax
+	subq	%rax, %rsp
+	movq	FY_FRAME_STACK(%rbx), %rsi
+	movq	%rsp, %rdi
+	movq	%rdx, %rcx
+	cld
+	rep movsq
+	LOAD_ALL
+	call	*%r12
+	movq	%rax, FY_FRAME_RESULT+0(%rbx)
+	movq	%rdx, FY_FRAME_RESULT+8(%rbx)
+	movups	%xmm0, FY_FRAME_VECTOR_RESULT+0(%rbx)
+	movups	%xmm1, FY_FRAME_VECTOR_RESULT+16(%rbx)
+	leaq	-16(%rbp), %rsp
+	popq	%r12
+	.cfi_restore %r12
+	popq	%rbx
+	.cfi_restore %rbx
+	popq	%rbp
+	.cfi_restore %rbp
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size	fy_call_through, . - fy_call_through
+
+	.section .note.GNU-stack,"",@progbits

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the vector registers of this CPU are called and how large they are, and
+ * where a return instruction can be borrowed. Built for general registers only:
+ * it runs before they are saved.
+ */
+#include "config.h"
+
+#include <cpuid.h>
+
+#include "shim/shim.h"
+
+#define GENERAL __attribute__((target("general-regs-only")))
+
+enum {
+    FXSAVE_BYTES = 512,
+    /* SSE, AVX, the masks and both halves of the wide registers. */
+    COMPONENTS = 1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7,
+};
+
+FY_HIDDEN uint32_t fy_state_bytes; /* of the area; 0: not known yet */
+FY_HIDDEN uint32_t fy_state_mask;  /* for xsave; 0: only fxsave is there */
+
+/* Returns fy_state_bytes. Every thread that races here stores the same. */
+FY_HIDDEN GENERAL uint32_t fy_state_init(void);
+
+uint32_t
+fy_state_init(void)
+{
+    uint32_t a, b, c, d, bytes = FXSAVE_BYTES, mask = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
+        uint32_t low, high;
+        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+        mask = low & COMPONENTS;
+        bytes = 512 + 64; /* legacy part and header */
+        for (uint32_t i = 2; i < 8; i++) {
+            if (!(mask >> i & 1))
+                continue;
+            __cpuid_count(0xd, i, a, b, c, d);
+            if (a + b > bytes)
+                bytes = a + b;
+        }
+        bytes = (bytes + 63) & ~UINT32_C(63);
+    }
+    __atomic_store_n(&fy_state_mask, mask, __ATOMIC_RELAXED);
+    __atomic_store_n(&fy_state_bytes, bytes, __ATOMIC_RELEASE);
+    return bytes;
+}
+
+void *
+fy_arch_find_return(const void *from, const void *low, const void *high)
+{
+    uint64_t shadow = 0;
+    /* rdsspq: a no-op that leaves 0 without a shadow stack. */
+    __asm__("rdsspq %0" : "+r"(shadow));
+    if (shadow)
+        return NULL;
+    const unsigned char *at = from;
+    for (; at < (const unsigned char *)high; at++) {
+        if (*at == 0xc3)
+            return (void *)(uintptr_t)at;
+    }
+    for (at = from; at > (const unsigned char *)low; at--) {
+        if (at[-1] == 0xc3)
+            return (void *)(uintptr_t)(at - 1);
+    }
+    return NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The code of thunks and stubs (thunk.h), and the argument order of the System
+ * V AMD64 ABI. Tool side: no host program runs this file, only what it emits.
+ */
+#include "config.h"
+
+#include "shim/arch/x86_64/thunk.h"
+
+#include <string.h>
+
+#include "shim/arch/x86_64/layout.h"
+#include "shim/image.h"
+
+#define CODE(code, bytes) fy_code_add(code, bytes, sizeof(bytes) - 1)
+
+void
+fy_code_add(struct fy_code *code, const char *bytes, size_t count)
+{
+    if (count > code->capacity - code->used) {
+        code->overflowed = true;
+        return;
+    }
+    memcpy(code->bytes + code->used, bytes, count);
+    code->used += count;
+}
+
+void
+fy_code_add32(struct fy_code *code, uint32_t value)
+{
+    char bytes[4];
+    memcpy(bytes, &value, sizeof bytes);
+    fy_code_add(code, bytes, sizeof bytes);
+}
+
+void
+fy_code_add64(struct fy_code *code, uint64_t value)
+{
+    char bytes[8];
+    memcpy(bytes, &value, sizeof bytes);
+    fy_code_add(code, bytes, sizeof bytes);
+}
+
+void
+fy_code_align(struct fy_code *code, size_t to)
+{
+    while (code->used % to && !code->overflowed)
+        CODE(code, "\xcc");
+}
+
+void
+fy_code_relative(struct fy_code *code, uint64_t address, unsigned after)
+{
+    uint64_t end = code->address + code->used + 4 + after;
+    fy_code_add32(code, (uint32_t)(address - end));
+}
+
+void
+fy_code_patch(struct fy_code *code, size_t at)
+{
+    if (code->overflowed)
+        return;
+    uint32_t distance = (uint32_t)(code->used - (at + 4));
+    memcpy(code->bytes + at, &distance, sizeof distance);
+}
+
+/* ---- arguments ---------------------------------------------------------- */
+
+struct abi {
+    unsigned integers, vectors, words;
+};
+
+static struct fy_place
+take(struct abi *abi, const struct fy_arg *arg)
+{
+    unsigned type = arg->type, vectors = 0, words = 1;
+    if (!(arg->flags & FY_ARG_REFERENCE)) {
+        vectors = type == FY_T_F32 || type == FY_T_F64 || type == FY_T_C32;
+        if (type == FY_T_C64)
+            vectors = words = 2;
+    }
+    if (vectors && abi->vectors + vectors <= 8) {
+        abi->vectors += vectors;
+        return (struct fy_place){FY_IN_VECTOR, abi->vectors - vectors};
+    }
+    if (!vectors && abi->integers < 6)
+        return (struct fy_place){FY_IN_INTEGER, abi->integers++};
+    abi->words += words;
+    return (struct fy_place){FY_ON_STACK, abi->words - words};
+}
+
+struct fy_place
+fy_abi_place(const struct fy_model *model, const struct fy_function *function,
+             unsigned arg)
+{
+    const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
+    struct abi abi = {0, 0, 0};
+    struct fy_place place = {FY_ON_STACK, 0};
+    for (unsigned i = 0; i <= arg; i++)
+        place = take(&abi, &args[i]);
+    return place;
+}
+
+unsigned
+fy_abi_stack_words(const struct fy_model *model,
+                   const struct fy_function *function)
+{
+    const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
+    static const struct fy_arg length = {.type = FY_T_U64};
+    struct abi abi = {0, 0, 0};
+    for (unsigned i = 0; i < function->nargs; i++)
+        (void)take(&abi, &args[i]);
+    for (unsigned i = 0; i < function->nargs; i++) {
+        if (args[i].flags & FY_ARG_HIDDEN_LENGTH)
+            (void)take(&abi, &length);
+    }
+    return abi.words;
+}
+
+/* ---- thunks --------------------------------------------------------------- */
+
+static int
+emit_body(struct fy_code *code, const struct fy_model *model, uint32_t symbol,
+          const struct fy_thunk_targets *targets, bool *has_predicate)
+{
+    const struct fy_symbol *row = FY_TABLE(model, fy_symbol, symbols) + symbol;
+    struct fy_predicate predicate = {
+        .model = model,
+        .function = FY_TABLE(model, fy_function, functions) + row->function,
+        .integer_bits = row->integer_bits,
+        .pushed = 1,
+    };
+    size_t start = code->used;
+    *has_predicate = false;
+    if (predicate.function->worth != FY_NIL) {
+        CODE(code, "\xf6\x05"); /* testb $1, mode(%rip) */
+        fy_code_relative(code, targets->mode, 1);
+        CODE(code, "\x01\x0f\x84"); /* jz other */
+        fy_code_relative(code, targets->other, 0);
+        int status = fy_predicate_emit(code, &predicate);
+        if (status == 0) {
+            *has_predicate = true;
+            fy_predicate_pop(code, &predicate);
+            CODE(code, "\x58\x41\xff\x63\x10"); /* pop %rax; jmp *16(%r11) */
+            _Static_assert(FY_BINDING_TARGET == 0x10, "the jump above");
+            for (unsigned i = 0; i < predicate.yes.count; i++)
+                fy_code_patch(code, predicate.yes.at[i]);
+            fy_predicate_pop(code, &predicate);
+            CODE(code, "\x58\xe9"); /* pop %rax; jmp accept */
+            fy_code_relative(code, targets->accept, 0);
+            return 0;
+        }
+        if (status != FY_ERR_UNSUPPORTED)
+            return status;
+        code->used = start;
+    }
+    CODE(code, "\xe9"); /* jmp other: it looks at the mode */
+    fy_code_relative(code, targets->other, 0);
+    return 0;
+}
+
+int
+fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
+              uint32_t symbol, const struct fy_thunk_targets *targets,
+              size_t *bound, bool *has_predicate)
+{
+    size_t to_miss[2];
+    CODE(code, "\x50\x4c\x8b\x1d"); /* push %rax; mov slot(%rip), %r11 */
+    fy_code_relative(code, targets->slot, 0);
+    CODE(code, "\x4d\x85\xdb\x0f\x84"); /* test %r11, %r11; jz miss */
+    to_miss[0] = code->used;
+    fy_code_add32(code, 0);
+    CODE(code, "\x48\x8b\x44\x24\x08" /* mov 8(%rsp), %rax */
+               "\x49\x2b\x03"         /* sub (%r11), %rax */
+               "\x49\x3b\x43\x08"     /* cmp 8(%r11), %rax */
+               "\x0f\x83");           /* jae miss */
+    _Static_assert(FY_BINDING_LOW == 0 && FY_BINDING_SIZE == 8, "see above");
+    to_miss[1] = code->used;
+    fy_code_add32(code, 0);
+    size_t entry = code->used;
+    int status = emit_body(code, model, symbol, targets, has_predicate);
+    if (status)
+        return status;
+    fy_code_patch(code, to_miss[0]);
+    fy_code_patch(code, to_miss[1]);
+    CODE(code, "\x41\xbb"); /* mov $symbol, %r11d */
+    fy_code_add32(code, symbol);
+    CODE(code, "\xe9"); /* jmp miss */
+    fy_code_relative(code, targets->miss, 0);
+    fy_code_align(code, 16);
+    *bound = entry;
+    return code->overflowed ? FY_ERR_OVERFLOW : 0;
+}
+
+void
+fy_stub_emit(struct fy_code *code, uint64_t cell)
+{
+    CODE(code, "\x50\x4c\x8b\x1d"); /* push %rax; mov cell(%rip), %r11 */
+    fy_code_relative(code, cell, 0);
+    CODE(code, "\x41\xff\x63\x18"); /* jmp *24(%r11) */
+    _Static_assert(FY_BINDING_BOUND == 0x18 && FY_STUB_BYTES == 16,
+                   "the jump above");
+    fy_code_align(code, FY_STUB_BYTES);
+}

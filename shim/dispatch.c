@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens to a call that a thunk did not send straight to its original.
+ * Runs on the caller's stack, with everything the call carries in the frame;
+ * when it answers 0 the original gets all of it as it was.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "shim/shim.h"
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The counters of the symbol's function, or NULL when nothing is counted. */
+static struct fy_record_row *
+row_of(const struct fy_binding *binding)
+{
+    struct fy_record *record = FY_MODE_COUNTS(fy_mode) ? fy_record() : NULL;
+    if (!record)
+        return NULL;
+    const struct fy_symbol *symbols =
+        FY_TABLE(fy_shim_model(), fy_symbol, symbols);
+    return &record->rows[symbols[binding->symbol].function];
+}
+
+static size_t
+words_of(const struct fy_binding *binding)
+{
+    return FY_IMAGE_TABLE(const struct fy_thunk_info, info)[binding->symbol]
+        .stack_words;
+}
+
+/* Calls the original in place, errno as the program left it. */
+static void
+run_original(struct fy_frame *frame, struct fy_record_row *row, int saved)
+{
+    const struct fy_binding *binding = frame->u.binding;
+    uint64_t start = row ? now_ns() : 0;
+    errno = saved;
+    fy_call_through(frame, binding->original, words_of(binding));
+    if (!row)
+        return;
+    saved = errno;
+    FY_RECORD_ADD(row->original_ns, now_ns() - start);
+    errno = saved;
+}
+
+static void
+describe(const struct fy_frame *frame, struct fy_intercepted *out)
+{
+    const struct fy_symbol *symbols =
+        FY_TABLE(fy_shim_model(), fy_symbol, symbols);
+    uint32_t symbol = frame->u.binding->symbol;
+    *out = (struct fy_intercepted){
+        .symbol = symbol,
+        .function = symbols[symbol].function,
+        .original = frame->u.binding->original,
+        .caller = frame->caller,
+        .registers = (struct fy_registers *)&frame->registers,
+    };
+}
+
+/* A handle is made or destroyed: the original always runs, then we look. */
+static void
+observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
+{
+    const struct fy_engine *engine = fy_engine();
+    struct fy_intercepted call;
+    run_original(frame, row, saved);
+    if (!engine)
+        return;
+    saved = errno;
+    describe(frame, &call);
+    fy_inside++;
+    engine->observe(&call);
+    fy_inside--;
+    errno = saved;
+}
+
+int
+fy_dispatch(struct fy_frame *frame)
+{
+    int saved = errno;
+    const struct fy_model *model = fy_shim_model();
+    struct fy_intercepted call;
+    describe(frame, &call);
+    struct fy_record_row *row = row_of(frame->u.binding);
+    if (row)
+        FY_RECORD_ADD(row->calls, 1);
+    uint32_t flags =
+        FY_TABLE(model, fy_function, functions)[call.function].flags;
+    if (flags & (FY_FN_MAKES | FY_FN_FREES)) {
+        observe(frame, row, saved);
+        return 1;
+    }
+    enum fy_reason reason = FY_REASON_ENGINE_MISSING;
+    const struct fy_engine *engine = fy_engine();
+    if (engine) {
+        fy_inside++;
+        reason = engine->call(&call);
+        fy_inside--;
+    }
+    errno = saved;
+    if (reason == FY_REASON_NONE)
+        return 1;
+    if (!row)
+        return 0;
+    if (reason < FY_REASON_COUNT)
+        FY_RECORD_ADD(row->declined[reason], 1);
+    run_original(frame, row, saved);
+    return 1;
+}
+
+int
+fy_dispatch_declined(struct fy_frame *frame)
+{
+    int saved = errno;
+    struct fy_record_row *row = row_of(frame->u.binding);
+    if (!row)
+        return 0;
+    enum fy_reason reason = fy_inside ? FY_REASON_NESTED : FY_REASON_TOO_SMALL;
+    FY_RECORD_ADD(row->calls, 1);
+    FY_RECORD_ADD(row->declined[reason], 1);
+    errno = saved;
+    if (fy_inside)
+        return 0; /* its time is part of the outer call's */
+    run_original(frame, row, saved);
+    return 1;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads the engine at the first call that wants it, and maps the counters.
+ * Both happen at most once in a process; a failure is final. A thread that
+ * comes while another one loads waits for it, but not for ever: the other may
+ * itself be waiting, in the dynamic linker, for the thread that we are.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/shim.h"
+
+enum state {
+    UNTRIED,
+    LOADING,
+    READY,
+    FAILED
+};
+
+enum {
+    WAIT_STEP_NS = 200 * 1000,
+    WAIT_STEPS = 5000, /* one second */
+    PATH_BYTES = 4096,
+};
+
+static uint8_t engine_state, record_state;
+static const struct fy_engine *engine;
+static struct fy_record *record;
+static pid_t engine_loader;
+static struct fy_shim_services services;
+
+__thread int fy_inside __attribute__((tls_model("initial-exec")));
+
+static void
+enter(int delta)
+{
+    fy_inside += delta;
+}
+
+static const struct fy_engine *
+load(void)
+{
+    char path[PATH_BYTES];
+    const struct fy_libc *libc = fy_libc_find();
+    if (!fy_settings_value("engine", path, sizeof path) || !libc->dlopen ||
+        !libc->dlsym)
+        return NULL;
+    void *volatile handle = libc->dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return NULL;
+    fy_engine_start_fn *begin =
+        (fy_engine_start_fn *)libc->dlsym(handle, "fy_engine_start");
+    if (!begin)
+        return NULL;
+    services = (struct fy_shim_services){
+        .size_bytes = sizeof services,
+        .model = fy_shim_model(),
+        .settings = fy_settings_text(),
+        .sibling = fy_bind_sibling,
+        .enter = enter,
+        .record = fy_record(),
+    };
+    const struct fy_engine *table = begin(&services);
+    if (!table || table->size_bytes < sizeof *table)
+        return NULL;
+    return table;
+}
+
+/* True for the one caller who shall do the work. */
+static bool
+claim(uint8_t *state)
+{
+    uint8_t untried = UNTRIED;
+    return __atomic_compare_exchange_n(state, &untried, LOADING, false,
+                                       __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
+}
+
+const struct fy_engine *
+fy_engine(void)
+{
+    if (__atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY)
+        return engine;
+    int *error = &errno, saved = *error;
+    if (claim(&engine_state)) {
+        engine_loader = getpid();
+        fy_inside++; /* what its constructors call is not ours to judge */
+        engine = load();
+        fy_inside--;
+        __atomic_store_n(&engine_state, engine ? READY : FAILED,
+                         __ATOMIC_RELEASE);
+    } else if (fy_inside == 0) {
+        struct timespec step = {0, WAIT_STEP_NS};
+        for (int i = 0;
+             i < WAIT_STEPS && engine_loader == getpid() &&
+             __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == LOADING;
+             i++)
+            nanosleep(&step, NULL);
+    }
+    *error = saved;
+    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY ? engine
+                                                                     : NULL;
+}
+
+static struct fy_record *
+map_record(void)
+{
+    char path[PATH_BYTES];
+    if (!fy_settings_value("record", path, sizeof path))
+        return NULL;
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    struct stat status;
+    struct fy_record *mapped = MAP_FAILED;
+    size_t bytes = sizeof *mapped + (size_t)fy_shim_model()->functions.count *
+                                        sizeof(struct fy_record_row);
+    if (fstat(file, &status) == 0 && (uint64_t)status.st_size >= bytes)
+        mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    if (__builtin_memcmp(mapped->magic, FY_RECORD_MAGIC, 8) != 0 ||
+        mapped->nrows < fy_shim_model()->functions.count) {
+        munmap(mapped, bytes);
+        return NULL;
+    }
+    return mapped;
+}
+
+struct fy_record *
+fy_record(void)
+{
+    if (__atomic_load_n(&record_state, __ATOMIC_ACQUIRE) == READY)
+        return record;
+    if (claim(&record_state)) {
+        int *error = &errno, saved = *error;
+        record = map_record();
+        *error = saved;
+        __atomic_store_n(&record_state, record ? READY : FAILED,
+                         __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&record_state, __ATOMIC_ACQUIRE) == READY ? record
+                                                                     : NULL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dlopen and its relatives as the next object in line defines them: libc
+ * (libdl, before glibc 2.34) or another preloaded tool. They cannot be
+ * imported, because we export the same names first, nor looked up with dlsym,
+ * which is one of them: so symbol tables are read by hand.
+ */
+#include "config.h"
+
+#include "shim/object.h"
+#include "shim/shim.h"
+
+enum {
+    FUNCTIONS = 4
+};
+static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
+                                             "dlclose"};
+
+static int
+look(const struct fy_object *object, void *closure)
+{
+    void **out = closure;
+    unsigned missing = 0;
+    if (object->index == 0)
+        return 0; /* a program that defines them comes before us anyway */
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        const ElfW(Sym) *symbol =
+            out[i] ? NULL : fy_object_symbol(object, names[i]);
+        if (symbol)
+            out[i] = fy_object_address(object, symbol);
+        missing += !out[i];
+    }
+    return missing == 0;
+}
+
+const struct fy_libc *
+fy_libc_find(void)
+{
+    static struct fy_libc found;
+    static bool ready;
+    /* Every thread that races here stores the same four values. */
+    if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+        void *at[FUNCTIONS] = {NULL};
+        fy_object_each(look, at);
+        found.dlsym = (void *(*)(void *, const char *))at[0];
+        found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
+        found.dlopen = (void *(*)(const char *, int))at[2];
+        found.dlclose = (int (*)(void *))at[3];
+        __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+    }
+    return &found;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes slots that the dynamic linker has filled in other objects: weak
+ * references that only we satisfy become null again, and objects opened with
+ * RTLD_DEEPBIND are led through us. Pages that were made read-only after
+ * relocation are made writable for the one store and read-only again.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/object.h"
+#include "shim/shim.h"
+
+static bool
+in_relro(const struct fy_object *object, uintptr_t address)
+{
+    for (unsigned i = 0; i < object->nphdr; i++) {
+        const ElfW(Phdr) *segment = &object->phdr[i];
+        if (segment->p_type == PT_GNU_RELRO &&
+            address - object->base - segment->p_vaddr < segment->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static void
+store(const struct fy_object *object, uintptr_t slot, uintptr_t value)
+{
+    uintptr_t *at = (uintptr_t *)slot;
+    if (!in_relro(object, slot)) {
+        __atomic_store_n(at, value, __ATOMIC_RELEASE);
+        return;
+    }
+    uintptr_t page_bytes = (uintptr_t)getauxval(AT_PAGESZ);
+    void *page = (void *)(slot & ~(page_bytes - 1));
+    if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE))
+        return;
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    mprotect(page, page_bytes, PROT_READ);
+}
+
+static const ElfW(Sym) *
+    symbol_of(const struct fy_object *object, const ElfW(Rela) * relocation)
+{
+    return &object->symbols[ELF64_R_SYM(relocation->r_info)];
+}
+
+/* ---- weak references ------------------------------------------------------ */
+
+struct weak {
+    struct fy_object object; /* the one that refers */
+    unsigned first;          /* in load order */
+    const char *name;        /* looked for elsewhere */
+    bool defined;
+};
+
+static bool
+refers_weakly(const struct fy_object *object)
+{
+    uint32_t count = fy_object_undefined(object);
+    for (uint32_t i = 1; i < count; i++) {
+        const ElfW(Sym) *symbol = &object->symbols[i];
+        if (symbol->st_shndx == SHN_UNDEF &&
+            ELF64_ST_BIND(symbol->st_info) == STB_WEAK &&
+            fy_names_find(object->strings + symbol->st_name) != FY_NIL)
+            return true;
+    }
+    return false;
+}
+
+static int
+next_weak(const struct fy_object *object, void *closure)
+{
+    struct weak *weak = closure;
+    if (object->index < weak->first || !refers_weakly(object))
+        return 0;
+    weak->object = *object;
+    return 1;
+}
+
+static int
+defines(const struct fy_object *object, void *closure)
+{
+    struct weak *weak = closure;
+    weak->defined = fy_object_symbol(object, weak->name) != NULL;
+    return weak->defined;
+}
+
+static int
+reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
+           bool lazy, void *closure)
+{
+    struct weak *weak = closure;
+    const ElfW(Sym) *symbol = symbol_of(object, relocation);
+    (void)lazy;
+    if (symbol->st_shndx != SHN_UNDEF ||
+        ELF64_ST_BIND(symbol->st_info) != STB_WEAK || relocation->r_addend)
+        return 0;
+    uintptr_t slot = object->base + relocation->r_offset;
+    weak->name = object->strings + symbol->st_name;
+    if (fy_names_find(weak->name) == FY_NIL)
+        return 0;
+    /* Only what was bound to us; lazily bound ones are not tested for null. */
+    if (!fy_is_thunk((const void *)*(const uintptr_t *)slot))
+        return 0;
+    weak->defined = false;
+    fy_object_each(defines, weak);
+    if (!weak->defined)
+        store(object, slot, 0);
+    return 0;
+}
+
+void
+fy_patch_weak(unsigned first)
+{
+    struct weak weak = {.first = first};
+    while (fy_object_each(next_weak, &weak)) {
+        fy_object_relocations(&weak.object, reset_weak, &weak);
+        weak.first = weak.object.index + 1;
+    }
+}
+
+/* ---- RTLD_DEEPBIND --------------------------------------------------------- */
+
+struct deep {
+    struct fy_object object;
+    unsigned first;
+    struct fy_object root; /* what dlopen was asked for: it came first */
+};
+
+static int
+next_deep(const struct fy_object *object, void *closure)
+{
+    struct deep *deep = closure;
+    if (object->index < deep->first)
+        return 0;
+    deep->object = *object;
+    return 1;
+}
+
+/* Our replacement for one of libc's four, or NULL. */
+static void *
+wrapper(const char *name)
+{
+    if (strncmp(name, "dl", 2) != 0)
+        return NULL;
+    if (strcmp(name, "dlsym") == 0)
+        return (void *)(uintptr_t)fy_wrap_dlsym;
+    if (strcmp(name, "dlvsym") == 0)
+        return (void *)(uintptr_t)fy_wrap_dlvsym;
+    if (strcmp(name, "dlopen") == 0)
+        return (void *)(uintptr_t)fy_wrap_dlopen;
+    if (strcmp(name, "dlclose") == 0)
+        return (void *)(uintptr_t)fy_wrap_dlclose;
+    return NULL;
+}
+
+static int
+lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
+             bool lazy, void *closure)
+{
+    struct deep *deep = closure;
+    const ElfW(Sym) *symbol = symbol_of(object, relocation);
+    const char *name = object->strings + symbol->st_name;
+    uintptr_t slot = object->base + relocation->r_offset;
+    uintptr_t value = *(const uintptr_t *)slot;
+    if (relocation->r_addend && !lazy)
+        return 0; /* inside a function or a table */
+    void *ours = wrapper(name);
+    uint32_t row = ours ? FY_NIL : fy_names_find(name);
+    if (!ours && row == FY_NIL)
+        return 0;
+    if (fy_is_thunk((const void *)value) || value == 0)
+        return 0;
+    if (ours) {
+        store(object, slot, (uintptr_t)ours);
+        return 0;
+    }
+    /*
+     * A slot that still leads into its own object's PLT would be overwritten
+     * at the first call: look its target up now, as the linker would then.
+     */
+    if (lazy && symbol->st_shndx == SHN_UNDEF && value >= object->low &&
+        value < object->high)
+        value = (uintptr_t)fy_original_deep(row, &deep->root);
+    if (value && !fy_is_thunk((const void *)value)) {
+        void *pointer = fy_bind_pointer(row, (void *)value);
+        if (pointer != (void *)value)
+            store(object, slot, (uintptr_t)pointer);
+    }
+    return 0;
+}
+
+void
+fy_patch_deep(unsigned first)
+{
+    struct deep deep = {.first = first};
+    while (fy_object_each(next_deep, &deep)) {
+        if (deep.object.index == first)
+            deep.root = deep.object;
+        fy_object_relocations(&deep.object, lead_through, &deep);
+        deep.first = deep.object.index + 1;
+    }
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libferry.so: the inside of the object that is preloaded into every program.
+ * It offers nothing to C callers. It exports dlopen, dlsym, dlvsym, dlclose,
+ * its anchor (image.h), and, once build.c has extended it, a thunk for every
+ * annotated name.
+ *
+ *   thunk -> predicate says no -> original           (a few instructions)
+ *         -> unknown caller    -> fy_bind_call()     finds the original
+ *         -> predicate says yes -> fy_dispatch()     asks the engine
+ *
+ * Rules of this folder: nothing here exits, prints, allocates with malloc or
+ * changes errno; no lock is held while foreign code runs; what other threads
+ * may read is published whole and never changed; every function is safe from
+ * any thread and after fork. Only fy_engine() loads anything.
+ */
+#ifndef FERRY_SHIM_SHIM_H
+#define FERRY_SHIM_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "annotations/model.h"
+#include "common/record.h"
+#include "pager/engine.h"
+#include "shim/arch/x86_64/layout.h"
+#include "shim/image.h"
+
+#define FY_HIDDEN __attribute__((visibility("hidden")))
+
+/* Modes of the environment protocol; FY_MODE_* of common/settings.h. */
+#define FY_MODE_COUNTS(mode) ((mode) >= 3)
+
+/*
+ * What calls of one symbol from one object lead to. Immutable once it is in a
+ * list, and never freed: a thread may be between two of its fields. A binding
+ * of a stub (a pointer that dlsym gave out) has no caller: low = size = 0.
+ */
+struct fy_binding {
+    uint64_t low, size;         /* the caller's addresses */
+    void *target;               /* where a declined call jumps */
+    void *bound;                /* the symbol's thunk behind its look-up */
+    void *original;             /* never one of our thunks */
+    struct fy_binding *next;    /* of the same symbol */
+    struct fy_binding *retired; /* next of those that no list has any more */
+    uint32_t symbol;            /* row of model->symbols */
+    uint32_t reserved;
+};
+
+/* One call, saved by enter.S on the caller's stack. */
+struct fy_frame {
+    struct fy_registers registers;
+    uint64_t rax, r10;
+    union {
+        const struct fy_binding *binding;
+        uint64_t symbol; /* for fy_bind_call() only */
+    } u;
+    void *caller;
+    void *state; /* vector registers */
+};
+
+/* One call of dlsym, dlvsym or dlopen, saved by dl.S. */
+struct fy_dl_call {
+    void *arg0, *arg1, *arg2;
+    void *caller;
+    void *target;
+    void *gadget;
+    void *result;
+    uint64_t extra; /* from the plan to the after half */
+};
+
+#define AT(kind, field, value) \
+    _Static_assert(offsetof(struct kind, field) == (value), "layout.h")
+AT(fy_binding, low, FY_BINDING_LOW);
+AT(fy_binding, size, FY_BINDING_SIZE);
+AT(fy_binding, target, FY_BINDING_TARGET);
+AT(fy_binding, bound, FY_BINDING_BOUND);
+AT(fy_binding, original, FY_BINDING_ORIGINAL);
+AT(fy_binding, next, FY_BINDING_NEXT);
+AT(fy_frame, registers.integer, FY_FRAME_INTEGER);
+AT(fy_frame, registers.vector, FY_FRAME_VECTOR);
+AT(fy_frame, registers.stack, FY_FRAME_STACK);
+AT(fy_frame, registers.result, FY_FRAME_RESULT);
+AT(fy_frame, registers.vector_result, FY_FRAME_VECTOR_RESULT);
+AT(fy_frame, rax, FY_FRAME_RAX);
+AT(fy_frame, r10, FY_FRAME_R10);
+AT(fy_frame, u, FY_FRAME_R11);
+AT(fy_frame, caller, FY_FRAME_CALLER);
+AT(fy_frame, state, FY_FRAME_STATE);
+AT(fy_dl_call, caller, FY_DL_CALLER);
+AT(fy_dl_call, target, FY_DL_TARGET);
+AT(fy_dl_call, gadget, FY_DL_GADGET);
+AT(fy_dl_call, result, FY_DL_RESULT);
+AT(fy_dl_call, extra, FY_DL_EXTRA);
+AT(fy_image, slots, FY_IMAGE_SLOTS);
+#undef AT
+_Static_assert(sizeof(struct fy_frame) <= FY_FRAME_BYTES, "layout.h");
+_Static_assert(sizeof(struct fy_dl_call) + 8 == FY_DL_BYTES, "layout.h");
+_Static_assert(sizeof(struct fy_image) == 76, "image.S");
+
+/* image.S; the tables are there when fy_image.model is not 0. */
+extern FY_HIDDEN const struct fy_image fy_image_start[] __asm__("fy_image");
+#define fy_image (fy_image_start[0])
+#define FY_IMAGE_TABLE(kind, field) \
+    ((kind *)(uintptr_t)((const char *)&fy_image + fy_image.field))
+
+static inline const struct fy_model *
+fy_shim_model(void)
+{
+    return FY_IMAGE_TABLE(const struct fy_model, model);
+}
+
+/* ---- start.c: settings ------------------------------------------------- */
+
+extern FY_HIDDEN uint8_t fy_mode; /* enum fy_mode; set once, before main */
+extern FY_HIDDEN unsigned fy_startup_objects; /* objects loaded before main */
+
+/* The text of FERRY_SETTINGS as it was at start, "" without one. */
+FY_HIDDEN const char *fy_settings_text(void);
+
+/*
+ * The value of `key' in that text, decoded into `out'. False when it is not
+ * there, empty, or longer than `capacity' with its NUL.
+ */
+FY_HIDDEN bool fy_settings_value(const char *key, char *out, size_t capacity);
+
+/* ---- bind.c: originals -------------------------------------------------- */
+
+/* From fy_thunk_miss: the binding of frame->u.symbol for frame->caller. */
+FY_HIDDEN const struct fy_binding *fy_bind_call(struct fy_frame *frame);
+
+/* The original of `symbol' in the scope of the object at `caller', or NULL. */
+FY_HIDDEN void *fy_original_find(uint32_t symbol, const void *caller);
+
+/*
+ * A function that behaves as `original' with ferry before it: our exported
+ * name if it leads there from everywhere, else a stub of its own, always the
+ * same for the same original. `original' itself when there is none left.
+ */
+FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
+
+/* After objects were unloaded: forgets what led from or to them. */
+FY_HIDDEN void fy_bind_retire(void);
+
+/*
+ * Tells that the object with this dynamic section was opened with RTLD_GLOBAL
+ * after start; NULL: which one could not be seen.
+ */
+FY_HIDDEN void fy_bind_note_global(const void *dynamic);
+
+/* As fy_original_find(), for objects that RTLD_DEEPBIND opened with `root'. */
+struct fy_object;
+FY_HIDDEN void *fy_original_deep(uint32_t symbol, const struct fy_object *root);
+
+/* services->sibling of pager/engine.h. */
+FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
+
+/* Row of model->symbols with that name, or FY_NIL. No libc. */
+FY_HIDDEN uint32_t fy_names_find(const char *name);
+
+/* Whether an address is one of our thunks or stubs. */
+FY_HIDDEN bool fy_is_thunk(const void *address);
+
+/* ---- libc.c: the functions that we hide ---------------------------------- */
+
+/* The functions behind our own exported ones; NULL until fy_libc_find(). */
+struct fy_libc {
+    void *(*dlsym)(void *handle, const char *name);
+    void *(*dlvsym)(void *handle, const char *name, const char *version);
+    void *(*dlopen)(const char *file, int mode);
+    int (*dlclose)(void *handle);
+};
+FY_HIDDEN const struct fy_libc *fy_libc_find(void);
+
+/* ---- dl.c: C halves of dl.S ----------------------------------------------- */
+
+FY_HIDDEN int fy_dlsym_plan(struct fy_dl_call *call);
+FY_HIDDEN int fy_dlvsym_plan(struct fy_dl_call *call);
+FY_HIDDEN void fy_dlsym_after(struct fy_dl_call *call);
+FY_HIDDEN int fy_dlopen_plan(struct fy_dl_call *call);
+FY_HIDDEN void fy_dlopen_after(struct fy_dl_call *call);
+
+/* The wrappers, under names that are not exported. */
+FY_HIDDEN void *fy_wrap_dlsym(void *handle, const char *name);
+FY_HIDDEN void *fy_wrap_dlvsym(void *handle, const char *name,
+                               const char *version);
+FY_HIDDEN void *fy_wrap_dlopen(const char *file, int mode);
+FY_HIDDEN int fy_wrap_dlclose(void *handle);
+
+/* ---- patch.c: slots of other objects -------------------------------------- */
+
+/*
+ * Makes the objects with index >= first in load order that have undefined
+ * weak references to names which only we define see null again.
+ */
+FY_HIDDEN void fy_patch_weak(unsigned first);
+
+/*
+ * Leads what objects with index >= first import under an annotated name, and
+ * dlopen, dlsym, dlvsym and dlclose, through us. For objects opened with
+ * RTLD_DEEPBIND, which look into their own dependencies before they see us.
+ */
+FY_HIDDEN void fy_patch_deep(unsigned first);
+
+/* ---- dispatch.c ------------------------------------------------------------ */
+
+/* From enter.S: 1, results are in the frame; 0, call the original. */
+FY_HIDDEN int fy_dispatch(struct fy_frame *frame);
+FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
+
+/* Nesting of this thread inside ferry: calls go straight to originals. */
+extern FY_HIDDEN __thread int fy_inside
+    __attribute__((tls_model("initial-exec")));
+
+/* ---- engine.c --------------------------------------------------------------- */
+
+/*
+ * The engine, loaded at the first call that wants it; NULL when there is none
+ * (or when another thread's loading lasts longer than a second).
+ */
+FY_HIDDEN const struct fy_engine *fy_engine(void);
+
+/* The counters of the run, or NULL. */
+FY_HIDDEN struct fy_record *fy_record(void);
+
+/* ---- arch ------------------------------------------------------------------- */
+
+FY_HIDDEN void fy_call_through(struct fy_frame *frame, void *target,
+                               size_t words);
+FY_HIDDEN void fy_thunk_declined(void);
+/* Address of a `ret' in [low, high), near `from'; NULL: none, or unusable. */
+FY_HIDDEN void *fy_arch_find_return(const void *from, const void *low,
+                                    const void *high);
+
+#endif
