@@ -37,12 +37,20 @@ int fy_compile_text(const char *name, const char *text, size_t bytes,
 
 /*
  * Whether `bytes' at `model' are a well-formed model: every index, offset and
- * string in range, every tree within FY_MAX_NODE_DEPTH. For models read from
- * a cache file. FY_ERR_INVALID otherwise.
+ * string in range, every expression within FY_MAX_NODE_DEPTH and _STEPS. For
+ * models read from a cache file; no libc. FY_ERR_INVALID otherwise.
  */
 int fy_model_validate(const void *model, size_t bytes) FY_MUST_CHECK;
 
 /* Row of the symbol of that exact name, or FY_NIL. No libc: shim-safe. */
 uint32_t fy_model_find_symbol(const struct fy_model *model, const char *name);
+
+/* content_hash of a model whose size_bytes is right. No libc. */
+uint64_t fy_model_hash(const struct fy_model *model);
+/* strcmp() without libc: the order of the symbols table. */
+int fy_model_compare_names(const char *a, const char *b);
+
+/* The model as text, in the words of the language (`ferry check --dump'). */
+void fy_model_dump(const struct fy_model *model, FILE *to);
 
 #endif

@@ -65,16 +65,6 @@ fill(struct fy_model *model, const struct fy_table *table, const void *rows,
         memcpy((char *)model + table->offset, rows, table->count * bytes);
 }
 
-static uint64_t
-hash_bytes(const void *bytes, size_t n)
-{
-    const unsigned char *b = bytes;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ b[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 static void
 fill_functions(struct fy_front *front, struct fy_model *model)
 {
@@ -174,7 +164,6 @@ fy_emit(struct fy_front *front)
     fill(model, &head.operands, front->operands, sizeof(struct fy_operand));
     fill(model, &head.calls, front->calls, sizeof(struct fy_call_row));
     fill(model, &head.strings, front->string_bytes, 1);
-    model->content_hash =
-        hash_bytes(model + 1, model->size_bytes - sizeof *model);
+    model->content_hash = fy_model_hash(model);
     return model;
 }

@@ -4,7 +4,8 @@
 noinst_LTLIBRARIES += libfymodel.la libfyannotations.la
 libfymodel_la_SOURCES = \
 	annotations/eval.c annotations/eval.h \
-	annotations/model.c annotations/model.h
+	annotations/model.c annotations/model.h \
+	annotations/validate.c
 libfymodel_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
 libfyannotations_la_SOURCES = \
@@ -17,6 +18,7 @@ libfyannotations_la_SOURCES = \
 	annotations/check.c \
 	annotations/compile.c annotations/compile.h \
 	annotations/diagnostics.c annotations/diagnostics.h \
+	annotations/dump.c \
 	annotations/emit.c \
 	annotations/expression.c \
 	annotations/head.c \

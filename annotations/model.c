@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a compiled model: the look-up of a name, and the check that a block of
- * bytes from outside is a model at all. Calls nothing but itself, so that the
- * shim and the engine may link it.
+ * Reading a compiled model: the look-up of a name, and its hash. Calls nothing
+ * but itself, so that the shim and the engine may link it.
  */
 #include "config.h"
 
@@ -12,8 +11,8 @@
 #include "annotations/annotations.h"
 #include "annotations/model.h"
 
-static int
-compare(const char *a, const char *b)
+int
+fy_model_compare_names(const char *a, const char *b)
 {
     while (*a != '\0' && *a == *b) {
         a++;
@@ -29,7 +28,8 @@ fy_model_find_symbol(const struct fy_model *model, const char *name)
     uint32_t low = 0, high = model->symbols.count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare(name, fy_model_string(model, symbols[middle].name));
+        int order = fy_model_compare_names(
+            name, fy_model_string(model, symbols[middle].name));
         if (order == 0)
             return middle;
         if (order < 0)
@@ -38,4 +38,18 @@ fy_model_find_symbol(const struct fy_model *model, const char *name)
             low = middle + 1;
     }
     return FY_NIL;
+}
+
+/* FNV-1a by words: the shim may compute it when it maps a snapshot. */
+uint64_t
+fy_model_hash(const struct fy_model *model)
+{
+    const uint64_t *words = (const uint64_t *)(model + 1);
+    size_t count = (model->size_bytes - sizeof *model) / sizeof *words;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < count; i++) {
+        h = (h ^ words[i]) * UINT64_C(0x100000001b3);
+        h ^= h >> 32;
+    }
+    return h;
 }

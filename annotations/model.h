@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 1
+#define FY_MODEL_VERSION 2
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -256,6 +256,9 @@ struct fy_operand {
     uint32_t when;     /* node: accessed at all; FY_NIL: always */
     uint32_t out_when; /* node: INOUT becomes OUT (not read); FY_NIL: never */
     uint32_t in_when;  /* node: INOUT becomes IN (not written); FY_NIL: never */
+    uint32_t
+        returns; /* node: SCRATCH: so many first elements come back (LAPACK's
+                        * WORK(1)); FY_NIL: none */
     struct fy_operand_axis axes[FY_MAX_OPERAND_AXES];
 };
 

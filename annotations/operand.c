@@ -373,7 +373,7 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     memset(&row, 0, sizeof row);
     row.access = statement->access;
     row.at = row.lo = row.hi = FY_NIL;
-    row.when = row.out_when = row.in_when = FY_NIL;
+    row.when = row.out_when = row.in_when = row.returns = FY_NIL;
     uint32_t line, column;
     fy_span_position(statement->span, &line, &column);
     row.line = line;
@@ -404,6 +404,12 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
         row.at = row.at == FY_NIL
                      ? at
                      : make(body, FY_OP_ADD, row.at, at, by_kind[AST_AT]->span);
+    }
+    if (by_kind[AST_RETURNS]) {
+        row.returns = fy_node_of_integer(body, by_kind[AST_RETURNS]->expr);
+        if (row.access != FY_ACCESS_SCRATCH || row.naxes != 1)
+            fy_error(front, by_kind[AST_RETURNS]->span,
+                     "`returns' is for scratch operands of one axis");
     }
     constraints(body, &row, by_kind);
     conditions(body, &row, by_kind);

@@ -21,62 +21,6 @@ static const char help[] =
     "  --dump   also print the checked functions, their axes and operands\n"
     "  --help\n";
 
-/* "m, n split" and the like, for --dump. */
-static void
-dump_axes(const struct fy_model *model, const struct fy_function *function)
-{
-    const struct fy_axis *axes =
-        FY_TABLE(model, fy_axis, axes) + function->axes;
-    for (unsigned i = 0; i < function->naxes; i++) {
-        printf("    axis %s%s%s%s\n", fy_model_string(model, axes[i].name),
-               axes[i].flags & FY_AXIS_SPLIT ? " split" : "",
-               axes[i].flags & FY_AXIS_SUMS ? " sums" : "",
-               axes[i].flags & FY_AXIS_RETURN ? " into return" : "");
-    }
-}
-
-static void
-dump_operands(const struct fy_model *model, const struct fy_function *function)
-{
-    static const char *const access[] = {"?", "in", "out", "inout", "scratch"};
-    const struct fy_axis *axes =
-        FY_TABLE(model, fy_axis, axes) + function->axes;
-    const struct fy_operand *operands =
-        FY_TABLE(model, fy_operand, operands) + function->operands;
-    for (unsigned i = 0; i < function->noperands; i++) {
-        const struct fy_operand *o = &operands[i];
-        printf("    %s %s[", access[o->access <= 4 ? o->access : 0],
-               fy_model_string(model, o->name));
-        for (unsigned k = 0; k < o->naxes; k++)
-            printf("%s%s", k ? ", " : "",
-                   fy_model_string(model, axes[o->axes[k].axis].name));
-        printf("]%s\n", o->sign ? " (bounded)" : "");
-    }
-}
-
-static void
-dump(const struct fy_model *model)
-{
-    const struct fy_function *functions =
-        FY_TABLE(model, fy_function, functions);
-    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
-    for (uint32_t i = 0; i < model->functions.count; i++) {
-        const struct fy_function *f = &functions[i];
-        printf("%s (%s) %s:%u\n", fy_model_string(model, f->name),
-               fy_model_string(model, f->family),
-               fy_model_string(model, f->file), f->line);
-        for (uint32_t k = 0; k < model->symbols.count; k++) {
-            if (symbols[k].function != i)
-                continue;
-            printf("    symbol %s, integers %u bits\n",
-                   fy_model_string(model, symbols[k].name),
-                   symbols[k].integer_bits);
-        }
-        dump_axes(model, f);
-        dump_operands(model, f);
-    }
-}
-
 int
 fy_tool_check(int argc, char **argv)
 {
@@ -129,7 +73,7 @@ fy_tool_check(int argc, char **argv)
             printf(", %u warning%s", warnings, warnings == 1 ? "" : "s");
         putchar('\n');
         if (want_dump)
-            dump(model);
+            fy_model_dump(model, stdout);
     }
     fy_diagnostics_free(diagnostics);
     free(model);

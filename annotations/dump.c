@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled model as text: what the compiler understood, families written out,
+ * lets in place, every expression fully bracketed. For `ferry check --dump' and
+ * for tests; the model must be valid.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "annotations/annotations.h"
+#include "annotations/model.h"
+
+struct dump {
+    const struct fy_model *model;
+    const struct fy_function *function;
+    FILE *to;
+};
+
+static const char *
+text(const struct dump *dump, fy_str s)
+{
+    return fy_model_string(dump->model, s);
+}
+
+static const char *
+operator_text(unsigned op)
+{
+    switch (op) {
+    case FY_OP_ADD:
+        return "+";
+    case FY_OP_SUB:
+        return "-";
+    case FY_OP_MUL:
+        return "*";
+    case FY_OP_DIV:
+        return "/";
+    case FY_OP_MOD:
+        return "%";
+    case FY_OP_LT:
+        return "<";
+    case FY_OP_LE:
+        return "<=";
+    case FY_OP_GT:
+        return ">";
+    case FY_OP_GE:
+        return ">=";
+    case FY_OP_EQ:
+        return "==";
+    case FY_OP_NE:
+        return "!=";
+    case FY_OP_AND:
+        return "&&";
+    case FY_OP_OR:
+        return "||";
+    default:
+        return "?";
+    }
+}
+
+static void node(const struct dump *dump, uint32_t index);
+
+static void
+axis_name(const struct dump *dump, uint32_t index)
+{
+    const struct fy_axis *axis =
+        &FY_TABLE(dump->model, fy_axis, axes)[dump->function->axes + index];
+    if (axis->name)
+        fputs(text(dump, axis->name), dump->to);
+    else
+        node(dump, axis->extent);
+}
+
+static void
+real(const struct dump *dump, double r)
+{
+    char digits[40];
+    (void)snprintf(digits, sizeof digits, "%.17g", r);
+    fputs(digits, dump->to);
+    if (!strpbrk(digits, ".en"))
+        fputs(".0", dump->to);
+}
+
+static void
+call(const struct dump *dump, const char *name, uint32_t a, uint32_t b)
+{
+    fprintf(dump->to, "%s(", name);
+    node(dump, a);
+    if (b != FY_NIL) {
+        fputs(", ", dump->to);
+        node(dump, b);
+    }
+    fputc(')', dump->to);
+}
+
+static void
+leaf(const struct dump *dump, const struct fy_node *n)
+{
+    const struct fy_function *f = dump->function;
+    const struct fy_cell *cells = FY_TABLE(dump->model, fy_cell, cells);
+    const struct fy_operand *operands =
+        FY_TABLE(dump->model, fy_operand, operands);
+    switch (n->op) {
+    case FY_OP_INT:
+        if (n->type == FY_T_CHAR && n->u.i > ' ' && n->u.i < 0x7f)
+            fprintf(dump->to, "'%c'", (int)n->u.i);
+        else
+            fprintf(dump->to, "%" PRId64, n->u.i);
+        break;
+    case FY_OP_REAL:
+        real(dump, n->u.r);
+        break;
+    case FY_OP_CELL:
+        fputs(text(dump, cells[f->cells + n->a].name), dump->to);
+        break;
+    case FY_OP_EXTENT:
+        fputs("extent ", dump->to);
+        axis_name(dump, n->a);
+        break;
+    default:
+        fprintf(dump->to, "&%s", text(dump, operands[f->operands + n->a].name));
+    }
+}
+
+static void
+node(const struct dump *dump, uint32_t index)
+{
+    const struct fy_node *n = &FY_TABLE(dump->model, fy_node, nodes)[index];
+    switch (n->op) {
+    case FY_OP_INT:
+    case FY_OP_REAL:
+    case FY_OP_CELL:
+    case FY_OP_EXTENT:
+    case FY_OP_ADDRESS:
+        leaf(dump, n);
+        break;
+    case FY_OP_NEG:
+    case FY_OP_NOT:
+        fputc(n->op == FY_OP_NEG ? '-' : '!', dump->to);
+        node(dump, n->a);
+        break;
+    case FY_OP_ABS:
+        call(dump, "abs", n->a, FY_NIL);
+        break;
+    case FY_OP_MIN:
+    case FY_OP_MAX:
+        call(dump, n->op == FY_OP_MIN ? "min" : "max", n->a, n->b);
+        break;
+    case FY_OP_COND:
+        fputc('(', dump->to);
+        node(dump, n->a);
+        fputs(" ? ", dump->to);
+        node(dump, n->b);
+        fputs(" : ", dump->to);
+        node(dump, n->c);
+        fputc(')', dump->to);
+        break;
+    case FY_OP_IN:
+        fputc('(', dump->to);
+        node(dump, n->a);
+        fprintf(dump->to, " in \"%s\")", text(dump, n->b));
+        break;
+    default:
+        fputc('(', dump->to);
+        node(dump, n->a);
+        fprintf(dump->to, " %s ", operator_text(n->op));
+        node(dump, n->b);
+        fputc(')', dump->to);
+    }
+}
+
+/* "before EXPR" when there is one. */
+static void
+optional(const struct dump *dump, const char *before, uint32_t index)
+{
+    if (index == FY_NIL)
+        return;
+    fputs(before, dump->to);
+    node(dump, index);
+}
+
+static const char *
+type_text(unsigned type)
+{
+    static const char *const names[] = {
+        "void",     "char",    "int8_t",   "uint8_t",       "int16_t",
+        "uint16_t", "int32_t", "uint32_t", "int64_t",       "uint64_t",
+        "integer",  "float",   "double",   "complex float", "complex double",
+        "pointer",  "handle",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == FY_T_COUNT, "one each");
+    return names[type];
+}
+
+static void
+head(const struct dump *dump)
+{
+    const struct fy_function *f = dump->function;
+    const struct fy_arg *args = FY_TABLE(dump->model, fy_arg, args) + f->args;
+    fprintf(dump->to, "function %s %s %s(", text(dump, f->family),
+            type_text(f->return_type), text(dump, f->name));
+    for (uint16_t i = 0; i < f->nargs; i++) {
+        const struct fy_arg *a = &args[i];
+        fprintf(dump->to, "%s%s", i ? ", " : "",
+                a->flags & FY_ARG_CONST ? "const " : "");
+        if (a->type == FY_T_POINTER)
+            fprintf(dump->to, "%s *", type_text(a->pointee));
+        else if (a->type == FY_T_HANDLE)
+            fprintf(dump->to, "%s ", text(dump, a->handle));
+        else
+            fprintf(dump->to, "%s %s", type_text(a->type),
+                    a->flags & FY_ARG_REFERENCE ? "&" : "");
+        fputs(text(dump, a->name), dump->to);
+        if (a->flags & FY_ARG_HIDDEN_LENGTH)
+            fputs(" + length", dump->to);
+        if (a->flags & FY_ARG_OPAQUE)
+            fputs(" opaque", dump->to);
+    }
+    fputs(")\n", dump->to);
+}
+
+static void
+symbols(const struct dump *dump)
+{
+    const struct fy_symbol *all = FY_TABLE(dump->model, fy_symbol, symbols);
+    for (uint32_t i = 0; i < dump->model->symbols.count; i++)
+        if (&FY_TABLE(dump->model, fy_function, functions)[all[i].function] ==
+            dump->function) {
+            fprintf(dump->to, "    symbol %s", text(dump, all[i].name));
+            if (all[i].integer_bits)
+                fprintf(dump->to, " integer %u\n", all[i].integer_bits);
+            else
+                fputs(" integer any\n", dump->to);
+        }
+}
+
+static void
+handles(const struct dump *dump)
+{
+    const struct fy_function *f = dump->function;
+    const struct fy_cell *cells =
+        FY_TABLE(dump->model, fy_cell, cells) + f->cells;
+    for (uint16_t i = 0; i < f->ncells; i++) {
+        if (cells[i].kind != FY_CELL_HANDLE)
+            continue;
+        const struct fy_function *maker =
+            &FY_TABLE(dump->model, fy_function, functions)[cells[i].maker];
+        const struct fy_cell *there = &FY_TABLE(
+            dump->model, fy_cell, cells)[maker->cells + cells[i].offset];
+        fprintf(dump->to, "    cell %s is %s of %s\n",
+                text(dump, cells[i].name), text(dump, there->name),
+                text(dump, maker->name));
+    }
+}
+
+static void
+axes(const struct dump *dump)
+{
+    static const char *const rules[] = {"", " sums", " combines hypot",
+                                        " combines max", " combines min"};
+    const struct fy_function *f = dump->function;
+    const struct fy_axis *rows = FY_TABLE(dump->model, fy_axis, axes) + f->axes;
+    const struct fy_operand *operands =
+        FY_TABLE(dump->model, fy_operand, operands) + f->operands;
+    const struct fy_cell *cells =
+        FY_TABLE(dump->model, fy_cell, cells) + f->cells;
+    for (uint16_t i = 0; i < f->naxes; i++) {
+        const struct fy_axis *axis = &rows[i];
+        if (!axis->name)
+            continue;
+        fprintf(dump->to, "    axis %s = ", text(dump, axis->name));
+        node(dump, axis->extent);
+        if (axis->flags & FY_AXIS_SPLIT)
+            fputs(" split", dump->to);
+        if (axis->multiple != 1)
+            fprintf(dump->to, " multiple %u", axis->multiple);
+        if (axis->flags & FY_AXIS_SUMS)
+            fprintf(dump->to, " sums into %s",
+                    text(dump, operands[axis->sums_into].name));
+        if (axis->with_cell != FY_NIL) {
+            fprintf(dump->to, " with %s",
+                    text(dump, cells[axis->with_cell].name));
+            optional(dump, " = ", axis->with_node);
+        }
+        if (axis->flags & FY_AXIS_RETURN)
+            fprintf(dump->to, "%s into return", rules[f->return_rule]);
+        fputc('\n', dump->to);
+    }
+}
+
+static void
+operand(const struct dump *dump, const struct fy_operand *o)
+{
+    static const char *const access[] = {"", "in", "out", "inout", "scratch"};
+    const struct fy_cell *cells =
+        FY_TABLE(dump->model, fy_cell, cells) + dump->function->cells;
+    fprintf(dump->to, "    %s %s %s[", access[o->access], type_text(o->element),
+            text(dump, cells[o->base].name));
+    for (unsigned i = 0; i < o->naxes; i++) {
+        fputs(i ? ", " : "", dump->to);
+        axis_name(dump, o->axes[i].axis);
+        optional(dump, ": ", o->axes[i].stride);
+    }
+    fputc(']', dump->to);
+    if (o->name != cells[o->base].name)
+        fprintf(dump->to, " as %s", text(dump, o->name));
+    optional(dump, " at ", o->at);
+    if (o->sign != 0) {
+        fputs(" where ", dump->to);
+        if (o->lo != FY_NIL) {
+            node(dump, o->lo);
+            fputs(" <= ", dump->to);
+        }
+        fprintf(dump->to, "i %c j", o->sign > 0 ? '+' : '-');
+        optional(dump, " <= ", o->hi);
+    }
+    optional(dump, " when ", o->when);
+    optional(dump, " out when ", o->out_when);
+    optional(dump, " in when ", o->in_when);
+    optional(dump, " returns ", o->returns);
+    fputc('\n', dump->to);
+}
+
+static void
+device_call(const struct dump *dump, const char *device, uint32_t row)
+{
+    if (row == FY_NIL)
+        return;
+    const struct fy_call_row *c =
+        &FY_TABLE(dump->model, fy_call_row, calls)[row];
+    fprintf(dump->to, "    on %s %s(", device, text(dump, c->function));
+    for (uint32_t i = 0; i < c->nargs; i++)
+        optional(dump, i ? ", " : "", c->args[i]);
+    fputs(")\n", dump->to);
+}
+
+static void
+function(const struct dump *dump)
+{
+    const struct fy_function *f = dump->function;
+    const struct fy_require *requires =
+        FY_TABLE(dump->model, fy_require, requires) + f->requires;
+    const struct fy_operand *operands =
+        FY_TABLE(dump->model, fy_operand, operands) + f->operands;
+    head(dump);
+    symbols(dump);
+    handles(dump);
+    if (f->flags & FY_FN_MAKES)
+        fputs("    makes a handle\n", dump->to);
+    if (f->flags & FY_FN_FREES)
+        fputs("    frees its handle\n", dump->to);
+    for (uint16_t i = 0; i < f->nrequires; i++) {
+        optional(dump, "    require ", requires[i].node);
+        fprintf(dump->to, " else %s\n", fy_reason_word(requires[i].reason));
+    }
+    axes(dump);
+    for (uint16_t i = 0; i < f->noperands; i++)
+        operand(dump, &operands[i]);
+    optional(dump, "    flops ", f->flops);
+    fputs(f->flops == FY_NIL ? "" : "\n", dump->to);
+    optional(dump, "    worth ", f->worth);
+    fputs(f->worth == FY_NIL ? "" : "\n", dump->to);
+    optional(dump, "    error ", f->error);
+    fputs(f->error == FY_NIL ? "" : "\n", dump->to);
+    if (f->flags & FY_FN_EXACT)
+        fputs("    exact\n", dump->to);
+    if (f->blocked_by)
+        fprintf(dump->to, "    blocked by %s using %s\n",
+                text(dump, f->blocked_by), text(dump, f->blocked_using));
+    device_call(dump, "host", f->host_call);
+    device_call(dump, "cuda", f->cuda_call);
+    if (f->next_variant != FY_NIL)
+        fputs("    else the next variant\n", dump->to);
+}
+
+void
+fy_model_dump(const struct fy_model *model, FILE *to)
+{
+    struct dump dump = {.model = model, .to = to};
+    for (uint32_t i = 0; i < model->functions.count; i++) {
+        dump.function = &FY_TABLE(model, fy_function, functions)[i];
+        function(&dump);
+    }
+}
