@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a call makes of changed inputs: whether the elements on a slab matter
+ * at all (else they are declared in vain), and how far results move when
+ * inputs move by a few units in the last place. In forked children only.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/verify_copies.h"
+
+enum {
+    SENSITIVITY_RUNS = 4
+};
+
+/* A layout of every image that a call with a changed slab runs on. */
+struct stage {
+    struct fy_trial *trial;
+    struct fy_copies *copies;  /* NULL: the program's own memory */
+    char *at[FY_MAX_OPERANDS]; /* by image, of image->lo */
+    union fy_raw result;
+};
+
+/* Puts inputs back into the program's memory, which is this child's copy. */
+static void
+restore_inputs(struct fy_trial *t)
+{
+    const struct fy_images *images = t->images;
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        const struct fy_view *v = &images->views[o];
+        const char *before = images->image[images->of[o]].before;
+        struct fy_walk w = {.view = v};
+        if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
+            v->access == FY_ACCESS_SCRATCH)
+            continue;
+        before += images->first[o];
+        while (fy_walk_next(&w)) /* constants may be in read-only memory */
+            if (memcmp(v->host + w.offset, before + w.offset,
+                       v->element_bytes) != 0)
+                memcpy(v->host + w.offset, before + w.offset, v->element_bytes);
+    }
+}
+
+static int
+stage_new(struct fy_trial *t, struct stage *out)
+{
+    *out = (struct stage){.trial = t};
+    bool in_place = t->call->function->host_call != FY_NIL;
+    if (!in_place) {
+        int status =
+            fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_NAN, &out->copies);
+        if (status != 0)
+            return status;
+    } else {
+        restore_inputs(t);
+    }
+    for (unsigned g = 0; g < t->images->count; g++)
+        out->at[g] = in_place
+                         ? t->images->image[g].base + t->images->image[g].lo
+                         : out->copies->guard[g].block;
+    t->state->report.on_fault = NULL; /* a fault is an answer here */
+    return 0;
+}
+
+static int
+stage_call(struct stage *s)
+{
+    if (s->copies == NULL)
+        return fy_trial_in_place(s->trial, &s->result);
+    int status = fy_invoke(&s->copies->invocation);
+    s->result = s->copies->invocation.result;
+    return status;
+}
+
+static void
+stage_end(struct stage *s)
+{
+    if (s->copies != NULL)
+        fy_copies_free(s->copies);
+}
+
+/* Whether the outputs tell that the elements of a slab were changed. */
+static bool
+slab_matters(const struct stage *s, unsigned operand, const char *changed)
+{
+    struct fy_trial *t = s->trial;
+    struct fy_bounds bounds;
+    struct fy_difference d;
+    fy_bounds_make(t->call, t->images, &t->state->truth, &bounds);
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        unsigned g = t->images->of[o];
+        if (t->images->views[o].naxes == 0)
+            continue;
+        fy_compare_operand(t->images, o, s->at[g], t->images->image[g].truth,
+                           g == t->images->of[operand] ? changed : NULL,
+                           &bounds, &d);
+        if (d.found)
+            return true;
+    }
+    fy_compare_result(t->call->function, t->call->integer_bits, &s->result,
+                      &t->state->truth, &bounds, &d);
+    return d.found;
+}
+
+/* Changes a slab, calls, and looks. *matters is set on success. */
+static int
+try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
+              enum fy_poison poison, bool *matters)
+{
+    const struct fy_view *v = &t->images->views[operand];
+    unsigned g = t->images->of[operand];
+    const struct fy_image *image = &t->images->image[g];
+    size_t bytes = (size_t)(image->hi - image->lo);
+    unsigned char pattern[FY_POISON_BYTES];
+    struct stage s;
+    char *changed = malloc(bytes);
+    int status = changed == NULL ? FY_ERR_NOMEM : stage_new(t, &s);
+    if (status != 0)
+        return status;
+    fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
+    struct fy_walk w = {.view = v};
+    while (fy_walk_next(&w)) {
+        char *at = s.at[g] + t->images->first[operand] + w.offset;
+        if (fy_walk_on_slab(&w, slab))
+            fy_poison_fill(pattern, at, at, v->element_bytes);
+    }
+    memcpy(changed, s.at[g], bytes);
+    status = stage_call(&s);
+    *matters = status == 0 && slab_matters(&s, operand, changed);
+    stage_end(&s);
+    free(changed);
+    return status;
+}
+
+static bool
+slab_pending(const struct fy_trial *t, unsigned operand, unsigned slab)
+{
+    enum {
+        ENOUGH = 64
+    };
+    const struct fy_view *v = &t->images->views[operand];
+    const struct fy_tally_slab *row =
+        &fy_tally_operand(t->tally, t->call->function->operands + operand)
+             ->slab[slab];
+    if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
+        v->access == FY_ACCESS_SCRATCH || row->read_mattered > 0 ||
+        row->read_tested >= ENOUGH)
+        return false;
+    struct fy_walk w = {.view = v};
+    while (fy_walk_next(&w))
+        if (fy_walk_on_slab(&w, slab))
+            return true;
+    return false;
+}
+
+int
+fy_trial_slab(struct fy_trial *t, unsigned operand, unsigned slab)
+{
+    if (!slab_pending(t, operand, slab))
+        return 0;
+    struct fy_tally_slab *row =
+        &fy_tally_operand(t->tally, t->call->function->operands + operand)
+             ->slab[slab];
+    bool matters = false;
+    FY_TALLY_ADD(row->read_tested);
+    int status = try_slab_with(t, operand, slab, FY_POISON_NAN, &matters);
+    if (status == 0 && !matters)
+        status = try_slab_with(t, operand, slab, FY_POISON_LARGE, &matters);
+    if (matters)
+        FY_TALLY_ADD(row->read_mattered);
+    return status;
+}
+
+static uint64_t
+next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* A factor within some units of the last place around 1. */
+static double
+jitter(uint64_t *random, double eps)
+{
+    return 1 + eps * 4 * ((double)(next_random(random) >> 11) / 0x1p52 - 1);
+}
+
+static void
+perturb(enum fy_type type, char *at, uint64_t *random)
+{
+    double eps = fy_type_epsilon(type);
+    union fy_raw r;
+    uint32_t bytes = fy_type_bytes(type, 64);
+    memcpy(&r, at, bytes);
+    if (type == FY_T_F32 || type == FY_T_C32)
+        for (uint32_t k = 0; k < bytes / 4; k++)
+            r.f[k] = (float)((double)r.f[k] * jitter(random, eps));
+    else
+        for (uint32_t k = 0; k < bytes / 8; k++)
+            r.d[k] *= jitter(random, eps);
+    memcpy(at, &r, bytes);
+}
+
+/* Puts the inputs back into the program's memory, slightly changed. */
+static void
+perturb_inputs(struct fy_trial *t, uint64_t *random)
+{
+    const struct fy_images *images = t->images;
+    const struct fy_operand *operands =
+        FY_TABLE(t->call->model, fy_operand, operands) +
+        t->call->function->operands;
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        const struct fy_view *v = &images->views[o];
+        const char *before = images->image[images->of[o]].before;
+        if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
+            v->access == FY_ACCESS_SCRATCH)
+            continue;
+        bool real = fy_type_is_real((enum fy_type)operands[o].element);
+        struct fy_walk w = {.view = v};
+        while (fy_walk_next(&w)) {
+            char element[16];
+            memcpy(element, before + images->first[o] + w.offset,
+                   v->element_bytes);
+            if (real)
+                perturb((enum fy_type)operands[o].element, element, random);
+            memcpy(v->host + w.offset, element, v->element_bytes);
+        }
+    }
+}
+
+void
+fy_trial_sensitivity(void *opaque)
+{
+    struct fy_trial *t = opaque;
+    struct fy_trial_state *s = t->state;
+    const struct fy_function *f = t->call->function;
+    uint64_t random = t->seed | 1;
+    for (unsigned run = 0; run < SENSITIVITY_RUNS; run++) {
+        perturb_inputs(t, &random);
+        union fy_raw result;
+        if (fy_trial_in_place(t, &result) != 0)
+            return;
+        struct fy_bounds none = {.exact = true};
+        struct fy_difference d;
+        for (unsigned o = 0; o < f->noperands; o++) {
+            const struct fy_image *image = &t->images->image[t->images->of[o]];
+            const struct fy_view *v = &t->images->views[o];
+            if (v->naxes == 0)
+                continue;
+            fy_compare_operand(t->images, o, v->host - t->images->first[o],
+                               image->truth, NULL, &none, &d);
+            s->sensitivity[o] = fmax(s->sensitivity[o], d.distance);
+        }
+        fy_compare_result(f, t->call->integer_bits, &result, &s->truth, &none,
+                          &d);
+        s->sensitivity[FY_MAX_OPERANDS] =
+            fmax(s->sensitivity[FY_MAX_OPERANDS], d.distance);
+    }
+}
