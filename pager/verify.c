@@ -321,10 +321,12 @@ verify_locked(struct fy_verifier *v, const struct fy_intercepted *call,
         note_unbound(v, call->function, reason);
         return;
     }
-    if (v->call->function->flags & FY_FN_OBSERVE_ONLY)
+    if (v->call->function->flags &
+        (FY_FN_OBSERVE_ONLY | FY_FN_MAKES | FY_FN_FREES))
         return;
     reason = fy_bound_check_memory(v->call);
-    if (reason == FY_REASON_OVERLAP) {
+    if (reason == FY_REASON_OVERLAP || reason == FY_REASON_EMPTY ||
+        reason == FY_REASON_OVERFLOW) {
         count_decline(v, v->call->function_index, reason);
         return;
     }

@@ -58,15 +58,13 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
     static const unsigned order[] = {FY_SLAB_ALL, 0,          1,         2,
                                      3,           FY_SLAB_LO, FY_SLAB_HI};
     bool read = o->access == FY_ACCESS_IN || o->access == FY_ACCESS_INOUT;
-    for (unsigned k = 0; k < FY_SLABS; k++) {
+    for (unsigned k = 0; k < FY_SLABS && read; k++) {
         const struct fy_tally_slab *s = &t->slab[order[k]];
         slab_text(w, f, o, order[k], what, sizeof what);
-        /* An inout slab that is written need not be read, and the other way
-         * round; the operand as a whole must be both. */
-        bool whole = order[k] == FY_SLAB_ALL || o->access == FY_ACCESS_IN;
-        bool idle = s->written_tested >= LEAST_TESTS && s->written_changed == 0;
-        if (read && s->read_tested >= LEAST_TESTS && s->read_mattered == 0 &&
-            (whole || idle)) {
+        bool idle = s->written_tested > 0 && s->written_changed == 0;
+        if (s->read_tested < LEAST_TESTS || s->read_mattered > 0)
+            continue;
+        if (o->access == FY_ACCESS_IN || idle) {
             snprintf(text, sizeof text,
                      "`%s' is declared %s, but changing %s before the call "
                      "never changed a result (%u calls tried)",
@@ -76,10 +74,19 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
                             FY_FINDING_NOT_READ, text);
             break;
         }
+        if (order[k] == FY_SLAB_ALL) {
+            snprintf(text, sizeof text,
+                     "`%s' is declared inout, but its content before the call "
+                     "never mattered (%u calls tried): out would do",
+                     name, s->read_tested);
+            fy_tally_report(w->tally, w->model, w->path, function, operand,
+                            FY_FINDING_NEVER_READ, text);
+        }
     }
     const struct fy_tally_slab *all = &t->slab[FY_SLAB_ALL];
-    if (o->access == FY_ACCESS_INOUT && all->written_tested >= LEAST_TESTS &&
-        all->written_changed == 0) {
+    /* Under a condition of its own the author has thought of both. */
+    if (o->access == FY_ACCESS_INOUT && o->in_when == FY_NIL &&
+        all->written_tested >= LEAST_TESTS && all->written_changed == 0) {
         snprintf(text, sizeof text,
                  "`%s' is declared inout, but no call changed it (%u calls)",
                  name, all->written_tested);
@@ -94,8 +101,19 @@ judge_function(const struct writer *w, uint32_t function)
     const struct fy_function *f =
         FY_TABLE(w->model, fy_function, functions) + function;
     const struct fy_tally_function *t = fy_tally_function(w->tally, function);
+    uint32_t overlapping = t->declined[FY_REASON_OVERLAP];
     if (t->calls == 0)
         return;
+    if (t->checked == 0 && overlapping >= LEAST_TESTS &&
+        overlapping == t->calls) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "none of %u calls could be checked: as declared, a written "
+                 "operand shares elements with another",
+                 t->calls);
+        fy_tally_report(w->tally, w->model, w->path, function, FY_NIL,
+                        FY_FINDING_NOT_CHECKABLE, text);
+    }
     for (uint32_t o = 0; o < f->noperands; o++)
         judge_operand(w, function, f->operands + o);
 }
@@ -117,7 +135,10 @@ print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
         field[n++] = at;
         if (n < 6 || at == NULL)
             continue;
-        totals->findings++;
+        if (strncmp(field[4], "note-", 5) == 0)
+            totals->notes++;
+        else
+            totals->findings++;
         if (to != NULL)
             fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1], field[2],
                     field[5], field[4]);

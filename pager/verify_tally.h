@@ -39,7 +39,8 @@
     X(INVALID, "invalid")   /* the annotation cannot be evaluated */          \
     X(NOT_READ, "declared-not-read")                                          \
     X(NEVER_WRITTEN, "declared-not-written")                                  \
-    X(NOT_EXERCISED, "not-exercised") /* called, never checked */
+    X(NOT_CHECKABLE, "not-checkable") /* every call was declined */           \
+    X(NEVER_READ, "note-never-read")  /* inout, but out would do: no error */
 
 enum fy_finding_kind {
 #define FY_FINDING_ENUM(id, word) FY_FINDING_##id,
@@ -129,7 +130,8 @@ bool fy_tally_reported(struct fy_tally *tally, uint32_t function,
                        uint32_t operand, enum fy_finding_kind kind);
 
 struct fy_verify_totals {
-    uint64_t findings;
+    uint64_t findings;  /* without notes */
+    uint64_t notes;     /* what is safe, but moves more than it needs */
     uint64_t functions; /* that were called */
     uint64_t calls, checked;
 };

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong annotations, made from right ones.
+
+Every operand of every function of some annotation files is broken in each way
+that applies: a wrong stride, swapped axes, a wrong access mode, no operand at
+all, a wrong extent. Mutants are handed out in rounds: a round breaks one thing
+in every function at once, since functions are verified independently. Line
+numbers never change, so that a finding can be told by its line.
+
+As a script: mutate.py FOLDER... lists the mutants.
+"""
+import collections
+import os
+import re
+import sys
+
+Mutant = collections.namedtuple(
+    "Mutant", "file function first last line kind start end text was")
+
+FUNCTION = re.compile(r"^function\b[^{;]*\{", re.M | re.S)
+OPERAND = re.compile(
+    r"^(?P<lead>[ \t]*)(?P<mode>inout|in|out|scratch)(?P<gap>[ \t]+)"
+    r"(?P<base>[A-Za-z_][\w.>-]*?)\[", re.M)
+
+
+def blank_comments(text):
+    """The same text with comments and strings' brackets harmless."""
+    text = re.sub(r"#[^\n]*", lambda m: " " * len(m.group()), text)
+    return re.sub(r'"[^"\n]*"', lambda m: '"' + "s" * (len(m.group()) - 2) + '"',
+                  text)
+
+
+def matching(text, at, pair):
+    """Where the bracket that opens at `at' closes."""
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] == pair[0]:
+            depth += 1
+        elif text[i] == pair[1]:
+            depth -= 1
+            if depth == 0:
+                return i
+    raise ValueError("unbalanced %s" % pair)
+
+
+def split_axes(text, start, end):
+    """[(axis start, axis end, stride start, stride end)] of a bracket."""
+    entries, depth, ternary, begin, colon = [], 0, 0, start, None
+    for i in range(start, end + 1):
+        c = text[i] if i < end else ","
+        if c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif depth == 0 and c == "?":
+            ternary += 1
+        elif depth == 0 and c == ":":
+            if ternary > 0:
+                ternary -= 1
+            elif colon is None:
+                colon = i
+        elif depth == 0 and c == "," and ternary == 0:
+            at = colon if colon is not None else i
+            entries.append((begin, at, at + 1 if colon is not None else i, i))
+            begin, colon = i + 1, None
+    return entries
+
+
+def trimmed(text, start, end):
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def axis_extents(body):
+    """Axis name -> (extent text, split)."""
+    axes = {}
+    for m in re.finditer(r"\baxis\s+([^;]*);", body):
+        rows = m.group(1)
+        split = bool(re.search(r"\bsplit\b", rows))
+        for part in re.split(r",(?![^()]*\))", rows):
+            part = re.sub(r"\b(split|sums|multiple|combines)\b.*", "", part,
+                          flags=re.S)
+            name, _, extent = part.partition("=")
+            axes[name.strip()] = ((extent or name).strip(), split)
+    return axes
+
+
+def operand_mutants(path, text, plain, function, first, last, body_span, m):
+    """Every mutant of the operand that m matches."""
+    body = plain[body_span[0]:body_span[1]]
+    axes = axis_extents(body)
+    open_at = m.end() - 1
+    close_at = matching(plain, open_at, "[]")
+    stop = plain.index(";", close_at)
+    entries = split_axes(plain, open_at + 1, close_at)
+    line = text.count("\n", 0, m.start("mode")) + 1
+    mode, base = m.group("mode"), m.group("base")
+    rest = plain[close_at:stop]
+
+    def mutant(kind, start, end, new):
+        was = text[start:end]
+        new += "\n" * (was.count("\n") - new.count("\n"))
+        return Mutant(path, function, first, last, line, kind, start, end, new,
+                      " ".join(text[m.start("mode"):stop + 1].split()))
+
+    for begin, axis_end, stride, end in entries:
+        a0, a1 = trimmed(text, begin, axis_end)
+        s0, s1 = trimmed(text, stride, end)
+        axis, step = text[a0:a1], text[s0:s1]
+        # An extent of 1 makes every stride right.
+        if step and axis != "1":
+            inner = step[4:] if step.startswith("inc ") else step
+            inc = "inc " if step.startswith("inc ") else ""
+            yield mutant("wrong-stride", s0, s1, "%s(%s) + 1" % (inc, inner))
+            if step != "1":
+                yield mutant("wrong-stride", s0, s1, "1")
+        atom = axis if re.fullmatch(r"\w+", axis) else "(%s)" % axis
+        yield mutant("wrong-extent", a0, a1, "%s + 1" % atom)
+        yield mutant("wrong-extent", a0, a1, "%s - 1" % atom)
+    if len(entries) == 2:
+        spans = [trimmed(text, e[0], e[1]) for e in entries]
+        names = [text[a:b] for a, b in spans]
+        extents = [axes.get(n, (n, False)) for n in names]
+        triangle = re.search(r"\b(lower|upper|where)\b", rest)
+        # The same set of elements, and never cut: nothing is wrong.
+        same = (extents[0][0] == extents[1][0] and not triangle and
+                not extents[0][1] and not extents[1][1])
+        if names[0] != names[1] and not same:
+            whole = names[1] + text[spans[0][1]:spans[1][0]] + names[0]
+            yield mutant("swapped-axes", spans[0][0], spans[1][1], whole)
+    for wrong in {"in": ["out"], "inout": ["in", "out"], "out": ["in"],
+                  "scratch": []}[mode]:
+        yield mutant("wrong-access", m.start("mode"), m.end("mode"), wrong)
+    others = len(re.findall(r"^[ \t]*(?:inout|in|out|scratch)[ \t]+%s\[" %
+                            re.escape(base), body, re.M))
+    hidden = "opaque %s;" % base
+    if others > 1 or not re.fullmatch(r"\w+", base):
+        hidden = ""
+    yield mutant("missing-operand", m.start("mode"), stop + 1, hidden)
+
+
+def functions(text, plain):
+    for m in FUNCTION.finditer(plain):
+        end = matching(plain, m.end() - 1, "{}")
+        name = re.search(r"([\w<>]+)\s*\(", text[m.start():m.end()])
+        yield (name.group(1), text.count("\n", 0, m.start()) + 1,
+               text.count("\n", 0, end) + 1, (m.end(), end))
+
+
+def file_mutants(path):
+    """(file, first line of a function) -> its mutants."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    plain = blank_comments(text)
+    result = collections.OrderedDict()
+    for name, first, last, span in functions(text, plain):
+        rows = []
+        for m in OPERAND.finditer(plain, span[0], span[1]):
+            rows += operand_mutants(path, text, plain, name, first, last, span,
+                                    m)
+        if rows:
+            result[(path, first)] = rows
+    return result
+
+
+def annotation_files(paths):
+    names = []
+    for path in paths:
+        names += ([os.path.join(path, n) for n in sorted(os.listdir(path))
+                   if n.endswith(".ferry")] if os.path.isdir(path) else [path])
+    return names
+
+
+def all_mutants(paths):
+    result = collections.OrderedDict()
+    for path in annotation_files(paths):
+        result.update(file_mutants(path))
+    return result
+
+
+def write_round(paths, chosen, folder):
+    """Writes every file with the chosen mutants (one per function) applied."""
+    for path in annotation_files(paths):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        rows = sorted((m for m in chosen if m.file == path),
+                      key=lambda m: m.start, reverse=True)
+        for m in rows:
+            text = text[:m.start] + m.text + text[m.end:]
+        with open(os.path.join(folder, os.path.basename(path)), "w",
+                  encoding="utf-8") as f:
+            f.write(text)
+
+
+def main():
+    total = collections.Counter()
+    for rows in all_mutants(sys.argv[1:]).values():
+        for m in rows:
+            total[m.kind] += 1
+            print("%s:%d: %s: %s: %s -> %s" % (
+                m.file, m.line, m.function, m.kind, m.was, m.text.strip()))
+    print(sum(total.values()), dict(total))
+
+
+if __name__ == "__main__":
+    main()
