@@ -170,7 +170,7 @@ measure_sensitivity(struct context *x)
 {
     struct fy_trial_state *s = x->trial.state;
     uint32_t experiment = s->experiment;
-    s->sensitivity_known = true;
+    s->sensitivity_known = true; /* or, in exact functions, not needed */
     memset(s->sensitivity, 0, sizeof s->sensitivity);
     if (fy_child_run(fy_trial_sensitivity, &x->trial, patience_ms(&x->trial),
                      &s->report) != 0 ||

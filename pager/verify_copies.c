@@ -7,6 +7,8 @@
 #include "pager/verify_copies.h"
 
 #include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 static void
 on_guard_fault(struct fy_child_report *report, void *context)
@@ -73,21 +75,36 @@ hide_opaque(struct fy_copies *c)
     const struct fy_bound *call = c->trial->call;
     const struct fy_arg *args =
         FY_TABLE(call->model, fy_arg, args) + call->function->args;
-    const struct fy_cell *cells =
-        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
-    for (unsigned k = 0; k < call->function->ncells; k++) {
-        unsigned a = cells[k].arg;
-        if (cells[k].kind != FY_CELL_VALUE ||
-            !(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
-            call->args[a].p == NULL || c->invocation.replaced[k])
+    for (unsigned a = 0; a < call->function->nargs; a++) {
+        if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
+            call->args[a].p == NULL)
             continue;
         int status = fy_guard_new(0, 1, FY_GUARD_AFTER, c->poison, FY_T_VOID,
                                   &c->opaque[a]);
         if (status != 0)
             return status;
-        c->invocation.replaced[k] = true;
-        c->invocation.pointer[k] = c->opaque[a].block;
+        c->invocation.opaque[a] = c->opaque[a].block;
     }
+    return 0;
+}
+
+/* One pointer's block. */
+static int
+copy_image(struct fy_copies *c, unsigned g, enum fy_guard_side side)
+{
+    const struct fy_image *image = &c->trial->images->image[g];
+    int64_t bytes = image->accessed ? image->hi - image->lo : 0;
+    uint32_t align = fy_type_bytes((enum fy_type)image->element,
+                                   c->trial->call->integer_bits);
+    int status =
+        fy_guard_new((size_t)bytes, align == 0 ? 1 : align, side, c->poison,
+                     (enum fy_type)image->element, &c->guard[g]);
+    if (status != 0)
+        return status;
+    if (bytes > 0)
+        fy_image_copy(image, FY_MARK_IN, c->guard[g].block, image->before);
+    c->invocation.replaced[image->cell] = true;
+    c->invocation.pointer[image->cell] = c->guard[g].block - image->lo;
     return 0;
 }
 
@@ -102,30 +119,32 @@ fy_copies_new(struct fy_trial *t, enum fy_guard_side side,
     c->poison = poison;
     c->invocation.call = t->call;
     c->invocation.original = t->target->original;
-    for (unsigned g = 0; g < t->images->count; g++) {
-        const struct fy_image *image = &t->images->image[g];
-        if (!image->accessed && image->base == NULL)
-            continue;
-        int64_t bytes = image->accessed ? image->hi - image->lo : 0;
-        uint32_t align =
-            fy_type_bytes((enum fy_type)image->element, t->call->integer_bits);
-        int status =
-            fy_guard_new((size_t)bytes, align == 0 ? 1 : align, side, poison,
-                         (enum fy_type)image->element, &c->guard[g]);
-        if (status != 0)
-            return status; /* the child ends: nothing to undo */
-        if (bytes > 0)
-            fy_image_copy(image, FY_MARK_IN, c->guard[g].block, image->before);
-        c->invocation.replaced[image->cell] = true;
-        c->invocation.pointer[image->cell] = c->guard[g].block - image->lo;
-    }
-    int status = hide_opaque(c);
+    int status = 0;
+    for (unsigned g = 0; g < t->images->count && status == 0; g++)
+        if (t->images->image[g].accessed || t->images->image[g].base != NULL)
+            status = copy_image(c, g, side);
+    if (status == 0)
+        status = hide_opaque(c);
     if (status != 0)
         return status;
     t->state->report.context = c;
     t->state->report.on_fault = on_guard_fault;
     *out = c;
     return 0;
+}
+
+void
+fy_copies_fill_real(struct fy_copies *c, unsigned g)
+{
+    const struct fy_image *image = &c->trial->images->image[g];
+    if (!image->accessed)
+        return;
+    struct iovec to = {c->guard[g].block, (size_t)(image->hi - image->lo)};
+    struct iovec from = {image->base + image->lo, to.iov_len};
+    /* What is not mapped stays poison. */
+    ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    (void)n;
+    fy_image_copy(image, FY_MARK_IN, c->guard[g].block, image->before);
 }
 
 void

@@ -26,6 +26,8 @@ struct fy_copies {
  */
 int fy_copies_new(struct fy_trial *trial, enum fy_guard_side side,
                   enum fy_poison poison, struct fy_copies **out) FY_MUST_CHECK;
+/* The program's own bytes in place of an image's poison, where mapped. */
+void fy_copies_fill_real(struct fy_copies *copies, unsigned image);
 void fy_copies_free(struct fy_copies *copies);
 
 #endif

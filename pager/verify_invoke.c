@@ -93,6 +93,8 @@ build(struct frame *f)
     if (status != 0)
         return status;
     for (unsigned i = 0; i < n; i++) {
+        if (f->invocation->opaque[i] != NULL)
+            f->args[i].p = f->invocation->opaque[i];
         if ((rows[i].flags & FY_ARG_REFERENCE) && f->args[i].p != NULL) {
             enum fy_type type =
                 fy_type_resolve(fy_arg_scalar_type(&rows[i]), bits);

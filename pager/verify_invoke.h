@@ -14,6 +14,7 @@ struct fy_invocation {
     /* By relative cell: whether it is replaced, and by what pointer. */
     bool replaced[FY_MAX_CELLS];
     char *pointer[FY_MAX_CELLS];
+    char *opaque[FY_MAX_ARGS]; /* replaces an argument, when not NULL */
     /* Afterwards. */
     union fy_raw result;
     uint32_t scalar_written; /* an argument whose scalar changed, or FY_NIL */

@@ -263,7 +263,7 @@ fy_trial_compare(struct fy_trial *t, char *const *got,
         }
         if (!d.found)
             continue;
-        if (!s->sensitivity_known && !bounds.exact)
+        if (!s->sensitivity_known)
             s->want_sensitivity = true;
         note_difference(t, o == n ? FY_NIL : o, &d,
                         bounds.bound[o == n ? FY_MAX_OPERANDS : o], kind, how);
@@ -337,6 +337,65 @@ check_written(struct fy_copies *c, unsigned o)
     }
 }
 
+/* Whether the result is wrong when only one image has poison around it. */
+static int
+is_to_blame(struct fy_trial *t, unsigned image, enum fy_guard_side side,
+            enum fy_poison poison, bool *out)
+{
+    struct fy_copies *c;
+    char *got[FY_MAX_OPERANDS];
+    int status = fy_copies_new(t, side, poison, &c);
+    if (status != 0)
+        return status;
+    t->state->report.on_fault = NULL;
+    for (unsigned g = 0; g < t->images->count; g++) {
+        got[g] = c->guard[g].block;
+        if (g != image)
+            fy_copies_fill_real(c, g);
+    }
+    status = fy_invoke(&c->invocation);
+    uint32_t problems = t->state->nproblems;
+    if (status == 0)
+        fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_COUNT, "");
+    *out = t->state->nproblems > problems;
+    t->state->nproblems = problems;
+    fy_copies_free(c);
+    return status;
+}
+
+/*
+ * The result depends on undeclared memory: finds out behind which pointer, so
+ * that the finding stands at the operand that is wrong and not at the one that
+ * shows it. The program's memory is still untouched in this child.
+ */
+static void
+blame(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison,
+      uint32_t problem)
+{
+    for (unsigned g = 0; g < t->images->count; g++) {
+        bool guilty;
+        if (!t->images->image[g].accessed ||
+            is_to_blame(t, g, side, poison, &guilty) != 0 || !guilty)
+            continue;
+        uint32_t o = 0;
+        while (t->images->of[o] != g || t->images->views[o].naxes == 0)
+            o++;
+        struct fy_problem *p = &t->state->problems[problem];
+        char text[FY_PROBLEM_TEXT];
+        memcpy(text, p->text, sizeof text);
+        const char *what = t->images->views[o].access == FY_ACCESS_OUT
+                               ? "or the old content "
+                               : "";
+        p->operand = o;
+        if (snprintf(p->text, sizeof p->text,
+                     "elements behind `%s' that it does not declare %smatter: "
+                     "%s",
+                     fy_trial_name(t, o), what, text) >= (int)sizeof p->text)
+            memcpy(p->text + sizeof p->text - 4, "...", 4);
+        return;
+    }
+}
+
 static int
 try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
 {
@@ -359,9 +418,12 @@ try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
     for (unsigned o = 0; o < t->call->function->noperands; o++)
         if (t->images->views[o].naxes > 0)
             check_written(c, o);
+    uint32_t problems = t->state->nproblems;
     fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_DEPENDS,
                      "with undeclared memory changed");
     fy_copies_free(c);
+    if (t->state->nproblems > problems && t->state->sensitivity_known)
+        blame(t, side, poison, problems);
     return 0;
 }
 

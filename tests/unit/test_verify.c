@@ -270,7 +270,7 @@ static const struct trial_case cases[] = {
                 "out y[i: 1];\n}"},
     {LOWER, "declared-not-read", "a",
      HEAD_LOWER "in a[i: 1, j: lda] lower;\nin x[i: 1];\nout y[i: 1];\n}"},
-    {LOWER, "depends-on-undeclared", "y",
+    {LOWER, "depends-on-undeclared", "a",
      HEAD_LOWER "in a[i: 1, j: lda] upper;\nin x[i: 1];\nout y[i: 1];\n}"},
     {COUNT, "scalar-written", "-",
      HEAD_COUNT "require *counter != 0;\naxis n;\nout y[n: 1];\n}"},
