@@ -172,8 +172,8 @@ measure_sensitivity(struct context *x)
     uint32_t experiment = s->experiment;
     s->sensitivity_known = true; /* or, in exact functions, not needed */
     memset(s->sensitivity, 0, sizeof s->sensitivity);
-    if (fy_child_run(fy_trial_sensitivity, &x->trial, patience_ms(&x->trial),
-                     &s->report) != 0 ||
+    if (fy_isolated_run(fy_trial_sensitivity, &x->trial, patience_ms(&x->trial),
+                        &s->report) != 0 ||
         s->report.end != FY_CHILD_DONE)
         memset(s->sensitivity, 0, sizeof s->sensitivity);
     s->experiment = experiment;
@@ -225,7 +225,8 @@ try_call(struct context *x)
     do {
         s->nproblems = 0;
         s->want_sensitivity = false;
-        if (fy_child_run(fy_trial_body, t, patience_ms(t), &s->report) != 0) {
+        if (fy_isolated_run(fy_trial_body, t, patience_ms(t), &s->report) !=
+            0) {
             FY_TALLY_ADD(x->row->failed);
             return;
         }

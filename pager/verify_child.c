@@ -172,8 +172,8 @@ hide_sigchld(const sigset_t *chld, pid_t pid)
 }
 
 int
-fy_child_run(void (*body)(void *context), void *context, unsigned timeout_ms,
-             struct fy_child_report *report)
+fy_isolated_run(void (*body)(void *context), void *context, unsigned timeout_ms,
+                struct fy_child_report *report)
 {
     int saved_errno = errno;
     sigset_t chld, before, pending;

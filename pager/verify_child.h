@@ -49,8 +49,8 @@ void fy_shared_free(void *shared, size_t bytes);
  * host as far as that is possible. The child's memory is a copy: only shared
  * mappings tell what it did. One thread of a process at a time.
  */
-int fy_child_run(void (*body)(void *context), void *context,
-                 unsigned timeout_ms,
-                 struct fy_child_report *report) FY_MUST_CHECK;
+int fy_isolated_run(void (*body)(void *context), void *context,
+                    unsigned timeout_ms,
+                    struct fy_child_report *report) FY_MUST_CHECK;
 
 #endif

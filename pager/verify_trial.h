@@ -62,7 +62,7 @@ struct fy_trial {
     bool small;           /* too large for all of them: the first three only */
 };
 
-/* Child: runs experiments from state->experiment on. A fy_child_run body. */
+/* Child: runs experiments from state->experiment on. A fy_isolated_run body. */
 void fy_trial_body(void *trial);
 /* Child: measures state->sensitivity. Likewise. */
 void fy_trial_sensitivity(void *trial);

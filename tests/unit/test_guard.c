@@ -102,7 +102,7 @@ static void
 expect_touch(struct touch *t, bool faults)
 {
     int64_t at;
-    ck_assert_int_eq(fy_child_run(touch, t, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(touch, t, 10000, report), 0);
     if (!faults) {
         ck_assert_int_eq(report->end, FY_CHILD_DONE);
         return;
@@ -200,15 +200,15 @@ overflow_stack(void *context)
 START_TEST(ends_are_told_apart)
 {
     errno = 1234;
-    ck_assert_int_eq(fy_child_run(call_exit, NULL, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(call_exit, NULL, 10000, report), 0);
     ck_assert_int_eq(report->end, FY_CHILD_EXITED);
     ck_assert_int_eq(report->exit_status, 7);
-    ck_assert_int_eq(fy_child_run(hang, NULL, 100, report), 0);
+    ck_assert_int_eq(fy_isolated_run(hang, NULL, 100, report), 0);
     ck_assert_int_eq(report->end, FY_CHILD_TIMEOUT);
-    ck_assert_int_eq(fy_child_run(call_abort, NULL, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(call_abort, NULL, 10000, report), 0);
     ck_assert_int_eq(report->end, FY_CHILD_FAULT);
     ck_assert_int_eq(report->signal, SIGABRT);
-    ck_assert_int_eq(fy_child_run(overflow_stack, report, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(overflow_stack, report, 10000, report), 0);
     ck_assert_int_eq(report->end, FY_CHILD_FAULT);
     ck_assert_int_eq(report->signal, SIGSEGV);
     ck_assert_int_eq(errno, 1234);
@@ -231,7 +231,7 @@ START_TEST(host_does_not_notice)
     struct sigaction action = {.sa_handler = on_chld};
     sigaction(SIGCHLD, &action, NULL);
     for (int i = 0; i < 20; i++)
-        ck_assert_int_eq(fy_child_run(call_exit, NULL, 10000, report), 0);
+        ck_assert_int_eq(fy_isolated_run(call_exit, NULL, 10000, report), 0);
     ck_assert_int_eq(chld_count, 0);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
@@ -242,7 +242,7 @@ START_TEST(host_does_not_notice)
     siginfo_t info;
     ck_assert_int_eq(waitid(P_PID, (id_t)own, &info, WEXITED | WNOWAIT), 0);
     ck_assert_int_eq(chld_count, 1);
-    ck_assert_int_eq(fy_child_run(call_exit, NULL, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(call_exit, NULL, 10000, report), 0);
     int status;
     ck_assert_int_eq(waitpid(own, &status, 0), own);
     ck_assert_int_eq(WEXITSTATUS(status), 3);
@@ -253,7 +253,7 @@ END_TEST
 START_TEST(ignored_sigchld)
 {
     signal(SIGCHLD, SIG_IGN);
-    ck_assert_int_eq(fy_child_run(call_exit, NULL, 10000, report), 0);
+    ck_assert_int_eq(fy_isolated_run(call_exit, NULL, 10000, report), 0);
     ck_assert_int_eq(report->end, FY_CHILD_EXITED);
     signal(SIGCHLD, SIG_DFL);
 }
