@@ -44,7 +44,8 @@ enum fy_status {
     X(DEVICE_ERROR, "device-error")   /* the device failed; inputs restored */ \
     X(DISABLED, "disabled")           /* switched off after errors, or by the user */ \
     X(ENGINE_MISSING, "engine-missing") /* libferry-engine.so could not be loaded */ \
-    X(INTEGER_WIDTH, "integer-width") /* the provider's integer width is unknown */
+    X(INTEGER_WIDTH, "integer-width") /* the provider's integer width is unknown */ \
+    X(DEVICE_BUSY, "device-busy") /* other calls kept the device for too long */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

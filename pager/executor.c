@@ -467,6 +467,9 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
         status = fy_undo_reserve(&x->undo, &x->table);
         if (status == 0) {
             status = finish(x, run_steps(x));
+            if (status == 0 && schedule->accept != NULL &&
+                !schedule->accept(schedule->planner))
+                status = FY_ERR_UNSUPPORTED;
             if (status != 0)
                 fy_undo_restore(&x->undo, &x->table);
         }

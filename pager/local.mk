@@ -22,3 +22,28 @@ noinst_LTLIBRARIES += libfyverify.la
 libfyverify_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libfyverify_la_SOURCES = pager/verify_tally.c pager/verify_tally.h
 libfyverify_la_SOURCES += pager/verify_report.c
+
+# Planner and engine.
+libfypager_la_SOURCES += pager/bind.c pager/bind.h pager/bind_memory.c
+libfypager_la_SOURCES += pager/raw.c pager/views.c
+libfypager_la_SOURCES += pager/mapped.c pager/mapped.h
+libfypager_la_SOURCES += pager/leaf.c pager/cuts.c
+libfypager_la_SOURCES += pager/plan.h pager/plan_build.c pager/plan_build.h
+libfypager_la_SOURCES += pager/plan_axes.c pager/plan_axes.h
+libfypager_la_SOURCES += pager/plan_search.c
+libfypager_la_SOURCES += pager/plan_traffic.c pager/plan_traffic.h
+libfypager_la_SOURCES += pager/algo.c pager/algo.h
+libfypager_la_SOURCES += pager/algo_rank.c pager/algo_symm.c
+libfypager_la_SOURCES += pager/algo_triangle.c pager/algo_cholesky.c
+libfypager_la_SOURCES += pager/plan_bound.c
+libfypager_la_SOURCES += pager/provider.c pager/provider.h
+libfypager_la_SOURCES += pager/handles.c pager/handles.h
+libfypager_la_SOURCES += pager/cost.c pager/cost.h
+libfypager_la_SOURCES += pager/explain.c pager/explain.h
+libfypager_la_LIBADD += libfymodel.la libfycommon.la -lm
+
+pkglib_LTLIBRARIES += libferry-engine.la
+libferry_engine_la_SOURCES = pager/engine.c pager/engine.h
+libferry_engine_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libferry_engine_la_LDFLAGS = -module -avoid-version -no-undefined
+libferry_engine_la_LIBADD = libfypager.la

@@ -63,6 +63,11 @@ struct fy_schedule {
     uint32_t nsteps;
     fy_step_launch *launch;
     void *planner;
+    /*
+     * NULL, or asked once when every step has run and before anything is
+     * final: false undoes all (FY_ERR_UNSUPPORTED).
+     */
+    bool (*accept)(void *planner);
 };
 
 /* What happened, for the report. Bytes count declared elements only. */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocked algorithms: one BLAS or LAPACK call as a program of calls of itself
+ * and of its relatives on blocks. Matrices are cut into blocks by shared cuts;
+ * blocks are gathered into *supers* that stay on the device while operands
+ * stream past. Written once for the Fortran and the C interface, both storage
+ * orders, and every type. Private to the planner.
+ */
+#ifndef FERRY_PAGER_ALGO_H
+#define FERRY_PAGER_ALGO_H
+
+#include "pager/plan_build.h"
+
+enum {
+    FY_MAX_ROUTINES = 6,
+    FY_MAX_MATRICES = 3,
+    FY_MAX_DIMENSIONS = 3
+};
+
+/*
+ * A function that runs on blocks. Its signature has a letter per argument:
+ * s u t T d: side uplo transa transb diag; m n k; a b: alpha beta; A B C: a
+ * matrix, 1 2 3: its leading dimension; i: info. In the C interface the storage
+ * order comes first and is not in the signature.
+ */
+struct fy_routine {
+    const struct fy_function *function;
+    void *address;
+    const char *signature;
+};
+
+/* A matrix of the call as it is stored: rows x cols, cut both ways. */
+struct fy_matrix {
+    int64_t rows, cols, ld;
+    char *host;
+    uint8_t access;             /* enum fy_access; 0: not accessed */
+    char triangle;              /* 'L', 'U', or 0: all of it */
+    bool strict;                /* the diagonal is not accessed */
+    uint8_t row_cuts, col_cuts; /* dimensions */
+};
+
+struct fy_algo;
+
+/* Emits every step; cuts and supers are set. */
+typedef int fy_algo_program(struct fy_algo *algo);
+
+struct fy_algo {
+    struct fy_planner *planner;
+    const struct fy_algo_row *row;
+    bool is_complex, hermitian, c_interface, row_major;
+    uint32_t element_bytes;
+    /* The call's own arguments, reference names, Fortran letters. */
+    char side, uplo, transa, diag;
+    int64_t m, n, k;
+    double alpha[2], beta[2];
+    struct fy_routine routines[FY_MAX_ROUTINES];
+    unsigned nroutines;
+    struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C */
+    int64_t extent[FY_MAX_DIMENSIONS];
+    struct fy_cuts cuts[FY_MAX_DIMENSIONS];
+    uint32_t super_rows, super_cols; /* blocks of a super */
+    void *calls;                     /* variants made so far */
+    bool flip;                       /* direction of the next snake */
+};
+
+enum {
+    FY_SELF = 0
+}; /* routine 0 is the call's own function */
+
+/* A block of a matrix: matrix letter 'A', 'B', 'C', and block indices. */
+struct fy_block {
+    char matrix; /* 0: the routine's argument is not accessed */
+    uint32_t row, col;
+};
+
+/* One call on blocks. Zero what does not apply: it is compared as bytes. */
+struct fy_block_call {
+    uint8_t routine;
+    char side, uplo, transa, transb, diag;
+    uint8_t access[3]; /* of the blocks */
+    int64_t m, n, k;
+    double alpha[2], beta[2];
+};
+
+/* blocks[i] is the i-th matrix argument of the routine. */
+int fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
+                 const struct fy_block blocks[3]) FY_MUST_CHECK;
+
+/* Length of part i of a dimension. */
+int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
+                       uint32_t i);
+
+/* Shorthands for calls that most programs make. */
+struct fy_product { /* C := alpha op(A) op(B) + beta C */
+    char transa, transb;
+    const double *alpha, *beta;
+    struct fy_block a, b, c;
+    int64_t m, n, k;
+    uint8_t c_access;
+};
+int fy_algo_gemm(struct fy_algo *algo, unsigned routine,
+                 const struct fy_product *product) FY_MUST_CHECK;
+
+extern const double fy_one[2], fy_minus_one[2];
+
+/* 'T', or 'C' where the algorithm is the Hermitian one. */
+char fy_algo_adjoint(const struct fy_algo *algo);
+
+/* A built-in algorithm. */
+struct fy_algo_row {
+    const char *name;
+    const char *signature; /* of the call itself */
+    /* Names of the `using' functions without type letter, by routine - 1. */
+    const char *using[FY_MAX_ROUTINES - 1];
+    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
+    int (*setup)(struct fy_algo *algo);
+    fy_algo_program *program;
+    /* Words moved at least, in elements, with room for `elements'. */
+    double (*bound)(const struct fy_algo *algo, double elements);
+};
+
+extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
+extern const struct fy_algo_row fy_algo_rank_2k[];   /* syr2k her2k */
+extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
+extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
+extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf */
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See cost.h. A call's original is bound by its arithmetic or by memory; an
+ * offloaded call by the link, the device's arithmetic and its step overheads.
+ */
+#include "config.h"
+
+#include "pager/cost.h"
+
+#include <ctype.h>
+#include <locale.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rate_row {
+    const char *name;
+    size_t offset;
+    double host; /* default where the device is this machine's memory */
+};
+
+#define RATE(field, host)                              \
+    {                                                  \
+#field, offsetof(struct fy_rates, field), host \
+    }
+
+static const struct rate_row rows[] = {
+    RATE(cpu_flops_f32, 4e10),
+    RATE(cpu_flops_f64, 2e10),
+    RATE(cpu_bytes, 1e10),
+    RATE(device_flops_f32, 4e10),
+    RATE(device_flops_f64, 2e10),
+    RATE(device_bytes, 1e10),
+    RATE(in_bytes, 5e9),
+    RATE(out_bytes, 5e9),
+    RATE(call_seconds, 5e-5),
+    RATE(step_seconds, 2e-5),
+    RATE(overlap, 0),
+};
+
+enum {
+    RATES = sizeof(rows) / sizeof(rows[0])
+};
+
+static double *
+field(struct fy_rates *rates, unsigned i)
+{
+    return (double *)((char *)rates + rows[i].offset);
+}
+
+void
+fy_rates_default(const char *device, struct fy_rates *out)
+{
+    (void)device;
+    for (unsigned i = 0; i < RATES; i++)
+        *field(out, i) = rows[i].host;
+}
+
+static int
+read_line(char *line, locale_t locale, struct fy_rates *rates)
+{
+    char *comment = strchr(line, '#'), *end;
+    size_t length;
+
+    if (comment)
+        *comment = '\0';
+    length = strlen(line);
+    while (length > 0 && isspace((unsigned char)line[length - 1]))
+        line[--length] = '\0';
+    while (isspace((unsigned char)*line))
+        line++;
+    if (!*line)
+        return FY_OK;
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return FY_ERR_INVALID;
+    *equals = '\0';
+    for (unsigned i = 0; i < RATES; i++) {
+        if (strcmp(rows[i].name, line) != 0)
+            continue;
+        double value = strtod_l(equals + 1, &end, locale);
+        if (end == equals + 1 || *end || !(value >= 0) || value > 1e30)
+            return FY_ERR_INVALID;
+        /* A rate of 0 would divide by it; only `overlap' may be. */
+        if (value > 0 || rows[i].offset == offsetof(struct fy_rates, overlap))
+            *field(rates, i) = value;
+        return FY_OK;
+    }
+    return FY_OK;
+}
+
+int
+fy_rates_read(const char *path, struct fy_rates *rates)
+{
+    FILE *file = fopen(path, "re");
+    /* The host program's locale may have other decimal points. */
+    locale_t locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    char line[256];
+    int status = FY_OK;
+
+    if (!file || !locale) {
+        if (file)
+            fclose(file);
+        if (locale)
+            freelocale(locale);
+        return FY_ERR_IO;
+    }
+    while (status == FY_OK && fgets(line, sizeof(line), file))
+        status = read_line(line, locale, rates);
+    if (ferror(file))
+        status = FY_ERR_IO;
+    fclose(file);
+    freelocale(locale);
+    return status;
+}
+
+int
+fy_rates_write(FILE *to, const struct fy_rates *rates)
+{
+    struct fy_rates copy = *rates;
+
+    for (unsigned i = 0; i < RATES; i++) {
+        if (fprintf(to, "%s=%.6g\n", rows[i].name, *field(&copy, i)) < 0)
+            return FY_ERR_IO;
+    }
+    return FY_OK;
+}
+
+/* Whether the call computes in single precision. */
+static bool
+is_single(const struct fy_bound *bound)
+{
+    const struct fy_operand *operands =
+        FY_TABLE(bound->model, fy_operand, operands) +
+        bound->function->operands;
+
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        if (operands[i].element == FY_T_F64 || operands[i].element == FY_T_C64)
+            return false;
+    }
+    return true;
+}
+
+double
+fy_cost_original(const struct fy_rates *rates, const struct fy_bound *bound)
+{
+    double compute = bound->flops / (is_single(bound) ? rates->cpu_flops_f32
+                                                      : rates->cpu_flops_f64);
+    double memory =
+        (double)fy_compulsory_bytes(bound->views, bound->function->noperands) /
+        rates->cpu_bytes;
+    return compute > memory ? compute : memory;
+}
+
+double
+fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
+               const struct fy_traffic *traffic, double touched_bytes)
+{
+    double in = (double)traffic->bytes_in / rates->in_bytes;
+    double out = (double)traffic->bytes_out / rates->out_bytes;
+    double compute =
+        bound->flops /
+        (is_single(bound) ? rates->device_flops_f32 : rates->device_flops_f64);
+    double touch = touched_bytes / rates->device_bytes;
+    double longest = in;
+
+    if (touch > compute)
+        compute = touch;
+    if (out > longest)
+        longest = out;
+    if (compute > longest)
+        longest = compute;
+    double all = in + out + compute;
+    return rates->call_seconds + (double)traffic->chunks * rates->step_seconds +
+           rates->overlap * longest + (1 - rates->overlap) * all;
+}

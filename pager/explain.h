@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decision log: one line in a file per (function, reason, call site, shape
+ * bucket), at its first occurrence in this process.
+ */
+#ifndef FERRY_PAGER_EXPLAIN_H
+#define FERRY_PAGER_EXPLAIN_H
+
+#include "pager/bind.h"
+
+struct fy_decision {
+    const struct fy_model *model;
+    uint32_t symbol;    /* row of model->symbols */
+    uint32_t function;  /* row of the first variant */
+    const void *caller; /* return address */
+    enum fy_reason reason;
+    const struct fy_bound *bound;            /* NULL: binding failed */
+    const char *method;                      /* of the plan, or NULL */
+    double original_seconds, device_seconds; /* predicted; 0: not asked */
+    double actual_seconds;                   /* 0: did not run */
+    struct fy_traffic traffic;
+};
+
+/* Where lines go: O_APPEND, one write() each. "" or NULL: nowhere. */
+void fy_explain_to(const char *path);
+/* Any thread. Loses lines rather than failing; keeps errno. */
+void fy_explain(const struct fy_decision *decision);
+/* In a forked child: the lock may be another thread's. */
+void fy_explain_forked(void);
+
+#endif

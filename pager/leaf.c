@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A chunk of a call is another call with the same annotation: axis cells hold
+ * the chunk's extents, stride cells the packed strides of device memory, and
+ * the rest of the annotation is evaluated again. This file makes such calls.
+ */
+#include "config.h"
+
+#include "pager/plan_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/mapped.h"
+
+static const struct fy_cell *
+cell_rows(const struct fy_bound *bound)
+{
+    return FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+}
+
+static const struct fy_operand *
+operand_rows(const struct fy_bound *bound)
+{
+    return FY_TABLE(bound->model, fy_operand, operands) +
+           bound->function->operands;
+}
+
+/*
+ * Whether the value of an expression depends on a cell, following conditionals
+ * down the branch taken (anything too deep: yes).
+ */
+static bool
+reads_cell(const struct fy_scope *scope, uint32_t node, uint32_t cell,
+           unsigned depth, unsigned *steps)
+{
+    const struct fy_model *model = scope->model;
+    const struct fy_node *row;
+    bool taken;
+
+    if (node == FY_NIL)
+        return false;
+    if (depth > FY_MAX_NODE_DEPTH || node >= model->nodes.count ||
+        ++*steps > FY_MAX_NODE_STEPS)
+        return true;
+    row = &FY_TABLE(model, fy_node, nodes)[node];
+    switch (row->op) {
+    case FY_OP_INT:
+    case FY_OP_REAL:
+    case FY_OP_EXTENT:
+    case FY_OP_ADDRESS:
+        return false;
+    case FY_OP_CELL:
+        return row->a == cell;
+    case FY_OP_NEG:
+    case FY_OP_NOT:
+    case FY_OP_ABS:
+    case FY_OP_IN:
+        return reads_cell(scope, row->a, cell, depth + 1, steps);
+    case FY_OP_COND:
+        return fy_eval_bool(scope, row->a, &taken) ||
+               reads_cell(scope, row->a, cell, depth + 1, steps) ||
+               reads_cell(scope, taken ? row->b : row->c, cell, depth + 1,
+                          steps);
+    default:
+        return reads_cell(scope, row->a, cell, depth + 1, steps) ||
+               reads_cell(scope, row->b, cell, depth + 1, steps);
+    }
+}
+
+/*
+ * Whether a chunk may choose the value of a cell: it is a stride and nothing
+ * else, and every accessed operand whose strides read it has it as a bare one.
+ */
+static bool
+is_free_stride(const struct fy_bound *bound, const struct fy_scope *scope,
+               uint32_t cell)
+{
+    const struct fy_operand *operands = operand_rows(bound);
+
+    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE)
+        return false;
+    for (unsigned a = 0; a < bound->function->naxes; a++) {
+        if (bound->axis_cell[a] == cell)
+            return false;
+    }
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        if (bound->views[o].naxes == 0)
+            continue;
+        for (unsigned k = 0; k < operands[o].naxes; k++) {
+            uint32_t node = operands[o].axes[k].stride;
+            unsigned steps = 0;
+            if (fy_eval_bare_cell(scope, node) != cell &&
+                reads_cell(scope, node, cell, 0, &steps))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Packs an operand's strides from its innermost axis outwards. */
+static int
+pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
+             struct fy_value *cells, bool *packed)
+{
+    const struct fy_operand *operand = &operand_rows(bound)[o];
+    const struct fy_view *view = &bound->views[o];
+    unsigned order[FY_MAX_OPERAND_AXES];
+    int64_t span = 1;
+
+    for (unsigned k = 0; k < operand->naxes; k++)
+        order[k] = k;
+    for (unsigned i = 0; i < operand->naxes; i++) {
+        for (unsigned j = i + 1; j < operand->naxes; j++) {
+            int64_t si = llabs(view->stride[order[i]]);
+            int64_t sj = llabs(view->stride[order[j]]);
+            bool bare_i = fy_eval_bare_cell(
+                              scope, operand->axes[order[i]].stride) != FY_NIL;
+            bool bare_j = fy_eval_bare_cell(
+                              scope, operand->axes[order[j]].stride) != FY_NIL;
+            if (sj < si || (sj == si && bare_i && !bare_j)) {
+                unsigned t = order[i];
+                order[i] = order[j];
+                order[j] = t;
+            }
+        }
+    }
+    for (unsigned i = 0; i < operand->naxes; i++) {
+        const struct fy_operand_axis *axis = &operand->axes[order[i]];
+        uint32_t cell = fy_eval_bare_cell(scope, axis->stride);
+        int64_t stride, reach;
+        if (cell != FY_NIL && cells[cell].kind == FY_V_INT &&
+            is_free_stride(bound, scope, cell)) {
+            /* A cell two operands share is as large as either needs. */
+            if (packed[cell] && cells[cell].i > span)
+                span = cells[cell].i;
+            cells[cell].i = span;
+            packed[cell] = true;
+        }
+        int status = fy_eval_int(scope, axis->stride, &stride);
+        if (status)
+            return status;
+        if (__builtin_mul_overflow(scope->extents[axis->axis] - 1,
+                                   llabs(stride), &reach) ||
+            __builtin_add_overflow(span, reach, &span))
+            return FY_ERR_OVERFLOW;
+    }
+    return FY_OK;
+}
+
+static int
+pack_strides(const struct fy_bound *bound, struct fy_scope *scope,
+             struct fy_value *cells)
+{
+    bool packed[FY_MAX_CELLS] = {false};
+
+    /* Twice: an early operand may share a cell with a larger, later one. */
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned o = 0; o < bound->function->noperands; o++) {
+            if (bound->views[o].naxes == 0)
+                continue;
+            int status = pack_operand(bound, o, scope, cells, packed);
+            if (status)
+                return status;
+        }
+    }
+    return FY_OK;
+}
+
+static int
+check_chunk_requires(const struct fy_scope *scope)
+{
+    const struct fy_require *rows =
+        FY_TABLE(scope->model, fy_require, requires) +
+        scope->function->requires;
+
+    for (unsigned i = 0; i < scope->function->nrequires; i++) {
+        bool holds;
+        int status = fy_eval_bool(scope, rows[i].node, &holds);
+        if (status)
+            return status;
+        /* A later chunk of a sum with beta = 1 may be `empty' by its own. */
+        if (!holds && rows[i].reason != FY_REASON_EMPTY)
+            return FY_ERR_UNSUPPORTED;
+    }
+    return FY_OK;
+}
+
+/* Tiles of the variant, and for each operand its tile's number or -1. */
+static int
+leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
+           const struct fy_scope *scope, struct fy_variant *variant,
+           int tile_of[FY_MAX_OPERANDS], int64_t at_bytes[FY_MAX_OPERANDS])
+{
+    const struct fy_operand *operands = operand_rows(bound);
+    struct fy_view views[FY_MAX_OPERANDS];
+    enum fy_reason reason =
+        fy_bind_views(scope, bound->integer_bits, true, views);
+
+    if (reason != FY_REASON_NONE)
+        return FY_ERR_UNSUPPORTED;
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        const struct fy_view *whole = &bound->views[o], *part = &views[o];
+        struct fy_variant_tile *tile = &variant->tiles[variant->ntiles];
+        tile_of[o] = -1;
+        if (part->naxes == 0)
+            continue;
+        if (whole->naxes != part->naxes)
+            return FY_ERR_UNSUPPORTED;
+        tile->view = (uint16_t)o;
+        tile->access = part->access;
+        tile->naxes = part->naxes;
+        for (unsigned k = 0; k < part->naxes; k++) {
+            tile->n[k] = part->extent[k];
+            tile->device_stride[k] = part->stride[k];
+            if (part->extent[k] != chunk->n[operands[o].axes[k].axis])
+                return FY_ERR_UNSUPPORTED;
+        }
+        /* What is only read may not be written by a part of it. */
+        if ((part->access & ~whole->access) != 0 &&
+            !(part->access == FY_ACCESS_INOUT &&
+              whole->access == FY_ACCESS_OUT))
+            return FY_ERR_UNSUPPORTED;
+        at_bytes[o] = (int64_t)((uint64_t)(uintptr_t)part->host -
+                                scope->cells[operands[o].base].p);
+        tile_of[o] = variant->ntiles++;
+    }
+    return FY_OK;
+}
+
+/* The operand whose base is `cell' and that has a tile, or -1. */
+static int
+operand_at(const struct fy_bound *bound, uint32_t cell, const int *tile_of)
+{
+    const struct fy_operand *operands = operand_rows(bound);
+    int found = -1;
+
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        if (operands[o].base != cell || tile_of[o] < 0)
+            continue;
+        if (found >= 0)
+            return -2; /* two tiles behind one pointer */
+        found = (int)o;
+    }
+    return found;
+}
+
+static bool
+is_base(const struct fy_bound *bound, uint32_t cell)
+{
+    const struct fy_operand *operands = operand_rows(bound);
+
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        if (operands[o].base == cell)
+            return true;
+    }
+    return false;
+}
+
+struct leaf {
+    const struct fy_bound *bound;
+    const struct fy_value *cells;
+    const int *tile_of;
+    const int64_t *at_bytes;
+    uint64_t inactive;
+    struct fy_variant *variant;
+    int image_of[FY_MAX_ARGS];
+};
+
+/* The caller's struct behind argument `arg', copied once. */
+static int
+leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
+{
+    struct fy_variant *variant = leaf->variant;
+
+    if (leaf->image_of[arg] < 0) {
+        const struct fy_cell *cells = cell_rows(leaf->bound);
+        uint32_t least = 0;
+        if (variant->nimages == FY_MAX_IMAGES)
+            return FY_ERR_UNSUPPORTED;
+        for (unsigned c = 0; c < leaf->bound->function->ncells; c++) {
+            uint32_t end = cells[c].offset +
+                           fy_type_bytes((enum fy_type)cells[c].type, 64);
+            if (cells[c].kind == FY_CELL_FIELD && cells[c].arg == arg &&
+                end > least)
+                least = end;
+        }
+        struct fy_image *image = &variant->images[variant->nimages];
+        if (least > FY_IMAGE_BYTES)
+            return FY_ERR_UNSUPPORTED;
+        image->bytes = FY_IMAGE_BYTES;
+        if (fy_read_mapped(leaf->bound->args[arg].p, image->content, least,
+                           FY_IMAGE_BYTES))
+            return FY_ERR_UNSUPPORTED;
+        leaf->image_of[arg] = variant->nimages++;
+    }
+    *out = &variant->images[leaf->image_of[arg]];
+    return FY_OK;
+}
+
+/* Puts one cell's value of this chunk where the callee will look for it. */
+static int
+leaf_cell(struct leaf *leaf, unsigned c)
+{
+    const struct fy_bound *bound = leaf->bound;
+    const struct fy_cell *cell = &cell_rows(bound)[c];
+    struct fy_slot *slot = &leaf->variant->slots[cell->arg];
+    enum fy_type type =
+        fy_type_resolve((enum fy_type)cell->type, bound->integer_bits);
+    bool base = is_base(bound, c);
+    int o = base ? operand_at(bound, c, leaf->tile_of) : -1;
+    struct fy_value value = leaf->cells[c];
+    struct fy_image *image;
+    int status;
+
+    if (o == -2)
+        return FY_ERR_UNSUPPORTED;
+    if (base && o < 0 && leaf->inactive)
+        value.p = leaf->inactive;
+    switch (cell->kind) {
+    case FY_CELL_VALUE:
+        if (o >= 0) {
+            slot->kind = FY_SLOT_TILE;
+            slot->tile = (uint8_t)leaf->tile_of[o];
+            slot->offset = -leaf->at_bytes[o];
+        } else {
+            fy_raw_store(type, &value, &slot->value);
+        }
+        return FY_OK;
+    case FY_CELL_REFERENCE:
+        if (o >= 0)
+            return FY_ERR_UNSUPPORTED;
+        slot->kind = FY_SLOT_REFERENCE;
+        fy_raw_store(type, &value, &slot->value);
+        return FY_OK;
+    case FY_CELL_FIELD:
+        status = leaf_image(leaf, cell->arg, &image);
+        if (status)
+            return status;
+        slot->kind = FY_SLOT_STRUCT;
+        slot->image = (uint32_t)leaf->image_of[cell->arg];
+        fy_raw_store(type, &value, image->content + cell->offset);
+        if (o >= 0) {
+            struct fy_variant *variant = leaf->variant;
+            if (variant->npatches == FY_MAX_PATCHES)
+                return FY_ERR_UNSUPPORTED;
+            variant->patches[variant->npatches++] = (struct fy_patch){
+                .image = (uint8_t)leaf->image_of[cell->arg],
+                .tile = (uint8_t)leaf->tile_of[o],
+                .at = cell->offset,
+                .offset = -leaf->at_bytes[o],
+            };
+        }
+        return FY_OK;
+    default: /* HANDLE: the callee reads the plan; `on host' passes it */
+        return FY_OK;
+    }
+}
+
+static int
+leaf_arguments(struct leaf *leaf)
+{
+    const struct fy_bound *bound = leaf->bound;
+    const struct fy_function *function = bound->function;
+    const struct fy_arg *args =
+        FY_TABLE(bound->model, fy_arg, args) + function->args;
+    struct fy_variant *variant = leaf->variant;
+
+    variant->nslots = function->nargs;
+    for (unsigned i = 0; i < function->nargs; i++) {
+        leaf->image_of[i] = -1;
+        variant->slots[i] = (struct fy_slot){
+            .kind = FY_SLOT_VALUE,
+            .type = (uint8_t)fy_arg_passed_type(&args[i], bound->integer_bits),
+            .value = bound->args[i],
+        };
+    }
+    for (unsigned c = 0; c < function->ncells; c++) {
+        int status = leaf_cell(leaf, c);
+        if (status)
+            return status;
+    }
+    for (unsigned i = 0; i < function->nargs; i++) {
+        if (args[i].flags & FY_ARG_HIDDEN_LENGTH)
+            variant->slots[variant->nslots++] = (struct fy_slot){
+                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
+    }
+    return FY_OK;
+}
+
+/* One argument of an `on host' call: a tile's address or a number. */
+static int
+host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
+              struct fy_slot *slot)
+{
+    const struct fy_bound *bound = leaf->bound;
+    const struct fy_node *row = &FY_TABLE(bound->model, fy_node, nodes)[node];
+    uint32_t cell = fy_eval_bare_cell(scope, node);
+    struct fy_value value;
+    int o = -1;
+
+    if (row->op == FY_OP_ADDRESS && row->a < bound->function->noperands) {
+        o = leaf->tile_of[row->a] >= 0 ? (int)row->a : -1;
+        cell = operand_rows(bound)[row->a].base;
+    } else if (cell != FY_NIL) {
+        o = operand_at(bound, cell, leaf->tile_of);
+        if (o == -2)
+            return FY_ERR_UNSUPPORTED;
+    }
+    slot->kind = FY_SLOT_VALUE;
+    if (o >= 0) {
+        slot->kind = FY_SLOT_TILE;
+        slot->type = FY_T_POINTER;
+        slot->tile = (uint8_t)leaf->tile_of[o];
+        slot->offset = -leaf->at_bytes[o];
+        return FY_OK;
+    }
+    if (row->op == FY_OP_ADDRESS)
+        value = leaf->cells[cell];
+    else if (fy_eval(scope, node, &value))
+        return FY_ERR_UNSUPPORTED;
+    slot->type = value.kind == FY_V_INT       ? FY_T_I64
+                 : value.kind == FY_V_REAL    ? FY_T_F64
+                 : value.kind == FY_V_POINTER ? FY_T_POINTER
+                                              : FY_T_C64;
+    fy_raw_store((enum fy_type)slot->type, &value, &slot->value);
+    return FY_OK;
+}
+
+/* `on host f(...)': arguments by the call's own expressions. */
+static int
+leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
+               const struct fy_target *target)
+{
+    const struct fy_bound *bound = leaf->bound;
+    const struct fy_call_row *row =
+        &FY_TABLE(bound->model, fy_call_row, calls)[bound->function->host_call];
+    const char *name = fy_model_string(bound->model, row->function);
+    struct fy_variant *variant = leaf->variant;
+
+    if (!target->sibling || row->nargs > FY_MAX_ARGS)
+        return FY_ERR_UNSUPPORTED;
+    variant->function = target->sibling(target->original, name);
+    if (!variant->function)
+        return FY_ERR_UNSUPPORTED;
+    variant->nslots = (uint16_t)row->nargs;
+    for (unsigned i = 0; i < row->nargs; i++) {
+        variant->slots[i] = (struct fy_slot){0};
+        int status =
+            host_argument(leaf, scope, row->args[i], &variant->slots[i]);
+        if (status)
+            return status;
+    }
+    return FY_OK;
+}
+
+int
+fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
+             struct fy_variant **out)
+{
+    const struct fy_bound *bound = planner->bound;
+    const struct fy_function *function = bound->function;
+    const struct fy_axis *axes =
+        FY_TABLE(bound->model, fy_axis, axes) + function->axes;
+    struct fy_value cells[FY_MAX_CELLS];
+    int tile_of[FY_MAX_OPERANDS];
+    int64_t at_bytes[FY_MAX_OPERANDS] = {0};
+    struct fy_scope scope = {bound->model, function, bound->cells,
+                             bound->extents};
+    struct leaf leaf = {.bound = bound,
+                        .cells = cells,
+                        .tile_of = tile_of,
+                        .at_bytes = at_bytes,
+                        .inactive = planner->options.inactive_address};
+    int status;
+
+    memcpy(cells, bound->cells, sizeof(cells[0]) * function->ncells);
+    for (unsigned a = 0; a < function->naxes; a++) {
+        if (chunk->n[a] != bound->extents[a])
+            cells[bound->axis_cell[a]].i = chunk->n[a];
+        if (chunk->later & 1u << a) {
+            struct fy_value with;
+            if (fy_eval(&scope, axes[a].with_node, &with))
+                return FY_ERR_UNSUPPORTED;
+            struct fy_value *cell = &cells[axes[a].with_cell];
+            if (cell->kind == FY_V_INT && with.kind == FY_V_INT)
+                cell->i = with.i;
+            else if (cell->kind == FY_V_REAL && with.kind != FY_V_COMPLEX)
+                cell->r = with.kind == FY_V_INT ? (double)with.i : with.r;
+            else if (cell->kind == FY_V_COMPLEX) {
+                cell->r = with.kind == FY_V_INT ? (double)with.i : with.r;
+                cell->im = with.kind == FY_V_COMPLEX ? with.im : 0;
+            } else {
+                return FY_ERR_UNSUPPORTED;
+            }
+        }
+    }
+    scope.cells = cells;
+    scope.extents = chunk->n;
+    status = pack_strides(bound, &scope, cells);
+    if (status == FY_OK)
+        status = check_chunk_requires(&scope);
+    if (status)
+        return status;
+
+    struct fy_variant *variant = calloc(1, sizeof(*variant));
+    if (!variant)
+        return FY_ERR_NOMEM;
+    leaf.variant = variant;
+    variant->function = planner->target->original;
+    variant->return_type = (uint8_t)fy_type_resolve(
+        (enum fy_type)function->return_type, bound->integer_bits);
+    status = leaf_tiles(bound, chunk, &scope, variant, tile_of, at_bytes);
+    if (status == FY_OK)
+        status = function->host_call == FY_NIL
+                     ? leaf_arguments(&leaf)
+                     : leaf_host_call(&leaf, &scope, planner->target);
+    if (status) {
+        free(variant);
+        return status;
+    }
+    *out = variant;
+    return FY_OK;
+}

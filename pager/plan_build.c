@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan under construction: variants, steps, tiles and the registry that
+ * keeps the executor's contract (tiles are equal or disjoint, one layout per
+ * tile), and the launch of a step.
+ */
+#include "config.h"
+
+#define HASH_NONFATAL_OOM         1
+#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
+
+#include "pager/plan_build.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "pager/executor.h"
+
+struct tile_key {
+    int64_t view;
+    int64_t lo[FY_MAX_OPERAND_AXES];
+};
+
+struct fy_tile_entry {
+    struct tile_key key;
+    int64_t n[FY_MAX_OPERAND_AXES];
+    int64_t device_stride[FY_MAX_OPERAND_AXES];
+    bool failed;
+    UT_hash_handle hh;
+};
+
+/* Images of structs, patched for one step; live until the plan is freed. */
+struct fy_step_memory {
+    struct fy_step_memory *next;
+    struct fy_image images[FY_MAX_IMAGES];
+};
+
+static int launch(void *planner, const struct fy_step *step,
+                  const struct fy_tile *tiles, const uint64_t *address,
+                  struct fy_stream *stream);
+static bool accept(void *planner);
+
+void
+fy_planner_reset(struct fy_planner *planner)
+{
+    struct fy_tile_entry *entry, *next_entry;
+    struct fy_step_memory *memory, *next_memory;
+
+    HASH_ITER (hh, planner->registry, entry, next_entry) {
+        HASH_DEL(planner->registry, entry);
+        free(entry);
+    }
+    planner->registry = NULL;
+    for (memory = planner->step_memory; memory; memory = next_memory) {
+        next_memory = memory->next;
+        free(memory);
+    }
+    planner->step_memory = NULL;
+    for (uint32_t i = 0; i < planner->nvariants; i++)
+        free(planner->variants[i]);
+    free(planner->variants);
+    free(planner->views);
+    free(planner->plan.schedule.tiles);
+    free(planner->plan.schedule.steps);
+    free(planner->results);
+    free(planner->infos);
+    planner->variants = NULL;
+    planner->nvariants = planner->variant_room = 0;
+    planner->views = NULL;
+    planner->nviews = 0;
+    planner->tile_room = planner->step_room = 0;
+    planner->results = NULL;
+    planner->infos = NULL;
+    planner->uses_info = false;
+    planner->info_pointer = NULL;
+    memset(&planner->plan, 0, sizeof(planner->plan));
+    planner->plan.schedule.launch = launch;
+    planner->plan.schedule.planner = planner;
+    planner->plan.schedule.accept = accept;
+}
+
+/* Doubles `*rows' when `used' rows fill it. */
+static int
+grow(void **rows, uint32_t *room, uint32_t used, size_t row_bytes)
+{
+    if (used < *room)
+        return FY_OK;
+    uint32_t more = *room ? *room * 2 : 16;
+    if (more < *room || more > UINT32_MAX / 2)
+        return FY_ERR_OVERFLOW;
+    void *moved = realloc(*rows, (size_t)more * row_bytes);
+    if (!moved)
+        return FY_ERR_NOMEM;
+    *rows = moved;
+    *room = more;
+    return FY_OK;
+}
+
+int
+fy_planner_views(struct fy_planner *planner, const struct fy_view *views,
+                 uint32_t count)
+{
+    planner->views = malloc(sizeof(*views) * (count ? count : 1));
+    if (!planner->views)
+        return FY_ERR_NOMEM;
+    memcpy(planner->views, views, sizeof(*views) * count);
+    planner->nviews = count;
+    planner->plan.schedule.views = planner->views;
+    planner->plan.schedule.nviews = count;
+    return FY_OK;
+}
+
+int
+fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
+                       uint32_t *out)
+{
+    void *rows = planner->variants;
+    int status = grow(&rows, &planner->variant_room, planner->nvariants,
+                      sizeof(*planner->variants));
+    planner->variants = rows;
+    if (status) {
+        free(variant);
+        return status;
+    }
+    planner->variants[planner->nvariants] = variant;
+    *out = planner->nvariants++;
+    return FY_OK;
+}
+
+/* Two boxes of one layout: strides matter only where there is more than one. */
+static bool
+same_layout(const struct fy_tile_entry *entry, const struct fy_tile *tile)
+{
+    for (unsigned k = 0; k < tile->naxes; k++) {
+        if (entry->n[k] != tile->n[k] ||
+            (tile->n[k] > 1 &&
+             entry->device_stride[k] != tile->device_stride[k]))
+            return false;
+    }
+    return true;
+}
+
+static int
+register_tile(struct fy_planner *planner, struct fy_tile *tile)
+{
+    struct fy_tile_entry *entry;
+    struct tile_key key = {.view = tile->view};
+
+    memcpy(key.lo, tile->lo, sizeof(key.lo));
+    HASH_FIND(hh, planner->registry, &key, sizeof(key), entry);
+    if (entry) {
+        if (!same_layout(entry, tile))
+            return FY_ERR_UNSUPPORTED;
+        memcpy(tile->device_stride, entry->device_stride,
+               sizeof(tile->device_stride));
+        return FY_OK;
+    }
+    entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return FY_ERR_NOMEM;
+    entry->key = key;
+    memcpy(entry->n, tile->n, sizeof(entry->n));
+    memcpy(entry->device_stride, tile->device_stride,
+           sizeof(entry->device_stride));
+    HASH_ADD(hh, planner->registry, key, sizeof(key), entry);
+    if (entry->failed) {
+        free(entry);
+        return FY_ERR_NOMEM;
+    }
+    return FY_OK;
+}
+
+int
+fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
+                    const int64_t (*lo)[FY_MAX_OPERAND_AXES])
+{
+    struct fy_schedule *schedule = &planner->plan.schedule;
+    const struct fy_variant *row = planner->variants[variant];
+    uint64_t device_bytes = 0;
+    uint32_t limit = planner->options.max_steps ? planner->options.max_steps
+                                                : FY_DEFAULT_MAX_STEPS;
+    void *rows = schedule->steps;
+    int status;
+
+    if (schedule->nsteps >= limit)
+        return FY_ERR_UNSUPPORTED;
+    status = grow(&rows, &planner->step_room, schedule->nsteps,
+                  sizeof(*schedule->steps));
+    schedule->steps = rows;
+    if (status)
+        return status;
+    struct fy_step *step = &schedule->steps[schedule->nsteps];
+    *step = (struct fy_step){
+        .tiles = schedule->ntiles, .ntiles = row->ntiles, .cookie = variant};
+    for (unsigned i = 0; i < row->ntiles; i++) {
+        rows = schedule->tiles;
+        status = grow(&rows, &planner->tile_room, schedule->ntiles,
+                      sizeof(*schedule->tiles));
+        schedule->tiles = rows;
+        if (status)
+            return status;
+        struct fy_tile *tile = &schedule->tiles[schedule->ntiles];
+        memset(tile, 0, sizeof(*tile));
+        tile->view = row->tiles[i].view;
+        tile->access = row->tiles[i].access;
+        tile->naxes = row->tiles[i].naxes;
+        for (unsigned k = 0; k < tile->naxes; k++) {
+            tile->lo[k] = lo[i][k];
+            tile->n[k] = row->tiles[i].n[k];
+            tile->device_stride[k] = row->tiles[i].device_stride[k];
+        }
+        status = register_tile(planner, tile);
+        if (status)
+            return status;
+        device_bytes += fy_tile_device_bytes(&planner->views[tile->view], tile);
+        schedule->ntiles++;
+    }
+    if (device_bytes > planner->options.budget_bytes)
+        return FY_ERR_NOFIT;
+    planner->plan.touched_bytes += (double)device_bytes;
+    schedule->nsteps++;
+    return FY_OK;
+}
+
+int
+fy_planner_finish(struct fy_planner *planner)
+{
+    struct fy_schedule *schedule = &planner->plan.schedule;
+    size_t rows = schedule->nsteps ? schedule->nsteps : 1;
+
+    planner->results = calloc(rows, sizeof(*planner->results));
+    planner->infos = calloc(rows, sizeof(*planner->infos));
+    if (!planner->results || !planner->infos)
+        return FY_ERR_NOMEM;
+    return fy_plan_traffic(schedule, planner->options.budget_bytes,
+                           &planner->plan.predicted);
+}
+
+static struct fy_image *
+patched_images(struct fy_planner *planner, const struct fy_variant *variant,
+               const uint64_t *address)
+{
+    struct fy_step_memory *memory = malloc(sizeof(*memory));
+
+    if (!memory)
+        return NULL;
+    memory->next = planner->step_memory;
+    planner->step_memory = memory;
+    memcpy(memory->images, variant->images,
+           sizeof(memory->images[0]) * variant->nimages);
+    for (unsigned i = 0; i < variant->npatches; i++) {
+        const struct fy_patch *patch = &variant->patches[i];
+        uint64_t p = address[patch->tile] + (uint64_t)patch->offset;
+        memcpy(memory->images[patch->image].content + patch->at, &p, sizeof(p));
+    }
+    return memory->images;
+}
+
+static int
+launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
+       const uint64_t *address, struct fy_stream *stream)
+{
+    struct fy_planner *planner = opaque;
+    struct fy_variant *variant = planner->variants[step->cookie];
+    uint32_t number = (uint32_t)(step - planner->plan.schedule.steps);
+    uint8_t types[FY_MAX_SLOTS];
+    void *values[FY_MAX_SLOTS];
+    uint64_t pointers[FY_MAX_SLOTS];
+    struct fy_image *images = NULL;
+
+    (void)tiles;
+    if (variant->nimages > 0) {
+        images = patched_images(planner, variant, address);
+        if (!images)
+            return FY_ERR_NOMEM;
+    }
+    for (unsigned i = 0; i < variant->nslots; i++) {
+        struct fy_slot *slot = &variant->slots[i];
+        types[i] = slot->type;
+        values[i] = &pointers[i];
+        switch (slot->kind) {
+        case FY_SLOT_REFERENCE:
+            pointers[i] = (uint64_t)(uintptr_t)&slot->value;
+            break;
+        case FY_SLOT_TILE:
+            pointers[i] = address[slot->tile] + (uint64_t)slot->offset;
+            break;
+        case FY_SLOT_STRUCT:
+            pointers[i] = (uint64_t)(uintptr_t)images[slot->image].content;
+            break;
+        case FY_SLOT_INFO:
+            pointers[i] = (uint64_t)(uintptr_t)&planner->infos[number];
+            break;
+        default:
+            values[i] = &slot->value;
+            break;
+        }
+    }
+    struct fy_launch call = {
+        .function = variant->function,
+        .return_type = variant->return_type,
+        .nargs = variant->nslots,
+        .types = types,
+        .values = values,
+        .result = variant->return_type == FY_T_VOID ? NULL
+                                                    : &planner->results[number],
+    };
+    return planner->options.ops->launch(stream, &call);
+}
+
+static double
+combine(unsigned rule, double a, double b)
+{
+    switch (rule) {
+    case FY_RETURN_SUM:
+        return a + b;
+    case FY_RETURN_HYPOT:
+        return hypot(a, b);
+    case FY_RETURN_MAX: /* a NaN stays */
+        return a > b || a != a ? a : b;
+    case FY_RETURN_MIN:
+        return a < b || a != a ? a : b;
+    default:
+        return b;
+    }
+}
+
+/* A factorisation in blocks that succeeded: its own info is 0. */
+static void
+clear_info(const struct fy_planner *planner)
+{
+    if (planner->info_pointer && planner->uses_info)
+        memset(planner->info_pointer, 0, planner->bound->integer_bits / 8);
+}
+
+void
+fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
+{
+    const struct fy_planner *planner = (const struct fy_planner *)plan;
+    const struct fy_function *function = planner->bound->function;
+    enum fy_type type = fy_type_resolve((enum fy_type)function->return_type,
+                                        planner->bound->integer_bits);
+    struct fy_value sum;
+
+    memset(out, 0, sizeof(*out));
+    clear_info(planner);
+    if (type == FY_T_VOID || plan->schedule.nsteps == 0)
+        return;
+    if (plan->schedule.nsteps == 1) {
+        *out = planner->results[0];
+        return;
+    }
+    sum = fy_raw_value(type, &planner->results[0]);
+    for (uint32_t i = 1; i < plan->schedule.nsteps; i++) {
+        struct fy_value next = fy_raw_value(type, &planner->results[i]);
+        if (sum.kind == FY_V_INT) {
+            int64_t a = sum.i, b = next.i;
+            switch (function->return_rule) {
+            case FY_RETURN_SUM:
+                sum.i = (int64_t)((uint64_t)a + (uint64_t)b);
+                break;
+            case FY_RETURN_MAX:
+                sum.i = a > b ? a : b;
+                break;
+            case FY_RETURN_MIN:
+                sum.i = a < b ? a : b;
+                break;
+            default:
+                sum.i = a != 0 ? a : b; /* a status: the first that failed */
+                break;
+            }
+        } else {
+            sum.r = combine(function->return_rule, sum.r, next.r);
+            sum.im = combine(function->return_rule, sum.im, next.im);
+        }
+    }
+    fy_raw_store(type, &sum, out);
+}
+
+/* Whether no leaf call reported that the computation cannot be finished. */
+static bool
+accept(void *opaque)
+{
+    const struct fy_planner *planner = opaque;
+
+    if (!planner->uses_info)
+        return true;
+    for (uint32_t i = 0; i < planner->plan.schedule.nsteps; i++) {
+        if (planner->infos[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+void
+fy_plan_free(struct fy_plan *plan)
+{
+    struct fy_planner *planner = (struct fy_planner *)plan;
+
+    if (!planner)
+        return;
+    fy_planner_reset(planner);
+    free(planner);
+}
+
+int
+fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
+            const struct fy_plan_options *options, struct fy_plan **out)
+{
+    struct fy_planner *planner = calloc(1, sizeof(*planner));
+    int status = FY_ERR_NOFIT;
+
+    if (!planner)
+        return FY_ERR_NOMEM;
+    planner->bound = bound;
+    planner->target = target;
+    planner->options = *options;
+    fy_planner_reset(planner);
+    if (!options->random)
+        status = fy_plan_whole(planner);
+    if (status == FY_ERR_NOFIT && bound->function->blocked_by != 0) {
+        fy_planner_reset(planner);
+        status = fy_plan_blocked(planner);
+        if (status == FY_ERR_UNSUPPORTED)
+            status = FY_ERR_NOFIT;
+    }
+    if (status == FY_ERR_NOFIT) {
+        fy_planner_reset(planner);
+        status = fy_plan_axes(planner);
+    }
+    if (status) {
+        fy_plan_free(&planner->plan);
+        return status;
+    }
+    *out = &planner->plan;
+    return FY_OK;
+}
