@@ -151,7 +151,15 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
 {
     int inner = runs_inside(&axes[1], &axes[0]) ? 1 : 0;
     const struct axis *out = &axes[1 - inner], *in = &axes[inner];
-    for (int64_t i = 0; i < out->n; i++) {
+    /* Only the rows in which some element lies: lo <= s * i + [a, b] <= hi. */
+    __int128 a = inner == 1 && c->sign < 0 ? -(__int128)(in->n - 1) : 0;
+    __int128 b = a + in->n - 1, from_i = c->lo - b, to_i = c->hi - a;
+    if (inner == 0 && c->sign < 0) {
+        from_i = a - c->hi;
+        to_i = b - c->lo;
+    }
+    int64_t start, rows = clip(from_i, to_i, out->n, &start);
+    for (int64_t i = start; i < start + rows; i++) {
         __int128 lo = c->lo, hi = c->hi;
         if (inner == 0) {
             lo -= (__int128)c->sign * i;

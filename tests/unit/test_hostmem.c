@@ -70,9 +70,14 @@ START_TEST(test_mapped_ranges)
         forbid_ioctl();
     if (_i == 2) {
         /* No descriptor left: neither way works, and it must say so. */
-        struct rlimit none = {0, 0};
+        struct rlimit before, none;
+        ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = before;
+        none.rlim_cur = 0;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-        ck_assert_int_eq(mapped(p, 1, false), FY_ERR_IO);
+        int status = mapped(p, 1, false);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert_int_eq(status, FY_ERR_IO);
         return;
     }
     ck_assert_int_eq(mapped(p, page, true), 0);
