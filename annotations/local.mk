@@ -48,3 +48,20 @@ annotations/parse.tab.h: annotations/parse.tab.c
 annotations/scan.lex.c: annotations/scan.l annotations/parse.tab.h
 	$(AM_V_GEN)$(MKDIR_P) annotations && \
 	$(LEX) -o annotations/scan.lex.c $(srcdir)/annotations/scan.l
+
+# The shipped annotations.
+nobase_dist_pkgdata_DATA += \
+	annotations/lib/blas1.ferry \
+	annotations/lib/blas2.ferry \
+	annotations/lib/blas3.ferry \
+	annotations/lib/cblas1.ferry \
+	annotations/lib/cblas2.ferry \
+	annotations/lib/cblas3.ferry \
+	annotations/lib/fftw3.ferry \
+	annotations/lib/fftw3_execute.ferry \
+	annotations/lib/fftw3_new_array.ferry \
+	annotations/lib/lapack.ferry \
+	annotations/lib/lapack_eigen.ferry \
+	annotations/lib/lapacke.ferry \
+	annotations/lib/lapacke_eigen.ferry \
+	annotations/lib/types.ferry

@@ -7,6 +7,7 @@ AM_TESTS_ENVIRONMENT = \
 	srcdir='$(srcdir)' CK_VERBOSITY=normal; \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY;
 
+include tests/drive/local.mk
 include tests/judges/local.mk
 include tests/program/local.mk
 include tests/preload/local.mk

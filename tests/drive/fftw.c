@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random FFTW plans of every maker that ferry executes, out of place and in
+ * place, run by fftw_execute and by the new-array functions.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drive.h"
+
+enum {
+    FFTW_DESTROY_INPUT = 1,
+    FFTW_UNALIGNED = 2,
+    FFTW_PRESERVE_INPUT = 16,
+    FFTW_ESTIMATE = 64
+};
+
+enum form {
+    C2C,
+    R2C,
+    C2R,
+    R2R
+};
+
+static const char *const form_names[] = {"dft", "dft_r2c", "dft_c2r", "r2r"};
+static const char *const execute_names[] = {"execute_dft", "execute_dft_r2c",
+                                            "execute_dft_c2r", "execute_r2r"};
+
+struct transform {
+    enum form form;
+    int rank; /* 1, 2, 3; 0: many, rank 1 */
+    int n[3], howmany, stride[2], distance[2];
+    unsigned flags;
+    int kind[3];
+    bool in_place;
+};
+
+/* The maker of `t' in a library, called on x and y. */
+static void *
+make_plan(const struct transform *t, void *maker, void *x, void *y)
+{
+    int sign = t->kind[0] % 2 ? 1 : -1;
+    const int *n = t->n;
+    if (t->rank == 0) {
+        if (t->form == C2C) {
+            void *(*f)(int, const int *, int, void *, const int *, int, int,
+                       void *, const int *, int, int, int, unsigned);
+            memcpy(&f, &maker, sizeof f);
+            return f(1, n, t->howmany, x, NULL, t->stride[0], t->distance[0], y,
+                     NULL, t->stride[1], t->distance[1], sign, t->flags);
+        }
+        void *(*f)(int, const int *, int, void *, const int *, int, int, void *,
+                   const int *, int, int, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(1, n, t->howmany, x, NULL, t->stride[0], t->distance[0], y,
+                 NULL, t->stride[1], t->distance[1], t->flags);
+    }
+    /* extents, x, y, then sign, nothing, or one kind for each extent. */
+    int tail[3] = {sign, 0, 0}, ntail = t->form == C2C;
+    if (t->form == R2R) {
+        memcpy(tail, t->kind, sizeof tail);
+        ntail = t->rank;
+    }
+    if (ntail < 3)
+        tail[ntail] = (int)t->flags; /* flags follow at once */
+    switch (t->rank) {
+    case 1: {
+        void *(*f)(int, void *, void *, int, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(n[0], x, y, tail[0], (unsigned)tail[1]);
+    }
+    case 2: {
+        void *(*f)(int, int, void *, void *, int, int, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(n[0], n[1], x, y, tail[0], tail[1], (unsigned)tail[2]);
+    }
+    default: {
+        void *(*f)(int, int, int, void *, void *, int, int, int, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(n[0], n[1], n[2], x, y, tail[0], tail[1], tail[2], t->flags);
+    }
+    }
+}
+
+static size_t
+volume(const struct transform *t, bool halved)
+{
+    size_t v = 1;
+    for (int i = 0; i < t->rank; i++)
+        v *= (size_t)(halved && i == t->rank - 1 ? t->n[i] / 2 + 1 : t->n[i]);
+    return v;
+}
+
+/* Elements of x (side 0) or y (side 1), and whether they are complex. */
+static size_t
+elements(const struct transform *t, int side, bool *complex)
+{
+    bool real = t->form == R2R || (t->form == R2C && side == 0) ||
+                (t->form == C2R && side == 1);
+    bool halved = !real && t->form != C2C;
+    *complex = !real;
+    if (t->rank == 0) {
+        int n = halved ? t->n[0] / 2 + 1 : t->n[0];
+        return (size_t)((n - 1) * t->stride[side] +
+                        (t->howmany - 1) * t->distance[side] + 1);
+    }
+    if (real && t->in_place && t->form != R2R)
+        return 2 * volume(t, true); /* rows are padded */
+    return volume(t, halved);
+}
+
+static void
+random_transform(struct call *c, struct transform *t, enum form form, int rank)
+{
+    static const int kinds[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 10};
+    *t = (struct transform){.form = form, .rank = rank, .howmany = 1};
+    int limit = rank == 3 ? 9 : rank == 2 ? 16 : 60;
+    for (int i = 0; i < 3; i++) {
+        t->n[i] = (int)random_int(c, 2, limit);
+        t->kind[i] =
+            form == R2R ? kinds[random_int(c, 0, 9)] : (int)random_int(c, 0, 1);
+    }
+    t->flags = FFTW_ESTIMATE;
+    int64_t dice = random_int(c, 0, 5);
+    if (dice == 0)
+        t->flags |= FFTW_DESTROY_INPUT;
+    else if (dice == 1 && !(form == C2R && rank > 1))
+        t->flags |= FFTW_PRESERVE_INPUT;
+    if (random_int(c, 0, 3) == 0)
+        t->flags |= FFTW_UNALIGNED;
+    t->in_place = random_int(c, 0, 2) == 0 && !(rank == 0 && form != C2C);
+    if (rank == 0) {
+        t->howmany = (int)random_int(c, 1, 6);
+        bool rows = random_int(c, 0, 1); /* else transforms interleave */
+        for (int side = 0; side < 2; side++) {
+            int inner = (int)random_int(c, 1, 3);
+            int outer = (int)random_int(c, 0, 3);
+            t->stride[side] = rows ? inner : t->howmany + outer;
+            t->distance[side] = rows ? inner * t->n[0] + outer : 1;
+        }
+        if (t->in_place) {
+            t->stride[1] = t->stride[0];
+            t->distance[1] = t->distance[0];
+        }
+    }
+}
+
+static void
+call_execute(void *function, void *plan, bool new_array, void *x, void *y)
+{
+    if (new_array) {
+        void (*f)(void *, void *, void *);
+        memcpy(&f, &function, sizeof f);
+        f(plan, x, y);
+    } else {
+        void (*f)(void *);
+        memcpy(&f, &function, sizeof f);
+        f(plan);
+    }
+}
+
+static struct buffer *
+signal(struct call *c, const struct transform *t, int side, const char *name)
+{
+    bool complex;
+    size_t n = elements(t, side, &complex);
+    struct buffer *buffer =
+        array(c, name, complex ? c->type : real_of(c->type), n);
+    if (side == 0 && t->rank == 0) {
+        int length = complex && t->form == C2R ? t->n[0] / 2 + 1 : t->n[0];
+        for (int h = 0; h < t->howmany; h++)
+            for (int i = 0; i < length; i++)
+                fill(c, buffer, (size_t)(i * t->stride[0] + h * t->distance[0]),
+                     1, 0);
+    } else if (side == 0) {
+        for (size_t i = 0; i < n; i++)
+            fill(c, buffer, i, 1, 0);
+    }
+    return buffer;
+}
+
+/* One plan, one execution, both ways. */
+static double
+run_transform(struct call *c, const struct transform *t, bool new_array,
+              const char *maker_name, const char *execute_name,
+              const char *destroy_name, lookup_fn *lookup, const char **what,
+              double *digest)
+{
+    /* New arrays are aligned as the plan's, or the plan needs to know. */
+    c->aligned = new_array && !(t->flags & FFTW_UNALIGNED);
+    struct buffer *x = signal(c, t, 0, "x");
+    struct buffer *y = t->in_place ? x : signal(c, t, 1, "y");
+    struct buffer *x2 = x, *y2 = y;
+    if (new_array) {
+        x2 = signal(c, t, 0, "x2");
+        y2 = t->in_place ? x2 : signal(c, t, 1, "y2");
+    }
+    c->growth = 256;
+    c->nargs = 0;
+    /* Both libraries plan first: FFTW_ESTIMATE leaves the arrays alone. */
+    void *plans[2];
+    for (int twin = 0; twin < 2; twin++) {
+        plans[twin] = make_plan(t, lookup(maker_name, twin),
+                                twin ? x->twin_data : x->data,
+                                twin ? y->twin_data : y->data);
+        if (!plans[twin])
+            return 0;
+    }
+    snapshot_call(c);
+    for (int twin = 1; twin >= 0; twin--)
+        call_execute(lookup(execute_name, twin), plans[twin], new_array,
+                     twin ? x2->twin_data : x2->data,
+                     twin ? y2->twin_data : y2->data);
+    double error = compare_call(c, what, digest);
+    for (int twin = 0; twin < 2; twin++) {
+        void (*destroy)(void *);
+        void *f = lookup(destroy_name, twin);
+        memcpy(&destroy, &f, sizeof destroy);
+        destroy(plans[twin]);
+    }
+    return error;
+}
+
+void
+drive_fftw(const char *prefix, char type, const struct drive *drive,
+           lookup_fn *lookup)
+{
+    char maker[48], execute[48], destroy[48], label[112];
+    snprintf(destroy, sizeof destroy, "%s_destroy_plan", prefix);
+    for (int form = C2C; form <= R2R; form++) {
+        for (int rank = 0; rank <= 3; rank++) {
+            if (rank == 0 && form == R2R)
+                continue;
+            if (rank)
+                snprintf(maker, sizeof maker, "%s_plan_%s_%dd", prefix,
+                         form_names[form], rank);
+            else
+                snprintf(maker, sizeof maker, "%s_plan_many_%s", prefix,
+                         form_names[form]);
+            for (int new_array = 0; new_array < 2; new_array++) {
+                snprintf(execute, sizeof execute, "%s_%s", prefix,
+                         new_array ? execute_names[form] : "execute");
+                snprintf(label, sizeof label, "%s/%s", execute, maker);
+                if (!drive_wants(drive, execute, maker, label))
+                    continue;
+                if (drive->list) {
+                    puts(label);
+                    continue;
+                }
+                double worst = 0, sum = 0;
+                unsigned bad = 0;
+                for (unsigned i = 0; i < drive->count; i++) {
+                    struct call c = {
+                        .type = type,
+                        .interface = LAPACKE,
+                        .random = drive_hash(label, drive->seed + i * 1000003)};
+                    struct transform t;
+                    random_transform(&c, &t, (enum form)form, rank);
+                    const char *what = "";
+                    double digest = 0;
+                    double error =
+                        run_transform(&c, &t, new_array, maker, execute,
+                                      destroy, lookup, &what, &digest);
+                    bool differs = error < 0 || error > 1;
+                    if (differs || drive->verbose)
+                        printf("%s %s call %u: n=%d,%d,%d howmany=%d "
+                               "stride=%d,%d distance=%d,%d flags=%u "
+                               "in_place=%d | %s %.3g\n",
+                               differs ? "DIFFERS" : "ok", label, i, t.n[0],
+                               t.n[1], t.n[2], t.howmany, t.stride[0],
+                               t.stride[1], t.distance[0], t.distance[1],
+                               t.flags, t.in_place, what, error);
+                    bad += differs;
+                    worst = error > worst ? error : worst;
+                    sum += digest;
+                    free_call(&c);
+                }
+                drive_summary(label, drive->count, bad, worst, sum);
+            }
+        }
+    }
+}
