@@ -22,6 +22,7 @@ UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_guard
+UNIT_TESTS += tests/unit/test_blas3
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -59,3 +60,11 @@ dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh
 EXTRA_DIST += tests/tap.sh
 TESTS += tests/style/scripts.sh
+
+# Calls of installed libraries by their shipped annotations.
+PLAN_TEST_LIBS = libfyannotations.la libfypager.la libfymodel.la libfycommon.la \
+	$(CHECK_LIBS) -ldl -lm
+
+tests_unit_test_blas3_SOURCES = tests/unit/test_blas3.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_blas3_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_blas3_LDADD = $(PLAN_TEST_LIBS)
