@@ -80,7 +80,8 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     }
     *alive = 1;
     device->alive = alive;
-    status = fy_arena_new(memory_bytes == 0 ? default_bytes() : memory_bytes,
+    status =
+        fy_host_arena_new(memory_bytes == 0 ? default_bytes() : memory_bytes,
                           device->control.guard, &device->arena);
     if (status != 0)
         goto unmap;
@@ -95,7 +96,7 @@ destroy_lock:
     pthread_mutex_destroy(&device->lock);
 free_arena:
     status = FY_ERR_NOMEM;
-    fy_arena_free(device->arena);
+    fy_host_arena_free(device->arena);
 unmap:
     (void)munmap(alive, page);
 free_device:
@@ -121,7 +122,7 @@ host_close(struct fy_device *base)
         device->spare = op->next;
         free(op);
     }
-    fy_arena_free(device->arena);
+    fy_host_arena_free(device->arena);
     (void)munmap((void *)(uintptr_t)device->alive,
                  (size_t)sysconf(_SC_PAGESIZE));
     free(device);
@@ -130,7 +131,7 @@ host_close(struct fy_device *base)
 static uint64_t
 host_memory_bytes(struct fy_device *base)
 {
-    return fy_arena_bytes(((struct host_device *)base)->arena);
+    return fy_host_arena_bytes(((struct host_device *)base)->arena);
 }
 
 static int
@@ -145,7 +146,7 @@ host_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
     if (fail)
         return host_error(device, FY_ERR_DEVICE, "injected failure");
     pthread_mutex_lock(&device->lock);
-    int status = fy_arena_alloc(device->arena, bytes, out);
+    int status = fy_host_arena_alloc(device->arena, bytes, out);
     bool poison = device->control.poison;
     pthread_mutex_unlock(&device->lock);
     if (status != 0)
@@ -162,7 +163,7 @@ host_free(struct fy_device *base, uint64_t address)
     if (!host_is_ours(device))
         return;
     pthread_mutex_lock(&device->lock);
-    fy_arena_release(device->arena, address);
+    fy_host_arena_release(device->arena, address);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -233,7 +234,7 @@ fy_host_used_bytes(struct fy_device *base)
 {
     struct host_device *device = (struct host_device *)base;
     pthread_mutex_lock(&device->lock);
-    uint64_t used = fy_arena_used_bytes(device->arena);
+    uint64_t used = fy_host_arena_used_bytes(device->arena);
     pthread_mutex_unlock(&device->lock);
     return used;
 }

@@ -20,7 +20,7 @@ struct fy_host_control {
     uint64_t corrupt_at; /* this operation, if a copy, flips a bit; 0: none */
     uint64_t latency_ns; /* copies and launches start up to this much later */
     uint64_t seed;       /* of the latencies */
-    bool guard;          /* see fy_arena_new; for the next device opened */
+    bool guard;          /* see fy_host_arena_new; for the next device opened */
     bool poison;         /* new memory is filled with 0xff bytes (NaNs) */
 };
 

@@ -29,7 +29,7 @@ struct segment {
     UT_hash_handle hh;
 };
 
-struct fy_arena {
+struct fy_host_arena {
     void *base;
     uint64_t bytes, used_bytes;
     bool guards;
@@ -46,7 +46,7 @@ bin_of(uint64_t bytes)
 }
 
 static void
-bin_add(struct fy_arena *arena, struct segment *s)
+bin_add(struct fy_host_arena *arena, struct segment *s)
 {
     struct segment **head = &arena->bins[bin_of(s->bytes)];
     s->is_free = true;
@@ -58,7 +58,7 @@ bin_add(struct fy_arena *arena, struct segment *s)
 }
 
 static void
-bin_remove(struct fy_arena *arena, struct segment *s)
+bin_remove(struct fy_host_arena *arena, struct segment *s)
 {
     if (s->bin_before != NULL)
         s->bin_before->bin_after = s->bin_after;
@@ -70,9 +70,9 @@ bin_remove(struct fy_arena *arena, struct segment *s)
 }
 
 int
-fy_arena_new(uint64_t bytes, bool guards, struct fy_arena **out)
+fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
 {
-    struct fy_arena *arena = calloc(1, sizeof *arena);
+    struct fy_host_arena *arena = calloc(1, sizeof *arena);
     if (arena == NULL)
         return FY_ERR_NOMEM;
     arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
@@ -104,7 +104,7 @@ free_arena:
 }
 
 void
-fy_arena_free(struct fy_arena *arena)
+fy_host_arena_free(struct fy_host_arena *arena)
 {
     if (arena == NULL)
         return;
@@ -127,7 +127,7 @@ fy_arena_free(struct fy_arena *arena)
 
 /* The smallest free segment of the first bin that has one large enough. */
 static struct segment *
-best_fit(struct fy_arena *arena, uint64_t bytes)
+best_fit(struct fy_host_arena *arena, uint64_t bytes)
 {
     for (int bin = bin_of(bytes); bin < BINS; bin++) {
         struct segment *best = NULL;
@@ -142,14 +142,14 @@ best_fit(struct fy_arena *arena, uint64_t bytes)
 
 /* Records an allocation; false when the hash could not grow. */
 static bool
-remember(struct fy_arena *arena, struct segment *s)
+remember(struct fy_host_arena *arena, struct segment *s)
 {
     HASH_ADD(hh, arena->allocated, at, sizeof s->at, s);
     return s->hh.tbl != NULL;
 }
 
 static int
-alloc_guarded(struct fy_arena *arena, uint64_t bytes, uint64_t *out)
+alloc_guarded(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t data = (bytes + page - 1) / page * page;
@@ -183,7 +183,7 @@ free_segment:
 }
 
 int
-fy_arena_alloc(struct fy_arena *arena, uint64_t bytes, uint64_t *out)
+fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
     if (bytes == 0)
         bytes = 1;
@@ -224,7 +224,7 @@ fy_arena_alloc(struct fy_arena *arena, uint64_t bytes, uint64_t *out)
 
 /* Makes s and the free segment behind it one. */
 static void
-swallow_next(struct fy_arena *arena, struct segment *s)
+swallow_next(struct fy_host_arena *arena, struct segment *s)
 {
     struct segment *next = s->after;
     bin_remove(arena, next);
@@ -236,7 +236,7 @@ swallow_next(struct fy_arena *arena, struct segment *s)
 }
 
 void
-fy_arena_release(struct fy_arena *arena, uint64_t address)
+fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
 {
     struct segment *s;
     HASH_FIND(hh, arena->allocated, &address, sizeof address, s);
@@ -264,13 +264,13 @@ fy_arena_release(struct fy_arena *arena, uint64_t address)
 }
 
 uint64_t
-fy_arena_bytes(const struct fy_arena *arena)
+fy_host_arena_bytes(const struct fy_host_arena *arena)
 {
     return arena->bytes;
 }
 
 uint64_t
-fy_arena_used_bytes(const struct fy_arena *arena)
+fy_host_arena_used_bytes(const struct fy_host_arena *arena)
 {
     return arena->used_bytes;
 }

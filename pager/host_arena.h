@@ -16,7 +16,7 @@ enum {
     FY_ARENA_ALIGN = 256
 };
 
-struct fy_arena;
+struct fy_host_arena;
 
 /*
  * Returns new: `bytes' of address space, backed when touched. With `guards'
@@ -24,18 +24,18 @@ struct fy_arena;
  * lying exactly against the one behind it or the one before it in turn (and so
  * aligned only as its size allows), and counts in full pages.
  */
-int fy_arena_new(uint64_t bytes, bool guards,
-                 struct fy_arena **out) FY_MUST_CHECK;
-void fy_arena_free(struct fy_arena *arena);
+int fy_host_arena_new(uint64_t bytes, bool guards,
+                      struct fy_host_arena **out) FY_MUST_CHECK;
+void fy_host_arena_free(struct fy_host_arena *arena);
 
 /* FY_ERR_NOFIT: no gap is large enough; FY_ERR_NOMEM: bookkeeping. */
-int fy_arena_alloc(struct fy_arena *arena, uint64_t bytes,
-                   uint64_t *out) FY_MUST_CHECK;
+int fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes,
+                        uint64_t *out) FY_MUST_CHECK;
 /* Takes an address that alloc gave; others are ignored. */
-void fy_arena_release(struct fy_arena *arena, uint64_t address);
+void fy_host_arena_release(struct fy_host_arena *arena, uint64_t address);
 
-uint64_t fy_arena_bytes(const struct fy_arena *arena);
+uint64_t fy_host_arena_bytes(const struct fy_host_arena *arena);
 /* Bytes now allocated, as rounded: 0 says that nothing leaked. */
-uint64_t fy_arena_used_bytes(const struct fy_arena *arena);
+uint64_t fy_host_arena_used_bytes(const struct fy_host_arena *arena);
 
 #endif

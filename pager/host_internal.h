@@ -82,7 +82,7 @@ struct host_device {
     unsigned waiting;      /* threads in wait on `change' */
     struct fy_stream *streams;
     struct host_op *spare; /* operations for reuse */
-    struct fy_arena *arena;
+    struct fy_host_arena *arena;
     struct fy_host_control control;
     uint64_t operations;
     uint64_t random;

@@ -144,8 +144,7 @@ call_make(const struct fy_model *model, const char *symbol,
     out->function = FY_TABLE(model, fy_symbol, symbols)[out->symbol].function;
     const struct fy_function *function =
         &FY_TABLE(model, fy_function, functions)[out->function];
-    const struct fy_arg *args =
-        FY_TABLE(model, fy_arg, args) + function->args;
+    const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
     if (function->nargs != strlen(signature))
         return false;
     out->nargs = function->nargs;
@@ -161,8 +160,8 @@ call_make(const struct fy_model *model, const char *symbol,
             continue;
         }
         set_number(letter, numbers, function->flags & FY_FN_FORTRAN, &value);
-        fy_raw_store(fy_type_resolve(fy_arg_scalar_type(&args[i]), 32),
-                     &value, &out->scalars[i]);
+        fy_raw_store(fy_type_resolve(fy_arg_scalar_type(&args[i]), 32), &value,
+                     &out->scalars[i]);
         if (args[i].flags & FY_ARG_REFERENCE)
             out->args[i].p = &out->scalars[i];
         else
@@ -185,9 +184,9 @@ call_original(const struct call *call, union fy_raw *result)
     union fy_raw raws[FY_MAX_ARGS], one = {.u = {1}}, ignored;
     uint16_t n = 0;
 
-    if (!device && (fy_device_host.open(1 << 20, &device) ||
-                    fy_device_host.stream_create(device, FY_STREAM_COMPUTE,
-                                                 &stream)))
+    if (!device &&
+        (fy_device_host.open(1 << 20, &device) ||
+         fy_device_host.stream_create(device, FY_STREAM_COMPUTE, &stream)))
         abort();
     for (unsigned i = 0; i < call->nargs; i++) {
         raws[i] = call->args[i];
@@ -205,8 +204,8 @@ call_original(const struct call *call, union fy_raw *result)
     }
     struct fy_launch launch = {
         .function = call->original,
-        .return_type = (uint8_t)fy_type_resolve(
-            (enum fy_type)function->return_type, 32),
+        .return_type =
+            (uint8_t)fy_type_resolve((enum fy_type)function->return_type, 32),
         .nargs = n,
         .types = types,
         .values = values,
@@ -261,8 +260,7 @@ bind_and_plan(const struct call *given, const struct fy_plan_options *options,
     run->method = plan->method;
     run->predicted = plan->predicted;
     if (executor) {
-        run->status =
-            fy_executor_run(executor, &plan->schedule, &run->traffic);
+        run->status = fy_executor_run(executor, &plan->schedule, &run->traffic);
         if (run->status == FY_OK)
             fy_plan_result(plan, &run->result);
     }

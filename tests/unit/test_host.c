@@ -39,25 +39,25 @@ enum {
 
 START_TEST(test_arena_blocks_stay_apart)
 {
-    struct fy_arena *arena;
+    struct fy_host_arena *arena;
     struct {
         uint64_t at, bytes;
         unsigned char mark;
     } live[BLOCKS] = {0};
     uint64_t most = 0;
-    ck_assert_int_eq(fy_arena_new(ARENA_BYTES, _i != 0, &arena), 0);
+    ck_assert_int_eq(fy_host_arena_new(ARENA_BYTES, _i != 0, &arena), 0);
     for (int round = 0; round < 5000; round++) {
         int slot = (int)random_below(BLOCKS);
         if (live[slot].bytes > 0) {
             unsigned char *p = (unsigned char *)(uintptr_t)live[slot].at;
             for (uint64_t i = 0; i < live[slot].bytes; i++)
                 ck_assert_uint_eq(p[i], live[slot].mark);
-            fy_arena_release(arena, live[slot].at);
+            fy_host_arena_release(arena, live[slot].at);
             live[slot].bytes = 0;
             continue;
         }
         uint64_t bytes = 1 + random_below(ARENA_BYTES / 8), at;
-        int status = fy_arena_alloc(arena, bytes, &at);
+        int status = fy_host_arena_alloc(arena, bytes, &at);
         if (status != 0) {
             ck_assert_int_eq(status, FY_ERR_NOFIT);
             continue;
@@ -68,37 +68,37 @@ START_TEST(test_arena_blocks_stay_apart)
         live[slot].bytes = bytes;
         live[slot].mark = (unsigned char)round;
         memset((void *)(uintptr_t)at, (unsigned char)round, bytes);
-        if (fy_arena_used_bytes(arena) > most)
-            most = fy_arena_used_bytes(arena);
+        if (fy_host_arena_used_bytes(arena) > most)
+            most = fy_host_arena_used_bytes(arena);
     }
     ck_assert_uint_le(most, ARENA_BYTES);
     ck_assert_uint_gt(most, ARENA_BYTES / 2);
     for (int slot = 0; slot < BLOCKS; slot++)
         if (live[slot].bytes > 0)
-            fy_arena_release(arena, live[slot].at);
+            fy_host_arena_release(arena, live[slot].at);
     /* All freed again: one gap of full size. */
     uint64_t at;
-    ck_assert_uint_eq(fy_arena_used_bytes(arena), 0);
-    ck_assert_int_eq(fy_arena_alloc(arena, ARENA_BYTES, &at), 0);
-    ck_assert_int_eq(fy_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
-    fy_arena_free(arena);
+    ck_assert_uint_eq(fy_host_arena_used_bytes(arena), 0);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, ARENA_BYTES, &at), 0);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
+    fy_host_arena_free(arena);
 }
 END_TEST
 
 START_TEST(test_arena_odd_requests)
 {
-    struct fy_arena *arena;
+    struct fy_host_arena *arena;
     uint64_t at;
-    ck_assert_int_eq(fy_arena_new(1024, false, &arena), 0);
-    ck_assert_int_eq(fy_arena_alloc(arena, UINT64_MAX, &at), FY_ERR_NOFIT);
-    ck_assert_int_eq(fy_arena_alloc(arena, 1025, &at), FY_ERR_NOFIT);
-    ck_assert_int_eq(fy_arena_alloc(arena, 0, &at), 0);
-    fy_arena_release(arena, at + 1); /* not ours: ignored */
-    ck_assert_uint_eq(fy_arena_used_bytes(arena), 256);
-    fy_arena_free(arena);
-    ck_assert_int_eq(fy_arena_new(0, false, &arena), 0);
-    ck_assert_int_eq(fy_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
-    fy_arena_free(arena);
+    ck_assert_int_eq(fy_host_arena_new(1024, false, &arena), 0);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, UINT64_MAX, &at), FY_ERR_NOFIT);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, 1025, &at), FY_ERR_NOFIT);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, 0, &at), 0);
+    fy_host_arena_release(arena, at + 1); /* not ours: ignored */
+    ck_assert_uint_eq(fy_host_arena_used_bytes(arena), 256);
+    fy_host_arena_free(arena);
+    ck_assert_int_eq(fy_host_arena_new(0, false, &arena), 0);
+    ck_assert_int_eq(fy_host_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
+    fy_host_arena_free(arena);
 }
 END_TEST
 
@@ -107,11 +107,11 @@ static char *guarded;
 /* A write one byte behind, or before, a guarded block. Each must fault. */
 START_TEST(test_guard_pages)
 {
-    struct fy_arena *arena;
+    struct fy_host_arena *arena;
     uint64_t at[2];
-    ck_assert_int_eq(fy_arena_new(1 << 20, true, &arena), 0);
+    ck_assert_int_eq(fy_host_arena_new(1 << 20, true, &arena), 0);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(fy_arena_alloc(arena, 24, &at[i]), 0);
+        ck_assert_int_eq(fy_host_arena_alloc(arena, 24, &at[i]), 0);
     guarded = (char *)(uintptr_t)at[0];
     memset(guarded, 1, 24);
     memset((char *)(uintptr_t)at[1], 1, 24);
