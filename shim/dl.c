@@ -32,14 +32,18 @@ not_found(const char *name)
     return fy_is_thunk(next) ? NULL : next;
 }
 
-/* `found' is what the real dlsym answered for a real handle or RTLD_NEXT. */
+/* What the program shall get where the real dlsym answered `found'. */
 static void *
 dress(uint32_t symbol, const char *name, const void *caller, void *found)
 {
+    struct fy_object object;
     if (!found)
         return NULL;
     if (fy_is_thunk(found))
         return fy_original_find(symbol, caller) ? found : not_found(name);
+    /* A program's own function is bound to directly, without us, too. */
+    if (fy_object_at(found, &object) || object.index == 0)
+        return found;
     return fy_bind_pointer(symbol, found);
 }
 
@@ -56,13 +60,7 @@ plan(struct fy_dl_call *call, bool versioned)
     call->extra = symbol;
     if (symbol == FY_NIL) {
         /* Not ours. */
-    } else if (call->arg0 == RTLD_DEFAULT) {
-        /* Our export is found, and right, where there is an original. */
-        if (!fy_original_find(symbol, call->caller)) {
-            call->result = not_found(name);
-            what = FY_DL_DONE;
-        }
-    } else if (call->arg0 == RTLD_NEXT) {
+    } else if (call->arg0 == RTLD_DEFAULT || call->arg0 == RTLD_NEXT) {
         call->gadget = gadget(call->caller);
         if (call->gadget)
             what = FY_DL_THROUGH;

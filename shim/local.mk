@@ -18,7 +18,7 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/image.S \
 	shim/arch/x86_64/layout.h \
 	shim/arch/x86_64/state.c
-libferry_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -fexceptions \
+libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 	-Wl,--version-script=$(srcdir)/shim/libferry.map \

@@ -3,6 +3,22 @@
 check_PROGRAMS += tests/preload/make_preload
 tests_preload_make_preload_SOURCES = tests/preload/make_preload.c
 tests_preload_make_preload_LDADD = libfyshimgen.la libfycommon.la
+
+# Loaded into programs that know no sanitizer: built without.
 check_LTLIBRARIES += tests/preload/fake_engine.la
 tests_preload_fake_engine_la_SOURCES = tests/preload/fake_engine.c
+tests_preload_fake_engine_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS)
 tests_preload_fake_engine_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+
+dist_check_SCRIPTS += tests/preload/binding.sh
+TESTS += tests/preload/binding.sh
+EXTRA_DIST += \
+	tests/preload/abi.c \
+	tests/preload/caller.c \
+	tests/preload/host.c \
+	tests/preload/plugin_dl.c \
+	tests/preload/provider.c \
+	tests/preload/provider.h \
+	tests/preload/throw.cc \
+	tests/preload/weak.c \
+	tests/preload/wrapper.c

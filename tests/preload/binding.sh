@@ -1,0 +1,322 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Real programs with and without the preload: every way of reaching a function
+# must be seen (the number of calls that arrive at the engine is compared), and
+# nothing may change (output and exit status are).
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../tap.sh disable=SC1091
+. "$here/../tap.sh"
+
+cc=${CC:-cc}
+cxx=${CXX:-c++}
+build=${FERRY_BUILDDIR:?}
+$cc --version >/dev/null 2>&1 || skip_all "no C compiler"
+
+t=$(mktemp -d "${TMPDIR:-/tmp}/ferry-preload.XXXXXX") || exit 99
+trap 'rm -rf "$t"' EXIT
+trap 'exit 99' INT TERM
+mkdir "$t/hidden" "$t/b"
+
+compile()
+{
+    # shellcheck disable=SC2086
+    $cc -O1 -g -w -I"$here" "$@" || {
+        not_ok "compile $*"
+        finish
+    }
+}
+
+make_preload()
+{
+    "$build/tests/preload/make_preload" "$build/.libs/libferry.so" "$@" >/dev/null ||
+        exit 99
+}
+
+preload=$t/preload.so
+make_preload "$preload" \
+    'work c I' 'work_ifunc c I' 'work_absent c I' 'work_variable c -' \
+    'work_seven c IIIIII' 'sum_varargs c I' 'sum_struct c PPPPPPIDL' \
+    'make_large c PI' 'sum_many c DIDFDDDDDDLLLLLLD' 'twist c ZCI' \
+    'add256 c -' 'add512 c -' 'set_error c I' 'jump_away c PI' \
+    'call_back c PI' 'make_thing m I' 'free_thing x P' 'outer c I' \
+    'thrower c ID' 'nap c I'
+# The same names with predicates that say no to everything.
+small=$t/small.so
+make_preload "$small" \
+    'work c I a0 1000000 >' 'work_ifunc c I a0 1000000 >' \
+    'work_seven c IIIIII a0 a5 * 1000000 >' 'sum_varargs c I a0 1000 >' \
+    'sum_struct c PPPPPPIDL a6 1000 >' 'make_large c PI a1 1000 >' \
+    'sum_many c DIDFDDDDDDLLLLLLD a1 a10 a11 a12 a13 a14 a15 * * * * * * 100000000000 >' \
+    'twist c ZCI a2 1000 >' 'add256 c - 0 1 >' 'add512 c - 0 1 >' \
+    'set_error c I a0 1000 >' 'jump_away c PI a1 1000 >' \
+    'call_back c PI a1 1000 >' 'outer c I a0 1000 >' \
+    'thrower c ID a0 1000 >' 'nap c I a0 1000 >'
+
+engine=$build/tests/preload/.libs/fake_engine.so
+log=$t/log
+
+# with PRELOAD MODE COMMAND...: run it with ferry; the log starts empty.
+with()
+{
+    with_preload=$1 with_mode=$2
+    shift 2
+    rm -f "$log"
+    LD_PRELOAD="$with_preload${others:+:$others}" \
+        FERRY_SETTINGS="mode=$with_mode;engine=$engine;explain=$log" \
+        timeout 60 "$@"
+}
+
+# Calls that arrived, as a number.
+arrived()
+{
+    if [ -f "$log" ]; then grep -c . "$log"; else echo 0; fi
+}
+
+# same NAME CALLS COMMAND...: in mode 2, same output and status, CALLS arrive.
+same()
+{
+    name=$1 wanted=$2
+    shift 2
+    LD_PRELOAD=$others timeout 60 "$@" >"$t/plain" 2>&1
+    plain_status=$?
+    with "$preload" 2 "$@" >"$t/ferry" 2>&1
+    ferry_status=$?
+    if ! cmp -s "$t/plain" "$t/ferry"; then
+        diff "$t/plain" "$t/ferry" | sed 's/^/# /'
+        not_ok "$name: output"
+    elif [ "$plain_status" != "$ferry_status" ]; then
+        echo "# status $ferry_status, without ferry $plain_status"
+        not_ok "$name: status"
+    elif [ "$(arrived)" != "$wanted" ]; then
+        echo "# $(arrived) calls arrived, $wanted expected"
+        not_ok "$name: calls"
+    elif [ "$wanted" -gt 0 ] && [ "$plain_status" -gt 100 ]; then
+        echo "# status $plain_status also without ferry"
+        not_ok "$name: the test itself"
+    else
+        ok "$name"
+    fi
+}
+
+# quiet NAME COMMAND...: same output in every mode, with and without predicate.
+quiet()
+{
+    name=$1
+    shift
+    LD_PRELOAD=$others timeout 60 "$@" >"$t/plain" 2>&1
+    plain_status=$?
+    for mode in 0 1 2 3 4; do
+        for object in "$preload" "$small"; do
+            with "$object" $mode "$@" >"$t/ferry" 2>&1
+            ferry_status=$?
+            if ! cmp -s "$t/plain" "$t/ferry" ||
+                [ "$plain_status" != "$ferry_status" ]; then
+                echo "# mode $mode, ${object##*/}, status $ferry_status ($plain_status)"
+                diff "$t/plain" "$t/ferry" | sed 's/^/# /'
+                not_ok "$name"
+                return
+            fi
+        done
+    done
+    ok "$name, any mode"
+}
+
+provider()
+{
+    compile -shared -fPIC -Wl,--version-script="$t/version" "$here/provider.c" "$@"
+}
+printf 'V_1 { global: *; };\n' >"$t/version"
+echo 'int work_variable = 42;' >"$t/variable.c"
+provider -o "$t/libprovider.so" "$t/variable.c"
+provider -o "$t/libother.so" -DTAG=2000 "$t/variable.c"
+provider -o "$t/b/libthird.so" -DTAG=3000 "$t/variable.c"
+link="-L$t -Wl,--no-as-needed -lprovider -Wl,-rpath,$t"
+
+# ---- linked programs ------------------------------------------------------
+while read -r name flags; do
+    # shellcheck disable=SC2086
+    compile -DMAIN -o "$t/$name" "$here/caller.c" $flags $link
+    same "$name" 6 "$t/$name"
+done <<END
+plt-lazy -fPIE -pie -Wl,-z,lazy
+plt-now -fPIE -pie -Wl,-z,now
+no-pie-lazy -fno-pie -no-pie -Wl,-z,lazy
+no-pie-now -fno-pie -no-pie -Wl,-z,now
+no-plt -fPIE -pie -fno-plt
+no-pie-no-plt -fno-pie -no-pie -fno-plt
+no-relro -fPIE -pie -Wl,-z,norelro
+sysv-hash -fPIE -pie -Wl,--hash-style=sysv
+END
+# shellcheck disable=SC2086
+compile -DMAIN -DEARLY -o "$t/early" "$here/caller.c" $link
+same "own constructor" 7 "$t/early"
+# shellcheck disable=SC2086
+compile -shared -fPIC -DEARLY -o "$t/libearly.so" "$here/caller.c" $link
+echo 'int run(int); int main(void) { return run(5) != 1091; }' >"$t/uses.c"
+compile -o "$t/uses" "$t/uses.c" -L"$t" -learly -Wl,-rpath,"$t"
+same "constructor of a library" 7 "$t/uses"
+
+# ---- reached at run time ----------------------------------------------------
+compile -o "$t/host" "$here/host.c"
+# shellcheck disable=SC2086
+compile -shared -fPIC -o "$t/plugin.so" "$here/caller.c" $link
+# shellcheck disable=SC2086
+compile -shared -fPIC -Wl,-z,now -o "$t/plugin_now.so" "$here/caller.c" $link
+# shellcheck disable=SC2086
+compile -shared -fPIC -fno-plt -o "$t/plugin_noplt.so" "$here/caller.c" $link
+for action in lazy now deep-lazy deep-now; do
+    for plugin in plugin plugin_now plugin_noplt; do
+        same "dlopen $action $plugin" 12 "$t/host" $action "$t/$plugin.so"
+    done
+done
+same "dlsym of a handle" 2 "$t/host" dlsym "$t/libprovider.so"
+same "RTLD_GLOBAL after start" 1 "$t/host" global "$t/libprovider.so"
+compile -shared -fPIC -DTAG=9 -o "$t/hidden/libhidden.so" -x c - <<END
+int hidden(int n) { return 70 * n; }
+END
+# shellcheck disable=SC2086
+compile -shared -fPIC -o "$t/plugin_dl.so" "$here/plugin_dl.c" \
+    $link -Wl,--enable-new-dtags -Wl,-rpath,"$t/hidden"
+same "plugin: RTLD_NEXT, RTLD_DEFAULT, RUNPATH" 6 "$t/host" now "$t/plugin_dl.so"
+same "the same, RTLD_DEEPBIND" 6 "$t/host" deep-now "$t/plugin_dl.so"
+for python in /usr/bin/python3; do
+    if [ -x $python ]; then
+        cat >"$t/c.py" <<END
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+print(lib.work(5), lib.work(6), lib.work_ifunc(7), lib.count_calls(2))
+lib.sum_many.restype = ctypes.c_double
+END
+        same "ctypes" 3 $python "$t/c.py" "$t/libprovider.so"
+    else
+        skip "ctypes" "no $python"
+    fi
+done
+
+# ---- which original ------------------------------------------------------------
+# shellcheck disable=SC2086
+compile -shared -fPIC -o "$t/b/plugin.so" "$here/caller.c" -L"$t" -lother \
+    -Wl,-rpath,"$t"
+compile -shared -fPIC -o "$t/b/plugin3.so" "$here/caller.c" -L"$t/b" -lthird \
+    -Wl,-rpath,"$t/b"
+same "two copies, each for its callers" 42 "$t/host" two "$t/plugin.so" "$t/b/plugin.so"
+same "two copies by handle" 6 "$t/host" two "$t/libprovider.so" "$t/libother.so"
+same "dlclose and reopen" 42 "$t/host" reopen "$t/plugin.so" "$t/b/plugin.so"
+same "dlclose and reopen, three" 42 "$t/host" reopen "$t/b/plugin3.so" "$t/b/plugin.so"
+cat >"$t/own.c" <<END
+#include <stdio.h>
+int outer(int), call_back(int (*)(int), int);
+int work(int n) { return n + 7; }
+int main(void) { printf("%d %d\n", outer(5), call_back(work, 3)); return 0; }
+END
+# shellcheck disable=SC2086
+compile -o "$t/own" "$t/own.c" $link -Wl,--export-dynamic
+same "the program's own definition" 2 "$t/own"
+compile -shared -fPIC -o "$t/wrapper.so" "$here/wrapper.c"
+others=$t/wrapper.so
+same "another preloaded wrapper with RTLD_NEXT" 6 "$t/plt-lazy"
+same "the same, for a plugin" 12 "$t/host" now "$t/plugin.so"
+others=
+
+# ---- not broken ----------------------------------------------------------------
+while read -r name flags; do
+    # shellcheck disable=SC2086
+    compile -DMAIN -o "$t/$name" "$here/weak.c" $flags $link
+    same "$name" 1 "$t/$name"
+done <<END
+weak-pie -fPIE -pie
+weak-pie-now -fPIE -pie -Wl,-z,now
+weak-no-plt -fPIE -pie -fno-plt
+weak-no-pie -fno-pie -no-pie
+weak-pic -fPIC -pie
+END
+# shellcheck disable=SC2086
+compile -shared -fPIC -o "$t/weak.so" "$here/weak.c" $link
+same "weak reference of a plugin" 2 "$t/host" now "$t/weak.so"
+same "weak reference of a plugin, lazy" 2 "$t/host" lazy "$t/weak.so"
+compile -shared -fPIC -o "$t/weak_only.so" "$here/weak.c"
+same "weak references that nothing satisfies" 0 "$t/host" now "$t/weak_only.so"
+cat >"$t/missing.c" <<END
+#include <stdio.h>
+int work_absent(int);
+int main(int argc, char **argv) { puts("ran"); return argc > 1 ? work_absent(1) : 0; }
+END
+echo 'int work_absent(int n) { return n; }' >"$t/absent.c"
+compile -shared -fPIC -o "$t/libabsent.so" "$t/absent.c"
+compile -o "$t/missing" "$t/missing.c" -Wl,-z,lazy -L"$t" -labsent -Wl,-rpath,"$t"
+compile -shared -fPIC -o "$t/libabsent.so" "$t/variable.c"
+same "an undefined name that is never called" 0 "$t/missing"
+"$t/missing" x >/dev/null 2>&1
+plain_status=$?
+with "$preload" 2 "$t/missing" x >/dev/null 2>"$t/error"
+equal "an undefined name that is called: status" "$?" "$plain_status"
+equal "... and its message" "$(grep -c 'undefined symbol: work_absent' "$t/error")" 1
+
+# shellcheck disable=SC2086
+compile -o "$t/abi" "$here/abi.c" -lpthread $link
+quiet "varargs, structs, stack, complex" "$t/abi" scalars
+quiet "errno" "$t/abi" errno
+quiet "longjmp" "$t/abi" longjmp
+quiet "fork and vfork" "$t/abi" fork
+quiet "fork before the first call" "$t/abi" fork-first
+quiet "threads" "$t/abi" threads
+quiet "handles" "$t/abi" handles
+quiet "nested" "$t/abi" nested
+quiet "exit from a thread" "$t/abi" exit
+quiet "signals" "$t/abi" signals
+for isa in avx avx512; do
+    if [ -n "$("$t/abi" $isa)" ]; then
+        quiet "$isa arguments" "$t/abi" $isa
+    else
+        skip "$isa arguments" "not this CPU"
+    fi
+done
+same "nested calls are decided once" 2 "$t/abi" nested
+same "threads: every call arrives" 12000 "$t/abi" threads
+same "fork: the child's calls arrive" 5 "$t/abi" fork
+with "$preload" 1 "$t/abi" handles >/dev/null
+equal "a handle's result is observed" "$(grep -c '^observe([1-9a-f][0-9a-f]*) make_thing' "$log")" 1
+with "$preload" 2 "$t/abi" environment >/dev/null
+equal "settings survive a changed environment" "$(arrived)" 1
+if $cxx --version >/dev/null 2>&1; then
+    $cxx -O1 -w -shared -fPIC -DTHROWER -o "$t/libthrower.so" "$here/throw.cc" &&
+        $cxx -O1 -w -o "$t/throw" "$here/throw.cc" -L"$t" -lthrower -Wl,-rpath,"$t" &&
+        quiet "C++ exceptions" "$t/throw"
+    same "C++ exceptions" 4 "$t/throw"
+else
+    skip "C++ exceptions" "no C++ compiler"
+fi
+
+# ---- the predicate, and what is missing ------------------------------------------
+with "$small" 1 "$t/plt-lazy" >/dev/null
+equal "predicates keep small calls out" "$(arrived)" 0
+with "$small" 0 "$t/plt-lazy" >/dev/null
+equal "mode 0 asks nobody" "$(arrived)" 0
+plain=$("$t/plt-lazy")
+for settings in "" "mode=2" "mode=2;engine=/nowhere/x.so" "mode=9" "mode=" \
+    "mode=2;engine=$t/plugin.so" "engine=;mode=2;explain" "mode=21"; do
+    equal "settings '$settings'" "$(LD_PRELOAD=$preload \
+        FERRY_SETTINGS=${settings} "$t/plt-lazy")" "$plain"
+done
+equal "no settings" "$(LD_PRELOAD=$preload "$t/plt-lazy")" "$plain"
+equal "without a model" "$(LD_PRELOAD=$build/.libs/libferry.so \
+    FERRY_SETTINGS="mode=2" "$t/plt-lazy")" "$plain"
+
+# ---- exports ---------------------------------------------------------------------
+if command -v nm >/dev/null; then
+    equal "exports of libferry.so" \
+        "$(nm -D --defined-only "$build/.libs/libferry.so" | awk '{ print $3 }' | sort | tr '\n' ' ')" \
+        "dlclose dlopen dlsym dlvsym ferry_image "
+    equal "exports of the preload object" \
+        "$(nm -D --defined-only "$small" | awk '{ print $3 }' | sort -u | tr '\n' ' ')" \
+        "add256 add512 call_back dlclose dlopen dlsym dlvsym ferry_image jump_away make_large nap outer set_error sum_many sum_struct sum_varargs thrower twist work work_ifunc work_seven "
+else
+    skip "exports" "no nm"
+fi
+equal "needs only libc" "$(readelf -d "$preload" | grep -c NEEDED)" 1
+equal "no segment is writable and executable" \
+    "$(readelf -lW "$preload" | grep -c 'RWE')" 0
+make_preload "$t/again.so" 'dlsym c PP' 'mmap c PLIIIL' 'work c I'
+equal "names that we use ourselves are left alone" \
+    "$(LD_PRELOAD=$t/again.so FERRY_SETTINGS="mode=2;engine=$engine;explain=$log" "$t/plt-lazy")" "$plain"
+finish
