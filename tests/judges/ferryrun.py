@@ -108,11 +108,15 @@ def read_report(path):
     return functions
 
 
-def under_ferry(ferry, options, argv, cwd, env, stdin=None, timeout=600):
-    """Runs argv under ferry; returns (Result, report)."""
-    handle, report = tempfile.mkstemp(suffix=".json", dir=cwd)
+def under_ferry(ferry, options, argv, cwd, env, stdin=None, timeout=600,
+                report=True):
+    """Runs argv under ferry; returns (Result, report or None)."""
+    if not report:
+        return execute([ferry, "run"] + list(options) + ["--"] + list(argv),
+                       cwd, env, stdin, timeout), None
+    handle, path = tempfile.mkstemp(suffix=".json", dir=cwd)
     os.close(handle)
-    os.unlink(report)
-    command = [ferry, "run"] + list(options) + ["--report=" + report, "--"]
+    os.unlink(path)
+    command = [ferry, "run"] + list(options) + ["--report=" + path, "--"]
     result = execute(command + list(argv), cwd, env, stdin, timeout)
-    return result, read_report(report)
+    return result, read_report(path)

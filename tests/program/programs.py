@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small programs: sources, how each is run, and what must be offloaded."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                os.pardir, "judges"))
+import ferryrun  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIB = ferryrun.multiarch()
+
+WAYS = {
+    "cut": ["--device", "host,memory=64KiB", "--force", "--chunk", "random:3"],
+    "whole": ["--device", "host,memory=64MiB", "--force"],
+    "default": ["--device", "host"],
+}
+ALL = tuple(WAYS)
+# With a report, to see what was offloaded. Otherwise the program takes ferry's
+# own process, which is the other half of `ferry run'.
+COUNTED = ("cut", "whole")
+BOTH = ("netlib", "openblas")
+
+# output -> (source, compiler flags after it)
+SOURCES = {
+    "threads": ("threads.c", ["-lblas", "-pthread"]),
+    "forks": ("forks.c", ["-lblas", "-pthread"]),
+    "signals": ("signals.c", ["-lblas", "-pthread"]),
+    "ends": ("ends.c", ["-lblas", "-pthread"]),
+    "xerbla": ("xerbla.c", ["-lblas"]),
+    "pointers": ("pointers.c", ["-lblas"]),
+    "values": ("values.c", ["-lblas", "-lm"]),
+    "values64": ("values.c", ["-DILP64", "-L%s/blas64" % LIB, "-lblas64",
+                              "-lm"]),
+    "threads64": ("threads.c", ["-DILP64", "-L%s/blas64" % LIB, "-lblas64",
+                                "-pthread"]),
+    "copies": ("copies.c", ["-ldl"]),
+    "odd": ("odd.c", ["-lblas", "-lm"]),
+    "ownmalloc": ("ownmalloc.c", ["-lblas"]),
+    "numbers": ("numbers.f90", ["-lblas"]),
+    # -static needs the archive; without a static BLAS it is skipped.
+    "static": ("threads.c", ["-static", "-L%s/blas" % LIB, "-lblas",
+                             "-lgfortran", "-lquadmath", "-lm", "-pthread"]),
+    "now": ("threads.c", ["-no-pie", "-Wl,-z,now", "-lblas", "-pthread"]),
+    "noplt": ("threads.c", ["-fno-plt", "-fPIE", "-pie", "-lblas",
+                            "-pthread"]),
+}
+
+
+class Program:
+    """One run of one program, compared with the same run without ferry."""
+
+    def __init__(self, name, argv, blas=BOTH, ways=ALL, extra=None,
+                 expect=("dgemm",), stdin=None, timeout=120, loose=False):
+        self.name = name
+        self.argv = argv        # argv[0]: a key of SOURCES, or a command
+        self.blas = blas        # copies of BLAS to run it with; () for none
+        self.ways = ways
+        self.extra = extra      # environment
+        self.expect = expect    # offloaded in forced ways
+        self.stdin = stdin
+        self.timeout = timeout
+        self.loose = loose      # stderr is not compared
+
+
+def _shell(name, script, **more):
+    return Program("sh/" + name, ["sh", "-c", script], blas=("netlib",),
+                   expect=(), **more)
+
+
+def programs():
+    """All of them. OpenBLAS itself hangs or crashes, without ferry, when left
+    by siglongjmp or exit, on small stacks and without memory: netlib only."""
+    one = ("netlib",)
+    for count, stack, calls in ((8, 0, 20), (40, 0, 5), (8, 64, 5),
+                                (300, 64, 2)):
+        yield Program("threads/%d-%dK" % (count, stack),
+                      ["threads", str(count), str(stack), str(calls)],
+                      blas=one if stack else BOTH)
+    for name in ("now", "noplt"):
+        yield Program("threads/" + name, [name, "4", "0", "5"])
+    yield Program("threads/ilp64", ["threads64", "4", "0", "10"], blas=one)
+    for mode in ("before", "after", "both", "deep", "spawn", "busy"):
+        yield Program("forks/" + mode, ["forks", mode],
+                      blas=one if mode == "busy" else BOTH)
+    for mode in ("count", "nested", "masks", "jump", "altstack"):
+        yield Program("signals/" + mode, ["signals", mode], blas=one)
+    for mode in ("exit", "thread", "quick", "abort", "segv", "kill", "late",
+                 "cancel", "pthread_exit"):
+        yield Program("ends/" + mode, ["ends", mode], blas=one,
+                      extra={"EARLY": "1"})
+    yield Program("xerbla", ["xerbla"])
+    yield Program("values", ["values"], expect=("dgemm", "dgemv", "daxpy"))
+    yield Program("values/ilp64", ["values64"], blas=one,
+                  expect=("dgemm", "dgemv", "daxpy"))
+    for row in range(12):
+        yield Program("pointers/%d" % row, ["pointers", str(row)])
+    lib = [os.path.join(LIB, folder, name) for folder, name in
+           (("blas", "libblas.so.3"), ("blas64", "libblas64.so.3"),
+            ("openblas-pthread", "libblas.so.3"))]
+    if all(os.path.exists(path) for path in lib):
+        yield Program("copies/both", ["copies", "both"] + lib, blas=one,
+                      expect=("dgemm", "ddot"))
+        yield Program("copies/reload-width", ["copies", "reload"] + lib[:2],
+                      blas=one)
+        yield Program("copies/reload", ["copies", "reload", lib[0], lib[2]],
+                      blas=one)
+    for mode in ("rounding", "files", "limits", "streams", "shared"):
+        yield Program("odd/" + mode, ["odd", mode])
+    yield Program("odd/memory", ["odd", "memory"], blas=one, expect=())
+    yield Program("odd/memory-later", ["odd", "memory"], blas=one,
+                  extra={"FIRST": "1"})
+    yield Program("ownmalloc", ["ownmalloc"], blas=one)
+    for first in (0, 1, 3, 8, 20):
+        yield Program("ownmalloc/%d" % first, ["ownmalloc"], blas=one,
+                      extra={"FAIL": str(first)}, expect=())
+    yield Program("numbers", ["numbers"], expect=("dgemm", "zgemm", "dsyrk",
+                                                  "zherk", "dtrmm", "dgemv"))
+    yield Program("numpy", ["/usr/bin/python3",
+                            os.path.join(HERE, "numpy_script.py")],
+                  expect=("cblas_dgemm", "cblas_dgemv"))
+    yield Program("static", ["static", "4", "0", "5"], blas=one, expect=())
+    yield from shell_programs()
+
+
+def shell_programs():
+    """Exit statuses, signals, descriptors and environments pass through."""
+    yield _shell("status", "exit 42")
+    for number in (1, 2, 6, 9, 11, 15):
+        yield _shell("signal-%d" % number, "kill -%d $$" % number)
+    yield _shell("streams", "cat; echo err >&2", stdin=__file__)
+    yield _shell("closed", "exec 0<&- 1>&- 2>&-; exit 4")
+    yield _shell("descriptors", "ls /proc/self/fd | wc -l")
+    yield _shell("state", "grep -E '^(Sig|Shd|NoNewPrivs|Seccomp|Cpus_allowed"
+                 "_list)' /proc/self/status; umask; pwd; ulimit -a")
+    yield _shell("arguments", "printf '<%s>' \"$@\" -- --device '' 'a b' '*'")
+    yield _shell("pipes", "yes | head -2; (sleep 0.1; echo late) | cat; "
+                 "false | true; echo $?")
+    yield _shell("empty-environment", "env -i /usr/bin/python3 -c 'print(7)'; "
+                 "env -i env")
+    yield _shell("background", "sleep 0.2 & echo $?; wait; trap 'echo t' TERM; "
+                 "kill -TERM $$; echo on")
+    yield _shell("limits", "ulimit -v 400000; ulimit -f 0; ulimit -n 16; "
+                 "/usr/bin/python3 -c 'print(8)' | cat")
+    for command, name in ((["/nonexistent/program"], "missing"),
+                          (["/etc/passwd"], "not-executable"),
+                          (["/"], "folder")):
+        # A shell's statuses: 127 not found, 126 found but cannot run.
+        yield Program("exec/" + name, command, blas=("netlib",), expect=(),
+                      loose=True)

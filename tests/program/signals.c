@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals that arrive during calls. Argument: count (a handler runs, the call
+ * ends well, errno stays), jump (the handler leaves the call by siglongjmp and
+ * the program calls again), nested (the handler calls BLAS itself),
+ * altstack (the same on a small signal stack), masks (no thread of ferry may
+ * take a signal meant for the program).
+ */
+#include "common.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen, inside, wrong_thread, nested_errors;
+static sigjmp_buf back;
+static pthread_t main_thread;
+
+static void
+counter(int number)
+{
+    (void)number;
+    seen++;
+    if (!pthread_equal(pthread_self(), main_thread))
+        wrong_thread++;
+}
+
+static void
+jumper(int number)
+{
+    counter(number);
+    if (inside) {
+        inside = 0;
+        siglongjmp(back, 1);
+    }
+}
+
+static void
+caller(int number)
+{
+    /* Static memory: malloc is not for signal handlers. */
+    static double a[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    double c[9] = {0};
+    const double one = 1, zero = 0;
+    const integer n = 3;
+
+    counter(number);
+    dgemm_("N", "T", &n, &n, &n, &one, a, &n, a, &n, &zero, c, &n);
+    if (c[0] != 66 || c[8] != 126 || c[2] != 90)
+        nested_errors++;
+}
+
+static void
+tick(void (*handler)(int), int flags, long microseconds)
+{
+    struct sigaction action;
+    const struct itimerval every = {{0, microseconds}, {0, microseconds}};
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static long
+some(int least)
+{
+    long errors = 0;
+
+    for (unsigned i = 0; i < 4000 && (i < 40 || seen < least); i++) {
+        errno = 4711;
+        errors += product_errors((integer)(30 + i % 50), i);
+        if (errno != 4711)
+            errors += 1000000;
+    }
+    return errors;
+}
+
+static int
+jumps(void)
+{
+    static double a[90 * 90], b[90 * 90], c[90 * 90];
+    volatile int finished = 0, jumped = 0;
+    const double one = 1;
+    const integer n = 90;
+
+    fill(a, 90 * 90, 1);
+    fill(b, 90 * 90, 2);
+    tick(jumper, 0, 150);
+    while (jumped < 30 && finished < 20000) {
+        if (sigsetjmp(back, 1)) {
+            jumped++;
+            continue;
+        }
+        inside = 1;
+        dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &one, c, &n);
+        inside = 0;
+        finished++;
+    }
+    tick(SIG_IGN, 0, 0);
+    printf("jumped enough: %d\n", jumped >= 30);
+    printf("afterwards: %ld wrong\n", product_errors(70, 5));
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "count";
+    static char stack[64 * 1024];
+
+    main_thread = pthread_self();
+    if (strcmp(mode, "jump") == 0)
+        return jumps();
+    if (strcmp(mode, "masks") == 0) {
+        sigset_t all;
+        printf("before: %ld wrong\n", product_errors(50, 1));
+        tick(counter, SA_RESTART, 500);
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, NULL);
+        long errors = 0;
+        for (unsigned i = 0; i < 300; i++)
+            errors += product_errors(60, i);
+        printf("blocked: %d signals, %ld wrong\n", (int)seen, errors);
+        tick(SIG_IGN, 0, 0);
+        return 0;
+    }
+    if (strcmp(mode, "nested") == 0)
+        tick(caller, SA_RESTART, 300);
+    else if (strcmp(mode, "altstack") == 0) {
+        const stack_t where = {.ss_sp = stack, .ss_size = sizeof stack};
+        sigaltstack(&where, NULL);
+        tick(caller, SA_ONSTACK, 300);
+    } else
+        tick(counter, 0, 300);
+    const long errors = some(50);
+    printf("signals came: %d, in another thread: %d\n", seen >= 20,
+           (int)wrong_thread);
+    printf("%ld wrong, %d in handlers\n", errors, (int)nested_errors);
+    return 0;
+}
