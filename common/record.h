@@ -28,7 +28,7 @@ struct fy_record {
     struct fy_record_row rows[];
 };
 
-#define FY_RECORD_ADD(field, n)                                                \
+#define FY_RECORD_ADD(field, n) \
     ((void)__atomic_fetch_add(&(field), (uint64_t)(n), __ATOMIC_RELAXED))
 
 _Static_assert(FY_REASON_COUNT <= 32, "a record row has room for 32 reasons");

@@ -8,15 +8,15 @@
 
 enum fy_status {
     FY_OK = 0,
-    FY_ERR_NOMEM = -1,    /* host memory could not be allocated */
-    FY_ERR_INVALID = -2,  /* an argument or a file is malformed */
-    FY_ERR_NOENT = -3,    /* a file, a symbol or a name does not exist */
-    FY_ERR_IO = -4,       /* a system call failed; errno says why */
-    FY_ERR_OVERFLOW = -5, /* a size does not fit its type */
-    FY_ERR_NOFIT = -6,    /* device memory is too small for any chunk */
-    FY_ERR_DEVICE = -7,   /* the device reported an error */
+    FY_ERR_NOMEM = -1,       /* host memory could not be allocated */
+    FY_ERR_INVALID = -2,     /* an argument or a file is malformed */
+    FY_ERR_NOENT = -3,       /* a file, a symbol or a name does not exist */
+    FY_ERR_IO = -4,          /* a system call failed; errno says why */
+    FY_ERR_OVERFLOW = -5,    /* a size does not fit its type */
+    FY_ERR_NOFIT = -6,       /* device memory is too small for any chunk */
+    FY_ERR_DEVICE = -7,      /* the device reported an error */
     FY_ERR_UNSUPPORTED = -8, /* understood, but not implemented here */
-    FY_ERR_BUSY = -9,     /* in use; nothing was done */
+    FY_ERR_BUSY = -9,        /* in use; nothing was done */
 };
 
 #define FY_MUST_CHECK __attribute__((warn_unused_result))
@@ -35,23 +35,26 @@ enum fy_status {
     X(OVERLAP, "overlap")             /* a written operand overlaps another */ \
     X(UNMAPPED, "unmapped")           /* an operand is not in mapped memory */ \
     X(OVERFLOW, "overflow")           /* a size does not fit 63 bits */        \
-    X(NO_FIT, "no-fit")               /* larger than the device, not splittable */ \
-    X(NESTED, "nested")               /* inside a call that was offloaded */   \
-    X(UNSUPPORTED, "unsupported")     /* an ABI or form ferry does not handle */ \
+    X(NO_FIT, "no-fit")           /* larger than the device, not splittable */ \
+    X(NESTED, "nested")           /* inside a call that was offloaded */       \
+    X(UNSUPPORTED, "unsupported") /* an ABI or form ferry does not handle */   \
     X(UNKNOWN_HANDLE, "unknown-handle") /* its creating call was not seen */   \
-    X(FORKED, "forked")               /* in a forked child of a process that used a device */ \
-    X(HOST_MEMORY, "host-memory")     /* no memory for staging or undo */      \
-    X(DEVICE_ERROR, "device-error")   /* the device failed; inputs restored */ \
-    X(DISABLED, "disabled")           /* switched off after errors, or by the user */ \
-    X(ENGINE_MISSING, "engine-missing") /* libferry-engine.so could not be loaded */ \
-    X(INTEGER_WIDTH, "integer-width") /* the provider's integer width is unknown */ \
+    X(FORKED,                                                                  \
+      "forked") /* in a forked child of a process that used a device */        \
+    X(HOST_MEMORY, "host-memory")   /* no memory for staging or undo */        \
+    X(DEVICE_ERROR, "device-error") /* the device failed; inputs restored */   \
+    X(DISABLED, "disabled") /* switched off after errors, or by the user */    \
+    X(ENGINE_MISSING,                                                          \
+      "engine-missing") /* libferry-engine.so could not be loaded */           \
+    X(INTEGER_WIDTH,                                                           \
+      "integer-width") /* the provider's integer width is unknown */           \
     X(DEVICE_BUSY, "device-busy") /* other calls kept the device for too long */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,
     FY_REASONS(FY_REASON_ENUM)
 #undef FY_REASON_ENUM
-        FY_REASON_COUNT
+    FY_REASON_COUNT
 };
 
 /* The fixed word of a reason, "unknown" when out of range. Any thread. */

@@ -16,6 +16,7 @@ UNIT_TESTS =
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings
+UNIT_TESTS += tests/unit/test_report
 UNIT_TESTS += tests/unit/test_device
 UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
@@ -68,3 +69,10 @@ PLAN_TEST_LIBS = libfyannotations.la libfypager.la libfymodel.la libfycommon.la 
 tests_unit_test_blas3_SOURCES = tests/unit/test_blas3.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_blas3_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_blas3_LDADD = $(PLAN_TEST_LIBS)
+
+# The command line.
+tests_unit_test_report_SOURCES = tests/unit/test_report.c
+tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
+dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
+TESTS += tests/cli/line.sh tests/cli/jobs.py

@@ -8,7 +8,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +21,6 @@
 #include "annotations/annotations.h"
 #include "tools/kernel.h"
 #include "tools/launch.h"
-#include "tools/reach.h"
 
 static void fact(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -259,7 +260,7 @@ fy_tool_doctor(int argc, char **argv)
         return fy_usage_error("doctor");
     }
     if (at < argc)
-        return fy_finish_output(fy_reach_print(argv[at]));
+        return fy_usage_error("doctor");
     print_ferry();
     print_machine();
     print_devices();

@@ -36,6 +36,7 @@ static const struct {
     {FY_REASON_ENGINE_MISSING, "libferry-engine.so could not be loaded"},
     {FY_REASON_INTEGER_WIDTH,
      "the width of the library's integers could not be told"},
+    {FY_REASON_DEVICE_BUSY, "other calls kept the device for too long"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,

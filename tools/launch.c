@@ -8,12 +8,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PRELOAD_PREFIX "ferry-preload-"
+void
+fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(state->trouble, sizeof state->trouble, format, arguments);
+    va_end(arguments);
+}
 
 static const char *
 temporary_folder(void)
@@ -48,9 +56,8 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
     int n = snprintf(state->scratch, sizeof state->scratch,
                      "%s/ferry-run-XXXXXX", temporary_folder());
     if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 || !mkdtemp(state->scratch)) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot make a folder in %s: %s", temporary_folder(),
-                 strerror(errno));
+        fy_launch_trouble(state, "cannot make a folder in %s: %s",
+                          temporary_folder(), strerror(errno));
         state->scratch[0] = '\0';
         return FY_ERR_IO;
     }
@@ -63,9 +70,8 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
     strcpy(settings->record + n, "/record");
     state->record = map_new_file(settings->record, state->record_bytes);
     if (!state->record) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot make the file of counters %s: %s", settings->record,
-                 strerror(errno));
+        fy_launch_trouble(state, "cannot make the file of counters %s: %s",
+                          settings->record, strerror(errno));
         settings->record[0] = '\0';
         return FY_ERR_IO;
     }
@@ -105,9 +111,9 @@ is_ours(const char *entry, size_t bytes)
     size_t start = bytes;
     while (start && entry[start - 1] != '/')
         start--;
-    size_t prefix = strlen(PRELOAD_PREFIX);
+    size_t prefix = strlen(FY_PRELOAD_PREFIX);
     return bytes - start > prefix &&
-           memcmp(entry + start, PRELOAD_PREFIX, prefix) == 0;
+           memcmp(entry + start, FY_PRELOAD_PREFIX, prefix) == 0;
 }
 
 int

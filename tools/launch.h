@@ -12,6 +12,9 @@
 #include "tools/options.h"
 #include "tools/tool.h"
 
+/* File names of the objects that ferry makes to be preloaded. */
+#define FY_PRELOAD_PREFIX "ferry-preload-"
+
 struct fy_launch_state {
     struct fy_places places;
     struct fy_model *model;   /* owned; NULL: run without ferry */
@@ -21,6 +24,10 @@ struct fy_launch_state {
     size_t record_bytes;
     char trouble[512]; /* first thing that went wrong, or "" */
 };
+
+/* Sets state->trouble, cut off at its end. */
+void fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /*
  * Compiles the shipped annotations and `options->annotations'. When a user's

@@ -1,5 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command that users type.
+bin_PROGRAMS += ferry
+ferry_SOURCES = tools/main.c
+ferry_LDADD = libfytools.la
+
+# Everything but main(), so that the tests can link it.
+noinst_LTLIBRARIES += libfytools.la
+libfytools_la_SOURCES = \
+	tools/annotate.c \
+	tools/check.c \
+	tools/child.c tools/child.h \
+	tools/config.c \
+	tools/doctor.c \
+	tools/explain.c \
+	tools/files.c \
+	tools/json.c tools/json.h \
+	tools/kernel.c tools/kernel.h \
+	tools/launch.c tools/launch.h \
+	tools/options.c tools/options.h \
+	tools/places.c \
+	tools/preload.c \
+	tools/report.c tools/report.h \
+	tools/report_print.c \
+	tools/run.c \
+	tools/say.c \
+	tools/tool.h \
+	tools/verify.c
+libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"'
+libfytools_la_LIBADD = libfyshimgen.la libfyannotations.la \
+	libfyverify.la libfymodel.la libfycommon.la
+
 dist_bashcompletion_DATA = tools/completion/ferry
 dist_zshcompletion_DATA = tools/completion/_ferry
 

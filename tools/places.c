@@ -142,3 +142,15 @@ fy_config_path(char out[PATH_MAX])
     else if (home && home[0] == '/')
         join(out, home, "/.config/ferry/ferry.conf");
 }
+
+void
+fy_calibration_path(struct fy_settings *settings)
+{
+    char folder[PATH_MAX];
+    if (settings->calibration[0] || fy_cache_folder(folder))
+        return;
+    int n = snprintf(settings->calibration, sizeof settings->calibration,
+                     "%s/calibration", folder);
+    if (n < 0 || n >= (int)sizeof settings->calibration)
+        settings->calibration[0] = '\0';
+}

@@ -24,7 +24,7 @@ struct fy_report_row {
 
 struct fy_report {
     char device[128];           /* "host", "none", ... */
-    char trouble[256];          /* why the run went without ferry, or "" */
+    char trouble[512];          /* why the run went without ferry, or "" */
     uint64_t memory_bytes;      /* its limit; 0: the device's own */
     double seconds;             /* of the whole command */
     int exit_status;            /* as a shell has it: 128 + signal */

@@ -50,17 +50,17 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
     struct fy_settings *settings = &options->settings;
     bool count = options->report || options->explain;
     if (settings->memory_bytes && settings->memory_bytes < MEMORY_MIN_BYTES) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "%llu bytes of device memory are too few for any chunk (at "
-                 "least %d)",
-                 (unsigned long long)settings->memory_bytes, MEMORY_MIN_BYTES);
+        fy_launch_trouble(
+            state,
+            "%llu bytes of device memory are too few for any chunk (at "
+            "least %d)",
+            (unsigned long long)settings->memory_bytes, MEMORY_MIN_BYTES);
         return FY_ERR_NOFIT;
     }
     fy_places_find(&state->places);
     if (access(state->places.engine, R_OK) != 0) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot read the engine %s: %s", state->places.engine,
-                 strerror(errno));
+        fy_launch_trouble(state, "cannot read the engine %s: %s",
+                          state->places.engine, strerror(errno));
         return FY_ERR_NOENT;
     }
     state->model = fy_launch_compile(options, &state->places, state->trouble,
@@ -80,13 +80,16 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
         return status;
     snprintf(settings->engine, sizeof settings->engine, "%s",
              state->places.engine);
+    fy_calibration_path(settings);
+    if (access(settings->calibration, R_OK) != 0)
+        settings->calibration[0] = '\0';
     bool force = settings->force && strcmp(settings->device, "none") != 0;
     settings->mode = force ? (count ? FY_MODE_FORCE_COUNT : FY_MODE_FORCE)
                            : (count ? FY_MODE_ASK_COUNT : FY_MODE_ASK);
     status = fy_launch_environment(state->preload, settings);
     if (status)
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot set the environment: %s", fy_status_text(status));
+        fy_launch_trouble(state, "cannot set the environment: %s",
+                          fy_status_text(status));
     return status;
 }
 

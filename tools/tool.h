@@ -71,11 +71,10 @@ void fy_config_path(char out[PATH_MAX]);
  */
 void fy_config_read(const char *path, struct fy_settings *settings);
 
+/* Fills settings->calibration with the cache's file when nothing is set. */
+void fy_calibration_path(struct fy_settings *settings);
+
 /* Whole file; returns new, NUL-terminated, or NULL with errno set. */
 char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
-
-/* A file of the cache, complete or absent: made under another name, renamed. */
-int fy_cache_store(const char *folder, const char *name, const void *bytes,
-                   size_t size, char out_path[PATH_MAX]) FY_MUST_CHECK;
 
 #endif

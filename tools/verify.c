@@ -72,9 +72,8 @@ static int
 prepare(struct fy_launch_state *state, struct fy_settings *settings)
 {
     if (access(state->places.engine, R_OK) != 0) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot read the engine %s: %s", state->places.engine,
-                 strerror(errno));
+        fy_launch_trouble(state, "cannot read the engine %s: %s",
+                          state->places.engine, strerror(errno));
         return FY_ERR_NOENT;
     }
     int status = fy_launch_scratch(state, false, settings);
@@ -94,8 +93,7 @@ prepare(struct fy_launch_state *state, struct fy_settings *settings)
         fy_launch_environment(state->preload, settings) ||
         setenv("OPENBLAS_NUM_THREADS", "1", 1) ||
         setenv("OMP_NUM_THREADS", "1", 1)) {
-        snprintf(state->trouble, sizeof state->trouble,
-                 "cannot set the environment");
+        fy_launch_trouble(state, "cannot set the environment");
         return FY_ERR_NOMEM;
     }
     return 0;

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The object to preload: made by shim/build.c from libferry.so and the model,
+ * and kept in the cache under a name that says what it was made from.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim/names.h"
+#include "tools/launch.h"
+
+enum {
+    LIBFERRY_LIMIT_BYTES = 64 << 20
+};
+
+/* FNV-1a: names files, guards nothing. */
+static uint64_t
+hash(uint64_t state, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        state = (state ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    return state;
+}
+
+/* Whether a file of the cache is there and nobody else's. */
+static bool
+usable(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
+           status.st_size > 0 && access(path, R_OK) == 0;
+}
+
+/* Makes it at state->preload; the rename in there is atomic. */
+static int
+build(struct fy_launch_state *state)
+{
+    char cause[160];
+    struct fy_buffer why;
+    fy_buffer_start(&why, cause, sizeof cause);
+    int status = fy_preload_build(state->places.shim, state->model,
+                                  state->preload, NULL, &why);
+    if (status)
+        fy_launch_trouble(state, "%s%s%s",
+                          cause[0] ? cause : fy_status_text(status),
+                          status == FY_ERR_IO ? ": " : "",
+                          status == FY_ERR_IO ? strerror(errno) : "");
+    return status;
+}
+
+/* A name in `folder' for this model and this libferry.so. */
+static int
+name(struct fy_launch_state *state, const char *folder)
+{
+    size_t bytes;
+    char *base = fy_read_file(state->places.shim, LIBFERRY_LIMIT_BYTES, &bytes);
+    if (!base) {
+        fy_launch_trouble(state, "cannot read %s: %s", state->places.shim,
+                          strerror(errno));
+        return FY_ERR_IO;
+    }
+    uint64_t from = hash(UINT64_C(0xcbf29ce484222325), base, bytes);
+    free(base);
+    from = hash(from, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
+    int n = snprintf(state->preload, sizeof state->preload,
+                     "%s/" FY_PRELOAD_PREFIX "%016llx%016llx.so", folder,
+                     (unsigned long long)state->model->content_hash,
+                     (unsigned long long)from);
+    if (n < 0 || n >= PATH_MAX) {
+        fy_launch_trouble(state, "the path of the cache is too long");
+        return FY_ERR_OVERFLOW;
+    }
+    return 0;
+}
+
+int
+fy_launch_preload(struct fy_launch_state *state)
+{
+    char folder[PATH_MAX];
+    int status = fy_cache_folder(folder);
+    if (status == 0)
+        status = name(state, folder);
+    if (status == 0 && usable(state->preload))
+        return 0;
+    if (status == 0 && build(state) == 0)
+        return 0;
+    if (status && state->trouble[0])
+        return status;
+    /* No cache, or a full one: a file of this run alone. */
+    if (!state->scratch[0]) {
+        struct fy_settings unused;
+        status = fy_launch_scratch(state, false, &unused);
+        if (status)
+            return status;
+    }
+    state->trouble[0] = '\0';
+    status = name(state, state->scratch);
+    return status ? status : build(state);
+}
