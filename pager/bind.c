@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "pager/mapped.h"
+
 enum {
     INTEGER_REGISTERS = 6,
     VECTOR_REGISTERS = 8
@@ -106,7 +108,7 @@ cell_bytes(const struct fy_cell *cell, const union fy_raw *args)
 static enum fy_reason
 read_cells(const struct fy_model *model, const struct fy_function *function,
            unsigned bits, const union fy_raw *args, fy_handle_lookup *handles,
-           struct fy_value *cells)
+           bool careful, struct fy_value *cells)
 {
     const struct fy_cell *rows =
         FY_TABLE(model, fy_cell, cells) + function->cells;
@@ -130,11 +132,18 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
             cells[i] = maker_cells[cell->offset];
             continue;
         }
+        enum fy_type type = fy_type_resolve((enum fy_type)cell->type, bits);
         const void *bytes = cell_bytes(cell, args);
+        union fy_raw copy;
         if (!bytes)
             return FY_REASON_UNMAPPED;
-        cells[i] = fy_raw_value(fy_type_resolve((enum fy_type)cell->type, bits),
-                                bytes);
+        if (careful && cell->kind != FY_CELL_VALUE) {
+            if (fy_read_mapped(bytes, &copy, fy_type_bytes(type, bits),
+                               fy_type_bytes(type, bits)))
+                return FY_REASON_UNMAPPED;
+            bytes = &copy;
+        }
+        cells[i] = fy_raw_value(type, bytes);
     }
     return FY_REASON_NONE;
 }
@@ -192,7 +201,7 @@ bind_variant(struct fy_bound *bound, fy_handle_lookup *handles)
     struct fy_scope scope = {bound->model, bound->function, bound->cells, NULL};
     enum fy_reason reason =
         read_cells(bound->model, bound->function, bound->integer_bits,
-                   bound->args, handles, bound->cells);
+                   bound->args, handles, false, bound->cells);
 
     if (reason == FY_REASON_NONE)
         reason = check_requires(&scope);
@@ -277,5 +286,6 @@ fy_bind_cells(const struct fy_model *model, uint32_t function,
     if (integer_bits == 0 && fy_function_uses_integer(model, function))
         return FY_REASON_INTEGER_WIDTH;
     arguments(model, row, integer_bits, registers, args);
-    return read_cells(model, row, integer_bits, args, NULL, cells);
+    /* The original may not have looked: "n" of a plan without dimensions. */
+    return read_cells(model, row, integer_bits, args, NULL, true, cells);
 }

@@ -38,7 +38,7 @@ libfypager_la_SOURCES += pager/algo_triangle.c pager/algo_cholesky.c
 libfypager_la_SOURCES += pager/plan_bound.c
 libfypager_la_SOURCES += pager/provider.c pager/provider.h
 libfypager_la_SOURCES += pager/handles.c pager/handles.h
-libfypager_la_SOURCES += pager/cost.c pager/cost.h
+libfypager_la_SOURCES += pager/calibrate.c pager/cost.c pager/cost.h
 libfypager_la_SOURCES += pager/explain.c pager/explain.h
 libfypager_la_LIBADD += libfymodel.la libfycommon.la -lm
 

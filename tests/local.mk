@@ -24,6 +24,7 @@ UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_blas3
+UNIT_TESTS += tests/unit/test_bind
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -76,3 +77,6 @@ tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
 TESTS += tests/cli/line.sh tests/cli/jobs.py
+tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
+tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)
