@@ -31,6 +31,7 @@ EXTRA_DIST += shim/libferry.map
 noinst_LTLIBRARIES += libfyshimgen.la
 libfyshimgen_la_SOURCES = \
 	shim/build.c shim/names.h \
+	shim/reach.c shim/reach.h \
 	shim/arch/x86_64/predicate.c \
 	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h
 libfyshimgen_la_CFLAGS = $(AM_CFLAGS)

@@ -302,6 +302,75 @@ equal "no settings" "$(LD_PRELOAD=$preload "$t/plt-lazy")" "$plain"
 equal "without a model" "$(LD_PRELOAD=$build/.libs/libferry.so \
     FERRY_SETTINGS="mode=2" "$t/plt-lazy")" "$plain"
 
+# ---- counting ---------------------------------------------------------------------
+counted()
+{
+    name=$1 mode=$2 wanted=$3
+    shift 3
+    "$build/tests/preload/make_preload" record "$t/record" 20
+    rm -f "$log"
+    LD_PRELOAD=$small FERRY_SETTINGS="mode=$mode;engine=$engine;explain=$log;record=$t/record" \
+        "$@" >/dev/null 2>&1
+    equal "$name" "$("$build/tests/preload/make_preload" record "$t/record" |
+        grep -v 'calls=0' | tr '\n' ' ')" "$wanted"
+}
+counted "counters, predicate says no" 3 "calls=3 too-small=3 timed=1 calls=2 \
+too-small=2 timed=1 calls=1 too-small=1 timed=1 " "$t/plt-lazy"
+counted "counters, engine is forced" 4 "calls=3 timed=0 calls=2 timed=0 \
+calls=1 timed=0 " "$t/plt-lazy"
+counted "counters, engine declines" 4 \
+    "calls=2 unsupported=2 timed=1 " "$t/abi" errno-only
+counted "counters, nested" 3 "calls=1 too-small=1 timed=1 calls=1 too-small=1 \
+timed=1 " "$t/abi" nested
+counted "counters, threads" 3 "calls=4000 too-small=4000 timed=1 calls=4000 \
+too-small=4000 timed=1 calls=4000 too-small=4000 timed=1 " "$t/abi" threads
+counted "counters, child processes" 3 "calls=3 too-small=3 timed=1 calls=2 \
+too-small=2 timed=1 " "$t/abi" fork
+
+# ---- what doctor says ------------------------------------------------------------
+reach()
+{
+    "$build/tests/preload/make_preload" reach "$@" 'work c I' 'work_ifunc c I' \
+        'work_seven c IIIIII' 2>&1 | sed "s|$t/||g"
+}
+equal "reach: a linked program" "$(reach "$t/plt-lazy")" \
+    "plt-lazy calls 3 annotated names (work_ifunc, ...): seen
+libprovider.so defines 3 annotated names (work, ...)"
+echo 'int main(void) { return 0; }' >"$t/empty.c"
+if $cc -static -o "$t/static" "$t/empty.c" 2>/dev/null; then
+    equal "reach: a static program" "$(reach "$t/static")" \
+        "static is statically linked: nothing is seen"
+else
+    skip "reach: a static program" "no static libc"
+fi
+equal "reach: a program that loads" "$(reach "$t/host")" \
+    "host loads libraries at run time: calls from and to them are seen"
+cp "$t/plt-lazy" "$t/setuid" && chmod u+s "$t/setuid"
+equal "reach: setuid" "$(reach "$t/setuid" | head -n 1)" \
+    "setuid is setuid or setgid: ferry stays out of it"
+compile -shared -fPIC -Wl,-Bsymbolic -o "$t/libsymbolic.so" "$here/provider.c"
+compile -DMAIN -o "$t/symbolic" "$here/caller.c" -L"$t" -lsymbolic -Wl,-rpath,"$t"
+equal "reach: -Bsymbolic" "$(reach "$t/symbolic" | tail -n 1)" \
+    "libsymbolic.so was linked with -Bsymbolic: its own calls of 3 annotated \
+names (work, ...) are not seen"
+equal "reach: a program's own" "$(reach "$t/own" | head -n 1)" \
+    "own defines 1 annotated name (work) itself: calls of them are not seen"
+printf '#!/usr/bin/env %s\n' "$t/plt-lazy" >"$t/script"
+equal "reach: a script" "$(reach "$t/script" | head -n 1)" \
+    "script is a script, run by plt-lazy"
+mv "$t/b/libthird.so" "$t/b/gone.so"
+compile -DMAIN -o "$t/lacking" "$here/caller.c" "$t/b/gone.so" 2>/dev/null
+rm "$t/b/gone.so"
+equal "reach: a missing library" "$(reach "$t/lacking" | grep found)" \
+    "lacking needs b/gone.so, which was not found"
+printf '\177ELF\001\001\001 32 bits only' >"$t/narrow"
+equal "reach: a 32-bit program" "$(reach "$t/narrow")" \
+    "narrow is not for x86-64 with glibc: nothing is seen"
+equal "reach: no program" "$(reach "$t/version")" \
+    "make_preload: reach: version is neither a program nor a script"
+equal "reach: nothing there" "$(reach "$t/nowhere")" \
+    "make_preload: reach: nowhere cannot be read"
+
 # ---- exports ---------------------------------------------------------------------
 if command -v nm >/dev/null; then
     equal "exports of libferry.so" \

@@ -4,6 +4,8 @@
  * that they need nothing of the annotation language:
  *
  *   make_preload LIBFERRY OUT 'NAME KIND ARGS [WORTH...]'...
+ *   make_preload reach PROGRAM 'NAME KIND ARGS'...   what doctor would say
+ *   make_preload record FILE [NAMES]   makes, or prints, a file of counters
  *
  * KIND: c, f (Fortran), m (makes a handle), x (frees one); ARGS: one letter
  * each, by reference c i d z (hidden lengths for c) and p an array; by value I int, L
@@ -17,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/record.h"
 #include "shim/names.h"
+#include "shim/reach.h"
 
 enum {
     MAX_SYMBOLS = 4096,
@@ -197,9 +201,61 @@ put(char *model, size_t *used, struct fy_table *table, const void *rows,
     *used = (*used + count * bytes + 7) & ~(size_t)7;
 }
 
+static void
+print_finding(void *closure, const struct fy_reach_finding *finding)
+{
+    char text[8192];
+    struct fy_buffer to;
+    (void)closure;
+    fy_buffer_start(&to, text, sizeof text);
+    fy_reach_describe(finding, &to);
+    puts(text);
+}
+
+static int
+make_record(const char *path, uint32_t rows)
+{
+    struct fy_record head = {.version = 1, .nrows = rows};
+    struct fy_record_row row;
+    memcpy(head.magic, FY_RECORD_MAGIC, sizeof head.magic);
+    memset(&row, 0, sizeof row);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        die("cannot write", path);
+    fwrite(&head, sizeof head, 1, file);
+    for (uint32_t i = 0; i < rows; i++)
+        fwrite(&row, sizeof row, 1, file);
+    return fclose(file);
+}
+
+/* One line per row: calls, declines as word=count, whether time was taken. */
+static int
+print_record(const char *path)
+{
+    struct fy_record head;
+    struct fy_record_row row;
+    FILE *file = fopen(path, "r");
+    if (!file || fread(&head, sizeof head, 1, file) != 1)
+        die("cannot read", path);
+    while (fread(&row, sizeof row, 1, file) == 1) {
+        printf("calls=%llu", (unsigned long long)row.calls);
+        for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
+            if (row.declined[i])
+                printf(" %s=%llu", fy_reason_word(i),
+                       (unsigned long long)row.declined[i]);
+        }
+        printf(" timed=%d\n", row.original_ns != 0);
+    }
+    return fclose(file);
+}
+
 int
 main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "record") == 0)
+        return make_record(argv[2], (uint32_t)atoi(argv[3]));
+    if (argc == 3 && strcmp(argv[1], "record") == 0)
+        return print_record(argv[2]);
     if (argc < 3)
         die("usage", "make_preload LIBFERRY OUT SPEC...");
     for (int i = 3; i < argc; i++)
@@ -223,6 +279,12 @@ main(int argc, char **argv)
     char text[256];
     struct fy_buffer why;
     fy_buffer_start(&why, text, sizeof text);
+    if (strcmp(argv[1], "reach") == 0) {
+        if (fy_reach_scan(argv[2], model, print_finding, NULL, &why))
+            die("reach", text);
+        free(bytes);
+        return 0;
+    }
     int status = fy_preload_build(argv[1], model, argv[2], &summary, &why);
     if (status)
         die(fy_status_text(status), text);
