@@ -87,9 +87,6 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
         if (b != a && bound->axis_cell[b] == bound->axis_cell[a])
             return false;
     }
-    if (axis->flags & (FY_AXIS_SUMS | FY_AXIS_RETURN) &&
-        function->flags & FY_FN_EXACT)
-        return false;
     if (function->return_type != FY_T_VOID && !(axis->flags & FY_AXIS_RETURN))
         return false;
     if (axis->flags & FY_AXIS_RETURN &&

@@ -80,3 +80,9 @@ TESTS += tests/cli/line.sh tests/cli/jobs.py
 tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
 tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)
+
+# A user's own library and annotations.
+dist_check_SCRIPTS += tests/user/run
+EXTRA_DIST += tests/user/userlib.h tests/user/userlib.c tests/user/use.c
+EXTRA_DIST += tests/user/userlib.ferry tests/user/offloaded.py
+TESTS += tests/user/run

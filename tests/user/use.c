@@ -99,16 +99,16 @@ use_arrays(void)
     batch_gemv(BATCH, M, N, a, x, y);
     printf("batch_gemv %016" PRIx64 "\n", hash(y, sizeof y));
 
-    uint8_t *bytes = malloc(100000);
+    uint8_t *bytes = malloc(400000);
     double bins[200];
-    for (size_t i = 0; i < 100000; i++) {
+    for (size_t i = 0; i < 400000; i++) {
         bytes[i] = (uint8_t)((uniform() + 0.5) * 256);
     }
     fill(bins, 200);
     for (int i = 0; i < 200; i++) {
         bins[i] = floor(bins[i] * 100);
     }
-    histogram_add(100000, bytes, 200, bins);
+    histogram_add(400000, bytes, 200, bins);
     printf("histogram %016" PRIx64 "\n", hash(bins, sizeof bins));
 
     float *v = malloc(sizeof(float) * 50000);
