@@ -13,7 +13,7 @@ ${CC:-cc} -O2 -shared -fPIC -o "$t/libtarget.so" "$here/decline_target.c" &&
 "$build/tests/preload/make_preload" "$build/.libs/libferry.so" "$t/preload.so" \
     'dgemm_ f cciiidpipidpi a2 a3 * a4 * 262144 >' >/dev/null || exit 1
 runs=${RUNS:-15}
-for i in $(seq "$runs"); do
+for _ in $(seq "$runs"); do
     "$t/decline" 3 2000000 >>"$t/direct"
     for mode in 0 1 3; do
         LD_PRELOAD=$t/preload.so FERRY_SETTINGS="mode=$mode" \

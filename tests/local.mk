@@ -4,8 +4,10 @@
 # status decides for `make check'; ./check sums up the single results.
 AM_TESTS_ENVIRONMENT = \
 	FERRY_BUILDDIR='$(abs_top_builddir)' FERRY_SRCDIR='$(abs_top_srcdir)' \
-	srcdir='$(srcdir)' CK_VERBOSITY=normal; \
-	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY;
+	srcdir='$(srcdir)' CK_VERBOSITY=normal \
+	CK_TIMEOUT_MULTIPLIER=$(FY_PATIENCE) FERRY_SANITIZED='$(FY_SANITIZE)'; \
+	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY \
+	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
 
 include tests/drive/local.mk
 include tests/judges/local.mk
@@ -76,7 +78,9 @@ tests_unit_test_report_SOURCES = tests/unit/test_report.c
 tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
-TESTS += tests/cli/line.sh tests/cli/jobs.py
+dist_check_SCRIPTS += tests/cli/tools.sh
+TESTS += tests/cli/line.sh tests/cli/jobs.py tests/cli/tools.sh
+TESTS += tests/style/manuals.sh
 tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
 tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "tools/doctor.h"
 #include "tools/kernel.h"
 #include "tools/launch.h"
 
@@ -259,8 +260,12 @@ fy_tool_doctor(int argc, char **argv)
         fy_say("unknown option '%s'", argv[at]);
         return fy_usage_error("doctor");
     }
-    if (at < argc)
+    if (at + 1 < argc) {
+        fy_say("expected one program");
         return fy_usage_error("doctor");
+    }
+    if (at < argc)
+        return fy_finish_output(fy_doctor_program(argv[at]));
     print_ferry();
     print_machine();
     print_devices();

@@ -8,10 +8,12 @@ ferry_LDADD = libfytools.la
 noinst_LTLIBRARIES += libfytools.la
 libfytools_la_SOURCES = \
 	tools/annotate.c \
+	tools/calibrate.c \
 	tools/check.c \
 	tools/child.c tools/child.h \
 	tools/config.c \
-	tools/doctor.c \
+	tools/doctor.c tools/doctor.h \
+	tools/doctor_program.c \
 	tools/explain.c \
 	tools/files.c \
 	tools/json.c tools/json.h \
@@ -28,8 +30,8 @@ libfytools_la_SOURCES = \
 	tools/verify.c
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"'
-libfytools_la_LIBADD = libfyshimgen.la libfyannotations.la \
-	libfyverify.la libfymodel.la libfycommon.la
+libfytools_la_LIBADD = libfyshimgen.la libfyannotations.la libfyverify.la \
+	libfypager.la libfymodel.la libfycommon.la -ldl
 
 dist_bashcompletion_DATA = tools/completion/ferry
 dist_zshcompletion_DATA = tools/completion/_ferry

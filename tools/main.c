@@ -25,6 +25,7 @@ static const struct {
     {"report", fy_tool_report, "FILE.json", "print a report written by run"},
     {"doctor", fy_tool_doctor, "[-- PROGRAM]",
      "what this machine has, and what of a program ferry can reach"},
+    {"calibrate", fy_tool_calibrate, "", "measure this machine's rates"},
 };
 
 enum {

@@ -179,6 +179,7 @@ compile -shared -fPIC -o "$t/plugin_dl.so" "$here/plugin_dl.c" \
     $link -Wl,--enable-new-dtags -Wl,-rpath,"$t/hidden"
 same "plugin: RTLD_NEXT, RTLD_DEFAULT, RUNPATH" 6 "$t/host" now "$t/plugin_dl.so"
 same "the same, RTLD_DEEPBIND" 6 "$t/host" deep-now "$t/plugin_dl.so"
+        # shellcheck disable=SC2043
 for python in /usr/bin/python3; do
     if [ -x $python ]; then
         cat >"$t/c.py" <<END

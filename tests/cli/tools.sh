@@ -1,0 +1,178 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# explain, doctor, calibrate and the report of a real program.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+ferry=${FERRY_BUILDDIR:-.}/ferry
+. "$srcdir/tests/tap.sh"
+[ -x "$ferry" ] || { not_ok "$ferry is built"; finish; }
+ferry=$(realpath "$ferry")
+srcdir=$(realpath "$srcdir")
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export HOME="$work/home" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+mkdir -p "$HOME"
+cd "$work" || exit 1
+
+# has NAME FILE PATTERN
+has()
+{
+    if grep -q -- "$3" "$2"; then
+        ok "$1"
+    else
+        sed 's/^/# /' "$2" | head -n 20
+        not_ok "$1"
+    fi
+}
+
+"$ferry" explain >out 2>err
+equal "explain without a command" $? 0
+has "explain knows too-small" out "^  too-small "
+
+"$ferry" doctor >out 2>err
+equal "doctor" $? 0
+empty "doctor: nothing on standard error" "$(cat err)"
+for word in processor userfaultfd PAGEMAP_SCAN CUDA host engine preload \
+    annotations cache configuration calibration libblas.so.3; do
+    has "doctor says something of $word" out "^  $word "
+done
+
+# Real programs need a compiler and a BLAS.
+cat >scale.c <<'END'
+#include <stdio.h>
+void dscal_(const int *, const double *, double *, const int *);
+void dgemm_(const char *, const char *, const int *, const int *, const int *,
+            const double *, const double *, const int *, const double *,
+            const int *, const double *, double *, const int *);
+static double a[300 * 300], b[300 * 300], c[300 * 300];
+int main(void)
+{
+    int n = 300, all = 90000, one = 1;
+    double two = 2, zero = 0, sum = 0;
+    for (int i = 0; i < all; i++)
+        a[i] = i % 7, b[i] = i % 5;
+    dscal_(&all, &two, a, &one);
+    dgemm_("N", "T", &n, &n, &n, &two, a, &n, b, &n, &zero, c, &n);
+    for (int i = 0; i < all; i++)
+        sum += c[i] * (i % 3);
+    printf("%.0f\n", sum);
+    return 9;
+}
+END
+if ! ${CC:-cc} -O1 scale.c -o scale -lblas 2>err; then
+    skip "reports of a real program" "no compiler or no BLAS to link with"
+    finish
+fi
+./scale >plain
+"$ferry" run --device host,memory=256KiB --force --report=r.json --explain -- \
+    ./scale >out 2>err
+equal "a real program: its exit status" $? 9
+equal "a real program: its output" "$(cat out)" "$(cat plain)"
+has "its decisions are printed" err "dgemm_.*offloaded"
+has "so is the table" err "^dgemm  *1  *1 "
+python3 - >out 2>&1 <<'END'
+import json
+report = json.load(open("r.json"))
+assert report["exit_status"] == 9 and report["command"] == ["./scale"]
+assert report["device"] == "host" and report["memory_bytes"] == 256 << 10
+functions = {f["name"]: f for f in report["functions"]}
+assert set(functions) == {"dscal", "dgemm"}, functions
+for f in functions.values():
+    assert set(f) == {"name", "calls", "offloaded", "declined", "bytes_in",
+                      "bytes_out", "chunks", "lower_bound_bytes",
+                      "original_seconds", "device_seconds"}, f
+    assert f["calls"] == 1 and f["offloaded"] == 1 and f["declined"] == {}
+    assert f["device_seconds"] > 0 and f["chunks"] > 1
+assert functions["dscal"]["bytes_in"] == functions["dscal"]["bytes_out"] == 720000
+gemm = functions["dgemm"]
+assert gemm["bytes_in"] >= 2 * 720000 and gemm["bytes_out"] >= 720000
+assert gemm["lower_bound_bytes"] > 0
+END
+empty "the JSON report says what happened" "$(cat out)"
+"$ferry" report r.json >out
+equal "ferry report prints it" $? 0
+has "as the same table" out "^dgemm  *1  *1 "
+"$ferry" run --device host --report=r.json -- ./scale >out 2>err
+python3 - >out 2>&1 <<'END'
+import json
+for f in json.load(open("r.json"))["functions"]:
+    assert f["calls"] == f["offloaded"] + sum(f["declined"].values()), f
+END
+empty "every call is offloaded or has a reason" "$(cat out)"
+"$ferry" run --report=r.json -- ./scale >out 2>err
+equal "no device: exit status" $? 9
+equal "no device: output" "$(cat out)" "$(cat plain)"
+has "no device: the calls are still counted" r.json '"calls": 1'
+"$ferry" explain --device none -- ./scale >out 2>err
+equal "explain with a command: exit status" $? 9
+
+# A user's own annotations.
+cat >own.c <<'END'
+void own_scale(long n, double f, double *x)
+{
+    for (long i = 0; i < n; i++)
+        x[i] *= f;
+}
+END
+cat >own.ferry <<'END'
+# SPDX-License-Identifier: Apache-2.0
+# x := f x
+function void own_scale(long n, double f, double *x)
+{
+    require n >= 0;
+    axis n split;
+    inout x[n: 1];
+    flops 1.0 * n;
+}
+END
+cat >use.c <<'END'
+#include <stdio.h>
+void own_scale(long n, double f, double *x);
+static double x[5000];
+int main(void)
+{
+    double sum = 0;
+    for (int i = 0; i < 5000; i++)
+        x[i] = i;
+    own_scale(5000, 3, x);
+    for (int i = 0; i < 5000; i++)
+        sum += x[i];
+    printf("%.0f\n", sum);
+    return 0;
+}
+END
+${CC:-cc} -O1 -shared -fPIC own.c -o libown.so &&
+    ${CC:-cc} -O1 use.c -o use -L. -lown -Wl,-rpath,"$work"
+"$ferry" check own.ferry >out 2>err
+equal "check of a user's annotation" $? 0
+"$ferry" run --annotations own.ferry --device host,memory=16KiB --force \
+    --report=r.json -- ./use >out 2>err
+equal "a user's library runs in chunks" "$(cat out)" 37492500
+has "and says so" r.json '"name": "own_scale", "calls": 1, "offloaded": 1'
+
+# doctor with a program.
+"$ferry" doctor -- ./scale >out 2>err
+equal "doctor of a program" $? 0
+has "it can be reached" out "^  yes .*scale calls .*dgemm_"
+if ${CC:-cc} -O1 -static -x c - -o still 2>err <<'END'
+int main(void) { return 0; }
+END
+then
+    "$ferry" doctor -- ./still >out 2>err
+    has "a static program cannot" out "^  NO .*still is statically linked"
+    "$ferry" run --device host --report=r.json -- ./still
+    equal "a static program runs" $? 0
+else
+    skip "a static program" "no static C library"
+fi
+"$ferry" doctor -- ./nothing >out 2>err
+equal "doctor of nothing" $? 1
+equal "doctor of nothing: one line" "$(wc -l <err)" 1
+
+# calibrate writes what run reads.
+"$ferry" calibrate >out 2>err
+equal "calibrate" $? 0
+has "the rates are in the cache" "$XDG_CACHE_HOME/ferry/calibration" "cpu_flops_f64="
+"$ferry" doctor >out 2>err
+has "doctor knows them" out "^  calibration .*cache/ferry/calibration"
+finish
