@@ -186,6 +186,27 @@ check_chunk_requires(const struct fy_scope *scope)
     return FY_OK;
 }
 
+/*
+ * Packed strides, or the caller's own where the function asks for more than its
+ * operands span (a band with unit diagonal has a row that is not accessed).
+ */
+static int
+pack_or_keep(const struct fy_bound *bound, struct fy_scope *scope,
+             struct fy_value *cells)
+{
+    struct fy_value kept[FY_MAX_CELLS];
+    int status;
+
+    memcpy(kept, cells, sizeof(kept[0]) * bound->function->ncells);
+    status = pack_strides(bound, scope, cells);
+    if (status == FY_OK)
+        status = check_chunk_requires(scope);
+    if (status != FY_ERR_UNSUPPORTED)
+        return status;
+    memcpy(cells, kept, sizeof(kept[0]) * bound->function->ncells);
+    return check_chunk_requires(scope);
+}
+
 /* Tiles of the variant, and for each operand its tile's number or -1. */
 static int
 leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
@@ -213,7 +234,8 @@ leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
         for (unsigned k = 0; k < part->naxes; k++) {
             tile->n[k] = part->extent[k];
             tile->device_stride[k] = part->stride[k];
-            if (part->extent[k] != chunk->n[operands[o].axes[k].axis])
+            if (k < operands[o].naxes &&
+                part->extent[k] != chunk->n[operands[o].axes[k].axis])
                 return FY_ERR_UNSUPPORTED;
         }
         /* What is only read may not be written by a part of it. */
@@ -497,9 +519,7 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     }
     scope.cells = cells;
     scope.extents = chunk->n;
-    status = pack_strides(bound, &scope, cells);
-    if (status == FY_OK)
-        status = check_chunk_requires(&scope);
+    status = pack_or_keep(bound, &scope, cells);
     if (status)
         return status;
 

@@ -64,10 +64,11 @@ operand_allows(const struct fy_bound *bound, unsigned o, unsigned a)
         return true;
     if (count > 1)
         return false;
-    if (view->sign != 0 &&
-        (operand->axes[0].axis == a || operand->axes[1].axis == a))
-        return false;
-    if (!(view->access & FY_ACCESS_OUT))
+    for (unsigned k = 0; view->sign != 0 && k < 2 && k < operand->naxes; k++) {
+        if (operand->axes[k].axis == a)
+            return false; /* a triangle or band is cut by algorithms only */
+    }
+    if (!(view->access & FY_ACCESS_OUT) || operand->access == FY_ACCESS_SCRATCH)
         return true;
     if (axis->sums_into == o)
         return count == 0;

@@ -73,7 +73,8 @@ describe_operands(struct search *search)
         for (unsigned k = 0; k < view->naxes; k++) {
             box *= (double)view->extent[k];
             for (unsigned j = 0; j < search->naxes; j++) {
-                if (rows[o].axes[k].axis == search->axis[j])
+                if (k < rows[o].naxes &&
+                    rows[o].axes[k].axis == search->axis[j])
                     search->spans[i] |= 1u << j;
             }
         }

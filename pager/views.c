@@ -251,6 +251,35 @@ bind_constraint(const struct fy_scope *scope, const struct fy_operand *operand,
     return FY_REASON_NONE;
 }
 
+/*
+ * Scratch of which the first elements come back: as a column whose box is the
+ * whole room and whose elements are those few.
+ */
+static enum fy_reason
+bind_returns(const struct fy_scope *scope, const struct fy_operand *operand,
+             struct fy_view *view)
+{
+    int64_t count;
+
+    if (operand->access != FY_ACCESS_SCRATCH || operand->returns == FY_NIL ||
+        view->naxes != 1)
+        return FY_REASON_NONE;
+    int status = fy_eval_int(scope, operand->returns, &count);
+    if (status)
+        return status_reason(status);
+    if (count <= 0)
+        return FY_REASON_NONE;
+    view->access = FY_ACCESS_OUT;
+    if (count >= view->extent[0])
+        return FY_REASON_NONE;
+    view->naxes = 2;
+    view->extent[1] = 1;
+    view->stride[1] = view->extent[0];
+    view->sign = -1;
+    view->hi = count - 1;
+    return FY_REASON_NONE;
+}
+
 static enum fy_reason
 bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
           unsigned bits, bool allow_null, struct fy_view *view)
@@ -281,6 +310,9 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
         if (__builtin_mul_overflow(at, (int64_t)view->element_bytes, &at))
             return FY_REASON_OVERFLOW;
     }
+    reason = bind_returns(scope, operand, view);
+    if (reason != FY_REASON_NONE)
+        return reason;
     uint64_t base = scope->cells[operand->base].p;
     if (base == 0 && !allow_null)
         return FY_REASON_UNMAPPED;
