@@ -35,9 +35,12 @@ fy_arena_alloc(struct fy_arena *arena, size_t bytes)
     bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     if (!arena->blocks || arena->capacity - arena->used < bytes) {
         size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        if (arena->limit && capacity > arena->limit - arena->total)
+            fail(arena);
         struct fy_arena_block *block = calloc(1, sizeof *block + capacity);
         if (!block)
             fail(arena);
+        arena->total += capacity;
         block->next = arena->blocks;
         arena->blocks = block;
         arena->capacity = capacity;
@@ -106,7 +109,7 @@ fy_arena_free(struct fy_arena *arena)
         free(arena->blocks);
         arena->blocks = next;
     }
-    arena->used = arena->capacity = 0;
+    arena->used = arena->capacity = arena->total = 0;
 }
 
 /* FNV-1a */

@@ -16,6 +16,7 @@
 struct fy_arena {
     struct fy_arena_block *blocks;
     size_t used, capacity;  /* of the newest block, bytes */
+    size_t total, limit;    /* of all blocks, bytes; limit 0: none */
     jmp_buf *out_of_memory; /* where a failed allocation goes; borrowed */
 };
 

@@ -153,6 +153,7 @@ struct ast_function {
     struct fy_span span;  /* of the name */
     struct fy_span whole; /* from `function' to its brace */
     const char *doc;      /* "" when there is none */
+    bool failed; /* said so for one row: the others are not looked at */
     struct ast_function *next;
 };
 

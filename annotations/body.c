@@ -411,7 +411,11 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     struct fy_unit *unit = front->units[index];
     struct fy_body *body = fy_arena_alloc(&front->arena, sizeof *body);
     struct fy_function *row = &unit->row;
+    unsigned errors = fy_diagnostics_errors(front->diagnostics);
     uint32_t line, column;
+    /* A broken head, or the same text with another row: nothing new. */
+    if (unit->failed || unit->ast->failed)
+        return;
     body->front = front;
     body->unit = unit;
     body->nodes_begin = (uint32_t)front->nnodes;
@@ -431,10 +435,15 @@ fy_compile_body(struct fy_front *front, uint32_t index)
         row->flags |= FY_FN_FORTRAN;
     if (unit->result.type == FY_T_HANDLE)
         row->flags |= FY_FN_MAKES;
-    for (const struct ast_statement *s = unit->ast->body; s; s = s->next)
-        if (s->kind != AST_ALSO)
-            statement(body, s);
-    fy_finish_axes(body);
+    for (const struct ast_statement *s = unit->ast->body;
+         s && !fy_diagnostics_full(front->diagnostics); s = s->next)
+        statement(body, s);
+    if (fy_diagnostics_errors(front->diagnostics) == errors)
+        fy_finish_axes(body);
+    if (fy_diagnostics_errors(front->diagnostics) > errors) {
+        unit->ast->failed = true;
+        return; /* what is missing now would only be said again */
+    }
     if (body->noperands == 0)
         row->flags |= FY_FN_OBSERVE_ONLY;
     if (body->noperands == 0 && !(row->flags & (FY_FN_MAKES | FY_FN_FREES)))

@@ -263,6 +263,11 @@ fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
     const char *text = fy_path_text(front, unit, path);
     const struct ast_expr *a = path->a;
     struct ast_expr inner = *path;
+    if (path->kind != AST_NAME && a && a->kind != AST_NAME &&
+        a->kind != AST_DOT && a->kind != AST_ARROW) {
+        (void)root_arg(front, unit, a); /* says what can be read */
+        return FY_NIL;
+    }
     if (!text)
         return FY_NIL;
     switch (path->kind) {

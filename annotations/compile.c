@@ -230,7 +230,8 @@ parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
     fy_parse_source(&front->arena, front->diagnostics, source, &file);
     source->is_open = 1;
     APPEND(ast_import, imports.imports, file.imports);
-    for (const struct ast_import *i = imports.imports; i; i = i->next)
+    for (const struct ast_import *i = imports.imports;
+         i && !fy_diagnostics_full(front->diagnostics); i = i->next)
         load_import(front, source, i, depth + 1);
     source->is_open = 0;
     APPEND(ast_family, front->all.families, file.families);
@@ -296,10 +297,14 @@ compile_all(struct fy_front *front)
     if (fy_diagnostics_errors(front->diagnostics) > 0)
         return;
     fy_declare_all(front);
+    if (fy_diagnostics_full(front->diagnostics))
+        return;
     fy_make_units(front);
-    for (size_t i = 0; i < front->nunits; i++)
+    for (size_t i = 0;
+         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
         fy_make_symbols(front, (uint32_t)i);
-    for (size_t i = 0; i < front->nunits; i++)
+    for (size_t i = 0;
+         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
         fy_compile_body(front, (uint32_t)i);
     fy_check_variants(front);
 }
@@ -337,6 +342,7 @@ run(const struct input *input, const char *library_dir,
         return FY_ERR_NOMEM;
     front->open_file = -1;
     front->arena.out_of_memory = &out_of_memory;
+    front->arena.limit = (size_t)FY_MAX_MEGABYTES << 20;
     front->diagnostics = diagnostics;
     front->library_dir = library_dir;
     /* Only `front' is used after a longjmp, and it does not change. */
@@ -353,6 +359,11 @@ run(const struct input *input, const char *library_dir,
             status = FY_OK;
         if (model)
             *out = model;
+    } else {
+        fy_error(front, no_span,
+                 "these annotations need more memory than "
+                 "there is, or than %d MiB",
+                 FY_MAX_MEGABYTES);
     }
     if (front->open_file >= 0)
         close(front->open_file);

@@ -18,6 +18,9 @@ enum {
     FY_MAX_SYMBOLS = 262144,
     FY_MAX_FUNCTION_FAMILIES = 3, /* of one function */
     FY_MAX_FAMILY_ROWS = 16,
+    FY_MAX_SPELLINGS = 1024,     /* patterns of all interfaces */
+    FY_MAX_EXPANDED_BYTES = 256, /* a name with its placeholders replaced */
+    FY_MAX_MEGABYTES = 1024,     /* of memory for one compilation */
     FY_MAX_LETS = 64,
     FY_MAX_REQUIRES = 64,
     FY_MAX_STRUCT_FIELDS = 256,
@@ -75,12 +78,12 @@ struct fy_unit_arg {
 
 /* A function with its families bound: one row of the model's table. */
 struct fy_unit {
-    const struct ast_function *ast;
+    struct ast_function *ast;
     struct fy_binding bindings[FY_MAX_FUNCTION_FAMILIES];
     unsigned nbindings;
     const char *name;
     const char *interface; /* "c" when the head has none */
-    bool has_interface, is_fortran, uses_integer;
+    bool has_interface, is_fortran, uses_integer, failed;
     struct fy_resolved result;
     struct fy_unit_arg *args;
     struct fy_cell *cells; /* names are intern()ed already */
@@ -114,7 +117,8 @@ struct fy_front {
     struct fy_source **sources;
     size_t nsources, sources_capacity;
     struct ast_file all; /* of every file */
-    struct fy_map families, structs, handles, interfaces, functions, symbols;
+    struct fy_map families, family_uppers, structs, handles, interfaces,
+        functions, symbols;
     struct fy_family_info *family_rows;
     struct fy_layout *layouts;
     unsigned layout_depth;

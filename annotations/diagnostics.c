@@ -66,6 +66,12 @@ fy_diagnostics_warnings(const struct fy_diagnostics *diagnostics)
     return diagnostics->warnings;
 }
 
+int
+fy_diagnostics_full(const struct fy_diagnostics *diagnostics)
+{
+    return diagnostics->errors >= FY_MAX_DIAGNOSTICS;
+}
+
 static bool
 is_plain(unsigned char c)
 {
@@ -235,7 +241,7 @@ fy_suggestion_try(struct fy_suggestion *suggestion, const char *name)
 {
     size_t wanted = strlen(suggestion->wanted), length = strlen(name);
     if (wanted == 0 || length == 0 || wanted > NAME_BYTES ||
-        length > NAME_BYTES)
+        length > NAME_BYTES || wanted > length + 3 || length > wanted + 3)
         return;
     /* A one-letter name has no near neighbours, only other names. */
     unsigned limit = wanted < 2 ? 0 : wanted < 4 ? 1 : wanted < 8 ? 2 : 3;

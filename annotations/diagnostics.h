@@ -52,6 +52,9 @@ struct fy_diagnostic *fy_diagnostics_add(struct fy_diagnostics *diagnostics,
                                          const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* So many errors that finding more helps nobody: stop looking. */
+int fy_diagnostics_full(const struct fy_diagnostics *diagnostics);
+
 /* Says what to do about it; `diagnostic' may be NULL. */
 void fy_diagnostic_hint(struct fy_diagnostic *diagnostic, const char *format,
                         ...) __attribute__((format(printf, 2, 3)));

@@ -117,8 +117,9 @@ fy_emit(struct fy_front *front)
     memset(&head, 0, sizeof head);
     memcpy(head.magic, FY_MODEL_MAGIC, sizeof head.magic);
     head.version = FY_MODEL_VERSION;
-    qsort(front->symbol_rows, front->nsymbols, sizeof *front->symbol_rows,
-          by_name);
+    if (front->nsymbols)
+        qsort(front->symbol_rows, front->nsymbols, sizeof *front->symbol_rows,
+              by_name);
     /* All strings must be known before the string table is laid out. */
     for (size_t i = 0; i < front->nsymbols; i++)
         (void)fy_intern(front, front->symbol_rows[i].name);

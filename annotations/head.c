@@ -24,24 +24,22 @@ mention(struct fy_front *front, const struct ast_function *function,
         length -= (size_t)(colon + 1 - text);
         text = colon + 1;
     }
-    for (size_t i = 0; i < front->families.count; i++) {
-        struct fy_family_info *info = &front->family_rows[i];
-        const char *name = info->ast->name.text;
-        bool same = strlen(name) == length &&
-                    (strncmp(name, text, length) == 0 ||
-                     (!colon && strncmp(info->upper, text, length) == 0));
-        for (unsigned k = 0; k < *count; k++)
-            same = same && found[k] != info;
-        if (!same)
-            continue;
-        if (*count == FY_MAX_FUNCTION_FAMILIES) {
-            fy_error(front, function->span,
-                     "a function mentions at most %d families",
-                     FY_MAX_FUNCTION_FAMILIES);
+    const char *name = fy_arena_text(&front->arena, text, length);
+    const struct fy_map_entry *entry = fy_map_find(&front->families, name);
+    if (!entry && !colon)
+        entry = fy_map_find(&front->family_uppers, name);
+    if (!entry)
+        return;
+    struct fy_family_info *info = &front->family_rows[entry->value];
+    for (unsigned k = 0; k < *count; k++)
+        if (found[k] == info)
             return;
-        }
+    if (*count == FY_MAX_FUNCTION_FAMILIES)
+        fy_error(front, function->span,
+                 "a function mentions at most %d families",
+                 FY_MAX_FUNCTION_FAMILIES);
+    else
         found[(*count)++] = info;
-    }
 }
 
 /* The families whose placeholders stand in the text of a function. */
@@ -60,7 +58,7 @@ mentioned_families(struct fy_front *front, const struct ast_function *function,
             while (isalnum((unsigned char)text[end]) || text[end] == '_' ||
                    text[end] == ':')
                 end++;
-            if (text[end] == '>')
+            if (text[end] == '>' && end - i <= FY_MAX_NAME_BYTES)
                 mention(front, function, text + i + 1, end - i - 1, &count,
                         found);
         }
@@ -79,7 +77,8 @@ fy_unit_find_arg(struct fy_unit *unit, const char *name)
 
 /* ---- one unit ---- */
 
-static void
+/* -1 after an error. */
+static int
 make_arg(struct fy_front *front, struct fy_unit *unit,
          const struct ast_declaration *ast)
 {
@@ -89,32 +88,32 @@ make_arg(struct fy_front *front, struct fy_unit *unit,
         fy_diagnostic_hint(
             fy_error(front, ast->span, "an argument needs a type and a name"),
             "conditions refer to arguments by name");
-        return;
+        return -1;
     }
     arg.name = fy_expand(front, unit, ast->name);
     if (!arg.name || fy_resolve_type(front, unit, ast->words, stars,
                                      ast->is_reference, &arg.resolved))
-        return;
+        return -1;
     arg.span = ast->name.span;
     arg.from = ast->from;
     if (fy_unit_find_arg(unit, arg.name)) {
         fy_error(front, ast->name.span, "argument '%.*s' is declared twice",
                  FY_MAX_QUOTED, arg.name);
-        return;
+        return -1;
     }
     uint8_t type = arg.resolved.type, pointee = arg.resolved.pointee;
     if (type == FY_T_VOID) {
         fy_error(front, ast->span, "argument '%.*s' cannot be void",
                  FY_MAX_QUOTED, arg.name);
-        return;
+        return -1;
     }
     if (arg.resolved.is_reference && type == FY_T_HANDLE) {
         fy_error(front, ast->span, "a handle cannot be passed by reference");
-        return;
+        return -1;
     }
     if (arg.from.text && type != FY_T_HANDLE) {
         fy_error(front, arg.from.span, "only a handle comes `from' a call");
-        arg.from.text = NULL;
+        return -1;
     }
     if (unit->is_fortran && type != FY_T_POINTER && type != FY_T_HANDLE)
         arg.resolved.is_reference = true;
@@ -128,6 +127,7 @@ make_arg(struct fy_front *front, struct fy_unit *unit,
     if (type == FY_T_INTEGER || pointee == FY_T_INTEGER)
         unit->uses_integer = true;
     unit->args[unit->row.nargs++] = arg;
+    return 0;
 }
 
 static void
@@ -143,11 +143,13 @@ make_args(struct fy_front *front, struct fy_unit *unit)
         if (++count > FY_MAX_ARGS) {
             fy_error(front, a->span, "a function has at most %d arguments",
                      FY_MAX_ARGS);
+            unit->failed = true;
             return;
         }
     unit->args = fy_arena_array(&front->arena, count, sizeof *unit->args);
     for (const struct ast_declaration *a = list; a; a = a->next)
-        make_arg(front, unit, a);
+        if (make_arg(front, unit, a))
+            unit->failed = true;
 }
 
 /* Takes the interface off the head's words; returns those of the type. */
@@ -222,7 +224,7 @@ chain_variant(struct fy_front *front, struct fy_unit *unit, uint32_t index)
 }
 
 static void
-make_unit(struct fy_front *front, const struct ast_function *function,
+make_unit(struct fy_front *front, struct ast_function *function,
           struct fy_family_info **families, const unsigned *rows,
           unsigned nfamilies)
 {
@@ -261,7 +263,7 @@ make_unit(struct fy_front *front, const struct ast_function *function,
 
 /* Every combination of rows, the first family's slowest. */
 static void
-make_rows(struct fy_front *front, const struct ast_function *function)
+make_rows(struct fy_front *front, struct ast_function *function)
 {
     struct fy_family_info *families[FY_MAX_FUNCTION_FAMILIES];
     unsigned rows[FY_MAX_FUNCTION_FAMILIES] = {0};
@@ -282,9 +284,11 @@ make_rows(struct fy_front *front, const struct ast_function *function)
 void
 fy_make_units(struct fy_front *front)
 {
-    for (const struct ast_function *f = front->all.functions; f; f = f->next)
+    for (struct ast_function *f = front->all.functions;
+         f && !fy_diagnostics_full(front->diagnostics); f = f->next)
         make_rows(front, f);
-    for (size_t i = 0; i < front->nunits; i++)
+    for (size_t i = 0;
+         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
         for (uint16_t k = 0; k < front->units[i]->row.nargs; k++) {
             struct fy_unit_arg *arg = &front->units[i]->args[k];
             if (!arg->from.text)

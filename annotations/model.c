@@ -44,8 +44,10 @@ fy_model_find_symbol(const struct fy_model *model, const char *name)
 uint64_t
 fy_model_hash(const struct fy_model *model)
 {
-    const uint64_t *words = (const uint64_t *)(model + 1);
-    size_t count = (model->size_bytes - sizeof *model) / sizeof *words;
+    const size_t begin = offsetof(struct fy_model, symbols);
+    const uint64_t *words =
+        (const uint64_t *)(const void *)((const char *)model + begin);
+    size_t count = (model->size_bytes - begin) / sizeof *words;
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < count; i++) {
         h = (h ^ words[i]) * UINT64_C(0x100000001b3);

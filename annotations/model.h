@@ -278,7 +278,7 @@ struct fy_model {
     char magic[8];
     uint32_t version;
     uint32_t size_bytes;
-    uint64_t content_hash; /* of everything after this header */
+    uint64_t content_hash; /* of everything after it: fy_model_hash() */
     struct fy_table symbols, functions, args, cells, nodes, lets, requires,
         axes, operands, calls, strings;
 };

@@ -146,6 +146,8 @@ declare_families(struct fy_front *front)
             continue;
         info->ast = f;
         info->upper = upper_case(front, f->name.text);
+        fy_map_add(&front->arena, &front->family_uppers, info->upper, NULL)
+            ->value = i;
         for (const struct ast_row *row = f->rows; row; row = row->next)
             declare_row(front, info, row);
         i++;
@@ -156,6 +158,7 @@ void
 fy_declare_all(struct fy_front *front)
 {
     size_t i = 0;
+    unsigned patterns = 0;
     for (const struct ast_handle *h = front->all.handles; h; h = h->next)
         if (!fy_map_find(&front->handles, h->name.text))
             (void)declare(front, &front->handles, h->name, "handle", 0);
@@ -170,12 +173,16 @@ fy_declare_all(struct fy_front *front)
         /* The value is not used: rows of one interface may repeat. */
         (void)fy_map_add(&front->arena, &front->interfaces, s->interface.text,
                          NULL);
-        for (const struct ast_names *p = s->patterns; p; p = p->next)
+        for (const struct ast_names *p = s->patterns; p; p = p->next) {
+            if (++patterns == FY_MAX_SPELLINGS + 1)
+                fy_error(front, p->name.span, "more than %d spellings",
+                         FY_MAX_SPELLINGS);
             if (!strstr(p->name.text, "<name>"))
                 fy_diagnostic_hint(
                     fy_error(front, p->name.span,
                              "a spelling must have <name> in it"),
                     "\"<name>_\" makes 'dgemm_' of 'dgemm'");
+        }
     }
     declare_families(front);
     fy_layout_all(front);
@@ -287,7 +294,7 @@ split_placeholder(struct fy_front *front, const char *text, const char **name,
             colon = end;
         end++;
     }
-    if (*end != '>' || end == text + 1)
+    if (*end != '>' || end == text + 1 || end - text > FY_MAX_NAME_BYTES)
         return NULL;
     const char *stop = colon ? colon : end;
     *name = fy_arena_text(&front->arena, text + 1, (size_t)(stop - text - 1));
@@ -297,13 +304,37 @@ split_placeholder(struct fy_front *front, const char *text, const char **name,
     return end + 1;
 }
 
+/* A text of bounded length that grows at its end. */
+struct builder {
+    char *text;
+    size_t used, limit;
+    bool overflowed;
+};
+
+static void
+add(struct builder *builder, const char *text, size_t bytes)
+{
+    if (bytes > builder->limit - builder->used) {
+        bytes = builder->limit - builder->used;
+        builder->overflowed = true;
+    }
+    memcpy(builder->text + builder->used, text, bytes);
+    builder->used += bytes;
+    builder->text[builder->used] = '\0';
+}
+
+/* `span' NULL: documentation, where what is no placeholder stays. */
 static const char *
 expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
        const struct fy_span *span)
 {
-    const char *result = "", *open;
+    const char *open;
     if (!strchr(text, '<'))
         return text;
+    struct builder builder = {.limit =
+                                  span ? strlen(text) + FY_MAX_EXPANDED_BYTES
+                                       : (size_t)FY_MAX_DOC_BYTES};
+    builder.text = fy_arena_alloc(&front->arena, builder.limit + 1);
     while ((open = strchr(text, '<')) != NULL) {
         const char *name, *family, *value = NULL;
         const char *end = split_placeholder(front, open, &name, &family);
@@ -313,15 +344,18 @@ expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
             bad_placeholder(front, unit, *span, name, family);
             return NULL;
         }
-        if (!value) { /* documentation, or "<" in a string */
-            end = open + 1;
-            value = "<";
-        }
-        result = fy_arena_print(&front->arena, "%s%.*s%s", result,
-                                (int)(open - text), text, value);
-        text = end;
+        add(&builder, text, (size_t)(open - text));
+        add(&builder, value ? value : "<", value ? strlen(value) : 1);
+        text = value ? end : open + 1;
     }
-    return fy_arena_print(&front->arena, "%s%s", result, text);
+    add(&builder, text, strlen(text));
+    if (builder.overflowed && span) {
+        fy_error(front, *span,
+                 "name is too long with its placeholders "
+                 "replaced");
+        return NULL;
+    }
+    return builder.text;
 }
 
 const char *

@@ -80,6 +80,10 @@ static struct ast_declaration *
 declaration_new(struct fy_parse *parse, struct fy_span span,
                 struct ast_names *words, unsigned stars, bool is_reference,
                 struct ast_name name, int64_t elements);
+static struct ast_declaration *
+declarator(struct fy_parse *parse, struct fy_span span,
+           struct ast_declaration *before, unsigned stars,
+           struct ast_name name, int64_t elements);
 static struct ast_clause *clause_new(struct fy_parse *parse,
                                      enum ast_clause_kind kind,
                                      struct fy_span span,
@@ -232,8 +236,27 @@ strings:
   | strings ',' STRING { $$ = names_push(parse, $1, $3); }
   ;
 
-fields: %empty { $$ = NULL; } | fields field { $2->next = $1; $$ = $2; } ;
-field: declaration ';' ;
+/* Backwards; one declaration may have several declarators. */
+fields:
+    %empty { $$ = NULL; }
+  | fields error ';' { $$ = $1; yyerrok; }
+  | fields field ';' {
+        struct ast_declaration *first = $2;
+        while (first->next)
+            first = first->next;
+        first->next = $1;
+        $$ = $2;
+    }
+  ;
+field:
+    declaration
+  | field ',' name extent_of_array {
+        $$ = declarator(parse, @3, $1, 0, $3, $4);
+    }
+  | field ',' stars name extent_of_array {
+        $$ = declarator(parse, @4, $1, (unsigned)$3, $4, $5);
+    }
+  ;
 
 args:
     %empty { $$ = NULL; }
@@ -330,6 +353,7 @@ statement:
     }
   | OPAQUE names ';' {
         $$ = statement_new(parse, AST_OPAQUE, @1);
+        REVERSE(ast_names, $2);
         $$->names = $2;
     }
   | FLOPS expr ';' {
@@ -356,6 +380,7 @@ statement:
     }
   | BLOCKED BY name USING names ';' {
         $$ = statement_new(parse, AST_BLOCKED, @1);
+        REVERSE(ast_names, $5);
         $$->name = $3;
         $$->names = $5;
     }
@@ -373,6 +398,7 @@ statement:
     }
   | FREES names ';' {
         $$ = statement_new(parse, AST_FREES, @1);
+        REVERSE(ast_names, $2);
         $$->names = $2;
     }
   ;
@@ -480,14 +506,7 @@ symbol: STRING bits {
 
 names:
     name { $$ = names_push(parse, NULL, $1); }
-  | names ',' name {
-        /* Kept in order: these lists are short. */
-        struct ast_names *last = $1;
-        while (last->next)
-            last = last->next;
-        last->next = names_push(parse, NULL, $3);
-        $$ = $1;
-    }
+  | names ',' name { $$ = names_push(parse, $1, $3); }
   ;
 
 call_args: %empty { $$ = NULL; } | call_list { REVERSE(ast_expr, $1); $$ = $1; } ;
@@ -686,6 +705,22 @@ declaration_new(struct fy_parse *parse, struct fy_span span,
     return declaration;
 }
 
+/* One more of the type of `before', pushed in front of it. */
+static struct ast_declaration *
+declarator(struct fy_parse *parse, struct fy_span span,
+           struct ast_declaration *before, unsigned stars,
+           struct ast_name name, int64_t elements)
+{
+    struct ast_declaration *declaration = NEW(ast_declaration);
+    declaration->words = before->words;
+    declaration->stars = stars;
+    declaration->name = name;
+    declaration->elements = elements;
+    declaration->span = span;
+    PUSH(before, declaration);
+    return before;
+}
+
 static struct ast_clause *
 clause_new(struct fy_parse *parse, enum ast_clause_kind kind,
            struct fy_span span, struct ast_expr *expr)
@@ -748,7 +783,7 @@ expected(const yypcontext_t *context, struct fy_parse *parse)
     for (int i = 0; i < n; i++)
         if (!any_name || all[i] < YYSYMBOL_ALSO || all[i] > YYSYMBOL_WORTH)
             all[kept++] = all[i];
-    if (kept > MOST)
+    if (kept > MOST || kept == 0)
         return "";
     for (; shown < kept; shown++)
         text = fy_arena_print(parse->arena, "%s%s%s", text,
@@ -759,30 +794,62 @@ expected(const yypcontext_t *context, struct fy_parse *parse)
     return text;
 }
 
+/* A word the grammar would have taken here and that was perhaps meant. */
+static void
+suggest_word(const yypcontext_t *context, struct fy_parse *parse,
+             const struct fy_span *span, struct fy_diagnostic *diagnostic)
+{
+    yysymbol_kind_t all[YYNTOKENS];
+    int n = yypcontext_expected_tokens(context, all, YYNTOKENS);
+    bool any_name = false, semicolon = false;
+    struct fy_suggestion suggestion = {
+        .wanted = fy_arena_text(parse->arena,
+                                parse->source->text + span->begin,
+                                span->end - span->begin)};
+    for (int i = 0; i < n; i++) {
+        any_name = any_name || all[i] == YYSYMBOL_NAME;
+        semicolon = semicolon || strcmp(yysymbol_name(all[i]), "';'") == 0;
+    }
+    for (int i = 0; i < n && !any_name; i++) {
+        const char *name = yysymbol_name(all[i]);
+        if (all[i] >= YYSYMBOL_ALSO && all[i] <= YYSYMBOL_WORTH)
+            fy_suggestion_try(
+                &suggestion, /* without its quotes */
+                fy_arena_text(parse->arena, name + 1, strlen(name) - 2));
+    }
+    if (yypcontext_token(context) == YYSYMBOL_NAME)
+        fy_diagnostic_suggest(diagnostic, &suggestion);
+    if (semicolon && n > 2 && n < YYNTOKENS / 2)
+        fy_diagnostic_hint(diagnostic, "is a ';' missing before it?");
+}
+
 static int
 yyreport_syntax_error(const yypcontext_t *context, yyscan_t scanner,
                       struct fy_parse *parse)
 {
     yysymbol_kind_t found = yypcontext_token(context);
     const struct fy_span *span = yypcontext_location(context);
+    struct fy_diagnostic *diagnostic;
     (void)scanner;
-    if (parse->stop || found == YYSYMBOL_BAD)
+    if (parse->stop || found == YYSYMBOL_BAD ||
+        fy_diagnostics_full(parse->diagnostics))
         return 0; /* said already */
     if (found == YYSYMBOL_NAME || found == YYSYMBOL_INTEGER ||
         found == YYSYMBOL_REAL || found == YYSYMBOL_STRING ||
         found == YYSYMBOL_CHARACTER) {
         uint32_t bytes = span->end - span->begin;
-        fy_diagnostics_add(
+        diagnostic = fy_diagnostics_add(
             parse->diagnostics, FY_SEVERITY_ERROR, *span,
             "unexpected '%.*s'%s",
             (int)(bytes < FY_MAX_QUOTED ? bytes : FY_MAX_QUOTED),
             parse->source->text + span->begin, expected(context, parse));
     } else {
-        fy_diagnostics_add(parse->diagnostics, FY_SEVERITY_ERROR, *span,
-                           "unexpected %s%s",
-                           found == YYSYMBOL_YYEOF ? "end of the file"
-                                                   : yysymbol_name(found),
-                           expected(context, parse));
+        diagnostic = fy_diagnostics_add(
+            parse->diagnostics, FY_SEVERITY_ERROR, *span, "unexpected %s%s",
+            found == YYSYMBOL_YYEOF ? "end of the file" : yysymbol_name(found),
+            expected(context, parse));
     }
+    if (found != YYSYMBOL_YYEOF)
+        suggest_word(context, parse, span, diagnostic);
     return 0;
 }

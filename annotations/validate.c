@@ -149,6 +149,8 @@ is_axis(struct check *check, const struct fy_axis *axis)
     bool good = is_root(check, axis->extent);
     check->in_extent = false;
     return good && is_string(check, axis->name) && axis->multiple >= 1 &&
+           axis->flags <= (FY_AXIS_SPLIT | FY_AXIS_SUMS | FY_AXIS_RETURN) &&
+           (axis->sums_into != FY_NIL || !(axis->flags & FY_AXIS_SUMS)) &&
            (axis->cell == FY_NIL || axis->cell < function->ncells) &&
            (axis->sums_into == FY_NIL ||
             axis->sums_into < function->noperands) &&

@@ -16,6 +16,8 @@ include tests/preload/local.mk
 
 UNIT_TESTS =
 
+include tests/lang/local.mk
+
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings
 UNIT_TESTS += tests/unit/test_report

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# The annotation language: its units, its .test files, its fuzzer.
+LANG_TEST_FILES = \
+	tests/lang/axes.test \
+	tests/lang/expressions.test \
+	tests/lang/families.test \
+	tests/lang/handles.test \
+	tests/lang/imports.test \
+	tests/lang/model.test \
+	tests/lang/names.test \
+	tests/lang/operands.test \
+	tests/lang/syntax.test \
+	tests/lang/types.test \
+	tests/lang/variants.test
+EXTRA_DIST += $(LANG_TEST_FILES)
+
+check_PROGRAMS += tests/lang/run tests/fuzz/fuzz_annotations
+TESTS += tests/lang/run tests/fuzz/fuzz_annotations
+tests_lang_run_SOURCES = tests/lang/run.c
+tests_lang_run_LDADD = libfyannotations.la
+tests_fuzz_fuzz_annotations_SOURCES = tests/fuzz/fuzz_annotations.c
+tests_fuzz_fuzz_annotations_LDADD = libfyannotations.la
+
+if HAVE_CHECK
+UNIT_TESTS += tests/unit/test_eval
+UNIT_TESTS += tests/unit/test_model
+UNIT_TESTS += tests/unit/test_compile
+endif
+
+tests_unit_test_eval_SOURCES = tests/unit/test_eval.c
+tests_unit_test_eval_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_eval_LDADD = libfyannotations.la $(CHECK_LIBS)
+
+tests_unit_test_model_SOURCES = tests/unit/test_model.c
+tests_unit_test_model_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_model_LDADD = libfyannotations.la $(CHECK_LIBS)
+
+tests_unit_test_compile_SOURCES = tests/unit/test_compile.c
+tests_unit_test_compile_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_compile_LDADD = libfyannotations.la $(CHECK_LIBS)

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * annotations/eval.c: values, overflow, laziness, and models that are wrong.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "annotations/annotations.h"
+#include "annotations/eval.h"
+
+/* f(i, j, x, z, c, p) with one require: the expression under test. */
+struct one {
+    struct fy_model *model;
+    struct fy_value cells[8];
+    struct fy_scope scope;
+    uint32_t node;
+};
+
+static void
+set_cells(struct one *one, const char *const *names,
+          const struct fy_value *values, unsigned count)
+{
+    const struct fy_function *f = one->scope.function;
+    const struct fy_cell *cells =
+        FY_TABLE(one->model, fy_cell, cells) + f->cells;
+    for (uint16_t i = 0; i < f->ncells; i++)
+        for (unsigned k = 0; k < count; k++)
+            if (strcmp(fy_model_string(one->model, cells[i].name), names[k]) ==
+                0)
+                one->cells[i] = values[k];
+}
+
+static void
+start(struct one *one, const char *expression)
+{
+    static const char *const names[] = {"i", "j", "x", "z", "c", "p"};
+    const struct fy_value values[] = {
+        {.kind = FY_V_INT, .i = 7},    {.kind = FY_V_INT, .i = INT64_MAX},
+        {.kind = FY_V_REAL, .r = 0.5}, {.kind = FY_V_COMPLEX, .r = 1, .im = 2},
+        {.kind = FY_V_INT, .i = 'N'},  {.kind = FY_V_POINTER, .p = 0x1000},
+    };
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    char text[512];
+    memset(one, 0, sizeof *one);
+    (void)snprintf(text, sizeof text,
+                   "function void f(long i, long j, double x, complex double "
+                   "z, char c, double *p) { axis a = i * 2; require %s; "
+                   "in p[a]; }",
+                   expression);
+    if (fy_compile_text("eval", text, strlen(text), NULL, diagnostics,
+                        &one->model) != FY_OK) {
+        fy_diagnostics_print(diagnostics, stderr);
+        ck_abort_msg("%s", expression);
+    }
+    fy_diagnostics_free(diagnostics);
+    one->scope.model = one->model;
+    one->scope.function = FY_TABLE(one->model, fy_function, functions);
+    one->scope.cells = one->cells;
+    set_cells(one, names, values, 6);
+    one->node = FY_TABLE(one->model, fy_require, requires)[0].node;
+}
+
+START_TEST(test_values)
+{
+    static const struct {
+        const char *expression;
+        int status;
+        double value;
+    } rows[] = {
+        {"i + 2 * 3 - 1", 0, 12},
+        {"i / 2", 0, 3},
+        {"-i / 2", 0, -3},
+        {"-i % 4", 0, -3},
+        {"i % 4", 0, 3},
+        {"i * x", 0, 3.5},
+        {"i / 2.0", 0, 3.5},
+        {"min(i, 3, 5)", 0, 3},
+        {"max(i, 3.5, 8)", 0, 8},
+        {"abs(-i)", 0, 7},
+        {"abs(x - 1)", 0, 0.5},
+        {"!i", 0, 0},
+        {"!(i - 7)", 0, 1},
+        {"i < 8 && x > 0.25 || 0", 0, 1},
+        {"i <= 7", 0, 1},
+        {"i >= 8", 0, 0},
+        {"i == 7.0", 0, 1},
+        {"i != x", 0, 1},
+        {"z == 1", 0, 0},
+        {"z != 0", 0, 1},
+        {"z == z", 0, 1},
+        {"p != 0", 0, 1},
+        {"p == 0", 0, 0},
+        {"p == p", 0, 1},
+        {"c == 'N'", 0, 1},
+        {"c in \"Tt\"", 0, 0},
+        {"c in \"nN\"", 0, 1},
+        {"c in \"\"", 0, 0},
+        {"i ? 3 : 1 / 0", 0, 3},
+        {"i < 0 && 1 / 0 > 0", 0, 0},
+        {"i > 0 || 1 / 0 > 0", 0, 1},
+        {"1 / 0", FY_ERR_INVALID, 0},
+        {"1 % (i - 7)", FY_ERR_INVALID, 0},
+        {"1.0 / 0", FY_ERR_INVALID, 0},
+        {"j", 0, 9223372036854775807.0},
+        {"j + 1", FY_ERR_OVERFLOW, 0},
+        {"-j - 2", FY_ERR_OVERFLOW, 0},
+        {"j * 2", FY_ERR_OVERFLOW, 0},
+        {"-j - 1", 0, -9223372036854775808.0},
+        {"-(-j - 1)", FY_ERR_OVERFLOW, 0},
+        {"abs(-j - 1)", FY_ERR_OVERFLOW, 0},
+        {"(-j - 1) / -1", FY_ERR_OVERFLOW, 0},
+        {"(-j - 1) % -1", 0, 0},
+        {"j * 2.0", 0, 18446744073709551614.0},
+        {"a", 0, 14},
+        {"a + 1", 0, 15},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct one one;
+        double value = -77;
+        start(&one, rows[i].expression);
+        errno = 5;
+        int status = fy_eval_real(&one.scope, one.node, &value);
+        ck_assert_int_eq(errno, 5);
+        ck_assert_msg(status == rows[i].status, "%s: %d", rows[i].expression,
+                      status);
+        ck_assert_msg(value == (status ? -77 : rows[i].value), "%s: %.17g",
+                      rows[i].expression, value);
+        free(one.model);
+    }
+}
+END_TEST
+
+START_TEST(test_integers)
+{
+    static const struct {
+        const char *expression;
+        int status;
+        int64_t value;
+    } rows[] = {
+        {"i", 0, 7},
+        {"x * 4", 0, 2},
+        {"x", FY_ERR_INVALID, 0},
+        {"j * 1.0", FY_ERR_INVALID, 0}, /* 2^63 does not fit */
+        {"z", FY_ERR_INVALID, 0},
+        {"p", FY_ERR_INVALID, 0},
+        {"c", 0, 'N'},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct one one;
+        int64_t value = -77;
+        start(&one, rows[i].expression);
+        ck_assert_msg(fy_eval_int(&one.scope, one.node, &value) ==
+                          rows[i].status,
+                      "%s", rows[i].expression);
+        ck_assert_int_eq(value, rows[i].status ? -77 : rows[i].value);
+        free(one.model);
+    }
+}
+END_TEST
+
+START_TEST(test_truth)
+{
+    static const struct {
+        const char *expression;
+        bool value;
+    } rows[] = {{"i", true}, {"i - 7", false}, {"x", true}, {"x - x", false},
+                {"z", true}, {"p", true},      {"c", true}, {"!z", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct one one;
+        bool value = !rows[i].value;
+        start(&one, rows[i].expression);
+        ck_assert_int_eq(fy_eval_bool(&one.scope, one.node, &value), FY_OK);
+        ck_assert_msg(value == rows[i].value, "%s", rows[i].expression);
+        free(one.model);
+    }
+}
+END_TEST
+
+START_TEST(test_extents_of_a_chunk)
+{
+    const int64_t extents[] = {5};
+    struct one one;
+    int64_t value;
+    start(&one, "a * 10");
+    ck_assert_int_eq(fy_eval_int(&one.scope, one.node, &value), FY_OK);
+    ck_assert_int_eq(value, 140);
+    one.scope.extents = extents;
+    ck_assert_int_eq(fy_eval_int(&one.scope, one.node, &value), FY_OK);
+    ck_assert_int_eq(value, 50);
+    free(one.model);
+}
+END_TEST
+
+START_TEST(test_bare_cells)
+{
+    static const struct {
+        const char *expression;
+        const char *cell; /* NULL: none */
+    } rows[] = {
+        {"i", "i"},
+        {"i > 0 ? j : i", "j"},
+        {"i < 0 ? j : i", "i"},
+        {"i < 0 ? j : c == 'N' ? i : 3", "i"},
+        {"i + 0", NULL},
+        {"i > 0 ? 3 : i", NULL},
+        {"1 / 0 ? i : j", NULL},
+        {"a", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct one one;
+        start(&one, rows[i].expression);
+        uint32_t cell = fy_eval_bare_cell(&one.scope, one.node);
+        if (!rows[i].cell) {
+            ck_assert_msg(cell == FY_NIL, "%s", rows[i].expression);
+        } else {
+            ck_assert_msg(cell != FY_NIL, "%s", rows[i].expression);
+            const struct fy_cell *cells =
+                FY_TABLE(one.model, fy_cell, cells) + one.scope.function->cells;
+            ck_assert_str_eq(fy_model_string(one.model, cells[cell].name),
+                             rows[i].cell);
+        }
+        free(one.model);
+    }
+}
+END_TEST
+
+START_TEST(test_malformed)
+{
+    struct one one;
+    struct fy_value value;
+    start(&one, "i + j");
+    ck_assert_int_eq(fy_eval(&one.scope, FY_NIL, &value), FY_ERR_INVALID);
+    ck_assert_int_eq(fy_eval(&one.scope, one.model->nodes.count, &value),
+                     FY_ERR_INVALID);
+    struct fy_node *nodes =
+        (void *)((char *)one.model + one.model->nodes.offset);
+    nodes[one.node].a = one.node; /* a cycle */
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    nodes[one.node].op = 250;
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    nodes[one.node].op = FY_OP_CELL;
+    nodes[one.node].a = 1000;
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    nodes[one.node].op = FY_OP_EXTENT;
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    nodes[one.node].op = FY_OP_ADDRESS;
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    free(one.model);
+}
+END_TEST
+
+START_TEST(test_type_bytes)
+{
+    ck_assert_uint_eq(fy_type_bytes(FY_T_VOID, 32), 0);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_CHAR, 32), 1);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_I16, 32), 2);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_INTEGER, 32), 4);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_INTEGER, 64), 8);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_F32, 32), 4);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_C32, 32), 8);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_C64, 32), 16);
+    ck_assert_uint_eq(fy_type_bytes(FY_T_POINTER, 32), sizeof(void *));
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("eval");
+    TCase *tests = tcase_create("eval");
+    tcase_add_test(tests, test_values);
+    tcase_add_test(tests, test_integers);
+    tcase_add_test(tests, test_truth);
+    tcase_add_test(tests, test_extents_of_a_chunk);
+    tcase_add_test(tests, test_bare_cells);
+    tcase_add_test(tests, test_malformed);
+    tcase_add_test(tests, test_type_bytes);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
