@@ -95,6 +95,7 @@ enum ast_clause_kind {
     AST_SUMS_INTO, /* target, or NULL: the return value; `with' */
     AST_COMBINES,  /* name: hypot, max, min */
     AST_MULTIPLE,  /* expr */
+    AST_AXIS_ALSO, /* target: a list of cells */
 };
 
 struct ast_clause {

@@ -25,6 +25,8 @@ all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
 {
     const struct fy_node *n = &body->front->nodes[node];
     if (n->op == FY_OP_CELL) {
+        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE)
+            return false; /* a call that is over cannot be changed */
         *several = *several || (*cell != FY_NIL && *cell != n->a);
         *cell = n->a;
         return true;
@@ -125,6 +127,37 @@ axis_clause(struct fy_body *body, struct fy_axis_info *axis,
     }
 }
 
+/* More places with the same extent: a chunk must replace all of them. */
+static void
+also_cells(struct fy_body *body, struct fy_axis_info *axis,
+           const struct ast_clause *clause, bool several)
+{
+    struct fy_front *front = body->front;
+    unsigned count = 0;
+    while (count < FY_MAX_ALSO && axis->row.also[count] != FY_NIL)
+        count++;
+    if (several)
+        fy_error(front, clause->span,
+                 "`also' needs an axis statement of its own");
+    for (const struct ast_expr *e = clause->target; e; e = e->next) {
+        uint32_t cell = fy_cell_of_path(front, body->unit, e);
+        if (cell == FY_NIL)
+            return;
+        const struct fy_cell *c = &body->unit->cells[cell];
+        if (!fy_is_integer_type(c->type) || c->kind == FY_CELL_HANDLE) {
+            fy_error(front, e->span,
+                     "an extent must be an integer that a chunk can replace");
+            return;
+        }
+        if (count == FY_MAX_ALSO) {
+            fy_error(front, e->span, "an axis has at most %d further extents",
+                     FY_MAX_ALSO);
+            return;
+        }
+        axis->row.also[count++] = cell;
+    }
+}
+
 void
 fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
 {
@@ -153,8 +186,12 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
         axis.row.extent = extent_node(body, a, name);
         if (axis.row.extent != FY_NIL)
             (void)fy_node_is_cells(body, axis.row.extent, &axis.row.cell);
-        for (const struct ast_clause *c = statement->clauses; c; c = c->next)
+        memset(axis.row.also, 0xff, sizeof axis.row.also); /* FY_NIL */
+        for (const struct ast_clause *c = statement->clauses; c; c = c->next) {
             axis_clause(body, &axis, c);
+            if (c->kind == AST_AXIS_ALSO)
+                also_cells(body, &axis, c, statement->axes->next != NULL);
+        }
         body->axes[body->naxes++] = axis;
     }
 }

@@ -218,6 +218,7 @@ int fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
                     bool is_reference, struct fy_resolved *out);
 void fy_layout_all(struct fy_front *front);
 const char *fy_type_name(uint8_t type); /* "double", for messages */
+bool fy_is_integer_type(uint8_t type);  /* of C, INTEGER included */
 /* Whether a word may stand in a type: told from an interface's name. */
 bool fy_is_type_word(const struct fy_front *front, const char *word);
 

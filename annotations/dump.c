@@ -271,6 +271,9 @@ axes(const struct dump *dump)
             continue;
         fprintf(dump->to, "    axis %s = ", text(dump, axis->name));
         node(dump, axis->extent);
+        for (unsigned k = 0; k < FY_MAX_ALSO && axis->also[k] != FY_NIL; k++)
+            fprintf(dump->to, "%s%s", k ? ", " : " also ",
+                    text(dump, cells[axis->also[k]].name));
         if (axis->flags & FY_AXIS_SPLIT)
             fputs(" split", dump->to);
         if (axis->multiple != 1)

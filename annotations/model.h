@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 2
+#define FY_MODEL_VERSION 3
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -24,6 +24,7 @@ enum {
     FY_MAX_AXES = 12,        /* of one function */
     FY_MAX_OPERANDS = 16,    /* of one function */
     FY_MAX_OPERAND_AXES = 4, /* of one operand */
+    FY_MAX_ALSO = 3,         /* further cells with the extent of one axis */
     FY_MAX_NODE_DEPTH =
         64, /* nesting of an expression; the checker refuses more */
     FY_MAX_NODE_STEPS = 4096, /* nodes visited when it is evaluated, shared ones
@@ -223,6 +224,8 @@ struct fy_axis {
     uint32_t with_node; /* its value there */
     uint32_t flags;     /* enum fy_axis_flag */
     uint32_t multiple;  /* chunk extents are multiples of it; >= 1 */
+    uint32_t also[FY_MAX_ALSO]; /* relative cells that hold the extent as well;
+                                 * FY_NIL: unused */
 };
 
 enum fy_access {

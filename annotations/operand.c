@@ -89,6 +89,7 @@ axis_of(struct fy_body *body, const struct ast_expr *expr)
     axis->spanned = true;
     axis->row.extent = extent;
     axis->row.multiple = 1;
+    memset(axis->row.also, 0xff, sizeof axis->row.also); /* FY_NIL */
     axis->row.cell = axis->row.sums_into = FY_NIL;
     axis->row.with_cell = axis->row.with_node = FY_NIL;
     return body->naxes++;
@@ -368,7 +369,7 @@ void
 fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
 {
     struct fy_front *front = body->front;
-    const struct ast_clause *by_kind[AST_MULTIPLE + 1] = {0};
+    const struct ast_clause *by_kind[AST_RETURNS + 1] = {0};
     struct fy_operand row;
     memset(&row, 0, sizeof row);
     row.access = statement->access;

@@ -140,7 +140,7 @@ static const struct ast_name no_name;
 %type <names> words names strings
 %type <number> stars bits
 %type <integer> extent_of_array
-%type <expr> expr path cell primary postfix unary product sum relation equality
+%type <expr> expr path cell cells primary postfix unary product sum relation equality
 %type <expr> conjunction disjunction call_args call_list
 %type <declaration> declaration declarations args fields field
 %type <axis> axis_items axis_item
@@ -494,6 +494,11 @@ axis_clause:
         $$->name = $2;
     }
   | MULTIPLE expr { $$ = clause_new(parse, AST_MULTIPLE, @$, $2); }
+  | ALSO cells {
+        REVERSE(ast_expr, $2);
+        $$ = clause_new(parse, AST_AXIS_ALSO, @1, NULL);
+        $$->target = $2;
+    }
   ;
 
 symbols: symbol | symbols ',' symbol { $3->next = $1; $$ = $3; } ;
@@ -529,6 +534,7 @@ path:
   ;
 path_name: name ;
 
+cells: cell | cells ',' cell { $3->next = $1; $$ = $3; } ;
 cell: path | '*' path { $$ = expr_new(parse, AST_DEREF, @$, $2, NULL, NULL); } ;
 
 primary:

@@ -42,6 +42,12 @@ fy_type_name(uint8_t type)
 }
 
 bool
+fy_is_integer_type(uint8_t type)
+{
+    return type >= FY_T_I8 && type <= FY_T_INTEGER;
+}
+
+bool
 fy_is_type_word(const struct fy_front *front, const char *word)
 {
     static const char *const modifiers[] = {

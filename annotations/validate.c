@@ -148,6 +148,9 @@ is_axis(struct check *check, const struct fy_axis *axis)
     check->in_extent = true;
     bool good = is_root(check, axis->extent);
     check->in_extent = false;
+    for (unsigned i = 0; i < FY_MAX_ALSO; i++)
+        good = good &&
+               (axis->also[i] == FY_NIL || axis->also[i] < function->ncells);
     return good && is_string(check, axis->name) && axis->multiple >= 1 &&
            axis->flags <= (FY_AXIS_SPLIT | FY_AXIS_SUMS | FY_AXIS_RETURN) &&
            (axis->sums_into != FY_NIL || !(axis->flags & FY_AXIS_SUMS)) &&
