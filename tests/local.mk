@@ -28,6 +28,7 @@ UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_blas3
+UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_bind
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
@@ -92,3 +93,7 @@ dist_check_SCRIPTS += tests/user/run
 EXTRA_DIST += tests/user/userlib.h tests/user/userlib.c tests/user/use.c
 EXTRA_DIST += tests/user/userlib.ferry tests/user/offloaded.py
 TESTS += tests/user/run
+
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
+tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
