@@ -65,3 +65,5 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry
+
+dist_man_MANS += docs/ferry-annotations.5
