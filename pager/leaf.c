@@ -81,7 +81,7 @@ is_free_stride(const struct fy_bound *bound, const struct fy_scope *scope,
     if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE)
         return false;
     for (unsigned a = 0; a < bound->function->naxes; a++) {
-        if (bound->axis_cell[a] == cell)
+        if (fy_axis_uses_cell(bound, a, cell))
             return false;
     }
     for (unsigned o = 0; o < bound->function->noperands; o++) {
@@ -498,8 +498,13 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
 
     memcpy(cells, bound->cells, sizeof(cells[0]) * function->ncells);
     for (unsigned a = 0; a < function->naxes; a++) {
-        if (chunk->n[a] != bound->extents[a])
+        if (chunk->n[a] != bound->extents[a]) {
             cells[bound->axis_cell[a]].i = chunk->n[a];
+            for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
+                if (axes[a].also[i] != FY_NIL)
+                    cells[axes[a].also[i]].i = chunk->n[a];
+            }
+        }
         if (chunk->later & 1u << a) {
             struct fy_value with;
             if (fy_eval(&scope, axes[a].with_node, &with))

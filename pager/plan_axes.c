@@ -76,6 +76,20 @@ operand_allows(const struct fy_bound *bound, unsigned o, unsigned a)
 }
 
 bool
+fy_axis_uses_cell(const struct fy_bound *bound, unsigned a, uint32_t cell)
+{
+    const struct fy_axis *axis = &axis_rows(bound)[a];
+
+    if (bound->axis_cell[a] == cell)
+        return true;
+    for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
+        if (axis->also[i] != FY_NIL && axis->also[i] == cell)
+            return true;
+    }
+    return false;
+}
+
+bool
 fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
 {
     const struct fy_function *function = bound->function;
@@ -85,8 +99,20 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
         !replaceable(bound, bound->axis_cell[a]))
         return false;
     for (unsigned b = 0; b < function->naxes; b++) {
-        if (b != a && bound->axis_cell[b] == bound->axis_cell[a])
+        if (b != a && fy_axis_uses_cell(bound, b, bound->axis_cell[a]))
             return false;
+    }
+    for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
+        uint32_t cell = axis->also[i];
+        if (cell == FY_NIL)
+            continue;
+        if (!replaceable(bound, cell) || bound->cells[cell].kind != FY_V_INT ||
+            bound->cells[cell].i != bound->extents[a])
+            return false;
+        for (unsigned b = 0; b < function->naxes; b++) {
+            if (b != a && fy_axis_uses_cell(bound, b, cell))
+                return false;
+        }
     }
     if (function->return_type != FY_T_VOID && !(axis->flags & FY_AXIS_RETURN))
         return false;

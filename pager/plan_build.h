@@ -134,6 +134,10 @@ struct fy_chunk {
     uint32_t later; /* bit a: axis a's `with' cell is replaced */
 };
 
+/* Whether the axis's extent stands in that cell. */
+bool fy_axis_uses_cell(const struct fy_bound *bound, unsigned axis,
+                       uint32_t cell);
+
 /*
  * The variant of the call's own annotation for chunks of that shape. Returns
  * new in *out. FY_ERR_UNSUPPORTED when the annotation does not hold for it.

@@ -15,7 +15,7 @@
 #include "annotations/annotations.h"
 #include "pager/executor.h"
 #include "pager/host.h"
-#include "pager/plan_build.h"
+#include "pager/plan_axes.h"
 
 static const char text[] =
     "struct box { size_t rows; size_t cols; size_t pitch; double *data; };\n"
@@ -36,6 +36,11 @@ static const char text[] =
     "function void scale(struct box *b, double by)\n"
     "{ axis r = b->rows split; axis c = b->cols split;\n"
     "  inout b->data[r: b->pitch, c: 1]; }\n"
+    "function void add(struct box *d, const struct box *s)\n"
+    "{ require s->rows == d->rows && s->cols >= d->cols;\n"
+    "  axis r = d->rows also s->rows split; axis c = d->cols also s->cols "
+    "split;\n"
+    "  inout d->data[r: d->pitch, c: 1]; in s->data[r: s->pitch, c: 1]; }\n"
     "function void batch(long nb, long m, const double *a, double *y)\n"
     "{ axis nb split; axis i = m, j = m;\n"
     "  in a[nb: m * m, i: m, j: 1]; out y[nb: m, i: 1]; }\n"
@@ -117,6 +122,17 @@ scale(struct box *b, double by)
     for (size_t r = 0; r < b->rows; r++) {
         for (size_t c = 0; c < b->cols; c++)
             b->data[r * b->pitch + c] *= by;
+    }
+}
+
+static void
+add(struct box *d, const struct box *s)
+{
+    if (s->rows != d->rows || s->cols < d->cols)
+        abort();
+    for (size_t r = 0; r < d->rows; r++) {
+        for (size_t i = 0; i < d->cols; i++)
+            d->data[r * d->pitch + i] += s->data[r * s->pitch + i];
     }
 }
 
@@ -338,6 +354,22 @@ START_TEST(structs)
     ck_assert_mem_eq(&box, &before, sizeof(box));
     ck_assert_uint_gt(run.traffic.chunks, 1);
     ck_assert_uint_eq(run.traffic.bytes_in, 90 * 100 * 8);
+
+    /* An extent that stands in two places. */
+    struct box source = {90, 100, 120, y};
+    fill(y, 20000);
+    memcpy(expected, x, sizeof(x));
+    add(&same, &source);
+    CALL(&run, add, (uint64_t)_i, POINTER(&box), POINTER(&source));
+    ck_assert_mem_eq(x, expected, sizeof(x));
+    ck_assert_uint_gt(run.traffic.chunks, 1);
+    /* ... with different values there: not one extent, so not cut. */
+    const union fy_raw args[] = {POINTER(&box), POINTER(&source)};
+    source.cols = 101;
+    ck_assert_int_eq(bind(&run, "add", (void (*)(void))add, args, 2),
+                     FY_REASON_NONE);
+    ck_assert(!fy_axis_is_splittable(&run.bound, 1));
+    ck_assert(fy_axis_is_splittable(&run.bound, 0));
 }
 END_TEST
 
