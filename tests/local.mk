@@ -29,6 +29,7 @@ UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_blas3
 UNIT_TESTS += tests/unit/test_plan
+UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_bind
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
@@ -97,3 +98,8 @@ TESTS += tests/user/run
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
+
+# engine.c is in no convenience library: it is the module itself.
+tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine.c
+tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_engine_LDADD = $(PLAN_TEST_LIBS)
