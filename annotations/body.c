@@ -409,13 +409,14 @@ void
 fy_compile_body(struct fy_front *front, uint32_t index)
 {
     struct fy_unit *unit = front->units[index];
-    struct fy_body *body = fy_arena_alloc(&front->arena, sizeof *body);
+    struct fy_body *body = front->body;
     struct fy_function *row = &unit->row;
     unsigned errors = fy_diagnostics_errors(front->diagnostics);
     uint32_t line, column;
     /* A broken head, or the same text with another row: nothing new. */
     if (unit->failed || unit->ast->failed)
         return;
+    memset(body, 0, sizeof *body);
     body->front = front;
     body->unit = unit;
     body->nodes_begin = (uint32_t)front->nnodes;

@@ -228,10 +228,6 @@ handle_cell(struct fy_front *front, struct fy_unit *unit,
     if (there == FY_NIL)
         return FY_NIL;
     struct fy_cell cell = maker->cells[there];
-    if (cell.kind == FY_CELL_HANDLE) {
-        fy_error(front, path->span, "a handle of a handle cannot be read");
-        return FY_NIL;
-    }
     cell.name = fy_intern(front, text);
     cell.arg = (uint16_t)(arg - unit->args);
     cell.kind = FY_CELL_HANDLE;

@@ -303,6 +303,7 @@ compile_all(struct fy_front *front)
     for (size_t i = 0;
          i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
         fy_make_symbols(front, (uint32_t)i);
+    front->body = fy_arena_alloc(&front->arena, sizeof *front->body);
     for (size_t i = 0;
          i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
         fy_compile_body(front, (uint32_t)i);

@@ -20,7 +20,7 @@ enum {
     FY_MAX_FAMILY_ROWS = 16,
     FY_MAX_SPELLINGS = 1024,     /* patterns of all interfaces */
     FY_MAX_EXPANDED_BYTES = 256, /* a name with its placeholders replaced */
-    FY_MAX_MEGABYTES = 1024,     /* of memory for one compilation */
+    FY_MAX_MEGABYTES = 192,      /* of memory for one compilation */
     FY_MAX_LETS = 64,
     FY_MAX_REQUIRES = 64,
     FY_MAX_STRUCT_FIELDS = 256,
@@ -126,7 +126,8 @@ struct fy_front {
     size_t nunits, units_capacity;
     struct fy_unit_symbol *symbol_rows;
     size_t nsymbols, symbols_capacity;
-    bool too_many; /* a number limit was reported */
+    bool too_many;        /* a number limit was reported */
+    struct fy_body *body; /* the one being compiled */
     /* the model's tables, growing */
     struct fy_map strings;
     char *string_bytes;

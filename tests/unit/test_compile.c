@@ -275,6 +275,54 @@ START_TEST(test_too_much)
 }
 END_TEST
 
+START_TEST(test_too_much_in_a_function)
+{
+    struct text t = {0};
+    add(&t, "function void f(int n, double *x) { in x[1];", 1);
+    for (size_t i = 0; i < 64; i++) {
+        add(&t, "require n", 1);
+        for (size_t k = 0; k < 50; k++)
+            add_number(&t, " + ", i * 64 + k, "");
+        add(&t, ";", 1);
+    }
+    add(&t, "}", 1);
+    expect(&t, "function 'f' has too many expressions");
+    add(&t, "function void f(int n, double *x) { in x[", 1);
+    add(&t, "-", 5000);
+    add(&t, "n]; }", 1);
+    expect(&t, "too deeply nested");
+    add(&t, "function void f(int n, double *x) { in x[", 1);
+    add(&t, "n?n:", 5000);
+    add(&t, "n]; }", 1);
+    expect(&t, "too deeply nested");
+    add(&t, "family p: { ", 1);
+    add(&t, "r", 200);
+    add(&t, ": int };function void <p><p><p>(double *x) { in x[1]; }", 1);
+    expect(&t, "name is too long with its placeholders replaced");
+}
+END_TEST
+
+START_TEST(test_too_many_symbols)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < 1000; i++)
+        add_number(&t, "spelling c: \"", i, "<name>\";\n");
+    for (size_t i = 0; i < 300; i++)
+        add_number(&t, "function c void f", i, "(double*x){in x[1];}\n");
+    expect(&t, "more than 262144 symbols");
+}
+END_TEST
+
+START_TEST(test_too_much_memory)
+{
+    struct text t = {0};
+    add(&t, "function void f(double *x) { in x[1]; on cuda g(x", 1);
+    add(&t, ",x", 1900000);
+    add(&t, "); }", 1);
+    expect(&t, "these annotations need more memory than there is");
+}
+END_TEST
+
 START_TEST(test_many_combinations)
 {
     struct text t = {0};
@@ -424,6 +472,51 @@ START_TEST(test_paths)
 }
 END_TEST
 
+/* Chains of imports, and files that are too large. */
+START_TEST(test_many_files)
+{
+    enum {
+        CHAIN = 40
+    };
+    char place[] = "/tmp/ferry-test-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    for (int i = 0; i < CHAIN; i++) {
+        (void)snprintf(path, sizeof path, "%s/f%d.ferry", place, i);
+        FILE *file = fopen(path, "w");
+        if (i + 1 < CHAIN)
+            fprintf(file, "import \"f%d.ferry\";\n", i + 1);
+        else
+            for (int k = 0; k < 5 * MEGABYTE; k++)
+                putc(' ', file);
+        fclose(file);
+    }
+    for (int i = 0; i < CHAIN; i += CHAIN - 1) {
+        struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+        struct fy_model *model = NULL;
+        const char *const list[] = {path};
+        char *printed;
+        size_t bytes;
+        (void)snprintf(path, sizeof path, "%s/f%d.ferry", place, i);
+        ck_assert_int_eq(fy_compile(list, 1, NULL, diagnostics, &model),
+                         FY_ERR_INVALID);
+        FILE *to = open_memstream(&printed, &bytes);
+        fy_diagnostics_print(diagnostics, to);
+        fclose(to);
+        ck_assert_ptr_nonnull(strstr(
+            printed, i == 0 ? "too many files: at most 512, imported 32 deep"
+                            : "has 5242880 bytes; an annotation file has at "
+                              "most 4194304"));
+        free(printed);
+        fy_diagnostics_free(diagnostics);
+    }
+    for (int i = 0; i < CHAIN; i++) {
+        (void)snprintf(path, sizeof path, "%s/f%d.ferry", place, i);
+        (void)unlink(path);
+    }
+    (void)rmdir(place);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -435,6 +528,10 @@ main(void)
     tcase_add_test(tests, test_every_byte);
     tcase_add_test(tests, test_truncated_everywhere);
     tcase_add_test(tests, test_too_much);
+    tcase_add_test(tests, test_too_much_in_a_function);
+    tcase_add_test(tests, test_too_many_symbols);
+    tcase_add_test(tests, test_too_much_memory);
+    tcase_add_test(tests, test_many_files);
     tcase_add_test(tests, test_many_combinations);
     tcase_add_test(tests, test_many_errors);
     tcase_add_test(tests, test_layout);
