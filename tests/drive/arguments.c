@@ -275,6 +275,23 @@ matrix(struct call *call, const char *name, char type,
     return buffer;
 }
 
+void
+unique_up_to_factor(const struct call *call, struct buffer *buffer,
+                    bool columns, int64_t count, int64_t length)
+{
+    /* The leading dimension is the argument behind the matrix. */
+    const struct argument *arg = &call->args[0];
+    while (arg->kind != 'b' || &call->buffers[arg->buffer] != buffer)
+        arg++;
+    int64_t ld = 0;
+    memcpy(&ld, arg[1].value, type_bytes('i'));
+    bool adjacent = columns == call->row_major;
+    buffer->vectors.count = count;
+    buffer->vectors.length = length;
+    buffer->vectors.stride = adjacent ? 1 : ld;
+    buffer->vectors.step = adjacent ? ld : 1;
+}
+
 struct buffer *
 band(struct call *call, const char *name, const struct shape *shape, int64_t kl,
      int64_t ku, const char *ld_name)

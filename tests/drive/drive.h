@@ -36,6 +36,12 @@ struct buffer {
     char name[12];
     char type;         /* s d c z: elements; i: INTEGER */
     bool is_workspace; /* only its first `returned' elements are compared */
+    /* Holds eigenvectors or singular vectors, which mean the same when they are
+     * multiplied by a number of modulus 1: `count' of them, `length' elements
+     * `step' apart, starting `stride' apart. count is 0 for all others. */
+    struct {
+        int64_t count, length, stride, step;
+    } vectors;
     size_t elements, returned;
     char *base, *twin; /* allocations */
     char *data, *twin_data;
@@ -127,6 +133,9 @@ struct shape {
 /* A matrix with padding, and its leading dimension behind it. */
 struct buffer *matrix(struct call *call, const char *name, char type,
                       const struct shape *shape, const char *ld_name);
+/* Its columns, or rows, are unique up to a factor. */
+void unique_up_to_factor(const struct call *call, struct buffer *matrix,
+                         bool columns, int64_t count, int64_t length);
 /* The same with kl sub- and ku superdiagonals in band storage. */
 struct buffer *band(struct call *call, const char *name,
                     const struct shape *shape, int64_t kl, int64_t ku,

@@ -187,7 +187,9 @@ eigen(struct call *c, bool divide)
                       .step = 3,
                       .scale = 0.5,
                       .real_diagonal = true};
-    matrix(c, "a", c->type, &a, "lda");
+    struct buffer *z = matrix(c, "a", c->type, &a, "lda");
+    if (vectors)
+        unique_up_to_factor(c, z, true, n, n);
     array(c, "w", real, (size_t)n);
     int64_t square = 2 * n * n;
     if (!divide && !is_complex(c->type)) {
@@ -224,18 +226,26 @@ static void
 singular_vectors(struct call *c, const char *name, int64_t m, int64_t n,
                  bool wanted, const char *ld_name)
 {
+    bool columns = *name == 'u';
     struct shape shape = {.m = wanted ? m : 1,
                           .n = wanted || c->row_major ? n : 1,
                           .unread = true};
-    matrix(c, name, c->type, &shape, ld_name);
+    struct buffer *vectors = matrix(c, name, c->type, &shape, ld_name);
+    if (wanted)
+        unique_up_to_factor(c, vectors, columns, columns ? n : m,
+                            columns ? m : n);
 }
 
+/* in_a: u, v or 0, the vectors that A receives. */
 static void
-svd_matrix(struct call *c, int64_t m, int64_t n)
+svd_matrix(struct call *c, int64_t m, int64_t n, char in_a)
 {
     c->growth += 1024 * (double)most(m, n);
     struct shape a = {.m = m, .n = n, .diagonal = 2, .step = 3, .scale = 0.5};
-    matrix(c, "a", c->type, &a, "lda");
+    struct buffer *vectors = matrix(c, "a", c->type, &a, "lda");
+    if (in_a)
+        unique_up_to_factor(c, vectors, in_a == 'u', least(m, n),
+                            in_a == 'u' ? m : n);
     array(c, "s", real_of(c->type), (size_t)least(m, n));
 }
 
@@ -247,7 +257,7 @@ gesvd(struct call *c)
     char vt = flag(c, "jobvt", u == 'O' ? "ASN" : "ASON");
     int64_t m = size(c, "m", extent(c)), n = size(c, "n", extent(c));
     int64_t k = least(m, n), l = most(m, n);
-    svd_matrix(c, m, n);
+    svd_matrix(c, m, n, u == 'O' ? 'u' : vt == 'O' ? 'v' : 0);
     singular_vectors(c, "u", m, u == 'A' ? m : k, u == 'A' || u == 'S', "ldu");
     singular_vectors(c, "vt", vt == 'A' ? n : k, n, vt == 'A' || vt == 'S',
                      "ldvt");
@@ -270,7 +280,7 @@ gesdd(struct call *c)
     int64_t m = size(c, "m", extent(c)), n = size(c, "n", extent(c));
     int64_t k = least(m, n), l = most(m, n);
     bool both = job == 'A' || job == 'S';
-    svd_matrix(c, m, n);
+    svd_matrix(c, m, n, job != 'O' ? 0 : m >= n ? 'u' : 'v');
     singular_vectors(c, "u", m, job == 'A' ? m : k,
                      both || (job == 'O' && m < n), "ldu");
     singular_vectors(c, "vt", job == 'A' ? n : k, n,

@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include <complex.h>
 #include <ffi.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,6 +120,52 @@ is_poison(const char *x)
     return memcmp(x, pattern, 4) == 0;
 }
 
+/* Element `at' as a complex number. */
+static double complex
+element(char type, const char *data, int64_t at)
+{
+    const char *x = data + (size_t)at * type_bytes(type);
+    float narrow[2] = {0, 0};
+    double wide[2] = {0, 0};
+    if (real_of(type) == 's') {
+        memcpy(narrow, x, type_bytes(type));
+        return narrow[0] + I * narrow[1];
+    }
+    memcpy(wide, x, type_bytes(type));
+    return wide[0] + I * wide[1];
+}
+
+/* How far the vectors of both are from being multiples of each other. */
+static double
+compare_vectors(const struct buffer *buffer, double unit)
+{
+    double worst = 0;
+    for (int64_t v = 0; v < buffer->vectors.count; v++) {
+        double complex inner = 0;
+        double x2 = 0, y2 = 0, residual = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t i = 0; i < buffer->vectors.length; i++) {
+                int64_t at =
+                    v * buffer->vectors.stride + i * buffer->vectors.step;
+                double complex x = element(buffer->type, buffer->data, at);
+                double complex y = element(buffer->type, buffer->twin_data, at);
+                if (pass == 0) {
+                    inner += conj(x) * y;
+                    x2 += creal(x * conj(x));
+                    y2 += creal(y * conj(y));
+                } else {
+                    residual = fmax(residual, cabs(inner * x - y));
+                }
+            }
+            if (pass == 0 && (x2 < 0.5 || y2 < 0.5 || cabs(inner) < 0.5))
+                return INFINITY; /* not unit vectors, or another direction */
+            inner /= cabs(inner);
+        }
+        worst = fmax(worst, residual / unit);
+    }
+    return worst;
+}
+
 static double
 compare(const struct buffer *buffer, double unit, const char **what,
         double *digest)
@@ -126,6 +173,7 @@ compare(const struct buffer *buffer, double unit, const char **what,
     size_t bytes = type_bytes(buffer->type);
     size_t n = buffer->is_workspace ? buffer->returned : buffer->elements;
     double worst = 0;
+    bool compared = false; /* its vectors */
     for (size_t i = 0; i < n; i++) {
         const char *x = buffer->data + i * bytes;
         const char *y = buffer->twin_data + i * bytes;
@@ -136,7 +184,11 @@ compare(const struct buffer *buffer, double unit, const char **what,
         *what = buffer->name;
         if (buffer->type == 'i' || is_poison(x) != is_poison(y))
             return -1;
-        double d = distance(buffer->type, x, y, unit);
+        if (compared)
+            continue;
+        compared = buffer->vectors.count > 0;
+        double d = compared ? compare_vectors(buffer, unit)
+                            : distance(buffer->type, x, y, unit);
         if (isinf(d))
             return -1;
         worst = fmax(worst, d);

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every annotated function, forced onto the host device in random chunks with
+# little memory, computes what it computes without ferry. FERRY_DRIVE_CALLS
+# calls a function (default 6), from seed FERRY_DRIVE_SEED.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+builddir=${FERRY_BUILDDIR:-$srcdir/_build}
+. "$srcdir/tests/tap.sh"
+drive=$builddir/tests/drive/drive
+ferry=$builddir/ferry
+calls=${FERRY_DRIVE_CALLS:-6}
+seed=${FERRY_DRIVE_SEED:-1}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+[ -x "$drive" ] && [ -x "$ferry" ] || skip_all "drive or ferry is not built"
+"$drive" --list >"$work/list" 2>&1 || skip_all "a library is missing: $(tail -n 1 "$work/list")"
+
+# drives NAME COMMAND...: succeeds, and prints no call that differs
+drives()
+{
+    name=$1
+    shift
+    if "$@" >"$work/out" 2>"$work/err"; then
+        ok "$name: $(tail -n 1 "$work/out")"
+    else
+        { grep DIFFERS "$work/out"; tail -n 2 "$work/out" "$work/err"; } |
+            head -n 12 | sed 's/^/# /'
+        not_ok "$name"
+    fi
+}
+
+drives "plain" "$drive" -s "$seed" -c "$calls"
+for memory in 4KiB 48KiB 1MiB 64MiB; do
+    seed=$((seed + 1))
+    drives "--chunk random:$seed, $memory" \
+        "$ferry" run --device "host,memory=$memory" --force \
+        --chunk "random:$seed" -- "$drive" -s "$seed" -c "$calls"
+done
+drives "planned chunks, 16KiB" "$ferry" run --device host,memory=16KiB \
+    --force -- "$drive" -s "$seed" -c "$calls"
+drives "not forced" "$ferry" run --device host,memory=16MiB -- \
+    "$drive" -s "$seed" -c "$calls"
+
+netlib=/usr/lib/$(cc -dumpmachine 2>/dev/null)
+if [ -e "$netlib/blas/libblas.so.3" ] && [ -e "$netlib/lapack/liblapack.so.3" ]; then
+    drives "reference libraries, random:$seed, 32KiB" \
+        "$ferry" run --device host,memory=32KiB --force \
+        --chunk "random:$seed" -- \
+        env LD_LIBRARY_PATH="$netlib/blas:$netlib/lapack" \
+        "$drive" -s "$seed" -c "$calls"
+else
+    skip "reference libraries" "libblas3 or liblapack3 is missing"
+fi
+if [ -e "$netlib/blas64/libblas64.so.3" ] && [ -e "$netlib/lapack64/liblapack64.so.3" ]; then
+    drives "64-bit integers, random:$seed, 32KiB" \
+        "$ferry" run --device host,memory=32KiB --force \
+        --chunk "random:$seed" -- \
+        "$drive" --ilp64 --blas "$netlib/blas64/libblas64.so.3" \
+        --lapack "$netlib/lapack64/liblapack64.so.3" -s "$seed" -c "$calls"
+else
+    skip "64-bit integers" "libblas64-3 or liblapack64-3 is missing"
+fi
+
+"$ferry" check --dump "$srcdir/annotations/lib" >"$work/dump"
+"$ferry" run --device host,memory=1MiB --force --report="$work/report" -- \
+    "$drive" -s 1 -c 10 >/dev/null 2>&1
+empty "the driver and the annotations know the same functions" \
+    "$(python3 "$srcdir/tests/drive/covered.py" "$work/dump" "$work/list" "$work/report" 2>&1)"
+finish
