@@ -7,13 +7,12 @@
 
 #include "pager/executor_undo.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "pager/device_copy.h"
+#include "pager/host_memory.h"
 
 enum {
     KEEP_BYTES = 32 << 20,  /* kept between transactions */
@@ -40,28 +39,6 @@ box_bytes(const struct fy_replica *r, uint64_t *out)
     return true;
 }
 
-/* MemAvailable of the machine, or UINT64_MAX when it does not say. */
-static uint64_t
-available_bytes(void)
-{
-    char text[512];
-    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return UINT64_MAX;
-    ssize_t got = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    text[got < 0 ? 0 : got] = '\0';
-    const char *p = strstr(text, "MemAvailable:");
-    if (p == NULL)
-        return UINT64_MAX;
-    for (p += strlen("MemAvailable:"); *p == ' '; p++)
-        continue;
-    uint64_t kib = 0;
-    for (; *p >= '0' && *p <= '9'; p++)
-        kib = kib * 10 + (uint64_t)(*p - '0');
-    return kib * 1024;
-}
-
 int
 fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
 {
@@ -80,7 +57,7 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     }
     if (total <= undo->bytes)
         return 0;
-    if (touched > CHECK_BYTES && touched > available_bytes() / 4 * 3)
+    if (touched > CHECK_BYTES && touched > fy_host_available_bytes() / 4 * 3)
         return FY_ERR_NOMEM;
     fy_undo_release(undo, true);
     /* Where only declared elements of a box are touched, claim no more. */

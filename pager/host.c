@@ -17,6 +17,11 @@
 #include <unistd.h>
 
 #include "pager/host_internal.h"
+#include "pager/host_memory.h"
+
+enum {
+    LEAST_DEFAULT_BYTES = 16 << 20
+};
 
 /* What devices opened from now on begin with. */
 static struct fy_host_control initial_control;
@@ -48,14 +53,32 @@ host_begin(struct host_device *device, bool *fail, bool *corrupt)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* A quarter of the machine's memory. */
+/* A quarter of the machine's memory, and at most half of what is left of it. */
 static uint64_t
 default_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0)
-        return (uint64_t)1 << 30;
-    return (uint64_t)pages / 4 * (uint64_t)page;
+    uint64_t bytes = (uint64_t)1 << 30;
+    uint64_t available = fy_host_available_bytes() / 2;
+    if (pages > 0 && page > 0)
+        bytes = (uint64_t)pages / 4 * (uint64_t)page;
+    return bytes < available ? bytes : available;
+}
+
+/* The arena; a default that address space limits refuse is made smaller. */
+static int
+open_arena(struct host_device *device, uint64_t memory_bytes)
+{
+    bool guard = device->control.guard;
+    if (memory_bytes != 0)
+        return fy_host_arena_new(memory_bytes, guard, &device->arena);
+    uint64_t bytes = default_bytes();
+    int status = fy_host_arena_new(bytes, guard, &device->arena);
+    while (status == FY_ERR_NOMEM && bytes > LEAST_DEFAULT_BYTES) {
+        bytes /= 2;
+        status = fy_host_arena_new(bytes, guard, &device->arena);
+    }
+    return status;
 }
 
 static int
@@ -80,9 +103,7 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     }
     *alive = 1;
     device->alive = alive;
-    status =
-        fy_host_arena_new(memory_bytes == 0 ? default_bytes() : memory_bytes,
-                          device->control.guard, &device->arena);
+    status = open_arena(device, memory_bytes);
     if (status != 0)
         goto unmap;
     if (pthread_mutex_init(&device->lock, NULL) != 0)

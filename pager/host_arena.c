@@ -16,7 +16,8 @@
 #include <uthash.h>
 
 enum {
-    BINS = 64
+    BINS = 64,
+    OFFER_BYTES = 64 << 20, /* less is not worth a system call */
 };
 
 struct segment {
@@ -32,6 +33,7 @@ struct segment {
 struct fy_host_arena {
     void *base;
     uint64_t bytes, used_bytes;
+    uint64_t touched_bytes; /* from the base, since last offered back */
     bool guards;
     uint64_t turn;
     struct segment *first;
@@ -218,8 +220,24 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
         bin_add(arena, rest);
     }
     arena->used_bytes += bytes;
+    uint64_t end = s->at + bytes - (uint64_t)(uintptr_t)arena->base;
+    if (end > arena->touched_bytes)
+        arena->touched_bytes = end;
     *out = s->at;
     return 0;
+}
+
+/*
+ * An empty arena keeps its pages for the next call, but the kernel may take
+ * them first when memory is short.
+ */
+static void
+offer_back(struct fy_host_arena *arena)
+{
+    if (arena->used_bytes > 0 || arena->touched_bytes < OFFER_BYTES)
+        return;
+    (void)madvise(arena->base, arena->touched_bytes, MADV_FREE);
+    arena->touched_bytes = 0;
 }
 
 /* Makes s and the free segment behind it one. */
@@ -258,9 +276,10 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
         bin_add(arena, s);
         swallow_next(arena, before);
         bin_add(arena, before);
-        return;
+    } else {
+        bin_add(arena, s);
     }
-    bin_add(arena, s);
+    offer_back(arena);
 }
 
 uint64_t

@@ -8,6 +8,7 @@ EXTRA_DIST += pager/device.h pager/schedule.h pager/executor.h
 libfypager_la_SOURCES += pager/device.c pager/device_copy.c pager/device_copy.h
 libfypager_la_SOURCES += pager/host.c pager/host.h pager/host_internal.h
 libfypager_la_SOURCES += pager/host_arena.c pager/host_arena.h
+libfypager_la_SOURCES += pager/host_memory.c pager/host_memory.h
 libfypager_la_SOURCES += pager/host_call.c pager/host_stream.c
 libfypager_la_SOURCES += pager/executor.c pager/executor_lane.c
 libfypager_la_SOURCES += pager/executor_lane.h pager/executor_undo.c

@@ -26,6 +26,7 @@ UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
+UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_blas3
 UNIT_TESTS += tests/unit/test_plan
@@ -40,6 +41,7 @@ tests_unit_test_settings_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)
 
 tests_unit_test_executor_SOURCES = tests/unit/test_executor.c
+tests_unit_test_executor_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_executor_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_executor_LDADD = libfypager.la $(CHECK_LIBS)
 
@@ -103,3 +105,8 @@ tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine.c
 tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_engine_LDADD = $(PLAN_TEST_LIBS)
+
+tests_unit_test_executor_undo_SOURCES = tests/unit/test_executor_undo.c
+tests_unit_test_executor_undo_SOURCES += tests/unit/product.c tests/unit/product.h
+tests_unit_test_executor_undo_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_executor_undo_LDADD = libfypager.la $(CHECK_LIBS)

@@ -147,7 +147,7 @@ random_view(void)
 START_TEST(test_overlap_is_exact)
 {
     int yes = 0, no = 0;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 6000; round++) {
         random_state = (uint64_t)round * 17 + 1;
         struct fy_view a = random_view(), b = random_view();
         bool expected = naive_overlap(&a, &b);
@@ -156,8 +156,8 @@ START_TEST(test_overlap_is_exact)
         yes += expected;
         no += !expected;
     }
-    ck_assert_int_gt(yes, 1000);
-    ck_assert_int_gt(no, 1000);
+    ck_assert_int_gt(yes, 500);
+    ck_assert_int_gt(no, 500);
 }
 END_TEST
 
@@ -278,6 +278,7 @@ main(void)
 {
     Suite *suite = suite_create("hostmem");
     TCase *tests = tcase_create("hostmem");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_mapped_ranges, 0, 3);
     tcase_add_test(tests, test_overlap_is_exact);
     tcase_add_test(tests, test_blocks_of_one_parent);

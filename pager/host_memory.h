@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory this process may still take without danger to the program:
+ * what the machine has left, and what its control groups and limits allow.
+ */
+#ifndef FERRY_PAGER_HOST_MEMORY_H
+#define FERRY_PAGER_HOST_MEMORY_H
+
+#include <stdint.h>
+
+/*
+ * An estimate in bytes; UINT64_MAX where nothing says. About 50 us. Allocates
+ * nothing, keeps errno; any thread, after fork.
+ */
+uint64_t fy_host_available_bytes(void);
+
+/* The number behind `name' in a text of "name number" lines, or `otherwise'. */
+uint64_t fy_number_after(const char *text, const char *name,
+                         uint64_t otherwise);
+
+#endif
