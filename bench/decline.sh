@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A declined 13-argument dgemm_ against the direct PLT call, in turn, as the
-# medians of several runs. Run in the build directory after `make check`-built
-# helpers are there: make bench-decline
+# medians of several runs: make bench-decline
 here=$(cd "$(dirname "$0")" && pwd)
 build=${FERRY_BUILDDIR:-$PWD}
 t=$(mktemp -d) || exit 1
@@ -12,12 +11,14 @@ ${CC:-cc} -O2 -shared -fPIC -o "$t/libtarget.so" "$here/decline_target.c" &&
         -Wl,-rpath,"$t" || exit 1
 "$build/tests/preload/make_preload" "$build/.libs/libferry.so" "$t/preload.so" \
     'dgemm_ f cciiidpipidpi a2 a3 * a4 * 262144 >' >/dev/null || exit 1
-runs=${RUNS:-15}
+"$build/tests/preload/make_preload" record "$t/record" 1 || exit 1
+runs=${RUNS:-9}
 for _ in $(seq "$runs"); do
-    "$t/decline" 3 2000000 >>"$t/direct"
+    "$t/decline" >>"$t/direct"
     for mode in 0 1 3; do
-        LD_PRELOAD=$t/preload.so FERRY_SETTINGS="mode=$mode" \
-            "$t/decline" 3 $((mode == 3 ? 100000 : 2000000)) >>"$t/mode$mode"
+        LD_PRELOAD=$t/preload.so \
+            FERRY_SETTINGS="mode=$mode;record=$t/record" \
+            "$t/decline" $((mode == 3 ? 50 : 500)) >>"$t/mode$mode"
     done
 done
 median()

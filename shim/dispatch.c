@@ -7,17 +7,8 @@
 #include "config.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "shim/shim.h"
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The counters of the symbol's function, or NULL when nothing is counted. */
 static struct fy_record_row *
@@ -43,13 +34,13 @@ static void
 run_original(struct fy_frame *frame, struct fy_record_row *row, int saved)
 {
     const struct fy_binding *binding = frame->u.binding;
-    uint64_t start = row ? now_ns() : 0;
+    uint64_t start = row ? fy_now_ns() : 0;
     errno = saved;
     fy_call_through(frame, binding->original, words_of(binding));
     if (!row)
         return;
     saved = errno;
-    FY_RECORD_ADD(row->original_ns, now_ns() - start);
+    FY_RECORD_ADD(row->original_ns, fy_now_ns() - start);
     errno = saved;
 }
 

@@ -23,6 +23,7 @@ enum state {
     READY,
     FAILED
 };
+_Static_assert(READY == FY_RECORD_READY, "layout.h");
 
 enum {
     WAIT_STEP_NS = 200 * 1000,
@@ -30,9 +31,10 @@ enum {
     PATH_BYTES = 4096,
 };
 
-static uint8_t engine_state, record_state;
+static uint8_t engine_state;
+FY_HIDDEN uint8_t fy_record_state; /* enter.S looks at it */
 static const struct fy_engine *engine;
-static struct fy_record *record;
+struct fy_record *fy_record_mapped;
 static pid_t engine_loader;
 static struct fy_shim_services services;
 
@@ -137,15 +139,17 @@ map_record(void)
 struct fy_record *
 fy_record(void)
 {
-    if (__atomic_load_n(&record_state, __ATOMIC_ACQUIRE) == READY)
-        return record;
-    if (claim(&record_state)) {
+    if (__atomic_load_n(&fy_record_state, __ATOMIC_ACQUIRE) == READY)
+        return fy_record_mapped;
+    if (claim(&fy_record_state)) {
         int *error = &errno, saved = *error;
-        record = map_record();
+        fy_record_mapped = map_record();
+        fy_count_start();
         *error = saved;
-        __atomic_store_n(&record_state, record ? READY : FAILED,
+        __atomic_store_n(&fy_record_state, fy_record_mapped ? READY : FAILED,
                          __ATOMIC_RELEASE);
     }
-    return __atomic_load_n(&record_state, __ATOMIC_ACQUIRE) == READY ? record
-                                                                     : NULL;
+    return __atomic_load_n(&fy_record_state, __ATOMIC_ACQUIRE) == READY
+               ? fy_record_mapped
+               : NULL;
 }

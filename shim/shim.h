@@ -57,7 +57,8 @@ struct fy_frame {
         uint64_t symbol; /* for fy_bind_call() only */
     } u;
     void *caller;
-    void *state; /* vector registers */
+    void *state;       /* vector registers; not set by fy_thunk_declined */
+    uint64_t start_ns; /* between fy_count_declined() and fy_count_time() */
 };
 
 /* One call of dlsym, dlvsym or dlopen, saved by dl.S. */
@@ -88,6 +89,7 @@ AT(fy_frame, r10, FY_FRAME_R10);
 AT(fy_frame, u, FY_FRAME_R11);
 AT(fy_frame, caller, FY_FRAME_CALLER);
 AT(fy_frame, state, FY_FRAME_STATE);
+AT(fy_frame, start_ns, FY_FRAME_START);
 AT(fy_dl_call, caller, FY_DL_CALLER);
 AT(fy_dl_call, target, FY_DL_TARGET);
 AT(fy_dl_call, gadget, FY_DL_GADGET);
@@ -223,6 +225,20 @@ FY_HIDDEN const struct fy_engine *fy_engine(void);
 
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);
+extern FY_HIDDEN struct fy_record *fy_record_mapped; /* by the first call */
+
+/* ---- count.c: general registers only, for fy_thunk_declined ---------------- */
+
+/*
+ * Counts a declined call. Stack words to pass on, when its original shall be
+ * timed; -1: it is to be jumped to. Only while fy_record() is not NULL.
+ */
+FY_HIDDEN int64_t fy_count_declined(struct fy_frame *frame);
+/* Adds the time since then, after the original has returned. */
+FY_HIDDEN void fy_count_time(const struct fy_frame *frame);
+/* Finds the clock; called once, before the first of these. */
+FY_HIDDEN void fy_count_start(void);
+FY_HIDDEN uint64_t fy_now_ns(void);
 
 /* ---- arch ------------------------------------------------------------------- */
 

@@ -154,16 +154,89 @@ fy_thunk_accept:
 	.cfi_endproc
 	.size	fy_thunk_accept, . - fy_thunk_accept
 
-/* The target of every binding in the counting modes: a declined call. */
+/*
+ * The target of every binding in the counting modes: a declined call. Once the
+ * counters are mapped, only general registers are used, so only they are kept.
+ */
 	.globl	fy_thunk_declined
 	.hidden	fy_thunk_declined
 	.type	fy_thunk_declined, @function
 	.balign 16
 fy_thunk_declined:
 	.cfi_startproc
-	DECIDE	fy_dispatch_declined
+	cmpb	$FY_RECORD_READY, fy_record_state(%rip)
+	jne	fy_thunk_declined_first
+	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	pushq	%rbx
+	.cfi_offset %rbx, -24
+	subq	$(FY_FRAME_BYTES + 8), %rsp
+	movq	%rsp, %rbx
+	movq	%rdi, FY_FRAME_INTEGER+0(%rbx)
+	movq	%rsi, FY_FRAME_INTEGER+8(%rbx)
+	movq	%rdx, FY_FRAME_INTEGER+16(%rbx)
+	movq	%rcx, FY_FRAME_INTEGER+24(%rbx)
+	movq	%r8, FY_FRAME_INTEGER+32(%rbx)
+	movq	%r9, FY_FRAME_INTEGER+40(%rbx)
+	movq	%rax, FY_FRAME_RAX(%rbx)
+	movq	%r10, FY_FRAME_R10(%rbx)
+	movq	%r11, FY_FRAME_R11(%rbx)
+	movq	%rbx, %rdi
+	call	fy_count_declined
+	movq	FY_FRAME_R11(%rbx), %r11
+	testq	%rax, %rax
+	js	3f
+	leaq	1(%rax), %rcx /* words, and one more when that is odd */
+	andq	$-2, %rcx
+1:	subq	$2, %rcx
+	js	2f
+	pushq	24(%rbp,%rcx,8)
+	pushq	16(%rbp,%rcx,8)
+	jmp	1b
+2:	movq	FY_FRAME_INTEGER+0(%rbx), %rdi
+	movq	FY_FRAME_INTEGER+8(%rbx), %rsi
+	movq	FY_FRAME_INTEGER+16(%rbx), %rdx
+	movq	FY_FRAME_INTEGER+24(%rbx), %rcx
+	movq	FY_FRAME_INTEGER+32(%rbx), %r8
+	movq	FY_FRAME_INTEGER+40(%rbx), %r9
+	movq	FY_FRAME_RAX(%rbx), %rax
+	movq	FY_FRAME_R10(%rbx), %r10
+	call	*FY_BINDING_ORIGINAL(%r11)
+	movq	%rax, FY_FRAME_RESULT+0(%rbx)
+	movq	%rdx, FY_FRAME_RESULT+8(%rbx)
+	movq	%rbx, %rdi
+	movq	%rbx, %rsp /* the frame is lowest: the words are done with */
+	call	fy_count_time
+	movq	FY_FRAME_RESULT+0(%rbx), %rax
+	movq	FY_FRAME_RESULT+8(%rbx), %rdx
+	.cfi_remember_state
+	DROP_FRAME
+	ret
+	.cfi_restore_state
+3:	movq	FY_FRAME_INTEGER+0(%rbx), %rdi
+	movq	FY_FRAME_INTEGER+8(%rbx), %rsi
+	movq	FY_FRAME_INTEGER+16(%rbx), %rdx
+	movq	FY_FRAME_INTEGER+24(%rbx), %rcx
+	movq	FY_FRAME_INTEGER+32(%rbx), %r8
+	movq	FY_FRAME_INTEGER+40(%rbx), %r9
+	movq	FY_FRAME_RAX(%rbx), %rax
+	movq	FY_FRAME_R10(%rbx), %r10
+	DROP_FRAME
+	jmp	*FY_BINDING_ORIGINAL(%r11)
 	.cfi_endproc
 	.size	fy_thunk_declined, . - fy_thunk_declined
+
+/* The same with everything kept: maps the counters, or finds there are none. */
+	.type	fy_thunk_declined_first, @function
+	.balign 16
+fy_thunk_declined_first:
+	.cfi_startproc
+	DECIDE	fy_dispatch_declined
+	.cfi_endproc
+	.size	fy_thunk_declined_first, . - fy_thunk_declined_first
 
 /*
  * The first binding of symbol r11 is not the caller's: look at the others,

@@ -25,7 +25,11 @@
 #define FY_FRAME_R11           248
 #define FY_FRAME_CALLER        256
 #define FY_FRAME_STATE         264
+#define FY_FRAME_START         272
 #define FY_FRAME_BYTES         320 /* a multiple of 64, with room to spare */
+
+/* fy_record_state when the counters are mapped */
+#define FY_RECORD_READY 2
 
 /* struct fy_dl_call */
 #define FY_DL_ARG0   0
