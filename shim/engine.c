@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,11 +118,11 @@ map_record(void)
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0)
         return NULL;
-    struct stat status;
     struct fy_record *mapped = MAP_FAILED;
     size_t bytes = sizeof *mapped + (size_t)fy_shim_model()->functions.count *
                                         sizeof(struct fy_record_row);
-    if (fstat(file, &status) == 0 && (uint64_t)status.st_size >= bytes)
+    off_t end = lseek(file, 0, SEEK_END);
+    if (end > 0 && (uint64_t)end >= bytes)
         mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (mapped == MAP_FAILED)

@@ -10,9 +10,8 @@
 
 #include <stdint.h>
 
-#define FY_IMAGE_MAGIC   "ferryIMG"
-#define FY_IMAGE_VERSION 1
-#define FY_IMAGE_SYMBOL  "ferry_image" /* its exported name */
+#define FY_IMAGE_MAGIC  "ferryIMG"
+#define FY_IMAGE_SYMBOL "ferry_image" /* its exported name */
 
 struct fy_image {
     char magic[8];

@@ -3,6 +3,7 @@
 # a system call at every exec), lazily bound, no start files.
 pkglib_LTLIBRARIES += libferry.la
 libferry_la_SOURCES = \
+	shim/start.c \
 	shim/bind.c \
 	shim/count.c \
 	shim/dispatch.c \
@@ -13,25 +14,26 @@ libferry_la_SOURCES = \
 	shim/object.c shim/object.h \
 	shim/patch.c \
 	shim/shim.h \
-	shim/start.c \
 	shim/arch/x86_64/dl.S \
 	shim/arch/x86_64/enter.S \
 	shim/arch/x86_64/image.S \
 	shim/arch/x86_64/layout.h \
 	shim/arch/x86_64/state.c
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) -fvisibility=hidden -fexceptions \
-	-fno-optimize-sibling-calls
+	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 	-Wl,--version-script=$(srcdir)/shim/libferry.map \
 	-Wl,-z,lazy -Wl,-z,norelro -Wl,-z,initfirst -Wl,-z,noseparate-code \
-	-Wl,-z,defs -Wl,--hash-style=gnu
+	-Wl,-z,defs -Wl,--hash-style=gnu -Wl,--build-id
 EXTRA_libferry_la_DEPENDENCIES = shim/libferry.map
 EXTRA_DIST += shim/libferry.map
 
 # Tool side: makes the preloaded object.
 noinst_LTLIBRARIES += libfyshimgen.la
 libfyshimgen_la_SOURCES = \
-	shim/build.c shim/names.h \
+	shim/build.c shim/build.h shim/names.h \
+	shim/build_base.c \
+	shim/build_names.c \
 	shim/reach.c shim/reach.h \
 	shim/arch/x86_64/predicate.c \
 	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h

@@ -8,7 +8,6 @@
 #include "config.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,7 +34,7 @@ store(const struct fy_object *object, uintptr_t slot, uintptr_t value)
         __atomic_store_n(at, value, __ATOMIC_RELEASE);
         return;
     }
-    uintptr_t page_bytes = (uintptr_t)getauxval(AT_PAGESZ);
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(slot & ~(page_bytes - 1));
     if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE))
         return;
@@ -56,6 +55,7 @@ struct weak {
     unsigned first;          /* in load order */
     const char *name;        /* looked for elsewhere */
     bool defined;
+    unsigned count; /* of objects */
 };
 
 static bool
@@ -76,6 +76,7 @@ static int
 next_weak(const struct fy_object *object, void *closure)
 {
     struct weak *weak = closure;
+    weak->count = object->index + 1;
     if (object->index < weak->first || !refers_weakly(object))
         return 0;
     weak->object = *object;
@@ -114,7 +115,7 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     return 0;
 }
 
-void
+unsigned
 fy_patch_weak(unsigned first)
 {
     struct weak weak = {.first = first};
@@ -122,6 +123,7 @@ fy_patch_weak(unsigned first)
         fy_object_relocations(&weak.object, reset_weak, &weak);
         weak.first = weak.object.index + 1;
     }
+    return weak.count;
 }
 
 /* ---- RTLD_DEEPBIND --------------------------------------------------------- */

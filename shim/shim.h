@@ -194,9 +194,10 @@ FY_HIDDEN int fy_wrap_dlclose(void *handle);
 
 /*
  * Makes the objects with index >= first in load order that have undefined
- * weak references to names which only we define see null again.
+ * weak references to names which only we define see null again. Returns how
+ * many objects there are.
  */
-FY_HIDDEN void fy_patch_weak(unsigned first);
+FY_HIDDEN unsigned fy_patch_weak(unsigned first);
 
 /*
  * Leads what objects with index >= first import under an annotated name, and

@@ -8,7 +8,6 @@
 #include "config.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "shim/object.h"
@@ -19,8 +18,12 @@
 uint8_t fy_mode;
 unsigned fy_startup_objects;
 
-/* A copy: programs overwrite their environment (setproctitle). */
-static char text_room[4096];
+/*
+ * A copy: programs overwrite their environment (setproctitle). Small enough to
+ * stay, with what the constructor sets, on the page that relocation has already
+ * made ours (this file is linked first).
+ */
+static char text_room[1400];
 static const char *text = "";
 
 static bool
@@ -36,18 +39,35 @@ secure(char **envp)
     return false;
 }
 
+/*
+ * The constructor calls nothing in libc that it can do without: each function
+ * would be looked up and bound, in every process.
+ */
+static bool
+starts_with(const char *string, const char *prefix)
+{
+    while (*prefix) {
+        if (*string++ != *prefix++)
+            return false;
+    }
+    return true;
+}
+
 static void
 keep_text(const char *value)
 {
-    size_t bytes = strlen(value) + 1;
+    size_t bytes = 0;
     char *room = text_room;
-    if (bytes > sizeof text_room) {
+    while (value[bytes])
+        bytes++;
+    if (++bytes > sizeof text_room) {
         room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (room == MAP_FAILED)
             return;
     }
-    memcpy(room, value, bytes);
+    while (bytes--)
+        room[bytes] = value[bytes];
     text = room;
 }
 
@@ -55,7 +75,7 @@ static uint8_t
 parse_mode(const char *value)
 {
     while (*value) {
-        if (strncmp(value, "mode=", 5) == 0)
+        if (starts_with(value, "mode="))
             return value[5] >= '0' && value[5] <= '4' &&
                            (value[6] == ';' || value[6] == '\0')
                        ? (uint8_t)(value[5] - '0')
@@ -73,12 +93,9 @@ start(int argc, char **argv, char **envp)
     (void)argv;
     if (!fy_image.model)
         return;
-    uint64_t loaded, unloaded;
-    fy_object_counts(&loaded, &unloaded);
-    fy_startup_objects = (unsigned)(loaded - unloaded);
-    fy_patch_weak(0);
+    fy_startup_objects = fy_patch_weak(0);
     for (char **entry = envp; *entry; entry++) {
-        if (strncmp(*entry, VARIABLE, sizeof VARIABLE - 1) != 0)
+        if (!starts_with(*entry, VARIABLE))
             continue;
         if (secure(envp))
             break;

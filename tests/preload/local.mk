@@ -22,3 +22,12 @@ EXTRA_DIST += \
 	tests/preload/throw.cc \
 	tests/preload/weak.c \
 	tests/preload/wrapper.c
+
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/test_predicate
+TESTS += tests/unit/test_predicate
+endif
+tests_unit_test_predicate_SOURCES = tests/unit/test_predicate.c
+tests_unit_test_predicate_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_predicate_LDADD = libfyshimgen.la libfymodel.la libfycommon.la \
+	$(CHECK_LIBS)

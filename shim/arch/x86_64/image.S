@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The anchor (shim/image.h) as the linker leaves it. */
+#include "shim/arch/x86_64/layout.h"
+
 	.section .rodata
 	.balign 8
 	.globl	ferry_image
@@ -10,7 +12,7 @@
 ferry_image:
 fy_image:
 	.ascii	"ferryIMG"
-	.long	1
+	.long	FY_IMAGE_VERSION
 	.long	fy_mode - fy_image
 	.long	fy_thunk_miss - fy_image
 	.long	fy_thunk_other - fy_image

@@ -47,7 +47,11 @@
 #define FY_DL_DONE    1 /* return result */
 #define FY_DL_THROUGH 2 /* call target as if from gadget, then the after half */
 
-/* struct fy_image */
+/*
+ * struct fy_image. The version changes whenever the generator does something
+ * in another way: preload objects are cached by the bytes of libferry.so.
+ */
+#define FY_IMAGE_VERSION 2
 #define FY_IMAGE_SLOTS 36
 
 #endif
