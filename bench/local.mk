@@ -6,3 +6,12 @@ bench_traffic_SOURCES = bench/traffic.c tests/unit/calls.c tests/unit/calls.h
 bench_traffic_LDADD = libfyannotations.la libfypager.la libfymodel.la \
 	libfycommon.la -ldl -lm
 EXTRA_DIST += bench/xlintstd
+
+# What the preload costs a call that is declined, and a program's start.
+EXTRA_DIST += bench/decline.c bench/decline.sh bench/decline_target.c
+EXTRA_DIST += bench/startup.c bench/startup.sh
+bench-decline: libferry.la tests/preload/make_preload
+	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/decline.sh
+bench-startup: all
+	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/startup.sh
+.PHONY: bench-decline bench-startup
