@@ -807,23 +807,25 @@ search(struct fy_algo *algo)
 static int
 search_random(struct fy_algo *algo)
 {
-    uint64_t state = algo->planner->options.seed;
+    uint64_t state = algo->planner->options.seed, own[FY_MAX_DIMENSIONS];
     int64_t largest[FY_MAX_DIMENSIONS];
     uint32_t most = 10;
     int status = FY_ERR_NOFIT;
 
-    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++)
-        largest[d] =
-            1 +
-            (int64_t)fy_random_below(
-                &state, (uint64_t)(algo->extent[d] < 1 ? 1 : algo->extent[d]));
+    /* Each by its own extent alone, see axis_seed() in plan_axes.c. */
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        uint64_t extent = (uint64_t)(algo->extent[d] < 1 ? 1 : algo->extent[d]);
+        own[d] = algo->planner->options.seed + d;
+        own[d] = fy_random(&own[d]) + extent;
+        largest[d] = 1 + (int64_t)fy_random_below(&own[d], extent);
+    }
     for (unsigned round = 0; round < 24 && status == FY_ERR_NOFIT; round++) {
         free_cuts(algo);
         for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
             if (algo->extent[d] < 1)
                 continue;
             status = fy_cuts_random(algo->extent[d], largest[d], most, 1,
-                                    &state, &algo->cuts[d]);
+                                    &own[d], &algo->cuts[d]);
             if (status)
                 return status;
             largest[d] = largest[d] * 2 / 3 + 1;

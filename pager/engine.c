@@ -41,7 +41,6 @@ static bool open_failed;
 static bool forked; /* of a process that used a device that cannot follow */
 
 static unsigned device_errors;
-static uint64_t calls; /* for the seeds of random chunks */
 
 /* One offloaded call on its way. */
 struct offload {
@@ -226,8 +225,7 @@ plan_and_run(struct offload *offload)
         .ops = ops,
         .budget_bytes = fy_executor_budget_bytes(executor),
         .random = settings.chunk_random,
-        .seed = settings.chunk_seed +
-                __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED),
+        .seed = settings.chunk_seed,
     };
     struct fy_plan *plan;
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);

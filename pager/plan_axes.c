@@ -354,20 +354,51 @@ fy_plan_whole(struct fy_planner *planner)
     return fy_plan_shape(planner, &whole);
 }
 
+static bool
+axis_sums(const struct fy_bound *bound, unsigned a)
+{
+    return (axis_rows(bound)[a].flags & (FY_AXIS_SUMS | FY_AXIS_RETURN)) != 0;
+}
+
+/*
+ * Where the random numbers of an axis start. Never how many calls came before:
+ * a program may rely on equal calls giving equal results. And for an axis that
+ * sums only its own extent: what an element is the sum of is then added in the
+ * same order whatever the other extents are (LAPACK's testers compare such).
+ */
+static uint64_t
+axis_seed(const struct fy_planner *planner, unsigned a)
+{
+    const struct fy_bound *bound = planner->bound;
+    uint64_t state = planner->options.seed;
+
+    state = fy_random(&state) + a;
+    for (unsigned b = 0; b < bound->function->naxes; b++)
+        if (b == a || !axis_sums(bound, a))
+            state = fy_random(&state) + (uint64_t)bound->extents[b];
+    return state;
+}
+
 static int
 axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
             uint32_t most)
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_axis *axes = axis_rows(bound);
-    struct fy_shape shape = {.straight = fy_random_below(state, 2) != 0};
+    uint64_t seed = planner->options.seed;
+    struct fy_shape shape = {.straight = fy_random_below(&seed, 2) != 0};
     int status = FY_OK;
 
-    for (unsigned a = 0; status == FY_OK && a < bound->function->naxes; a++) {
-        if (!fy_axis_is_splittable(bound, a))
+    /* Those that sum first: `most' then depends on none of the others. */
+    for (unsigned i = 0; status == FY_OK && i < 2 * bound->function->naxes;
+         i++) {
+        const unsigned a = i % bound->function->naxes;
+        if (!fy_axis_is_splittable(bound, a) ||
+            axis_sums(bound, a) != (i < bound->function->naxes))
             continue;
+        uint64_t own = axis_seed(planner, a);
         status = fy_cuts_random(bound->extents[a], largest[a], most,
-                                axes[a].multiple ? axes[a].multiple : 1, state,
+                                axes[a].multiple ? axes[a].multiple : 1, &own,
                                 &shape.cuts[a]);
         if (status)
             break;
@@ -397,7 +428,9 @@ plan_random(struct fy_planner *planner)
 
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint64_t extent = (uint64_t)bound->extents[a];
-        switch (fy_random_below(&state, 4)) {
+        uint64_t own = axis_seed(planner, a) + 1;
+        state += own;
+        switch (fy_random_below(&own, 4)) {
         case 0:
             largest[a] = (int64_t)extent;
             break;
@@ -405,7 +438,7 @@ plan_random(struct fy_planner *planner)
             largest[a] = 1;
             break;
         default:
-            largest[a] = 1 + (int64_t)fy_random_below(&state, extent);
+            largest[a] = 1 + (int64_t)fy_random_below(&own, extent);
             break;
         }
     }
