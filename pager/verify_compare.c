@@ -120,7 +120,7 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
                const union fy_raw *result, struct fy_bounds *out)
 {
     const struct fy_function *f = call->function;
-    double c = constant(call), product = 1, eps = 0;
+    double c = constant(call), product = 1, most = 0, eps = 0;
     memset(out, 0, sizeof *out);
     out->exact = (f->flags & FY_FN_EXACT) != 0;
 
@@ -137,9 +137,12 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
             v->access == FY_ACCESS_SCRATCH || !fy_type_is_real(type))
             continue;
-        product *= largest(images, o, images->image[images->of[o]].before);
+        double m = largest(images, o, images->image[images->of[o]].before);
+        product *= m;
+        most = fmax(most, m);
         eps = fmax(eps, fy_type_epsilon(type));
     }
+    product = fmax(product, most * most); /* A times its own transpose */
     for (unsigned o = 0; o < f->noperands; o++) {
         enum fy_type type = element_type(images, o);
         const struct fy_view *v = &images->views[o];
