@@ -62,15 +62,17 @@ fy_poison_fill(const unsigned char pattern[FY_POISON_BYTES], const char *origin,
 }
 
 int
-fy_guard_new(size_t bytes, size_t align, enum fy_guard_side side,
+fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
              enum fy_poison poison, enum fy_type element, struct fy_guard *out)
 {
-    if (bytes > SIZE_MAX / 16)
+    if (bytes > SIZE_MAX / 16 || slack > SIZE_MAX / 16)
         return FY_ERR_OVERFLOW;
     struct fy_guard g = {.bytes = bytes};
     g.usable_bytes = (bytes + align - 1 + PAGE - 1) / PAGE * PAGE;
     if (bytes == 0)
         g.usable_bytes = 0;
+    slack = (slack + PAGE - 1) / PAGE * PAGE;
+    g.usable_bytes += 2 * slack;
     size_t guard = g.usable_bytes * 4;
     guard = guard < GUARD_LEAST ? GUARD_LEAST : guard;
     guard = guard > GUARD_MOST ? GUARD_MOST : guard;
@@ -80,14 +82,14 @@ fy_guard_new(size_t bytes, size_t align, enum fy_guard_side side,
     if (g.reserve == MAP_FAILED)
         return FY_ERR_NOMEM;
     g.usable = g.reserve + guard;
-    if (bytes > 0 &&
+    if (g.usable_bytes > 0 &&
         mprotect(g.usable, g.usable_bytes, PROT_READ | PROT_WRITE) != 0) {
         munmap(g.reserve, g.reserve_bytes);
         return FY_ERR_NOMEM;
     }
-    g.block = g.usable;
+    g.block = g.usable + slack;
     if (side == FY_GUARD_AFTER)
-        g.block += (g.usable_bytes - bytes) & ~(align - 1);
+        g.block += (g.usable_bytes - 2 * slack - bytes) & ~(align - 1);
     fy_poison_pattern(poison, element, g.poison);
     fy_poison_fill(g.poison, g.block - FY_POISON_BYTES * (uint64_t)PAGE,
                    g.usable, g.usable_bytes);

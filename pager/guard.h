@@ -35,7 +35,7 @@ struct fy_guard {
     size_t reserve_bytes;
     char *usable; /* its accessible pages */
     size_t usable_bytes;
-    char *block; /* within them; the end of `usable' when bytes is 0 */
+    char *block; /* within them */
     size_t bytes;
     unsigned char poison[FY_POISON_BYTES];
 };
@@ -48,11 +48,12 @@ void fy_poison_pattern(enum fy_poison poison, enum fy_type element,
  * Maps a block of `bytes' (0 is allowed: every touch of it faults), aligned to
  * `align' (a power of two <= 4096; at least what the element type needs; with
  * FY_GUARD_AFTER up to align - 1 bytes may lie between block and guard), all
- * accessible bytes poisoned. FY_ERR_OVERFLOW, FY_ERR_NOMEM.
+ * accessible bytes poisoned. With `slack', so many accessible bytes more lie
+ * on both sides, also of an empty block. FY_ERR_OVERFLOW, FY_ERR_NOMEM.
  */
-int fy_guard_new(size_t bytes, size_t align, enum fy_guard_side side,
-                 enum fy_poison poison, enum fy_type element,
-                 struct fy_guard *out) FY_MUST_CHECK;
+int fy_guard_new(size_t bytes, size_t align, size_t slack,
+                 enum fy_guard_side side, enum fy_poison poison,
+                 enum fy_type element, struct fy_guard *out) FY_MUST_CHECK;
 void fy_guard_free(struct fy_guard *guard); /* of zeros: fine */
 
 /* Fills `bytes' at `at' as if the pattern began at `origin'. */

@@ -22,7 +22,7 @@ enum {
     SITES = 4096,      /* call sites and shapes that are told apart */
     TRUTH_MS = 120000, /* how long the original may take */
     LEAST_MS = 8000,   /* how long its experiments may at least take */
-    SLAB_MS = 2000,
+    SLAB_MS = 500,
 };
 #define LIMIT_BYTES ((size_t)256 << 20) /* images of one call */
 #define SMALL_BYTES ((size_t)16 << 20)  /* up to here, all experiments */
@@ -123,26 +123,56 @@ struct context {
     struct fy_verifier *verifier;
     struct fy_trial trial;
     struct fy_tally_function *row;
+    /* A read outside that may turn out to be harmless. */
+    struct fy_problem overread;
+    bool has_overread;
 };
+
+static void
+report_problem(struct context *x, const struct fy_problem *p)
+{
+    const struct fy_bound *call = x->trial.call;
+    if (p->kind >= FY_FINDING_COUNT ||
+        (p->operand != FY_NIL && p->operand >= call->function->noperands))
+        return;
+    fy_tally_report(
+        x->verifier->tally, call->model, x->verifier->path,
+        call->function_index,
+        p->operand == FY_NIL ? FY_NIL : call->function->operands + p->operand,
+        (enum fy_finding_kind)p->kind, p->text);
+}
 
 static void
 report_problems(struct context *x)
 {
-    const struct fy_bound *call = x->trial.call;
     struct fy_trial_state *s = x->trial.state;
-    for (uint32_t i = 0; i < s->nproblems && i < FY_PROBLEMS; i++) {
-        const struct fy_problem *p = &s->problems[i];
-        if (p->kind >= FY_FINDING_COUNT ||
-            (p->operand != FY_NIL && p->operand >= call->function->noperands))
-            continue;
-        fy_tally_report(x->verifier->tally, call->model, x->verifier->path,
-                        call->function_index,
-                        p->operand == FY_NIL
-                            ? FY_NIL
-                            : call->function->operands + p->operand,
-                        (enum fy_finding_kind)p->kind, p->text);
-    }
+    if (x->has_overread && s->nproblems > 0)
+        report_problem(x, &x->overread); /* it was not harmless */
+    x->has_overread = false;
+    for (uint32_t i = 0; i < s->nproblems && i < FY_PROBLEMS; i++)
+        report_problem(x, &s->problems[i]);
     s->nproblems = 0;
+}
+
+/* The experiment after a read outside has gone well, with slack around. */
+static void
+note_overread(struct context *x)
+{
+    x->overread.kind = FY_FINDING_OVERREAD;
+    report_problem(x, &x->overread);
+    x->has_overread = false;
+    /* From now on with slack at once: the same would happen every time. */
+    __atomic_fetch_or(&x->row->reported, 1U << FY_FINDING_OVERREAD,
+                      __ATOMIC_RELAXED);
+}
+
+static bool
+reads_past(const struct fy_trial_state *s)
+{
+    return s->report.end == FY_CHILD_FAULT && !s->report.write && !s->soft &&
+           s->nproblems == 1 &&
+           (s->problems[0].kind == FY_FINDING_OUTSIDE ||
+            s->problems[0].kind == FY_FINDING_CHUNK_OUTSIDE);
 }
 
 static void
@@ -197,6 +227,12 @@ take_end(struct context *x)
         measure_sensitivity(x);
         return true;
     }
+    if (reads_past(s)) {
+        x->overread = s->problems[0];
+        x->has_overread = true;
+        s->soft = true;
+        return true;
+    }
     if (end != FY_CHILD_DONE && e >= FY_TRY_SLABS) {
         slab_mattered(x, e);
     } else if (end == FY_CHILD_EXITED && e != FY_TRY_TRUTH) {
@@ -222,14 +258,19 @@ try_call(struct context *x)
     struct fy_trial *t = &x->trial;
     struct fy_trial_state *s = t->state;
     memset(s, 0, sizeof *s);
+    s->soft = fy_tally_reported(x->verifier->tally, t->call->function_index,
+                                FY_NIL, FY_FINDING_OVERREAD);
     do {
         s->nproblems = 0;
         s->want_sensitivity = false;
+        uint32_t first = s->experiment;
         if (fy_isolated_run(fy_trial_body, t, patience_ms(t), &s->report) !=
             0) {
             FY_TALLY_ADD(x->row->failed);
             return;
         }
+        if (x->has_overread && s->experiment > first)
+            note_overread(x);
         if (s->report.end == FY_CHILD_DONE && s->nproblems == 0 &&
             s->experiment >= t->experiments)
             break;

@@ -189,8 +189,9 @@ place_tile(struct tiles *s, unsigned i, enum fy_guard_side side,
     size_t align = whole->element_bytes & -whole->element_bytes;
     if (s->trial->call->function->host_call != FY_NIL)
         align = HANDLE_ALIGN; /* plans are made for an alignment */
-    int status = fy_guard_new((size_t)bytes, align, side, poison,
-                              element_of(s, tile->view), &s->guard[i]);
+    int status = fy_guard_new((size_t)bytes, align,
+                              s->trial->state->soft ? FY_VERIFY_SLACK : 0, side,
+                              poison, element_of(s, tile->view), &s->guard[i]);
     if (status != 0)
         return status;
     if (tile->access & FY_ACCESS_IN && tile->access != FY_ACCESS_SCRATCH)
@@ -296,7 +297,7 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
     struct tiles *s = calloc(1, sizeof *s);
     if (call == NULL || s == NULL ||
         fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0 ||
-        fy_guard_new(0, 1, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
+        fy_guard_new(0, 1, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
                      &s->inactive) != 0)
         return; /* the child is short of memory: nothing to say */
     *call = *t->call;

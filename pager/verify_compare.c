@@ -153,6 +153,7 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         double scale = fmax(product, largest(images, o, image->truth));
         if (v->access & FY_ACCESS_IN)
             scale = fmax(scale, largest(images, o, image->before));
+        out->scale[o] = scale;
         out->bound[o] = c * fy_type_epsilon(type) * scale;
     }
     enum fy_type type = (enum fy_type)f->return_type;
@@ -160,9 +161,9 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         double x[2];
         parts(type, (const char *)result, x);
         double m = fmax(fabs(x[0]), fabs(x[1]));
+        out->scale[FY_MAX_OPERANDS] = isfinite(m) ? fmax(m, product) : product;
         out->bound[FY_MAX_OPERANDS] =
-            c * fmax(eps, fy_type_epsilon(type)) *
-            (isfinite(m) ? fmax(m, product) : product);
+            c * fmax(eps, fy_type_epsilon(type)) * out->scale[FY_MAX_OPERANDS];
     }
 }
 

@@ -15,6 +15,7 @@ struct fy_bounds {
     bool exact;
     /* absolute, of each operand; the last is the return value's */
     double bound[FY_MAX_OPERANDS + 1];
+    double scale[FY_MAX_OPERANDS + 1]; /* what the bound is relative to */
 };
 
 /*

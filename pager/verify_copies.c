@@ -79,7 +79,7 @@ hide_opaque(struct fy_copies *c)
         if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
             call->args[a].p == NULL)
             continue;
-        int status = fy_guard_new(0, 1, FY_GUARD_AFTER, c->poison, FY_T_VOID,
+        int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison, FY_T_VOID,
                                   &c->opaque[a]);
         if (status != 0)
             return status;
@@ -96,9 +96,10 @@ copy_image(struct fy_copies *c, unsigned g, enum fy_guard_side side)
     int64_t bytes = image->accessed ? image->hi - image->lo : 0;
     uint32_t align = fy_type_bytes((enum fy_type)image->element,
                                    c->trial->call->integer_bits);
-    int status =
-        fy_guard_new((size_t)bytes, align == 0 ? 1 : align, side, c->poison,
-                     (enum fy_type)image->element, &c->guard[g]);
+    int status = fy_guard_new(
+        (size_t)bytes, align == 0 ? 1 : align,
+        bytes > 0 && c->trial->state->soft ? FY_VERIFY_SLACK : 0, side,
+        c->poison, (enum fy_type)image->element, &c->guard[g]);
     if (status != 0)
         return status;
     if (bytes > 0)

@@ -43,6 +43,30 @@ slab_text(const struct writer *w, const struct fy_function *f,
     return out;
 }
 
+/*
+ * Whether another operand spans the same axis and its last index is read or
+ * written there: then the axis is right, and this operand has the shape its
+ * documentation gives it, read or not.
+ */
+static bool
+axis_is_right(const struct writer *w, const struct fy_function *f,
+              const struct fy_operand *o, unsigned slab)
+{
+    const struct fy_operand *all =
+        FY_TABLE(w->model, fy_operand, operands) + f->operands;
+    if (slab >= o->naxes)
+        return false;
+    for (uint32_t i = 0; i < f->noperands; i++)
+        for (unsigned k = 0; k < all[i].naxes; k++) {
+            const struct fy_tally_slab *s =
+                &fy_tally_operand(w->tally, f->operands + i)->slab[k];
+            if (&all[i] != o && all[i].axes[k].axis == o->axes[slab].axis &&
+                s->read_mattered + s->written_changed > 0)
+                return true;
+        }
+    return false;
+}
+
 /* What many calls say about one operand. */
 static void
 judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
@@ -61,20 +85,22 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
     for (unsigned k = 0; k < FY_SLABS && read; k++) {
         const struct fy_tally_slab *s = &t->slab[order[k]];
         slab_text(w, f, o, order[k], what, sizeof what);
-        bool idle = s->written_tested > 0 && s->written_changed == 0;
         if (s->read_tested < LEAST_TESTS || s->read_mattered > 0)
             continue;
+        bool idle = s->written_tested > 0 && s->written_changed == 0;
         if (o->access == FY_ACCESS_IN || idle) {
+            bool right = axis_is_right(w, f, o, order[k]);
             snprintf(text, sizeof text,
                      "`%s' is declared %s, but changing %s before the call "
                      "never changed a result (%u calls tried)",
                      name, o->access == FY_ACCESS_IN ? "in" : "inout", what,
                      s->read_tested);
             fy_tally_report(w->tally, w->model, w->path, function, operand,
-                            FY_FINDING_NOT_READ, text);
-            break;
-        }
-        if (order[k] == FY_SLAB_ALL) {
+                            right ? FY_FINDING_UNREAD : FY_FINDING_NOT_READ,
+                            text);
+            if (!right)
+                break;
+        } else if (order[k] == FY_SLAB_ALL) {
             snprintf(text, sizeof text,
                      "`%s' is declared inout, but its content before the call "
                      "never mattered (%u calls tried): out would do",

@@ -20,27 +20,29 @@
 #define FY_TALLY_MAGIC "ferryVFY"
 
 /* The words of a finding's kind; part of the findings file. */
-#define FY_FINDINGS(X)                                                        \
-    X(OUTSIDE, "outside") /* touched memory outside the operand */            \
-    X(UNDECLARED_WRITE, "undeclared-write") /* wrote between its elements */  \
-    X(IN_MODIFIED, "in-modified")   /* wrote an operand declared `in' */      \
-    X(NOT_ACCESSED, "not-accessed") /* touched it although `when' is false */ \
-    X(OPAQUE, "opaque-accessed")    /* touched an array declared opaque */    \
-    X(NOT_WRITTEN, "not-written")   /* left an `out' element as it was */     \
-    X(DEPENDS, "depends-on-undeclared") /* other bytes change the result */   \
-    X(CHUNKS, "chunks-differ")          /* chunks do not give the whole */    \
-    X(CHUNK_OUTSIDE, "chunk-outside")   /* a chunk touched other memory */    \
-    X(CHUNK_WRITE, "chunk-write") /* a chunk wrote what is not its own */     \
-    X(SCALAR_WRITTEN, "scalar-written") /* wrote a scalar argument */         \
-    X(UNMAPPED, "unmapped") /* declares memory that is not there */           \
-    X(CRASHED, "crashed")   /* fault elsewhere, on the copies only */         \
-    X(EXITED, "exited")     /* ended the program, on copies only */           \
-    X(TIMEOUT, "timeout")   /* did not end, on copies only */                 \
-    X(INVALID, "invalid")   /* the annotation cannot be evaluated */          \
-    X(NOT_READ, "declared-not-read")                                          \
-    X(NEVER_WRITTEN, "declared-not-written")                                  \
-    X(NOT_CHECKABLE, "not-checkable") /* every call was declined */           \
-    X(NEVER_READ, "note-never-read")  /* inout, but out would do: no error */
+#define FY_FINDINGS(X)                                                         \
+    X(OUTSIDE, "outside") /* touched memory outside the operand */             \
+    X(UNDECLARED_WRITE, "undeclared-write") /* wrote between its elements */   \
+    X(IN_MODIFIED, "in-modified")   /* wrote an operand declared `in' */       \
+    X(NOT_ACCESSED, "not-accessed") /* touched it although `when' is false */  \
+    X(OPAQUE, "opaque-accessed")    /* touched an array declared opaque */     \
+    X(NOT_WRITTEN, "not-written")   /* left an `out' element as it was */      \
+    X(DEPENDS, "depends-on-undeclared") /* other bytes change the result */    \
+    X(CHUNKS, "chunks-differ")          /* chunks do not give the whole */     \
+    X(CHUNK_OUTSIDE, "chunk-outside")   /* a chunk touched other memory */     \
+    X(CHUNK_WRITE, "chunk-write") /* a chunk wrote what is not its own */      \
+    X(SCALAR_WRITTEN, "scalar-written") /* wrote a scalar argument */          \
+    X(UNMAPPED, "unmapped") /* declares memory that is not there */            \
+    X(CRASHED, "crashed")   /* fault elsewhere, on the copies only */          \
+    X(EXITED, "exited")     /* ended the program, on copies only */            \
+    X(TIMEOUT, "timeout")   /* did not end, on copies only */                  \
+    X(INVALID, "invalid")   /* the annotation cannot be evaluated */           \
+    X(NOT_READ, "declared-not-read")                                           \
+    X(NEVER_WRITTEN, "declared-not-written")                                   \
+    X(NOT_CHECKABLE, "not-checkable") /* every call was declined */            \
+    X(OVERREAD, "note-overread")      /* reads past the end, and drops it */   \
+    X(UNREAD, "note-unread")         /* the end of an input of a right axis */ \
+    X(NEVER_READ, "note-never-read") /* inout, but out would do: no error */
 
 enum fy_finding_kind {
 #define FY_FINDING_ENUM(id, word) FY_FINDING_##id,

@@ -15,8 +15,8 @@
 #include "pager/verify_copies.h"
 
 enum {
-    SENSITIVITY_RUNS = 4,
-    SENSITIVITY_FACTOR = 64
+    SENSITIVITY_FACTOR = 64, /* of what inputs moved by a few eps do */
+    MEANINGLESS = 16, /* results that move by so many times their scale */
 };
 
 const char *
@@ -246,9 +246,11 @@ fy_trial_compare(struct fy_trial *t, char *const *got,
     struct fy_trial_state *s = t->state;
     unsigned n = t->call->function->noperands;
     fy_bounds_make(t->call, t->images, &s->truth, &bounds);
-    if (s->sensitivity_known)
-        for (unsigned o = 0; o <= FY_MAX_OPERANDS; o++)
-            bounds.bound[o] += SENSITIVITY_FACTOR * s->sensitivity[o];
+    for (unsigned o = 0; o <= FY_MAX_OPERANDS && s->sensitivity_known; o++) {
+        double extra = SENSITIVITY_FACTOR * s->sensitivity[o];
+        bool any = extra > MEANINGLESS * bounds.scale[o] && extra > 0;
+        bounds.bound[o] = any ? INFINITY : bounds.bound[o] + extra;
+    }
     for (unsigned o = 0; o <= n; o++) {
         struct fy_difference d;
         if (o == n) {

@@ -24,7 +24,8 @@ enum fy_experiment {
 
 enum {
     FY_PROBLEMS = 12,
-    FY_PROBLEM_TEXT = 320
+    FY_PROBLEM_TEXT = 320,
+    FY_VERIFY_SLACK = 64 * 1024, /* how far reads may harmlessly go astray */
 };
 
 struct fy_problem {
@@ -40,7 +41,12 @@ struct fy_trial_state {
     bool truth_known;
     bool sensitivity_known;
     bool want_sensitivity; /* a numerical difference was seen without it */
-    bool reading;          /* copying the program's memory: of `operand' */
+    /*
+     * Blocks have poisoned slack instead of guards at their ends: vector
+     * kernels read past the end of their operands and drop what they read.
+     */
+    bool soft;
+    bool reading; /* copying the program's memory: of `operand' */
     uint32_t operand;
     uint64_t truth_ns;  /* how long the original took */
     union fy_raw truth; /* its result */

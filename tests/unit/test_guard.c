@@ -37,7 +37,7 @@ START_TEST(poison_is_nan)
 {
     struct fy_guard g;
     ck_assert_int_eq(
-        fy_guard_new(24, 8, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &g), 0);
+        fy_guard_new(24, 8, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &g), 0);
     double d[3];
     memcpy(d, g.block, sizeof d);
     for (int i = 0; i < 3; i++)
@@ -52,7 +52,8 @@ START_TEST(poison_is_large)
 {
     struct fy_guard g;
     ck_assert_int_eq(
-        fy_guard_new(12, 4, FY_GUARD_BEFORE, FY_POISON_LARGE, FY_T_F32, &g), 0);
+        fy_guard_new(12, 4, 0, FY_GUARD_BEFORE, FY_POISON_LARGE, FY_T_F32, &g),
+        0);
     float f[3];
     memcpy(f, g.block, sizeof f);
     for (int i = 0; i < 3; i++)
@@ -67,13 +68,14 @@ START_TEST(spills_are_seen)
     struct fy_guard g;
     int64_t at;
     ck_assert_int_eq(
-        fy_guard_new(40, 8, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &g), 0);
+        fy_guard_new(40, 8, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &g), 0);
     g.block[-1] ^= 1;
     ck_assert(fy_guard_spilled(&g, &at));
     ck_assert_int_eq(at, -1);
     fy_guard_free(&g);
     ck_assert_int_eq(
-        fy_guard_new(40, 8, FY_GUARD_BEFORE, FY_POISON_NAN, FY_T_F64, &g), 0);
+        fy_guard_new(40, 8, 0, FY_GUARD_BEFORE, FY_POISON_NAN, FY_T_F64, &g),
+        0);
     g.block[40] ^= 1;
     ck_assert(fy_guard_spilled(&g, &at));
     ck_assert_int_eq(at, 40);
@@ -121,7 +123,7 @@ START_TEST(touches_outside_fault)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct touch t = {.write = i % 2};
         int64_t bytes = (int64_t)sizes[i];
-        ck_assert_int_eq(fy_guard_new(sizes[i], 8, FY_GUARD_AFTER,
+        ck_assert_int_eq(fy_guard_new(sizes[i], 8, 0, FY_GUARD_AFTER,
                                       FY_POISON_NAN, FY_T_F64, &t.guard),
                          0);
         t.offset = bytes - 1;
@@ -131,7 +133,7 @@ START_TEST(touches_outside_fault)
         t.offset = bytes + 100000;
         expect_touch(&t, true);
         fy_guard_free(&t.guard);
-        ck_assert_int_eq(fy_guard_new(sizes[i], 8, FY_GUARD_BEFORE,
+        ck_assert_int_eq(fy_guard_new(sizes[i], 8, 0, FY_GUARD_BEFORE,
                                       FY_POISON_NAN, FY_T_F64, &t.guard),
                          0);
         t.offset = 0;
@@ -146,9 +148,9 @@ END_TEST
 START_TEST(nothing_is_inside_an_empty_block)
 {
     struct touch t = {.offset = 0};
-    ck_assert_int_eq(
-        fy_guard_new(0, 1, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &t.guard),
-        0);
+    ck_assert_int_eq(fy_guard_new(0, 1, 0, FY_GUARD_AFTER, FY_POISON_NAN,
+                                  FY_T_F64, &t.guard),
+                     0);
     expect_touch(&t, true);
     t.offset = -1;
     expect_touch(&t, true);
@@ -156,10 +158,29 @@ START_TEST(nothing_is_inside_an_empty_block)
 }
 END_TEST
 
+START_TEST(slack_is_poison)
+{
+    struct touch t = {.write = true};
+    int64_t at;
+    ck_assert_int_eq(fy_guard_new(40, 8, 5000, FY_GUARD_AFTER, FY_POISON_NAN,
+                                  FY_T_F64, &t.guard),
+                     0);
+    t.offset = 40 + 5000;
+    expect_touch(&t, false);
+    t.offset = 40 + 8192;
+    expect_touch(&t, true);
+    ck_assert(!fy_guard_spilled(&t.guard, &at));
+    t.guard.block[40 + 4999] ^= 1;
+    ck_assert(fy_guard_spilled(&t.guard, &at));
+    ck_assert_int_eq(at, 40 + 4999);
+    fy_guard_free(&t.guard);
+}
+END_TEST
+
 START_TEST(sizes_that_overflow_are_refused)
 {
     struct fy_guard g;
-    ck_assert_int_eq(fy_guard_new(SIZE_MAX - 5, 8, FY_GUARD_AFTER,
+    ck_assert_int_eq(fy_guard_new(SIZE_MAX - 5, 8, 0, FY_GUARD_AFTER,
                                   FY_POISON_NAN, FY_T_F64, &g),
                      FY_ERR_OVERFLOW);
 }
@@ -271,6 +292,7 @@ main(void)
     tcase_add_test(c, spills_are_seen);
     tcase_add_test(c, touches_outside_fault);
     tcase_add_test(c, nothing_is_inside_an_empty_block);
+    tcase_add_test(c, slack_is_poison);
     tcase_add_test(c, sizes_that_overflow_are_refused);
     tcase_add_test(c, ends_are_told_apart);
     tcase_add_test(c, host_does_not_notice);
