@@ -22,6 +22,7 @@
 #include "pager/handles.h"
 #include "pager/plan.h"
 #include "pager/provider.h"
+#include "pager/verify.h"
 
 enum {
     MAX_DEVICE_ERRORS = 3,
@@ -40,6 +41,7 @@ static struct fy_executor *executor;
 static bool open_failed;
 static bool forked; /* of a process that used a device that cannot follow */
 
+static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
 static unsigned device_errors;
 
 /* One offloaded call on its way. */
@@ -277,6 +279,10 @@ decide(struct offload *offload)
         return FY_REASON_NO_DEVICE;
     if (bits == 0 && fy_function_uses_integer(services->model, call->function))
         bits = fy_provider_integer_bits(services, call->original);
+    if (verifier) {
+        fy_verify_intercepted(verifier, call, bits, fy_handle_find);
+        return FY_REASON_DISABLED;
+    }
     reason = fy_bind(services->model, call->function, bits, call->registers,
                      fy_handle_find, &offload->bound);
     if (reason != FY_REASON_NONE)
@@ -397,6 +403,11 @@ fy_engine_start(const struct fy_shim_services *given)
         fy_rates_read(settings.calibration, &rates) == FY_ERR_INVALID)
         fy_rates_default(settings.device, &rates);
     fy_explain_to(settings.explain);
+    if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,
+                                              given->sibling, &verifier)) {
+        errno = saved;
+        return NULL;
+    }
     if (pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
         errno = saved;
         return NULL;

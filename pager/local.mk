@@ -43,6 +43,17 @@ libfypager_la_SOURCES += pager/calibrate.c pager/cost.c pager/cost.h
 libfypager_la_SOURCES += pager/explain.c pager/explain.h
 libfypager_la_LIBADD += libfymodel.la libfycommon.la -lm
 
+# `ferry verify' inside the program.
+libfypager_la_SOURCES += pager/verify.c pager/verify.h
+libfypager_la_SOURCES += pager/verify_chunks.c
+libfypager_la_SOURCES += pager/verify_compare.c pager/verify_compare.h
+libfypager_la_SOURCES += pager/verify_copies.c pager/verify_copies.h
+libfypager_la_SOURCES += pager/verify_image.c pager/verify_image.h
+libfypager_la_SOURCES += pager/verify_invoke.c pager/verify_invoke.h
+libfypager_la_SOURCES += pager/verify_slabs.c
+libfypager_la_SOURCES += pager/verify_trial.c pager/verify_trial.h
+libfypager_la_LIBADD += libfyverify.la
+
 pkglib_LTLIBRARIES += libferry-engine.la
 libferry_engine_la_SOURCES = pager/engine.c pager/engine.h
 libferry_engine_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

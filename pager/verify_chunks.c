@@ -83,6 +83,16 @@ element_of(const struct tiles *s, unsigned view)
     return (enum fy_type)o->element;
 }
 
+static bool
+is_scratch(const struct tiles *s, unsigned view)
+{
+    const struct fy_bound *call = s->trial->call;
+    const struct fy_operand *o =
+        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    return view < call->function->noperands &&
+           o[view].access == FY_ACCESS_SCRATCH;
+}
+
 static void
 step_text(const struct tiles *s, char *out, size_t bytes)
 {
@@ -220,7 +230,7 @@ check_tile(struct tiles *s, unsigned i)
             memcpy(s->before[i] + s->first[i] + w.offset,
                    g->block + s->first[i] + w.offset, v->element_bytes);
     }
-    bool scratch = v->access == FY_ACCESS_SCRATCH;
+    bool scratch = is_scratch(s, view);
     if (!scratch && memcmp(s->before[i], g->block, g->bytes) != 0)
         fy_trial_problem(s->trial, operand_of(s, view), FY_FINDING_CHUNK_WRITE,
                          "%s the function writes elements of `%s' that are "

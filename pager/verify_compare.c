@@ -147,8 +147,8 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         enum fy_type type = element_type(images, o);
         const struct fy_view *v = &images->views[o];
         const struct fy_image *image = &images->image[images->of[o]];
-        if (v->naxes == 0 || !(v->access & FY_ACCESS_OUT) ||
-            v->access == FY_ACCESS_SCRATCH)
+        if (v->naxes == 0 ||
+            !((v->access & FY_ACCESS_OUT) || images->returned[o] > 0))
             continue;
         double scale = fmax(product, largest(images, o, image->truth));
         if (v->access & FY_ACCESS_IN)
@@ -189,12 +189,18 @@ fy_compare_operand(const struct fy_images *images, unsigned operand,
     const struct fy_view *v = &images->views[operand];
     enum fy_type type = element_type(images, operand);
     struct fy_walk w = {.view = v};
+    const char *before = images->image[images->of[operand]].before;
+    int64_t left = images->returned[operand];
+    bool scratch = v->access == FY_ACCESS_SCRATCH;
     memset(out, 0, sizeof *out);
-    if (v->naxes == 0 || v->access == FY_ACCESS_SCRATCH ||
-        !(v->access & FY_ACCESS_OUT))
+    if (v->naxes == 0 || !(scratch ? left > 0 : v->access & FY_ACCESS_OUT))
         return;
     while (fy_walk_next(&w)) {
         int64_t at = images->first[operand] + w.offset;
+        if (scratch && left-- <= 0)
+            break;
+        if (scratch && memcmp(before + at, want + at, v->element_bytes) == 0)
+            continue; /* not written: the program gets what it gave */
         if (skip != NULL && memcmp(got + at, skip + at, v->element_bytes) == 0)
             continue;
         if (identical(type, got + at, want + at))

@@ -171,6 +171,25 @@ group(struct fy_images *out, char *const *base)
     return 0;
 }
 
+/* Scratch that `returns' is bound as a column of the whole room. */
+static void
+take_view(struct fy_images *out, unsigned o, const struct fy_view *bound)
+{
+    const struct fy_operand *operand =
+        FY_TABLE(out->model, fy_operand, operands) + out->function->operands +
+        o;
+    struct fy_view *v = &out->views[o];
+    *v = *bound;
+    out->returned[o] = 0;
+    if (operand->access != FY_ACCESS_SCRATCH || v->naxes == 0 ||
+        v->access == FY_ACCESS_SCRATCH)
+        return;
+    out->returned[o] = v->naxes == 2 ? v->hi + 1 : v->extent[0];
+    v->access = FY_ACCESS_SCRATCH;
+    v->naxes = operand->naxes;
+    v->sign = 0;
+}
+
 int
 fy_images_new(const struct fy_model *model, const struct fy_function *function,
               const struct fy_view *views, char *const *base,
@@ -179,7 +198,8 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     memset(out, 0, sizeof *out);
     out->model = model;
     out->function = function;
-    out->views = views;
+    for (unsigned o = 0; o < function->noperands; o++)
+        take_view(out, o, &views[o]);
     int status = group(out, base);
     if (status != 0)
         return status;
@@ -209,10 +229,10 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     }
     for (unsigned o = 0; o < function->noperands; o++) {
         struct fy_image *image = &out->image[out->of[o]];
-        if (views[o].naxes == 0 || !image->accessed)
+        if (out->views[o].naxes == 0 || !image->accessed)
             continue;
-        out->first[o] = views[o].host - image->base - image->lo;
-        mark_operand(image, &views[o], out->first[o]);
+        out->first[o] = out->views[o].host - image->base - image->lo;
+        mark_operand(image, &out->views[o], out->first[o]);
     }
     return 0;
 }

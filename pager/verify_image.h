@@ -34,8 +34,10 @@ struct fy_image {
 struct fy_images {
     const struct fy_model *model;
     const struct fy_function *function;
-    const struct fy_view *views;    /* function->noperands */
-    uint16_t of[FY_MAX_OPERANDS];   /* the image of each operand */
+    /* As bound, but scratch is scratch, also where some of it comes back. */
+    struct fy_view views[FY_MAX_OPERANDS];
+    int64_t returned[FY_MAX_OPERANDS]; /* first elements of scratch */
+    uint16_t of[FY_MAX_OPERANDS];      /* the image of each operand */
     int64_t first[FY_MAX_OPERANDS]; /* bytes from image->lo to element 0, 0 */
     unsigned count;
     struct fy_image image[FY_MAX_OPERANDS];

@@ -28,6 +28,7 @@ UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
+UNIT_TESTS += tests/unit/test_verify
 UNIT_TESTS += tests/unit/test_blas3
 UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_engine
@@ -64,6 +65,10 @@ tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_guard_SOURCES = tests/unit/test_guard.c
 tests_unit_test_guard_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_guard_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
+tests_unit_test_verify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_verify_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
 
 # The sources themselves, the manuals, the scripts.
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
