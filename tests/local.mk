@@ -74,7 +74,9 @@ tests_unit_test_verify_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh
 EXTRA_DIST += tests/tap.sh
-TESTS += tests/style/scripts.sh
+if !SANITIZED
+TESTS += tests/style/scripts.sh tests/style/manuals.sh
+endif
 
 # Calls of installed libraries by their shipped annotations.
 PLAN_TEST_LIBS = libfyannotations.la libfypager.la libfymodel.la libfycommon.la \
@@ -91,7 +93,6 @@ tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
 dist_check_SCRIPTS += tests/cli/tools.sh
 TESTS += tests/cli/line.sh tests/cli/jobs.py tests/cli/tools.sh
-TESTS += tests/style/manuals.sh
 tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
 tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)

@@ -37,7 +37,11 @@ for word in processor userfaultfd PAGEMAP_SCAN CUDA host engine preload \
     has "doctor says something of $word" out "^  $word "
 done
 
-# Real programs need a compiler and a BLAS.
+# Real programs need a compiler and a BLAS, and an engine without sanitizers.
+if [ -n "${FERRY_SANITIZED-}" ]; then
+    skip "reports of a real program" "sanitized libraries cannot be preloaded"
+    finish
+fi
 cat >scale.c <<'END'
 #include <stdio.h>
 void dscal_(const int *, const double *, double *, const int *);
