@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,17 +139,32 @@ map_record(void)
 struct fy_record *
 fy_record(void)
 {
-    if (__atomic_load_n(&fy_record_state, __ATOMIC_ACQUIRE) == READY)
-        return fy_record_mapped;
-    if (claim(&fy_record_state)) {
+    static pid_t mapper;
+    uint8_t *state = &fy_record_state;
+    if (__atomic_load_n(state, __ATOMIC_ACQUIRE) != READY) {
         int *error = &errno, saved = *error;
-        fy_record_mapped = map_record();
-        fy_count_start();
+        if (claim(state)) {
+            __atomic_store_n(&mapper, getpid(), __ATOMIC_RELEASE);
+            fy_inside++;
+            fy_record_mapped = map_record();
+            fy_count_start();
+            fy_inside--;
+            __atomic_store_n(state, fy_record_mapped ? READY : FAILED,
+                             __ATOMIC_RELEASE);
+        }
+        /*
+         * Short, and nothing foreign runs in it. But it may be our own, under a
+         * signal handler, or may have been left behind by a fork.
+         */
+        while (!fy_inside &&
+               __atomic_load_n(state, __ATOMIC_ACQUIRE) == LOADING) {
+            pid_t owner = __atomic_load_n(&mapper, __ATOMIC_ACQUIRE);
+            if (owner && owner != getpid())
+                break;
+            sched_yield();
+        }
         *error = saved;
-        __atomic_store_n(&fy_record_state, fy_record_mapped ? READY : FAILED,
-                         __ATOMIC_RELEASE);
     }
-    return __atomic_load_n(&fy_record_state, __ATOMIC_ACQUIRE) == READY
-               ? fy_record_mapped
-               : NULL;
+    return __atomic_load_n(state, __ATOMIC_ACQUIRE) == READY ? fy_record_mapped
+                                                             : NULL;
 }
