@@ -23,6 +23,8 @@ void fy_diagnostics_print(const struct fy_diagnostics *diagnostics, FILE *to);
 /*
  * Compiles files (a folder means every *.ferry in it, sorted). Imports are
  * looked up beside the importing file, then in `library_dir' (may be NULL).
+ * Functions that a path declares replace those of the same interface and name
+ * of the paths before it, with all their variants.
  * With errors: FY_ERR_INVALID, every finding is in `diagnostics', and *out is
  * not set. On success *out is new (free() it), one block of size_bytes.
  */

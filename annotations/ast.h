@@ -154,6 +154,7 @@ struct ast_function {
     struct fy_span span;  /* of the name */
     struct fy_span whole; /* from `function' to its brace */
     const char *doc;      /* "" when there is none */
+    unsigned path;        /* of those given: later ones replace earlier ones */
     bool failed; /* said so for one row: the others are not looked at */
     struct ast_function *next;
 };

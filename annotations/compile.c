@@ -229,6 +229,8 @@ parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
     index_lines(front, source);
     fy_parse_source(&front->arena, front->diagnostics, source, &file);
     source->is_open = 1;
+    for (struct ast_function *f = file.functions; f; f = f->next)
+        f->path = front->path;
     APPEND(ast_import, imports.imports, file.imports);
     for (const struct ast_import *i = imports.imports;
          i && !fy_diagnostics_full(front->diagnostics); i = i->next)
@@ -350,8 +352,10 @@ run(const struct input *input, const char *library_dir,
     if (setjmp(out_of_memory) == 0) {
         if (input->text)
             load_text(front, input);
-        for (unsigned i = 0; i < input->npaths; i++)
+        for (unsigned i = 0; i < input->npaths; i++) {
+            front->path = i;
             load_path(front, input->paths[i]);
+        }
         compile_all(front);
         struct fy_model *model = NULL;
         if (fy_diagnostics_errors(diagnostics) > 0)

@@ -3,7 +3,7 @@
  * One compilation, between the parser and the flat model. The work goes in
  * phases, each over all functions: declare (names.c), heads with their families
  * expanded (head.c), bodies (body.c, axis.c, operand.c, expression.c), the checks that
- * need everything (check.c), emission (emit.c).
+ * need everything (variants.c), emission (emit.c).
  */
 #ifndef FERRY_ANNOTATIONS_COMPILE_H
 #define FERRY_ANNOTATIONS_COMPILE_H
@@ -110,6 +110,7 @@ struct fy_front {
     struct fy_arena arena;
     struct fy_diagnostics *diagnostics;
     const char *library_dir;
+    unsigned path; /* of the list given to fy_compile(), from 0 */
     /* What is held outside the arena while a longjmp may happen. */
     int open_file; /* -1: none */
     struct dirent **entries;
@@ -275,9 +276,12 @@ bool fy_node_is_cells(const struct fy_body *body, uint32_t node,
 
 void fy_compile_body(struct fy_front *front, uint32_t unit);
 
-/* ---- check.c ---- */
+/* ---- variants.c ---- */
 
-/* Variants that can never be reached. */
+/* Drops functions that a later path replaces, chains the variants of each name
+ * and finds the makers of handles. */
+void fy_chain_variants(struct fy_front *front);
+/* Variants that can never be reached; after all bodies. */
 void fy_check_variants(struct fy_front *front);
 
 /* ---- emit.c ---- */

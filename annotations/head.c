@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads: one unit for every function and row of the families it mentions, its
- * arguments, its place among the variants of its name, and the symbols it has.
+ * arguments, and the symbols it has.
  */
 #include "config.h"
 
@@ -191,39 +191,6 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
 }
 
 static void
-chain_variant(struct fy_front *front, struct fy_unit *unit, uint32_t index)
-{
-    int is_new;
-    const char *key =
-        fy_arena_print(&front->arena, "%s %s", unit->interface, unit->name);
-    struct fy_map_entry *entry =
-        fy_map_add(&front->arena, &front->functions, key, &is_new);
-    unit->row.next_variant = FY_NIL;
-    unit->first = unit->last = index;
-    if (is_new) {
-        entry->value = index;
-        return;
-    }
-    struct fy_unit *first = front->units[entry->value];
-    bool same = first->row.nargs == unit->row.nargs &&
-                first->result.type == unit->result.type;
-    for (uint16_t i = 0; same && i < unit->row.nargs; i++)
-        same = first->args[i].resolved.type == unit->args[i].resolved.type &&
-               first->args[i].resolved.is_reference ==
-                   unit->args[i].resolved.is_reference;
-    if (!same)
-        fy_diagnostic_hint(
-            fy_error(front, unit->ast->span,
-                     "function '%.*s' is declared twice with different heads",
-                     FY_MAX_QUOTED, unit->name),
-            "the first is at %s; variants of a function have one head",
-            fy_place(front, first->ast->span));
-    unit->first = (uint32_t)entry->value;
-    front->units[first->last]->row.next_variant = index;
-    first->last = index;
-}
-
-static void
 make_unit(struct fy_front *front, struct ast_function *function,
           struct fy_family_info **families, const unsigned *rows,
           unsigned nfamilies)
@@ -257,8 +224,7 @@ make_unit(struct fy_front *front, struct ast_function *function,
     make_args(front, unit);
     front->units = fy_arena_grow(&front->arena, front->units, front->nunits,
                                  &front->units_capacity, sizeof *front->units);
-    front->units[front->nunits] = unit;
-    chain_variant(front, unit, (uint32_t)front->nunits++);
+    front->units[front->nunits++] = unit;
 }
 
 /* Every combination of rows, the first family's slowest. */
@@ -287,31 +253,7 @@ fy_make_units(struct fy_front *front)
     for (struct ast_function *f = front->all.functions;
          f && !fy_diagnostics_full(front->diagnostics); f = f->next)
         make_rows(front, f);
-    for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
-        for (uint16_t k = 0; k < front->units[i]->row.nargs; k++) {
-            struct fy_unit_arg *arg = &front->units[i]->args[k];
-            if (!arg->from.text)
-                continue;
-            const char *name = fy_expand(front, front->units[i], arg->from);
-            if (!name)
-                continue;
-            const struct fy_map_entry *entry =
-                fy_map_find(&front->functions,
-                            fy_arena_print(&front->arena, "%s %s",
-                                           front->units[i]->interface, name));
-            if (entry) {
-                arg->maker = (uint32_t)entry->value;
-                continue;
-            }
-            struct fy_suggestion suggestion = {.wanted = name};
-            struct fy_diagnostic *diagnostic =
-                fy_error(front, arg->from.span, "unknown function '%.*s'",
-                         FY_MAX_QUOTED, name);
-            for (size_t u = 0; u < front->nunits; u++)
-                fy_suggestion_try(&suggestion, front->units[u]->name);
-            fy_diagnostic_suggest(diagnostic, &suggestion);
-        }
+    fy_chain_variants(front);
 }
 
 /* ---- symbols ---- */

@@ -15,7 +15,7 @@ libfyannotations_la_SOURCES = \
 	annotations/axis.c \
 	annotations/body.c \
 	annotations/cell.c \
-	annotations/check.c \
+	annotations/variants.c \
 	annotations/compile.c annotations/compile.h \
 	annotations/diagnostics.c annotations/diagnostics.h \
 	annotations/dump.c \

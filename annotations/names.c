@@ -98,18 +98,24 @@ fy_is_fixed_placeholder(const char *name)
     return false;
 }
 
+static bool
+same_words(const struct ast_names *a, const struct ast_names *b)
+{
+    for (; a && b; a = a->next, b = b->next)
+        if (strcmp(a->name.text, b->name.text) != 0)
+            return false;
+    return !a && !b;
+}
+
 /* Files that stand alone repeat what they need: the same again is no error. */
 static bool
 same_rows(const struct ast_family *a, const struct ast_family *b)
 {
     const struct ast_row *x = a->rows, *y = b->rows;
-    for (; x && y; x = x->next, y = y->next) {
-        const struct ast_names *v = x->type, *w = y->type;
-        for (; v && w && strcmp(v->name.text, w->name.text) == 0; v = v->next)
-            w = w->next;
-        if (v || w || strcmp(x->name.text, y->name.text) != 0)
+    for (; x && y; x = x->next, y = y->next)
+        if (!same_words(x->type, y->type) ||
+            strcmp(x->name.text, y->name.text) != 0)
             return false;
-    }
     return !x && !y;
 }
 
@@ -154,36 +160,88 @@ declare_families(struct fy_front *front)
     }
 }
 
-void
-fy_declare_all(struct fy_front *front)
+static bool
+same_fields(const struct ast_struct *a, const struct ast_struct *b)
+{
+    const struct ast_declaration *x = a->fields, *y = b->fields;
+    for (; x && y; x = x->next, y = y->next)
+        if (!x->name.text || !y->name.text ||
+            strcmp(x->name.text, y->name.text) != 0 || x->stars != y->stars ||
+            x->elements != y->elements || !same_words(x->words, y->words))
+            return false;
+    return !x && !y;
+}
+
+static void
+declare_structs(struct fy_front *front)
 {
     size_t i = 0;
-    unsigned patterns = 0;
-    for (const struct ast_handle *h = front->all.handles; h; h = h->next)
-        if (!fy_map_find(&front->handles, h->name.text))
-            (void)declare(front, &front->handles, h->name, "handle", 0);
     for (const struct ast_struct *s = front->all.structs; s; s = s->next)
         i++;
     front->layouts = fy_arena_array(&front->arena, i, sizeof *front->layouts);
     i = 0;
-    for (const struct ast_struct *s = front->all.structs; s; s = s->next)
+    for (const struct ast_struct *s = front->all.structs; s; s = s->next) {
+        const struct fy_map_entry *old =
+            fy_map_find(&front->structs, s->name.text);
+        if (old && same_fields(front->layouts[old->value].ast, s))
+            continue;
         if (declare(front, &front->structs, s->name, "struct", i))
             front->layouts[i++].ast = s;
+    }
+}
+
+/* A pattern that stands twice in an interface counts once. */
+static void
+declare_pattern(struct fy_front *front, const struct ast_spelling *spelling,
+                struct ast_names *pattern, struct fy_map *known)
+{
+    int is_new;
+    struct fy_map_entry *entry =
+        fy_map_add(&front->arena, known,
+                   fy_arena_print(&front->arena, "%s %s",
+                                  spelling->interface.text, pattern->name.text),
+                   &is_new);
+    if (!strstr(pattern->name.text, "<name>"))
+        fy_diagnostic_hint(fy_error(front, pattern->name.span,
+                                    "a spelling must have <name> in it"),
+                           "\"<name>_\" makes 'dgemm_' of 'dgemm'");
+    if (is_new) {
+        entry->value = (uint64_t)(spelling->integer_bits + 1);
+        return;
+    }
+    if (entry->value != (uint64_t)(spelling->integer_bits + 1))
+        fy_error(front, pattern->name.span,
+                 "spelling \"%.*s\" of '%.*s' has two widths", FY_MAX_QUOTED,
+                 pattern->name.text, FY_MAX_QUOTED, spelling->interface.text);
+    pattern->name.text = "";
+}
+
+static void
+declare_spellings(struct fy_front *front)
+{
+    struct fy_map known = {0};
+    unsigned patterns = 0;
     for (const struct ast_spelling *s = front->all.spellings; s; s = s->next) {
         /* The value is not used: rows of one interface may repeat. */
         (void)fy_map_add(&front->arena, &front->interfaces, s->interface.text,
                          NULL);
-        for (const struct ast_names *p = s->patterns; p; p = p->next) {
+        for (struct ast_names *p = s->patterns; p; p = p->next) {
             if (++patterns == FY_MAX_SPELLINGS + 1)
                 fy_error(front, p->name.span, "more than %d spellings",
                          FY_MAX_SPELLINGS);
-            if (!strstr(p->name.text, "<name>"))
-                fy_diagnostic_hint(
-                    fy_error(front, p->name.span,
-                             "a spelling must have <name> in it"),
-                    "\"<name>_\" makes 'dgemm_' of 'dgemm'");
+            declare_pattern(front, s, p, &known);
         }
     }
+}
+
+void
+fy_declare_all(struct fy_front *front)
+{
+    for (const struct ast_handle *h = front->all.handles; h; h = h->next)
+        if (!fy_map_find(&front->handles, h->name.text))
+            (void)declare(front, &front->handles, h->name, "handle", 0);
+    declare_structs(front);
+    declare_spellings(front);
     declare_families(front);
     fy_layout_all(front);
 }

@@ -439,6 +439,47 @@ START_TEST(test_documentation)
 }
 END_TEST
 
+/* Functions of a later path replace those of earlier ones, variants and all. */
+START_TEST(test_later_paths_replace)
+{
+    static const char *const texts[] = {
+        "family p: { s: float, d: double };\n"
+        "function void <p>f(int n, <T> *x) { require n > 1; in x[n]; }\n"
+        "function void <p>f(int n, <T> *x) { in x[n]; also \"old<p>\"; }\n"
+        "function void g(int n, double *x) { in x[n]; }\n",
+        "function void df(int n, double *x) { out x[n]; also \"new\"; }\n"
+        "function void h(int n, double *x) { in x[n]; }\n"};
+    static const char *const names[] = {"df", "g", "h", "new", "olds", "sf"};
+    char place[] = "/tmp/ferry-test-XXXXXX", path[2][64];
+    const char *const list[] = {path[0], path[1]};
+    struct fy_model *model = NULL;
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/%d.ferry", place, i);
+        FILE *file = fopen(path[i], "w");
+        fputs(texts[i], file);
+        fclose(file);
+    }
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    ck_assert_int_eq(fy_compile(list, 2, NULL, diagnostics, &model), FY_OK);
+    fy_diagnostics_free(diagnostics);
+    ck_assert_uint_eq(model->functions.count, 5); /* sf twice, g, df, h */
+    ck_assert_uint_eq(model->symbols.count, 6);
+    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
+    for (int i = 0; i < 6; i++)
+        ck_assert_str_eq(fy_model_string(model, symbols[i].name), names[i]);
+    const struct fy_function *f =
+        FY_TABLE(model, fy_function, functions) + symbols[0].function;
+    ck_assert_uint_eq(f->next_variant, FY_NIL);
+    ck_assert_uint_eq(FY_TABLE(model, fy_operand, operands)[f->operands].access,
+                      FY_ACCESS_OUT);
+    free(model);
+    for (int i = 0; i < 2; i++)
+        (void)unlink(path[i]);
+    (void)rmdir(place);
+}
+END_TEST
+
 /* Paths: folders in order, files that cannot be read. */
 START_TEST(test_paths)
 {
@@ -536,6 +577,7 @@ main(void)
     tcase_add_test(tests, test_many_errors);
     tcase_add_test(tests, test_layout);
     tcase_add_test(tests, test_documentation);
+    tcase_add_test(tests, test_later_paths_replace);
     tcase_add_test(tests, test_paths);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
