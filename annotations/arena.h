@@ -28,7 +28,7 @@ void *fy_arena_array(struct fy_arena *arena, size_t count, size_t bytes);
 char *fy_arena_text(struct fy_arena *arena, const char *text, size_t bytes);
 /* printf into the arena. */
 char *fy_arena_print(struct fy_arena *arena, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), nonnull(2)));
 /*
  * Room for one more element of a growing array: returns `items', or a larger
  * copy when *capacity is reached. `count' elements are in use.

@@ -14,6 +14,8 @@ LANG_TEST_FILES = \
 	tests/lang/variants.test
 EXTRA_DIST += $(LANG_TEST_FILES)
 
+dist_check_SCRIPTS += tests/lang/messages.py
+TESTS += tests/lang/messages.py
 check_PROGRAMS += tests/lang/run tests/fuzz/fuzz_annotations
 TESTS += tests/lang/run tests/fuzz/fuzz_annotations
 tests_lang_run_SOURCES = tests/lang/run.c
