@@ -209,6 +209,13 @@ fy_original_deep(uint32_t symbol, const struct fy_object *root)
 }
 
 void *
+fy_original_local(uint32_t symbol, const struct fy_object *root)
+{
+    const char *name = symbol_name(symbol);
+    return find_global(name) ? NULL : find_local(root, name);
+}
+
+void *
 fy_original_find(uint32_t symbol, const void *caller)
 {
     const char *name = symbol_name(symbol);
@@ -303,22 +310,27 @@ find_anywhere(const char *name)
  * the owner's process id, so that a child forked in between can take it over.
  */
 static pid_t owner;
+static __thread bool holding __attribute__((tls_model("initial-exec")));
 static struct fy_binding *graveyard;
 static uint32_t stubs_used;
 
-static void
+/* False in a signal handler that interrupted its own thread under it. */
+static bool
 lock(void)
 {
     pid_t self = getpid();
+    if (holding)
+        return false;
+    holding = true;
     for (;;) {
         pid_t seen = 0;
         if (__atomic_compare_exchange_n(&owner, &seen, self, false,
                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return;
+            return true;
         if (seen != self &&
             __atomic_compare_exchange_n(&owner, &seen, self, false,
                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return;
+            return true;
         sched_yield();
     }
 }
@@ -327,6 +339,7 @@ static void
 unlock(void)
 {
     __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+    holding = false;
 }
 
 /* A plugin that is closed and opened again gets its old binding back. */
@@ -365,9 +378,10 @@ fy_bind_call(struct fy_frame *frame)
     if (fy_object_at(frame->caller, &object) == 0) {
         mine.low = object.low;
         mine.size = object.high - object.low;
-        lock();
-        binding = graveyard ? revive(&mine) : NULL;
-        unlock();
+        bool held = lock();
+        binding = held && graveyard ? revive(&mine) : NULL;
+        if (held)
+            unlock();
         if (!binding && (binding = new_binding()) != NULL)
             *binding = mine;
         if (binding)
@@ -392,9 +406,8 @@ stale(const struct fy_binding *binding)
 void
 fy_bind_retire(void)
 {
-    if (!fy_image.model)
+    if (!fy_image.model || !lock())
         return;
-    lock();
     for (uint32_t i = 0; i < fy_image.nsymbols; i++) {
         struct fy_binding **head = &slots()[i], **link = head;
         while (*link) {
@@ -426,7 +439,8 @@ fy_bind_note_global(const void *dynamic)
         if (global_roots[i] == dynamic)
             return;
     }
-    lock();
+    if (!lock())
+        return;
     count = global_count;
     if (!dynamic)
         count = MAX_GLOBAL; /* an unknown one */
@@ -473,7 +487,8 @@ fy_bind_pointer(uint32_t symbol, void *original)
         return original; /* a variable of that name */
     if (find_global(symbol_name(symbol)) == original)
         return exported(symbol);
-    lock();
+    if (!lock())
+        return original;
     void *stub = find_stub(symbol, original);
     unlock();
     return stub;

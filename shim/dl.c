@@ -139,8 +139,7 @@ fy_dlopen_after(struct fy_dl_call *call)
     }
     if (call->result && objects_now() > first) {
         fy_patch_weak(first);
-        if ((mode & RTLD_DEEPBIND) && fy_mode != 0)
-            fy_patch_deep(first);
+        fy_patch_late(first, (mode & RTLD_DEEPBIND) && fy_mode != 0);
     }
     *error = saved;
 }

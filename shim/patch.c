@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes slots that the dynamic linker has filled in other objects: weak
- * references that only we satisfy become null again, and objects opened with
- * RTLD_DEEPBIND are led through us. Pages that were made read-only after
+ * references that only we satisfy become null again, and objects that dlopen
+ * brought get pointers of their own to originals that only they see. Pages that were made read-only after
  * relocation are made writable for the one store and read-only again.
  */
 #include "config.h"
@@ -126,23 +126,14 @@ fy_patch_weak(unsigned first)
     return weak.count;
 }
 
-/* ---- RTLD_DEEPBIND --------------------------------------------------------- */
+/* ---- objects that came later ------------------------------------------------ */
 
-struct deep {
+struct late {
     struct fy_object object;
-    unsigned first;
     struct fy_object root; /* what dlopen was asked for: it came first */
+    unsigned first;
+    bool deep; /* RTLD_DEEPBIND */
 };
-
-static int
-next_deep(const struct fy_object *object, void *closure)
-{
-    struct deep *deep = closure;
-    if (object->index < deep->first)
-        return 0;
-    deep->object = *object;
-    return 1;
-}
 
 /* Our replacement for one of libc's four, or NULL. */
 static void *
@@ -161,50 +152,78 @@ wrapper(const char *name)
     return NULL;
 }
 
+/* Most objects import nothing of interest: their relocations are not read. */
+static bool
+interesting(const struct late *late, const struct fy_object *object)
+{
+    uint32_t count = fy_object_undefined(object);
+    if (late->deep)
+        return true;
+    for (uint32_t i = 1; i < count; i++) {
+        if (fy_names_find(object->strings + object->symbols[i].st_name) !=
+            FY_NIL)
+            return true;
+    }
+    return false;
+}
+
+static int
+next_late(const struct fy_object *object, void *closure)
+{
+    struct late *late = closure;
+    if (object->index < late->first)
+        return 0;
+    if (!late->root.dynamic)
+        late->root = *object;
+    if (!interesting(late, object))
+        return 0;
+    late->object = *object;
+    return 1;
+}
+
 static int
 lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
              bool lazy, void *closure)
 {
-    struct deep *deep = closure;
+    struct late *late = closure;
     const ElfW(Sym) *symbol = symbol_of(object, relocation);
     const char *name = object->strings + symbol->st_name;
     uintptr_t slot = object->base + relocation->r_offset;
     uintptr_t value = *(const uintptr_t *)slot;
     if (relocation->r_addend && !lazy)
         return 0; /* inside a function or a table */
-    void *ours = wrapper(name);
+    void *ours = late->deep ? wrapper(name) : NULL;
     uint32_t row = ours ? FY_NIL : fy_names_find(name);
-    if (!ours && row == FY_NIL)
-        return 0;
-    if (fy_is_thunk((const void *)value) || value == 0)
-        return 0;
-    if (ours) {
+    if (ours)
         store(object, slot, (uintptr_t)ours);
+    if (row == FY_NIL || value == 0)
         return 0;
-    }
     /*
      * A slot that still leads into its own object's PLT would be overwritten
      * at the first call: look its target up now, as the linker would then.
      */
-    if (lazy && symbol->st_shndx == SHN_UNDEF && value >= object->low &&
-        value < object->high)
-        value = (uintptr_t)fy_original_deep(row, &deep->root);
-    if (value && !fy_is_thunk((const void *)value)) {
-        void *pointer = fy_bind_pointer(row, (void *)value);
-        if (pointer != (void *)value)
-            store(object, slot, (uintptr_t)pointer);
-    }
+    bool unbound = lazy && symbol->st_shndx == SHN_UNDEF &&
+                   value >= object->low && value < object->high;
+    void *original = NULL;
+    if (unbound || fy_is_thunk((const void *)value))
+        original = late->deep ? fy_original_deep(row, &late->root)
+                              : fy_original_local(row, &late->root);
+    else if (late->deep)
+        original = (void *)value;
+    if (!original || fy_is_thunk(original))
+        return 0;
+    void *pointer = fy_bind_pointer(row, original);
+    if (pointer != (void *)value)
+        store(object, slot, (uintptr_t)pointer);
     return 0;
 }
 
 void
-fy_patch_deep(unsigned first)
+fy_patch_late(unsigned first, bool deep)
 {
-    struct deep deep = {.first = first};
-    while (fy_object_each(next_deep, &deep)) {
-        if (deep.object.index == first)
-            deep.root = deep.object;
-        fy_object_relocations(&deep.object, lead_through, &deep);
-        deep.first = deep.object.index + 1;
+    struct late late = {.first = first, .deep = deep};
+    while (fy_object_each(next_late, &late)) {
+        fy_object_relocations(&late.object, lead_through, &late);
+        late.first = late.object.index + 1;
     }
 }

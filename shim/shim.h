@@ -151,9 +151,14 @@ FY_HIDDEN void fy_bind_retire(void);
  */
 FY_HIDDEN void fy_bind_note_global(const void *dynamic);
 
-/* As fy_original_find(), for objects that RTLD_DEEPBIND opened with `root'. */
+/*
+ * As fy_original_find(), for objects that were opened with `root': those that
+ * RTLD_DEEPBIND opened; and all others, but NULL when the global scope has it.
+ */
 struct fy_object;
 FY_HIDDEN void *fy_original_deep(uint32_t symbol, const struct fy_object *root);
+FY_HIDDEN void *fy_original_local(uint32_t symbol,
+                                  const struct fy_object *root);
 
 /* services->sibling of pager/engine.h. */
 FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
@@ -200,11 +205,15 @@ FY_HIDDEN int fy_wrap_dlclose(void *handle);
 FY_HIDDEN unsigned fy_patch_weak(unsigned first);
 
 /*
- * Leads what objects with index >= first import under an annotated name, and
- * dlopen, dlsym, dlvsym and dlclose, through us. For objects opened with
- * RTLD_DEEPBIND, which look into their own dependencies before they see us.
+ * For objects with index >= first, the first of which was just opened: leads
+ * what they import under an annotated name, and find in their own dependencies
+ * only, to stubs of its original. From then on their calls do not depend on
+ * the return address, which may be another object's (tail calls).
+ *
+ * `deep': they were opened with RTLD_DEEPBIND and look there first, before they
+ * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
  */
-FY_HIDDEN void fy_patch_deep(unsigned first);
+FY_HIDDEN void fy_patch_late(unsigned first, bool deep);
 
 /* ---- dispatch.c ------------------------------------------------------------ */
 

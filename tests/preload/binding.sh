@@ -204,6 +204,13 @@ same "two copies, each for its callers" 42 "$t/host" two "$t/plugin.so" "$t/b/pl
 same "two copies by handle" 6 "$t/host" two "$t/libprovider.so" "$t/libother.so"
 same "dlclose and reopen" 42 "$t/host" reopen "$t/plugin.so" "$t/b/plugin.so"
 same "dlclose and reopen, three" 42 "$t/host" reopen "$t/b/plugin3.so" "$t/b/plugin.so"
+# A wrapper whose last act is the call: the return address is the program's.
+echo 'int work(int); int run(int n) { return work(n); }' >"$t/tail.c"
+compile -O2 -shared -fPIC -o "$t/tail.so" "$t/tail.c" -L"$t" -lprovider -Wl,-rpath,"$t"
+compile -O2 -shared -fPIC -Wl,-z,now -o "$t/b/tail.so" "$t/tail.c" -L"$t" -lother \
+    -Wl,-rpath,"$t"
+same "two copies, reached by tail calls" 12 "$t/host" two "$t/tail.so" "$t/b/tail.so"
+same "the same, RTLD_DEEPBIND" 2 "$t/host" deep-lazy "$t/b/tail.so"
 cat >"$t/own.c" <<END
 #include <stdio.h>
 int outer(int), call_back(int (*)(int), int);
