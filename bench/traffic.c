@@ -92,7 +92,7 @@ show(const struct row *row, const struct fy_model *model,
     }
     double n = (double)numbers->n, s = (double)memory / 8;
     bound = 8 * (row->products * n * n * n / sqrt(s) + row->matrices * n * n);
-    if (row->products == 0)
+    if (bound < (double)result.lower_bound_bytes)
         bound = (double)result.lower_bound_bytes;
     double moved =
         (double)result.traffic.bytes_in + (double)result.traffic.bytes_out;

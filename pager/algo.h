@@ -10,11 +10,13 @@
 #define FERRY_PAGER_ALGO_H
 
 #include "pager/plan_build.h"
+#include "pager/plan_traffic.h"
 
 enum {
     FY_MAX_ROUTINES = 6,
     FY_MAX_MATRICES = 3,
-    FY_MAX_DIMENSIONS = 3
+    FY_MAX_DIMENSIONS = 3,
+    FY_MAX_BLOCK_STEPS = 1 << 17,
 };
 
 /*
@@ -59,8 +61,12 @@ struct fy_algo {
     int64_t extent[FY_MAX_DIMENSIONS];
     struct fy_cuts cuts[FY_MAX_DIMENSIONS];
     uint32_t super_rows, super_cols; /* blocks of a super */
+    double room;                     /* elements that fit on the device */
     void *calls;                     /* variants made so far */
     bool flip;                       /* direction of the next snake */
+    /* While sizes are compared: accesses instead of steps. */
+    struct fy_access_trace *trace;
+    uint32_t trace_room, trace_steps, trace_base[FY_MAX_MATRICES];
 };
 
 enum {
@@ -85,6 +91,17 @@ struct fy_block_call {
 /* blocks[i] is the i-th matrix argument of the routine. */
 int fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
                  const struct fy_block blocks[3]) FY_MUST_CHECK;
+
+/* Drops what fy_algo_call() remembers of a finished plan. */
+void fy_algo_forget_calls(struct fy_algo *algo);
+
+/* The view of a matrix; naxes 0 when it is not accessed. */
+void fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
+                  struct fy_view *view);
+
+/* Choose sizes and make the plan: the least traffic, or any at all. */
+int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
+int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
 
 /* Length of part i of a dimension. */
 int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
@@ -115,6 +132,7 @@ struct fy_algo_row {
     /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
     int (*setup)(struct fy_algo *algo);
     fy_algo_program *program;
+    bool gathers; /* the program gathers supers that fit by itself */
     /* Words moved at least, in elements, with room for `elements'. */
     double (*bound)(const struct fy_algo *algo, double elements);
 };

@@ -187,6 +187,6 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_cholesky[] = {
-    {"potrf", "unA1i", {"syrk", "gemm", "trsm"}, setup, program, bound},
+    {"potrf", "unA1i", {"syrk", "gemm", "trsm"}, setup, program, false, bound},
     {NULL},
 };

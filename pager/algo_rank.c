@@ -9,6 +9,7 @@
 #include "pager/algo.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -18,6 +19,9 @@ enum {
 };
 enum {
     GEMM = 1
+};
+enum {
+    MAX_GATHERED = 512
 };
 
 static int
@@ -110,49 +114,133 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
     return fy_algo_gemm(algo, GEMM, &product);
 }
 
-/* Blocks of C in supers I, J on or below the diagonal, mirrored for upper. */
+/* Supers of C that are computed together, panel by panel of A (and B). */
+struct gathered {
+    uint32_t supers[MAX_GATHERED][2]; /* first block row and column */
+    unsigned count;
+    double elements;      /* of C on the device */
+    unsigned char *lines; /* by super: its rows of op(A) are needed */
+    double line_elements;
+};
+
 static int
-super(struct fy_algo *algo, uint32_t first_row, uint32_t first_col,
-      uint32_t size)
+update_super(struct fy_algo *algo, const uint32_t at[2], uint32_t l, bool first)
 {
-    uint32_t blocks = algo->cuts[N_CUTS].count;
+    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    bool lower = algo->uplo == 'L';
+
+    for (uint32_t i = at[0]; i < at[0] + size && i < blocks; i++) {
+        for (uint32_t j = at[1]; j < at[1] + size && j <= i; j++) {
+            int status = update(algo, lower ? i : j, lower ? j : i, l, first);
+            if (status)
+                return status;
+        }
+    }
+    return FY_OK;
+}
+
+static int
+compute(struct fy_algo *algo, struct gathered *all)
+{
     bool accessed = algo->matrices[0].access && algo->extent[K_CUTS] > 0;
     uint32_t steps = accessed ? algo->cuts[K_CUTS].count : 1;
 
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t l = algo->flip ? steps - 1 - s : s;
-        for (uint32_t i = first_row; i < first_row + size && i < blocks; i++) {
-            for (uint32_t j = first_col; j < first_col + size && j <= i; j++) {
-                bool lower = algo->uplo == 'L';
-                int status = update(algo, lower ? i : j, lower ? j : i,
-                                    accessed ? l : FY_NIL, s == 0);
-                if (status)
-                    return status;
-            }
+        for (unsigned i = 0; i < all->count; i++) {
+            int status = update_super(algo, all->supers[i],
+                                      accessed ? l : FY_NIL, s == 0);
+            if (status)
+                return status;
         }
     }
     algo->flip = !algo->flip;
+    all->count = 0;
+    all->elements = all->line_elements = 0;
+    memset(all->lines, 0, algo->cuts[N_CUTS].count);
+    return FY_OK;
+}
+
+/* Elements of the super of rows i, columns j (block indices) on the device. */
+static double
+super_elements(const struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    const struct fy_cuts *cuts = &algo->cuts[N_CUTS];
+    uint32_t size = algo->super_rows;
+    uint32_t i_end = i + size < cuts->count ? i + size : cuts->count;
+    uint32_t j_end = j + size < cuts->count ? j + size : cuts->count;
+    double elements = 0;
+
+    for (uint32_t r = i; r < i_end; r++) {
+        uint32_t last = j_end < r + 1 ? j_end : r + 1;
+        elements += (double)fy_cuts_length(cuts, r) *
+                    (double)(cuts->start[last] - cuts->start[j]);
+    }
+    return elements;
+}
+
+/* Adds a super, after computing what is gathered when it would be too much. */
+static int
+gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
+{
+    const struct fy_cuts *cuts = &algo->cuts[N_CUTS];
+    double depth = algo->extent[K_CUTS] > 0
+                       ? (double)fy_cuts_longest(&algo->cuts[K_CUTS])
+                       : 0;
+    double operands = strchr(algo->row->signature, 'B') ? 2 : 1;
+    double more = super_elements(algo, i, j), lines = 0;
+    uint32_t size = algo->super_rows;
+    const uint32_t line[2] = {i, j};
+    int status = FY_OK;
+
+    for (unsigned side = 0; side < (i == j ? 1 : 2); side++) {
+        uint32_t end =
+            line[side] + size < cuts->count ? line[side] + size : cuts->count;
+        if (!all->lines[line[side]])
+            lines += (double)(cuts->start[end] - cuts->start[line[side]]);
+    }
+    /* A panel and a part of the next one must fit beside the supers. */
+    bool full = all->elements + more +
+                    (all->line_elements + lines) * operands * depth * 1.25 >
+                algo->room;
+    if (algo->planner->options.random)
+        full = all->count >= algo->super_cols;
+    if (all->count > 0 && (full || all->count == MAX_GATHERED)) {
+        status = compute(algo, all);
+        if (status)
+            return status;
+        return gather(algo, all, i, j);
+    }
+    all->supers[all->count][0] = i;
+    all->supers[all->count++][1] = j;
+    all->elements += more;
+    all->line_elements += lines;
+    all->lines[i] = all->lines[j] = 1;
     return FY_OK;
 }
 
 static int
 program(struct fy_algo *algo)
 {
-    uint32_t blocks = algo->cuts[N_CUTS].count;
-    uint32_t size = algo->super_rows;
+    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    struct gathered all = {.count = 0};
     bool forward = true;
+    int status = FY_OK;
 
-    for (uint32_t i = 0; i < blocks; i += size) {
+    all.lines = calloc(blocks, 1);
+    if (!all.lines)
+        return FY_ERR_NOMEM;
+    for (uint32_t i = 0; status == FY_OK && i < blocks; i += size) {
         uint32_t count = i / size + 1;
-        for (uint32_t s = 0; s < count; s++) {
-            uint32_t j = (forward ? s : count - 1 - s) * size;
-            int status = super(algo, i, j, size);
-            if (status)
-                return status;
-        }
+        for (uint32_t s = 0; status == FY_OK && s < count; s++)
+            status =
+                gather(algo, &all, i, (forward ? s : count - 1 - s) * size);
         forward = !forward;
     }
-    return FY_OK;
+    if (status == FY_OK && all.count > 0)
+        status = compute(algo, &all);
+    free(all.lines);
+    return status;
 }
 
 /* n^2 k / sqrt(2 S) and the triangle (Beaumont et al. 2022). */
@@ -165,13 +253,13 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_rank_k[] = {
-    {"syrk", "utnkaA1bC3", {"gemm"}, setup, program, bound},
-    {"herk", "utnkaA1bC3", {"gemm"}, setup, program, bound},
+    {"syrk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound},
+    {"herk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound},
     {NULL},
 };
 
 const struct fy_algo_row fy_algo_rank_2k[] = {
-    {"syr2k", "utnkaA1B2bC3", {"gemm"}, setup, program, bound},
-    {"her2k", "utnkaA1B2bC3", {"gemm"}, setup, program, bound},
+    {"syr2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound},
+    {"her2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound},
     {NULL},
 };

@@ -160,7 +160,7 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_symmetric[] = {
-    {"symm", "sumnaA1B2bC3", {"gemm"}, setup, program, bound},
-    {"hemm", "sumnaA1B2bC3", {"gemm"}, setup, program, bound},
+    {"symm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound},
+    {"hemm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound},
     {NULL},
 };

@@ -256,7 +256,7 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_triangle[] = {
-    {"trmm", "sutdmnaA1B2", {"gemm"}, setup, program, bound},
-    {"trsm", "sutdmnaA1B2", {"gemm"}, setup, program, bound},
+    {"trmm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound},
+    {"trsm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound},
     {NULL},
 };
