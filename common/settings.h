@@ -24,6 +24,7 @@ enum {
     FY_SETTINGS_PATH_BYTES = 4096,      /* one path, with its NUL */
     FY_SETTINGS_TEXT_BYTES = 64 * 1024, /* an encoded text, with its NUL */
     FY_SETTINGS_NAME_BYTES = 16,        /* a device's name, with its NUL */
+    FY_SETTINGS_FAULTS_BYTES = 256,
 };
 
 /* What a thunk does with a call. The numbers are the text's. */
@@ -42,6 +43,7 @@ struct fy_settings {
     bool force;                          /* offload whatever is allowed */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
+    char faults[FY_SETTINGS_FAULTS_BYTES]; /* see pager/host.h; for tests */
     /* Paths; "" means not set. */
     char explain[FY_SETTINGS_PATH_BYTES];     /* decisions are appended here */
     char record[FY_SETTINGS_PATH_BYTES];      /* struct fy_record to map */

@@ -20,6 +20,7 @@
 #include "pager/executor.h"
 #include "pager/explain.h"
 #include "pager/handles.h"
+#include "pager/host.h"
 #include "pager/plan.h"
 #include "pager/provider.h"
 #include "pager/verify.h"
@@ -42,7 +43,7 @@ static bool open_failed;
 static bool forked; /* of a process that used a device that cannot follow */
 
 static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
-static unsigned device_errors;
+static unsigned device_errors; /* since a call succeeded */
 
 /* One offloaded call on its way. */
 struct offload {
@@ -207,6 +208,7 @@ run_plan(struct offload *offload, struct fy_plan *plan)
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
     if (status)
         return plan_reason(status);
+    __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
     return_value(offload, &value);
     return FY_REASON_NONE;
@@ -392,6 +394,14 @@ fy_engine_start(const struct fy_shim_services *given)
     if (fy_settings_decode(given->settings, &settings, NULL)) {
         errno = saved; /* the tool has checked it: someone else's text */
         return NULL;
+    }
+    if (settings.faults[0]) {
+        struct fy_host_control control;
+        if (fy_host_control_parse(settings.faults, &control)) {
+            errno = saved;
+            return NULL;
+        }
+        fy_host_control_set(NULL, &control);
     }
     /* No device but the host's exists yet: auto means none that could pay. */
     if (strcmp(settings.device, "auto") == 0)

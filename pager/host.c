@@ -47,7 +47,9 @@ host_begin(struct host_device *device, bool *fail, bool *corrupt)
     uint64_t at = ++device->operations;
     uint64_t count = c->fail_count == 0 ? 1 : c->fail_count;
     if (fail != NULL)
-        *fail = c->fail_at != 0 && at >= c->fail_at && at - c->fail_at < count;
+        *fail =
+            (c->fail_at != 0 && at >= c->fail_at && at - c->fail_at < count) ||
+            (c->fail_every != 0 && at % c->fail_every == 0);
     if (corrupt != NULL)
         *corrupt = c->corrupt_at != 0 && at == c->corrupt_at;
     pthread_mutex_unlock(&device->lock);
@@ -281,8 +283,8 @@ int
 fy_host_control_parse(const char *text, struct fy_host_control *out)
 {
     static const char *const keys[] = {
-        "fail:",    "count:", "late:",  "corrupt:",
-        "latency:", "seed:",  "guard:", "poison:"};
+        "fail:", "count:", "late:",   "corrupt:", "latency:",
+        "seed:", "guard:", "poison:", "every:"};
     enum {
         KEYS = sizeof keys / sizeof keys[0]
     };
@@ -310,6 +312,7 @@ fy_host_control_parse(const char *text, struct fy_host_control *out)
         .seed = values[5],
         .guard = values[6] != 0,
         .poison = values[7] != 0,
+        .fail_every = values[8],
     };
     return 0;
 }

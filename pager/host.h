@@ -16,7 +16,9 @@
 struct fy_host_control {
     uint64_t fail_at;    /* the first operation that fails; 0: none */
     uint64_t fail_count; /* how many from there on; 0 means 1 */
-    bool fail_late;      /* copies and launches fail while running, half done */
+    uint64_t
+        fail_every; /* each operation of a number divisible by it; 0: none */
+    bool fail_late; /* copies and launches fail while running, half done */
     uint64_t corrupt_at; /* this operation, if a copy, flips a bit; 0: none */
     uint64_t latency_ns; /* copies and launches start up to this much later */
     uint64_t seed;       /* of the latencies */
@@ -36,7 +38,7 @@ uint64_t fy_host_operations(struct fy_device *device);
 uint64_t fy_host_used_bytes(struct fy_device *device);
 
 /*
- * Reads "fail:N,count:N,late:1,corrupt:N,latency:NS,seed:N,guard:1,poison:1",
+ * Reads "fail:N,count:N,every:N,late:1,corrupt:N,latency:NS,seed:N,guard:1,poison:1",
  * keys in any order, each optional. FY_ERR_INVALID on anything else.
  */
 int fy_host_control_parse(const char *text,

@@ -17,6 +17,8 @@
 
 enum {
     BINS = 64,
+    /* Kernels read past strided vectors (OpenBLAS's zgemv by one element). */
+    SLACK_BYTES = 1 << 20,
     OFFER_BYTES = 64 << 20, /* less is not worth a system call */
 };
 
@@ -31,7 +33,8 @@ struct segment {
 };
 
 struct fy_host_arena {
-    void *base;
+    void *mapping; /* with readable slack before and behind the arena */
+    char *base;
     uint64_t bytes, used_bytes;
     uint64_t touched_bytes; /* from the base, since last offered back */
     bool guards;
@@ -86,10 +89,12 @@ fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
     struct segment *s = calloc(1, sizeof *s);
     if (s == NULL)
         goto free_arena;
-    arena->base = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (arena->base == MAP_FAILED)
+    arena->mapping =
+        mmap(NULL, arena->bytes + 2 * SLACK_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena->mapping == MAP_FAILED)
         goto free_segment;
+    arena->base = (char *)arena->mapping + SLACK_BYTES;
     (void)madvise(arena->base, arena->bytes, MADV_HUGEPAGE);
     s->at = (uint64_t)(uintptr_t)arena->base;
     s->bytes = arena->bytes;
@@ -122,8 +127,8 @@ fy_host_arena_free(struct fy_host_arena *arena)
         next = s->after;
         free(s);
     }
-    if (arena->base != NULL)
-        (void)munmap(arena->base, arena->bytes);
+    if (arena->mapping != NULL)
+        (void)munmap(arena->mapping, arena->bytes + 2 * SLACK_BYTES);
     free(arena);
 }
 

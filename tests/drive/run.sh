@@ -42,6 +42,26 @@ drives "planned chunks, 16KiB" "$ferry" run --device host,memory=16KiB \
 drives "not forced" "$ferry" run --device host,memory=16MiB -- \
     "$drive" -s "$seed" -c "$calls"
 
+# Devices that fail every Nth operation, at once or half done, or answer late.
+# The result is the same.
+export XDG_CONFIG_HOME="$work/config"
+mkdir -p "$XDG_CONFIG_HOME/ferry"
+for faults in every:997 every:1999,late:1 every:2003,latency:20000; do
+    seed=$((seed + 1))
+    echo "faults = $faults" >"$XDG_CONFIG_HOME/ferry/ferry.conf"
+    drives "faults $faults, random:$seed, 64KiB" \
+        "$ferry" run --report --device host,memory=64KiB --force \
+        --chunk "random:$seed" -- "$drive" -s "$seed" -c "$calls"
+    failed=$(grep -o 'device-error [0-9]*' "$work/err" |
+        awk '{ sum += $2 } END { print sum + 0 }')
+    if [ "$failed" -gt 10 ]; then
+        ok "faults $faults: $failed calls failed and were done again"
+    else
+        not_ok "faults $faults: only $failed calls failed"
+    fi
+done
+: >"$XDG_CONFIG_HOME/ferry/ferry.conf"
+
 netlib=/usr/lib/$(cc -dumpmachine 2>/dev/null)
 if [ -e "$netlib/blas/libblas.so.3" ] && [ -e "$netlib/lapack/liblapack.so.3" ]; then
     drives "reference libraries, random:$seed, 32KiB" \
@@ -49,8 +69,18 @@ if [ -e "$netlib/blas/libblas.so.3" ] && [ -e "$netlib/lapack/liblapack.so.3" ];
         --chunk "random:$seed" -- \
         env LD_LIBRARY_PATH="$netlib/blas:$netlib/lapack" \
         "$drive" -s "$seed" -c "$calls"
+    # OpenBLAS reads beyond its operands; these do not, so that a fault here is
+    # a tile whose buffer is too small.
+    echo "faults = guard:1,poison:1" >"$XDG_CONFIG_HOME/ferry/ferry.conf"
+    drives "reference libraries, tiles between guard pages" \
+        "$ferry" run --device host,memory=1MiB --force \
+        --chunk "random:$seed" -- \
+        env LD_LIBRARY_PATH="$netlib/blas:$netlib/lapack" \
+        "$drive" -s "$seed" -c "$calls"
+    : >"$XDG_CONFIG_HOME/ferry/ferry.conf"
 else
     skip "reference libraries" "libblas3 or liblapack3 is missing"
+    skip "reference libraries, tiles between guard pages" "the same"
 fi
 if [ -e "$netlib/blas64/libblas64.so.3" ] && [ -e "$netlib/lapack64/liblapack64.so.3" ]; then
     drives "64-bit integers, random:$seed, 32KiB" \

@@ -528,11 +528,13 @@ START_TEST(test_control_parse)
     ck_assert_uint_eq(c.fail_at, 0);
     ck_assert_int_eq(
         fy_host_control_parse("latency:500,fail:7,late:1,count:2,corrupt:9,"
-                              "seed:18446744073709551615,guard:1,poison:1",
+                              "seed:18446744073709551615,guard:1,poison:1,"
+                              "every:5",
                               &c),
         0);
     ck_assert_uint_eq(c.fail_at, 7);
     ck_assert_uint_eq(c.fail_count, 2);
+    ck_assert_uint_eq(c.fail_every, 5);
     ck_assert_uint_eq(c.corrupt_at, 9);
     ck_assert_uint_eq(c.latency_ns, 500);
     ck_assert_uint_eq(c.seed, UINT64_MAX);

@@ -122,6 +122,7 @@ START_TEST(test_decode_bad)
         {"memory=99999999999999999999", "memory: the size is too large"},
         {"force=maybe", "force: expected yes or no"},
         {"chunk=random:", "chunk: the seed after random: must be a number"},
+        {"faults=fail=1", "faults: expected \"fault:number,...\""},
         {"chunk=randomly", "chunk: expected planned, random or random:SEED"},
         {"engine=%", "engine: a malformed or too long value"},
         {"engine=%3", "engine: a malformed or too long value"},
