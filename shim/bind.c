@@ -176,16 +176,22 @@ find_local(const struct fy_object *root, const char *name)
     return found;
 }
 
+/* Among what was there at the start, and will be until the end. */
 static void *
-find_global(const char *name)
+find_startup(const char *name)
 {
     /*
      * The program itself (0) is before us in every scope: whoever reached a
      * thunk was not bound to it, except through a pointer we gave out.
      */
     void *found = find_between(name, 1, fy_startup_objects);
-    if (!found)
-        found = find_between(name, 0, 1);
+    return found ? found : find_between(name, 0, 1);
+}
+
+static void *
+find_global(const char *name)
+{
+    void *found = find_startup(name);
     unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
     for (unsigned i = 0; i < count && i < MAX_GLOBAL && !found; i++) {
         struct fy_object object;
@@ -363,11 +369,15 @@ fy_bind_call(struct fy_frame *frame)
 {
     int *error = &errno, saved = *error;
     uint32_t symbol = (uint32_t)frame->u.symbol;
-    void *original = fy_original_find(symbol, frame->caller);
+    const char *name = symbol_name(symbol);
+    void *original = find_startup(name);
+    bool for_all = original != NULL;
     if (!original)
-        original = find_anywhere(symbol_name(symbol));
+        original = fy_original_find(symbol, frame->caller);
     if (!original)
-        undefined(symbol_name(symbol));
+        original = find_anywhere(name);
+    if (!original)
+        undefined(name);
     /* Serves calls from code of no object, or without memory for more. */
     static __thread struct fy_binding mine
         __attribute__((tls_model("initial-exec")));
@@ -375,9 +385,9 @@ fy_bind_call(struct fy_frame *frame)
     mine.low = mine.size = 0;
     struct fy_binding *binding = &mine;
     struct fy_object object;
-    if (fy_object_at(frame->caller, &object) == 0) {
-        mine.low = object.low;
-        mine.size = object.high - object.low;
+    if (for_all || fy_object_at(frame->caller, &object) == 0) {
+        mine.low = for_all ? 0 : object.low;
+        mine.size = for_all ? UINT64_MAX : object.high - object.low;
         bool held = lock();
         binding = held && graveyard ? revive(&mine) : NULL;
         if (held)
@@ -397,6 +407,8 @@ static bool
 stale(const struct fy_binding *binding)
 {
     struct fy_object object;
+    if (binding->size == UINT64_MAX)
+        return false;
     return fy_object_at((void *)binding->low, &object) ||
            object.low != binding->low ||
            object.high - object.low != binding->size ||
