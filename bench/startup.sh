@@ -16,7 +16,7 @@ preload=${preload%%:*}
 settings="mode=1;device=host;engine=$build/.libs/libferry-engine.so"
 show()
 {
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046,SC2183
     printf '%-22s %7.1f us, without %7.1f us: +%.1f us, x%.3f\n' "$1" \
         $("$t/startup" "$2" "$3" "${BATCHES:-601}" 2 | awk '{ print $2, $1, $3, $4 }')
 }

@@ -111,6 +111,8 @@ judge(const struct fy_launch_state *state, const struct fy_settings *settings,
         fy_say("cannot read the findings: %s", fy_status_text(status));
         return FY_EXIT_FAILURE;
     }
+    if (totals.functions == 0)
+        fy_say("no call of a function in these files was seen");
     if (totals.findings)
         return fy_finish_output(FY_EXIT_FINDINGS);
     status = fy_finish_output(FY_EXIT_OK);

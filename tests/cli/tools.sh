@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# explain, doctor, calibrate and the report of a real program.
+# explain, doctor, verify, calibrate and the report of a real program.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 ferry=${FERRY_BUILDDIR:-.}/ferry
 . "$srcdir/tests/tap.sh"
@@ -153,6 +153,21 @@ equal "check of a user's annotation" $? 0
     --report=r.json -- ./use >out 2>err
 equal "a user's library runs in chunks" "$(cat out)" 37492500
 has "and says so" r.json '"name": "own_scale", "calls": 1, "offloaded": 1'
+
+"$ferry" verify own.ferry -- ./use >out 2>err
+equal "verify of a right annotation" $? 0
+sed 's/inout x/in x/' own.ferry >wrong.ferry
+"$ferry" verify wrong.ferry -- ./use >out 2>err
+equal "verify of a wrong annotation" $? 3
+has "names the line" out "wrong.ferry:7"
+"$ferry" verify own.ferry -- sh -c 'exit 4' >out 2>err
+equal "verify: the command's own failure" $? 4
+"$ferry" verify none.ferry -- ./use >out 2>err
+equal "verify: no such file" $? 1
+
+"$ferry" verify own.ferry -- true >out 2>err
+equal "verify of nothing" $? 0
+has "says so" err "no call"
 
 # doctor with a program.
 "$ferry" doctor -- ./scale >out 2>err

@@ -99,6 +99,20 @@ comment(const char *title, const char *text)
     }
 }
 
+/* The folder of shipped annotations is elsewhere on every machine. */
+static void
+hide_library(char *text)
+{
+    static const char name[] = "<library>";
+    size_t n = strlen(library_dir);
+    if (n < sizeof name - 1)
+        return;
+    for (char *at = text; (at = strstr(at, library_dir));) {
+        memcpy(at, name, sizeof name - 1);
+        memmove(at + sizeof name - 1, at + n, strlen(at + n) + 1);
+    }
+}
+
 /* Compiles main.ferry; *model and *diagnostics are new texts. */
 static void
 compile(char **model_text, char **diagnostics_text)
@@ -121,6 +135,7 @@ compile(char **model_text, char **diagnostics_text)
     to = must(open_memstream(diagnostics_text, &bytes));
     fy_diagnostics_print(diagnostics, to);
     fclose(to);
+    hide_library(*diagnostics_text);
     free(model);
     fy_diagnostics_free(diagnostics);
 }
