@@ -365,6 +365,21 @@ element_type(struct fy_body *body, struct fy_operand *row,
     return 0;
 }
 
+/* The head promises that nothing is written there. */
+static void
+check_const(struct fy_body *body, const struct fy_operand *row,
+            const struct fy_cell *cell, const struct ast_statement *statement)
+{
+    const struct fy_unit_arg *arg = &body->unit->args[cell->arg];
+    if (cell->kind != FY_CELL_VALUE || !arg->resolved.is_const ||
+        row->access == FY_ACCESS_IN)
+        return;
+    fy_diagnostic_hint(fy_error(body->front, statement->span,
+                                "'%.*s' is written, but the head says const",
+                                FY_MAX_QUOTED, arg->name),
+                       "write `in', or take const out of the head");
+}
+
 void
 fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
 {
@@ -385,6 +400,7 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     if (element_type(body, &row, &body->unit->cells[cell], statement->expr))
         return;
     row.base = (uint16_t)cell;
+    check_const(body, &row, &body->unit->cells[cell], statement);
     sort_clauses(body, statement, by_kind);
     const char *name = by_kind[AST_AS]
                            ? fy_expand(front, body->unit, by_kind[AST_AS]->name)

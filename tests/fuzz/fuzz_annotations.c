@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include <glob.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,8 +222,9 @@ mutate(char *out)
     while (begin > 0 && (seed->text[begin - 1] != '\n' ||
                          strncmp(seed->text + begin, "function", 8) != 0))
         begin--;
+    bool whole = below(16) != 0;
     size_t size = seed->bytes - begin < want ? seed->bytes - begin : want;
-    while (size > 2 && below(16) &&
+    while (size > 2 && whole &&
            memcmp(seed->text + begin + size - 2, "}\n", 2) != 0)
         size--;
     used = below(16) ? (size_t)sprintf(out, "import \"types.ferry\";\n") : 0;
