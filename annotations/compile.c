@@ -192,9 +192,9 @@ load_import(struct fy_front *front, const struct fy_source *importer,
     if (!found)
         fy_diagnostic_hint(fy_error(front, request.span, "cannot find '%.*s'",
                                     FY_MAX_QUOTED, name),
-                           "imports are looked up beside the file%s%s",
-                           front->library_dir ? ", then in " : "",
-                           front->library_dir ? front->library_dir : "");
+                           "imports are looked up beside the file%s",
+                           front->library_dir ? ", then among the shipped ones"
+                                              : "");
 }
 
 static void
