@@ -2,7 +2,8 @@
 /*
  * The grammar of annotation files. Only structure is checked here; names, types
  * and meaning are the checker's (compile.c and its neighbours). Every list is
- * built backwards and turned round when it is complete.
+ * built backwards and turned round when it is complete. Long because a grammar
+ * cannot be spread over files.
  */
 %code top {
 #include "config.h"
