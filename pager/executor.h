@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a schedule on a device as one transaction: on success every written
- * operand is complete in host memory; on any error host memory is byte for
- * byte what it was before (declared elements restored from the undo log, all
- * others never touched), so that the original can run instead.
+ * operand is complete in host memory; on any error what the call may read is
+ * byte for byte what it was before (from the undo log), so that the original
+ * can run instead. Elements that it only writes (OUT views) are unspecified
+ * then; what no view declares is never touched.
+ *
+ * A view that is written must not share elements with another view.
  */
 #ifndef FERRY_PAGER_EXECUTOR_H
 #define FERRY_PAGER_EXECUTOR_H
@@ -13,8 +16,8 @@
 struct fy_executor; /* one per thread and device; not thread safe in itself */
 
 /* Returns new: streams and events on `device' (borrowed, outlives it). */
-int fy_executor_new(struct fy_device *device, struct fy_executor **out)
-    FY_MUST_CHECK;
+int fy_executor_new(struct fy_device *device,
+                    struct fy_executor **out) FY_MUST_CHECK;
 void fy_executor_free(struct fy_executor *executor);
 
 /*

@@ -13,10 +13,10 @@
 
 /* An operand of this call, bound: numbers only. Host memory is borrowed. */
 struct fy_view {
-    char *host;             /* element (0, 0, ...) */
+    char *host; /* element (0, 0, ...) */
     uint32_t element_bytes;
-    uint8_t access;         /* enum fy_access, conditions already applied */
-    uint8_t naxes;          /* 0: not accessed in this call */
+    uint8_t access; /* enum fy_access, conditions already applied */
+    uint8_t naxes;  /* 0: not accessed in this call */
     int8_t sign;
     int64_t extent[FY_MAX_OPERAND_AXES];
     int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
@@ -41,7 +41,7 @@ struct fy_tile {
 struct fy_step {
     uint32_t tiles; /* first row in fy_schedule.tiles */
     uint16_t ntiles;
-    uint16_t leaf; /* the planner's own number: which function to call */
+    uint16_t leaf;   /* the planner's own number: which function to call */
     uint32_t cookie; /* the planner's own: which chunk this is */
 };
 
@@ -51,8 +51,8 @@ struct fy_step {
  * element (0, 0, ...) of the i-th tile of the step.
  */
 typedef int fy_step_launch(void *planner, const struct fy_step *step,
-                           const struct fy_tile *tiles,
-                           const uint64_t *address, struct fy_stream *stream);
+                           const struct fy_tile *tiles, const uint64_t *address,
+                           struct fy_stream *stream);
 
 struct fy_schedule {
     const struct fy_view *views;

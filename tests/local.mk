@@ -24,6 +24,7 @@ UNIT_TESTS += tests/unit/test_report
 UNIT_TESTS += tests/unit/test_device
 UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
+UNIT_TESTS += tests/unit/test_host_arena
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_executor_undo
@@ -58,6 +59,10 @@ tests_unit_test_hostmem_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_replica_SOURCES = tests/unit/test_replica.c
 tests_unit_test_replica_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_replica_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_host_arena_SOURCES = tests/unit/test_host_arena.c
+tests_unit_test_host_arena_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_host_arena_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
 tests_unit_test_host_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host device: its arena against a list of live blocks, calls of every
- * argument type, order of streams and events, which thread runs what, injected
- * failures, guard pages, and forks that must not hang.
+ * The host device: calls of every argument type, order of streams and events,
+ * which thread runs what, injected failures, and forks that must not hang.
  */
 #include "config.h"
 
@@ -18,113 +17,7 @@
 
 #include "annotations/model.h"
 #include "pager/host.h"
-#include "pager/host_arena.h"
 #include "pager/host_memory.h"
-
-static uint64_t random_state = 1;
-
-static uint64_t
-random_below(uint64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % n;
-}
-
-/* --- arena --- */
-
-enum {
-    BLOCKS = 64,
-    ARENA_BYTES = 1 << 18
-};
-
-START_TEST(test_arena_blocks_stay_apart)
-{
-    struct fy_host_arena *arena;
-    struct {
-        uint64_t at, bytes;
-        unsigned char mark;
-    } live[BLOCKS] = {0};
-    uint64_t most = 0;
-    ck_assert_int_eq(fy_host_arena_new(ARENA_BYTES, _i != 0, &arena), 0);
-    for (int round = 0; round < 1000; round++) {
-        int slot = (int)random_below(BLOCKS);
-        if (live[slot].bytes > 0) {
-            unsigned char *p = (unsigned char *)(uintptr_t)live[slot].at;
-            uint64_t wrong = 0;
-            for (uint64_t i = 0; i < live[slot].bytes; i++)
-                wrong += p[i] != live[slot].mark;
-            ck_assert_uint_eq(wrong, 0);
-            fy_host_arena_release(arena, live[slot].at);
-            live[slot].bytes = 0;
-            continue;
-        }
-        uint64_t bytes = 1 + random_below(ARENA_BYTES / 8), at;
-        int status = fy_host_arena_alloc(arena, bytes, &at);
-        if (status != 0) {
-            ck_assert_int_eq(status, FY_ERR_NOFIT);
-            continue;
-        }
-        if (_i == 0)
-            ck_assert_uint_eq(at % FY_ARENA_ALIGN, 0);
-        live[slot].at = at;
-        live[slot].bytes = bytes;
-        live[slot].mark = (unsigned char)round;
-        memset((void *)(uintptr_t)at, (unsigned char)round, bytes);
-        if (fy_host_arena_used_bytes(arena) > most)
-            most = fy_host_arena_used_bytes(arena);
-    }
-    ck_assert_uint_le(most, ARENA_BYTES);
-    ck_assert_uint_gt(most, ARENA_BYTES / 2);
-    for (int slot = 0; slot < BLOCKS; slot++)
-        if (live[slot].bytes > 0)
-            fy_host_arena_release(arena, live[slot].at);
-    /* All freed again: one gap of full size. */
-    uint64_t at;
-    ck_assert_uint_eq(fy_host_arena_used_bytes(arena), 0);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, ARENA_BYTES, &at), 0);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
-    fy_host_arena_free(arena);
-}
-END_TEST
-
-START_TEST(test_arena_odd_requests)
-{
-    struct fy_host_arena *arena;
-    uint64_t at;
-    ck_assert_int_eq(fy_host_arena_new(1024, false, &arena), 0);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, UINT64_MAX, &at), FY_ERR_NOFIT);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, 1025, &at), FY_ERR_NOFIT);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, 0, &at), 0);
-    fy_host_arena_release(arena, at + 1); /* not ours: ignored */
-    ck_assert_uint_eq(fy_host_arena_used_bytes(arena), 256);
-    fy_host_arena_free(arena);
-    ck_assert_int_eq(fy_host_arena_new(0, false, &arena), 0);
-    ck_assert_int_eq(fy_host_arena_alloc(arena, 1, &at), FY_ERR_NOFIT);
-    fy_host_arena_free(arena);
-}
-END_TEST
-
-static char *guarded;
-
-/* A write one byte behind, or before, a guarded block. Each must fault. */
-START_TEST(test_guard_pages)
-{
-    struct fy_host_arena *arena;
-    uint64_t at[2];
-    ck_assert_int_eq(fy_host_arena_new(1 << 20, true, &arena), 0);
-    for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(fy_host_arena_alloc(arena, 24, &at[i]), 0);
-    guarded = (char *)(uintptr_t)at[0];
-    memset(guarded, 1, 24);
-    memset((char *)(uintptr_t)at[1], 1, 24);
-    if (_i == 0)
-        guarded[24] = 1;
-    else
-        ((volatile char *)(uintptr_t)at[1])[-1] = 1;
-}
-END_TEST
 
 /* --- launches --- */
 
@@ -599,8 +492,6 @@ main(void)
     Suite *suite = suite_create("host");
     TCase *tests = tcase_create("host");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_arena_blocks_stay_apart, 0, 2);
-    tcase_add_test(tests, test_arena_odd_requests);
     tcase_add_test(tests, test_every_argument_type);
     tcase_add_test(tests, test_results);
     tcase_add_test(tests, test_unsupported_types_are_refused);
@@ -612,9 +503,6 @@ main(void)
     tcase_add_test(tests, test_control_parse);
     tcase_add_test(tests, test_default_memory);
     tcase_add_test(tests, test_available_memory);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    tcase_add_loop_test_raise_signal(tests, test_guard_pages, SIGSEGV, 0, 2);
-#endif
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
