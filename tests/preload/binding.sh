@@ -298,6 +298,25 @@ fi
 # ---- the predicate, and what is missing ------------------------------------------
 with "$small" 1 "$t/plt-lazy" >/dev/null
 equal "predicates keep small calls out" "$(arrived)" 0
+# arrive NAME CALLS SPEC...: with these annotations, mode 1.
+arrive()
+{
+    name=$1 wanted=$2
+    shift 2
+    make_preload "$t/some.so" "$@"
+    with "$t/some.so" 1 "$t/plt-lazy" >"$t/ferry"
+    equal "$name" "$(arrived) $(cat "$t/ferry")" "$wanted $plain"
+}
+plain=$("$t/plt-lazy")
+arrive "a predicate that holds" 3 'work c I a0 5 =='
+arrive "a predicate that does not" 0 'work c I a0 5 >'
+arrive "variants, the second holds" 3 'work c I a0 5 >' 'work v I a0 4 >'
+arrive "variants, none holds" 0 'work c I a0 5 >' 'work v I a0 6 ==' \
+    'work v I a0 neg 4 >'
+arrive "variants, one without a predicate" 3 'work c I a0 5 >' 'work v I'
+arrive "a predicate beyond code" 3 'work c I a0 a0 / 5 >'
+arrive "an argument on the stack" 1 'work_seven c IIIIII a5 5 ==' \
+    'work c I a0 5 >'
 with "$small" 0 "$t/plt-lazy" >/dev/null
 equal "mode 0 asks nobody" "$(arrived)" 0
 plain=$("$t/plt-lazy")

@@ -7,7 +7,8 @@
  *   make_preload reach PROGRAM 'NAME KIND ARGS'...   what doctor would say
  *   make_preload record FILE [NAMES]   makes, or prints, a file of counters
  *
- * KIND: c, f (Fortran), m (makes a handle), x (frees one); ARGS: one letter
+ * KIND: c, f (Fortran), m (makes a handle), x (frees one), v (another variant of
+ * the one before); ARGS: one letter
  * each, by reference c i d z (hidden lengths for c) and p an array; by value I int, L
  * long, Q unsigned long, U unsigned, H short, B char, D double, F float, Z complex double, C complex
  * float, P pointer; - is none. WORTH in postfix: aN an argument, integers,
@@ -35,7 +36,7 @@ static struct fy_arg args[MAX_NODES];
 static struct fy_cell cells[MAX_NODES];
 static struct fy_node nodes[MAX_NODES];
 static char strings[STRING_BYTES];
-static uint32_t nfunctions, nargs, nnodes, nstrings = 1;
+static uint32_t nfunctions, nsymbols, nargs, nnodes, nstrings = 1;
 
 static void
 die(const char *text, const char *what)
@@ -178,8 +179,11 @@ add_function(const char *spec)
     f->nargs = f->ncells = (uint16_t)(nargs - f->args);
     if (worth)
         f->worth = add_worth(worth);
-    symbols[nfunctions] = (struct fy_symbol){
-        .name = f->name, .function = nfunctions, .integer_bits = 32};
+    if (kind[0] == 'v')
+        functions[nfunctions - 1].next_variant = nfunctions;
+    else
+        symbols[nsymbols++] = (struct fy_symbol){
+            .name = f->name, .function = nfunctions, .integer_bits = 32};
     nfunctions++;
     free(copy);
 }
@@ -260,7 +264,7 @@ main(int argc, char **argv)
         die("usage", "make_preload LIBFERRY OUT SPEC...");
     for (int i = 3; i < argc; i++)
         add_function(argv[i]);
-    qsort(symbols, nfunctions, sizeof symbols[0], by_name);
+    qsort(symbols, nsymbols, sizeof symbols[0], by_name);
     char *bytes = calloc(1, 64 << 20);
     struct fy_model *model = (void *)bytes;
     size_t used = (sizeof *model + 7) & ~(size_t)7;
@@ -268,7 +272,7 @@ main(int argc, char **argv)
     model->version = FY_MODEL_VERSION;
 #define PUT(table, rows, count) \
     put(bytes, &used, &model->table, rows, count, sizeof rows[0])
-    PUT(symbols, symbols, nfunctions);
+    PUT(symbols, symbols, nsymbols);
     PUT(functions, functions, nfunctions);
     PUT(args, args, nargs);
     PUT(cells, cells, nargs);

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,12 @@ static struct {
     struct fy_node nodes[NODES];
     char strings[64];
 } m;
+/* What argument 8 points to. */
+struct row {
+    char name[300];
+    int64_t size;
+};
+
 static uint32_t nnodes;
 static uint8_t *code_bytes;
 static uint64_t state = 88172645463325252u;
@@ -69,6 +76,10 @@ start_model(void)
         m.cells[i].arg = (uint16_t)i;
         m.cells[i].kind = by_reference[i] ? FY_CELL_REFERENCE : FY_CELL_VALUE;
     }
+    m.cells[8].kind = FY_CELL_FIELD; /* of a structure behind argument 8 */
+    m.cells[8].offset = offsetof(struct row, size);
+    m.args[8].flags = 0;
+    m.args[8].type = FY_T_POINTER;
     memcpy(m.strings + 8, "NnTt", 5);
     nnodes = 0;
 }
@@ -133,7 +144,7 @@ random_tree(unsigned depth)
 /* A function of the same arguments that returns the predicate's answer. */
 typedef int64_t predicate_function(int, const int *, int64_t, const char *,
                                    double, const int *, uint32_t, int,
-                                   const int64_t *, const int *, short);
+                                   const struct row *, const int *, short);
 
 static int
 emit(uint32_t worth)
@@ -191,6 +202,7 @@ compare_once(unsigned round)
     const int64_t numbers[ARGS] = {a0, a1, a2, a3, 0, a5, a6, a7, a8, a9, a10};
     struct fy_value cells[ARGS];
     int64_t extents[1];
+    struct row row = {.size = a8};
     bool wanted;
     for (unsigned i = 0; i < ARGS; i++)
         cells[i] = (struct fy_value){.kind = FY_V_INT, .i = numbers[i]};
@@ -199,7 +211,7 @@ compare_once(unsigned round)
     if (fy_eval_bool(&scope, m.function.worth, &wanted))
         wanted = true; /* overflow */
     predicate_function *run = (predicate_function *)(void *)code_bytes;
-    int64_t got = run(a0, &a1, a2, &a3, 1.5, &a5, a6, a7, &a8, &a9, a10);
+    int64_t got = run(a0, &a1, a2, &a3, 1.5, &a5, a6, a7, &row, &a9, a10);
     ck_assert_msg(got == wanted, "round %u: %d, evaluator %d", round, (int)got,
                   wanted);
 }

@@ -51,7 +51,7 @@
  * struct fy_image. The version changes whenever the generator does something
  * in another way: preload objects are cached by the bytes of libferry.so.
  */
-#define FY_IMAGE_VERSION 2
-#define FY_IMAGE_SLOTS 36
+#define FY_IMAGE_VERSION 3
+#define FY_IMAGE_SLOTS   36
 
 #endif

@@ -245,31 +245,34 @@ cell_value(struct compiler *c, uint32_t index, unsigned d)
     bool rex_w;
     unsigned opcode = load_opcode(c, cell->type, &rex_w);
     struct fy_place place = fy_abi_place(p->model, p->function, cell->arg);
-    if (!opcode || place.kind == FY_IN_VECTOR ||
-        (cell->kind != FY_CELL_VALUE && cell->kind != FY_CELL_REFERENCE)) {
+    if (!opcode || place.kind == FY_IN_VECTOR || cell->kind == FY_CELL_HANDLE ||
+        cell->offset > INT32_MAX) {
         c->unsupported = true;
         return;
     }
+    bool direct = cell->kind == FY_CELL_VALUE;
     unsigned from = 0;
     if (place.kind == FY_IN_INTEGER) {
         from = arguments[place.index];
-    } else if (cell->kind == FY_CELL_REFERENCE) {
+    } else if (!direct) {
         load_stack(c, 0x8b, true, d, place.index);
         from = d;
     } else {
         load_stack(c, opcode, rex_w, d, place.index);
     }
-    if (cell->kind == FY_CELL_REFERENCE) {
+    if (!direct) {
         two(c, 0x85, from, from); /* test: null is not ours to judge */
         jump_if(c, IF_E, &c->predicate->yes);
     }
-    if (cell->kind == FY_CELL_REFERENCE || place.kind == FY_IN_INTEGER) {
+    if (!direct || place.kind == FY_IN_INTEGER) {
         byte(c, 0x40 | rex_w << 3 | (d >= 8) << 2 | (from >= 8));
         if (opcode > 0xff)
             byte(c, opcode >> 8);
         byte(c, opcode & 0xff);
-        byte(c, (cell->kind == FY_CELL_VALUE ? 0xc0 : 0) | (d & 7) << 3 |
-                    (from & 7));
+        bool field = cell->kind == FY_CELL_FIELD;
+        byte(c, (direct ? 0xc0 : field ? 0x80 : 0) | (d & 7) << 3 | (from & 7));
+        if (field)
+            fy_code_add32(c->code, cell->offset);
     }
     if (cell->type == FY_T_U64) { /* beyond 63 bits: not ours to judge */
         two(c, 0x85, d, d);

@@ -12,6 +12,10 @@
 #include "shim/arch/x86_64/layout.h"
 #include "shim/image.h"
 
+enum {
+    TAIL_BYTES = 64, /* of a thunk, after its body */
+};
+
 #define CODE(code, bytes) fy_code_add(code, bytes, sizeof(bytes) - 1)
 
 void
@@ -119,44 +123,69 @@ fy_abi_stack_words(const struct fy_model *model,
 
 /* ---- thunks --------------------------------------------------------------- */
 
-static int
+static void
+emit_accept(struct fy_code *code, const struct fy_thunk_targets *targets)
+{
+    CODE(code, "\x58\xe9"); /* pop %rax; jmp accept */
+    fy_code_relative(code, targets->accept, 0);
+}
+
+/*
+ * One variant of the function after the other: a call that is worth it for any
+ * of them is for the engine. False when the code cannot say so.
+ */
+static bool
+emit_predicates(struct fy_code *code, const struct fy_model *model,
+                const struct fy_symbol *row,
+                const struct fy_thunk_targets *targets)
+{
+    const struct fy_function *functions =
+        FY_TABLE(model, fy_function, functions);
+    CODE(code, "\xf6\x05"); /* testb $1, mode(%rip) */
+    fy_code_relative(code, targets->mode, 1);
+    CODE(code, "\x01\x0f\x84"); /* jz other */
+    fy_code_relative(code, targets->other, 0);
+    for (uint32_t i = row->function; i != FY_NIL;
+         i = functions[i].next_variant) {
+        struct fy_predicate predicate = {.model = model,
+                                         .function = &functions[i],
+                                         .integer_bits = row->integer_bits,
+                                         .pushed = 1};
+        if (functions[i].worth == FY_NIL ||
+            fy_predicate_emit(code, &predicate) != 0)
+            return false;
+        fy_predicate_pop(code, &predicate);
+        CODE(code, "\xe9"); /* jmp past the other end */
+        size_t no = code->used;
+        fy_code_add32(code, 0);
+        for (unsigned k = 0; k < predicate.yes.count; k++)
+            fy_code_patch(code, predicate.yes.at[k]);
+        fy_predicate_pop(code, &predicate);
+        emit_accept(code, targets);
+        fy_code_patch(code, no);
+    }
+    CODE(code, "\x58\x41\xff\x63\x10"); /* pop %rax; jmp *16(%r11) */
+    _Static_assert(FY_BINDING_TARGET == 0x10, "the jump above");
+    return !code->overflowed;
+}
+
+static void
 emit_body(struct fy_code *code, const struct fy_model *model, uint32_t symbol,
           const struct fy_thunk_targets *targets, bool *has_predicate)
 {
-    const struct fy_symbol *row = FY_TABLE(model, fy_symbol, symbols) + symbol;
-    struct fy_predicate predicate = {
-        .model = model,
-        .function = FY_TABLE(model, fy_function, functions) + row->function,
-        .integer_bits = row->integer_bits,
-        .pushed = 1,
-    };
     size_t start = code->used;
-    *has_predicate = false;
-    if (predicate.function->worth != FY_NIL) {
-        CODE(code, "\xf6\x05"); /* testb $1, mode(%rip) */
-        fy_code_relative(code, targets->mode, 1);
-        CODE(code, "\x01\x0f\x84"); /* jz other */
-        fy_code_relative(code, targets->other, 0);
-        int status = fy_predicate_emit(code, &predicate);
-        if (status == 0) {
-            *has_predicate = true;
-            fy_predicate_pop(code, &predicate);
-            CODE(code, "\x58\x41\xff\x63\x10"); /* pop %rax; jmp *16(%r11) */
-            _Static_assert(FY_BINDING_TARGET == 0x10, "the jump above");
-            for (unsigned i = 0; i < predicate.yes.count; i++)
-                fy_code_patch(code, predicate.yes.at[i]);
-            fy_predicate_pop(code, &predicate);
-            CODE(code, "\x58\xe9"); /* pop %rax; jmp accept */
-            fy_code_relative(code, targets->accept, 0);
-            return 0;
-        }
-        if (status != FY_ERR_UNSUPPORTED)
-            return status;
-        code->used = start;
+    /* What follows the body must fit as well. */
+    struct fy_code body = *code;
+    body.capacity -= body.capacity < TAIL_BYTES ? body.capacity : TAIL_BYTES;
+    *has_predicate = emit_predicates(
+        &body, model, FY_TABLE(model, fy_symbol, symbols) + symbol, targets);
+    if (*has_predicate) {
+        code->used = body.used;
+        return;
     }
+    code->used = start;
     CODE(code, "\xe9"); /* jmp other: it looks at the mode */
     fy_code_relative(code, targets->other, 0);
-    return 0;
 }
 
 int
@@ -178,9 +207,7 @@ fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
     to_miss[1] = code->used;
     fy_code_add32(code, 0);
     size_t entry = code->used;
-    int status = emit_body(code, model, symbol, targets, has_predicate);
-    if (status)
-        return status;
+    emit_body(code, model, symbol, targets, has_predicate);
     fy_code_patch(code, to_miss[0]);
     fy_code_patch(code, to_miss[1]);
     CODE(code, "\x41\xbb"); /* mov $symbol, %r11d */
