@@ -89,9 +89,9 @@ fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
     struct segment *s = calloc(1, sizeof *s);
     if (s == NULL)
         goto free_arena;
-    arena->mapping =
-        mmap(NULL, arena->bytes + 2 * SLACK_BYTES, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    arena->mapping = mmap(NULL, arena->bytes + 2 * (size_t)SLACK_BYTES,
+                          PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena->mapping == MAP_FAILED)
         goto free_segment;
     arena->base = (char *)arena->mapping + SLACK_BYTES;
@@ -128,7 +128,7 @@ fy_host_arena_free(struct fy_host_arena *arena)
         free(s);
     }
     if (arena->mapping != NULL)
-        (void)munmap(arena->mapping, arena->bytes + 2 * SLACK_BYTES);
+        (void)munmap(arena->mapping, arena->bytes + 2 * (size_t)SLACK_BYTES);
     free(arena);
 }
 
