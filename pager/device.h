@@ -18,9 +18,14 @@ struct fy_device; /* one opened device; first member of each implementation */
 struct fy_stream; /* operations on one stream run in order */
 struct fy_event;
 
-enum { FY_COPY_AXES = 4 };
+enum {
+    FY_COPY_AXES = 4
+};
 
-enum fy_direction { FY_TO_DEVICE, FY_TO_HOST };
+enum fy_direction {
+    FY_TO_DEVICE,
+    FY_TO_HOST
+};
 
 /*
  * A strided copy of exactly the elements (i0, i1, ...) with 0 <= ik < extent[k]
@@ -57,7 +62,11 @@ struct fy_launch {
     void *result;
 };
 
-enum fy_stream_kind { FY_STREAM_COPY_IN, FY_STREAM_COMPUTE, FY_STREAM_COPY_OUT };
+enum fy_stream_kind {
+    FY_STREAM_COPY_IN,
+    FY_STREAM_COMPUTE,
+    FY_STREAM_COPY_OUT
+};
 
 /* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */
 struct fy_device_ops {

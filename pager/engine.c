@@ -43,7 +43,7 @@ static bool open_failed;
 static bool forked; /* of a process that used a device that cannot follow */
 
 static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
-static unsigned device_errors; /* since a call succeeded */
+static unsigned device_errors;       /* since a call succeeded */
 
 /* One offloaded call on its way. */
 struct offload {

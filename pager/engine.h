@@ -17,10 +17,10 @@
 
 /* The registers and stack of an intercepted call, SysV x86-64 order. */
 struct fy_registers {
-    uint64_t integer[6]; /* rdi rsi rdx rcx r8 r9 */
-    double vector[8][2]; /* low 16 bytes of xmm0-7 */
-    const uint64_t *stack; /* first stack argument */
-    uint64_t result[2];  /* rax, rdx on return */
+    uint64_t integer[6];        /* rdi rsi rdx rcx r8 r9 */
+    double vector[8][2];        /* low 16 bytes of xmm0-7 */
+    const uint64_t *stack;      /* first stack argument */
+    uint64_t result[2];         /* rax, rdx on return */
     double vector_result[2][2]; /* xmm0, xmm1 on return */
 };
 
@@ -40,10 +40,10 @@ struct fy_shim_services {
 };
 
 struct fy_intercepted {
-    uint32_t symbol;      /* row of model->symbols */
-    uint32_t function;    /* first variant, row of model->functions */
-    void *original;       /* resolved in the caller's scope */
-    void *caller;         /* return address */
+    uint32_t symbol;   /* row of model->symbols */
+    uint32_t function; /* first variant, row of model->functions */
+    void *original;    /* resolved in the caller's scope */
+    void *caller;      /* return address */
     struct fy_registers *registers;
 };
 
@@ -60,8 +60,8 @@ struct fy_engine {
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */
-typedef const struct fy_engine *fy_engine_start_fn(
-    const struct fy_shim_services *services);
+typedef const struct fy_engine *
+fy_engine_start_fn(const struct fy_shim_services *services);
 fy_engine_start_fn fy_engine_start;
 
 #endif

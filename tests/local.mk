@@ -81,7 +81,8 @@ dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh
 EXTRA_DIST += tests/tap.sh
 if !SANITIZED
-TESTS += tests/style/scripts.sh tests/style/manuals.sh
+TESTS += tests/style/sources.sh tests/style/scripts.sh
+TESTS += tests/style/manuals.sh
 endif
 
 # Calls of installed libraries by their shipped annotations.
