@@ -24,10 +24,13 @@ EXTRA_DIST += \
 	tests/preload/wrapper.c
 
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/test_predicate
-TESTS += tests/unit/test_predicate
+check_PROGRAMS += tests/unit/test_predicate tests/unit/test_elf
+TESTS += tests/unit/test_predicate tests/unit/test_elf
 endif
 tests_unit_test_predicate_SOURCES = tests/unit/test_predicate.c
 tests_unit_test_predicate_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_predicate_LDADD = libfyshimgen.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS)
+tests_unit_test_elf_SOURCES = tests/unit/test_elf.c
+tests_unit_test_elf_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_elf_LDADD = libfyshimgen.la libfycommon.la $(CHECK_LIBS)
