@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* "a" and "b" as one path; false (and "") when it does not fit. */
@@ -82,11 +83,12 @@ fy_places_find(struct fy_places *out)
     }
 }
 
-/* Whether ld.so takes this path as one word of LD_PRELOAD. */
-static bool
-preloadable(const char *path)
+bool
+fy_folder_preloadable(const char *folder)
 {
-    return path[0] == '/' && strcspn(path, ": \t\n$") == strlen(path);
+    struct statvfs system;
+    return folder[0] == '/' && strcspn(folder, ": \t\n$") == strlen(folder) &&
+           statvfs(folder, &system) == 0 && !(system.f_flag & ST_NOEXEC);
 }
 
 /*
@@ -96,7 +98,7 @@ preloadable(const char *path)
 static bool
 make_private(char *path)
 {
-    if (!preloadable(path))
+    if (path[0] != '/')
         return false;
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
@@ -110,7 +112,7 @@ make_private(char *path)
     struct stat status;
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           access(path, R_OK | W_OK | X_OK) == 0;
+           access(path, R_OK | W_OK | X_OK) == 0 && fy_folder_preloadable(path);
 }
 
 int

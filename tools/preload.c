@@ -99,6 +99,11 @@ fy_launch_preload(struct fy_launch_state *state)
         if (status)
             return status;
     }
+    if (!fy_folder_preloadable(state->scratch)) {
+        fy_launch_trouble(state, "nothing can be preloaded from %s or a cache",
+                          state->scratch);
+        return FY_ERR_UNSUPPORTED;
+    }
     state->trouble[0] = '\0';
     status = name(state, state->scratch);
     return status ? status : build(state);

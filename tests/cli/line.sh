@@ -149,6 +149,10 @@ chmod 777 "$XDG_CACHE_HOME/ferry"
 status "a cache that others can write" 0 "$ferry" run --device host -- \
     sh -c 'case $LD_PRELOAD in "$XDG_CACHE_HOME"/*) exit 1 ;; *) exit 0 ;; esac'
 chmod 700 "$XDG_CACHE_HOME/ferry"
+mkdir "$work/a b"
+status "a cache that LD_PRELOAD cannot name" 0 env XDG_CACHE_HOME="$work/a b" \
+    "$ferry" run --device host -- sh -c 'case $LD_PRELOAD in *"a b"*) exit 1 ;; */*) exit 0 ;; *) exit 2 ;; esac'
+silent "a cache that LD_PRELOAD cannot name"
 status "env -i" 3 env -i "$ferry" run --device host -- /bin/sh -c 'exit 3'
 silent "env -i"
 
