@@ -21,7 +21,8 @@ enum {
     SIMILAR = 2,       /* then: of one call site and shape */
     SITES = 4096,      /* call sites and shapes that are told apart */
     TRUTH_MS = 120000, /* how long the original may take */
-    LEAST_MS = 8000,   /* how long its experiments may at least take */
+    ENOUGH = 4,        /* calls of a function with findings: then no more */
+    LEAST_MS = 3000,   /* how long its experiments may at least take */
     SLAB_MS = 500,
 };
 #define LIMIT_BYTES ((size_t)256 << 20) /* images of one call */
@@ -108,6 +109,8 @@ is_due(struct fy_verifier *v, const struct fy_bound *call, void *caller)
 {
     struct fy_tally_function *row =
         fy_tally_function(v->tally, call->function_index);
+    if (__atomic_load_n(&row->faulty, __ATOMIC_RELAXED) >= ENOUGH)
+        return false;
     uint8_t *site = &v->sites[shape_key(call, caller) % SITES];
     if (__atomic_load_n(&row->checked, __ATOMIC_RELAXED) >= ALWAYS &&
         *site >= SIMILAR)
@@ -126,6 +129,7 @@ struct context {
     /* A read outside that may turn out to be harmless. */
     struct fy_problem overread;
     bool has_overread;
+    bool faulty; /* something was found */
 };
 
 static void
@@ -146,6 +150,8 @@ static void
 report_problems(struct context *x)
 {
     struct fy_trial_state *s = x->trial.state;
+    if (s->nproblems > 0)
+        x->faulty = true;
     if (x->has_overread && s->nproblems > 0)
         report_problem(x, &x->overread); /* it was not harmless */
     x->has_overread = false;
@@ -202,10 +208,15 @@ measure_sensitivity(struct context *x)
     uint32_t experiment = s->experiment;
     s->sensitivity_known = true; /* or, in exact functions, not needed */
     memset(s->sensitivity, 0, sizeof s->sensitivity);
-    if (fy_isolated_run(fy_trial_sensitivity, &x->trial, patience_ms(&x->trial),
-                        &s->report) != 0 ||
-        s->report.end != FY_CHILD_DONE)
-        memset(s->sensitivity, 0, sizeof s->sensitivity);
+    for (uint32_t run = 0; run < FY_SENSITIVITY_RUNS; run++) {
+        s->sensitivity_run = run;
+        if (fy_isolated_run(fy_trial_sensitivity, &x->trial,
+                            patience_ms(&x->trial), &s->report) != 0 ||
+            s->report.end != FY_CHILD_DONE) {
+            memset(s->sensitivity, 0, sizeof s->sensitivity);
+            break;
+        }
+    }
     s->experiment = experiment;
     s->nproblems = 0;
 }
@@ -317,6 +328,8 @@ verify_bound(struct fy_verifier *v, const struct fy_bound *call,
                 : FY_TRY_SLABS + FY_SLABS * call->function->noperands,
     };
     try_call(&x);
+    if (x.faulty)
+        FY_TALLY_ADD(x.row->faulty);
     fy_images_free(&images);
 }
 

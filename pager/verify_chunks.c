@@ -18,7 +18,7 @@
 #include "pager/verify_copies.h"
 
 enum {
-    MAX_STEPS = 256,
+    MAX_STEPS = 24,
     HANDLE_ALIGN = 64
 };
 
@@ -199,9 +199,10 @@ place_tile(struct tiles *s, unsigned i, enum fy_guard_side side,
     size_t align = whole->element_bytes & -whole->element_bytes;
     if (s->trial->call->function->host_call != FY_NIL)
         align = HANDLE_ALIGN; /* plans are made for an alignment */
-    int status = fy_guard_new((size_t)bytes, align,
-                              s->trial->state->soft ? FY_VERIFY_SLACK : 0, side,
-                              poison, element_of(s, tile->view), &s->guard[i]);
+    int status =
+        fy_guard_new((size_t)bytes, align,
+                     s->trial->state->soft ? fy_view_slack(&s->view[i]) : 0,
+                     side, poison, element_of(s, tile->view), &s->guard[i]);
     if (status != 0)
         return status;
     if (tile->access & FY_ACCESS_IN && tile->access != FY_ACCESS_SCRATCH)

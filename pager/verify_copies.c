@@ -98,8 +98,8 @@ copy_image(struct fy_copies *c, unsigned g, enum fy_guard_side side)
                                    c->trial->call->integer_bits);
     int status = fy_guard_new(
         (size_t)bytes, align == 0 ? 1 : align,
-        bytes > 0 && c->trial->state->soft ? FY_VERIFY_SLACK : 0, side,
-        c->poison, (enum fy_type)image->element, &c->guard[g]);
+        bytes > 0 && c->trial->state->soft ? image->slack : 0, side, c->poison,
+        (enum fy_type)image->element, &c->guard[g]);
     if (status != 0)
         return status;
     if (bytes > 0)

@@ -111,6 +111,23 @@ span(const struct fy_view *v, int64_t *lo, int64_t *hi)
     return 0;
 }
 
+size_t
+fy_view_slack(const struct fy_view *v)
+{
+    enum {
+        LEAST = 4096,
+        MOST = 1 << 20
+    };
+    uint64_t most = 0;
+    for (unsigned k = 0; k < v->naxes; k++) {
+        int64_t stride = v->stride[k];
+        uint64_t by = (uint64_t)(stride < 0 ? -stride : stride);
+        most = by > most && by < MOST ? by : most;
+    }
+    uint64_t bytes = 2 * most * v->element_bytes;
+    return LEAST + (bytes > MOST ? MOST : bytes);
+}
+
 static unsigned
 mark_of(uint8_t access)
 {
@@ -161,6 +178,8 @@ group(struct fy_images *out, char *const *base)
             return status;
         if (lo == hi)
             continue;
+        size_t slack = fy_view_slack(v);
+        image->slack = slack > image->slack ? slack : image->slack;
         int64_t first = v->host - image->base;
         lo += first;
         hi += first;

@@ -26,6 +26,7 @@ struct fy_image {
     bool accessed;   /* else no operand behind it is, in this call */
     char *base;      /* the program's pointer */
     int64_t lo, hi;  /* declared bytes, relative to base; hi exclusive */
+    size_t slack;    /* bytes: how far a vector kernel may read past it */
     uint8_t *marks;  /* hi - lo bytes of enum fy_mark */
     char *before;    /* hi - lo bytes, shared: the declared ones are valid */
     char *truth;     /* likewise, after the original ran */
@@ -64,6 +65,9 @@ struct fy_walk {
     bool started;
 };
 bool fy_walk_next(struct fy_walk *walk); /* false: past the last */
+
+/* Two steps of the longest stride, and a page. */
+size_t fy_view_slack(const struct fy_view *view);
 
 /* Copies the bytes with one of `marks' from one layout of it to another. */
 void fy_image_copy(const struct fy_image *image, unsigned marks, char *to,

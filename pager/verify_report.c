@@ -87,8 +87,7 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
         slab_text(w, f, o, order[k], what, sizeof what);
         if (s->read_tested < LEAST_TESTS || s->read_mattered > 0)
             continue;
-        bool idle = s->written_tested > 0 && s->written_changed == 0;
-        if (o->access == FY_ACCESS_IN || idle) {
+        if (o->access == FY_ACCESS_IN || s->written_changed == 0) {
             bool right = axis_is_right(w, f, o, order[k]);
             snprintf(text, sizeof text,
                      "`%s' is declared %s, but changing %s before the call "
@@ -181,10 +180,11 @@ print_function(const struct fy_model *model, uint32_t function,
 {
     const struct fy_function *f =
         FY_TABLE(model, fy_function, functions) + function;
-    fprintf(to, "%s: %u calls, %u checked", fy_model_string(model, f->name),
-            t->calls, t->checked);
+    fprintf(to, "%s:%u: %s: %u calls, %u checked",
+            fy_model_string(model, f->file), f->line,
+            fy_model_string(model, f->name), t->calls, t->checked);
     if (t->sampled > 0)
-        fprintf(to, ", %u similar left out", t->sampled);
+        fprintf(to, ", %u left out", t->sampled);
     if (t->large > 0)
         fprintf(to, ", %u too large", t->large);
     if (t->failed > 0)

@@ -14,7 +14,6 @@
 #include "pager/verify_copies.h"
 
 enum {
-    SENSITIVITY_RUNS = 4,
     GARBAGE_BYTES = 32 * 1024, /* of the stack */
 };
 
@@ -244,7 +243,7 @@ perturb_inputs(struct fy_trial *t, uint64_t *random)
 static void
 perturb_garbage(unsigned run)
 {
-    static const int fill[SENSITIVITY_RUNS] = {0x01, 0x81, 0xc1, 0x40};
+    static const int fill[FY_SENSITIVITY_RUNS] = {0x01, 0x81, 0xc1, 0x40};
     volatile unsigned char stack[GARBAGE_BYTES];
     mallopt(M_PERTURB, fill[run]); /* what malloc returns, and after free */
     for (size_t i = 0; i < sizeof stack; i++)
@@ -257,27 +256,24 @@ fy_trial_sensitivity(void *opaque)
     struct fy_trial *t = opaque;
     struct fy_trial_state *s = t->state;
     const struct fy_function *f = t->call->function;
-    uint64_t random = t->seed | 1;
-    for (unsigned run = 0; run < SENSITIVITY_RUNS; run++) {
-        perturb_inputs(t, &random);
-        perturb_garbage(run);
-        union fy_raw result;
-        if (fy_trial_in_place(t, &result) != 0)
-            return;
-        struct fy_bounds none = {.exact = true};
-        struct fy_difference d;
-        for (unsigned o = 0; o < f->noperands; o++) {
-            const struct fy_image *image = &t->images->image[t->images->of[o]];
-            const struct fy_view *v = &t->images->views[o];
-            if (v->naxes == 0)
-                continue;
-            fy_compare_operand(t->images, o, v->host - t->images->first[o],
-                               image->truth, NULL, &none, &d);
-            s->sensitivity[o] = fmax(s->sensitivity[o], d.distance);
-        }
-        fy_compare_result(f, t->call->integer_bits, &result, &s->truth, &none,
-                          &d);
-        s->sensitivity[FY_MAX_OPERANDS] =
-            fmax(s->sensitivity[FY_MAX_OPERANDS], d.distance);
+    uint64_t random = (t->seed + 0x9e3779b97f4a7c15u * s->sensitivity_run) | 1;
+    perturb_inputs(t, &random);
+    perturb_garbage(s->sensitivity_run);
+    union fy_raw result;
+    if (fy_trial_in_place(t, &result) != 0)
+        return;
+    struct fy_bounds none = {.exact = true};
+    struct fy_difference d;
+    for (unsigned o = 0; o < f->noperands; o++) {
+        const struct fy_image *image = &t->images->image[t->images->of[o]];
+        const struct fy_view *v = &t->images->views[o];
+        if (v->naxes == 0)
+            continue;
+        fy_compare_operand(t->images, o, v->host - t->images->first[o],
+                           image->truth, NULL, &none, &d);
+        s->sensitivity[o] = fmax(s->sensitivity[o], d.distance);
     }
+    fy_compare_result(f, t->call->integer_bits, &result, &s->truth, &none, &d);
+    s->sensitivity[FY_MAX_OPERANDS] =
+        fmax(s->sensitivity[FY_MAX_OPERANDS], d.distance);
 }

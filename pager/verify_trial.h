@@ -25,7 +25,7 @@ enum fy_experiment {
 enum {
     FY_PROBLEMS = 12,
     FY_PROBLEM_TEXT = 320,
-    FY_VERIFY_SLACK = 64 * 1024, /* how far reads may harmlessly go astray */
+    FY_SENSITIVITY_RUNS = 4,
 };
 
 struct fy_problem {
@@ -40,7 +40,8 @@ struct fy_trial_state {
     uint32_t experiment; /* the one in progress, or the next */
     bool truth_known;
     bool sensitivity_known;
-    bool want_sensitivity; /* a numerical difference was seen without it */
+    uint32_t sensitivity_run; /* 0 .. FY_SENSITIVITY_RUNS - 1 */
+    bool want_sensitivity;    /* a numerical difference was seen without it */
     /*
      * Blocks have poisoned slack instead of guards at their ends: vector
      * kernels read past the end of their operands and drop what they read.
@@ -70,7 +71,11 @@ struct fy_trial {
 
 /* Child: runs experiments from state->experiment on. A fy_isolated_run body. */
 void fy_trial_body(void *trial);
-/* Child: measures state->sensitivity. Likewise. */
+/*
+ * Child: the part of state->sensitivity that one run with slightly different
+ * inputs shows. A child for each run: what a wrong annotation does not restore
+ * must not add up.
+ */
 void fy_trial_sensitivity(void *trial);
 
 /* An operand's name. */

@@ -24,8 +24,8 @@ import mutate
 
 FINDING = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+): (?P<function>[^:]+): "
                      r"(?P<text>.*) \[(?P<kind>[\w-]+)\]$", re.M)
-CALLS = re.compile(r"^(?P<function>\S+): (?P<calls>\d+) calls, "
-                   r"(?P<checked>\d+) checked", re.M)
+CALLS = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+): (?P<function>\S+): "
+                   r"(?P<calls>\d+) calls, (?P<checked>\d+) checked", re.M)
 REFUSED = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: error: ", re.M)
 
 
@@ -84,11 +84,12 @@ class Tester:
 
 
 def exercised(options):
-    """Names that the driver calls, and the unbroken annotations' findings."""
+    """(file, line) of functions that the driver calls, and the findings on the
+    unbroken annotations."""
     status, text = run([options.ferry, "verify", options.annotations, "--"] +
                        options.driver, options.timeout)
-    names = {m.group("function") for m in CALLS.finditer(text)
-             if int(m.group("checked")) > 0}
+    names = {(os.path.basename(m.group("file")), int(m.group("line")))
+             for m in CALLS.finditer(text) if int(m.group("checked")) >= 3}
     findings = [m.group() for m in FINDING.finditer(text)
                 if not m.group("kind").startswith("note-")]
     if not names:
@@ -97,11 +98,9 @@ def exercised(options):
     return names, findings
 
 
-def is_called(mutant, names):
-    pattern = re.sub(r"<\w+>", r"\\w+", mutant.function)
-    if pattern.startswith(r"\w+") and pattern == r"\w+":
-        return True
-    return any(re.fullmatch(pattern, n) for n in names)
+def is_called(mutant, called):
+    return any((os.path.basename(mutant.file), line) in called
+               for line in range(mutant.first, mutant.last + 1))
 
 
 def rounds(mutants, sample):

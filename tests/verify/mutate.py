@@ -125,9 +125,10 @@ def operand_mutants(path, text, plain, function, first, last, body_span, m):
         spans = [trimmed(text, e[0], e[1]) for e in entries]
         names = [text[a:b] for a, b in spans]
         extents = [axes.get(n, (n, False)) for n in names]
-        triangle = re.search(r"\b(lower|upper|where)\b", rest)
-        # The same set of elements, and never cut: nothing is wrong.
-        same = (extents[0][0] == extents[1][0] and not triangle and
+        # The same set of elements (triangles go by position, not by name), and
+        # never cut: nothing is wrong.
+        same = (extents[0][0] == extents[1][0] and
+                not re.search(r"\bwhere\b", rest) and
                 not extents[0][1] and not extents[1][1])
         if names[0] != names[1] and not same:
             whole = names[1] + text[spans[0][1]:spans[1][0]] + names[0]
