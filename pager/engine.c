@@ -35,8 +35,11 @@ static struct fy_settings settings;
 static struct fy_rates rates;
 static const struct fy_device_ops *ops; /* NULL: no device */
 
-/* Behind `device_lock'. */
+/* Whoever set `device_taken' has device and executor for itself. */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t device_released; /* by CLOCK_MONOTONIC */
+static bool device_taken;
+
 static struct fy_device *device;
 static struct fy_executor *executor;
 static bool open_failed;
@@ -62,36 +65,57 @@ now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static int
+init_released(void)
+{
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
+
+    if (error)
+        return error;
+    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (!error)
+        error = pthread_cond_init(&device_released, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error;
+}
+
+/* None of these locks is ever held for long. */
 static void
 before_fork(void)
 {
     fy_handles_before_fork();
+    fy_provider_before_fork();
+    fy_explain_before_fork();
+    pthread_mutex_lock(&device_lock);
 }
 
 static void
 after_fork_parent(void)
 {
+    pthread_mutex_unlock(&device_lock);
+    fy_explain_after_fork();
+    fy_provider_after_fork();
     fy_handles_after_fork();
 }
 
 /*
- * Other threads are gone, and with them whoever held a lock. The device's
- * threads are gone, too: it is left behind as it is.
+ * Other threads are gone: whoever had taken the device, and the device's own.
+ * It is left behind as it is.
  */
 static void
 after_fork_child(void)
 {
-    pthread_mutex_init(&device_lock, NULL);
     if (device && ops != &fy_device_host)
         forked = true;
     device = NULL;
     executor = NULL;
-    fy_provider_forked();
-    fy_explain_forked();
-    fy_handles_after_fork();
+    device_taken = false;
+    init_released();
+    after_fork_parent();
 }
 
-/* Opens device and executor once. Holds device_lock. */
+/* Opens device and executor once. Has taken the device. */
 static enum fy_reason
 open_device(void)
 {
@@ -254,16 +278,30 @@ take_device(double worth_seconds)
 {
     struct timespec until;
     uint64_t wait = MAX_WAIT_NS;
+    int error = 0;
 
-    if (pthread_mutex_trylock(&device_lock) == 0)
-        return true;
     if (!settings.force && worth_seconds * 1e9 < (double)wait)
         wait = (uint64_t)(worth_seconds * 1e9);
     clock_gettime(CLOCK_MONOTONIC, &until);
     wait += (uint64_t)until.tv_nsec;
     until.tv_sec += (time_t)(wait / 1000000000);
     until.tv_nsec = (long)(wait % 1000000000);
-    return pthread_mutex_clocklock(&device_lock, CLOCK_MONOTONIC, &until) == 0;
+    pthread_mutex_lock(&device_lock);
+    while (device_taken && error == 0)
+        error = pthread_cond_timedwait(&device_released, &device_lock, &until);
+    bool taken = !device_taken;
+    device_taken = true;
+    pthread_mutex_unlock(&device_lock);
+    return taken;
+}
+
+static void
+release_device(void)
+{
+    pthread_mutex_lock(&device_lock);
+    device_taken = false;
+    pthread_cond_signal(&device_released);
+    pthread_mutex_unlock(&device_lock);
 }
 
 static enum fy_reason
@@ -300,7 +338,7 @@ decide(struct offload *offload)
     reason = open_device();
     if (reason == FY_REASON_NONE)
         reason = plan_and_run(offload);
-    pthread_mutex_unlock(&device_lock);
+    release_device();
     return reason;
 }
 
@@ -418,7 +456,8 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved;
         return NULL;
     }
-    if (pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
+    if (init_released() ||
+        pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
         errno = saved;
         return NULL;
     }

@@ -47,10 +47,15 @@ fy_explain_to(const char *path)
 }
 
 void
-fy_explain_forked(void)
+fy_explain_before_fork(void)
 {
-    pthread_mutex_init(&lock, NULL);
-    told = NULL; /* may be half linked */
+    pthread_mutex_lock(&lock);
+}
+
+void
+fy_explain_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 /* A power of two for the size of the call. */

@@ -25,7 +25,8 @@ struct fy_decision {
 void fy_explain_to(const char *path);
 /* Any thread. Loses lines rather than failing; keeps errno. */
 void fy_explain(const struct fy_decision *decision);
-/* In a forked child: the lock may be another thread's. */
-void fy_explain_forked(void);
+/* pthread_atfork(): what was told is consistent in the child. */
+void fy_explain_before_fork(void);
+void fy_explain_after_fork(void);
 
 #endif

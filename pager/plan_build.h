@@ -40,7 +40,7 @@ enum {
 /* Bytes of a struct argument with this variant's numbers in it. */
 struct fy_image {
     uint32_t bytes;
-    unsigned char content[FY_IMAGE_BYTES];
+    _Alignas(16) unsigned char content[FY_IMAGE_BYTES];
 };
 
 /* A pointer field of an image that gets a tile's address. */

@@ -103,9 +103,13 @@ fy_provider_integer_bits(const struct fy_shim_services *services,
 }
 
 void
-fy_provider_forked(void)
+fy_provider_before_fork(void)
 {
-    /* What is in the table may be half linked: start again, and leak it. */
-    pthread_mutex_init(&lock, NULL);
-    providers = NULL;
+    pthread_mutex_lock(&lock);
+}
+
+void
+fy_provider_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
 }

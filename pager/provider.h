@@ -16,7 +16,8 @@
 unsigned fy_provider_integer_bits(const struct fy_shim_services *services,
                                   void *original);
 
-/* In a forked child, before anything else: the lock may be another's. */
-void fy_provider_forked(void);
+/* pthread_atfork(): the table is consistent in the child. */
+void fy_provider_before_fork(void);
+void fy_provider_after_fork(void);
 
 #endif
