@@ -33,9 +33,15 @@ gbmv(struct call *c)
 {
     layout(c);
     bool nt = flag(c, "trans", "NTC") == 'N';
-    int64_t m = size(c, "m", extent(c)), n = size(c, "n", extent(c));
-    int64_t kl = size(c, "kl", random_int(c, 0, 6));
-    int64_t ku = size(c, "ku", random_int(c, 0, 6));
+    int64_t m = extent(c), n = extent(c);
+    int64_t kl = random_int(c, 0, 6), ku = random_int(c, 0, 6);
+    /* Mostly a band that reaches every row and column. */
+    if (random_int(c, 0, 3))
+        n = most(least(m, 1), random_int(c, m - kl, m + ku));
+    size(c, "m", m);
+    size(c, "n", n);
+    size(c, "kl", kl);
+    size(c, "ku", ku);
     bool unread = scalar(c, "alpha", c->type) & IS_ZERO;
     c->growth += (double)most(m, n);
     band(c, "a", &(struct shape){.m = m, .n = n, .unread = unread}, kl, ku,
