@@ -123,8 +123,9 @@ fy_cache_folder(char out[PATH_MAX])
     if (cache && cache[0] == '/' && join(out, cache, "/ferry") &&
         make_private(out))
         return 0;
-    if (home && home[0] == '/' && join(out, home, "/.cache/ferry") &&
-        make_private(out))
+    /* A home that is not there ("/nonexistent") is not for us to make. */
+    if (home && home[0] == '/' && exists(home) &&
+        join(out, home, "/.cache/ferry") && make_private(out))
         return 0;
     snprintf(out, PATH_MAX, "/tmp/ferry-%lu", (unsigned long)geteuid());
     if (make_private(out))

@@ -6,6 +6,8 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,14 +29,43 @@ hash(uint64_t state, const char *bytes, size_t n)
     return state;
 }
 
-/* Whether a file of the cache is there and nobody else's. */
+/*
+ * Whether the file has all that its program headers promise: after a crash or
+ * on a full disk it may not, and ld.so would complain to every process.
+ */
+static bool
+complete(const char *path, off_t size)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segments[16];
+    bool good = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+        header.e_phentsize == sizeof segments[0] && header.e_phnum > 0 &&
+        header.e_phnum <= sizeof segments / sizeof segments[0]) {
+        const size_t bytes = header.e_phnum * sizeof segments[0];
+        good =
+            pread(fd, segments, bytes, (off_t)header.e_phoff) == (ssize_t)bytes;
+        for (unsigned i = 0; good && i < header.e_phnum; i++)
+            good =
+                segments[i].p_filesz <= (uint64_t)size &&
+                segments[i].p_offset <= (uint64_t)size - segments[i].p_filesz;
+    }
+    close(fd);
+    return good;
+}
+
+/* Whether a file of the cache is there, whole, and nobody else's. */
 static bool
 usable(const char *path)
 {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           status.st_size > 0 && access(path, R_OK) == 0;
+           complete(path, status.st_size);
 }
 
 /* Makes it at state->preload; the rename in there is atomic. */
