@@ -13,6 +13,11 @@ FERRY = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry")
 RUN = [FERRY, "run", "--device", "none", "--report=/dev/null", "--"]
 results = []
 
+# A job in the background of a script starts with some of them ignored.
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM,
+                signal.SIGUSR1, signal.SIGCHLD):
+    signal.signal(ignored, signal.SIG_DFL)
+
 
 def result(name, good, detail=""):
     results.append(good)
