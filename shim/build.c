@@ -145,7 +145,7 @@ sections_of(const struct fy_build_base *base)
 {
     const Elf64_Ehdr *header = base->header;
     if (!header->e_shoff || header->e_shentsize != sizeof(Elf64_Shdr) ||
-        header->e_shoff > base->bytes ||
+        header->e_shoff > base->bytes || header->e_shoff % 8 ||
         header->e_shnum > (base->bytes - header->e_shoff) / sizeof(Elf64_Shdr))
         return NULL;
     return (void *)(base->file + header->e_shoff);
