@@ -49,7 +49,7 @@ enter(int delta)
 static const struct fy_engine *
 load(void)
 {
-    char path[PATH_BYTES];
+    static char path[PATH_BYTES]; /* runs once, maybe on a small stack */
     const struct fy_libc *libc = fy_libc_find();
     if (!fy_settings_value("engine", path, sizeof path) || !libc->dlopen ||
         !libc->dlsym)
@@ -113,7 +113,7 @@ fy_engine(void)
 static struct fy_record *
 map_record(void)
 {
-    char path[PATH_BYTES];
+    static char path[PATH_BYTES]; /* runs once, maybe on a small stack */
     if (!fy_settings_value("record", path, sizeof path))
         return NULL;
     int file = open(path, O_RDWR | O_CLOEXEC);

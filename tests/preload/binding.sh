@@ -329,6 +329,21 @@ equal "no settings" "$(LD_PRELOAD=$preload "$t/plt-lazy")" "$plain"
 equal "without a model" "$(LD_PRELOAD=$build/.libs/libferry.so \
     FERRY_SETTINGS="mode=2" "$t/plt-lazy")" "$plain"
 
+# Loaded in a way that the dynamic linker does not refuse to setuid programs.
+mkdir "$t/linked" && cp "$preload" "$t/linked/libferry.so"
+# shellcheck disable=SC2086
+compile -DMAIN -o "$t/secure" "$here/caller.c" -Wl,--no-as-needed \
+    "$t/linked/libferry.so" -Wl,-rpath,"$t/linked" $link
+with "" 2 "$t/secure" >"$t/ferry"
+equal "linked instead of preloaded" "$(arrived) $(cat "$t/ferry")" "6 $plain"
+chmod a+rwx "$t" # so that only we keep the log empty
+if chown nobody "$t/secure" 2>/dev/null && chmod u+s "$t/secure" &&
+    with "" 2 "$t/secure" >"$t/ferry" 2>/dev/null; then
+    equal "a setuid program is left alone" "$(arrived) $(cat "$t/ferry")" "0 $plain"
+else
+    skip "a setuid program is left alone" "not root"
+fi
+
 # ---- counting ---------------------------------------------------------------------
 counted()
 {
