@@ -29,60 +29,103 @@ static const char *const form_names[] = {"dft", "dft_r2c", "dft_c2r", "r2r"};
 static const char *const execute_names[] = {"execute_dft", "execute_dft_r2c",
                                             "execute_dft_c2r", "execute_r2r"};
 
+/* plan_dft_2d; plan_dft, which takes any rank; plan_many_dft. */
+enum maker {
+    FIXED,
+    GENERAL,
+    MANY
+};
+
 struct transform {
     enum form form;
-    int rank; /* 1, 2, 3; 0: many, rank 1 */
+    enum maker maker;
+    int rank;
     int n[3], howmany, stride[2], distance[2];
     unsigned flags;
     int kind[3];
     bool in_place;
+    bool embedded; /* MANY: says that the arrays are embedded in themselves */
 };
 
-/* The maker of `t' in a library, called on x and y. */
 static void *
-make_plan(const struct transform *t, void *maker, void *x, void *y)
+make_many(const struct transform *t, void *maker, void *x, void *y)
 {
     int sign = t->kind[0] % 2 ? 1 : -1;
-    const int *n = t->n;
-    if (t->rank == 0) {
-        if (t->form == C2C) {
-            void *(*f)(int, const int *, int, void *, const int *, int, int,
-                       void *, const int *, int, int, int, unsigned);
-            memcpy(&f, &maker, sizeof f);
-            return f(1, n, t->howmany, x, NULL, t->stride[0], t->distance[0], y,
-                     NULL, t->stride[1], t->distance[1], sign, t->flags);
-        }
+    const int *embed = t->embedded ? t->n : NULL;
+    const int *s = t->stride, *d = t->distance;
+    if (t->form == C2C) {
         void *(*f)(int, const int *, int, void *, const int *, int, int, void *,
-                   const int *, int, int, unsigned);
+                   const int *, int, int, int, unsigned);
         memcpy(&f, &maker, sizeof f);
-        return f(1, n, t->howmany, x, NULL, t->stride[0], t->distance[0], y,
-                 NULL, t->stride[1], t->distance[1], t->flags);
+        return f(t->rank, t->n, t->howmany, x, embed, s[0], d[0], y, embed,
+                 s[1], d[1], sign, t->flags);
     }
+    if (t->form == R2R) {
+        void *(*f)(int, const int *, int, void *, const int *, int, int, void *,
+                   const int *, int, int, const int *, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(t->rank, t->n, t->howmany, x, embed, s[0], d[0], y, embed,
+                 s[1], d[1], t->kind, t->flags);
+    }
+    void *(*f)(int, const int *, int, void *, const int *, int, int, void *,
+               const int *, int, int, unsigned);
+    memcpy(&f, &maker, sizeof f);
+    return f(t->rank, t->n, t->howmany, x, NULL, s[0], d[0], y, NULL, s[1],
+             d[1], t->flags);
+}
+
+static void *
+make_general(const struct transform *t, void *maker, void *x, void *y)
+{
+    if (t->form == C2C) {
+        void *(*f)(int, const int *, void *, void *, int, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(t->rank, t->n, x, y, t->kind[0] % 2 ? 1 : -1, t->flags);
+    }
+    if (t->form == R2R) {
+        void *(*f)(int, const int *, void *, void *, const int *, unsigned);
+        memcpy(&f, &maker, sizeof f);
+        return f(t->rank, t->n, x, y, t->kind, t->flags);
+    }
+    void *(*f)(int, const int *, void *, void *, unsigned);
+    memcpy(&f, &maker, sizeof f);
+    return f(t->rank, t->n, x, y, t->flags);
+}
+
+static void *
+make_fixed(const struct transform *t, void *maker, void *x, void *y)
+{
+    const int *n = t->n;
     /* extents, x, y, then sign, nothing, or one kind for each extent. */
-    int tail[3] = {sign, 0, 0}, ntail = t->form == C2C;
+    int tail[3] = {t->kind[0] % 2 ? 1 : -1, 0, 0}, ntail = t->form == C2C;
     if (t->form == R2R) {
         memcpy(tail, t->kind, sizeof tail);
         ntail = t->rank;
     }
     if (ntail < 3)
         tail[ntail] = (int)t->flags; /* flags follow at once */
-    switch (t->rank) {
-    case 1: {
+    if (t->rank == 1) {
         void *(*f)(int, void *, void *, int, unsigned);
         memcpy(&f, &maker, sizeof f);
         return f(n[0], x, y, tail[0], (unsigned)tail[1]);
     }
-    case 2: {
+    if (t->rank == 2) {
         void *(*f)(int, int, void *, void *, int, int, unsigned);
         memcpy(&f, &maker, sizeof f);
         return f(n[0], n[1], x, y, tail[0], tail[1], (unsigned)tail[2]);
     }
-    default: {
-        void *(*f)(int, int, int, void *, void *, int, int, int, unsigned);
-        memcpy(&f, &maker, sizeof f);
-        return f(n[0], n[1], n[2], x, y, tail[0], tail[1], tail[2], t->flags);
-    }
-    }
+    void *(*f)(int, int, int, void *, void *, int, int, int, unsigned);
+    memcpy(&f, &maker, sizeof f);
+    return f(n[0], n[1], n[2], x, y, tail[0], tail[1], tail[2], t->flags);
+}
+
+/* The maker of `t' in a library, called on x and y. */
+static void *
+make_plan(const struct transform *t, void *maker, void *x, void *y)
+{
+    return t->maker == MANY      ? make_many(t, maker, x, y)
+           : t->maker == GENERAL ? make_general(t, maker, x, y)
+                                 : make_fixed(t, maker, x, y);
 }
 
 static size_t
@@ -102,21 +145,23 @@ elements(const struct transform *t, int side, bool *complex)
                 (t->form == C2R && side == 1);
     bool halved = !real && t->form != C2C;
     *complex = !real;
-    if (t->rank == 0) {
-        int n = halved ? t->n[0] / 2 + 1 : t->n[0];
-        return (size_t)((n - 1) * t->stride[side] +
-                        (t->howmany - 1) * t->distance[side] + 1);
-    }
+    if (t->maker == MANY)
+        return (volume(t, halved) - 1) * (size_t)t->stride[side] +
+               (size_t)((t->howmany - 1) * t->distance[side]) + 1;
     if (real && t->in_place && t->form != R2R)
         return 2 * volume(t, true); /* rows are padded */
     return volume(t, halved);
 }
 
 static void
-random_transform(struct call *c, struct transform *t, enum form form, int rank)
+random_transform(struct call *c, struct transform *t, enum form form,
+                 enum maker maker, int rank)
 {
     static const int kinds[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 10};
-    *t = (struct transform){.form = form, .rank = rank, .howmany = 1};
+    if (maker != FIXED)
+        rank = (int)random_int(c, 1, 3);
+    *t = (struct transform){
+        .form = form, .maker = maker, .rank = rank, .howmany = 1};
     int limit = rank == 3 ? 9 : rank == 2 ? 16 : 60;
     for (int i = 0; i < 3; i++) {
         t->n[i] = (int)random_int(c, 2, limit);
@@ -131,20 +176,22 @@ random_transform(struct call *c, struct transform *t, enum form form, int rank)
         t->flags |= FFTW_PRESERVE_INPUT;
     if (random_int(c, 0, 3) == 0)
         t->flags |= FFTW_UNALIGNED;
-    t->in_place = random_int(c, 0, 2) == 0 && !(rank == 0 && form != C2C);
-    if (rank == 0) {
-        t->howmany = (int)random_int(c, 1, 6);
-        bool rows = random_int(c, 0, 1); /* else transforms interleave */
-        for (int side = 0; side < 2; side++) {
-            int inner = (int)random_int(c, 1, 3);
-            int outer = (int)random_int(c, 0, 3);
-            t->stride[side] = rows ? inner : t->howmany + outer;
-            t->distance[side] = rows ? inner * t->n[0] + outer : 1;
-        }
-        if (t->in_place) {
-            t->stride[1] = t->stride[0];
-            t->distance[1] = t->distance[0];
-        }
+    t->in_place = random_int(c, 0, 2) == 0 &&
+                  !(maker == MANY && (form == R2C || form == C2R));
+    if (maker != MANY)
+        return;
+    t->howmany = (int)random_int(c, 1, 6);
+    t->embedded = random_int(c, 0, 3) == 0 && (form == C2C || form == R2R);
+    bool rows = random_int(c, 0, 1); /* else transforms interleave */
+    for (int side = 0; side < 2; side++) {
+        int inner = (int)random_int(c, 1, 3);
+        int outer = (int)random_int(c, 0, 3);
+        t->stride[side] = rows ? inner : t->howmany + outer;
+        t->distance[side] = rows ? inner * (int)volume(t, false) + outer : 1;
+    }
+    if (t->in_place) {
+        t->stride[1] = t->stride[0];
+        t->distance[1] = t->distance[0];
     }
 }
 
@@ -169,8 +216,8 @@ signal(struct call *c, const struct transform *t, int side, const char *name)
     size_t n = elements(t, side, &complex);
     struct buffer *buffer =
         array(c, name, complex ? c->type : real_of(c->type), n);
-    if (side == 0 && t->rank == 0) {
-        int length = complex && t->form == C2R ? t->n[0] / 2 + 1 : t->n[0];
+    if (side == 0 && t->maker == MANY) {
+        int length = (int)volume(t, t->form == C2R);
         for (int h = 0; h < t->howmany; h++)
             for (int i = 0; i < length; i++)
                 fill(c, buffer, (size_t)(i * t->stride[0] + h * t->distance[0]),
@@ -231,15 +278,13 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
     char maker[48], execute[48], destroy[48], label[112];
     snprintf(destroy, sizeof destroy, "%s_destroy_plan", prefix);
     for (int form = C2C; form <= R2R; form++) {
-        for (int rank = 0; rank <= 3; rank++) {
-            if (rank == 0 && form == R2R)
-                continue;
-            if (rank)
-                snprintf(maker, sizeof maker, "%s_plan_%s_%dd", prefix,
-                         form_names[form], rank);
-            else
-                snprintf(maker, sizeof maker, "%s_plan_many_%s", prefix,
-                         form_names[form]);
+        for (int rank = 1; rank <= 5; rank++) {
+            enum maker by = rank <= 3 ? FIXED : rank == 4 ? GENERAL : MANY;
+            int used = snprintf(maker, sizeof maker, "%s_plan_%s%s", prefix,
+                                by == MANY ? "many_" : "", form_names[form]);
+            if (by == FIXED)
+                snprintf(maker + used, sizeof maker - (size_t)used, "_%dd",
+                         rank);
             for (int new_array = 0; new_array < 2; new_array++) {
                 snprintf(execute, sizeof execute, "%s_%s", prefix,
                          new_array ? execute_names[form] : "execute");
@@ -258,7 +303,7 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
                         .interface = LAPACKE,
                         .random = drive_hash(label, drive->seed + i * 1000003)};
                     struct transform t;
-                    random_transform(&c, &t, (enum form)form, rank);
+                    random_transform(&c, &t, (enum form)form, by, rank);
                     const char *what = "";
                     double digest = 0;
                     double error =
@@ -266,11 +311,11 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
                                       destroy, lookup, &what, &digest);
                     bool differs = error < 0 || error > 1;
                     if (differs || drive->verbose)
-                        printf("%s %s call %u: n=%d,%d,%d howmany=%d "
+                        printf("%s %s call %u: rank=%d n=%d,%d,%d howmany=%d "
                                "stride=%d,%d distance=%d,%d flags=%u "
                                "in_place=%d | %s %.3g\n",
-                               differs ? "DIFFERS" : "ok", label, i, t.n[0],
-                               t.n[1], t.n[2], t.howmany, t.stride[0],
+                               differs ? "DIFFERS" : "ok", label, i, t.rank,
+                               t.n[0], t.n[1], t.n[2], t.howmany, t.stride[0],
                                t.stride[1], t.distance[0], t.distance[1],
                                t.flags, t.in_place, what, error);
                     bad += differs;
