@@ -30,16 +30,19 @@ static void __attribute__((noreturn)) fail(struct fy_arena *arena)
 void *
 fy_arena_alloc(struct fy_arena *arena, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2)
+    if (bytes > SIZE_MAX / 2) {
         fail(arena);
+    }
     bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     if (!arena->blocks || arena->capacity - arena->used < bytes) {
         size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        if (arena->limit && capacity > arena->limit - arena->total)
+        if (arena->limit && capacity > arena->limit - arena->total) {
             fail(arena);
+        }
         struct fy_arena_block *block = calloc(1, sizeof *block + capacity);
-        if (!block)
+        if (!block) {
             fail(arena);
+        }
         arena->total += capacity;
         block->next = arena->blocks;
         arena->blocks = block;
@@ -55,8 +58,9 @@ void *
 fy_arena_array(struct fy_arena *arena, size_t count, size_t bytes)
 {
     size_t total;
-    if (__builtin_mul_overflow(count, bytes, &total))
+    if (__builtin_mul_overflow(count, bytes, &total)) {
         fail(arena);
+    }
     return fy_arena_alloc(arena, total);
 }
 
@@ -91,12 +95,14 @@ void *
 fy_arena_grow(struct fy_arena *arena, void *items, size_t count,
               size_t *capacity, size_t bytes)
 {
-    if (count < *capacity)
+    if (count < *capacity) {
         return items;
+    }
     size_t wanted = *capacity ? *capacity * 2 : 8;
     void *larger = fy_arena_array(arena, wanted, bytes);
-    if (count)
+    if (count) {
         memcpy(larger, items, count * bytes);
+    }
     *capacity = wanted;
     return larger;
 }
@@ -117,8 +123,9 @@ static uint64_t
 hash(const char *key)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (; *key != '\0'; key++)
+    for (; *key != '\0'; key++) {
         h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
+    }
     return h;
 }
 
@@ -127,16 +134,18 @@ slot(const struct fy_map *map, const char *key)
 {
     size_t mask = map->capacity - 1;
     size_t i = hash(key) & mask;
-    while (map->entries[i].key && strcmp(map->entries[i].key, key) != 0)
+    while (map->entries[i].key && strcmp(map->entries[i].key, key) != 0) {
         i = (i + 1) & mask;
+    }
     return &map->entries[i];
 }
 
 struct fy_map_entry *
 fy_map_find(const struct fy_map *map, const char *key)
 {
-    if (!map->capacity)
+    if (!map->capacity) {
         return NULL;
+    }
     struct fy_map_entry *entry = slot(map, key);
     return entry->key ? entry : NULL;
 }
@@ -150,15 +159,18 @@ fy_map_add(struct fy_arena *arena, struct fy_map *map, const char *key,
         larger.capacity = map->capacity ? map->capacity * 2 : 32;
         larger.entries =
             fy_arena_array(arena, larger.capacity, sizeof *larger.entries);
-        for (size_t i = 0; i < map->capacity; i++)
-            if (map->entries[i].key)
+        for (size_t i = 0; i < map->capacity; i++) {
+            if (map->entries[i].key) {
                 *slot(&larger, map->entries[i].key) = map->entries[i];
+            }
+        }
         larger.count = map->count;
         *map = larger;
     }
     struct fy_map_entry *entry = slot(map, key);
-    if (is_new)
+    if (is_new) {
         *is_new = entry->key == NULL;
+    }
     if (!entry->key) {
         entry->key = key;
         map->count++;

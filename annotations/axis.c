@@ -13,9 +13,11 @@
 struct fy_axis_info *
 fy_body_find_axis(struct fy_body *body, const char *name)
 {
-    for (unsigned i = 0; i < body->naxes; i++)
-        if (!body->axes[i].anonymous && strcmp(body->axes[i].name, name) == 0)
+    for (unsigned i = 0; i < body->naxes; i++) {
+        if (!body->axes[i].anonymous && strcmp(body->axes[i].name, name) == 0) {
             return &body->axes[i];
+        }
+    }
     return NULL;
 }
 
@@ -25,8 +27,9 @@ all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
 {
     const struct fy_node *n = &body->front->nodes[node];
     if (n->op == FY_OP_CELL) {
-        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE)
+        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE) {
             return false; /* a call that is over cannot be changed */
+        }
         *several = *several || (*cell != FY_NIL && *cell != n->a);
         *cell = n->a;
         return true;
@@ -44,8 +47,9 @@ fy_node_is_cells(const struct fy_body *body, uint32_t node, uint32_t *cell)
         *cell = FY_NIL;
         return false;
     }
-    if (several)
+    if (several) {
         *cell = FY_NIL;
+    }
     return true;
 }
 
@@ -61,16 +65,18 @@ extent_node(struct fy_body *body, const struct ast_axis *ast, const char *name)
     if (!ast->extent && !is_arg) {
         /* Expressions may find a let; then the axis has that extent. */
         bool is_let = false;
-        for (unsigned i = 0; i < body->nlets; i++)
+        for (unsigned i = 0; i < body->nlets; i++) {
             is_let = is_let || strcmp(body->lets[i].name, name) == 0;
+        }
         if (!is_let) {
             struct fy_suggestion suggestion = {.wanted = name};
             struct fy_diagnostic *diagnostic =
                 fy_error(body->front, ast->name.span,
                          "axis '%.*s' is no argument and has no extent",
                          FY_MAX_QUOTED, name);
-            for (uint16_t i = 0; i < body->unit->row.nargs; i++)
+            for (uint16_t i = 0; i < body->unit->row.nargs; i++) {
                 fy_suggestion_try(&suggestion, body->unit->args[i].name);
+            }
             fy_diagnostic_suggest(diagnostic, &suggestion);
             fy_diagnostic_hint(diagnostic, "write axis %.*s = EXTENT",
                                FY_MAX_QUOTED, name);
@@ -108,16 +114,18 @@ axis_clause(struct fy_body *body, struct fy_axis_info *axis,
         break;
     case AST_MULTIPLE:
         if (clause->expr->kind != AST_INT || clause->expr->integer < 1 ||
-            clause->expr->integer > (1 << 20))
+            clause->expr->integer > (1 << 20)) {
             fy_error(front, clause->expr->span,
                      "`multiple' takes an integer from 1 to %d", 1 << 20);
-        else
+        } else {
             axis->row.multiple = (uint32_t)clause->expr->integer;
+        }
         break;
     case AST_SUMS_INTO:
     case AST_COMBINES:
-        if (axis->row.flags & (FY_AXIS_SUMS | FY_AXIS_RETURN))
+        if (axis->row.flags & (FY_AXIS_SUMS | FY_AXIS_RETURN)) {
             fy_error(front, clause->span, "an axis sums into one place, once");
+        }
         axis->row.flags |= clause->kind == AST_COMBINES || !clause->target
                                ? FY_AXIS_RETURN
                                : FY_AXIS_SUMS;
@@ -134,15 +142,18 @@ also_cells(struct fy_body *body, struct fy_axis_info *axis,
 {
     struct fy_front *front = body->front;
     unsigned count = 0;
-    while (count < FY_MAX_ALSO && axis->row.also[count] != FY_NIL)
+    while (count < FY_MAX_ALSO && axis->row.also[count] != FY_NIL) {
         count++;
-    if (several)
+    }
+    if (several) {
         fy_error(front, clause->span,
                  "`also' needs an axis statement of its own");
+    }
     for (const struct ast_expr *e = clause->target; e; e = e->next) {
         uint32_t cell = fy_cell_of_path(front, body->unit, e);
-        if (cell == FY_NIL)
+        if (cell == FY_NIL) {
             return;
+        }
         const struct fy_cell *c = &body->unit->cells[cell];
         if (!fy_is_integer_type(c->type) || c->kind == FY_CELL_HANDLE) {
             fy_error(front, e->span,
@@ -164,8 +175,9 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
     struct fy_front *front = body->front;
     for (const struct ast_axis *a = statement->axes; a; a = a->next) {
         const char *name = fy_expand(front, body->unit, a->name);
-        if (!name)
+        if (!name) {
             continue;
+        }
         if (fy_body_find_axis(body, name)) {
             fy_error(front, a->name.span, "axis '%.*s' is declared twice",
                      FY_MAX_QUOTED, name);
@@ -184,13 +196,15 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
         axis.row.cell = axis.row.sums_into = FY_NIL;
         axis.row.with_cell = axis.row.with_node = FY_NIL;
         axis.row.extent = extent_node(body, a, name);
-        if (axis.row.extent != FY_NIL)
+        if (axis.row.extent != FY_NIL) {
             (void)fy_node_is_cells(body, axis.row.extent, &axis.row.cell);
+        }
         memset(axis.row.also, 0xff, sizeof axis.row.also); /* FY_NIL */
         for (const struct ast_clause *c = statement->clauses; c; c = c->next) {
             axis_clause(body, &axis, c);
-            if (c->kind == AST_AXIS_ALSO)
+            if (c->kind == AST_AXIS_ALSO) {
                 also_cells(body, &axis, c, statement->axes->next != NULL);
+            }
         }
         body->axes[body->naxes++] = axis;
     }
@@ -201,9 +215,11 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
 static bool
 spans(const struct fy_operand_info *operand, unsigned axis)
 {
-    for (unsigned i = 0; i < operand->row.naxes; i++)
-        if (operand->row.axes[i].axis == axis)
+    for (unsigned i = 0; i < operand->row.naxes; i++) {
+        if (operand->row.axes[i].axis == axis) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -220,8 +236,9 @@ sum_into_operand(struct fy_body *body, struct fy_axis_info *axis,
         struct fy_diagnostic *diagnostic =
             fy_error(front, clause->target->span, "'%.*s' is no operand",
                      FY_MAX_QUOTED, name ? name : "");
-        for (unsigned i = 0; i < body->noperands; i++)
+        for (unsigned i = 0; i < body->noperands; i++) {
             fy_suggestion_try(&suggestion, body->operands[i].name);
+        }
         fy_diagnostic_suggest(diagnostic, &suggestion);
         return;
     }
@@ -240,12 +257,14 @@ sum_into_operand(struct fy_body *body, struct fy_axis_info *axis,
         return;
     }
     axis->row.sums_into = (uint32_t)(operand - body->operands);
-    if (!clause->with)
+    if (!clause->with) {
         return;
+    }
     uint32_t cell = fy_cell_of_path(front, body->unit, clause->with);
     axis->row.with_node = fy_node_of_expr(body, clause->expr);
-    if (cell == FY_NIL || axis->row.with_node == FY_NIL)
+    if (cell == FY_NIL || axis->row.with_node == FY_NIL) {
         return;
+    }
     uint8_t type = body->unit->cells[cell].type;
     uint8_t kind = body->unit->cells[cell].kind;
     if (type == FY_T_POINTER || type == FY_T_HANDLE ||
@@ -274,8 +293,9 @@ return_rule(struct fy_body *body, const struct ast_clause *clause)
         rule = FY_RETURN_PLAIN;
         for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
             fy_suggestion_try(&suggestion, rules[i].name);
-            if (strcmp(clause->name.text, rules[i].name) == 0)
+            if (strcmp(clause->name.text, rules[i].name) == 0) {
                 rule = rules[i].rule;
+            }
         }
         if (rule == FY_RETURN_PLAIN) {
             struct fy_diagnostic *diagnostic =
@@ -307,11 +327,13 @@ is_one_element(const struct fy_body *body,
     for (unsigned i = 0; i < operand->row.naxes; i++) {
         uint32_t extent = body->axes[operand->row.axes[i].axis].row.extent;
         const struct fy_node *node;
-        if (extent == FY_NIL)
+        if (extent == FY_NIL) {
             return true;
+        }
         node = &body->front->nodes[extent];
-        if (node->op != FY_OP_INT || node->u.i != 1)
+        if (node->op != FY_OP_INT || node->u.i != 1) {
             return false;
+        }
     }
     return true;
 }
@@ -325,9 +347,10 @@ check_written(struct fy_body *body, unsigned axis)
         const struct fy_operand_info *operand = &body->operands[i];
         if (operand->row.access == FY_ACCESS_IN ||
             operand->row.access == FY_ACCESS_SCRATCH || spans(operand, axis) ||
-            info->row.sums_into == i)
+            info->row.sums_into == i) {
             continue;
-        if (operand->row.access == FY_ACCESS_INOUT)
+        }
+        if (operand->row.access == FY_ACCESS_INOUT) {
             fy_diagnostic_hint(
                 fy_error(body->front, operand->ast->expr->span,
                          "every chunk of axis '%.*s' updates the whole of "
@@ -336,7 +359,7 @@ check_written(struct fy_body *body, unsigned axis)
                          operand->name),
                 "say `sums into %.*s', or do not split '%.*s'", FY_MAX_QUOTED,
                 operand->name, FY_MAX_QUOTED, info->name);
-        else if (!is_one_element(body, operand))
+        } else if (!is_one_element(body, operand)) {
             fy_diagnostic_hint(
                 fy_warning(body->front, operand->ast->expr->span,
                            "every chunk of axis '%.*s' writes the whole of "
@@ -344,6 +367,7 @@ check_written(struct fy_body *body, unsigned axis)
                            FY_MAX_QUOTED, info->name, FY_MAX_QUOTED,
                            operand->name),
                 "that is right only when each of them writes the same");
+        }
     }
 }
 
@@ -355,24 +379,27 @@ fy_finish_axes(struct fy_body *body)
         struct fy_axis_info *axis = &body->axes[i];
         uint32_t cell;
         for (const struct ast_clause *c = axis->clauses; c; c = c->next) {
-            if (c->kind == AST_SUMS_INTO && c->target)
+            if (c->kind == AST_SUMS_INTO && c->target) {
                 sum_into_operand(body, axis, c);
-            else if (c->kind == AST_SUMS_INTO || c->kind == AST_COMBINES)
+            } else if (c->kind == AST_SUMS_INTO || c->kind == AST_COMBINES) {
                 return_rule(body, c);
+            }
         }
         if (!(axis->row.flags & FY_AXIS_SPLIT)) {
-            if (axis->row.flags & (FY_AXIS_SUMS | FY_AXIS_RETURN))
+            if (axis->row.flags & (FY_AXIS_SUMS | FY_AXIS_RETURN)) {
                 fy_diagnostic_hint(
                     fy_error(front, axis->span,
                              "axis '%.*s' sums, but is not split",
                              FY_MAX_QUOTED, axis->name),
                     "write axis %.*s split sums into ...", FY_MAX_QUOTED,
                     axis->name);
+            }
             continue;
         }
-        if (axis->row.extent == FY_NIL)
+        if (axis->row.extent == FY_NIL) {
             continue;
-        if (!fy_node_is_cells(body, axis->row.extent, &cell))
+        }
+        if (!fy_node_is_cells(body, axis->row.extent, &cell)) {
             fy_diagnostic_hint(
                 fy_error(front, axis->span,
                          "axis '%.*s' cannot be split: its extent is no "
@@ -380,10 +407,12 @@ fy_finish_axes(struct fy_body *body)
                          FY_MAX_QUOTED, axis->name),
                 "a chunk is made by passing a smaller extent: it must be an "
                 "argument, or one in each branch of ?:");
-        if (!axis->spanned)
+        }
+        if (!axis->spanned) {
             fy_warning(front, axis->span,
                        "split axis '%.*s' is spanned by no operand",
                        FY_MAX_QUOTED, axis->name);
+        }
         check_written(body, i);
     }
 }

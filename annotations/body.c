@@ -16,12 +16,14 @@ let(struct fy_body *body, const struct ast_statement *s)
 {
     struct fy_front *front = body->front;
     const char *name = fy_expand(front, body->unit, s->name);
-    if (!name)
+    if (!name) {
         return;
+    }
     bool taken = fy_unit_find_arg(body->unit, name) != NULL ||
                  fy_body_find_axis(body, name) != NULL;
-    for (unsigned i = 0; i < body->nlets; i++)
+    for (unsigned i = 0; i < body->nlets; i++) {
         taken = taken || strcmp(body->lets[i].name, name) == 0;
+    }
     if (taken) {
         fy_error(front, s->name.span, "'%.*s' is declared twice", FY_MAX_QUOTED,
                  name);
@@ -35,8 +37,9 @@ let(struct fy_body *body, const struct ast_statement *s)
     /* Kept after an error too: its uses are not unknown names. */
     body->lets[body->nlets].name = name;
     body->lets[body->nlets++].node = node;
-    if (node == FY_NIL)
+    if (node == FY_NIL) {
         return;
+    }
     front->lets = fy_arena_grow(&front->arena, front->lets, front->nlets,
                                 &front->lets_capacity, sizeof *front->lets);
     front->lets[front->nlets++] =
@@ -50,15 +53,16 @@ require(struct fy_body *body, const struct ast_statement *s)
     struct fy_require row;
     memset(&row, 0, sizeof row);
     row.reason = FY_REASON_BAD_ARGUMENTS;
-    if (s->word.text && strcmp(s->word.text, "empty") == 0)
+    if (s->word.text && strcmp(s->word.text, "empty") == 0) {
         row.reason = FY_REASON_EMPTY;
-    else if (s->word.text && strcmp(s->word.text, "unsupported") == 0)
+    } else if (s->word.text && strcmp(s->word.text, "unsupported") == 0) {
         row.reason = FY_REASON_UNSUPPORTED;
-    else if (s->word.text && strcmp(s->word.text, "bad_arguments") != 0)
+    } else if (s->word.text && strcmp(s->word.text, "bad_arguments") != 0) {
         fy_diagnostic_hint(fy_error(front, s->word.span,
                                     "unknown reason '%.*s'", FY_MAX_QUOTED,
                                     s->word.text),
                            "write empty or unsupported");
+    }
     if (body->nrequires == FY_MAX_REQUIRES) {
         fy_error(front, s->span, "a function has at most %d requires",
                  FY_MAX_REQUIRES);
@@ -68,8 +72,9 @@ require(struct fy_body *body, const struct ast_statement *s)
     fy_span_position(s->span, &line, &column);
     row.node = fy_node_of_condition(body, s->expr);
     row.line = line;
-    if (row.node == FY_NIL)
+    if (row.node == FY_NIL) {
         return;
+    }
     body->nrequires++;
     front->requires =
         fy_arena_grow(&front->arena, front->requires, front->nrequires,
@@ -90,10 +95,12 @@ opaque(struct fy_body *body, const struct ast_statement *s)
             arg->flags |= FY_ARG_OPAQUE;
             continue;
         }
-        if (!name)
+        if (!name) {
             continue;
-        for (uint16_t i = 0; i < body->unit->row.nargs; i++)
+        }
+        for (uint16_t i = 0; i < body->unit->row.nargs; i++) {
             fy_suggestion_try(&suggestion, body->unit->args[i].name);
+        }
         fy_diagnostic_suggest(fy_error(body->front, n->name.span,
                                        "'%.*s' is not an argument of '%.*s'",
                                        FY_MAX_QUOTED, name, FY_MAX_QUOTED,
@@ -143,8 +150,9 @@ static void
 set_once(struct fy_body *body, const struct ast_statement *s, uint32_t *place,
          uint32_t node)
 {
-    if (*place != FY_NIL)
+    if (*place != FY_NIL) {
         fy_error(body->front, s->span, "this statement stands here twice");
+    }
     *place = node;
 }
 
@@ -169,8 +177,9 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
     uint32_t node = fy_node_of_expr(body, s->expr);
     uint8_t type =
         node == FY_NIL ? (uint8_t)FY_T_I64 : body->front->nodes[node].type;
-    if (type != FY_T_I64 && type != FY_T_F64)
+    if (type != FY_T_I64 && type != FY_T_F64) {
         fy_error(body->front, s->expr->span, "this must be a number");
+    }
     set_once(body, s, place, node);
 }
 
@@ -188,8 +197,9 @@ blocked(struct fy_body *body, const struct ast_statement *s)
     struct fy_suggestion suggestion = {.wanted = algorithm};
     const char *using = "";
     bool known = false;
-    if (!algorithm)
+    if (!algorithm) {
         return;
+    }
     for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
         known = known || strcmp(algorithms[i], algorithm) == 0;
         fy_suggestion_try(&suggestion, algorithms[i]);
@@ -205,15 +215,18 @@ blocked(struct fy_body *body, const struct ast_statement *s)
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {
         const char *name = fy_expand(front, unit, n->name);
-        if (!name)
+        if (!name) {
             return;
+        }
         if (!fy_map_find(&front->functions,
                          fy_arena_print(&front->arena, "%s %s", unit->interface,
                                         name))) {
             struct fy_suggestion near = {.wanted = name};
-            for (size_t u = 0; u < front->nunits; u++)
-                if (strcmp(front->units[u]->interface, unit->interface) == 0)
+            for (size_t u = 0; u < front->nunits; u++) {
+                if (strcmp(front->units[u]->interface, unit->interface) == 0) {
                     fy_suggestion_try(&near, front->units[u]->name);
+                }
+            }
             fy_diagnostic_suggest(
                 fy_error(front, n->name.span, "unknown %s function '%.*s'",
                          unit->interface, FY_MAX_QUOTED, name),
@@ -222,8 +235,9 @@ blocked(struct fy_body *body, const struct ast_statement *s)
         using = fy_arena_print(&front->arena, "%s%s%s", using,
                                using[0] ? " " : "", name);
     }
-    if (unit->row.blocked_by)
+    if (unit->row.blocked_by) {
         fy_error(front, s->span, "this statement stands here twice");
+    }
     unit->row.blocked_by = fy_intern(front, algorithm);
     unit->row.blocked_using = fy_intern(front, using);
 }
@@ -243,8 +257,9 @@ on(struct fy_body *body, const struct ast_statement *s)
         return;
     }
     const char *name = fy_expand(front, body->unit, s->word);
-    if (!name)
+    if (!name) {
         return;
+    }
     row.function = fy_intern(front, name);
     body->in_call = true;
     /* The arguments of a device's own library have names ferry does not know
@@ -274,19 +289,23 @@ makes(struct fy_body *body, const struct ast_statement *s)
     const struct fy_map *handles = &body->front->handles;
     const char *name = fy_expand(body->front, unit, s->name);
     struct fy_suggestion suggestion = {.wanted = name};
-    if (!name)
+    if (!name) {
         return;
+    }
     if (fy_map_find(handles, name)) {
         if (unit->result.type != FY_T_HANDLE ||
-            strcmp(unit->result.handle, name) != 0)
+            strcmp(unit->result.handle, name) != 0) {
             fy_error(body->front, s->name.span,
                      "'%.*s' does not return a '%.*s'", FY_MAX_QUOTED,
                      unit->name, FY_MAX_QUOTED, name);
+        }
         return;
     }
-    for (size_t i = 0; i < handles->capacity; i++)
-        if (handles->entries[i].key)
+    for (size_t i = 0; i < handles->capacity; i++) {
+        if (handles->entries[i].key) {
             fy_suggestion_try(&suggestion, handles->entries[i].key);
+        }
+    }
     fy_diagnostic_suggest(fy_error(body->front, s->name.span,
                                    "unknown handle '%.*s'", FY_MAX_QUOTED,
                                    name),
@@ -298,8 +317,9 @@ frees(struct fy_body *body, const struct ast_statement *s)
 {
     struct fy_unit *unit = body->unit;
     const char *name = fy_expand(body->front, unit, s->names->name);
-    if (!name)
+    if (!name) {
         return;
+    }
     const struct fy_unit_arg *arg = fy_unit_find_arg(unit, name);
     if (!arg || arg != &unit->args[0] || s->names->next ||
         arg->resolved.type != FY_T_HANDLE) {
@@ -365,12 +385,14 @@ static void
 check_pointers(struct fy_body *body)
 {
     const struct fy_unit *unit = body->unit;
-    if (unit->row.flags & (FY_FN_MAKES | FY_FN_FREES))
+    if (unit->row.flags & (FY_FN_MAKES | FY_FN_FREES)) {
         return; /* observed, never run elsewhere */
+    }
     for (uint16_t i = 0; i < unit->row.nargs; i++) {
         const struct fy_unit_arg *arg = &unit->args[i];
-        if (arg->used || arg->resolved.type != FY_T_POINTER)
+        if (arg->used || arg->resolved.type != FY_T_POINTER) {
             continue;
+        }
         fy_diagnostic_hint(
             fy_error(body->front, arg->span,
                      "nothing says what the call does with '%.*s'",
@@ -414,8 +436,9 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     unsigned errors = fy_diagnostics_errors(front->diagnostics);
     uint32_t line, column;
     /* A broken head, or the same text with another row: nothing new. */
-    if (unit->failed || unit->ast->failed)
+    if (unit->failed || unit->ast->failed) {
         return;
+    }
     memset(body, 0, sizeof *body);
     body->front = front;
     body->unit = unit;
@@ -432,27 +455,33 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     row->host_call = row->cuda_call = FY_NIL;
     row->lets = (uint32_t)front->nlets;
     row->requires = (uint32_t)front->nrequires;
-    if (unit->is_fortran)
+    if (unit->is_fortran) {
         row->flags |= FY_FN_FORTRAN;
-    if (unit->result.type == FY_T_HANDLE)
+    }
+    if (unit->result.type == FY_T_HANDLE) {
         row->flags |= FY_FN_MAKES;
+    }
     for (const struct ast_statement *s = unit->ast->body;
-         s && !fy_diagnostics_full(front->diagnostics); s = s->next)
+         s && !fy_diagnostics_full(front->diagnostics); s = s->next) {
         statement(body, s);
-    if (fy_diagnostics_errors(front->diagnostics) == errors)
+    }
+    if (fy_diagnostics_errors(front->diagnostics) == errors) {
         fy_finish_axes(body);
+    }
     if (fy_diagnostics_errors(front->diagnostics) > errors) {
         unit->ast->failed = true;
         return; /* what is missing now would only be said again */
     }
-    if (body->noperands == 0)
+    if (body->noperands == 0) {
         row->flags |= FY_FN_OBSERVE_ONLY;
-    if (body->noperands == 0 && !(row->flags & (FY_FN_MAKES | FY_FN_FREES)))
+    }
+    if (body->noperands == 0 && !(row->flags & (FY_FN_MAKES | FY_FN_FREES))) {
         fy_diagnostic_hint(
             fy_warning(front, unit->ast->span,
                        "'%.*s' declares no operands and is never offloaded",
                        FY_MAX_QUOTED, unit->name),
             "in, out, inout or scratch say what memory it touches");
+    }
     check_pointers(body);
     emit_rows(body);
 }

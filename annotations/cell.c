@@ -23,8 +23,9 @@ fy_path_text(struct fy_front *front, const struct fy_unit *unit,
     case AST_DOT:
         inner = fy_path_text(front, unit, path->a);
         name = fy_expand(front, unit, path->name);
-        if (!inner || !name)
+        if (!inner || !name) {
             return NULL;
+        }
         return fy_arena_print(&front->arena, "%s%s%s", inner,
                               path->kind == AST_DOT ? "." : "->", name);
     case AST_DEREF:
@@ -47,8 +48,9 @@ add_cell(struct fy_front *front, struct fy_unit *unit, struct fy_cell cell,
     for (size_t i = 0; i < unit->ncells; i++) {
         const struct fy_cell *old = &unit->cells[i];
         if (old->arg == cell.arg && old->kind == cell.kind &&
-            old->offset == cell.offset && old->type == cell.type)
+            old->offset == cell.offset && old->type == cell.type) {
             return (uint32_t)i;
+        }
     }
     if (unit->ncells == FY_MAX_CELLS) {
         fy_error(front, span, "a function reads at most %d places",
@@ -74,16 +76,18 @@ root_arg(struct fy_front *front, struct fy_unit *unit,
         return NULL;
     }
     name = fy_expand(front, unit, expr->name);
-    if (!name)
+    if (!name) {
         return NULL;
+    }
     struct fy_unit_arg *arg = fy_unit_find_arg(unit, name);
     if (!arg) {
         struct fy_suggestion suggestion = {.wanted = name};
         struct fy_diagnostic *diagnostic =
             fy_error(front, expr->span, "'%.*s' is not an argument of '%.*s'",
                      FY_MAX_QUOTED, name, FY_MAX_QUOTED, unit->name);
-        for (uint16_t i = 0; i < unit->row.nargs; i++)
+        for (uint16_t i = 0; i < unit->row.nargs; i++) {
             fy_suggestion_try(&suggestion, unit->args[i].name);
+        }
         fy_diagnostic_suggest(diagnostic, &suggestion);
     }
     return arg;
@@ -101,8 +105,9 @@ element_cell(struct fy_front *front, struct fy_unit *unit,
              const struct ast_expr *path, int64_t element, const char *text)
 {
     struct fy_unit_arg *arg = root_arg(front, unit, path->a);
-    if (!arg)
+    if (!arg) {
         return FY_NIL;
+    }
     if (arg->resolved.is_reference) {
         fy_diagnostic_hint(fy_error(front, path->span,
                                     "'%.*s' is passed by reference",
@@ -133,8 +138,9 @@ element_cell(struct fy_front *front, struct fy_unit *unit,
     cell.maker = FY_NIL;
     cell.kind = element == 0 ? FY_CELL_REFERENCE : FY_CELL_FIELD;
     cell.offset = (uint32_t)element * fy_type_bytes(cell.type, 32);
-    if (element == 0)
+    if (element == 0) {
         arg->flags |= FY_ARG_REFERENCE;
+    }
     return add_cell(front, unit, cell, path->span);
 }
 
@@ -144,18 +150,20 @@ field_cell(struct fy_front *front, struct fy_unit *unit,
            const struct ast_expr *path, const char *text)
 {
     struct fy_unit_arg *arg = root_arg(front, unit, path->a);
-    if (!arg)
+    if (!arg) {
         return FY_NIL;
+    }
     const struct fy_layout *layout = arg->resolved.layout;
     if (arg->resolved.type != FY_T_POINTER || !layout) {
         struct fy_diagnostic *diagnostic =
             fy_error(front, path->span, "'%.*s' does not point to a struct",
                      FY_MAX_QUOTED, arg->name);
-        if (arg->resolved.type == FY_T_HANDLE)
+        if (arg->resolved.type == FY_T_HANDLE) {
             fy_diagnostic_hint(diagnostic,
                                "write %.*s.name for an argument of the call "
                                "that made it",
                                FY_MAX_QUOTED, arg->name);
+        }
         return FY_NIL;
     }
     const char *name = path->name.text;
@@ -196,25 +204,28 @@ handle_cell(struct fy_front *front, struct fy_unit *unit,
             struct ast_expr inner, const char *text)
 {
     struct fy_unit_arg *arg = root_arg(front, unit, handle);
-    if (!arg)
+    if (!arg) {
         return FY_NIL;
+    }
     if (arg->resolved.type != FY_T_HANDLE) {
         struct fy_diagnostic *diagnostic =
             fy_error(front, path->span, "'%.*s' is not a handle", FY_MAX_QUOTED,
                      arg->name);
-        if (arg->resolved.layout)
+        if (arg->resolved.layout) {
             fy_diagnostic_hint(diagnostic, "write %.*s->name for a field",
                                FY_MAX_QUOTED, arg->name);
+        }
         return FY_NIL;
     }
     if (arg->maker == FY_NIL) {
-        if (!arg->from.text)
+        if (!arg->from.text) {
             fy_diagnostic_hint(
                 fy_error(front, path->span,
                          "it is not known which call made '%.*s'",
                          FY_MAX_QUOTED, arg->name),
                 "write `%.*s from FUNCTION' in the head", FY_MAX_QUOTED,
                 arg->name);
+        }
         return FY_NIL;
     }
     struct fy_unit *maker = front->units[arg->maker];
@@ -225,8 +236,9 @@ handle_cell(struct fy_front *front, struct fy_unit *unit,
         return FY_NIL;
     }
     uint32_t there = fy_cell_of_path(front, maker, &inner);
-    if (there == FY_NIL)
+    if (there == FY_NIL) {
         return FY_NIL;
+    }
     struct fy_cell cell = maker->cells[there];
     cell.name = fy_intern(front, text);
     cell.arg = (uint16_t)(arg - unit->args);
@@ -241,8 +253,9 @@ argument_cell(struct fy_front *front, struct fy_unit *unit,
               const struct ast_expr *path, const char *text)
 {
     struct fy_unit_arg *arg = root_arg(front, unit, path);
-    if (!arg)
+    if (!arg) {
         return FY_NIL;
+    }
     struct fy_cell cell = {.name = fy_intern(front, text)};
     cell.arg = (uint16_t)(arg - unit->args);
     cell.kind = arg->resolved.is_reference ? FY_CELL_REFERENCE : FY_CELL_VALUE;
@@ -264,8 +277,9 @@ fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
         (void)root_arg(front, unit, a); /* says what can be read */
         return FY_NIL;
     }
-    if (!text)
+    if (!text) {
         return FY_NIL;
+    }
     switch (path->kind) {
     case AST_NAME:
         return argument_cell(front, unit, path, text);
@@ -278,8 +292,9 @@ fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
     case AST_DEREF:
     case AST_INDEX: {
         int64_t element = path->kind == AST_INDEX ? path->integer : 0;
-        if (a->kind != AST_DOT)
+        if (a->kind != AST_DOT) {
             return element_cell(front, unit, path, element, text);
+        }
         struct ast_expr name = *a; /* *p.n: *n in the maker */
         name.kind = AST_NAME;
         name.a = NULL;

@@ -44,14 +44,17 @@ static void
 index_lines(struct fy_front *front, struct fy_source *source)
 {
     size_t count = 1, n = 0;
-    for (size_t i = 0; i < source->bytes; i++)
+    for (size_t i = 0; i < source->bytes; i++) {
         count += source->text[i] == '\n';
+    }
     source->lines = fy_arena_array(&front->arena, count, sizeof *source->lines);
     source->nlines = count;
     source->lines[n++] = 0;
-    for (size_t i = 0; i < source->bytes; i++)
-        if (source->text[i] == '\n')
+    for (size_t i = 0; i < source->bytes; i++) {
+        if (source->text[i] == '\n') {
             source->lines[n++] = (uint32_t)(i + 1);
+        }
+    }
 }
 
 static void parse_source(struct fy_front *front, struct fy_source *source,
@@ -83,14 +86,16 @@ read_source(struct fy_front *front, const struct request *request,
     struct fy_source *source = source_new(front, path, capacity);
     while (have < capacity) {
         ssize_t n = read(fd, source->text + have, capacity - have);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR) {
             continue;
+        }
         if (n < 0) {
             cannot_read(front, request, path, strerror(errno));
             return NULL;
         }
-        if (n == 0)
+        if (n == 0) {
             break;
+        }
         have += (size_t)n;
     }
     source->bytes = have;
@@ -107,8 +112,9 @@ cycle(struct fy_front *front, const struct request *request,
 {
     const char *chain = source->name;
     for (const struct fy_source *s = request->importer; s && s != source;
-         s = s->importer)
+         s = s->importer) {
         chain = fy_arena_print(&front->arena, "%s imports %s", s->name, chain);
+    }
     fy_diagnostic_hint(fy_error(front, request->span,
                                 "import of '%s' is a cycle", source->name),
                        "%s imports %s", source->name, chain);
@@ -127,10 +133,12 @@ read_open(struct fy_front *front, const struct request *request,
     for (size_t i = 0; i < front->nsources; i++) {
         struct fy_source *old = front->sources[i];
         if (old->device != (uint64_t)status.st_dev ||
-            old->inode != (uint64_t)status.st_ino || !old->inode)
+            old->inode != (uint64_t)status.st_ino || !old->inode) {
             continue;
-        if (old->is_open)
+        }
+        if (old->is_open) {
             cycle(front, request, old);
+        }
         return NULL; /* once is enough */
     }
     if (front->nsources >= FY_MAX_FILES ||
@@ -150,8 +158,9 @@ load(struct fy_front *front, const struct request *request, const char *path)
     /* O_NONBLOCK: a FIFO must not hang us; it is refused when stat'ed. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        if (errno == ENOENT)
+        if (errno == ENOENT) {
             return 0;
+        }
         cannot_read(front, request, path, strerror(errno));
         return 1;
     }
@@ -178,30 +187,34 @@ load_import(struct fy_front *front, const struct fy_source *importer,
         fy_error(front, request.span, "the name of a file is empty");
         return;
     }
-    if (name[0] == '/' || !slash)
+    if (name[0] == '/' || !slash) {
         found = load(front, &request, name);
-    else
+    } else {
         found = load(front, &request,
                      fy_arena_print(&front->arena, "%.*s/%s",
                                     (int)(slash - importer->name),
                                     importer->name, name));
-    if (!found && name[0] != '/' && front->library_dir)
+    }
+    if (!found && name[0] != '/' && front->library_dir) {
         found = load(
             front, &request,
             fy_arena_print(&front->arena, "%s/%s", front->library_dir, name));
-    if (!found)
+    }
+    if (!found) {
         fy_diagnostic_hint(fy_error(front, request.span, "cannot find '%.*s'",
                                     FY_MAX_QUOTED, name),
                            "imports are looked up beside the file%s",
                            front->library_dir ? ", then among the shipped ones"
                                               : "");
+    }
 }
 
 static void
 free_entries(struct fy_front *front)
 {
-    for (unsigned i = 0; i < front->nentries; i++)
+    for (unsigned i = 0; i < front->nentries; i++) {
         free(front->entries[i]);
+    }
     free(front->entries);
     front->entries = NULL;
     front->nentries = 0;
@@ -229,12 +242,14 @@ parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
     index_lines(front, source);
     fy_parse_source(&front->arena, front->diagnostics, source, &file);
     source->is_open = 1;
-    for (struct ast_function *f = file.functions; f; f = f->next)
+    for (struct ast_function *f = file.functions; f; f = f->next) {
         f->path = front->path;
+    }
     APPEND(ast_import, imports.imports, file.imports);
     for (const struct ast_import *i = imports.imports;
-         i && !fy_diagnostics_full(front->diagnostics); i = i->next)
+         i && !fy_diagnostics_full(front->diagnostics); i = i->next) {
         load_import(front, source, i, depth + 1);
+    }
     source->is_open = 0;
     APPEND(ast_family, front->all.families, file.families);
     APPEND(ast_spelling, front->all.spellings, file.spellings);
@@ -270,13 +285,16 @@ load_folder(struct fy_front *front, const struct request *request,
     front->nentries = (unsigned)count;
     const char **paths =
         fy_arena_array(&front->arena, (size_t)count, sizeof *paths);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         paths[i] = fy_arena_print(&front->arena, "%s/%s", path,
                                   front->entries[i]->d_name);
+    }
     free_entries(front);
-    for (int i = 0; i < count; i++)
-        if (!load(front, request, paths[i]))
+    for (int i = 0; i < count; i++) {
+        if (!load(front, request, paths[i])) {
             cannot_read(front, request, paths[i], strerror(ENOENT));
+        }
+    }
 }
 
 static void
@@ -284,10 +302,11 @@ load_path(struct fy_front *front, const char *path)
 {
     const struct request request = {no_span, NULL, 0};
     struct stat status;
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         load_folder(front, &request, path);
-    else if (!load(front, &request, path))
+    } else if (!load(front, &request, path)) {
         cannot_read(front, &request, path, strerror(ENOENT));
+    }
 }
 
 /* ---- phases ---- */
@@ -296,19 +315,23 @@ static void
 compile_all(struct fy_front *front)
 {
     /* After a syntax error too much is missing for the checks to mean much. */
-    if (fy_diagnostics_errors(front->diagnostics) > 0)
+    if (fy_diagnostics_errors(front->diagnostics) > 0) {
         return;
+    }
     fy_declare_all(front);
-    if (fy_diagnostics_full(front->diagnostics))
+    if (fy_diagnostics_full(front->diagnostics)) {
         return;
+    }
     fy_make_units(front);
     for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
+         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
         fy_make_symbols(front, (uint32_t)i);
+    }
     front->body = fy_arena_alloc(&front->arena, sizeof *front->body);
     for (size_t i = 0;
-         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++)
+         i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
         fy_compile_body(front, (uint32_t)i);
+    }
     fy_check_variants(front);
 }
 
@@ -341,8 +364,9 @@ run(const struct input *input, const char *library_dir,
     jmp_buf out_of_memory;
     struct fy_front *front = calloc(1, sizeof *front);
     volatile int status = FY_ERR_NOMEM;
-    if (!front)
+    if (!front) {
         return FY_ERR_NOMEM;
+    }
     front->open_file = -1;
     front->arena.out_of_memory = &out_of_memory;
     front->arena.limit = (size_t)FY_MAX_MEGABYTES << 20;
@@ -350,28 +374,32 @@ run(const struct input *input, const char *library_dir,
     front->library_dir = library_dir;
     /* Only `front' is used after a longjmp, and it does not change. */
     if (setjmp(out_of_memory) == 0) {
-        if (input->text)
+        if (input->text) {
             load_text(front, input);
+        }
         for (unsigned i = 0; i < input->npaths; i++) {
             front->path = i;
             load_path(front, input->paths[i]);
         }
         compile_all(front);
         struct fy_model *model = NULL;
-        if (fy_diagnostics_errors(diagnostics) > 0)
+        if (fy_diagnostics_errors(diagnostics) > 0) {
             status = FY_ERR_INVALID;
-        else if ((model = fy_emit(front)) != NULL)
+        } else if ((model = fy_emit(front)) != NULL) {
             status = FY_OK;
-        if (model)
+        }
+        if (model) {
             *out = model;
+        }
     } else {
         fy_error(front, no_span,
                  "these annotations need more memory than "
                  "there is, or than %d MiB",
                  FY_MAX_MEGABYTES);
     }
-    if (front->open_file >= 0)
+    if (front->open_file >= 0) {
         close(front->open_file);
+    }
     free_entries(front);
     fy_arena_free(&front->arena);
     free(front);

@@ -43,8 +43,9 @@ fy_diagnostics_new(void)
 void
 fy_diagnostics_free(struct fy_diagnostics *diagnostics)
 {
-    if (!diagnostics)
+    if (!diagnostics) {
         return;
+    }
     for (unsigned i = 0; i < diagnostics->count; i++) {
         free(diagnostics->items[i].file);
         free(diagnostics->items[i].text);
@@ -88,9 +89,11 @@ print_new(const char *format, va_list list)
     char *text = length < 0 ? NULL : malloc((size_t)length + 1);
     if (text) {
         (void)vsnprintf(text, (size_t)length + 1, format, again);
-        for (char *c = text; *c != '\0'; c++)
-            if (!is_plain((unsigned char)*c))
+        for (char *c = text; *c != '\0'; c++) {
+            if (!is_plain((unsigned char)*c)) {
                 *c = '?';
+            }
+        }
     }
     va_end(again);
     return text;
@@ -103,10 +106,11 @@ fy_span_position(struct fy_span span, uint32_t *line, uint32_t *column)
     size_t low = 0, high = source->nlines; /* line low begins at or before */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (source->lines[middle] <= span.begin)
+        if (source->lines[middle] <= span.begin) {
             low = middle;
-        else
+        } else {
             high = middle;
+        }
     }
     *line = (uint32_t)low + 1;
     *column = span.begin - source->lines[low] + 1;
@@ -119,25 +123,32 @@ quote_line(struct fy_diagnostic *diagnostic, struct fy_span span)
     size_t start = span.begin - (diagnostic->column - 1);
     size_t end = span.begin, offset = 0;
     while (end < source->bytes && source->text[end] != '\n' &&
-           source->text[end] != '\r')
+           source->text[end] != '\r') {
         end++;
-    if (end - start > EXCERPT_BYTES && span.begin - start > EXCERPT_BEFORE)
+    }
+    if (end - start > EXCERPT_BYTES && span.begin - start > EXCERPT_BEFORE) {
         offset = span.begin - start - EXCERPT_BEFORE;
+    }
     size_t length = end - start - offset;
-    if (length > EXCERPT_BYTES)
+    if (length > EXCERPT_BYTES) {
         length = EXCERPT_BYTES;
+    }
     diagnostic->excerpt = malloc(length + 1);
-    if (!diagnostic->excerpt)
+    if (!diagnostic->excerpt) {
         return;
+    }
     memcpy(diagnostic->excerpt, source->text + start + offset, length);
     diagnostic->excerpt[length] = '\0';
-    for (size_t i = 0; i < length; i++)
-        if (!is_plain((unsigned char)diagnostic->excerpt[i]))
+    for (size_t i = 0; i < length; i++) {
+        if (!is_plain((unsigned char)diagnostic->excerpt[i])) {
             diagnostic->excerpt[i] = diagnostic->excerpt[i] == '\t' ? ' ' : '?';
+        }
+    }
     diagnostic->caret = (unsigned)(span.begin - start - offset);
     size_t width = span.end > span.begin ? span.end - span.begin : 1;
-    if (diagnostic->caret + width > length)
+    if (diagnostic->caret + width > length) {
         width = length > diagnostic->caret ? length - diagnostic->caret : 1;
+    }
     diagnostic->width = (unsigned)width;
 }
 
@@ -149,15 +160,18 @@ fy_diagnostics_add(struct fy_diagnostics *diagnostics,
     for (unsigned i = 0; i < diagnostics->count && span.source; i++) {
         const struct fy_diagnostic *old = &diagnostics->items[i];
         if (old->severity == severity && old->span.source == span.source &&
-            old->span.begin == span.begin)
+            old->span.begin == span.begin) {
             return NULL;
+        }
     }
-    if (severity == FY_SEVERITY_ERROR)
+    if (severity == FY_SEVERITY_ERROR) {
         diagnostics->errors++;
-    else
+    } else {
         diagnostics->warnings++;
-    if (diagnostics->count == FY_MAX_DIAGNOSTICS)
+    }
+    if (diagnostics->count == FY_MAX_DIAGNOSTICS) {
         return NULL;
+    }
     struct fy_diagnostic *diagnostic =
         &diagnostics->items[diagnostics->count++];
     va_list list;
@@ -169,8 +183,9 @@ fy_diagnostics_add(struct fy_diagnostics *diagnostics,
     if (span.source) {
         diagnostic->file = strdup(span.source->name);
         fy_span_position(span, &diagnostic->line, &diagnostic->column);
-        if (span.source->bytes > 0)
+        if (span.source->bytes > 0) {
             quote_line(diagnostic, span);
+        }
     }
     return diagnostic;
 }
@@ -178,8 +193,9 @@ fy_diagnostics_add(struct fy_diagnostics *diagnostics,
 void
 fy_diagnostic_hint(struct fy_diagnostic *diagnostic, const char *format, ...)
 {
-    if (!diagnostic || diagnostic->hint)
+    if (!diagnostic || diagnostic->hint) {
         return;
+    }
     va_list list;
     va_start(list, format);
     diagnostic->hint = print_new(format, list);
@@ -191,23 +207,27 @@ fy_diagnostics_print(const struct fy_diagnostics *diagnostics, FILE *to)
 {
     for (unsigned i = 0; i < diagnostics->count; i++) {
         const struct fy_diagnostic *d = &diagnostics->items[i];
-        if (d->file)
+        if (d->file) {
             fprintf(to, "%s:%u:%u: ", d->file, d->line, d->column);
+        }
         fprintf(to, "%s: %s\n",
                 d->severity == FY_SEVERITY_ERROR ? "error" : "warning",
                 d->text ? d->text : "(no memory for the text)");
         if (d->excerpt) {
             fprintf(to, "    %s\n    %*s^", d->excerpt, (int)d->caret, "");
-            for (unsigned k = 1; k < d->width; k++)
+            for (unsigned k = 1; k < d->width; k++) {
                 fputc('~', to);
+            }
             fputc('\n', to);
         }
-        if (d->hint)
+        if (d->hint) {
             fprintf(to, "    hint: %s\n", d->hint);
+        }
     }
     unsigned total = diagnostics->errors + diagnostics->warnings;
-    if (total > diagnostics->count)
+    if (total > diagnostics->count) {
         fprintf(to, "... and %u more\n", total - diagnostics->count);
+    }
 }
 
 /* Optimal string alignment distance; both at most NAME_BYTES long. */
@@ -215,21 +235,25 @@ static unsigned
 distance(const char *a, size_t na, const char *b, size_t nb)
 {
     unsigned rows[3][NAME_BYTES + 1];
-    for (size_t j = 0; j <= nb; j++)
+    for (size_t j = 0; j <= nb; j++) {
         rows[0][j] = (unsigned)j;
+    }
     for (size_t i = 1; i <= na; i++) {
         unsigned *row = rows[i % 3], *up = rows[(i + 2) % 3],
                  *up2 = rows[(i + 1) % 3];
         row[0] = (unsigned)i;
         for (size_t j = 1; j <= nb; j++) {
             unsigned best = up[j - 1] + (a[i - 1] != b[j - 1]);
-            if (up[j] + 1 < best)
+            if (up[j] + 1 < best) {
                 best = up[j] + 1;
-            if (row[j - 1] + 1 < best)
+            }
+            if (row[j - 1] + 1 < best) {
                 best = row[j - 1] + 1;
+            }
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
-                a[i - 2] == b[j - 1] && up2[j - 2] + 1 < best)
+                a[i - 2] == b[j - 1] && up2[j - 2] + 1 < best) {
                 best = up2[j - 2] + 1;
+            }
             row[j] = best;
         }
     }
@@ -241,13 +265,15 @@ fy_suggestion_try(struct fy_suggestion *suggestion, const char *name)
 {
     size_t wanted = strlen(suggestion->wanted), length = strlen(name);
     if (wanted == 0 || length == 0 || wanted > NAME_BYTES ||
-        length > NAME_BYTES || wanted > length + 3 || length > wanted + 3)
+        length > NAME_BYTES || wanted > length + 3 || length > wanted + 3) {
         return;
+    }
     /* A one-letter name has no near neighbours, only other names. */
     unsigned limit = wanted < 2 ? 0 : wanted < 4 ? 1 : wanted < 8 ? 2 : 3;
     unsigned d = distance(suggestion->wanted, wanted, name, length);
-    if (d > limit || (suggestion->best && d >= suggestion->distance))
+    if (d > limit || (suggestion->best && d >= suggestion->distance)) {
         return;
+    }
     suggestion->best = name;
     suggestion->distance = d;
 }
@@ -256,6 +282,7 @@ void
 fy_diagnostic_suggest(struct fy_diagnostic *diagnostic,
                       const struct fy_suggestion *suggestion)
 {
-    if (suggestion->best)
+    if (suggestion->best) {
         fy_diagnostic_hint(diagnostic, "did you mean '%s'?", suggestion->best);
+    }
 }

@@ -66,10 +66,11 @@ axis_name(const struct dump *dump, uint32_t index)
 {
     const struct fy_axis *axis =
         &FY_TABLE(dump->model, fy_axis, axes)[dump->function->axes + index];
-    if (axis->name)
+    if (axis->name) {
         fputs(text(dump, axis->name), dump->to);
-    else
+    } else {
         node(dump, axis->extent);
+    }
 }
 
 static void
@@ -78,8 +79,9 @@ real(const struct dump *dump, double r)
     char digits[40];
     (void)snprintf(digits, sizeof digits, "%.17g", r);
     fputs(digits, dump->to);
-    if (!strpbrk(digits, ".en"))
+    if (!strpbrk(digits, ".en")) {
         fputs(".0", dump->to);
+    }
 }
 
 static void
@@ -103,10 +105,11 @@ leaf(const struct dump *dump, const struct fy_node *n)
         FY_TABLE(dump->model, fy_operand, operands);
     switch (n->op) {
     case FY_OP_INT:
-        if (n->type == FY_T_CHAR && n->u.i > ' ' && n->u.i < 0x7f)
+        if (n->type == FY_T_CHAR && n->u.i > ' ' && n->u.i < 0x7f) {
             fprintf(dump->to, "'%c'", (int)n->u.i);
-        else
+        } else {
             fprintf(dump->to, "%" PRId64, n->u.i);
+        }
         break;
     case FY_OP_REAL:
         real(dump, n->u.r);
@@ -174,8 +177,9 @@ node(const struct dump *dump, uint32_t index)
 static void
 optional(const struct dump *dump, const char *before, uint32_t index)
 {
-    if (index == FY_NIL)
+    if (index == FY_NIL) {
         return;
+    }
     fputs(before, dump->to);
     node(dump, index);
 }
@@ -204,18 +208,21 @@ head(const struct dump *dump)
         const struct fy_arg *a = &args[i];
         fprintf(dump->to, "%s%s", i ? ", " : "",
                 a->flags & FY_ARG_CONST ? "const " : "");
-        if (a->type == FY_T_POINTER)
+        if (a->type == FY_T_POINTER) {
             fprintf(dump->to, "%s *", type_text(a->pointee));
-        else if (a->type == FY_T_HANDLE)
+        } else if (a->type == FY_T_HANDLE) {
             fprintf(dump->to, "%s ", text(dump, a->handle));
-        else
+        } else {
             fprintf(dump->to, "%s %s", type_text(a->type),
                     a->flags & FY_ARG_REFERENCE ? "&" : "");
+        }
         fputs(text(dump, a->name), dump->to);
-        if (a->flags & FY_ARG_HIDDEN_LENGTH)
+        if (a->flags & FY_ARG_HIDDEN_LENGTH) {
             fputs(" + length", dump->to);
-        if (a->flags & FY_ARG_OPAQUE)
+        }
+        if (a->flags & FY_ARG_OPAQUE) {
             fputs(" opaque", dump->to);
+        }
     }
     fputs(")\n", dump->to);
 }
@@ -224,15 +231,17 @@ static void
 symbols(const struct dump *dump)
 {
     const struct fy_symbol *all = FY_TABLE(dump->model, fy_symbol, symbols);
-    for (uint32_t i = 0; i < dump->model->symbols.count; i++)
+    for (uint32_t i = 0; i < dump->model->symbols.count; i++) {
         if (&FY_TABLE(dump->model, fy_function, functions)[all[i].function] ==
             dump->function) {
             fprintf(dump->to, "    symbol %s", text(dump, all[i].name));
-            if (all[i].integer_bits)
+            if (all[i].integer_bits) {
                 fprintf(dump->to, " integer %u\n", all[i].integer_bits);
-            else
+            } else {
                 fputs(" integer any\n", dump->to);
+            }
         }
+    }
 }
 
 static void
@@ -242,8 +251,9 @@ handles(const struct dump *dump)
     const struct fy_cell *cells =
         FY_TABLE(dump->model, fy_cell, cells) + f->cells;
     for (uint16_t i = 0; i < f->ncells; i++) {
-        if (cells[i].kind != FY_CELL_HANDLE)
+        if (cells[i].kind != FY_CELL_HANDLE) {
             continue;
+        }
         const struct fy_function *maker =
             &FY_TABLE(dump->model, fy_function, functions)[cells[i].maker];
         const struct fy_cell *there = &FY_TABLE(
@@ -267,27 +277,33 @@ axes(const struct dump *dump)
         FY_TABLE(dump->model, fy_cell, cells) + f->cells;
     for (uint16_t i = 0; i < f->naxes; i++) {
         const struct fy_axis *axis = &rows[i];
-        if (!axis->name)
+        if (!axis->name) {
             continue;
+        }
         fprintf(dump->to, "    axis %s = ", text(dump, axis->name));
         node(dump, axis->extent);
-        for (unsigned k = 0; k < FY_MAX_ALSO && axis->also[k] != FY_NIL; k++)
+        for (unsigned k = 0; k < FY_MAX_ALSO && axis->also[k] != FY_NIL; k++) {
             fprintf(dump->to, "%s%s", k ? ", " : " also ",
                     text(dump, cells[axis->also[k]].name));
-        if (axis->flags & FY_AXIS_SPLIT)
+        }
+        if (axis->flags & FY_AXIS_SPLIT) {
             fputs(" split", dump->to);
-        if (axis->multiple != 1)
+        }
+        if (axis->multiple != 1) {
             fprintf(dump->to, " multiple %u", axis->multiple);
-        if (axis->flags & FY_AXIS_SUMS)
+        }
+        if (axis->flags & FY_AXIS_SUMS) {
             fprintf(dump->to, " sums into %s",
                     text(dump, operands[axis->sums_into].name));
+        }
         if (axis->with_cell != FY_NIL) {
             fprintf(dump->to, " with %s",
                     text(dump, cells[axis->with_cell].name));
             optional(dump, " = ", axis->with_node);
         }
-        if (axis->flags & FY_AXIS_RETURN)
+        if (axis->flags & FY_AXIS_RETURN) {
             fprintf(dump->to, "%s into return", rules[f->return_rule]);
+        }
         fputc('\n', dump->to);
     }
 }
@@ -306,8 +322,9 @@ operand(const struct dump *dump, const struct fy_operand *o)
         optional(dump, ": ", o->axes[i].stride);
     }
     fputc(']', dump->to);
-    if (o->name != cells[o->base].name)
+    if (o->name != cells[o->base].name) {
         fprintf(dump->to, " as %s", text(dump, o->name));
+    }
     optional(dump, " at ", o->at);
     if (o->sign != 0) {
         fputs(" where ", dump->to);
@@ -328,13 +345,15 @@ operand(const struct dump *dump, const struct fy_operand *o)
 static void
 device_call(const struct dump *dump, const char *device, uint32_t row)
 {
-    if (row == FY_NIL)
+    if (row == FY_NIL) {
         return;
+    }
     const struct fy_call_row *c =
         &FY_TABLE(dump->model, fy_call_row, calls)[row];
     fprintf(dump->to, "    on %s %s(", device, text(dump, c->function));
-    for (uint32_t i = 0; i < c->nargs; i++)
+    for (uint32_t i = 0; i < c->nargs; i++) {
         optional(dump, i ? ", " : "", c->args[i]);
+    }
     fputs(")\n", dump->to);
 }
 
@@ -349,32 +368,38 @@ function(const struct dump *dump)
     head(dump);
     symbols(dump);
     handles(dump);
-    if (f->flags & FY_FN_MAKES)
+    if (f->flags & FY_FN_MAKES) {
         fputs("    makes a handle\n", dump->to);
-    if (f->flags & FY_FN_FREES)
+    }
+    if (f->flags & FY_FN_FREES) {
         fputs("    frees its handle\n", dump->to);
+    }
     for (uint16_t i = 0; i < f->nrequires; i++) {
         optional(dump, "    require ", requires[i].node);
         fprintf(dump->to, " else %s\n", fy_reason_word(requires[i].reason));
     }
     axes(dump);
-    for (uint16_t i = 0; i < f->noperands; i++)
+    for (uint16_t i = 0; i < f->noperands; i++) {
         operand(dump, &operands[i]);
+    }
     optional(dump, "    flops ", f->flops);
     fputs(f->flops == FY_NIL ? "" : "\n", dump->to);
     optional(dump, "    worth ", f->worth);
     fputs(f->worth == FY_NIL ? "" : "\n", dump->to);
     optional(dump, "    error ", f->error);
     fputs(f->error == FY_NIL ? "" : "\n", dump->to);
-    if (f->flags & FY_FN_EXACT)
+    if (f->flags & FY_FN_EXACT) {
         fputs("    exact\n", dump->to);
-    if (f->blocked_by)
+    }
+    if (f->blocked_by) {
         fprintf(dump->to, "    blocked by %s using %s\n",
                 text(dump, f->blocked_by), text(dump, f->blocked_using));
+    }
     device_call(dump, "host", f->host_call);
     device_call(dump, "cuda", f->cuda_call);
-    if (f->next_variant != FY_NIL)
+    if (f->next_variant != FY_NIL) {
         fputs("    else the next variant\n", dump->to);
+    }
 }
 
 void

@@ -13,21 +13,25 @@ fy_str
 fy_intern(struct fy_front *front, const char *text)
 {
     int is_new;
-    if (text[0] == '\0')
+    if (text[0] == '\0') {
         return 0;
+    }
     struct fy_map_entry *entry =
         fy_map_add(&front->arena, &front->strings, text, &is_new);
-    if (!is_new)
+    if (!is_new) {
         return (fy_str)entry->value;
+    }
     size_t bytes = strlen(text) + 1;
-    if (front->nstring_bytes == 0)
+    if (front->nstring_bytes == 0) {
         front->nstring_bytes = 1; /* offset 0 is "" */
+    }
     if (front->string_capacity - front->nstring_bytes < bytes ||
         front->string_capacity == 0) {
         size_t capacity = (front->string_capacity + bytes) * 2 + 4096;
         char *larger = fy_arena_alloc(&front->arena, capacity);
-        if (front->string_bytes)
+        if (front->string_bytes) {
             memcpy(larger, front->string_bytes, front->nstring_bytes);
+        }
         front->string_bytes = larger;
         front->string_capacity = capacity;
     }
@@ -61,8 +65,9 @@ static void
 fill(struct fy_model *model, const struct fy_table *table, const void *rows,
      size_t bytes)
 {
-    if (table->count)
+    if (table->count) {
         memcpy((char *)model + table->offset, rows, table->count * bytes);
+    }
 }
 
 static void
@@ -89,8 +94,9 @@ fill_functions(struct fy_front *front, struct fy_model *model)
                                        ? fy_intern(front, arg->resolved.handle)
                                        : 0;
         }
-        if (unit->ncells)
+        if (unit->ncells) {
             memcpy(cells + ncells, unit->cells, unit->ncells * sizeof *cells);
+        }
         ncells += (uint32_t)unit->ncells;
     }
 }
@@ -117,20 +123,23 @@ fy_emit(struct fy_front *front)
     memset(&head, 0, sizeof head);
     memcpy(head.magic, FY_MODEL_MAGIC, sizeof head.magic);
     head.version = FY_MODEL_VERSION;
-    if (front->nsymbols)
+    if (front->nsymbols) {
         qsort(front->symbol_rows, front->nsymbols, sizeof *front->symbol_rows,
               by_name);
+    }
     /* All strings must be known before the string table is laid out. */
-    for (size_t i = 0; i < front->nsymbols; i++)
+    for (size_t i = 0; i < front->nsymbols; i++) {
         (void)fy_intern(front, front->symbol_rows[i].name);
+    }
     for (size_t i = 0; i < front->nunits; i++) {
         const struct fy_unit *unit = front->units[i];
         nargs += unit->row.nargs;
         ncells += unit->ncells;
         for (uint16_t k = 0; k < unit->row.nargs; k++) {
             (void)fy_intern(front, unit->args[k].name);
-            if (unit->args[k].resolved.handle)
+            if (unit->args[k].resolved.handle) {
                 (void)fy_intern(front, unit->args[k].resolved.handle);
+            }
         }
     }
     if (front->nstring_bytes == 0) {
@@ -149,12 +158,14 @@ fy_emit(struct fy_front *front)
     place(&layout, &head.calls, front->ncalls, sizeof(struct fy_call_row));
     place(&layout, &head.strings, front->nstring_bytes, 1);
     layout.bytes = (layout.bytes + 7) & ~UINT64_C(7);
-    if (layout.bytes > UINT32_MAX)
+    if (layout.bytes > UINT32_MAX) {
         return NULL;
+    }
     head.size_bytes = (uint32_t)layout.bytes;
     struct fy_model *model = calloc(1, layout.bytes);
-    if (!model)
+    if (!model) {
         return NULL;
+    }
     *model = head;
     fill_symbols(front, model);
     fill_functions(front, model);

@@ -30,8 +30,9 @@ real_value(double r)
 static const struct fy_node *
 node_at(const struct fy_scope *scope, uint32_t node)
 {
-    if (node >= scope->model->nodes.count)
+    if (node >= scope->model->nodes.count) {
         return NULL;
+    }
     return &FY_TABLE(scope->model, fy_node, nodes)[node];
 }
 
@@ -80,8 +81,9 @@ integer_op(unsigned op, int64_t a, int64_t b, struct fy_value *out)
         break;
     case FY_OP_DIV:
     case FY_OP_MOD:
-        if (b == 0)
+        if (b == 0) {
             return FY_ERR_INVALID;
+        }
         if (b == -1) { /* INT64_MIN / -1 traps */
             overflow = __builtin_sub_overflow(INT64_C(0), a, &result);
             if (op == FY_OP_MOD) {
@@ -119,8 +121,9 @@ integer_op(unsigned op, int64_t a, int64_t b, struct fy_value *out)
     default:
         return FY_ERR_INVALID;
     }
-    if (overflow)
+    if (overflow) {
         return FY_ERR_OVERFLOW;
+    }
     *out = int_value(result);
     return FY_OK;
 }
@@ -139,8 +142,9 @@ real_op(unsigned op, double a, double b, struct fy_value *out)
         *out = real_value(a * b);
         return FY_OK;
     case FY_OP_DIV:
-        if (b == 0)
+        if (b == 0) {
             return FY_ERR_INVALID;
+        }
         *out = real_value(a / b);
         return FY_OK;
     case FY_OP_MIN:
@@ -178,14 +182,16 @@ equality_op(unsigned op, const struct fy_value *a, const struct fy_value *b,
             struct fy_value *out)
 {
     bool equal;
-    if (op != FY_OP_EQ && op != FY_OP_NE)
+    if (op != FY_OP_EQ && op != FY_OP_NE) {
         return FY_ERR_INVALID;
+    }
     if (a->kind == FY_V_POINTER || b->kind == FY_V_POINTER) {
         uint64_t x = a->kind == FY_V_POINTER ? a->p : (uint64_t)a->i;
         uint64_t y = b->kind == FY_V_POINTER ? b->p : (uint64_t)b->i;
         if ((a->kind != FY_V_POINTER && a->kind != FY_V_INT) ||
-            (b->kind != FY_V_POINTER && b->kind != FY_V_INT))
+            (b->kind != FY_V_POINTER && b->kind != FY_V_INT)) {
             return FY_ERR_INVALID;
+        }
         equal = x == y;
     } else {
         double ai = a->kind == FY_V_COMPLEX ? a->im : 0;
@@ -202,20 +208,23 @@ unary(const struct fy_scope *scope, const struct fy_node *node, unsigned depth,
 {
     struct fy_value a;
     int status = eval(scope, node->a, depth, &a);
-    if (status)
+    if (status) {
         return status;
+    }
     if (node->op == FY_OP_NOT) {
         *out = int_value(!truth(&a));
         return FY_OK;
     }
-    if (!is_number(&a))
+    if (!is_number(&a)) {
         return FY_ERR_INVALID;
+    }
     if (node->op == FY_OP_ABS && (a.kind == FY_V_INT ? a.i >= 0 : a.r >= 0)) {
         *out = a;
         return FY_OK;
     }
-    if (a.kind == FY_V_INT)
+    if (a.kind == FY_V_INT) {
         return integer_op(FY_OP_SUB, 0, a.i, out);
+    }
     *out = real_value(-a.r);
     return FY_OK;
 }
@@ -226,14 +235,18 @@ binary(const struct fy_scope *scope, const struct fy_node *node, unsigned depth,
 {
     struct fy_value a, b;
     int status = eval(scope, node->a, depth, &a);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = eval(scope, node->b, depth, &b);
-    if (status)
+    }
+    if (status) {
         return status;
-    if (a.kind == FY_V_INT && b.kind == FY_V_INT)
+    }
+    if (a.kind == FY_V_INT && b.kind == FY_V_INT) {
         return integer_op(node->op, a.i, b.i, out);
-    if (is_number(&a) && is_number(&b))
+    }
+    if (is_number(&a) && is_number(&b)) {
         return real_op(node->op, as_real(&a), as_real(&b), out);
+    }
     return equality_op(node->op, &a, &b, out);
 }
 
@@ -244,12 +257,14 @@ logical(const struct fy_scope *scope, const struct fy_node *node,
 {
     struct fy_value a;
     int status = eval(scope, node->a, depth, &a);
-    if (status)
+    if (status) {
         return status;
+    }
     if (truth(&a) == (node->op == FY_OP_AND)) {
         status = eval(scope, node->b, depth, &a);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     *out = int_value(truth(&a));
     return FY_OK;
@@ -261,14 +276,17 @@ membership(const struct fy_scope *scope, const struct fy_node *node,
 {
     struct fy_value a;
     int status = eval(scope, node->a, depth, &a);
-    if (status)
+    if (status) {
         return status;
-    if (a.kind != FY_V_INT || node->b >= scope->model->strings.count)
+    }
+    if (a.kind != FY_V_INT || node->b >= scope->model->strings.count) {
         return FY_ERR_INVALID;
+    }
     const char *set = fy_model_string(scope->model, node->b);
     bool found = false;
-    for (; *set != '\0' && !found; set++)
+    for (; *set != '\0' && !found; set++) {
         found = (unsigned char)*set == (uint64_t)a.i;
+    }
     *out = int_value(found);
     return FY_OK;
 }
@@ -278,15 +296,17 @@ extent(const struct fy_scope *scope, uint32_t axis, unsigned depth,
        struct fy_value *out)
 {
     const struct fy_function *function = scope->function;
-    if (axis >= function->naxes)
+    if (axis >= function->naxes) {
         return FY_ERR_INVALID;
+    }
     if (scope->extents) {
         *out = int_value(scope->extents[axis]);
         return FY_OK;
     }
     uint64_t row = (uint64_t)function->axes + axis;
-    if (row >= scope->model->axes.count)
+    if (row >= scope->model->axes.count) {
         return FY_ERR_INVALID;
+    }
     const struct fy_axis *axes = FY_TABLE(scope->model, fy_axis, axes);
     return eval(scope, axes[row].extent, depth, out);
 }
@@ -296,8 +316,9 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
      struct fy_value *out)
 {
     const struct fy_node *node = node_at(scope, index);
-    if (!node || depth >= FY_MAX_NODE_DEPTH)
+    if (!node || depth >= FY_MAX_NODE_DEPTH) {
         return FY_ERR_INVALID;
+    }
     depth++;
     switch (node->op) {
     case FY_OP_INT:
@@ -307,8 +328,9 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
         *out = real_value(node->u.r);
         return FY_OK;
     case FY_OP_CELL:
-        if (node->a >= scope->function->ncells || !scope->cells)
+        if (node->a >= scope->function->ncells || !scope->cells) {
             return FY_ERR_INVALID;
+        }
         *out = scope->cells[node->a];
         return FY_OK;
     case FY_OP_EXTENT:
@@ -323,8 +345,9 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
     case FY_OP_COND: {
         struct fy_value a;
         int status = eval(scope, node->a, depth, &a);
-        if (status)
+        if (status) {
             return status;
+        }
         return eval(scope, truth(&a) ? node->b : node->c, depth, out);
     }
     case FY_OP_IN:
@@ -341,8 +364,9 @@ fy_eval(const struct fy_scope *scope, uint32_t node, struct fy_value *out)
 {
     struct fy_value value;
     int status = eval(scope, node, 0, &value);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         *out = value;
+    }
     return status;
 }
 
@@ -351,18 +375,21 @@ fy_eval_int(const struct fy_scope *scope, uint32_t node, int64_t *out)
 {
     struct fy_value value;
     int status = eval(scope, node, 0, &value);
-    if (status)
+    if (status) {
         return status;
+    }
     if (value.kind == FY_V_REAL) {
         /* The bounds are the doubles next to the ends of int64_t. */
         if (!(value.r >= -0x1p63 && value.r < 0x1p63) ||
-            (double)(int64_t)value.r != value.r)
+            (double)(int64_t)value.r != value.r) {
             return FY_ERR_INVALID;
+        }
         *out = (int64_t)value.r;
         return FY_OK;
     }
-    if (value.kind != FY_V_INT)
+    if (value.kind != FY_V_INT) {
         return FY_ERR_INVALID;
+    }
     *out = value.i;
     return FY_OK;
 }
@@ -372,10 +399,12 @@ fy_eval_real(const struct fy_scope *scope, uint32_t node, double *out)
 {
     struct fy_value value;
     int status = eval(scope, node, 0, &value);
-    if (status)
+    if (status) {
         return status;
-    if (!is_number(&value))
+    }
+    if (!is_number(&value)) {
         return FY_ERR_INVALID;
+    }
     *out = as_real(&value);
     return FY_OK;
 }
@@ -385,8 +414,9 @@ fy_eval_bool(const struct fy_scope *scope, uint32_t node, bool *out)
 {
     struct fy_value value;
     int status = eval(scope, node, 0, &value);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         *out = truth(&value);
+    }
     return status;
 }
 
@@ -396,21 +426,25 @@ fy_eval_bare_cell(const struct fy_scope *scope, uint32_t index)
     for (unsigned depth = 0; depth < FY_MAX_NODE_DEPTH; depth++) {
         const struct fy_node *node = node_at(scope, index);
         struct fy_value condition;
-        if (!node)
+        if (!node) {
             return FY_NIL;
-        if (node->op == FY_OP_CELL)
+        }
+        if (node->op == FY_OP_CELL) {
             return node->a < scope->function->ncells ? node->a : FY_NIL;
+        }
         if (node->op == FY_OP_EXTENT) {
             uint64_t row = (uint64_t)scope->function->axes + node->a;
             if (node->a >= scope->function->naxes ||
-                row >= scope->model->axes.count)
+                row >= scope->model->axes.count) {
                 return FY_NIL;
+            }
             index = FY_TABLE(scope->model, fy_axis, axes)[row].extent;
             continue;
         }
         if (node->op != FY_OP_COND ||
-            eval(scope, node->a, depth + 1, &condition))
+            eval(scope, node->a, depth + 1, &condition)) {
             return FY_NIL;
+        }
         index = truth(&condition) ? node->b : node->c;
     }
     return FY_NIL;

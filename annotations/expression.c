@@ -119,8 +119,9 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
         nparts = 2;
     }
     for (unsigned i = 0; i < nparts; i++) {
-        if (front->node_depth[parts[i]] > *depth)
+        if (front->node_depth[parts[i]] > *depth) {
             *depth = front->node_depth[parts[i]];
+        }
         *steps += front->node_steps[parts[i]];
     }
     ++*depth;
@@ -132,24 +133,28 @@ fy_node_make(struct fy_body *body, struct fy_node node, struct fy_span span)
     struct fy_front *front = body->front;
     uint32_t *head = &body->heads[bucket(&node)];
     unsigned depth, steps;
-    for (uint32_t i = *head; i != FY_NIL; i = front->node_chain[i])
-        if (same_node(&front->nodes[i], &node))
+    for (uint32_t i = *head; i != FY_NIL; i = front->node_chain[i]) {
+        if (same_node(&front->nodes[i], &node)) {
             return i;
+        }
+    }
     measure(body, &node, &depth, &steps);
     if (depth > FY_MAX_NODE_DEPTH || steps > FY_MAX_NODE_STEPS) {
-        if (!body->failed)
+        if (!body->failed) {
             fy_diagnostic_hint(
                 fy_error(front, span, "expression is too large"),
                 "with its `let's written out it has %u steps, %u deep; "
                 "%d and %d are allowed",
                 steps, depth, FY_MAX_NODE_STEPS, FY_MAX_NODE_DEPTH);
+        }
         body->failed = true;
         return FY_NIL;
     }
     if (front->nnodes - body->nodes_begin >= FY_MAX_FUNCTION_NODES) {
-        if (!body->failed)
+        if (!body->failed) {
             fy_error(front, span, "function '%.*s' has too many expressions",
                      FY_MAX_QUOTED, body->unit->name);
+        }
         body->failed = true;
         return FY_NIL;
     }
@@ -220,18 +225,24 @@ unknown_name(struct fy_body *body, struct fy_span span, const char *name)
     struct fy_suggestion suggestion = {.wanted = name};
     struct fy_diagnostic *diagnostic =
         fy_error(front, span, "unknown name '%.*s'", FY_MAX_QUOTED, name);
-    for (uint16_t i = 0; i < body->unit->row.nargs; i++)
+    for (uint16_t i = 0; i < body->unit->row.nargs; i++) {
         fy_suggestion_try(&suggestion, body->unit->args[i].name);
-    for (unsigned i = 0; i < body->nlets; i++)
+    }
+    for (unsigned i = 0; i < body->nlets; i++) {
         fy_suggestion_try(&suggestion, body->lets[i].name);
-    for (unsigned i = 0; i < body->naxes; i++)
+    }
+    for (unsigned i = 0; i < body->naxes; i++) {
         fy_suggestion_try(&suggestion, body->axes[i].name);
+    }
     fy_diagnostic_suggest(diagnostic, &suggestion);
     /* A let or an axis further down is the usual reason. */
-    for (const struct ast_statement *s = body->unit->ast->body; s; s = s->next)
-        if (s->kind == AST_LET && strcmp(s->name.text, name) == 0)
+    for (const struct ast_statement *s = body->unit->ast->body; s;
+         s = s->next) {
+        if (s->kind == AST_LET && strcmp(s->name.text, name) == 0) {
             fy_diagnostic_hint(diagnostic, "it is declared further down, at %s",
                                fy_place(front, s->span));
+        }
+    }
 }
 
 /* A placeholder that stands for a number: <ops>, <eps>, <is_complex>. */
@@ -252,8 +263,9 @@ static uint32_t
 cell_node(struct fy_body *body, const struct ast_expr *expr)
 {
     uint32_t cell = fy_cell_of_path(body->front, body->unit, expr);
-    if (cell == FY_NIL)
+    if (cell == FY_NIL) {
         return FY_NIL;
+    }
     return leaf(body, FY_OP_CELL, value_type(body->unit->cells[cell].type),
                 cell, expr->span);
 }
@@ -262,22 +274,28 @@ static uint32_t
 name_node(struct fy_body *body, const struct ast_expr *expr)
 {
     const char *name = fy_expand(body->front, body->unit, expr->name);
-    if (!name)
+    if (!name) {
         return FY_NIL;
-    if (name[0] >= '0' && name[0] <= '9')
+    }
+    if (name[0] >= '0' && name[0] <= '9') {
         return number_text(body, name, expr->span);
-    if (fy_unit_find_arg(body->unit, name))
+    }
+    if (fy_unit_find_arg(body->unit, name)) {
         return cell_node(body, expr);
-    for (unsigned i = 0; i < body->nlets; i++)
-        if (strcmp(body->lets[i].name, name) == 0)
+    }
+    for (unsigned i = 0; i < body->nlets; i++) {
+        if (strcmp(body->lets[i].name, name) == 0) {
             return body->lets[i].node;
+        }
+    }
     struct fy_axis_info *axis = fy_body_find_axis(body, name);
     if (!axis) {
         unknown_name(body, expr->span, name);
         return FY_NIL;
     }
-    if (body->in_axis_extent)
+    if (body->in_axis_extent) {
         return axis->row.extent;
+    }
     return leaf(body, FY_OP_EXTENT, FY_T_I64, (uint32_t)(axis - body->axes),
                 expr->span);
 }
@@ -290,9 +308,10 @@ path_node(struct fy_body *body, const struct ast_expr *expr)
         const char *text = fy_path_text(body->front, body->unit, expr);
         struct fy_operand_info *operand =
             text ? fy_body_find_operand(body, text) : NULL;
-        if (operand)
+        if (operand) {
             return leaf(body, FY_OP_ADDRESS, FY_T_POINTER,
                         (uint32_t)(operand - body->operands), expr->span);
+        }
     }
     return expr->kind == AST_NAME ? name_node(body, expr)
                                   : cell_node(body, expr);
@@ -306,12 +325,14 @@ type_error(struct fy_body *body, struct fy_span span, const char *what,
 {
     struct fy_diagnostic *diagnostic = fy_error(
         body->front, span, "%s cannot be %s", what, value_type_name(type));
-    if (type == FY_T_C64)
+    if (type == FY_T_C64) {
         fy_diagnostic_hint(diagnostic,
                            "complex numbers can only be compared with == "
                            "and !=");
-    if (type == FY_T_POINTER)
+    }
+    if (type == FY_T_POINTER) {
         fy_diagnostic_hint(diagnostic, "a pointer can only be compared with 0");
+    }
     return FY_NIL;
 }
 
@@ -319,14 +340,16 @@ static uint32_t
 unary_node(struct fy_body *body, const struct ast_expr *expr)
 {
     uint32_t a = fy_node_of_expr(body, expr->a);
-    if (a == FY_NIL)
+    if (a == FY_NIL) {
         return FY_NIL;
+    }
     uint8_t type = type_of(body, a);
     struct fy_node node = plain_node(expr->op, FY_T_I64);
     node.a = a;
     if (expr->op == FY_OP_NEG) {
-        if (!is_ordered(type))
+        if (!is_ordered(type)) {
             return type_error(body, expr->span, "what is negated", type);
+        }
         const struct fy_node *inner = &body->front->nodes[a];
         if (inner->op == FY_OP_INT) { /* -1 is one node */
             node = plain_node(FY_OP_INT, FY_T_I64);
@@ -343,8 +366,9 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
 {
     uint32_t a = fy_node_of_expr(body, expr->a);
     uint32_t b = fy_node_of_expr(body, expr->b);
-    if (a == FY_NIL || b == FY_NIL)
+    if (a == FY_NIL || b == FY_NIL) {
         return FY_NIL;
+    }
     uint8_t ta = type_of(body, a), tb = type_of(body, b);
     struct fy_node node = plain_node(expr->op, FY_T_I64);
     node.a = a;
@@ -358,22 +382,26 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
         if ((ta == FY_T_POINTER) != (tb == FY_T_POINTER)) {
             const struct fy_node *other =
                 &body->front->nodes[ta == FY_T_POINTER ? b : a];
-            if (other->op != FY_OP_INT || other->u.i != 0)
+            if (other->op != FY_OP_INT || other->u.i != 0) {
                 return type_error(body, expr->span, "one side of a comparison",
                                   FY_T_POINTER);
+            }
         }
         break;
     case FY_OP_MOD:
-        if (!is_integer(ta) || !is_integer(tb))
+        if (!is_integer(ta) || !is_integer(tb)) {
             return type_error(body, expr->span, "an operand of %",
                               is_integer(ta) ? tb : ta);
+        }
         break;
     default:
-        if (!is_ordered(ta) || !is_ordered(tb))
+        if (!is_ordered(ta) || !is_ordered(tb)) {
             return type_error(body, expr->span, "an operand of this operator",
                               is_ordered(ta) ? tb : ta);
-        if (expr->op < FY_OP_LT && (ta == FY_T_F64 || tb == FY_T_F64))
+        }
+        if (expr->op < FY_OP_LT && (ta == FY_T_F64 || tb == FY_T_F64)) {
             node.type = FY_T_F64;
+        }
     }
     return fy_node_make(body, node, expr->span);
 }
@@ -384,8 +412,9 @@ cond_node(struct fy_body *body, const struct ast_expr *expr)
     uint32_t a = fy_node_of_condition(body, expr->a);
     uint32_t b = fy_node_of_expr(body, expr->b);
     uint32_t c = fy_node_of_expr(body, expr->c);
-    if (a == FY_NIL || b == FY_NIL || c == FY_NIL)
+    if (a == FY_NIL || b == FY_NIL || c == FY_NIL) {
         return FY_NIL;
+    }
     uint8_t tb = type_of(body, b), tc = type_of(body, c);
     struct fy_node node = plain_node(FY_OP_COND, tb);
     if (tb != tc) {
@@ -408,8 +437,9 @@ set_node(struct fy_body *body, const struct ast_expr *expr)
 {
     uint32_t a = fy_node_of_expr(body, expr->a);
     const char *set = fy_expand(body->front, body->unit, expr->name);
-    if (a == FY_NIL || !set)
+    if (a == FY_NIL || !set) {
         return FY_NIL;
+    }
     if (type_of(body, a) != FY_T_CHAR) {
         fy_diagnostic_hint(fy_error(body->front, expr->a->span,
                                     "only a character can be `in' a string"),
@@ -448,26 +478,31 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
     }
     for (const struct ast_expr *e = expr->list; e; e = e->next) {
         uint32_t part = fy_node_of_expr(body, e);
-        if (part == FY_NIL)
+        if (part == FY_NIL) {
             return FY_NIL;
+        }
         uint8_t type = type_of(body, part);
-        if (!is_ordered(type))
+        if (!is_ordered(type)) {
             return type_error(body, e->span, "an argument", type);
+        }
         struct fy_node node =
             plain_node(op, type == FY_T_F64 ? type : FY_T_I64);
         node.a = part;
         if (op != FY_OP_ABS && count > 0) {
             node.a = result;
             node.b = part;
-            if (type_of(body, result) == FY_T_F64)
+            if (type_of(body, result) == FY_T_F64) {
                 node.type = FY_T_F64;
+            }
         }
-        if (op == FY_OP_ABS || count > 0)
+        if (op == FY_OP_ABS || count > 0) {
             result = fy_node_make(body, node, expr->span);
-        else
+        } else {
             result = part;
-        if (result == FY_NIL)
+        }
+        if (result == FY_NIL) {
             return FY_NIL;
+        }
         count++;
     }
     if (op == FY_OP_ABS ? count != 1 : count < 2) {
@@ -525,13 +560,15 @@ uint32_t
 fy_node_of_integer(struct fy_body *body, const struct ast_expr *expr)
 {
     uint32_t node = fy_node_of_expr(body, expr);
-    if (node == FY_NIL || type_of(body, node) == FY_T_I64)
+    if (node == FY_NIL || type_of(body, node) == FY_T_I64) {
         return node;
+    }
     struct fy_diagnostic *diagnostic =
         fy_error(body->front, expr->span, "this must be an integer, not %s",
                  value_type_name(type_of(body, node)));
-    if (type_of(body, node) == FY_T_POINTER && expr->kind == AST_NAME)
+    if (type_of(body, node) == FY_T_POINTER && expr->kind == AST_NAME) {
         fy_diagnostic_hint(diagnostic, "write *%.*s for what it points to",
                            FY_MAX_QUOTED, expr->name.text);
+    }
     return FY_NIL;
 }

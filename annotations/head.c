@@ -18,28 +18,34 @@ mention(struct fy_front *front, const struct ast_function *function,
 {
     const char *colon = memchr(text, ':', length);
     if (!colon &&
-        fy_is_fixed_placeholder(fy_arena_text(&front->arena, text, length)))
+        fy_is_fixed_placeholder(fy_arena_text(&front->arena, text, length))) {
         return; /* <R> is no capital of a family r */
+    }
     if (colon) {
         length -= (size_t)(colon + 1 - text);
         text = colon + 1;
     }
     const char *name = fy_arena_text(&front->arena, text, length);
     const struct fy_map_entry *entry = fy_map_find(&front->families, name);
-    if (!entry && !colon)
+    if (!entry && !colon) {
         entry = fy_map_find(&front->family_uppers, name);
-    if (!entry)
+    }
+    if (!entry) {
         return;
+    }
     struct fy_family_info *info = &front->family_rows[entry->value];
-    for (unsigned k = 0; k < *count; k++)
-        if (found[k] == info)
+    for (unsigned k = 0; k < *count; k++) {
+        if (found[k] == info) {
             return;
-    if (*count == FY_MAX_FUNCTION_FAMILIES)
+        }
+    }
+    if (*count == FY_MAX_FUNCTION_FAMILIES) {
         fy_error(front, function->span,
                  "a function mentions at most %d families",
                  FY_MAX_FUNCTION_FAMILIES);
-    else
+    } else {
         found[(*count)++] = info;
+    }
 }
 
 /* The families whose placeholders stand in the text of a function. */
@@ -51,16 +57,19 @@ mentioned_families(struct fy_front *front, const struct ast_function *function,
     unsigned count = 0;
     for (uint32_t i = function->whole.begin; i < function->whole.end; i++) {
         if (text[i] == '#') {
-            while (i < function->whole.end && text[i] != '\n')
+            while (i < function->whole.end && text[i] != '\n') {
                 i++;
+            }
         } else if (text[i] == '<') {
             uint32_t end = i + 1;
             while (isalnum((unsigned char)text[end]) || text[end] == '_' ||
-                   text[end] == ':')
+                   text[end] == ':') {
                 end++;
-            if (text[end] == '>' && end - i <= FY_MAX_NAME_BYTES)
+            }
+            if (text[end] == '>' && end - i <= FY_MAX_NAME_BYTES) {
                 mention(front, function, text + i + 1, end - i - 1, &count,
                         found);
+            }
         }
     }
     return count;
@@ -69,9 +78,11 @@ mentioned_families(struct fy_front *front, const struct ast_function *function,
 struct fy_unit_arg *
 fy_unit_find_arg(struct fy_unit *unit, const char *name)
 {
-    for (uint16_t i = 0; i < unit->row.nargs; i++)
-        if (strcmp(unit->args[i].name, name) == 0)
+    for (uint16_t i = 0; i < unit->row.nargs; i++) {
+        if (strcmp(unit->args[i].name, name) == 0) {
             return &unit->args[i];
+        }
+    }
     return NULL;
 }
 
@@ -92,8 +103,9 @@ make_arg(struct fy_front *front, struct fy_unit *unit,
     }
     arg.name = fy_expand(front, unit, ast->name);
     if (!arg.name || fy_resolve_type(front, unit, ast->words, stars,
-                                     ast->is_reference, &arg.resolved))
+                                     ast->is_reference, &arg.resolved)) {
         return -1;
+    }
     arg.span = ast->name.span;
     arg.from = ast->from;
     if (fy_unit_find_arg(unit, arg.name)) {
@@ -115,17 +127,22 @@ make_arg(struct fy_front *front, struct fy_unit *unit,
         fy_error(front, arg.from.span, "only a handle comes `from' a call");
         return -1;
     }
-    if (unit->is_fortran && type != FY_T_POINTER && type != FY_T_HANDLE)
+    if (unit->is_fortran && type != FY_T_POINTER && type != FY_T_HANDLE) {
         arg.resolved.is_reference = true;
+    }
     if (unit->is_fortran &&
-        (type == FY_T_CHAR || (type == FY_T_POINTER && pointee == FY_T_CHAR)))
+        (type == FY_T_CHAR || (type == FY_T_POINTER && pointee == FY_T_CHAR))) {
         arg.flags |= FY_ARG_HIDDEN_LENGTH;
-    if (arg.resolved.is_reference)
+    }
+    if (arg.resolved.is_reference) {
         arg.flags |= FY_ARG_REFERENCE;
-    if (arg.resolved.is_const)
+    }
+    if (arg.resolved.is_const) {
         arg.flags |= FY_ARG_CONST;
-    if (type == FY_T_INTEGER || pointee == FY_T_INTEGER)
+    }
+    if (type == FY_T_INTEGER || pointee == FY_T_INTEGER) {
         unit->uses_integer = true;
+    }
     unit->args[unit->row.nargs++] = arg;
     return 0;
 }
@@ -137,19 +154,23 @@ make_args(struct fy_front *front, struct fy_unit *unit)
     size_t count = 0;
     if (list && !list->next && !list->name.text && list->stars == 0 &&
         list->words && !list->words->next &&
-        strcmp(list->words->name.text, "void") == 0)
+        strcmp(list->words->name.text, "void") == 0) {
         list = NULL; /* f(void) */
-    for (const struct ast_declaration *a = list; a; a = a->next)
+    }
+    for (const struct ast_declaration *a = list; a; a = a->next) {
         if (++count > FY_MAX_ARGS) {
             fy_error(front, a->span, "a function has at most %d arguments",
                      FY_MAX_ARGS);
             unit->failed = true;
             return;
         }
+    }
     unit->args = fy_arena_array(&front->arena, count, sizeof *unit->args);
-    for (const struct ast_declaration *a = list; a; a = a->next)
-        if (make_arg(front, unit, a))
+    for (const struct ast_declaration *a = list; a; a = a->next) {
+        if (make_arg(front, unit, a)) {
             unit->failed = true;
+        }
+    }
 }
 
 /* Takes the interface off the head's words; returns those of the type. */
@@ -168,10 +189,12 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
                          "'%.*s' is neither a type nor an interface",
                          FY_MAX_QUOTED, first);
             fy_suggestion_try(&suggestion, "fortran");
-            for (size_t i = 0; i < front->interfaces.capacity; i++)
-                if (front->interfaces.entries[i].key)
+            for (size_t i = 0; i < front->interfaces.capacity; i++) {
+                if (front->interfaces.entries[i].key) {
                     fy_suggestion_try(&suggestion,
                                       front->interfaces.entries[i].key);
+                }
+            }
             fy_diagnostic_suggest(diagnostic, &suggestion);
             fy_diagnostic_hint(diagnostic,
                                "an interface is declared by `spelling'");
@@ -182,11 +205,12 @@ take_interface(struct fy_front *front, struct fy_unit *unit)
     unit->interface = first;
     unit->has_interface = true;
     unit->is_fortran = is_fortran;
-    if (!fy_map_find(&front->interfaces, first))
+    if (!fy_map_find(&front->interfaces, first)) {
         fy_diagnostic_hint(fy_error(front, words->name.span,
                                     "interface '%s' has no spelling", first),
                            "import \"types.ferry\" or declare one: spelling "
                            "fortran integer any: \"<name>_\";");
+    }
     return words->next;
 }
 
@@ -196,17 +220,19 @@ make_unit(struct fy_front *front, struct ast_function *function,
           unsigned nfamilies)
 {
     if (front->nunits >= FY_MAX_FUNCTIONS) {
-        if (!front->too_many)
+        if (!front->too_many) {
             fy_error(front, function->span,
                      "more than %d functions, families expanded",
                      FY_MAX_FUNCTIONS);
+        }
         front->too_many = true;
         return;
     }
     struct fy_unit *unit = fy_arena_alloc(&front->arena, sizeof *unit);
     unit->ast = function;
-    for (unsigned i = 0; i < nfamilies; i++)
+    for (unsigned i = 0; i < nfamilies; i++) {
         unit->bindings[unit->nbindings++] = families[i]->rows[rows[i]];
+    }
     if (!function->head->name.text) {
         fy_error(front, function->head->span,
                  "a function needs a type and a name");
@@ -214,13 +240,15 @@ make_unit(struct fy_front *front, struct ast_function *function,
     }
     const struct ast_names *type = take_interface(front, unit);
     unit->name = fy_expand(front, unit, function->head->name);
-    if (!type && unit->has_interface)
+    if (!type && unit->has_interface) {
         fy_error(front, function->head->span,
                  "a function needs a type and a name");
+    }
     if (!type || !unit->name ||
         fy_resolve_type(front, unit, type, function->head->stars, false,
-                        &unit->result))
+                        &unit->result)) {
         return;
+    }
     make_args(front, unit);
     front->units = fy_arena_grow(&front->arena, front->units, front->nunits,
                                  &front->units_capacity, sizeof *front->units);
@@ -234,16 +262,20 @@ make_rows(struct fy_front *front, struct ast_function *function)
     struct fy_family_info *families[FY_MAX_FUNCTION_FAMILIES];
     unsigned rows[FY_MAX_FUNCTION_FAMILIES] = {0};
     unsigned n = mentioned_families(front, function, families);
-    for (unsigned i = 0; i < n; i++)
-        if (families[i]->nrows == 0)
+    for (unsigned i = 0; i < n; i++) {
+        if (families[i]->nrows == 0) {
             return; /* its rows are wrong, and said so */
+        }
+    }
     for (;;) {
         make_unit(front, function, families, rows, n);
         unsigned i = n;
-        while (i > 0 && ++rows[i - 1] == families[i - 1]->nrows)
+        while (i > 0 && ++rows[i - 1] == families[i - 1]->nrows) {
             rows[--i] = 0;
-        if (i == 0)
+        }
+        if (i == 0) {
             return;
+        }
     }
 }
 
@@ -251,8 +283,9 @@ void
 fy_make_units(struct fy_front *front)
 {
     for (struct ast_function *f = front->all.functions;
-         f && !fy_diagnostics_full(front->diagnostics); f = f->next)
+         f && !fy_diagnostics_full(front->diagnostics); f = f->next) {
         make_rows(front, f);
+    }
     fy_chain_variants(front);
 }
 
@@ -265,8 +298,9 @@ add_symbol(struct fy_front *front, uint32_t index, const char *name,
     struct fy_unit *unit = front->units[index];
     int is_new;
     if (front->nsymbols >= FY_MAX_SYMBOLS) {
-        if (!front->too_many)
+        if (!front->too_many) {
             fy_error(front, span, "more than %d symbols", FY_MAX_SYMBOLS);
+        }
         front->too_many = true;
         return;
     }
@@ -275,8 +309,9 @@ add_symbol(struct fy_front *front, uint32_t index, const char *name,
     if (!is_new) {
         const struct fy_unit *other =
             front->units[front->symbol_rows[entry->value].unit];
-        if (other == front->units[unit->first] && index != unit->first)
+        if (other == front->units[unit->first] && index != unit->first) {
             return; /* a variant repeats it */
+        }
         fy_diagnostic_hint(
             fy_error(front, span, "symbol '%.*s' is declared twice",
                      FY_MAX_QUOTED, name),
@@ -288,8 +323,9 @@ add_symbol(struct fy_front *front, uint32_t index, const char *name,
     front->symbol_rows =
         fy_arena_grow(&front->arena, front->symbol_rows, front->nsymbols,
                       &front->symbols_capacity, sizeof *front->symbol_rows);
-    if (integer_bits < 0)
+    if (integer_bits < 0) {
         integer_bits = unit->uses_integer ? 0 : 32;
+    }
     front->symbol_rows[front->nsymbols++] =
         (struct fy_unit_symbol){.name = name,
                                 .unit = unit->first,
@@ -301,8 +337,9 @@ static const char *
 spell(struct fy_front *front, const char *pattern, const char *name)
 {
     const char *place = strstr(pattern, "<name>");
-    if (!place)
+    if (!place) {
         return NULL; /* said when it was declared */
+    }
     return fy_arena_print(&front->arena, "%.*s%s%s", (int)(place - pattern),
                           pattern, name, place + strlen("<name>"));
 }
@@ -312,28 +349,33 @@ fy_make_symbols(struct fy_front *front, uint32_t index)
 {
     struct fy_unit *unit = front->units[index];
     unsigned row = 0;
-    if (unit->first == index && !unit->has_interface)
+    if (unit->first == index && !unit->has_interface) {
         add_symbol(front, index, unit->name, -1, 0, unit->ast->span);
+    }
     for (const struct ast_spelling *s = front->all.spellings;
          s && unit->first == index; s = s->next) {
         if (unit->has_interface &&
-            strcmp(s->interface.text, unit->interface) == 0)
+            strcmp(s->interface.text, unit->interface) == 0) {
             for (const struct ast_names *p = s->patterns; p; p = p->next) {
                 const char *name = spell(front, p->name.text, unit->name);
-                if (name)
+                if (name) {
                     add_symbol(front, index, name, s->integer_bits,
                                (uint8_t)(row < 255 ? row : 255),
                                unit->ast->span);
+                }
                 row++;
             }
+        }
     }
-    for (const struct ast_statement *s = unit->ast->body; s; s = s->next)
+    for (const struct ast_statement *s = unit->ast->body; s; s = s->next) {
         for (const struct ast_symbol *a = s->symbols; a; a = a->next) {
             const char *name = fy_expand(front, unit, a->name);
-            if (name && name[0] == '\0')
+            if (name && name[0] == '\0') {
                 fy_error(front, a->name.span, "a symbol's name is empty");
-            else if (name)
+            } else if (name) {
                 add_symbol(front, index, name, a->integer_bits, 255,
                            a->name.span);
+            }
         }
+    }
 }

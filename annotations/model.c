@@ -30,12 +30,14 @@ fy_model_find_symbol(const struct fy_model *model, const char *name)
         uint32_t middle = low + (high - low) / 2;
         int order = fy_model_compare_names(
             name, fy_model_string(model, symbols[middle].name));
-        if (order == 0)
+        if (order == 0) {
             return middle;
-        if (order < 0)
+        }
+        if (order < 0) {
             high = middle;
-        else
+        } else {
             low = middle + 1;
+        }
     }
     return FY_NIL;
 }

@@ -44,8 +44,9 @@ static const char *
 upper_case(struct fy_front *front, const char *text)
 {
     char *copy = fy_arena_text(&front->arena, text, strlen(text));
-    for (char *c = copy; *c != '\0'; c++)
+    for (char *c = copy; *c != '\0'; c++) {
         *c = (char)toupper((unsigned char)*c);
+    }
     return copy;
 }
 
@@ -54,20 +55,22 @@ declare_row(struct fy_front *front, struct fy_family_info *info,
             const struct ast_row *row)
 {
     struct fy_resolved type;
-    for (unsigned i = 0; i < info->nrows; i++)
+    for (unsigned i = 0; i < info->nrows; i++) {
         if (strcmp(info->rows[i].row->name.text, row->name.text) == 0) {
             fy_error(front, row->name.span,
                      "family '%.*s' has row '%.*s' twice", FY_MAX_QUOTED,
                      info->ast->name.text, FY_MAX_QUOTED, row->name.text);
             return;
         }
+    }
     if (info->nrows == FY_MAX_FAMILY_ROWS) {
         fy_error(front, row->name.span, "a family has at most %d rows",
                  FY_MAX_FAMILY_ROWS);
         return;
     }
-    if (fy_resolve_type(front, NULL, row->type, 0, false, &type))
+    if (fy_resolve_type(front, NULL, row->type, 0, false, &type)) {
         return;
+    }
     struct fy_binding *binding = &info->rows[info->nrows++];
     binding->family = info->ast;
     binding->row = row;
@@ -76,8 +79,9 @@ declare_row(struct fy_front *front, struct fy_family_info *info,
                          : type.type == FY_T_C64 ? FY_T_F64
                                                  : type.type;
     const char *text = row->type->name.text;
-    for (const struct ast_names *w = row->type->next; w; w = w->next)
+    for (const struct ast_names *w = row->type->next; w; w = w->next) {
         text = fy_arena_print(&front->arena, "%s %s", text, w->name.text);
+    }
     binding->type_text = text;
     binding->real_text = type.type == FY_T_C32   ? "float"
                          : type.type == FY_T_C64 ? "double"
@@ -92,18 +96,22 @@ bool
 fy_is_fixed_placeholder(const char *name)
 {
     for (size_t i = 0;
-         i < sizeof fixed_placeholders / sizeof fixed_placeholders[0]; i++)
-        if (strcmp(name, fixed_placeholders[i]) == 0)
+         i < sizeof fixed_placeholders / sizeof fixed_placeholders[0]; i++) {
+        if (strcmp(name, fixed_placeholders[i]) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
 static bool
 same_words(const struct ast_names *a, const struct ast_names *b)
 {
-    for (; a && b; a = a->next, b = b->next)
-        if (strcmp(a->name.text, b->name.text) != 0)
+    for (; a && b; a = a->next, b = b->next) {
+        if (strcmp(a->name.text, b->name.text) != 0) {
             return false;
+        }
+    }
     return !a && !b;
 }
 
@@ -112,10 +120,12 @@ static bool
 same_rows(const struct ast_family *a, const struct ast_family *b)
 {
     const struct ast_row *x = a->rows, *y = b->rows;
-    for (; x && y; x = x->next, y = y->next)
+    for (; x && y; x = x->next, y = y->next) {
         if (!same_words(x->type, y->type) ||
-            strcmp(x->name.text, y->name.text) != 0)
+            strcmp(x->name.text, y->name.text) != 0) {
             return false;
+        }
+    }
     return !x && !y;
 }
 
@@ -123,8 +133,9 @@ static void
 declare_families(struct fy_front *front)
 {
     size_t count = 0, i = 0;
-    for (const struct ast_family *f = front->all.families; f; f = f->next)
+    for (const struct ast_family *f = front->all.families; f; f = f->next) {
         count++;
+    }
     front->family_rows =
         fy_arena_array(&front->arena, count, sizeof *front->family_rows);
     for (const struct ast_family *f = front->all.families; f; f = f->next) {
@@ -137,8 +148,9 @@ declare_families(struct fy_front *front)
         }
         const struct fy_map_entry *old =
             fy_map_find(&front->families, f->name.text);
-        if (old && same_rows(front->family_rows[old->value].ast, f))
+        if (old && same_rows(front->family_rows[old->value].ast, f)) {
             continue;
+        }
         if (old) {
             fy_diagnostic_hint(
                 fy_error(front, f->name.span,
@@ -148,14 +160,16 @@ declare_families(struct fy_front *front)
                 fy_place(front, front->family_rows[old->value].ast->name.span));
             continue;
         }
-        if (!declare(front, &front->families, f->name, "family", i))
+        if (!declare(front, &front->families, f->name, "family", i)) {
             continue;
+        }
         info->ast = f;
         info->upper = upper_case(front, f->name.text);
         fy_map_add(&front->arena, &front->family_uppers, info->upper, NULL)
             ->value = i;
-        for (const struct ast_row *row = f->rows; row; row = row->next)
+        for (const struct ast_row *row = f->rows; row; row = row->next) {
             declare_row(front, info, row);
+        }
         i++;
     }
 }
@@ -164,11 +178,13 @@ static bool
 same_fields(const struct ast_struct *a, const struct ast_struct *b)
 {
     const struct ast_declaration *x = a->fields, *y = b->fields;
-    for (; x && y; x = x->next, y = y->next)
+    for (; x && y; x = x->next, y = y->next) {
         if (!x->name.text || !y->name.text ||
             strcmp(x->name.text, y->name.text) != 0 || x->stars != y->stars ||
-            x->elements != y->elements || !same_words(x->words, y->words))
+            x->elements != y->elements || !same_words(x->words, y->words)) {
             return false;
+        }
+    }
     return !x && !y;
 }
 
@@ -176,17 +192,20 @@ static void
 declare_structs(struct fy_front *front)
 {
     size_t i = 0;
-    for (const struct ast_struct *s = front->all.structs; s; s = s->next)
+    for (const struct ast_struct *s = front->all.structs; s; s = s->next) {
         i++;
+    }
     front->layouts = fy_arena_array(&front->arena, i, sizeof *front->layouts);
     i = 0;
     for (const struct ast_struct *s = front->all.structs; s; s = s->next) {
         const struct fy_map_entry *old =
             fy_map_find(&front->structs, s->name.text);
-        if (old && same_fields(front->layouts[old->value].ast, s))
+        if (old && same_fields(front->layouts[old->value].ast, s)) {
             continue;
-        if (declare(front, &front->structs, s->name, "struct", i))
+        }
+        if (declare(front, &front->structs, s->name, "struct", i)) {
             front->layouts[i++].ast = s;
+        }
     }
 }
 
@@ -201,18 +220,20 @@ declare_pattern(struct fy_front *front, const struct ast_spelling *spelling,
                    fy_arena_print(&front->arena, "%s %s",
                                   spelling->interface.text, pattern->name.text),
                    &is_new);
-    if (!strstr(pattern->name.text, "<name>"))
+    if (!strstr(pattern->name.text, "<name>")) {
         fy_diagnostic_hint(fy_error(front, pattern->name.span,
                                     "a spelling must have <name> in it"),
                            "\"<name>_\" makes 'dgemm_' of 'dgemm'");
+    }
     if (is_new) {
         entry->value = (uint64_t)(spelling->integer_bits + 1);
         return;
     }
-    if (entry->value != (uint64_t)(spelling->integer_bits + 1))
+    if (entry->value != (uint64_t)(spelling->integer_bits + 1)) {
         fy_error(front, pattern->name.span,
                  "spelling \"%.*s\" of '%.*s' has two widths", FY_MAX_QUOTED,
                  pattern->name.text, FY_MAX_QUOTED, spelling->interface.text);
+    }
     pattern->name.text = "";
 }
 
@@ -226,9 +247,10 @@ declare_spellings(struct fy_front *front)
         (void)fy_map_add(&front->arena, &front->interfaces, s->interface.text,
                          NULL);
         for (struct ast_names *p = s->patterns; p; p = p->next) {
-            if (++patterns == FY_MAX_SPELLINGS + 1)
+            if (++patterns == FY_MAX_SPELLINGS + 1) {
                 fy_error(front, p->name.span, "more than %d spellings",
                          FY_MAX_SPELLINGS);
+            }
             declare_pattern(front, s, p, &known);
         }
     }
@@ -237,9 +259,11 @@ declare_spellings(struct fy_front *front)
 void
 fy_declare_all(struct fy_front *front)
 {
-    for (const struct ast_handle *h = front->all.handles; h; h = h->next)
-        if (!fy_map_find(&front->handles, h->name.text))
+    for (const struct ast_handle *h = front->all.handles; h; h = h->next) {
+        if (!fy_map_find(&front->handles, h->name.text)) {
             (void)declare(front, &front->handles, h->name, "handle", 0);
+        }
+    }
     declare_structs(front);
     declare_spellings(front);
     declare_families(front);
@@ -252,13 +276,17 @@ fy_declare_all(struct fy_front *front)
 static const struct fy_binding *
 binding_of(const struct fy_unit *unit, const char *family)
 {
-    if (!unit)
+    if (!unit) {
         return NULL;
-    if (!family)
+    }
+    if (!family) {
         return unit->nbindings == 1 ? &unit->bindings[0] : NULL;
-    for (unsigned i = 0; i < unit->nbindings; i++)
-        if (strcmp(unit->bindings[i].family->name.text, family) == 0)
+    }
+    for (unsigned i = 0; i < unit->nbindings; i++) {
+        if (strcmp(unit->bindings[i].family->name.text, family) == 0) {
             return &unit->bindings[i];
+        }
+    }
     return NULL;
 }
 
@@ -268,17 +296,22 @@ fixed_value(struct fy_front *front, const struct fy_binding *binding,
 {
     bool is_complex = binding->type == FY_T_C32 || binding->type == FY_T_C64;
     (void)front;
-    if (strcmp(name, "T") == 0 || strcmp(name, "S") == 0)
+    if (strcmp(name, "T") == 0 || strcmp(name, "S") == 0) {
         return binding->type_text;
-    if (strcmp(name, "R") == 0)
+    }
+    if (strcmp(name, "R") == 0) {
         return binding->real_text;
-    if (strcmp(name, "is_complex") == 0)
+    }
+    if (strcmp(name, "is_complex") == 0) {
         return is_complex ? "1" : "0";
-    if (strcmp(name, "ops") == 0)
+    }
+    if (strcmp(name, "ops") == 0) {
         return is_complex ? "4" : "1";
-    if (strcmp(name, "eps") == 0)
+    }
+    if (strcmp(name, "eps") == 0) {
         return binding->real_type == FY_T_F32 ? "1.1920928955078125e-07"
                                               : "2.220446049250313e-16";
+    }
     return NULL;
 }
 
@@ -291,16 +324,20 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
         const struct fy_binding *binding = binding_of(unit, family);
         return binding ? fixed_value(front, binding, name) : NULL;
     }
-    if (family || !unit)
+    if (family || !unit) {
         return NULL;
+    }
     for (unsigned i = 0; i < unit->nbindings; i++) {
         const struct fy_binding *binding = &unit->bindings[i];
-        if (strcmp(binding->family->name.text, name) == 0)
+        if (strcmp(binding->family->name.text, name) == 0) {
             return binding->row->name.text;
+        }
         const struct fy_map_entry *entry =
             fy_map_find(&front->families, binding->family->name.text);
-        if (entry && strcmp(front->family_rows[entry->value].upper, name) == 0)
+        if (entry &&
+            strcmp(front->family_rows[entry->value].upper, name) == 0) {
             return upper_case(front, binding->row->name.text);
+        }
     }
     return NULL;
 }
@@ -330,9 +367,11 @@ bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
         fy_error(front, span, "unknown placeholder <%.*s%s%.*s>", FY_MAX_QUOTED,
                  name, family ? ":" : "", FY_MAX_QUOTED, family ? family : "");
     struct fy_suggestion suggestion = {.wanted = family ? family : name};
-    for (size_t i = 0; i < front->families.capacity; i++)
-        if (front->families.entries[i].key)
+    for (size_t i = 0; i < front->families.capacity; i++) {
+        if (front->families.entries[i].key) {
             fy_suggestion_try(&suggestion, front->families.entries[i].key);
+        }
+    }
     fy_diagnostic_suggest(diagnostic, &suggestion);
 }
 
@@ -348,12 +387,14 @@ split_placeholder(struct fy_front *front, const char *text, const char **name,
     const char *colon = NULL;
     while (isalnum((unsigned char)*end) || *end == '_' ||
            (*end == ':' && !colon)) {
-        if (*end == ':')
+        if (*end == ':') {
             colon = end;
+        }
         end++;
     }
-    if (*end != '>' || end == text + 1 || end - text > FY_MAX_NAME_BYTES)
+    if (*end != '>' || end == text + 1 || end - text > FY_MAX_NAME_BYTES) {
         return NULL;
+    }
     const char *stop = colon ? colon : end;
     *name = fy_arena_text(&front->arena, text + 1, (size_t)(stop - text - 1));
     *family = colon ? fy_arena_text(&front->arena, colon + 1,
@@ -387,8 +428,9 @@ expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
        const struct fy_span *span)
 {
     const char *open;
-    if (!strchr(text, '<'))
+    if (!strchr(text, '<')) {
         return text;
+    }
     struct builder builder = {.limit =
                                   span ? strlen(text) + FY_MAX_EXPANDED_BYTES
                                        : (size_t)FY_MAX_DOC_BYTES};
@@ -396,8 +438,9 @@ expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
     while ((open = strchr(text, '<')) != NULL) {
         const char *name, *family, *value = NULL;
         const char *end = split_placeholder(front, open, &name, &family);
-        if (end)
+        if (end) {
             value = placeholder(front, unit, name, family);
+        }
         if (end && !value && span) {
             bad_placeholder(front, unit, *span, name, family);
             return NULL;

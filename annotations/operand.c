@@ -13,9 +13,11 @@
 struct fy_operand_info *
 fy_body_find_operand(struct fy_body *body, const char *name)
 {
-    for (unsigned i = 0; i < body->noperands; i++)
-        if (strcmp(body->operands[i].name, name) == 0)
+    for (unsigned i = 0; i < body->noperands; i++) {
+        if (strcmp(body->operands[i].name, name) == 0) {
             return &body->operands[i];
+        }
+    }
     return NULL;
 }
 
@@ -36,8 +38,9 @@ static uint32_t
 make(struct fy_body *body, unsigned op, uint32_t a, uint32_t b,
      struct fy_span span)
 {
-    if (a == FY_NIL || b == FY_NIL)
+    if (a == FY_NIL || b == FY_NIL) {
         return FY_NIL;
+    }
     return fy_node_make(body, node2(op, a, b), span);
 }
 
@@ -46,8 +49,9 @@ make_cond(struct fy_body *body, uint32_t a, uint32_t b, uint32_t c,
           struct fy_span span)
 {
     struct fy_node node = node2(FY_OP_COND, a, b);
-    if (a == FY_NIL || b == FY_NIL || c == FY_NIL)
+    if (a == FY_NIL || b == FY_NIL || c == FY_NIL) {
         return FY_NIL;
+    }
     node.c = c;
     return fy_node_make(body, node, span);
 }
@@ -64,17 +68,21 @@ axis_of(struct fy_body *body, const struct ast_expr *expr)
             axis->spanned = true;
             return (uint32_t)(axis - body->axes);
         }
-        if (!name)
+        if (!name) {
             return FY_NIL;
+        }
     }
     body->in_axis_extent = true;
     uint32_t extent = fy_node_of_integer(body, expr);
     body->in_axis_extent = false;
-    if (extent == FY_NIL)
+    if (extent == FY_NIL) {
         return FY_NIL;
-    for (unsigned i = 0; i < body->naxes; i++)
-        if (body->axes[i].anonymous && body->axes[i].row.extent == extent)
+    }
+    for (unsigned i = 0; i < body->naxes; i++) {
+        if (body->axes[i].anonymous && body->axes[i].row.extent == extent) {
             return i;
+        }
+    }
     if (body->naxes == FY_MAX_AXES) {
         fy_error(front, expr->span,
                  "a function has at most %d axes, unnamed ones included",
@@ -122,18 +130,20 @@ dimensions(struct fy_body *body, struct fy_operand *row,
                      FY_MAX_OPERAND_AXES);
             return;
         }
-        if (!d->stride && statement->dimensions->next)
+        if (!d->stride && statement->dimensions->next) {
             fy_diagnostic_hint(
                 fy_error(front, d->axis->span, "this axis has no stride"),
                 "write [axis: stride, ...]; only a single axis may leave it "
                 "out");
+        }
         uint32_t axis = axis_of(body, d->axis);
         uint32_t stride = d->stride ? fy_node_of_integer(body, d->stride)
                                     : fy_node_int(body, 1);
-        if (axis == FY_NIL || stride == FY_NIL)
+        if (axis == FY_NIL || stride == FY_NIL) {
             continue;
-        for (unsigned i = 0; i < row->naxes; i++)
-            if (row->axes[i].axis == axis && !body->axes[axis].anonymous)
+        }
+        for (unsigned i = 0; i < row->naxes; i++) {
+            if (row->axes[i].axis == axis && !body->axes[axis].anonymous) {
                 fy_diagnostic_hint(
                     fy_error(front, d->axis->span,
                              "axis '%.*s' is spanned twice", FY_MAX_QUOTED,
@@ -142,10 +152,13 @@ dimensions(struct fy_body *body, struct fy_operand *row,
                     "a square needs two axes: axis i = %.*s, j = %.*s",
                     FY_MAX_QUOTED, body->axes[axis].name, FY_MAX_QUOTED,
                     body->axes[axis].name);
+            }
+        }
         row->axes[row->naxes].axis = axis;
         row->axes[row->naxes++].stride = stride;
-        if (d->is_increment)
+        if (d->is_increment) {
             *at = increment(body, *at, axis, stride, d->stride->span);
+        }
     }
 }
 
@@ -156,8 +169,9 @@ static bool
 names_axis(struct fy_body *body, const struct fy_operand *row, unsigned k,
            const struct ast_expr *expr)
 {
-    if (expr->kind != AST_NAME || expr->bracketed)
+    if (expr->kind != AST_NAME || expr->bracketed) {
         return false;
+    }
     const char *name = fy_expand(body->front, body->unit, expr->name);
     const struct fy_axis_info *axis = &body->axes[row->axes[k].axis];
     return name && !axis->anonymous && strcmp(axis->name, name) == 0;
@@ -171,8 +185,9 @@ index_sum(struct fy_body *body, const struct fy_operand *row,
     if (expr->kind != AST_BINARY || expr->bracketed ||
         (expr->op != FY_OP_ADD && expr->op != FY_OP_SUB) ||
         !names_axis(body, row, 0, expr->a) ||
-        !names_axis(body, row, 1, expr->b))
+        !names_axis(body, row, 1, expr->b)) {
         return 0;
+    }
     return expr->op == FY_OP_ADD ? 1 : -1;
 }
 
@@ -217,10 +232,12 @@ where(struct fy_body *body, struct fy_operand *row,
         hi = swap;
     }
     row->sign = (int8_t)sign;
-    if (lo)
+    if (lo) {
         row->lo = fy_node_of_integer(body, lo);
-    if (hi)
+    }
+    if (hi) {
         row->hi = fy_node_of_integer(body, hi);
+    }
 }
 
 /* lower: i - j >= 0; strict: >= 1; with a condition: or unbounded. */
@@ -244,21 +261,24 @@ triangle(struct fy_body *body, struct fy_operand *row,
     }
     if (lower) {
         row->lo = low;
-        if (lower->expr)
+        if (lower->expr) {
             row->lo = make_cond(body, fy_node_of_condition(body, lower->expr),
                                 low, fy_node_int(body, -FY_UNBOUNDED), span);
+        }
     }
     if (upper) {
         row->hi = high;
-        if (upper->expr)
+        if (upper->expr) {
             row->hi = make_cond(body, fy_node_of_condition(body, upper->expr),
                                 high, fy_node_int(body, FY_UNBOUNDED), span);
+        }
     }
-    if (lower && upper && (!lower->expr || !upper->expr))
+    if (lower && upper && (!lower->expr || !upper->expr)) {
         fy_diagnostic_hint(
             fy_error(body->front, upper->span,
                      "both triangles at once leave only the diagonal"),
             "say when: lower when uplo in \"Ll\" upper when uplo in \"Uu\"");
+    }
 }
 
 /* ---- clauses ---- */
@@ -279,9 +299,10 @@ sort_clauses(struct fy_body *body, const struct ast_statement *statement,
              const struct ast_clause **by_kind)
 {
     for (const struct ast_clause *c = statement->clauses; c; c = c->next) {
-        if (by_kind[c->kind])
+        if (by_kind[c->kind]) {
             fy_error(body->front, c->span, "`%s' stands here twice",
                      clause_name(c->kind));
+        }
         by_kind[c->kind] = c;
     }
 }
@@ -294,9 +315,10 @@ constraints(struct fy_body *body, struct fy_operand *row,
                                      : by_kind[AST_UPPER] ? by_kind[AST_UPPER]
                                                           : by_kind[AST_WHERE];
     if (!first) {
-        if (by_kind[AST_STRICT])
+        if (by_kind[AST_STRICT]) {
             fy_error(body->front, by_kind[AST_STRICT]->span,
                      "`strict' belongs to `lower' or `upper'");
+        }
         return;
     }
     if (row->naxes < 2) {
@@ -309,11 +331,12 @@ constraints(struct fy_body *body, struct fy_operand *row,
                  "`where' and a triangle cannot stand together");
         return;
     }
-    if (first == by_kind[AST_WHERE])
+    if (first == by_kind[AST_WHERE]) {
         where(body, row, first);
-    else
+    } else {
         triangle(body, row, by_kind[AST_LOWER], by_kind[AST_UPPER],
                  by_kind[AST_STRICT]);
+    }
 }
 
 static void
@@ -328,15 +351,17 @@ conditions(struct fy_body *body, struct fy_operand *row,
                 {AST_IN_WHEN, &row->in_when}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct ast_clause *clause = by_kind[rows[i].kind];
-        if (!clause)
+        if (!clause) {
             continue;
+        }
         *rows[i].node = fy_node_of_condition(body, clause->expr);
-        if (i > 0 && row->access != FY_ACCESS_INOUT)
+        if (i > 0 && row->access != FY_ACCESS_INOUT) {
             fy_diagnostic_hint(fy_error(body->front, clause->span,
                                         "`%s' is for inout operands",
                                         clause_name(clause->kind)),
                                "`when' says when an operand is accessed at "
                                "all");
+        }
     }
 }
 
@@ -372,8 +397,9 @@ check_const(struct fy_body *body, const struct fy_operand *row,
 {
     const struct fy_unit_arg *arg = &body->unit->args[cell->arg];
     if (cell->kind != FY_CELL_VALUE || !arg->resolved.is_const ||
-        row->access == FY_ACCESS_IN)
+        row->access == FY_ACCESS_IN) {
         return;
+    }
     fy_diagnostic_hint(fy_error(body->front, statement->span,
                                 "'%.*s' is written, but the head says const",
                                 FY_MAX_QUOTED, arg->name),
@@ -394,19 +420,22 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     fy_span_position(statement->span, &line, &column);
     row.line = line;
     uint32_t cell = fy_cell_of_path(front, body->unit, statement->expr);
-    if (cell == FY_NIL)
+    if (cell == FY_NIL) {
         return;
+    }
     body->unit->args[body->unit->cells[cell].arg].used = true;
-    if (element_type(body, &row, &body->unit->cells[cell], statement->expr))
+    if (element_type(body, &row, &body->unit->cells[cell], statement->expr)) {
         return;
+    }
     row.base = (uint16_t)cell;
     check_const(body, &row, &body->unit->cells[cell], statement);
     sort_clauses(body, statement, by_kind);
     const char *name = by_kind[AST_AS]
                            ? fy_expand(front, body->unit, by_kind[AST_AS]->name)
                            : fy_path_text(front, body->unit, statement->expr);
-    if (!name)
+    if (!name) {
         return;
+    }
     if (fy_body_find_operand(body, name)) {
         fy_diagnostic_hint(fy_error(front, statement->expr->span,
                                     "operand '%.*s' is declared twice",
@@ -424,9 +453,10 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     }
     if (by_kind[AST_RETURNS]) {
         row.returns = fy_node_of_integer(body, by_kind[AST_RETURNS]->expr);
-        if (row.access != FY_ACCESS_SCRATCH || row.naxes != 1)
+        if (row.access != FY_ACCESS_SCRATCH || row.naxes != 1) {
             fy_error(front, by_kind[AST_RETURNS]->span,
                      "`returns' is for scratch operands of one axis");
+        }
     }
     constraints(body, &row, by_kind);
     conditions(body, &row, by_kind);

@@ -54,12 +54,16 @@ fy_is_type_word(const struct fy_front *front, const char *word)
         "const",   "volatile", "restrict", "handle", "signed", "unsigned",
         "complex", "_Complex", "long",     "short",  "struct", "enum",
     };
-    for (size_t i = 0; i < sizeof modifiers / sizeof modifiers[0]; i++)
-        if (strcmp(word, modifiers[i]) == 0)
+    for (size_t i = 0; i < sizeof modifiers / sizeof modifiers[0]; i++) {
+        if (strcmp(word, modifiers[i]) == 0) {
             return true;
-    for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++)
-        if (strcmp(word, simple_types[i].name) == 0)
+        }
+    }
+    for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++) {
+        if (strcmp(word, simple_types[i].name) == 0) {
             return true;
+        }
+    }
     return word[0] == '<' || fy_map_find(&front->handles, word) ||
            fy_map_find(&front->structs, word);
 }
@@ -79,14 +83,18 @@ unknown_type(struct fy_front *front, struct fy_span span, const char *name)
     struct fy_suggestion suggestion = {.wanted = name};
     struct fy_diagnostic *diagnostic =
         fy_error(front, span, "unknown type '%.*s'", FY_MAX_QUOTED, name);
-    for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++)
+    for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++) {
         fy_suggestion_try(&suggestion, simple_types[i].name);
-    for (size_t i = 0; i < front->handles.capacity; i++)
-        if (front->handles.entries[i].key)
+    }
+    for (size_t i = 0; i < front->handles.capacity; i++) {
+        if (front->handles.entries[i].key) {
             fy_suggestion_try(&suggestion, front->handles.entries[i].key);
-    if (fy_map_find(&front->structs, name))
+        }
+    }
+    if (fy_map_find(&front->structs, name)) {
         fy_diagnostic_hint(diagnostic, "write 'struct %.*s'", FY_MAX_QUOTED,
                            name);
+    }
     fy_diagnostic_suggest(diagnostic, &suggestion);
 }
 
@@ -119,8 +127,9 @@ take_word(struct fy_front *front, struct words *words, const char *word,
     } else {
         words->base = word;
     }
-    if (words->base == word || !words->span.source)
+    if (words->base == word || !words->span.source) {
         words->span = span;
+    }
 }
 
 /* Type modifiers without a base word mean int. */
@@ -128,17 +137,20 @@ static uint8_t
 scalar_type(const struct words *words, const char *base)
 {
     uint8_t type = FY_T_COUNT;
-    if (words->longs > 0 && (!base || strcmp(base, "int") == 0))
+    if (words->longs > 0 && (!base || strcmp(base, "int") == 0)) {
         type = FY_T_I64;
-    else if (words->shorts > 0 && (!base || strcmp(base, "int") == 0))
+    } else if (words->shorts > 0 && (!base || strcmp(base, "int") == 0)) {
         type = FY_T_I16;
-    else if (!base && (words->is_signed || words->is_unsigned))
+    } else if (!base && (words->is_signed || words->is_unsigned)) {
         type = FY_T_I32;
-    else if (base && words->longs == 0 && words->shorts == 0)
+    } else if (base && words->longs == 0 && words->shorts == 0) {
         for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0];
-             i++)
-            if (strcmp(base, simple_types[i].name) == 0)
+             i++) {
+            if (strcmp(base, simple_types[i].name) == 0) {
                 type = simple_types[i].type;
+            }
+        }
+    }
     if (words->is_unsigned || words->is_signed) {
         switch (type) {
         case FY_T_CHAR:
@@ -154,8 +166,9 @@ scalar_type(const struct words *words, const char *base)
         }
     }
     if (words->is_complex) {
-        if (type == FY_T_F32)
+        if (type == FY_T_F32) {
             return FY_T_C32;
+        }
         return type == FY_T_F64 ? FY_T_C64 : FY_T_COUNT;
     }
     return type;
@@ -182,9 +195,11 @@ base_type(struct fy_front *front, const struct words *words,
         struct fy_diagnostic *diagnostic =
             fy_error(front, words->span, "unknown struct '%.*s'", FY_MAX_QUOTED,
                      words->base);
-        for (size_t i = 0; i < front->structs.capacity; i++)
-            if (front->structs.entries[i].key)
+        for (size_t i = 0; i < front->structs.capacity; i++) {
+            if (front->structs.entries[i].key) {
                 fy_suggestion_try(&suggestion, front->structs.entries[i].key);
+            }
+        }
         fy_diagnostic_suggest(diagnostic, &suggestion);
         return -1;
     }
@@ -194,15 +209,17 @@ base_type(struct fy_front *front, const struct words *words,
         return 0;
     }
     out->type = scalar_type(words, words->base);
-    if (out->type != FY_T_COUNT)
+    if (out->type != FY_T_COUNT) {
         return 0;
+    }
     if (words->base && words->longs == 0 && words->shorts == 0 &&
-        !words->is_complex && !words->is_signed && !words->is_unsigned)
+        !words->is_complex && !words->is_signed && !words->is_unsigned) {
         unknown_type(front, words->span, words->base);
-    else
+    } else {
         fy_diagnostic_hint(
             fy_error(front, words->span, "these words do not make a type"),
             "as in C: 'unsigned long', 'complex double', 'const char'");
+    }
     return -1;
 }
 
@@ -215,11 +232,13 @@ fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
     bool by_scalar = false; /* <S>: complex rows by reference */
     for (const struct ast_names *n = list; n; n = n->next) {
         const char *text = fy_expand(front, unit, n->name);
-        if (!text)
+        if (!text) {
             return -1;
+        }
         if (strncmp(n->name.text, "<S", 2) == 0 &&
-            (n->name.text[2] == '>' || n->name.text[2] == ':'))
+            (n->name.text[2] == '>' || n->name.text[2] == ':')) {
             by_scalar = true;
+        }
         while (*text != '\0') { /* <T> may be two words */
             size_t length = strcspn(text, " ");
             take_word(front, &words, fy_arena_text(&front->arena, text, length),
@@ -228,8 +247,9 @@ fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
         }
     }
     memset(out, 0, sizeof *out);
-    if (words.bad || base_type(front, &words, out))
+    if (words.bad || base_type(front, &words, out)) {
         return -1;
+    }
     out->is_const = words.is_const;
     out->is_reference =
         is_reference || (by_scalar && stars == 0 &&
@@ -244,8 +264,9 @@ fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
     if (stars > 0) {
         out->pointee = stars > 1 ? (uint8_t)FY_T_POINTER : out->type;
         out->type = FY_T_POINTER;
-        if (stars > 1)
+        if (stars > 1) {
             out->layout = NULL;
+        }
     }
     return 0;
 }
@@ -290,8 +311,9 @@ field_shape(struct fy_front *front, const struct ast_declaration *field,
         }
     }
     if (fy_resolve_type(front, NULL, words, field->stars, field->is_reference,
-                        &type))
+                        &type)) {
         return -1;
+    }
     if (type.type == FY_T_INTEGER || type.is_reference) {
         fy_diagnostic_hint(fy_error(front, field->span,
                                     "a field must have a C type of one size"),
@@ -316,12 +338,15 @@ lay_out(struct fy_front *front, struct fy_layout *layout)
 {
     uint64_t offset = 0;
     size_t count = 0;
-    if (layout->state)
+    if (layout->state) {
         return;
+    }
     layout->state = 1;
     layout->alignment = 1;
-    for (const struct ast_declaration *f = layout->ast->fields; f; f = f->next)
+    for (const struct ast_declaration *f = layout->ast->fields; f;
+         f = f->next) {
         count++;
+    }
     if (count > FY_MAX_STRUCT_FIELDS) {
         fy_error(front, layout->ast->name.span,
                  "a struct has at most %d fields", FY_MAX_STRUCT_FIELDS);
@@ -338,21 +363,26 @@ lay_out(struct fy_front *front, struct fy_layout *layout)
             fy_error(front, f->span, "a field needs a type and a name");
             continue;
         }
-        for (size_t i = 0; i < layout->nfields; i++)
-            if (strcmp(layout->fields[i].name, f->name.text) == 0)
+        for (size_t i = 0; i < layout->nfields; i++) {
+            if (strcmp(layout->fields[i].name, f->name.text) == 0) {
                 fy_error(front, f->name.span, "field '%.*s' is declared twice",
                          FY_MAX_QUOTED, f->name.text);
-        if (field_shape(front, f, field, &bytes, &alignment))
+            }
+        }
+        if (field_shape(front, f, field, &bytes, &alignment)) {
             continue;
-        if (f->elements == 0)
+        }
+        if (f->elements == 0) {
             fy_error(front, f->span, "an array in a struct needs its length");
+        }
         offset = (offset + alignment - 1) / alignment * alignment;
         field->name = f->name.text;
         field->offset = (uint32_t)offset;
         field->is_array = f->elements >= 0;
         layout->nfields++;
-        if (alignment > layout->alignment)
+        if (alignment > layout->alignment) {
             layout->alignment = alignment;
+        }
         if (__builtin_mul_overflow(
                 bytes, (uint64_t)(f->elements > 0 ? f->elements : 1), &bytes) ||
             bytes > FY_MAX_STRUCT_BYTES ||
@@ -371,7 +401,9 @@ lay_out(struct fy_front *front, struct fy_layout *layout)
 void
 fy_layout_all(struct fy_front *front)
 {
-    for (size_t i = 0; i < front->structs.count; i++)
-        if (front->layouts[i].ast)
+    for (size_t i = 0; i < front->structs.count; i++) {
+        if (front->layouts[i].ast) {
             lay_out(front, &front->layouts[i]);
+        }
+    }
 }

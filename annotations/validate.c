@@ -76,15 +76,19 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     const struct fy_model *model = check->model;
     if (index >= model->nodes.count || depth >= FY_MAX_NODE_DEPTH ||
         ++check->steps > FY_MAX_NODE_STEPS ||
-        ++check->total_steps > MAX_TOTAL_STEPS)
+        ++check->total_steps > MAX_TOTAL_STEPS) {
         return false;
+    }
     const struct fy_node *node = &FY_TABLE(model, fy_node, nodes)[index];
     const uint32_t parts[3] = {node->a, node->b, node->c};
-    if (node->op >= FY_OP_COUNT || node->type >= FY_T_COUNT)
+    if (node->op >= FY_OP_COUNT || node->type >= FY_T_COUNT) {
         return false;
-    for (unsigned i = 0; i < arity(node->op); i++)
-        if (parts[i] >= index || !is_node(check, parts[i], depth + 1))
+    }
+    for (unsigned i = 0; i < arity(node->op); i++) {
+        if (parts[i] >= index || !is_node(check, parts[i], depth + 1)) {
             return false;
+        }
+    }
     switch (node->op) {
     case FY_OP_CELL:
         return node->a < check->function->ncells;
@@ -93,8 +97,9 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     case FY_OP_IN:
         return is_string(check, node->b);
     case FY_OP_EXTENT: {
-        if (check->in_extent || node->a >= check->function->naxes)
+        if (check->in_extent || node->a >= check->function->naxes) {
             return false;
+        }
         const struct fy_axis *axes = FY_TABLE(model, fy_axis, axes);
         check->in_extent = true;
         bool good = is_node(check, axes[check->function->axes + node->a].extent,
@@ -126,17 +131,21 @@ is_cell(const struct check *check, const struct fy_cell *cell)
     const struct fy_model *model = check->model;
     if (!is_string(check, cell->name) || cell->arg >= check->function->nargs ||
         cell->type >= FY_T_COUNT || cell->pointee >= FY_T_COUNT ||
-        cell->kind > FY_CELL_HANDLE)
+        cell->kind > FY_CELL_HANDLE) {
         return false;
-    if (cell->kind != FY_CELL_HANDLE)
+    }
+    if (cell->kind != FY_CELL_HANDLE) {
         return cell->offset < (1U << 30);
-    if (cell->maker >= model->functions.count)
+    }
+    if (cell->maker >= model->functions.count) {
         return false;
+    }
     const struct fy_function *maker =
         &FY_TABLE(model, fy_function, functions)[cell->maker];
     if (cell->offset >= maker->ncells ||
-        !is_range(&model->cells, maker->cells, maker->ncells))
+        !is_range(&model->cells, maker->cells, maker->ncells)) {
         return false;
+    }
     return FY_TABLE(model, fy_cell, cells)[maker->cells + cell->offset].kind !=
            FY_CELL_HANDLE;
 }
@@ -148,9 +157,10 @@ is_axis(struct check *check, const struct fy_axis *axis)
     check->in_extent = true;
     bool good = is_root(check, axis->extent);
     check->in_extent = false;
-    for (unsigned i = 0; i < FY_MAX_ALSO; i++)
+    for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
         good = good &&
                (axis->also[i] == FY_NIL || axis->also[i] < function->ncells);
+    }
     return good && is_string(check, axis->name) && axis->multiple >= 1 &&
            axis->flags <= (FY_AXIS_SPLIT | FY_AXIS_SUMS | FY_AXIS_RETURN) &&
            (axis->sums_into != FY_NIL || !(axis->flags & FY_AXIS_SUMS)) &&
@@ -170,16 +180,20 @@ is_operand(struct check *check, const struct fy_operand *operand)
         fy_type_bytes(operand->element, 32) == 0 ||
         operand->access < FY_ACCESS_IN || operand->access > FY_ACCESS_SCRATCH ||
         operand->naxes > FY_MAX_OPERAND_AXES || operand->sign < -1 ||
-        operand->sign > 1 || (operand->sign != 0 && operand->naxes < 2))
+        operand->sign > 1 || (operand->sign != 0 && operand->naxes < 2)) {
         return false;
+    }
     const struct fy_cell *cells =
         FY_TABLE(check->model, fy_cell, cells) + function->cells;
-    if (cells[operand->base].type != FY_T_POINTER)
+    if (cells[operand->base].type != FY_T_POINTER) {
         return false;
-    for (unsigned i = 0; i < operand->naxes; i++)
+    }
+    for (unsigned i = 0; i < operand->naxes; i++) {
         if (operand->axes[i].axis >= function->naxes ||
-            !is_root(check, operand->axes[i].stride))
+            !is_root(check, operand->axes[i].stride)) {
             return false;
+        }
+    }
     return is_root_or_nil(check, operand->at) &&
            is_root_or_nil(check, operand->lo) &&
            is_root_or_nil(check, operand->hi) &&
@@ -192,18 +206,22 @@ is_operand(struct check *check, const struct fy_operand *operand)
 static bool
 is_call(struct check *check, uint32_t row)
 {
-    if (row == FY_NIL)
+    if (row == FY_NIL) {
         return true;
-    if (row >= check->model->calls.count)
+    }
+    if (row >= check->model->calls.count) {
         return false;
+    }
     const struct fy_call_row *call =
         &FY_TABLE(check->model, fy_call_row, calls)[row];
-    if (!is_string(check, call->function) || call->nargs > FY_MAX_ARGS)
+    if (!is_string(check, call->function) || call->nargs > FY_MAX_ARGS) {
         return false;
+    }
     check->in_call = true;
     bool good = true;
-    for (uint32_t i = 0; good && i < call->nargs; i++)
+    for (uint32_t i = 0; good && i < call->nargs; i++) {
         good = is_root(check, call->args[i]);
+    }
     check->in_call = false;
     return good;
 }
@@ -215,8 +233,10 @@ is_function_row(const struct check *check, uint32_t index)
     const struct fy_model *model = check->model;
     const struct fy_function *f = check->function;
     if (f->next_variant != FY_NIL &&
-        (f->next_variant <= index || f->next_variant >= model->functions.count))
+        (f->next_variant <= index ||
+         f->next_variant >= model->functions.count)) {
         return false;
+    }
     return is_string(check, f->name) && is_string(check, f->family) &&
            is_string(check, f->file) && is_string(check, f->blocked_by) &&
            is_string(check, f->blocked_using) && is_string(check, f->doc) &&
@@ -238,36 +258,50 @@ is_function(struct check *check, uint32_t index)
     const struct fy_function *f =
         &FY_TABLE(model, fy_function, functions)[index];
     check->function = f;
-    if (!is_function_row(check, index))
+    if (!is_function_row(check, index)) {
         return false;
+    }
     const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + f->args;
-    for (uint16_t i = 0; i < f->nargs; i++)
+    for (uint16_t i = 0; i < f->nargs; i++) {
         if (!is_string(check, args[i].name) || args[i].type >= FY_T_COUNT ||
-            args[i].pointee >= FY_T_COUNT || !is_string(check, args[i].handle))
+            args[i].pointee >= FY_T_COUNT ||
+            !is_string(check, args[i].handle)) {
             return false;
+        }
+    }
     const struct fy_cell *cells = FY_TABLE(model, fy_cell, cells) + f->cells;
-    for (uint16_t i = 0; i < f->ncells; i++)
-        if (!is_cell(check, &cells[i]))
+    for (uint16_t i = 0; i < f->ncells; i++) {
+        if (!is_cell(check, &cells[i])) {
             return false;
+        }
+    }
     const struct fy_axis *axes = FY_TABLE(model, fy_axis, axes) + f->axes;
-    for (uint16_t i = 0; i < f->naxes; i++)
-        if (!is_axis(check, &axes[i]))
+    for (uint16_t i = 0; i < f->naxes; i++) {
+        if (!is_axis(check, &axes[i])) {
             return false;
+        }
+    }
     const struct fy_operand *operands =
         FY_TABLE(model, fy_operand, operands) + f->operands;
-    for (uint16_t i = 0; i < f->noperands; i++)
-        if (!is_operand(check, &operands[i]))
+    for (uint16_t i = 0; i < f->noperands; i++) {
+        if (!is_operand(check, &operands[i])) {
             return false;
+        }
+    }
     const struct fy_require *requires =
         FY_TABLE(model, fy_require, requires) + f->requires;
-    for (uint16_t i = 0; i < f->nrequires; i++)
+    for (uint16_t i = 0; i < f->nrequires; i++) {
         if (!is_root(check, requires[i].node) ||
-            requires[i].reason >= FY_REASON_COUNT)
+            requires[i].reason >= FY_REASON_COUNT) {
             return false;
+        }
+    }
     const struct fy_let *lets = FY_TABLE(model, fy_let, lets) + f->lets;
-    for (uint16_t i = 0; i < f->nlets; i++)
-        if (!is_string(check, lets[i].name) || !is_root(check, lets[i].node))
+    for (uint16_t i = 0; i < f->nlets; i++) {
+        if (!is_string(check, lets[i].name) || !is_root(check, lets[i].node)) {
             return false;
+        }
+    }
     return is_root_or_nil(check, f->flops) && is_root_or_nil(check, f->worth) &&
            is_root_or_nil(check, f->error) && is_call(check, f->host_call) &&
            is_call(check, f->cuda_call);
@@ -283,12 +317,14 @@ are_symbols(const struct check *check)
         if (!is_string(check, s->name) ||
             s->function >= model->functions.count ||
             (s->integer_bits != 0 && s->integer_bits != 32 &&
-             s->integer_bits != 64))
+             s->integer_bits != 64)) {
             return false;
+        }
         if (i > 0 &&
             fy_model_compare_names(fy_model_string(model, symbols[i - 1].name),
-                                   fy_model_string(model, s->name)) >= 0)
+                                   fy_model_string(model, s->name)) >= 0) {
             return false;
+        }
     }
     return true;
 }
@@ -306,8 +342,9 @@ are_tables(const struct fy_model *model)
         !is_table(model, &model->axes, sizeof(struct fy_axis)) ||
         !is_table(model, &model->operands, sizeof(struct fy_operand)) ||
         !is_table(model, &model->calls, sizeof(struct fy_call_row)) ||
-        !is_table(model, &model->strings, 1) || model->strings.count == 0)
+        !is_table(model, &model->strings, 1) || model->strings.count == 0) {
         return false;
+    }
     const char *strings = (const char *)model + model->strings.offset;
     return strings[0] == '\0' && strings[model->strings.count - 1] == '\0';
 }
@@ -317,20 +354,27 @@ fy_model_validate(const void *bytes, size_t nbytes)
 {
     const struct fy_model *model = bytes;
     static const char magic[] = FY_MODEL_MAGIC;
-    if (nbytes < sizeof *model || (uintptr_t)bytes % 8 != 0)
+    if (nbytes < sizeof *model || (uintptr_t)bytes % 8 != 0) {
         return FY_ERR_INVALID;
-    for (size_t i = 0; i < sizeof model->magic; i++)
-        if (model->magic[i] != magic[i])
+    }
+    for (size_t i = 0; i < sizeof model->magic; i++) {
+        if (model->magic[i] != magic[i]) {
             return FY_ERR_INVALID;
+        }
+    }
     if (model->version != FY_MODEL_VERSION || model->size_bytes > nbytes ||
         model->size_bytes < sizeof *model ||
-        model->content_hash != fy_model_hash(model) || !are_tables(model))
+        model->content_hash != fy_model_hash(model) || !are_tables(model)) {
         return FY_ERR_INVALID;
+    }
     struct check check = {.model = model};
-    if (!are_symbols(&check))
+    if (!are_symbols(&check)) {
         return FY_ERR_INVALID;
-    for (uint32_t i = 0; i < model->functions.count; i++)
-        if (!is_function(&check, i))
+    }
+    for (uint32_t i = 0; i < model->functions.count; i++) {
+        if (!is_function(&check, i)) {
             return FY_ERR_INVALID;
+        }
+    }
     return FY_OK;
 }

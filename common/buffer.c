@@ -22,8 +22,9 @@ fy_buffer_start(struct fy_buffer *buffer, char *text, size_t capacity)
 void
 fy_buffer_add_bytes(struct fy_buffer *buffer, const char *bytes, size_t n)
 {
-    if (!buffer)
+    if (!buffer) {
         return;
+    }
     size_t room = buffer->capacity - 1 - buffer->used;
     if (n > room) {
         buffer->overflowed = true;

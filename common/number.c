@@ -14,12 +14,14 @@ static int
 scan(const char *text, uint64_t *out, const char **rest)
 {
     uint64_t number = 0;
-    if (*text < '0' || *text > '9')
+    if (*text < '0' || *text > '9') {
         return FY_ERR_INVALID;
+    }
     for (; *text >= '0' && *text <= '9'; text++) {
         if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
+            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number)) {
             return FY_ERR_OVERFLOW;
+        }
     }
     *out = number;
     *rest = text;
@@ -32,10 +34,12 @@ fy_parse_number(const char *text, uint64_t *out)
     uint64_t number;
     const char *rest;
     int status = scan(text, &number, &rest);
-    if (status)
+    if (status) {
         return status;
-    if (*rest)
+    }
+    if (*rest) {
         return FY_ERR_INVALID;
+    }
     *out = number;
     return 0;
 }
@@ -67,14 +71,17 @@ fy_parse_size(const char *text, uint64_t *out_bytes)
     uint64_t number;
     const char *unit;
     int status = scan(text, &number, &unit);
-    if (status)
+    if (status) {
         return status;
+    }
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(unit, units[i].unit) != 0)
+        if (strcmp(unit, units[i].unit) != 0) {
             continue;
+        }
         if (__builtin_mul_overflow(number, units[i].bytes, &number) ||
-            number > INT64_MAX)
+            number > INT64_MAX) {
             return FY_ERR_OVERFLOW;
+        }
         *out_bytes = number;
         return 0;
     }

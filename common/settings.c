@@ -51,10 +51,11 @@ static int
 parse_memory(const char *value, void *field, struct fy_buffer *why)
 {
     int status = fy_parse_size(value, field);
-    if (status == FY_ERR_OVERFLOW)
+    if (status == FY_ERR_OVERFLOW) {
         fy_buffer_add(why, "the size is too large");
-    else if (status)
+    } else if (status) {
         fy_buffer_add(why, "expected a size such as 64MiB, 1GiB, 512k or 4096");
+    }
     return status ? FY_ERR_INVALID : 0;
 }
 
@@ -208,10 +209,12 @@ fy_settings_set(struct fy_settings *settings, unsigned origin, const char *name,
                 const char *value, struct fy_buffer *why)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        if (strcmp(table[i].name, name) != 0)
+        if (strcmp(table[i].name, name) != 0) {
             continue;
-        if (!(table[i].flags & origin))
+        }
+        if (!(table[i].flags & origin)) {
             break;
+        }
         return table[i].parse(value, (char *)settings + table[i].offset, why);
     }
     fy_buffer_add(why, "there is no such setting");
@@ -222,12 +225,13 @@ static void
 add_escaped(struct fy_buffer *to, const char *value)
 {
     for (; *value; value++) {
-        if (*value == ';')
+        if (*value == ';') {
             fy_buffer_add(to, "%3B");
-        else if (*value == '%')
+        } else if (*value == '%') {
             fy_buffer_add(to, "%25");
-        else
+        } else {
             fy_buffer_add_char(to, *value);
+        }
     }
 }
 
@@ -235,21 +239,25 @@ int
 fy_settings_encode(const struct fy_settings *settings, char *out,
                    size_t capacity)
 {
-    if (capacity == 0)
+    if (capacity == 0) {
         return FY_ERR_NOFIT;
+    }
     struct fy_buffer text;
     fy_buffer_start(&text, out, capacity);
     for (size_t i = 0; i < ROWS; i++) {
-        if (!(table[i].flags & FY_SETTING_WIRE))
+        if (!(table[i].flags & FY_SETTING_WIRE)) {
             continue;
+        }
         char value[FY_SETTINGS_PATH_BYTES];
         struct fy_buffer plain;
         fy_buffer_start(&plain, value, sizeof value);
         table[i].print((const char *)settings + table[i].offset, &plain);
-        if (strcmp(value, table[i].initial) == 0)
+        if (strcmp(value, table[i].initial) == 0) {
             continue;
-        if (text.used)
+        }
+        if (text.used) {
             fy_buffer_add_char(&text, ';');
+        }
         fy_buffer_add(&text, table[i].name);
         fy_buffer_add_char(&text, '=');
         add_escaped(&text, value);
@@ -303,8 +311,9 @@ decode_item(const char *item, size_t bytes, struct fy_settings *out,
     fy_buffer_start(&cause_text, cause, sizeof cause);
     int status =
         fy_settings_set(out, FY_SETTING_WIRE, name, value, &cause_text);
-    if (status == FY_ERR_NOENT)
+    if (status == FY_ERR_NOENT) {
         return 0;
+    }
     if (status) {
         fy_buffer_add(why, name);
         fy_buffer_add(why, ": ");
@@ -324,8 +333,9 @@ fy_settings_decode(const char *text, struct fy_settings *out,
         if (bytes) {
             /* The first cause is told, the other items still count. */
             int status = decode_item(text, bytes, out, result ? NULL : why);
-            if (status)
+            if (status) {
                 result = FY_ERR_INVALID;
+            }
         }
         text += bytes + (text[bytes] == ';');
     }

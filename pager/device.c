@@ -15,8 +15,10 @@ static const struct fy_device_ops *const devices[] = {
 const struct fy_device_ops *
 fy_device_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
-        if (strcmp(devices[i]->name, name) == 0)
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        if (strcmp(devices[i]->name, name) == 0) {
             return devices[i];
+        }
+    }
     return NULL;
 }

@@ -53,8 +53,9 @@ copy_row(char *to, const char *from, const struct axis *a, uint32_t bytes)
         ELEMENT_LOOP(struct pair)
         break;
     default:
-        for (int64_t i = 0; i < a->n; i++)
+        for (int64_t i = 0; i < a->n; i++) {
             memcpy(to + i * a->to, from + i * a->from, bytes);
+        }
     }
 }
 
@@ -68,8 +69,9 @@ magnitude(int64_t v)
 static int
 runs_inside(const struct axis *a, const struct axis *b)
 {
-    if (magnitude(a->to) != magnitude(b->to))
+    if (magnitude(a->to) != magnitude(b->to)) {
         return magnitude(a->to) < magnitude(b->to);
+    }
     return magnitude(a->from) < magnitude(b->from);
 }
 
@@ -80,8 +82,9 @@ normalise(struct axis *axes, int naxes, char **to, const char **from)
     int count = 0;
     for (int k = 0; k < naxes; k++) {
         struct axis a = axes[k];
-        if (a.n == 1)
+        if (a.n == 1) {
             continue;
+        }
         if (a.to < 0) {
             *to += (a.n - 1) * a.to;
             *from += (a.n - 1) * a.from;
@@ -89,17 +92,19 @@ normalise(struct axis *axes, int naxes, char **to, const char **from)
             a.from = -a.from;
         }
         int at = count++;
-        for (; at > 0 && runs_inside(&a, &axes[at - 1]); at--)
+        for (; at > 0 && runs_inside(&a, &axes[at - 1]); at--) {
             axes[at] = axes[at - 1];
+        }
         axes[at] = a;
     }
     int last = 0;
     for (int k = 1; k < count; k++) {
         struct axis *a = &axes[last];
-        if (axes[k].to == a->n * a->to && axes[k].from == a->n * a->from)
+        if (axes[k].to == a->n * a->to && axes[k].from == a->n * a->from) {
             a->n *= axes[k].n;
-        else
+        } else {
             axes[++last] = axes[k];
+        }
     }
     return count == 0 ? 0 : last + 1;
 }
@@ -121,14 +126,16 @@ copy_box(char *to, const char *from, struct axis *axes, int naxes,
         for (; k < naxes; k++) {
             to += axes[k].to;
             from += axes[k].from;
-            if (++at[k] < axes[k].n)
+            if (++at[k] < axes[k].n) {
                 break;
+            }
             to -= axes[k].n * axes[k].to;
             from -= axes[k].n * axes[k].from;
             at[k] = 0;
         }
-        if (k == naxes)
+        if (k == naxes) {
             return;
+        }
     }
 }
 
@@ -136,10 +143,12 @@ copy_box(char *to, const char *from, struct axis *axes, int naxes,
 static int64_t
 clip(__int128 lo, __int128 hi, int64_t n, int64_t *first)
 {
-    if (lo < 0)
+    if (lo < 0) {
         lo = 0;
-    if (hi > n - 1)
+    }
+    if (hi > n - 1) {
         hi = n - 1;
+    }
     *first = (int64_t)lo;
     return hi < lo ? 0 : (int64_t)(hi - lo + 1);
 }
@@ -175,9 +184,10 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
         int64_t first;
         struct axis row = *in;
         row.n = clip(lo, hi, in->n, &first);
-        if (row.n > 0)
+        if (row.n > 0) {
             copy_row(to + i * out->to + first * in->to,
                      from + i * out->from + first * in->from, &row, bytes);
+        }
     }
 }
 
@@ -185,8 +195,9 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
 static bool
 covers_box(const struct fy_copy *c)
 {
-    if (c->sign == 0)
+    if (c->sign == 0) {
         return true;
+    }
     int64_t n1 = c->naxes > 1 ? c->extent[1] : 1;
     __int128 least = c->sign < 0 ? -(__int128)(n1 - 1) : 0;
     __int128 most =
@@ -205,8 +216,9 @@ fy_copy_run(const struct fy_copy *c)
     uint32_t bytes = c->element_bytes;
 
     for (int k = 0; k < c->naxes; k++) {
-        if (c->extent[k] <= 0)
+        if (c->extent[k] <= 0) {
             return;
+        }
         int64_t host = c->host_stride[k] * (int64_t)bytes;
         int64_t dev = c->device_stride[k] * (int64_t)bytes;
         axes[k] = (struct axis){c->extent[k], in ? dev : host, in ? host : dev};
@@ -215,13 +227,16 @@ fy_copy_run(const struct fy_copy *c)
         copy_box(to, from, axes, c->naxes, bytes);
         return;
     }
-    for (int k = c->naxes; k < FY_COPY_AXES; k++)
+    for (int k = c->naxes; k < FY_COPY_AXES; k++) {
         axes[k] = (struct axis){1, 0, 0};
-    for (int64_t j = 0; j < axes[3].n; j++)
-        for (int64_t i = 0; i < axes[2].n; i++)
+    }
+    for (int64_t j = 0; j < axes[3].n; j++) {
+        for (int64_t i = 0; i < axes[2].n; i++) {
             copy_constrained(c, to + i * axes[2].to + j * axes[3].to,
                              from + i * axes[2].from + j * axes[3].from, axes,
                              bytes);
+        }
+    }
 }
 
 /* 1 + 2 + ... + x */
@@ -235,8 +250,9 @@ triangle(__int128 x)
 static __int128
 pairs_up_to(__int128 n0, __int128 n1, __int128 h)
 {
-    if (h >= n0 + n1 - 2)
+    if (h >= n0 + n1 - 2) {
         return n0 * n1;
+    }
     return triangle(h + 1) - triangle(h + 1 - n0) - triangle(h + 1 - n1) +
            triangle(h + 1 - n0 - n1);
 }
@@ -246,13 +262,16 @@ fy_copy_elements(const struct fy_copy *c)
 {
     __int128 count = 1;
     for (int k = 0; k < c->naxes; k++) {
-        if (c->extent[k] <= 0)
+        if (c->extent[k] <= 0) {
             return 0;
-        if (k >= 2 || c->sign == 0)
+        }
+        if (k >= 2 || c->sign == 0) {
             count *= c->extent[k];
+        }
     }
-    if (c->sign == 0)
+    if (c->sign == 0) {
         return (uint64_t)count;
+    }
     __int128 n0 = c->extent[0], n1 = c->naxes > 1 ? c->extent[1] : 1;
     /* i - j is i + j' - (n1 - 1) with j' counted from the other end. */
     __int128 shift = c->sign < 0 ? n1 - 1 : 0;
@@ -266,12 +285,14 @@ fy_copy_shift_constraint(struct fy_copy *c, int64_t lo0, int64_t lo1)
 {
     __int128 by = (__int128)lo0 + (__int128)c->sign * lo1;
     __int128 lo = c->lo - by, hi = c->hi - by;
-    if (c->lo != INT64_MIN)
+    if (c->lo != INT64_MIN) {
         c->lo = lo < INT64_MIN   ? INT64_MIN
                 : lo > INT64_MAX ? INT64_MAX
                                  : (int64_t)lo;
-    if (c->hi != INT64_MAX)
+    }
+    if (c->hi != INT64_MAX) {
         c->hi = hi < INT64_MIN   ? INT64_MIN
                 : hi > INT64_MAX ? INT64_MAX
                                  : (int64_t)hi;
+    }
 }

@@ -50,8 +50,9 @@ int
 fy_executor_new(struct fy_device *device, struct fy_executor **out)
 {
     struct fy_executor *x = calloc(1, sizeof *x);
-    if (x == NULL)
+    if (x == NULL) {
         return FY_ERR_NOMEM;
+    }
     x->device = device;
     x->ops = device->ops;
     for (int i = 0; i < FY_LANES; i++) {
@@ -68,10 +69,12 @@ fy_executor_new(struct fy_device *device, struct fy_executor **out)
 void
 fy_executor_free(struct fy_executor *x)
 {
-    if (x == NULL)
+    if (x == NULL) {
         return;
-    for (int i = 0; i < FY_LANES; i++)
+    }
+    for (int i = 0; i < FY_LANES; i++) {
         fy_lane_fini(&x->lanes[i]);
+    }
     fy_replica_table_free(&x->table);
     fy_undo_release(&x->undo, true);
     free(x->retired);
@@ -90,20 +93,23 @@ resident_add(struct fy_executor *x, struct fy_replica *r)
 {
     r->before = NULL;
     r->after = x->resident;
-    if (x->resident != NULL)
+    if (x->resident != NULL) {
         x->resident->before = r;
+    }
     x->resident = r;
 }
 
 static void
 resident_remove(struct fy_executor *x, struct fy_replica *r)
 {
-    if (r->before != NULL)
+    if (r->before != NULL) {
         r->before->after = r->after;
-    else
+    } else {
         x->resident = r->after;
-    if (r->after != NULL)
+    }
+    if (r->after != NULL) {
         r->after->before = r->before;
+    }
 }
 
 /* Hands r's buffer over to be freed after `turn' of `lane'. */
@@ -119,8 +125,9 @@ retire(struct fy_executor *x, struct fy_replica *r, int lane, uint64_t turn)
     if (x->retired_end == x->retired_capacity) {
         size_t capacity = x->retired_capacity * 2 + 64;
         struct retired *bigger = realloc(x->retired, capacity * sizeof *bigger);
-        if (bigger == NULL)
+        if (bigger == NULL) {
             return FY_ERR_NOMEM;
+        }
         x->retired = bigger;
         x->retired_capacity = capacity;
     }
@@ -140,11 +147,13 @@ reap(struct fy_executor *x, bool wait)
         struct retired *oldest = &x->retired[x->retired_first];
         struct fy_lane *lane = &x->lanes[oldest->lane];
         if (oldest->turn > lane->completed) {
-            if (!wait)
+            if (!wait) {
                 return 0;
+            }
             int status = fy_lane_wait(lane, oldest->turn);
-            if (status != 0)
+            if (status != 0) {
                 return status;
+            }
         }
         wait = false;
         x->ops->free(x->device, oldest->buffer);
@@ -160,13 +169,15 @@ write_back(struct fy_executor *x, struct fy_replica *r)
 {
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
     int status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     fy_undo_save(&x->undo, r);
     r->copy.direction = FY_TO_HOST;
     status = x->ops->copy(out->stream, &r->copy);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     x->traffic.bytes_out += r->elements_bytes;
     r->state = FY_REPLICA_SHARED;
     return 0;
@@ -182,13 +193,16 @@ is_dirty(const struct fy_replica *r)
 static int
 drop(struct fy_executor *x, struct fy_replica *r)
 {
-    if (!is_dirty(r))
+    if (!is_dirty(r)) {
         return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    }
     int status = write_back(x, r);
-    if (status == 0)
+    if (status == 0) {
         status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
+    }
     return status;
 }
 
@@ -198,11 +212,13 @@ victim(const struct fy_executor *x, uint32_t step)
 {
     struct fy_replica *best = NULL;
     for (struct fy_replica *r = x->resident; r != NULL; r = r->after) {
-        if (r->pinned_by == step + 1)
+        if (r->pinned_by == step + 1) {
             continue;
+        }
         if (best == NULL || r->next_use > best->next_use ||
-            (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r)))
+            (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r))) {
             best = r;
+        }
     }
     return best;
 }
@@ -224,19 +240,23 @@ give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
             resident_add(x, r);
             return 0;
         }
-        if (status != FY_ERR_NOFIT)
+        if (status != FY_ERR_NOFIT) {
             return status;
+        }
         if (x->retired_first == x->retired_end) {
             struct fy_replica *evicted = victim(x, step);
-            if (evicted == NULL)
+            if (evicted == NULL) {
                 return FY_ERR_NOFIT;
+            }
             status = drop(x, evicted);
-            if (status != 0)
+            if (status != 0) {
                 return status;
+            }
         }
         status = reap(x, true);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
 }
 
@@ -247,11 +267,13 @@ give_buffers(struct fy_executor *x, uint32_t index)
     const struct fy_step *step = &x->schedule->steps[index];
     const struct fy_use *uses = x->table.uses + step->tiles;
     for (unsigned k = 0; k < step->ntiles; k++) {
-        if (uses[k].replica->buffer != 0)
+        if (uses[k].replica->buffer != 0) {
             continue;
+        }
         int status = give_buffer(x, uses[k].replica, index);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     return 0;
 }
@@ -265,13 +287,15 @@ repack(struct fy_executor *x, uint32_t index)
 {
     while (x->resident != NULL) {
         int status = drop(x, x->resident);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     while (x->retired_first < x->retired_end) {
         int status = reap(x, true);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     return give_buffers(x, index);
 }
@@ -280,10 +304,12 @@ static bool
 step_reads(const struct fy_executor *x, const struct fy_step *step,
            const struct fy_replica *r)
 {
-    for (unsigned k = 0; k < step->ntiles; k++)
+    for (unsigned k = 0; k < step->ntiles; k++) {
         if (x->table.uses[step->tiles + k].replica == r &&
-            (x->schedule->tiles[step->tiles + k].access & FY_ACCESS_IN) != 0)
+            (x->schedule->tiles[step->tiles + k].access & FY_ACCESS_IN) != 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -296,26 +322,31 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = x->table.uses[step->tiles + k].replica;
         if (r->state != FY_REPLICA_HOST || r->scratch ||
-            !step_reads(x, step, r))
+            !step_reads(x, step, r)) {
             continue;
+        }
         int status =
             fy_lane_after(in, &x->lanes[FY_STREAM_COPY_OUT], r->out_turn);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
         r->copy.direction = FY_TO_DEVICE;
         status = x->ops->copy(in->stream, &r->copy);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
         x->traffic.bytes_in += r->elements_bytes;
         r->state = FY_REPLICA_SHARED;
         copied = true;
     }
-    if (!copied)
+    if (!copied) {
         return 0;
+    }
     uint64_t turn;
     int status = fy_lane_mark(in, &turn);
-    if (status == 0)
+    if (status == 0) {
         status = fy_lane_after(&x->lanes[FY_STREAM_COMPUTE], in, turn);
+    }
     return status;
 }
 
@@ -323,15 +354,19 @@ static int
 stage(struct fy_executor *x, uint32_t index)
 {
     const struct fy_step *step = &x->schedule->steps[index];
-    for (unsigned k = 0; k < step->ntiles; k++)
+    for (unsigned k = 0; k < step->ntiles; k++) {
         x->table.uses[step->tiles + k].replica->pinned_by = index + 1;
+    }
     int status = reap(x, false);
-    if (status == 0)
+    if (status == 0) {
         status = give_buffers(x, index);
-    if (status == FY_ERR_NOFIT)
+    }
+    if (status == FY_ERR_NOFIT) {
         status = repack(x, index);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = copy_in(x, step);
+    }
     return status;
 }
 
@@ -341,12 +376,14 @@ compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
     const struct fy_schedule *s = x->schedule;
     const struct fy_step *step = &s->steps[index];
     struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
-    for (unsigned k = 0; k < step->ntiles; k++)
+    for (unsigned k = 0; k < step->ntiles; k++) {
         x->addresses[k] = x->table.uses[step->tiles + k].replica->copy.device;
+    }
     int status = s->launch(s->planner, step, s->tiles + step->tiles,
                            x->addresses, lane->stream);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     x->traffic.chunks++;
     return fy_lane_mark(lane, turn);
 }
@@ -364,31 +401,37 @@ settle(struct fy_executor *x, uint32_t index, uint64_t turn)
         struct fy_replica *r = uses[k].replica;
         r->used_turn = turn;
         r->next_use = uses[k].next;
-        if ((x->schedule->tiles[step->tiles + k].access & FY_ACCESS_OUT) != 0)
+        if ((x->schedule->tiles[step->tiles + k].access & FY_ACCESS_OUT) != 0) {
             r->state = FY_REPLICA_DEVICE;
+        }
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
-        if (r->next_use != FY_NIL || !is_dirty(r))
+        if (r->next_use != FY_NIL || !is_dirty(r)) {
             continue;
+        }
         int status = write_back(x, r);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
         r->leaving = wrote_back = true;
     }
     if (wrote_back) {
         int status = fy_lane_mark(out, &out_turn);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     for (unsigned k = 0; k < step->ntiles; k++) {
         struct fy_replica *r = uses[k].replica;
-        if (r->next_use != FY_NIL || r->buffer == 0)
+        if (r->next_use != FY_NIL || r->buffer == 0) {
             continue;
+        }
         int status = r->leaving ? retire(x, r, FY_STREAM_COPY_OUT, out_turn)
                                 : retire(x, r, FY_STREAM_COMPUTE, turn);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     return 0;
 }
@@ -400,14 +443,18 @@ run_steps(struct fy_executor *x)
     for (uint32_t i = 0; i < x->schedule->nsteps; i++) {
         uint64_t turn;
         int status = stage(x, i);
-        if (status == 0)
+        if (status == 0) {
             status = compute(x, i, &turn);
-        if (status == 0)
+        }
+        if (status == 0) {
             status = settle(x, i, turn);
-        if (status == 0 && turn > AHEAD)
+        }
+        if (status == 0 && turn > AHEAD) {
             status = fy_lane_wait(lane, turn - AHEAD);
-        if (status != 0)
+        }
+        if (status != 0) {
             return status;
+        }
     }
     return 0;
 }
@@ -420,8 +467,9 @@ finish(struct fy_executor *x, int status)
         FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_COPY_OUT};
     for (int i = 0; i < FY_LANES; i++) {
         int drained = fy_lane_drain(&x->lanes[order[i]]);
-        if (status == 0)
+        if (status == 0) {
             status = drained;
+        }
     }
     while (x->resident != NULL) {
         struct fy_replica *r = x->resident;
@@ -429,8 +477,9 @@ finish(struct fy_executor *x, int status)
         x->ops->free(x->device, r->buffer);
         r->buffer = 0;
     }
-    while (x->retired_first < x->retired_end)
+    while (x->retired_first < x->retired_end) {
         x->ops->free(x->device, x->retired[x->retired_first++].buffer);
+    }
     x->retired_first = x->retired_end = 0;
     return status;
 }
@@ -439,14 +488,18 @@ static int
 reserve_addresses(struct fy_executor *x, const struct fy_schedule *s)
 {
     size_t most = 1;
-    for (uint32_t i = 0; i < s->nsteps; i++)
-        if (s->steps[i].ntiles > most)
+    for (uint32_t i = 0; i < s->nsteps; i++) {
+        if (s->steps[i].ntiles > most) {
             most = s->steps[i].ntiles;
-    if (most <= x->addresses_capacity)
+        }
+    }
+    if (most <= x->addresses_capacity) {
         return 0;
+    }
     uint64_t *addresses = calloc(most, sizeof *addresses);
-    if (addresses == NULL)
+    if (addresses == NULL) {
         return FY_ERR_NOMEM;
+    }
     free(x->addresses);
     x->addresses = addresses;
     x->addresses_capacity = most;
@@ -461,17 +514,20 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
     memset(&x->traffic, 0, sizeof x->traffic);
     x->schedule = schedule;
     int status = reserve_addresses(x, schedule);
-    if (status == 0)
+    if (status == 0) {
         status = fy_replica_build(&x->table, schedule);
+    }
     if (status == 0) {
         status = fy_undo_reserve(&x->undo, &x->table);
         if (status == 0) {
             status = finish(x, run_steps(x));
             if (status == 0 && schedule->accept != NULL &&
-                !schedule->accept(schedule->planner))
+                !schedule->accept(schedule->planner)) {
                 status = FY_ERR_UNSUPPORTED;
-            if (status != 0)
+            }
+            if (status != 0) {
                 fy_undo_restore(&x->undo, &x->table);
+            }
         }
         fy_undo_release(&x->undo, false);
         fy_replica_reset(&x->table);

@@ -14,8 +14,9 @@ fy_lane_init(struct fy_lane *lane, struct fy_device *device,
     lane->ops = device->ops;
     lane->index = (unsigned)kind;
     int status = lane->ops->stream_create(device, kind, &lane->stream);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     for (int i = 0; i < FY_LANE_EVENTS; i++) {
         status = lane->ops->event_create(device, &lane->events[i]);
         if (status != 0) {
@@ -29,12 +30,15 @@ fy_lane_init(struct fy_lane *lane, struct fy_device *device,
 void
 fy_lane_fini(struct fy_lane *lane)
 {
-    if (lane->stream == NULL)
+    if (lane->stream == NULL) {
         return;
+    }
     lane->ops->stream_destroy(lane->stream);
-    for (int i = 0; i < FY_LANE_EVENTS; i++)
-        if (lane->events[i] != NULL)
+    for (int i = 0; i < FY_LANE_EVENTS; i++) {
+        if (lane->events[i] != NULL) {
             lane->ops->event_destroy(lane->events[i]);
+        }
+    }
     lane->stream = NULL;
 }
 
@@ -45,13 +49,15 @@ fy_lane_mark(struct fy_lane *lane, uint64_t *turn)
     if (next > FY_LANE_EVENTS) {
         /* The event is still the one of an older turn. */
         int status = fy_lane_wait(lane, next - FY_LANE_EVENTS);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     }
     int status = lane->ops->event_record(lane->stream,
                                          lane->events[next % FY_LANE_EVENTS]);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     lane->marked = next;
     *turn = next;
     return 0;
@@ -61,23 +67,27 @@ int
 fy_lane_after(struct fy_lane *lane, struct fy_lane *other, uint64_t turn)
 {
     uint64_t *awaited = &lane->awaited[other->index];
-    if (turn <= other->completed || turn <= *awaited)
+    if (turn <= other->completed || turn <= *awaited) {
         return 0;
+    }
     int status = lane->ops->event_wait(lane->stream,
                                        other->events[turn % FY_LANE_EVENTS]);
-    if (status == 0)
+    if (status == 0) {
         *awaited = turn;
+    }
     return status;
 }
 
 int
 fy_lane_wait(struct fy_lane *lane, uint64_t turn)
 {
-    if (turn <= lane->completed)
+    if (turn <= lane->completed) {
         return 0;
+    }
     int status = lane->ops->event_sync(lane->events[turn % FY_LANE_EVENTS]);
-    if (status == 0)
+    if (status == 0) {
         lane->completed = turn;
+    }
     return status;
 }
 

@@ -30,11 +30,15 @@ static bool
 box_bytes(const struct fy_replica *r, uint64_t *out)
 {
     uint64_t bytes = r->copy.element_bytes;
-    for (int k = 0; k < r->copy.naxes; k++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)r->copy.extent[k], &bytes))
+    for (int k = 0; k < r->copy.naxes; k++) {
+        if (__builtin_mul_overflow(bytes, (uint64_t)r->copy.extent[k],
+                                   &bytes)) {
             return false;
-    if (__builtin_add_overflow(bytes, 63, &bytes))
+        }
+    }
+    if (__builtin_add_overflow(bytes, 63, &bytes)) {
         return false;
+    }
     *out = bytes / 64 * 64;
     return true;
 }
@@ -46,27 +50,33 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     struct fy_replica *r, *next;
     HASH_ITER (hh, table->by_box, r, next) {
         uint64_t bytes;
-        if (!needs_undo(r))
+        if (!needs_undo(r)) {
             continue;
+        }
         r->undo_at = total;
         if (!box_bytes(r, &bytes) ||
             __builtin_add_overflow(total, bytes, &total) ||
-            total > SIZE_MAX / 2)
+            total > SIZE_MAX / 2) {
             return FY_ERR_NOMEM;
+        }
         touched += r->elements_bytes;
     }
-    if (total <= undo->bytes)
+    if (total <= undo->bytes) {
         return 0;
-    if (touched > CHECK_BYTES && touched > fy_host_available_bytes() / 4 * 3)
+    }
+    if (touched > CHECK_BYTES && touched > fy_host_available_bytes() / 4 * 3) {
         return FY_ERR_NOMEM;
+    }
     fy_undo_release(undo, true);
     /* Where only declared elements of a box are touched, claim no more. */
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    if (touched < total / 4 * 3)
+    if (touched < total / 4 * 3) {
         flags |= MAP_NORESERVE;
+    }
     char *base = mmap(NULL, total, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (base == MAP_FAILED)
+    if (base == MAP_FAILED) {
         return FY_ERR_NOMEM;
+    }
     (void)madvise(base, total, MADV_HUGEPAGE);
     undo->base = base;
     undo->bytes = total;
@@ -88,10 +98,12 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
     c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
     for (int count = 0; count < c.naxes; count++) {
         int next = -1;
-        for (int k = 0; k < c.naxes; k++)
+        for (int k = 0; k < c.naxes; k++) {
             if (!placed[k] && (next < 0 || llabs(c.host_stride[k]) <
-                                               llabs(c.host_stride[next])))
+                                               llabs(c.host_stride[next]))) {
                 next = k;
+            }
+        }
         placed[next] = true;
         c.device_stride[next] = stride;
         stride *= c.extent[next];
@@ -102,8 +114,9 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
 void
 fy_undo_save(struct fy_undo *undo, struct fy_replica *r)
 {
-    if (r->logged || !needs_undo(r))
+    if (r->logged || !needs_undo(r)) {
         return;
+    }
     move(undo, r, FY_TO_DEVICE);
     r->logged = true;
 }
@@ -114,15 +127,17 @@ fy_undo_restore(const struct fy_undo *undo,
 {
     struct fy_replica *r, *next;
     HASH_ITER (hh, table->by_box, r, next)
-        if (r->logged)
+        if (r->logged) {
             move(undo, r, FY_TO_HOST);
+        }
 }
 
 void
 fy_undo_release(struct fy_undo *undo, bool all)
 {
-    if (undo->base == NULL || (!all && undo->bytes <= KEEP_BYTES))
+    if (undo->base == NULL || (!all && undo->bytes <= KEEP_BYTES)) {
         return;
+    }
     (void)munmap(undo->base, undo->bytes);
     undo->base = NULL;
     undo->bytes = 0;

@@ -46,12 +46,14 @@ host_begin(struct host_device *device, bool *fail, bool *corrupt)
     const struct fy_host_control *c = &device->control;
     uint64_t at = ++device->operations;
     uint64_t count = c->fail_count == 0 ? 1 : c->fail_count;
-    if (fail != NULL)
+    if (fail != NULL) {
         *fail =
             (c->fail_at != 0 && at >= c->fail_at && at - c->fail_at < count) ||
             (c->fail_every != 0 && at % c->fail_every == 0);
-    if (corrupt != NULL)
+    }
+    if (corrupt != NULL) {
         *corrupt = c->corrupt_at != 0 && at == c->corrupt_at;
+    }
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -62,8 +64,9 @@ default_bytes(void)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t bytes = (uint64_t)1 << 30;
     uint64_t available = fy_host_available_bytes() / 2;
-    if (pages > 0 && page > 0)
+    if (pages > 0 && page > 0) {
         bytes = (uint64_t)pages / 4 * (uint64_t)page;
+    }
     return bytes < available ? bytes : available;
 }
 
@@ -72,8 +75,9 @@ static int
 open_arena(struct host_device *device, uint64_t memory_bytes)
 {
     bool guard = device->control.guard;
-    if (memory_bytes != 0)
+    if (memory_bytes != 0) {
         return fy_host_arena_new(memory_bytes, guard, &device->arena);
+    }
     uint64_t bytes = default_bytes();
     int status = fy_host_arena_new(bytes, guard, &device->arena);
     while (status == FY_ERR_NOMEM && bytes > LEAST_DEFAULT_BYTES) {
@@ -88,8 +92,9 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
 {
     int status = FY_ERR_NOMEM;
     struct host_device *device = calloc(1, sizeof *device);
-    if (device == NULL)
+    if (device == NULL) {
         return status;
+    }
     device->base.ops = &fy_device_host;
     device->error = "";
     device->control = initial_control;
@@ -97,8 +102,9 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (alive == MAP_FAILED)
+    if (alive == MAP_FAILED) {
         goto free_device;
+    }
     if (madvise(alive, page, MADV_WIPEONFORK) != 0) {
         status = FY_ERR_UNSUPPORTED;
         goto unmap;
@@ -106,12 +112,15 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     *alive = 1;
     device->alive = alive;
     status = open_arena(device, memory_bytes);
-    if (status != 0)
+    if (status != 0) {
         goto unmap;
-    if (pthread_mutex_init(&device->lock, NULL) != 0)
+    }
+    if (pthread_mutex_init(&device->lock, NULL) != 0) {
         goto free_arena;
-    if (pthread_cond_init(&device->change, NULL) != 0)
+    }
+    if (pthread_cond_init(&device->change, NULL) != 0) {
         goto destroy_lock;
+    }
     *out = &device->base;
     return 0;
 
@@ -132,11 +141,13 @@ static void
 host_close(struct fy_device *base)
 {
     struct host_device *device = (struct host_device *)base;
-    if (device == NULL)
+    if (device == NULL) {
         return;
+    }
     if (host_is_ours(device)) {
-        while (device->streams != NULL)
+        while (device->streams != NULL) {
             host_stream_destroy(device->streams);
+        }
         pthread_cond_destroy(&device->change);
         pthread_mutex_destroy(&device->lock);
     }
@@ -162,20 +173,24 @@ host_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
 {
     struct host_device *device = (struct host_device *)base;
     bool fail;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE,
                           "the device belongs to the parent process");
+    }
     host_begin(device, &fail, NULL);
-    if (fail)
+    if (fail) {
         return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
     pthread_mutex_lock(&device->lock);
     int status = fy_host_arena_alloc(device->arena, bytes, out);
     bool poison = device->control.poison;
     pthread_mutex_unlock(&device->lock);
-    if (status != 0)
+    if (status != 0) {
         return host_error(device, status, "no room in the arena");
-    if (poison)
+    }
+    if (poison) {
         memset((void *)(uintptr_t)*out, 0xff, bytes);
+    }
     return 0;
 }
 
@@ -183,8 +198,9 @@ static void
 host_free(struct fy_device *base, uint64_t address)
 {
     struct host_device *device = (struct host_device *)base;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return;
+    }
     pthread_mutex_lock(&device->lock);
     fy_host_arena_release(device->arena, address);
     pthread_mutex_unlock(&device->lock);
@@ -233,8 +249,9 @@ fy_host_control_set(struct fy_device *base,
         initial_control = *control;
         return;
     }
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return;
+    }
     pthread_mutex_lock(&device->lock);
     device->control = *control;
     device->random = control->seed;
@@ -268,12 +285,15 @@ parse_number(const char **text, uint64_t *out)
 {
     uint64_t value = 0;
     const char *p = *text;
-    if (*p < '0' || *p > '9')
+    if (*p < '0' || *p > '9') {
         return FY_ERR_INVALID;
-    for (; *p >= '0' && *p <= '9'; p++)
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
         if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
             return FY_ERR_INVALID;
+        }
+    }
     *text = p;
     *out = value;
     return 0;
@@ -291,17 +311,21 @@ fy_host_control_parse(const char *text, struct fy_host_control *out)
     uint64_t values[KEYS] = {0};
     while (*text != '\0') {
         size_t k = 0;
-        while (k < KEYS && strncmp(text, keys[k], strlen(keys[k])) != 0)
+        while (k < KEYS && strncmp(text, keys[k], strlen(keys[k])) != 0) {
             k++;
-        if (k == KEYS)
+        }
+        if (k == KEYS) {
             return FY_ERR_INVALID;
+        }
         text += strlen(keys[k]);
-        if (parse_number(&text, &values[k]) != 0)
+        if (parse_number(&text, &values[k]) != 0) {
             return FY_ERR_INVALID;
-        if (*text == ',')
+        }
+        if (*text == ',') {
             text++;
-        else if (*text != '\0')
+        } else if (*text != '\0') {
             return FY_ERR_INVALID;
+        }
     }
     *out = (struct fy_host_control){
         .fail_at = values[0],

@@ -57,20 +57,23 @@ bin_add(struct fy_host_arena *arena, struct segment *s)
     s->is_free = true;
     s->bin_before = NULL;
     s->bin_after = *head;
-    if (*head != NULL)
+    if (*head != NULL) {
         (*head)->bin_before = s;
+    }
     *head = s;
 }
 
 static void
 bin_remove(struct fy_host_arena *arena, struct segment *s)
 {
-    if (s->bin_before != NULL)
+    if (s->bin_before != NULL) {
         s->bin_before->bin_after = s->bin_after;
-    else
+    } else {
         arena->bins[bin_of(s->bytes)] = s->bin_after;
-    if (s->bin_after != NULL)
+    }
+    if (s->bin_after != NULL) {
         s->bin_after->bin_before = s->bin_before;
+    }
     s->is_free = false;
 }
 
@@ -78,8 +81,9 @@ int
 fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
 {
     struct fy_host_arena *arena = calloc(1, sizeof *arena);
-    if (arena == NULL)
+    if (arena == NULL) {
         return FY_ERR_NOMEM;
+    }
     arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     arena->guards = guards;
     if (guards || arena->bytes == 0) {
@@ -87,13 +91,15 @@ fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
         return 0;
     }
     struct segment *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
         goto free_arena;
+    }
     arena->mapping = mmap(NULL, arena->bytes + 2 * (size_t)SLACK_BYTES,
                           PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (arena->mapping == MAP_FAILED)
+    if (arena->mapping == MAP_FAILED) {
         goto free_segment;
+    }
     arena->base = (char *)arena->mapping + SLACK_BYTES;
     (void)madvise(arena->base, arena->bytes, MADV_HUGEPAGE);
     s->at = (uint64_t)(uintptr_t)arena->base;
@@ -113,8 +119,9 @@ free_arena:
 void
 fy_host_arena_free(struct fy_host_arena *arena)
 {
-    if (arena == NULL)
+    if (arena == NULL) {
         return;
+    }
     struct segment *s, *next;
     HASH_ITER (hh, arena->allocated, s, next) {
         HASH_DEL(arena->allocated, s);
@@ -127,8 +134,9 @@ fy_host_arena_free(struct fy_host_arena *arena)
         next = s->after;
         free(s);
     }
-    if (arena->mapping != NULL)
+    if (arena->mapping != NULL) {
         (void)munmap(arena->mapping, arena->bytes + 2 * (size_t)SLACK_BYTES);
+    }
     free(arena);
 }
 
@@ -138,11 +146,15 @@ best_fit(struct fy_host_arena *arena, uint64_t bytes)
 {
     for (int bin = bin_of(bytes); bin < BINS; bin++) {
         struct segment *best = NULL;
-        for (struct segment *s = arena->bins[bin]; s != NULL; s = s->bin_after)
-            if (s->bytes >= bytes && (best == NULL || s->bytes < best->bytes))
+        for (struct segment *s = arena->bins[bin]; s != NULL;
+             s = s->bin_after) {
+            if (s->bytes >= bytes && (best == NULL || s->bytes < best->bytes)) {
                 best = s;
-        if (best != NULL)
+            }
+        }
+        if (best != NULL) {
             return best;
+        }
     }
     return NULL;
 }
@@ -160,24 +172,31 @@ alloc_guarded(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t data = (bytes + page - 1) / page * page;
-    if (data > arena->bytes - arena->used_bytes)
+    if (data > arena->bytes - arena->used_bytes) {
         return FY_ERR_NOFIT;
+    }
     struct segment *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
         return FY_ERR_NOMEM;
+    }
     s->mapping_bytes = data + 2 * page;
     s->mapping = mmap(NULL, s->mapping_bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (s->mapping == MAP_FAILED)
+    if (s->mapping == MAP_FAILED) {
         goto free_segment;
-    if (mprotect((char *)s->mapping + page, data, PROT_READ | PROT_WRITE) != 0)
+    }
+    if (mprotect((char *)s->mapping + page, data, PROT_READ | PROT_WRITE) !=
+        0) {
         goto unmap;
+    }
     s->bytes = data;
     s->at = (uint64_t)(uintptr_t)s->mapping + page;
-    if (arena->turn++ % 2 == 0)
+    if (arena->turn++ % 2 == 0) {
         s->at += data - bytes;
-    if (!remember(arena, s))
+    }
+    if (!remember(arena, s)) {
         goto unmap;
+    }
     arena->used_bytes += data;
     *out = s->at;
     return 0;
@@ -192,21 +211,26 @@ free_segment:
 int
 fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
-    if (bytes == 0)
+    if (bytes == 0) {
         bytes = 1;
-    if (bytes > arena->bytes)
+    }
+    if (bytes > arena->bytes) {
         return FY_ERR_NOFIT;
-    if (arena->guards)
+    }
+    if (arena->guards) {
         return alloc_guarded(arena, bytes, out);
+    }
     bytes = (bytes + FY_ARENA_ALIGN - 1) / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     struct segment *s = best_fit(arena, bytes);
-    if (s == NULL)
+    if (s == NULL) {
         return FY_ERR_NOFIT;
+    }
     struct segment *rest = NULL;
     if (s->bytes > bytes) {
         rest = calloc(1, sizeof *rest);
-        if (rest == NULL)
+        if (rest == NULL) {
             return FY_ERR_NOMEM;
+        }
     }
     if (!remember(arena, s)) {
         free(rest);
@@ -218,16 +242,18 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
         rest->bytes = s->bytes - bytes;
         rest->before = s;
         rest->after = s->after;
-        if (s->after != NULL)
+        if (s->after != NULL) {
             s->after->before = rest;
+        }
         s->after = rest;
         s->bytes = bytes;
         bin_add(arena, rest);
     }
     arena->used_bytes += bytes;
     uint64_t end = s->at + bytes - (uint64_t)(uintptr_t)arena->base;
-    if (end > arena->touched_bytes)
+    if (end > arena->touched_bytes) {
         arena->touched_bytes = end;
+    }
     *out = s->at;
     return 0;
 }
@@ -239,8 +265,9 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 static void
 offer_back(struct fy_host_arena *arena)
 {
-    if (arena->used_bytes > 0 || arena->touched_bytes < OFFER_BYTES)
+    if (arena->used_bytes > 0 || arena->touched_bytes < OFFER_BYTES) {
         return;
+    }
     (void)madvise(arena->base, arena->touched_bytes, MADV_FREE);
     arena->touched_bytes = 0;
 }
@@ -253,8 +280,9 @@ swallow_next(struct fy_host_arena *arena, struct segment *s)
     bin_remove(arena, next);
     s->bytes += next->bytes;
     s->after = next->after;
-    if (next->after != NULL)
+    if (next->after != NULL) {
         next->after->before = s;
+    }
     free(next);
 }
 
@@ -263,8 +291,9 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
 {
     struct segment *s;
     HASH_FIND(hh, arena->allocated, &address, sizeof address, s);
-    if (s == NULL)
+    if (s == NULL) {
         return;
+    }
     HASH_DEL(arena->allocated, s);
     arena->used_bytes -= s->bytes;
     if (arena->guards) {
@@ -272,8 +301,9 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
         free(s);
         return;
     }
-    if (s->after != NULL && s->after->is_free)
+    if (s->after != NULL && s->after->is_free) {
         swallow_next(arena, s);
+    }
     if (s->before != NULL && s->before->is_free) {
         struct segment *before = s->before;
         bin_remove(arena, before);

@@ -79,21 +79,25 @@ cif_new(const struct fy_launch *launch, struct host_cif **out)
     uint16_t n = launch->nargs;
     ffi_type *result = ffi_type_of(launch->return_type);
     if (result == NULL || n > MAX_ARGS || launch->return_type == FY_T_C32 ||
-        launch->return_type == FY_T_C64)
+        launch->return_type == FY_T_C64) {
         return FY_ERR_UNSUPPORTED;
+    }
     struct host_cif *c = malloc(sizeof *c + n * (sizeof(ffi_type *) + 1U));
-    if (c == NULL)
+    if (c == NULL) {
         return FY_ERR_NOMEM;
+    }
     uint8_t *types = (uint8_t *)(c->ffi_types + n);
     for (unsigned i = 0; i < n; i++) {
         types[i] = launch->types[i];
         c->ffi_types[i] = ffi_type_of(types[i]);
-        if (c->ffi_types[i] == NULL || types[i] == FY_T_VOID)
+        if (c->ffi_types[i] == NULL || types[i] == FY_T_VOID) {
             goto refuse;
+        }
     }
     if (ffi_prep_cif(&c->cif, FFI_DEFAULT_ABI, n, result, c->ffi_types) !=
-        FFI_OK)
+        FFI_OK) {
         goto refuse;
+    }
     c->return_type = launch->return_type;
     c->nargs = n;
     c->types = types;
@@ -110,29 +114,34 @@ host_call_new(struct host_cif **cifs, const struct fy_launch *launch,
               struct host_call **out)
 {
     struct host_cif *c;
-    for (c = *cifs; c != NULL; c = c->next)
+    for (c = *cifs; c != NULL; c = c->next) {
         if (c->return_type == launch->return_type &&
             c->nargs == launch->nargs &&
             (c->nargs == 0 ||
-             memcmp(c->types, launch->types, launch->nargs) == 0))
+             memcmp(c->types, launch->types, launch->nargs) == 0)) {
             break;
+        }
+    }
     if (c == NULL) {
         int status = cif_new(launch, &c);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
         c->next = *cifs;
         *cifs = c;
     }
     struct host_call *call =
         malloc(sizeof *call + launch->nargs * sizeof call->values[0]);
-    if (call == NULL)
+    if (call == NULL) {
         return FY_ERR_NOMEM;
+    }
     call->cif = c;
     call->function = (void (*)(void))launch->function;
     call->result = launch->result;
     call->return_type = launch->return_type;
-    for (unsigned i = 0; i < launch->nargs; i++)
+    for (unsigned i = 0; i < launch->nargs; i++) {
         memcpy(call->values[i], launch->values[i], c->ffi_types[i]->size);
+    }
     *out = call;
     return 0;
 }
@@ -146,11 +155,13 @@ host_call_run(const struct host_call *call)
         uint64_t words[2];
     } result = {.words = {0, 0}};
     void *values[MAX_ARGS];
-    for (unsigned i = 0; i < c->nargs; i++)
+    for (unsigned i = 0; i < c->nargs; i++) {
         values[i] = (void *)(uintptr_t)call->values[i];
+    }
     ffi_call((ffi_cif *)(uintptr_t)&c->cif, call->function, &result, values);
-    if (call->result != NULL && call->return_type != FY_T_VOID)
+    if (call->result != NULL && call->return_type != FY_T_VOID) {
         memcpy(call->result, &result, 8);
+    }
 }
 
 void

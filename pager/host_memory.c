@@ -38,15 +38,18 @@ static bool
 read_text(const char *path, char *text, size_t capacity)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return false;
+    }
     size_t used = 0;
     while (used < capacity - 1) {
         long got = syscall(SYS_read, fd, text + used, capacity - 1 - used);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR) {
             continue;
-        if (got <= 0)
+        }
+        if (got <= 0) {
             break;
+        }
         used += (size_t)got;
     }
     (void)syscall(SYS_close, fd);
@@ -57,15 +60,19 @@ read_text(const char *path, char *text, size_t capacity)
 static bool
 read_number(const char *p, uint64_t *out)
 {
-    while (*p == ' ' || *p == '\t')
+    while (*p == ' ' || *p == '\t') {
         p++;
-    if (*p < '0' || *p > '9')
+    }
+    if (*p < '0' || *p > '9') {
         return false;
+    }
     uint64_t value = 0;
-    for (; *p >= '0' && *p <= '9'; p++)
+    for (; *p >= '0' && *p <= '9'; p++) {
         if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
             return false;
+        }
+    }
     *out = value;
     return true;
 }
@@ -79,8 +86,9 @@ fy_number_after(const char *text, const char *name, uint64_t otherwise)
         p += *p == '\n';
         if (strncmp(p, name, length) == 0 &&
             (p[length] == ' ' || p[length] == '\t') &&
-            read_number(p + length, &value))
+            read_number(p + length, &value)) {
             return value;
+        }
     }
     return otherwise;
 }
@@ -91,8 +99,9 @@ read_group_file(char *path, size_t length, size_t capacity, const char *name,
                 char *text, size_t text_capacity)
 {
     size_t bytes = strlen(name) + 1;
-    if (length + bytes > capacity)
+    if (length + bytes > capacity) {
         return false;
+    }
     memcpy(path + length, name, bytes);
     bool read = read_text(path, text, text_capacity);
     path[length] = '\0';
@@ -106,12 +115,14 @@ group_left(const struct version *v, char *path, size_t length, size_t capacity)
     char text[4096];
     uint64_t limit, current;
     if (!read_group_file(path, length, capacity, v->limit, text, sizeof text) ||
-        !read_number(text, &limit))
+        !read_number(text, &limit)) {
         return UINT64_MAX;
+    }
     if (!read_group_file(path, length, capacity, v->current, text,
                          sizeof text) ||
-        !read_number(text, &current))
+        !read_number(text, &current)) {
         return UINT64_MAX;
+    }
     if (read_group_file(path, length, capacity, "/memory.stat", text,
                         sizeof text)) {
         uint64_t cache = fy_number_after(text, v->cache[0], 0) +
@@ -140,14 +151,17 @@ groups_left(const struct version *v, const char *groups)
         }
     }
     for (;;) {
-        while (length > 0 && path[length - 1] == '/')
+        while (length > 0 && path[length - 1] == '/') {
             path[--length] = '\0';
+        }
         uint64_t left = group_left(v, path, length, sizeof path);
         least = left < least ? left : least;
-        if (length <= root)
+        if (length <= root) {
             return least;
-        while (length > 0 && path[length - 1] != '/')
+        }
+        while (length > 0 && path[length - 1] != '/') {
             path[--length] = '\0';
+        }
     }
 }
 
@@ -157,16 +171,18 @@ fy_host_available_bytes(void)
     char text[4096];
     int saved_errno = errno;
     uint64_t least = UINT64_MAX;
-    if (!read_text("/proc/self/cgroup", text, sizeof text))
+    if (!read_text("/proc/self/cgroup", text, sizeof text)) {
         text[0] = '\0';
+    }
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
         uint64_t left = groups_left(&versions[i], text);
         least = left < least ? left : least;
     }
     if (read_text("/proc/meminfo", text, sizeof text)) {
         uint64_t kib = fy_number_after(text, "MemAvailable:", UINT64_MAX);
-        if (kib < UINT64_MAX / 1024 && kib * 1024 < least)
+        if (kib < UINT64_MAX / 1024 && kib * 1024 < least) {
             least = kib * 1024;
+        }
     }
     errno = saved_errno;
     return least;

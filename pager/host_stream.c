@@ -28,19 +28,23 @@ static const char inherited[] =
 static void
 announce(struct host_device *device)
 {
-    if (device->waiting > 0)
+    if (device->waiting > 0) {
         pthread_cond_broadcast(&device->change);
-    for (struct fy_stream *s = device->streams; s != NULL; s = s->next)
-        if (s->parked && s->kicked)
+    }
+    for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+        if (s->parked && s->kicked) {
             pthread_cond_signal(&s->wake);
+        }
+    }
 }
 
 static struct host_op *
 op_take(struct host_device *device)
 {
     struct host_op *op = device->spare;
-    if (op == NULL)
+    if (op == NULL) {
         return malloc(sizeof *op);
+    }
     device->spare = op->next;
     return op;
 }
@@ -56,8 +60,9 @@ static void
 sleep_ns(uint64_t ns)
 {
     struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
         continue;
+    }
 }
 
 /* Flips a bit that matters in the first declared element it wrote. */
@@ -68,15 +73,17 @@ spoil(const struct fy_copy *c)
     char *to = in ? (char *)(uintptr_t)c->device : c->host;
     const int64_t *stride = in ? c->device_stride : c->host_stride;
     int64_t columns = c->naxes > 1 ? c->extent[1] : 1;
-    for (int64_t j = 0; j < columns; j++)
+    for (int64_t j = 0; j < columns; j++) {
         for (int64_t i = 0; i < c->extent[0]; i++) {
             int64_t d = i + c->sign * j;
-            if (c->sign != 0 && (d < c->lo || d > c->hi))
+            if (c->sign != 0 && (d < c->lo || d > c->hi)) {
                 continue;
+            }
             int64_t at = i * stride[0] + (columns > 1 ? j * stride[1] : 0);
             to[(at + 1) * (int64_t)c->element_bytes - 1] ^= 0x40;
             return;
         }
+    }
 }
 
 /* Without the lock. Returns the status of the operation. */
@@ -84,8 +91,9 @@ static int
 execute(const struct host_op *op)
 {
     int saved_errno = errno;
-    if (op->latency_ns > 0)
+    if (op->latency_ns > 0) {
         sleep_ns(op->latency_ns);
+    }
     errno = saved_errno;
     if (op->kind == HOST_LAUNCH) {
         host_call_run(op->u.call);
@@ -98,8 +106,9 @@ execute(const struct host_op *op)
         return FY_ERR_DEVICE;
     }
     fy_copy_run(&op->u.copy);
-    if (op->corrupt && fy_copy_elements(&op->u.copy) > 0)
+    if (op->corrupt && fy_copy_elements(&op->u.copy) > 0) {
         spoil(&op->u.copy);
+    }
     return 0;
 }
 
@@ -112,17 +121,20 @@ run_head(struct fy_stream *s)
 {
     struct host_device *device = s->device;
     struct host_op *op = s->head;
-    if (op == NULL || s->running)
+    if (op == NULL || s->running) {
         return false;
+    }
     struct fy_event *event = op->u.mark.event;
     if (op->kind == HOST_WAIT && s->error == 0) {
-        if (event->completed < op->u.mark.turn)
+        if (event->completed < op->u.mark.turn) {
             return false;
+        }
         s->error = event->error;
     }
     s->head = op->next;
-    if (s->head == NULL)
+    if (s->head == NULL) {
         s->tail = NULL;
+    }
     s->pending_bytes -= op->bytes;
     if (op->kind == HOST_RECORD) {
         event->completed = op->u.mark.turn;
@@ -138,8 +150,9 @@ run_head(struct fy_stream *s)
             device->error = "injected failure of a running operation";
         }
     }
-    if (op->kind == HOST_LAUNCH)
+    if (op->kind == HOST_LAUNCH) {
         free(op->u.call);
+    }
     op_give(device, op);
     announce(device);
     return true;
@@ -151,10 +164,12 @@ work(void *argument)
     struct fy_stream *s = argument;
     pthread_mutex_lock(&s->device->lock);
     while (!s->stop) {
-        if (s->kicked && run_head(s))
+        if (s->kicked && run_head(s)) {
             continue;
-        if (s->head == NULL)
+        }
+        if (s->head == NULL) {
             s->kicked = false;
+        }
         s->parked = true;
         pthread_cond_wait(&s->wake, &s->device->lock);
         s->parked = false;
@@ -170,16 +185,18 @@ start_worker(struct fy_stream *s)
     sigset_t all, before;
     pthread_attr_t attributes;
     s->no_worker = true;
-    if (pthread_attr_init(&attributes) != 0)
+    if (pthread_attr_init(&attributes) != 0) {
         return;
+    }
     sigfillset(&all);
     if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
         /* Programs with much thread-local memory refuse a small stack. */
         int failed =
             pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES) ||
             pthread_create(&s->worker, &attributes, work, s);
-        if (failed)
+        if (failed) {
             failed = pthread_create(&s->worker, NULL, work, s);
+        }
         s->has_worker = !failed;
         s->no_worker = failed;
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -192,22 +209,26 @@ static void
 push(struct fy_stream *s, struct host_op *op)
 {
     op->next = NULL;
-    if (s->tail != NULL)
+    if (s->tail != NULL) {
         s->tail->next = op;
-    else
+    } else {
         s->head = op;
+    }
     s->tail = op;
     s->owner = pthread_self();
     s->pending_bytes += op->bytes;
     if (s->kind == FY_STREAM_COMPUTE || s->kicked ||
-        (s->pending_bytes < KICK_BYTES && op->latency_ns == 0))
+        (s->pending_bytes < KICK_BYTES && op->latency_ns == 0)) {
         return;
-    if (!s->has_worker && !s->no_worker)
+    }
+    if (!s->has_worker && !s->no_worker) {
         start_worker(s);
+    }
     if (s->has_worker) {
         s->kicked = true;
-        if (s->parked)
+        if (s->parked) {
             pthread_cond_signal(&s->wake);
+        }
     }
 }
 
@@ -215,8 +236,9 @@ push(struct fy_stream *s, struct host_op *op)
 static uint64_t
 random_latency(struct host_device *device)
 {
-    if (device->control.latency_ns == 0)
+    if (device->control.latency_ns == 0) {
         return 0;
+    }
     uint64_t z = device->random += 0x9e3779b97f4a7c15U;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
@@ -231,8 +253,9 @@ enqueue(struct fy_stream *s, const struct host_op *model)
     struct host_device *device = s->device;
     bool runs = model->kind == HOST_COPY || model->kind == HOST_LAUNCH;
     bool fail, corrupt;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
+    }
     host_begin(device, &fail, &corrupt);
     pthread_mutex_lock(&device->lock);
     int status = 0;
@@ -250,10 +273,11 @@ enqueue(struct fy_stream *s, const struct host_op *model)
     op->fail = fail;
     op->corrupt = corrupt;
     op->latency_ns = runs ? random_latency(device) : 0;
-    if (op->kind == HOST_RECORD)
+    if (op->kind == HOST_RECORD) {
         op->u.mark.turn = ++op->u.mark.event->recorded;
-    else if (op->kind == HOST_WAIT)
+    } else if (op->kind == HOST_WAIT) {
         op->u.mark.turn = op->u.mark.event->recorded;
+    }
     push(s, op);
 unlock:
     pthread_mutex_unlock(&device->lock);
@@ -265,8 +289,9 @@ host_copy(struct fy_stream *s, const struct fy_copy *copy)
 {
     struct host_op op = {.kind = HOST_COPY, .u.copy = *copy};
     if (copy->naxes < 1 || copy->naxes > FY_COPY_AXES ||
-        (copy->sign != 0 && copy->naxes < 2))
+        (copy->sign != 0 && copy->naxes < 2)) {
         return host_error(s->device, FY_ERR_INVALID, "malformed copy");
+    }
     op.bytes = fy_copy_elements(copy) * copy->element_bytes;
     return enqueue(s, &op);
 }
@@ -275,14 +300,17 @@ int
 host_launch(struct fy_stream *s, const struct fy_launch *launch)
 {
     struct host_op op = {.kind = HOST_LAUNCH};
-    if (!host_is_ours(s->device))
+    if (!host_is_ours(s->device)) {
         return host_error(s->device, FY_ERR_DEVICE, inherited);
+    }
     int status = host_call_new(&s->cifs, launch, &op.u.call);
-    if (status != 0)
+    if (status != 0) {
         return host_error(s->device, status, "the call cannot be prepared");
+    }
     status = enqueue(s, &op);
-    if (status != 0)
+    if (status != 0) {
         free(op.u.call);
+    }
     return status;
 }
 
@@ -310,8 +338,9 @@ struct goal {
 static bool
 reached(const struct goal *goal)
 {
-    if (goal->event != NULL)
+    if (goal->event != NULL) {
         return goal->event->completed >= goal->turn;
+    }
     return goal->stream->head == NULL && !goal->stream->running;
 }
 
@@ -325,15 +354,18 @@ advance(struct host_device *device, const struct goal *goal)
     pthread_t self = pthread_self();
     while (!reached(goal)) {
         bool progress = false;
-        for (struct fy_stream *s = device->streams; s != NULL; s = s->next)
+        for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
             if (s->head != NULL && pthread_equal(s->owner, self) &&
                 !s->kicked && run_head(s)) {
                 progress = true;
-                if (reached(goal))
+                if (reached(goal)) {
                     return;
+                }
             }
-        if (progress)
+        }
+        if (progress) {
             continue;
+        }
         device->waiting++;
         pthread_cond_wait(&device->change, &device->lock);
         device->waiting--;
@@ -345,16 +377,18 @@ host_event_sync(struct fy_event *event)
 {
     struct host_device *device = event->device;
     bool fail;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
+    }
     host_begin(device, &fail, NULL);
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.event = event, .turn = event->recorded};
     advance(device, &goal);
     int status = event->error;
     pthread_mutex_unlock(&device->lock);
-    if (fail && status == 0)
+    if (fail && status == 0) {
         return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
     return status;
 }
 
@@ -363,8 +397,9 @@ host_stream_sync(struct fy_stream *s)
 {
     struct host_device *device = s->device;
     bool fail;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
+    }
     host_begin(device, &fail, NULL);
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.stream = s};
@@ -372,8 +407,9 @@ host_stream_sync(struct fy_stream *s)
     int status = s->error;
     s->error = 0;
     pthread_mutex_unlock(&device->lock);
-    if (fail && status == 0)
+    if (fail && status == 0) {
         return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
     return status;
 }
 
@@ -383,14 +419,17 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
 {
     struct host_device *device = (struct host_device *)base;
     bool fail;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
+    }
     host_begin(device, &fail, NULL);
-    if (fail)
+    if (fail) {
         return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
     struct fy_stream *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
         return host_error(device, FY_ERR_NOMEM, "no memory for a stream");
+    }
     if (pthread_cond_init(&s->wake, NULL) != 0) {
         free(s);
         return host_error(device, FY_ERR_NOMEM, "no memory for a stream");
@@ -408,21 +447,24 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
 void
 host_stream_destroy(struct fy_stream *s)
 {
-    if (s == NULL || !host_is_ours(s->device))
+    if (s == NULL || !host_is_ours(s->device)) {
         return;
+    }
     struct host_device *device = s->device;
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.stream = s};
     advance(device, &goal);
     struct fy_stream **link = &device->streams;
-    while (*link != s)
+    while (*link != s) {
         link = &(*link)->next;
+    }
     *link = s->next;
     s->stop = true;
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&device->lock);
-    if (s->has_worker)
+    if (s->has_worker) {
         pthread_join(s->worker, NULL);
+    }
     pthread_cond_destroy(&s->wake);
     host_cifs_free(s->cifs);
     free(s);
@@ -433,14 +475,17 @@ host_event_create(struct fy_device *base, struct fy_event **out)
 {
     struct host_device *device = (struct host_device *)base;
     bool fail;
-    if (!host_is_ours(device))
+    if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
+    }
     host_begin(device, &fail, NULL);
-    if (fail)
+    if (fail) {
         return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
     struct fy_event *event = calloc(1, sizeof *event);
-    if (event == NULL)
+    if (event == NULL) {
         return host_error(device, FY_ERR_NOMEM, "no memory for an event");
+    }
     event->device = device;
     *out = event;
     return 0;

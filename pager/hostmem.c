@@ -42,11 +42,13 @@ query_range(int fd, const struct fy_range *range)
     uint64_t at = range->start, end = at + range->bytes;
     while (at < end) {
         struct procmap_query_v1 q = {.size = sizeof q, .query_addr = at};
-        if (syscall(SYS_ioctl, fd, PROCMAP_QUERY_V1, &q) != 0)
+        if (syscall(SYS_ioctl, fd, PROCMAP_QUERY_V1, &q) != 0) {
             return errno == ENOENT ? 0 : -1;
+        }
         if (!allows((q.vma_flags & VMA_READABLE) != 0,
-                    (q.vma_flags & VMA_WRITABLE) != 0, range))
+                    (q.vma_flags & VMA_WRITABLE) != 0, range)) {
             return 0;
+        }
         at = q.vma_end;
     }
     return 1;
@@ -65,11 +67,12 @@ next_byte(struct maps *m)
 {
     if (m->at == m->end) {
         long got;
-        do
+        do {
             got = syscall(SYS_read, m->fd, m->text, sizeof m->text);
-        while (got < 0 && errno == EINTR);
-        if (got <= 0)
+        } while (got < 0 && errno == EINTR);
+        if (got <= 0) {
             return got == 0 ? '\0' : -1;
+        }
         m->at = 0;
         m->end = (size_t)got;
     }
@@ -82,11 +85,11 @@ next_hex(struct maps *m, uint64_t *out)
     uint64_t value = 0;
     for (;;) {
         int c = next_byte(m);
-        if (c >= '0' && c <= '9')
+        if (c >= '0' && c <= '9') {
             value = value << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
+        } else if (c >= 'a' && c <= 'f') {
             value = value << 4 | (uint64_t)(c - 'a' + 10);
-        else {
+        } else {
             *out = value;
             return c;
         }
@@ -99,15 +102,17 @@ next_mapping(struct maps *m, uint64_t *start, uint64_t *end, bool *readable,
              bool *writable)
 {
     int c = next_hex(m, start);
-    if (c == '\0')
+    if (c == '\0') {
         return 0;
-    if (c != '-' || next_hex(m, end) != ' ')
+    }
+    if (c != '-' || next_hex(m, end) != ' ') {
         return -1;
+    }
     *readable = next_byte(m) == 'r';
     *writable = next_byte(m) == 'w';
-    do
+    do {
         c = next_byte(m);
-    while (c > 0 && c != '\n');
+    } while (c > 0 && c != '\n');
     return c < 0 ? -1 : 1;
 }
 
@@ -120,15 +125,18 @@ read_range(const struct fy_range *range)
     bool readable, writable;
     m.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
                         O_RDONLY | O_CLOEXEC);
-    if (m.fd < 0)
+    if (m.fd < 0) {
         return -1;
+    }
     int status = 1;
     while (at < stop && status > 0) {
         status = next_mapping(&m, &start, &end, &readable, &writable);
-        if (status <= 0 || end <= at)
+        if (status <= 0 || end <= at) {
             continue;
-        if (start > at || !allows(readable, writable, range))
+        }
+        if (start > at || !allows(readable, writable, range)) {
             status = 0;
+        }
         at = end;
     }
     (void)syscall(SYS_close, m.fd);
@@ -142,20 +150,24 @@ fy_ranges_mapped(const struct fy_range *ranges, size_t count)
     int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
                           O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < count && status == 0; i++) {
-        if (ranges[i].bytes == 0)
+        if (ranges[i].bytes == 0) {
             continue;
+        }
         if (ranges[i].start > UINTPTR_MAX - ranges[i].bytes) {
             status = FY_ERR_NOENT;
             continue;
         }
         int mapped = fd < 0 ? -1 : query_range(fd, &ranges[i]);
-        if (mapped < 0)
+        if (mapped < 0) {
             mapped = read_range(&ranges[i]);
-        if (mapped <= 0)
+        }
+        if (mapped <= 0) {
             status = mapped == 0 ? FY_ERR_NOENT : FY_ERR_IO;
+        }
     }
-    if (fd >= 0)
+    if (fd >= 0) {
         (void)syscall(SYS_close, fd);
+    }
     errno = saved_errno;
     return status;
 }
@@ -178,22 +190,26 @@ flatten(const struct fy_view *view, struct strided *out)
 {
     *out = (struct strided){.first = (__int128)(uintptr_t)view->host,
                             .run = view->element_bytes};
-    if (view->naxes == 0)
+    if (view->naxes == 0) {
         return false;
+    }
     for (int k = 0; k < view->naxes; k++) {
         __int128 n = view->extent[k];
         __int128 stride = (__int128)view->stride[k] * view->element_bytes;
-        if (n <= 0)
+        if (n <= 0) {
             return false;
+        }
         if (stride < 0) {
             out->first += (n - 1) * stride;
             stride = -stride;
         }
-        if (n == 1 || stride == 0)
+        if (n == 1 || stride == 0) {
             continue;
+        }
         int at = out->naxes++;
-        for (; at > 0 && out->axes[at - 1].stride > stride; at--)
+        for (; at > 0 && out->axes[at - 1].stride > stride; at--) {
             out->axes[at] = out->axes[at - 1];
+        }
         out->axes[at].n = n;
         out->axes[at].stride = stride;
     }
@@ -203,8 +219,9 @@ flatten(const struct fy_view *view, struct strided *out)
         taken++;
     }
     out->naxes -= taken;
-    for (int k = 0; k < out->naxes; k++)
+    for (int k = 0; k < out->naxes; k++) {
         out->axes[k] = out->axes[k + taken];
+    }
     return true;
 }
 
@@ -213,8 +230,9 @@ static __int128
 width(const struct strided *s, int naxes)
 {
     __int128 bytes = s->run;
-    for (int k = 0; k < naxes; k++)
+    for (int k = 0; k < naxes; k++) {
         bytes += (s->axes[k].n - 1) * s->axes[k].stride;
+    }
     return bytes;
 }
 
@@ -224,8 +242,9 @@ fy_view_range(const struct fy_view *view, struct fy_range *out, bool *overflow)
     struct strided s;
     *overflow = false;
     *out = (struct fy_range){0};
-    if (!flatten(view, &s))
+    if (!flatten(view, &s)) {
         return false;
+    }
     __int128 bytes = width(&s, s.naxes);
     if (s.first < 0 || s.first + bytes > INT64_MAX) {
         *overflow = true;
@@ -251,30 +270,37 @@ static bool
 meet(const struct strided *a, int na, const struct strided *b, int nb,
      __int128 d, unsigned *budget)
 {
-    if (*budget == 0)
+    if (*budget == 0) {
         return true;
+    }
     --*budget;
-    if (d >= width(a, na) || -d >= width(b, nb))
+    if (d >= width(a, na) || -d >= width(b, nb)) {
         return false;
-    if (na == 0 && nb == 0)
+    }
+    if (na == 0 && nb == 0) {
         return true;
+    }
     /* Opens the axis of the longest stride; of both, where they are equal. */
     __int128 sa = na > 0 ? a->axes[na - 1].stride : 0;
     __int128 sb = nb > 0 ? b->axes[nb - 1].stride : 0;
     __int128 stride = sa > sb ? sa : sb;
     __int128 most = 0, least = 0; /* of t = index in a - index in b */
-    if (sa == stride)
+    if (sa == stride) {
         most = a->axes[--na].n - 1;
-    if (sb == stride)
+    }
+    if (sb == stride) {
         least = -(b->axes[--nb].n - 1);
+    }
     /* Rows meet only where d - width(a row) < t * stride < d + width(b row). */
     __int128 from = floor_div(d - width(a, na), stride) + 1;
     __int128 to = -floor_div(-(d + width(b, nb)), stride) - 1;
     from = from < least ? least : from;
     to = to > most ? most : to;
-    for (__int128 t = from; t <= to; t++)
-        if (meet(a, na, b, nb, d - t * stride, budget))
+    for (__int128 t = from; t <= to; t++) {
+        if (meet(a, na, b, nb, d - t * stride, budget)) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -283,18 +309,25 @@ static bool
 are_apart_by_constraint(const struct fy_view *a, const struct fy_view *b)
 {
     if (a->sign == 0 || a->sign != b->sign || a->host != b->host ||
-        a->element_bytes != b->element_bytes || a->naxes != 2 || b->naxes != 2)
+        a->element_bytes != b->element_bytes || a->naxes != 2 ||
+        b->naxes != 2) {
         return false;
-    for (int k = 0; k < 2; k++)
-        if (a->stride[k] != b->stride[k])
+    }
+    for (int k = 0; k < 2; k++) {
+        if (a->stride[k] != b->stride[k]) {
             return false;
-    if (a->hi >= b->lo && b->hi >= a->lo)
+        }
+    }
+    if (a->hi >= b->lo && b->hi >= a->lo) {
         return false;
+    }
     /* Over both boxes together an element must have one pair of indices. */
     struct fy_view both = *a;
-    for (int k = 0; k < 2; k++)
-        if (b->extent[k] > both.extent[k])
+    for (int k = 0; k < 2; k++) {
+        if (b->extent[k] > both.extent[k]) {
             both.extent[k] = b->extent[k];
+        }
+    }
     return fy_view_is_injective(&both);
 }
 
@@ -303,10 +336,12 @@ fy_views_overlap(const struct fy_view *a, const struct fy_view *b)
 {
     struct strided sa, sb;
     unsigned budget = 4096;
-    if (!flatten(a, &sa) || !flatten(b, &sb))
+    if (!flatten(a, &sa) || !flatten(b, &sb)) {
         return false;
-    if (!meet(&sa, sa.naxes, &sb, sb.naxes, sb.first - sa.first, &budget))
+    }
+    if (!meet(&sa, sa.naxes, &sb, sb.naxes, sb.first - sa.first, &budget)) {
         return false;
+    }
     return !are_apart_by_constraint(a, b);
 }
 
@@ -316,10 +351,12 @@ fy_view_is_injective(const struct fy_view *view)
     __int128 stride[FY_MAX_OPERAND_AXES], n[FY_MAX_OPERAND_AXES];
     int count = 0;
     for (int k = 0; k < view->naxes; k++) {
-        if (view->extent[k] <= 0)
+        if (view->extent[k] <= 0) {
             return true;
-        if (view->extent[k] == 1)
+        }
+        if (view->extent[k] == 1) {
             continue;
+        }
         __int128 s =
             view->stride[k] < 0 ? -(__int128)view->stride[k] : view->stride[k];
         int at = count++;
@@ -332,8 +369,9 @@ fy_view_is_injective(const struct fy_view *view)
     }
     __int128 reach = 1; /* elements that the axes so far span */
     for (int k = 0; k < count; k++) {
-        if (stride[k] < reach)
+        if (stride[k] < reach) {
             return false;
+        }
         reach += (n[k] - 1) * stride[k];
     }
     return true;
