@@ -200,9 +200,14 @@ matches(const struct fy_object *object, uint32_t i, const char *name)
         return false;
     if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
         return false;
-    if (object->versions && (object->versions[i] & 0x8000))
-        return false; /* not the default version */
     return strcmp(object->strings + symbol->st_name, name) == 0;
+}
+
+/* Whether a plain reference would get it: the default version, or unversioned. */
+static bool
+is_default(const struct fy_object *object, uint32_t i)
+{
+    return !object->versions || !(object->versions[i] & 0x8000);
 }
 
 static const ElfW(Sym) *
@@ -218,14 +223,18 @@ static const ElfW(Sym) *
     if (!(word >> (h % 64) & word >> ((h >> table[3]) % 64) & 1))
         return NULL;
     uint32_t i = nbuckets ? buckets[h % nbuckets] : 0;
+    const ElfW(Sym) *found = NULL;
     if (i < first)
         return NULL;
     for (;; i++) {
         uint32_t entry = chain[i - first];
-        if ((entry | 1) == (h | 1) && matches(object, i, name))
-            return &object->symbols[i];
+        if ((entry | 1) == (h | 1) && matches(object, i, name)) {
+            found = &object->symbols[i];
+            if (is_default(object, i))
+                return found;
+        }
         if (entry & 1)
-            return NULL;
+            return found; /* an old version, if that is all there is */
     }
 }
 
@@ -241,11 +250,15 @@ static const ElfW(Sym) *
     uint32_t nbuckets = table[0];
     const uint32_t *chain = table + 2 + nbuckets;
     uint32_t i = nbuckets ? table[2 + h % nbuckets] : 0;
+    const ElfW(Sym) *found = NULL;
     for (; i; i = chain[i]) {
-        if (matches(object, i, name))
-            return &object->symbols[i];
+        if (!matches(object, i, name))
+            continue;
+        found = &object->symbols[i];
+        if (is_default(object, i))
+            break;
     }
-    return NULL;
+    return found;
 }
 
 const ElfW(Sym) *

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "shim/object.h"
@@ -25,19 +26,6 @@ unsigned fy_startup_objects;
  */
 static char text_room[1400];
 static const char *text = "";
-
-static bool
-secure(char **envp)
-{
-    while (*envp)
-        envp++;
-    const ElfW(auxv_t) *entry = (const void *)(envp + 1);
-    for (; entry->a_type != AT_NULL; entry++) {
-        if (entry->a_type == AT_SECURE)
-            return entry->a_un.a_val != 0;
-    }
-    return false;
-}
 
 /*
  * The constructor calls nothing in libc that it can do without: each function
@@ -97,8 +85,8 @@ start(int argc, char **argv, char **envp)
     for (char **entry = envp; *entry; entry++) {
         if (!starts_with(*entry, VARIABLE))
             continue;
-        if (secure(envp))
-            break;
+        if (getauxval(AT_SECURE))
+            break; /* setuid and the like: another's wishes do not count */
         keep_text(*entry + sizeof VARIABLE - 1);
         fy_mode = parse_mode(text);
         break;

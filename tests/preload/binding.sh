@@ -211,6 +211,24 @@ compile -O2 -shared -fPIC -Wl,-z,now -o "$t/b/tail.so" "$t/tail.c" -L"$t" -lothe
     -Wl,-rpath,"$t"
 same "two copies, reached by tail calls" 12 "$t/host" two "$t/tail.so" "$t/b/tail.so"
 same "the same, RTLD_DEEPBIND" 2 "$t/host" deep-lazy "$t/b/tail.so"
+# A library that keeps only an old version of the name, for old programs.
+cat >"$t/old.c" <<END
+int work_old(int n) { return n + 900; }
+int work_default(int n) { return n + 800; }
+__asm__(".symver work_old,work@V_0");
+#ifdef BOTH
+__asm__(".symver work_default,work@@V_1");
+#endif
+END
+printf 'V_0 { global: work; local: *; };\nV_1 { global: work; } V_0;\n' >"$t/versions"
+echo '#include <stdio.h>
+int work(int); int main(void) { printf("%d", work(5)); return 0; }' >"$t/calls.c"
+echo 'int work(int n) { return n; }' >"$t/new.c"
+printf 'V_0 { global: work; };\n' >"$t/version0"
+compile -shared -fPIC -o "$t/libold.so" "$t/new.c" -Wl,--version-script="$t/version0"
+compile -o "$t/calls" "$t/calls.c" -L"$t" -lold -Wl,-rpath,"$t"
+compile -shared -fPIC -o "$t/libold.so" "$t/old.c" -Wl,--version-script="$t/versions"
+same "only an old version is left" 1 "$t/calls"
 cat >"$t/own.c" <<END
 #include <stdio.h>
 int outer(int), call_back(int (*)(int), int);
