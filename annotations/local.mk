@@ -65,5 +65,6 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry
+EXTRA_DIST += annotations/lib/README.md
 
 dist_man_MANS += docs/ferry-annotations.5
