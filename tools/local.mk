@@ -46,3 +46,10 @@ dist_man_MANS += \
 	docs/ferry-run.1 \
 	docs/ferry-verify.1
 EXTRA_DIST += docs/ARCHITECTURE.md
+
+# What was installed finds its parts and runs a program without a word.
+installcheck-local: installcheck-ferry
+installcheck-ferry:
+	'$(DESTDIR)$(bindir)/ferry' check '$(DESTDIR)$(pkgdatadir)/annotations/lib'
+	test -z "`'$(DESTDIR)$(bindir)/ferry' run --device host -- true 2>&1`"
+.PHONY: installcheck-ferry

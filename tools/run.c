@@ -49,7 +49,8 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
 {
     struct fy_settings *settings = &options->settings;
     bool count = options->report || options->explain;
-    if (settings->memory_bytes && settings->memory_bytes < MEMORY_MIN_BYTES) {
+    if (strcmp(settings->device, "none") != 0 && settings->memory_bytes &&
+        settings->memory_bytes < MEMORY_MIN_BYTES) {
         fy_launch_trouble(
             state,
             "%llu bytes of device memory are too few for any chunk (at "
