@@ -3,7 +3,9 @@
 EXTRA_DIST += tests/program/common.h
 EXTRA_DIST += tests/program/copies.c
 EXTRA_DIST += tests/program/ends.c
+EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
+EXTRA_DIST += tests/program/neighbours.c
 EXTRA_DIST += tests/program/numbers.f90
 EXTRA_DIST += tests/program/numpy_script.py
 EXTRA_DIST += tests/program/odd.c

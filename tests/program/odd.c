@@ -4,7 +4,7 @@
  * exception flags hold in calls), files (no descriptor of the program is taken
  * or left), memory (calls while no memory can be had), limits (no threads, no
  * files), streams (stdin, stdout and stderr closed), shared (results go to
- * memory shared with a child), names (thread names and counts seen outside).
+ * memory shared with a child), chroot, user (what ferry needs is out of reach).
  */
 #include "common.h"
 
@@ -18,6 +18,14 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* With FIRST in the environment, a call before things become odd. */
+static void
+first(void)
+{
+    if (getenv("FIRST"))
+        printf("first: %ld wrong\n", product_errors(50, 1));
+}
 
 static double
 third_product(int mode)
@@ -97,8 +105,7 @@ memory(void)
     const integer n = M;
     const double one = 1;
 
-    if (getenv("FIRST"))
-        printf("first: %ld wrong\n", product_errors(50, 1));
+    first();
     fill(a, M * M, 1);
     fill(b, M * M, 2);
     setrlimit(RLIMIT_AS, &limit); /* nothing more can be mapped */
@@ -113,8 +120,7 @@ limits(void)
 {
     const struct rlimit none = {0, 0}, few = {3, 3};
 
-    if (getenv("FIRST"))
-        printf("first: %ld wrong\n", product_errors(49, 1));
+    first();
     setrlimit(RLIMIT_NOFILE, &few);
     setrlimit(RLIMIT_FSIZE, &none);
     setrlimit(RLIMIT_CORE, &none);
@@ -169,6 +175,29 @@ shared(void)
     return 0;
 }
 
+/* A program that sees another file system, or is another user, from then on. */
+static int
+chrooted(void)
+{
+    first();
+    if (chroot("/proc/self/fdinfo") != 0 || chdir("/") != 0)
+        return 77;
+    printf("%ld wrong\n", product_errors(50, 1));
+    printf("%ld wrong\n", product_errors(60, 2));
+    return 0;
+}
+
+static int
+dropped(void)
+{
+    first();
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 77;
+    printf("%ld wrong\n", product_errors(50, 1));
+    printf("%ld wrong\n", product_errors(60, 2));
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -177,7 +206,8 @@ main(int argc, char **argv)
         int (*run)(void);
     } modes[] = {{"rounding", rounding}, {"files", files},
                  {"memory", memory},     {"limits", limits},
-                 {"streams", streams},   {"shared", shared}};
+                 {"streams", streams},   {"shared", shared},
+                 {"chroot", chrooted},   {"user", dropped}};
 
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (argc > 1 && strcmp(argv[1], modes[i].name) == 0)

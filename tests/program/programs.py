@@ -37,6 +37,8 @@ SOURCES = {
     "copies": ("copies.c", ["-ldl"]),
     "odd": ("odd.c", ["-lblas", "-lm"]),
     "ownmalloc": ("ownmalloc.c", ["-lblas"]),
+    "neighbours": ("neighbours.c", ["-lblas", "-pthread"]),
+    "floating": ("floating.c", ["-frounding-math", "-lblas", "-lm"]),
     "numbers": ("numbers.f90", ["-lblas"]),
     # -static needs the archive; without a static BLAS it is skipped.
     "static": ("threads.c", ["-static", "-L%s/blas" % LIB, "-lblas",
@@ -112,6 +114,17 @@ def programs():
     # Without descriptors before the first call there can be no engine.
     yield Program("odd/limits", ["odd", "limits"], expect=())
     yield Program("odd/limits-later", ["odd", "limits"], extra={"FIRST": "1"})
+    for mode in ("chroot", "user"):
+        yield Program("odd/" + mode, ["odd", mode], expect=())
+        yield Program("odd/%s-later" % mode, ["odd", mode], blas=one,
+                      extra={"FIRST": "1"})
+    for mode in ("padding", "triangle", "columns", "strided"):
+        yield Program("neighbours/" + mode, ["neighbours", mode],
+                      expect={"triangle": ("dsyrk",), "strided": ("dgemv",)
+                              }.get(mode, ("dgemm",)))
+    for mode in ("flags", "traps", "trapped", "zero"):
+        yield Program("floating/" + mode, ["floating", mode],
+                      expect=() if mode == "trapped" else ("dgemm",))
     yield Program("odd/memory", ["odd", "memory"], blas=one, expect=())
     yield Program("odd/memory-later", ["odd", "memory"], blas=one,
                   extra={"FIRST": "1"})

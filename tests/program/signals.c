@@ -80,6 +80,12 @@ some(int least)
     return errors;
 }
 
+static void *
+another(void *seed)
+{
+    return (void *)(intptr_t)product_errors(60, (unsigned)(uintptr_t)seed);
+}
+
 static int
 jumps(void)
 {
@@ -104,6 +110,14 @@ jumps(void)
     tick(SIG_IGN, 0, 0);
     printf("jumped enough: %d\n", jumped >= 30);
     printf("afterwards: %ld wrong\n", product_errors(70, 5));
+    /* Others may not wait for a call that will never end. */
+    for (unsigned i = 0; i < 3; i++) {
+        pthread_t thread;
+        void *errors = NULL;
+        pthread_create(&thread, NULL, another, (void *)(uintptr_t)i);
+        pthread_join(thread, &errors);
+        printf("another thread: %ld wrong\n", (long)(intptr_t)errors);
+    }
     return 0;
 }
 
