@@ -39,6 +39,10 @@ static const struct fy_device_ops *ops; /* NULL: no device */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t device_released; /* by CLOCK_MONOTONIC */
 static bool device_taken;
+static uint64_t releases;
+/* Somebody waited for nothing at this one: its holder may have left the call by
+ * longjmp, so nobody waits for it again. */
+static uint64_t given_up_at = UINT64_MAX;
 
 static struct fy_device *device;
 static struct fy_executor *executor;
@@ -287,8 +291,10 @@ take_device(double worth_seconds)
     until.tv_sec += (time_t)(wait / 1000000000);
     until.tv_nsec = (long)(wait % 1000000000);
     pthread_mutex_lock(&device_lock);
-    while (device_taken && error == 0)
+    while (device_taken && error == 0 && given_up_at != releases)
         error = pthread_cond_timedwait(&device_released, &device_lock, &until);
+    if (error)
+        given_up_at = releases;
     bool taken = !device_taken;
     device_taken = true;
     pthread_mutex_unlock(&device_lock);
@@ -300,6 +306,7 @@ release_device(void)
 {
     pthread_mutex_lock(&device_lock);
     device_taken = false;
+    releases++;
     pthread_cond_signal(&device_released);
     pthread_mutex_unlock(&device_lock);
 }
@@ -365,7 +372,10 @@ engine_call(const struct fy_intercepted *call)
 {
     int saved = errno;
     struct offload offload;
+    int cancel;
 
+    /* A call is no cancellation point, and half of one no place to end. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     offload.call = call;
     offload.bound_ok = false;
     offload.lower_bound_bytes = 0;
@@ -381,6 +391,7 @@ engine_call(const struct fy_intercepted *call)
     count(&offload);
     fy_explain(&offload.decision);
     services->enter(-1);
+    pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return reason;
 }

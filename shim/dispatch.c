@@ -59,11 +59,24 @@ describe(const struct fy_frame *frame, struct fy_intercepted *out)
     };
 }
 
+/*
+ * Whether the program wants a signal for floating point exceptions. Ferry's own
+ * arithmetic would earn it some, and those of a chunk would come in the middle
+ * of a call: such a program gets its originals.
+ */
+static bool
+floating_traps(void)
+{
+    uint32_t control; /* all exceptions masked: bits 7 to 12 set */
+    __asm__ volatile("stmxcsr %0" : "=m"(control));
+    return (~control & 0x1f80) != 0;
+}
+
 /* A handle is made or destroyed: the original always runs, then we look. */
 static void
 observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
 {
-    const struct fy_engine *engine = fy_engine();
+    const struct fy_engine *engine = floating_traps() ? NULL : fy_engine();
     struct fy_intercepted call;
     run_original(frame, row, saved);
     if (!engine)
@@ -92,8 +105,10 @@ fy_dispatch(struct fy_frame *frame)
         observe(frame, row, saved);
         return 1;
     }
-    enum fy_reason reason = FY_REASON_ENGINE_MISSING;
-    const struct fy_engine *engine = fy_engine();
+    bool traps = floating_traps();
+    const struct fy_engine *engine = traps ? NULL : fy_engine();
+    enum fy_reason reason =
+        traps ? FY_REASON_UNSUPPORTED : FY_REASON_ENGINE_MISSING;
     if (engine) {
         fy_inside++;
         reason = engine->call(&call);

@@ -10,7 +10,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +77,36 @@ load(void)
     return table;
 }
 
+/* What must be over before the thread may be cancelled or handle a signal. */
+struct quiet {
+    sigset_t mask;
+    int cancel;
+};
+
+/*
+ * A handler that leaves by longjmp, or a cancellation, would leave the dynamic
+ * linker locked for ever. Faults of our own still arrive.
+ */
+static void
+be_quiet(struct quiet *out)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS,  SIGFPE,
+                                 SIGILL,  SIGTRAP, SIGABRT};
+    sigset_t most;
+    sigfillset(&most);
+    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&most, faults[i]);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
+    pthread_sigmask(SIG_BLOCK, &most, &out->mask);
+}
+
+static void
+end_quiet(const struct quiet *quiet)
+{
+    pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
+    pthread_setcancelstate(quiet->cancel, NULL);
+}
+
 /* True for the one caller who shall do the work. */
 static bool
 claim(uint8_t *state)
@@ -87,9 +119,12 @@ claim(uint8_t *state)
 const struct fy_engine *
 fy_engine(void)
 {
-    if (__atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY)
-        return engine;
+    uint8_t known = __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE);
+    if (known == READY || known == FAILED)
+        return known == READY ? engine : NULL;
     int *error = &errno, saved = *error;
+    struct quiet quiet;
+    be_quiet(&quiet);
     if (claim(&engine_state)) {
         engine_loader = getpid();
         fy_inside++; /* what its constructors call is not ours to judge */
@@ -105,6 +140,7 @@ fy_engine(void)
              i++)
             nanosleep(&step, NULL);
     }
+    end_quiet(&quiet);
     *error = saved;
     return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY ? engine
                                                                      : NULL;
@@ -143,6 +179,10 @@ fy_record(void)
     uint8_t *state = &fy_record_state;
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) != READY) {
         int *error = &errno, saved = *error;
+        struct quiet quiet;
+        bool failed = __atomic_load_n(state, __ATOMIC_ACQUIRE) == FAILED;
+        if (!failed)
+            be_quiet(&quiet);
         if (claim(state)) {
             __atomic_store_n(&mapper, getpid(), __ATOMIC_RELEASE);
             fy_inside++;
@@ -163,6 +203,8 @@ fy_record(void)
                 break;
             sched_yield();
         }
+        if (!failed)
+            end_quiet(&quiet);
         *error = saved;
     }
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == READY ? fy_record_mapped

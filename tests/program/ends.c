@@ -2,7 +2,8 @@
 /*
  * Ways to end while calls are under way. Argument: exit (from main while
  * threads compute), thread (exit from another thread), quick (_exit), abort,
- * segv, kill, late (calls from atexit and destructors), cancel, pthread_exit.
+ * segv, kill, late (calls from atexit and destructors), cancel, crowd,
+ * pthread_exit.
  */
 #include "common.h"
 
@@ -65,6 +66,41 @@ cancelled(void *argument)
     return NULL;
 }
 
+static void *
+calls(void *argument)
+{
+    long errors = 0;
+
+    for (unsigned i = 0; i < 200; i++) {
+        errors += product_errors(50, i);
+        pthread_testcancel();
+    }
+    *(long *)argument = errors;
+    return NULL;
+}
+
+/* Threads that wait for each other are cancelled; the others go on. */
+static int
+crowd(void)
+{
+    pthread_t threads[6];
+    long errors[6] = {0}, wrong = 0;
+
+    for (int i = 0; i < 6; i++)
+        pthread_create(&threads[i], NULL, calls, &errors[i]);
+    for (int i = 0; i < 4; i++) {
+        usleep(2000);
+        pthread_cancel(threads[i]);
+    }
+    for (int i = 0; i < 6; i++) {
+        pthread_join(threads[i], NULL);
+        wrong += errors[i];
+    }
+    printf("crowd: %ld wrong\n", wrong);
+    printf("afterwards: %ld wrong\n", product_errors(50, 7));
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -72,10 +108,13 @@ main(int argc, char **argv)
 
     mode = argc > 1 ? argv[1] : "exit";
     atexit(at_exit);
-    printf("first: %ld wrong\n", product_errors(30, 1));
+    if (strcmp(mode, "cancel") != 0)
+        printf("first: %ld wrong\n", product_errors(30, 1));
     fflush(stdout);
     if (strcmp(mode, "late") == 0)
         return 4;
+    if (strcmp(mode, "crowd") == 0)
+        return crowd();
     if (strcmp(mode, "cancel") == 0) {
         long errors = -1;
         void *result = NULL;
