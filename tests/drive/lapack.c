@@ -263,13 +263,53 @@ gesvd(struct call *c)
                      "ldvt");
     if (!has_work(c))
         workspace(c, "superb", real_of(c->type), (size_t)most(1, k), 0);
-    else if (is_complex(c->type))
-        work(c, "work", c->type, 2 * k + l, "lwork");
-    else
-        work(c, "work", c->type, most(3 * k + l, 5 * k), "lwork");
+    else {
+        /* LAPACK 3.11: less where only singular values of a long A are. */
+        bool lean = (m >= n ? u : vt) == 'N' && l >= k * 8 / 5;
+        int64_t wanted = is_complex(c->type) ? (lean ? 3 * k : 2 * k + l)
+                         : lean              ? 5 * k
+                                             : most(3 * k + l, 5 * k);
+        work(c, "work", c->type, wanted, "lwork");
+    }
     if (is_complex(c->type))
         work(c, "rwork", real_of(c->type), 5 * k, NULL);
     info(c);
+}
+
+/* The least lwork that LAPACK 3.11 takes; k = min(m, n), l = max(m, n). */
+static int64_t
+gesdd_real_work(char job, int64_t k, int64_t l)
+{
+    int64_t bdsdc = job == 'N' ? 7 * k : 3 * k * k + 4 * k;
+    if (l < k * 11 / 6)
+        return 3 * k + most(l, job == 'O' ? k * k + bdsdc : bdsdc);
+    switch (job) {
+    case 'N':
+        return bdsdc + k;
+    case 'O':
+        return bdsdc + 2 * k * k + 3 * k;
+    case 'S':
+        return bdsdc + k * k + 3 * k;
+    default:
+        return k * k + most(3 * k + bdsdc, k + l);
+    }
+}
+
+static int64_t
+gesdd_complex_work(char job, int64_t k, int64_t l)
+{
+    if (l < k * 17 / 9)
+        return 2 * k + l + (job == 'O' ? k * k : 0);
+    switch (job) {
+    case 'N':
+        return 3 * k;
+    case 'O':
+        return 2 * k * k + 3 * k;
+    case 'S':
+        return k * k + 3 * k;
+    default:
+        return k * k + most(3 * k, k + l);
+    }
 }
 
 static void
@@ -286,19 +326,16 @@ gesdd(struct call *c)
     singular_vectors(c, "vt", job == 'A' ? n : k, n,
                      both || (job == 'O' && m >= n), "ldvt");
     if (is_complex(c->type)) {
-        work(c, "work", c->type,
-             job == 'N'   ? 2 * k + l
-             : job == 'O' ? 2 * k * k + 2 * k + l
-                          : k * k + 2 * k + l,
-             "lwork");
+        bool tall = l >= k * 17 / 9;
+        work(c, "work", c->type, gesdd_complex_work(job, k, l), "lwork");
+        int64_t square = 5 * k * k + 5 * k;
         work(c, "rwork", real_of(c->type),
-             most(5 * k * k + 7 * k, 2 * l * k + 2 * k * k + k), NULL);
+             job == 'N' ? 7 * k
+             : tall     ? square
+                        : most(square, 2 * l * k + 2 * k * k + k),
+             NULL);
     } else {
-        work(c, "work", c->type,
-             job == 'N'   ? 3 * k + most(l, 7 * k)
-             : job == 'O' ? 3 * k + most(l, 5 * k * k + 4 * k)
-                          : 4 * k * k + 6 * k + most(l, k),
-             "lwork");
+        work(c, "work", c->type, gesdd_real_work(job, k, l), "lwork");
     }
     work(c, "iwork", 'i', 8 * k, NULL);
     info(c);
