@@ -32,6 +32,7 @@ static const struct row rows[] = {
     {"dtrmm_", "sutdmnaA1B2", 1, 1, 0},
     {"dtrsm_", "sutdmnaA1B2", 1, 1, 0},
     {"dpotrf_", "unA1i", 0.235702, 0.5, 0},
+    {"dgetrf_", "mnA1Bi", 0.66667, 1, 0},
     {"dgemv_", "tmnaA1BxbCy", 0, 0, 1},
     {"daxpy_", "naAxBy", 0, 0, 0},
     {"ddot_", "nAxBy", 0, 0, 0},

@@ -16,7 +16,7 @@ const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 
 static const struct fy_algo_row *const tables[] = {
     fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
-    fy_algo_triangle, fy_algo_cholesky,
+    fy_algo_triangle, fy_algo_cholesky, fy_algo_lu,
 };
 
 static const struct fy_algo_row *
@@ -40,6 +40,7 @@ signature_of(const char *routine)
         {"herk", "utnkaA1bC3"},    {"syr2k", "utnkaA1B2bC3"},
         {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
         {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
+        {"getrf", "mnA1Bi"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i][0], routine) == 0)
@@ -214,7 +215,8 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
     if (!matrix->access)
         return;
     view->host = matrix->host;
-    view->element_bytes = algo->element_bytes;
+    view->element_bytes =
+        matrix->element_bytes ? matrix->element_bytes : algo->element_bytes;
     view->access = matrix->access;
     view->naxes = 2;
     view->extent[0] = matrix->rows;
@@ -249,8 +251,8 @@ check_views(struct fy_algo *algo, struct fy_view *views)
         struct fy_matrix *matrix = &algo->matrices[which];
         if (!theirs)
             return FY_ERR_UNSUPPORTED;
-        algo->element_bytes =
-            theirs->element_bytes ? theirs->element_bytes : algo->element_bytes;
+        if (theirs->element_bytes && !matrix->element_bytes)
+            algo->element_bytes = theirs->element_bytes;
         matrix->access = theirs->naxes ? theirs->access : 0;
         if (matrix->rows <= 0 || matrix->cols <= 0)
             matrix->access = 0;
@@ -350,6 +352,32 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
     return FY_ERR_UNSUPPORTED;
 }
 
+/*
+ * Row interchanges: exported by every LAPACK beside getrf, under the call's own
+ * spelling, but not annotated (what it touches is in its pivots).
+ */
+static int
+find_laswp(const struct fy_algo *algo, struct fy_routine *out)
+{
+    const struct fy_target *target = algo->planner->target;
+    const struct fy_model *model = algo->planner->bound->model;
+    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
+    char name[96];
+
+    if (!target->sibling || target->symbol >= model->symbols.count)
+        return FY_ERR_UNSUPPORTED;
+    const char *own = fy_model_string(model, symbols[target->symbol].name);
+    const char *tail = strstr(own, algo->row->name);
+    if (!tail || strlen(own) + 2 > sizeof(name))
+        return FY_ERR_UNSUPPORTED;
+    snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
+             tail + strlen(algo->row->name));
+    *out =
+        (struct fy_routine){.address = target->sibling(target->original, name),
+                            .signature = "nA1flBx"};
+    return out->address ? FY_OK : FY_ERR_UNSUPPORTED;
+}
+
 static int
 find_routines(struct fy_algo *algo)
 {
@@ -363,6 +391,12 @@ find_routines(struct fy_algo *algo)
         const char *wanted = algo->row->using[i];
         if (algo->hermitian && strcmp(wanted, "syrk") == 0)
             wanted = "herk";
+        if (strcmp(wanted, "laswp") == 0) {
+            int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
+            if (found)
+                return found;
+            continue;
+        }
         int status =
             find_routine(algo, wanted, &algo->routines[algo->nroutines++]);
         if (status)
@@ -419,8 +453,9 @@ fy_plan_blocked(struct fy_planner *planner)
     algo.room = (double)planner->options.budget_bytes /
                 (algo.element_bytes ? algo.element_bytes : 8);
     if (status == FY_OK)
-        status = planner->options.random ? fy_algo_random(&algo)
-                                         : fy_algo_search(&algo);
+        status = algo.row->search          ? algo.row->search(&algo)
+                 : planner->options.random ? fy_algo_random(&algo)
+                                           : fy_algo_search(&algo);
     for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++)
         fy_cuts_free(&algo.cuts[d]);
     return status;

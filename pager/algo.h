@@ -15,18 +15,20 @@
 enum {
     FY_MAX_ROUTINES = 6,
     FY_MAX_MATRICES = 3,
-    FY_MAX_DIMENSIONS = 3,
+    FY_MAX_DIMENSIONS = 4,
     FY_MAX_BLOCK_STEPS = 1 << 17,
 };
 
 /*
  * A function that runs on blocks. Its signature has a letter per argument:
  * s u t T d: side uplo transa transb diag; m n k; a b: alpha beta; A B C: a
- * matrix, 1 2 3: its leading dimension; i: info. In the C interface the storage
+ * matrix (or a vector of pivots), 1 2 3: its leading dimension; i: info; f l x: of
+ * laswp, 1, k and 1. In the C interface the storage
  * order comes first and is not in the signature.
  */
 struct fy_routine {
-    const struct fy_function *function;
+    const struct fy_function
+        *function; /* NULL: laswp, which is not annotated */
     void *address;
     const char *signature;
 };
@@ -39,6 +41,7 @@ struct fy_matrix {
     char triangle;              /* 'L', 'U', or 0: all of it */
     bool strict;                /* the diagonal is not accessed */
     uint8_t row_cuts, col_cuts; /* dimensions */
+    uint32_t element_bytes;     /* 0: the algorithm's */
 };
 
 struct fy_algo;
@@ -77,6 +80,7 @@ enum {
 struct fy_block {
     char matrix; /* 0: the routine's argument is not accessed */
     uint32_t row, col;
+    int64_t skip; /* the argument begins at this row of the block */
 };
 
 /* One call on blocks. Zero what does not apply: it is compared as bytes. */
@@ -101,6 +105,8 @@ void fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
 
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
+/* Makes the plan for the cuts and supers that are set. */
+int fy_algo_generate(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
 
 /* Length of part i of a dimension. */
@@ -135,6 +141,8 @@ struct fy_algo_row {
     bool gathers; /* the program gathers supers that fit by itself */
     /* Words moved at least, in elements, with room for `elements'. */
     double (*bound)(const struct fy_algo *algo, double elements);
+    /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
+    int (*search)(struct fy_algo *algo);
 };
 
 extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
@@ -142,5 +150,6 @@ extern const struct fy_algo_row fy_algo_rank_2k[];   /* syr2k her2k */
 extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
 extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
 extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf */
+extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
 
 #endif

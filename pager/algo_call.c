@@ -18,8 +18,9 @@ struct known_call {
     struct {
         struct fy_block_call call;
         struct {
-            int64_t rows, cols;
+            int64_t rows, cols, skip;
             char matrix;
+            char same_as; /* 1 + the argument that has the same block, or 0 */
         } shape[3];
     } key;
     uint32_t variant;
@@ -63,9 +64,15 @@ set_scalar(const struct fy_algo *algo, const struct fy_routine *routine,
            unsigned i, const struct fy_value *value, struct fy_slot *slot)
 {
     const struct fy_bound *bound = algo->planner->bound;
+
+    if (!routine->function) {
+        slot->kind = FY_SLOT_REFERENCE;
+        fy_raw_store(fy_type_resolve(FY_T_INTEGER, bound->integer_bits), value,
+                     &slot->value);
+        return;
+    }
     const struct fy_arg *arg =
         &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i];
-
     if (arg->flags & FY_ARG_REFERENCE)
         slot->kind = FY_SLOT_REFERENCE;
     fy_raw_store(fy_type_resolve(fy_arg_scalar_type(arg), bound->integer_bits),
@@ -92,6 +99,8 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
         if (which >= 0) {
             slot->kind = FY_SLOT_TILE;
             slot->tile = (uint8_t)which;
+            slot->offset = known->key.shape[letter - 'A'].skip *
+                           (int64_t)algo->element_bytes;
         }
         return FY_OK;
     case 'i':
@@ -114,6 +123,13 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
         value.i = call->n;
         break;
     case 'k':
+        value.i = call->k;
+        break;
+    case 'f':
+    case 'x':
+        value.i = 1;
+        break;
+    case 'l':
         value.i = call->k;
         break;
     case 'a':
@@ -147,6 +163,11 @@ set_tiles(const struct fy_algo *algo, const struct fy_block_call *call,
         tile_of[b] = -1;
         if (!known->key.shape[b].matrix)
             continue;
+        if (known->key.shape[b].same_as) {
+            tile_of[b] = tile_of[known->key.shape[b].same_as - 1];
+            variant->tiles[tile_of[b]].access |= call->access[b];
+            continue;
+        }
         tile->view = (uint16_t)(known->key.shape[b].matrix - 'A');
         tile->access = call->access[b];
         tile->naxes = 2;
@@ -170,14 +191,40 @@ matrix_letters(const char *signature, char letters[4])
     letters[n] = '\0';
 }
 
+static uint8_t
+argument_type(const struct fy_algo *algo, const struct fy_routine *routine,
+              unsigned i)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+
+    if (!routine->function)
+        return FY_T_POINTER;
+    return (uint8_t)fy_arg_passed_type(
+        &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i],
+        bound->integer_bits);
+}
+
+static void
+add_hidden_lengths(const struct fy_algo *algo, const struct fy_routine *routine,
+                   struct fy_variant *variant)
+{
+    const struct fy_arg *args =
+        FY_TABLE(algo->planner->bound->model, fy_arg, args);
+
+    for (unsigned i = 0; routine->function && i < routine->function->nargs;
+         i++) {
+        if (args[routine->function->args + i].flags & FY_ARG_HIDDEN_LENGTH)
+            variant->slots[variant->nslots++] = (struct fy_slot){
+                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
+    }
+}
+
 static int
 make_variant(struct fy_algo *algo, const struct fy_block_call *call,
              const struct known_call *known, uint32_t *out)
 {
     const struct fy_bound *bound = algo->planner->bound;
     const struct fy_routine *routine = &algo->routines[call->routine];
-    const struct fy_arg *args =
-        FY_TABLE(bound->model, fy_arg, args) + routine->function->args;
     struct fy_variant *variant = calloc(1, sizeof(*variant));
     unsigned first = algo->c_interface ? 1 : 0;
     int tile_of[3];
@@ -185,14 +232,17 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
     if (!variant)
         return FY_ERR_NOMEM;
     variant->function = routine->address;
-    variant->return_type = (uint8_t)fy_type_resolve(
-        (enum fy_type)routine->function->return_type, bound->integer_bits);
-    variant->nslots = routine->function->nargs;
+    variant->return_type =
+        routine->function ? (uint8_t)fy_type_resolve(
+                                (enum fy_type)routine->function->return_type,
+                                bound->integer_bits)
+                          : FY_T_VOID;
+    variant->nslots = (uint16_t)(strlen(routine->signature) + first);
     set_tiles(algo, call, known, variant, tile_of);
-    for (unsigned i = 0; i < routine->function->nargs; i++) {
+    for (unsigned i = 0; i < variant->nslots; i++) {
         struct fy_slot *slot = &variant->slots[i];
         slot->kind = FY_SLOT_VALUE;
-        slot->type = (uint8_t)fy_arg_passed_type(&args[i], bound->integer_bits);
+        slot->type = argument_type(algo, routine, i);
         if (i < first) {
             slot->value = bound->args[0]; /* the storage order */
             continue;
@@ -204,11 +254,7 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
             return status;
         }
     }
-    for (unsigned i = 0; i < routine->function->nargs; i++) {
-        if (args[i].flags & FY_ARG_HIDDEN_LENGTH)
-            variant->slots[variant->nslots++] = (struct fy_slot){
-                .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
-    }
+    add_hidden_lengths(algo, routine, variant);
     if (strchr(routine->signature, 'i'))
         algo->planner->uses_info = true;
     return fy_planner_add_variant(algo->planner, variant, out);
@@ -258,6 +304,19 @@ trace_call(struct fy_algo *algo, const struct fy_block_call *call,
     return ++algo->trace_steps > FY_MAX_BLOCK_STEPS ? FY_ERR_NOFIT : FY_OK;
 }
 
+/* 1 + the number of an earlier argument in the same block, or 0. */
+static char
+same_block(const struct fy_block blocks[3], const char *letters, unsigned b)
+{
+    for (unsigned other = 0; other < b; other++) {
+        if (blocks[other].matrix == blocks[b].matrix &&
+            blocks[other].row == blocks[b].row &&
+            blocks[other].col == blocks[b].col)
+            return (char)(letters[other] - 'A' + 1);
+    }
+    return 0;
+}
+
 int
 fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
              const struct fy_block blocks[3])
@@ -283,6 +342,10 @@ fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
         if (!matrix->access || !call->access[at])
             continue;
         probe.key.shape[at].matrix = block->matrix;
+        probe.key.shape[at].skip = block->skip;
+        probe.key.shape[at].same_as = same_block(blocks, letters, b);
+        if (probe.key.shape[at].same_as)
+            continue;
         lo[tiles][0] = algo->cuts[matrix->row_cuts].start[block->row];
         lo[tiles][1] = algo->cuts[matrix->col_cuts].start[block->col];
         tiles++;

@@ -40,7 +40,7 @@ static struct fy_block
 block(const struct fy_algo *algo, uint32_t i, uint32_t j)
 {
     bool lower = algo->uplo == 'L';
-    return (struct fy_block){'A', lower ? i : j, lower ? j : i};
+    return (struct fy_block){'A', lower ? i : j, lower ? j : i, 0};
 }
 
 /* A(i, j) -= L(i, k) L(j, k)^H */
@@ -187,6 +187,13 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_cholesky[] = {
-    {"potrf", "unA1i", {"syrk", "gemm", "trsm"}, setup, program, false, bound},
+    {"potrf",
+     "unA1i",
+     {"syrk", "gemm", "trsm"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL},
     {NULL},
 };

@@ -49,7 +49,7 @@ static struct fy_block
 operand(const struct fy_algo *algo, char matrix, uint32_t i, uint32_t l)
 {
     bool plain = algo->transa == 'N';
-    return (struct fy_block){matrix, plain ? i : l, plain ? l : i};
+    return (struct fy_block){matrix, plain ? i : l, plain ? l : i, 0};
 }
 
 /* One or two products on a block of C; l is FY_NIL when there is nothing to add. */
@@ -82,10 +82,10 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
         call.access[2] = written;
         if (adds) {
             blocks[0] = operand(algo, 'A', r, l);
-            blocks[1] =
-                two ? operand(algo, 'B', r, l) : (struct fy_block){'C', r, r};
+            blocks[1] = two ? operand(algo, 'B', r, l)
+                            : (struct fy_block){'C', r, r, 0};
         }
-        blocks[two ? 2 : 1] = (struct fy_block){'C', r, r};
+        blocks[two ? 2 : 1] = (struct fy_block){'C', r, r, 0};
         return fy_algo_call(algo, &call, blocks);
     }
     struct fy_product product = {
@@ -93,7 +93,7 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
         .transb = plain ? turned : 'N',
         .alpha = algo->alpha,
         .beta = call.beta,
-        .c = {'C', r, c},
+        .c = {'C', r, c, 0},
         .m = fy_algo_length(algo, N_CUTS, r),
         .n = call.n,
         .k = call.k,
@@ -253,13 +253,13 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_rank_k[] = {
-    {"syrk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound},
-    {"herk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound},
+    {"syrk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound, NULL},
+    {"herk", "utnkaA1bC3", {"gemm"}, setup, program, true, bound, NULL},
     {NULL},
 };
 
 const struct fy_algo_row fy_algo_rank_2k[] = {
-    {"syr2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound},
-    {"her2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound},
+    {"syr2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound, NULL},
+    {"her2k", "utnkaA1B2bC3", {"gemm"}, setup, program, true, bound, NULL},
     {NULL},
 };

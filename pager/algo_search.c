@@ -34,9 +34,8 @@ free_cuts(struct fy_algo *algo)
         fy_cuts_free(&algo->cuts[d]);
 }
 
-/* Makes the plan for the cuts and supers that are set. */
-static int
-generate(struct fy_algo *algo)
+int
+fy_algo_generate(struct fy_algo *algo)
 {
     struct fy_planner *planner = algo->planner;
     struct fy_view views[FY_MAX_MATRICES];
@@ -285,7 +284,7 @@ fy_algo_search(struct fy_algo *algo)
     for (unsigned i = 0; i < count && status == FY_ERR_NOFIT; i++) {
         status = cut_evenly(algo, &best[i]);
         if (status == FY_OK)
-            status = generate(algo);
+            status = fy_algo_generate(algo);
     }
     return status;
 }
@@ -320,7 +319,7 @@ fy_algo_random(struct fy_algo *algo)
         algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 5);
         algo->super_cols = 1 + (uint32_t)fy_random_below(&state, 5);
         most = most * 3 / 2;
-        status = generate(algo);
+        status = fy_algo_generate(algo);
     }
     return status;
 }

@@ -47,9 +47,9 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t x, bool first)
     uint32_t row = left ? i : x, col = left ? x : j; /* of A, as a whole */
     bool stored = (algo->uplo == 'L') == (row > col);
     uint8_t written = first ? algo->matrices[2].access : FY_ACCESS_INOUT;
-    struct fy_block a = {'A', row, col};
-    struct fy_block b = {'B', left ? x : i, left ? j : x};
-    struct fy_block c = {'C', i, j};
+    struct fy_block a = {'A', row, col, 0};
+    struct fy_block b = {'B', left ? x : i, left ? j : x, 0};
+    struct fy_block c = {'C', i, j, 0};
     const double *beta = first ? algo->beta : fy_one;
     int64_t m = fy_algo_length(algo, M_CUTS, i);
     int64_t n = fy_algo_length(algo, N_CUTS, j);
@@ -70,7 +70,7 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t x, bool first)
         return fy_algo_call(algo, &call, blocks);
     }
     if (!stored)
-        a = (struct fy_block){'A', col, row};
+        a = (struct fy_block){'A', col, row, 0};
     char turn = stored ? 'N' : fy_algo_adjoint(algo);
     struct fy_product product = {
         .transa = left ? turn : 'N',
@@ -97,7 +97,7 @@ scale(struct fy_algo *algo, uint32_t i, uint32_t j)
         .transb = 'N',
         .alpha = algo->alpha,
         .beta = algo->beta,
-        .c = {'C', i, j},
+        .c = {'C', i, j, 0},
         .m = fy_algo_length(algo, M_CUTS, i),
         .n = fy_algo_length(algo, N_CUTS, j),
         .c_access = algo->matrices[2].access,
@@ -160,7 +160,7 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_symmetric[] = {
-    {"symm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound},
-    {"hemm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound},
+    {"symm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound, NULL},
+    {"hemm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound, NULL},
     {NULL},
 };

@@ -62,7 +62,7 @@ static struct fy_block
 block_of_b(const struct sweep *sweep, uint32_t t, uint32_t other)
 {
     return (struct fy_block){'B', sweep->left ? t : other,
-                             sweep->left ? other : t};
+                             sweep->left ? other : t, 0};
 }
 
 /* B(t) := alpha B(t) times, or solved with, A's diagonal block. */
@@ -71,7 +71,7 @@ diagonal(struct sweep *sweep, uint32_t t, uint32_t other)
 {
     struct fy_algo *algo = sweep->algo;
     unsigned char *touched = &sweep->touched[(size_t)t * sweep->others + other];
-    const struct fy_block blocks[3] = {{'A', t, t},
+    const struct fy_block blocks[3] = {{'A', t, t, 0},
                                        block_of_b(sweep, t, other)};
     struct fy_block_call call;
 
@@ -98,7 +98,7 @@ update(struct sweep *sweep, uint32_t t, uint32_t x, uint32_t other)
     unsigned char *touched = &sweep->touched[(size_t)t * sweep->others + other];
     bool plain = algo->transa == 'N';
     uint32_t row = sweep->left ? t : x, col = sweep->left ? x : t;
-    struct fy_block a = {'A', plain ? row : col, plain ? col : row};
+    struct fy_block a = {'A', plain ? row : col, plain ? col : row, 0};
     struct fy_block b = block_of_b(sweep, x, other);
     struct fy_block c = block_of_b(sweep, t, other);
     struct fy_product product = {
@@ -190,7 +190,7 @@ clear(struct fy_algo *algo)
                 .transb = 'N',
                 .alpha = zero,
                 .beta = zero,
-                .c = {'B', i, j},
+                .c = {'B', i, j, 0},
                 .m = fy_algo_length(algo, M_CUTS, i),
                 .n = fy_algo_length(algo, N_CUTS, j),
                 .c_access = algo->matrices[1].access,
@@ -256,7 +256,7 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_triangle[] = {
-    {"trmm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound},
-    {"trsm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound},
+    {"trmm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound, NULL},
+    {"trsm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound, NULL},
     {NULL},
 };

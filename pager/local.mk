@@ -37,6 +37,7 @@ libfypager_la_SOURCES += pager/algo.c pager/algo.h
 libfypager_la_SOURCES += pager/algo_call.c pager/algo_search.c
 libfypager_la_SOURCES += pager/algo_rank.c pager/algo_symm.c
 libfypager_la_SOURCES += pager/algo_triangle.c pager/algo_cholesky.c
+libfypager_la_SOURCES += pager/algo_lu.c
 libfypager_la_SOURCES += pager/plan_bound.c
 libfypager_la_SOURCES += pager/provider.c pager/provider.h
 libfypager_la_SOURCES += pager/handles.c pager/handles.h

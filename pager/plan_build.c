@@ -75,6 +75,10 @@ fy_planner_reset(struct fy_planner *planner)
     planner->infos = NULL;
     planner->uses_info = false;
     planner->info_pointer = NULL;
+    free(planner->pivot_starts);
+    planner->pivots = NULL;
+    planner->pivot_starts = NULL;
+    planner->npivot_panels = 0;
     memset(&planner->plan, 0, sizeof(planner->plan));
     planner->plan.schedule.launch = launch;
     planner->plan.schedule.planner = planner;
@@ -335,6 +339,20 @@ clear_info(const struct fy_planner *planner)
         memset(planner->info_pointer, 0, planner->bound->integer_bits / 8);
 }
 
+static void
+number_pivots(const struct fy_planner *planner)
+{
+    for (uint32_t p = 0; p < planner->npivot_panels; p++) {
+        int64_t start = planner->pivot_starts[p];
+        for (int64_t i = start; i < planner->pivot_starts[p + 1]; i++) {
+            if (planner->bound->integer_bits == 64)
+                ((int64_t *)(void *)planner->pivots)[i] += start;
+            else
+                ((int32_t *)(void *)planner->pivots)[i] += (int32_t)start;
+        }
+    }
+}
+
 void
 fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
 {
@@ -346,6 +364,7 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
 
     memset(out, 0, sizeof(*out));
     clear_info(planner);
+    number_pivots(planner);
     if (type == FY_T_VOID || plan->schedule.nsteps == 0)
         return;
     if (plan->schedule.nsteps == 1) {

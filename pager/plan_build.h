@@ -86,6 +86,10 @@ struct fy_planner {
     int64_t *infos;        /* one per step */
     bool uses_info;
     char *info_pointer; /* of the call: set to 0 when all went well */
+    /* Pivots count from their panel: then each panel's start is added. */
+    char *pivots;
+    int64_t *pivot_starts; /* npivot_panels + 1 */
+    uint32_t npivot_panels;
     struct fy_tile_entry *registry;
     struct fy_step_memory *step_memory;
 };

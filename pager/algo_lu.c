@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * getrf and gesv: A = P L U by panels of full height, left-looking: a super of
+ * panels stays on the device while every finished panel streams past, swaps
+ * its rows, solves with its triangle and subtracts its product. Multipliers
+ * keep the row order of their own step until the end, when later interchanges
+ * are applied to them once. Right hand sides are panels that are not factored.
+ * A zero pivot ends in the original on restored inputs.
+ */
+#include "config.h"
+
+#include "pager/algo.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROWS,    /* one part: panels have full height */
+    COLUMNS, /* of A: its panels */
+    SIDES,   /* columns of B */
+    ONE      /* of the pivots */
+};
+enum {
+    FACTOR = 1,
+    SOLVE,
+    MULTIPLY,
+    SWAP
+};
+
+static bool
+solves(const struct fy_algo *algo)
+{
+    return strchr(algo->row->signature, 'C') != NULL;
+}
+
+static int
+setup(struct fy_algo *algo)
+{
+    struct fy_matrix *a = &algo->matrices[0], *pivots = &algo->matrices[1],
+                     *b = &algo->matrices[2];
+
+    if (algo->c_interface)
+        return FY_ERR_UNSUPPORTED;
+    if (solves(algo))
+        algo->m = algo->n;
+    if (algo->m < algo->n)
+        return FY_ERR_UNSUPPORTED;
+    a->rows = b->rows = algo->m;
+    a->cols = algo->n;
+    b->cols = algo->k;
+    a->row_cuts = b->row_cuts = ROWS;
+    a->col_cuts = COLUMNS;
+    b->col_cuts = SIDES;
+    pivots->rows = algo->n;
+    pivots->cols = 1;
+    pivots->ld = algo->n;
+    pivots->row_cuts = COLUMNS;
+    pivots->col_cuts = ONE;
+    pivots->element_bytes = algo->planner->bound->integer_bits / 8;
+    algo->extent[ROWS] = algo->m;
+    algo->extent[COLUMNS] = algo->n;
+    algo->extent[SIDES] = solves(algo) ? algo->k : 0;
+    algo->extent[ONE] = 1;
+    return FY_OK;
+}
+
+static int64_t
+start_of(const struct fy_algo *algo, uint32_t panel)
+{
+    return algo->cuts[COLUMNS].start[panel];
+}
+
+static struct fy_block
+part(char matrix, uint32_t panel, int64_t skip)
+{
+    return (struct fy_block){matrix, 0, panel, skip};
+}
+
+static int64_t
+width(const struct fy_algo *algo, char matrix, uint32_t panel)
+{
+    return fy_algo_length(algo, matrix == 'A' ? COLUMNS : SIDES, panel);
+}
+
+/* The interchanges of step k on a panel, from row k on. */
+static int
+swap(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
+{
+    const struct fy_block blocks[3] = {part(matrix, panel, start_of(algo, k)),
+                                       {'B', k, 0, 0}};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = SWAP;
+    call.n = width(algo, matrix, panel);
+    call.k = width(algo, 'A', k);
+    call.access[0] = FY_ACCESS_INOUT;
+    call.access[1] = FY_ACCESS_IN;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+/* Rows of step k of a panel := L(k, k)^-1 or U(k, k)^-1 times themselves. */
+static int
+solve(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k, char uplo)
+{
+    int64_t row = start_of(algo, k);
+    const struct fy_block blocks[3] = {part('A', k, row),
+                                       part(matrix, panel, row)};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = SOLVE;
+    call.side = 'L';
+    call.uplo = uplo;
+    call.transa = 'N';
+    call.diag = uplo == 'L' ? 'U' : 'N';
+    call.m = width(algo, 'A', k);
+    call.n = width(algo, matrix, panel);
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    call.access[0] = FY_ACCESS_IN;
+    call.access[1] = FY_ACCESS_INOUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+/* `rows' rows of a panel from `to' on -= those of column panel k of A times
+ * the panel's rows of step k. */
+static int
+multiply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
+         int64_t to, int64_t rows)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = fy_minus_one,
+        .beta = fy_one,
+        .a = part('A', k, to),
+        .b = part(matrix, panel, start_of(algo, k)),
+        .c = part(matrix, panel, to),
+        .m = rows,
+        .n = width(algo, matrix, panel),
+        .k = width(algo, 'A', k),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    return rows > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
+}
+
+/* Step k on a panel to its right, or on right hand sides. */
+static int
+apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
+{
+    int64_t below = start_of(algo, k) + width(algo, 'A', k);
+    int status = swap(algo, matrix, panel, k);
+
+    if (status == FY_OK)
+        status = solve(algo, matrix, panel, k, 'L');
+    if (status == FY_OK)
+        status = multiply(algo, matrix, panel, k, below, algo->m - below);
+    return status;
+}
+
+static int
+factor(struct fy_algo *algo, uint32_t k)
+{
+    int64_t row = start_of(algo, k);
+    const struct fy_block blocks[3] = {part('A', k, row), {'B', k, 0, 0}};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = FACTOR;
+    call.m = algo->m - row;
+    call.n = width(algo, 'A', k);
+    call.access[0] = FY_ACCESS_INOUT;
+    call.access[1] = FY_ACCESS_OUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+/* Step k on panels [a, b) of a matrix. */
+static int
+apply_run(struct fy_algo *algo, char matrix, uint32_t a, uint32_t b, uint32_t k)
+{
+    int status = FY_OK;
+    for (uint32_t j = a; status == FY_OK && j < b; j++)
+        status = apply(algo, matrix, j, k);
+    return status;
+}
+
+static int
+factor_super(struct fy_algo *algo, uint32_t a, uint32_t b)
+{
+    int status = FY_OK;
+
+    for (uint32_t k = 0; status == FY_OK && k < a; k++)
+        status = apply_run(algo, 'A', a, b, k);
+    for (uint32_t k = a; status == FY_OK && k < b; k++) {
+        status = factor(algo, k);
+        if (status == FY_OK)
+            status = apply_run(algo, 'A', k + 1, b, k);
+    }
+    return status;
+}
+
+/* Forward with L, backward with U. */
+static int
+solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
+{
+    uint32_t panels = algo->cuts[COLUMNS].count;
+    int status = FY_OK;
+
+    for (uint32_t k = 0; status == FY_OK && k < panels; k++)
+        status = apply_run(algo, 'C', a, b, k);
+    for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
+        for (uint32_t j = a; status == FY_OK && j < b; j++) {
+            status = solve(algo, 'C', j, k, 'U');
+            if (status == FY_OK)
+                status = multiply(algo, 'C', j, k, 0, start_of(algo, k));
+        }
+    }
+    return status;
+}
+
+static int
+remember_pivots(struct fy_algo *algo)
+{
+    struct fy_planner *planner = algo->planner;
+    const struct fy_cuts *cuts = &algo->cuts[COLUMNS];
+    size_t bytes = sizeof(*cuts->start) * (cuts->count + 1);
+
+    planner->pivot_starts = malloc(bytes);
+    if (!planner->pivot_starts)
+        return FY_ERR_NOMEM;
+    memcpy(planner->pivot_starts, cuts->start, bytes);
+    planner->npivot_panels = cuts->count;
+    planner->pivots = algo->matrices[1].host;
+    return FY_OK;
+}
+
+static int
+program(struct fy_algo *algo)
+{
+    uint32_t panels = algo->cuts[COLUMNS].count, size = algo->super_cols;
+    uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
+    int status = remember_pivots(algo);
+
+    for (uint32_t a = 0; status == FY_OK && a < panels; a += size)
+        status = factor_super(algo, a, a + size < panels ? a + size : panels);
+    for (uint32_t a = 0; status == FY_OK && a < sides; a += size)
+        status = solve_super(algo, a, a + size < sides ? a + size : sides);
+    for (uint32_t j = 0; status == FY_OK && j < panels; j++) {
+        for (uint32_t k = j + 1; status == FY_OK && k < panels; k++)
+            status = swap(algo, 'A', j, k);
+    }
+    return status;
+}
+
+/* 2 n^2 (m - n / 3) flops at sqrt(S) each, and A and B written. */
+static double
+bound(const struct fy_algo *algo, double elements)
+{
+    double m = (double)algo->m, n = (double)algo->n;
+    double k = solves(algo) ? (double)algo->k : 0;
+    return (n * n * (m - n / 3) + 2 * n * n * k) / sqrt(elements) + m * n +
+           m * k;
+}
+
+/* Panels of that width, supers of as many as fit beside two more. */
+static int
+cut(struct fy_algo *algo, int64_t panel)
+{
+    double room = algo->room / (double)algo->m / (double)panel;
+    int status = FY_OK;
+
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        int64_t extent = algo->extent[d];
+        int64_t side = d == ROWS || d == ONE ? extent : panel;
+        fy_cuts_free(&algo->cuts[d]);
+        if (status || extent < 1)
+            continue;
+        status = fy_cuts_even(extent, (uint32_t)((extent + side - 1) / side),
+                              side >= 64 ? 16 : 1, &algo->cuts[d]);
+    }
+    algo->super_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
+    return status;
+}
+
+static int
+cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
+             uint64_t *state)
+{
+    int status = cut(algo, algo->n);
+
+    for (unsigned d = COLUMNS; status == FY_OK && d <= SIDES; d++) {
+        fy_cuts_free(&algo->cuts[d]);
+        if (algo->extent[d] > 0)
+            status = fy_cuts_random(algo->extent[d], largest, most, 1, state,
+                                    &algo->cuts[d]);
+    }
+    algo->super_cols = 1 + (uint32_t)fy_random_below(state, 3);
+    return status;
+}
+
+static int
+search_randomly(struct fy_algo *algo)
+{
+    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
+    int64_t largest = 1 + (int64_t)fy_random_below(&state, (uint64_t)algo->n);
+    int status = FY_ERR_NOFIT;
+
+    for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
+        status = cut_randomly(algo, largest, 12u << round, &state);
+        if (status == FY_OK)
+            status = fy_algo_generate(algo);
+        largest = largest / 2 + 1;
+        if (round > 8)
+            largest = 1; /* nothing less will do, either */
+    }
+    return status;
+}
+
+static int
+search(struct fy_algo *algo)
+{
+    static const double parts[] = {8, 5, 12, 20, 3.5};
+    double best_cost = 0, widest = algo->room / (double)algo->m;
+    int64_t best = 0;
+
+    if (algo->planner->options.random)
+        return search_randomly(algo);
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int64_t panel = (int64_t)(widest / parts[i]);
+        if (panel < 1 || panel > algo->n)
+            continue;
+        int status = cut(algo, panel);
+        if (status == FY_OK)
+            status = fy_algo_generate(algo);
+        if (status == FY_ERR_NOMEM)
+            return status;
+        if (status)
+            continue;
+        const struct fy_traffic *t = &algo->planner->plan.predicted;
+        double cost = (double)t->bytes_in + (double)t->bytes_out +
+                      8192.0 * (double)t->chunks;
+        if (best == 0 || cost < best_cost) {
+            best = panel;
+            best_cost = cost;
+        }
+    }
+    if (best == 0)
+        return FY_ERR_NOFIT;
+    int status = cut(algo, best);
+    return status ? status : fy_algo_generate(algo);
+}
+
+const struct fy_algo_row fy_algo_lu[] = {
+    {"getrf",
+     "mnA1Bi",
+     {"getrf", "trsm", "gemm", "laswp"},
+     setup,
+     program,
+     false,
+     bound,
+     search},
+    {"gesv",
+     "nkA1BC3i",
+     {"getrf", "trsm", "gemm", "laswp"},
+     setup,
+     program,
+     false,
+     bound,
+     search},
+    {NULL},
+};

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Factorisations that do not fit the device: Cholesky and LU by blocks, the
+ * solvers on top, against the plain originals; and the ones that fail half way,
+ * which must leave everything to the original.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/plan_build.h"
+#include "tests/unit/calls.h"
+
+static const struct fy_model *model;
+static struct fy_device *device;
+static uint64_t state = 99;
+
+enum {
+    N = 90,
+    SIDES = 40,
+    MOST = 16 * (N + 5) * (N + 5)
+};
+
+static int32_t info, other_info, pivots[N], other_pivots[N];
+static char a[MOST], b[MOST], same_a[MOST], same_b[MOST];
+
+static uint32_t
+element_bytes(char type)
+{
+    return type == 's' ? 4 : type == 'z' ? 16 : 8;
+}
+
+static enum fy_type
+element_type(char type)
+{
+    return type == 's'   ? FY_T_F32
+           : type == 'd' ? FY_T_F64
+           : type == 'c' ? FY_T_C32
+                         : FY_T_C64;
+}
+
+/* Random, `diagonal' added to the diagonal; the rest of the buffer is NaN. */
+static void
+fill(char type, char *matrix, int64_t rows, int64_t cols, int64_t ld,
+     double diagonal)
+{
+    memset(matrix, 0xff, MOST);
+    for (int64_t j = 0; j < cols; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            char *at = matrix + (i + j * ld) * element_bytes(type);
+            call_fill(element_type(type), at, &state);
+            struct fy_value value = fy_raw_value(element_type(type), at);
+            if (i == j) {
+                value.r += diagonal;
+                value.im = 0;
+            }
+            fy_raw_store(element_type(type), &value, at);
+        }
+    }
+}
+
+static void
+compare(char type, const char *what, const char *x, const char *y, double bound)
+{
+    for (size_t at = 0; at < MOST; at += element_bytes(type)) {
+        struct fy_value p = fy_raw_value(element_type(type), x + at);
+        struct fy_value q = fy_raw_value(element_type(type), y + at);
+        ck_assert_msg(
+            memcmp(x + at, y + at, element_bytes(type)) == 0 ||
+                (fabs(p.r - q.r) <= bound && fabs(p.im - q.im) <= bound),
+            "%s element %zu: %g and %g", what, at / element_bytes(type), p.r,
+            q.r);
+    }
+}
+
+static double
+bound_of(char type)
+{
+    return type == 's' || type == 'c' ? 2e-3 : 1e-11;
+}
+
+static struct call_numbers
+numbers_of(int64_t m, int64_t n)
+{
+    struct call_numbers numbers = {
+        .m = m,
+        .n = n,
+        .k = SIDES,
+        .ld = {m + 3, 0, m + 2},
+        .matrix = {a, pivots, b},
+        .info = &info,
+    };
+    return numbers;
+}
+
+/* Runs both ways; the chunked one must have gone as `method'. */
+static void
+both(const char *symbol, const char *signature, struct call_numbers *numbers,
+     uint64_t seed, const char *method)
+{
+    struct call call, original;
+    struct call_run run;
+
+    ck_assert_msg(call_make(model, symbol, signature, numbers, &call), "%s",
+                  symbol);
+    numbers->matrix[0] = same_a;
+    numbers->matrix[1] = other_pivots;
+    numbers->matrix[2] = same_b;
+    numbers->info = &other_info;
+    ck_assert(call_make(model, symbol, signature, numbers, &original));
+    memcpy(same_a, a, MOST);
+    memcpy(same_b, b, MOST);
+    info = other_info = -7;
+    enum fy_reason reason = call_chunked(&call, device, seed != 0, seed, &run);
+    ck_assert_msg(reason == FY_REASON_NONE && run.status == FY_OK, "%s: %s, %s",
+                  symbol, fy_reason_word(reason), fy_status_text(run.status));
+    ck_assert_str_eq(run.method, method);
+    ck_assert_uint_gt(run.traffic.chunks, 1);
+    call_original(&original, NULL);
+    ck_assert_int_eq(info, 0);
+    ck_assert_int_eq(other_info, 0);
+}
+
+START_TEST(lu)
+{
+    for (const char *type = "sdcz"; *type; type++) {
+        struct call_numbers numbers = numbers_of(N + 2, N);
+        char symbol[16];
+        snprintf(symbol, sizeof(symbol), "%cgetrf_", *type);
+        fill(*type, a, N + 2, N, N + 5, 0);
+        both(symbol, "mnA1Bi", &numbers, (uint64_t)_i, "getrf");
+        ck_assert_mem_eq(pivots, other_pivots, sizeof(pivots));
+        compare(*type, symbol, a, same_a, bound_of(*type));
+    }
+}
+END_TEST
+
+START_TEST(solver)
+{
+    for (const char *type = "sdcz"; *type; type++) {
+        struct call_numbers numbers = numbers_of(N, N);
+        char symbol[16];
+        snprintf(symbol, sizeof(symbol), "%cgesv_", *type);
+        fill(*type, a, N, N, N + 3, 6);
+        fill(*type, b, N, SIDES, N + 2, 0);
+        both(symbol, "nkA1BC3i", &numbers, (uint64_t)_i, "gesv");
+        ck_assert_mem_eq(pivots, other_pivots, sizeof(pivots));
+        compare(*type, symbol, a, same_a, bound_of(*type));
+        compare(*type, symbol, b, same_b, bound_of(*type));
+    }
+}
+END_TEST
+
+START_TEST(cholesky)
+{
+    for (const char *type = "sdcz"; *type; type++) {
+        for (const char *uplo = "LU"; *uplo; uplo++) {
+            struct call_numbers numbers = numbers_of(N, N);
+            char symbol[16];
+            numbers.uplo = *uplo;
+            snprintf(symbol, sizeof(symbol), "%cpotrf_", *type);
+            fill(*type, a, N, N, N + 3, 2 * N);
+            both(symbol, "unA1i", &numbers, (uint64_t)_i, "potrf");
+            compare(*type, symbol, a, same_a, bound_of(*type));
+        }
+    }
+}
+END_TEST
+
+/* Right hand sides are cut when the factor fits. */
+START_TEST(right_hand_sides)
+{
+    struct call_numbers numbers = numbers_of(20, 20);
+
+    numbers.k = 90;
+    numbers.ld[0] = numbers.ld[2] = 23;
+    fill('d', a, 20, 20, 23, 40);
+    fill('d', b, 20, 90, 23, 0);
+    numbers.uplo = 'L';
+    both("dpotrs_", "unkA1C3i", &numbers, (uint64_t)_i, "axes");
+    compare('d', "dpotrs_", b, same_b, 1e-11);
+}
+END_TEST
+
+/* What cannot be finished is undone: the original tells how far it came. */
+START_TEST(not_definite_or_singular)
+{
+    struct call_numbers numbers = numbers_of(N, N);
+    struct call call;
+    struct call_run run;
+
+    numbers.uplo = 'L';
+    fill('d', a, N, N, N + 3, 2 * N);
+    ((double *)(void *)a)[(size_t)60 * (N + 3) + 60] = -1;
+    memcpy(same_a, a, MOST);
+    info = -7;
+    ck_assert(call_make(model, "dpotrf_", "unA1i", &numbers, &call));
+    ck_assert_int_eq(call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+                     FY_REASON_NONE);
+    ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
+    ck_assert_mem_eq(a, same_a, MOST);
+    ck_assert_int_eq(info, -7);
+
+    numbers.ld[0] = N + 3;
+    fill('d', a, N, N, N + 3, 0);
+    for (int i = 0; i < N; i++)
+        ((double *)(void *)a)[(size_t)30 * (N + 3) + (size_t)i] = 0;
+    memcpy(same_a, a, MOST);
+    ck_assert(call_make(model, "dgetrf_", "mnA1Bi", &numbers, &call));
+    ck_assert_int_eq(call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+                     FY_REASON_NONE);
+    ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
+    ck_assert_mem_eq(a, same_a, MOST); /* pivots are for the original to set */
+    ck_assert_int_eq(info, -7);
+}
+END_TEST
+
+static void
+open_device(void)
+{
+    /* LU needs two panels of full height. */
+    ck_assert_int_eq(fy_device_host.open(14 * 1024, &device), 0);
+}
+
+static void
+close_device(void)
+{
+    fy_device_host.close(device);
+}
+
+int
+main(void)
+{
+    static const char *const files[] = {"lapack.ferry"};
+    Suite *suite = suite_create("lapack");
+    TCase *cases = tcase_create("lapack");
+    SRunner *runner = srunner_create(suite);
+
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    model = calls_model(files, 1);
+    tcase_add_checked_fixture(cases, open_device, close_device);
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, lu, 0, 5);
+    tcase_add_loop_test(cases, solver, 0, 5);
+    tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, right_hand_sides, 0, 5);
+    tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
+    suite_add_tcase(suite, cases);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
