@@ -22,11 +22,11 @@ struct row {
     double beta;
 };
 
-/* Bounds: gemm, symm 2 n^3 / sqrt(S) + n^2; the others as in pager/algo_*.c. */
+/* Bounds: gemm 2 n^3 / sqrt(S) + n^2; the others as in pager/algo_*.c. */
 static const struct row rows[] = {
     {"dgemm_", "tTmnkaA1B2bC3", 2, 1, 0},
     {"dgemm_", "tTmnkaA1B2bC3", 2, 2, 1},
-    {"dsymm_", "sumnaA1B2bC3", 2, 1, 0},
+    {"dsymm_", "sumnaA1B2bC3", 1.41421, 1, 0},
     {"dsyrk_", "utnkaA1bC3", 0.70711, 0.5, 0},
     {"dsyr2k_", "utnkaA1B2bC3", 1.41421, 0.5, 0},
     {"dtrmm_", "sutdmnaA1B2", 1, 1, 0},

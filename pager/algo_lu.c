@@ -253,14 +253,14 @@ program(struct fy_algo *algo)
     return status;
 }
 
-/* 2 n^2 (m - n / 3) flops at sqrt(S) each, and A and B written. */
+/* flops / sqrt(S) less what one filling of the device gives, A and B out. */
 static double
 bound(const struct fy_algo *algo, double elements)
 {
     double m = (double)algo->m, n = (double)algo->n;
     double k = solves(algo) ? (double)algo->k : 0;
     return (n * n * (m - n / 3) + 2 * n * n * k) / sqrt(elements) + m * n +
-           m * k;
+           m * k - elements;
 }
 
 /* Panels of that width, supers of as many as fit beside two more. */

@@ -150,13 +150,13 @@ program(struct fy_algo *algo)
     return FY_OK;
 }
 
-/* As gemm: 2 m n k / sqrt(S) + m n. */
+/* gemm's 2 m n k / sqrt(S) with S counted twice, as each a serves twice. */
 static double
 bound(const struct fy_algo *algo, double elements)
 {
     double m = (double)algo->m, n = (double)algo->n;
     double k = algo->side == 'L' ? m : n;
-    return 2 * m * n * k / sqrt(elements) + m * n;
+    return 2 * m * n * k / sqrt(2 * elements) + m * n;
 }
 
 const struct fy_algo_row fy_algo_symmetric[] = {
