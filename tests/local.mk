@@ -31,6 +31,7 @@ UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
 UNIT_TESTS += tests/unit/test_blas3
+UNIT_TESTS += tests/unit/test_cost
 UNIT_TESTS += tests/unit/test_lapack
 UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
@@ -114,6 +115,10 @@ TESTS += tests/user/run
 tests_unit_test_lapack_SOURCES = tests/unit/test_lapack.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_lapack_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_lapack_LDADD = $(PLAN_TEST_LIBS)
+
+tests_unit_test_cost_SOURCES = tests/unit/test_cost.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_cost_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

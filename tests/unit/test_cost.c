@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cost model: calibration files, whatever they hold and whatever the
+ * locale, and that predictions follow sizes and rates.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pager/cost.h"
+#include "tests/unit/calls.h"
+
+static const struct fy_model *model;
+
+static int
+read_text(const char *text, struct fy_rates *rates)
+{
+    char path[] = "/tmp/test_cost_XXXXXX";
+    int file = mkstemp(path);
+
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(write(file, text, strlen(text)), (int)strlen(text));
+    close(file);
+    int status = fy_rates_read(path, rates);
+    unlink(path);
+    return status;
+}
+
+START_TEST(files)
+{
+    struct fy_rates rates, again;
+    char *text;
+    size_t bytes;
+
+    fy_rates_default("host", &rates);
+    ck_assert_int_eq(read_text("# measured\n\ncpu_bytes=2.5e10\n"
+                               "step_seconds=1e-6 # each\nnew_rate=5\n",
+                               &rates),
+                     0);
+    ck_assert(rates.cpu_bytes == 2.5e10);
+    ck_assert(rates.step_seconds == 1e-6);
+    ck_assert_int_eq(read_text("cpu_bytes\n", &rates), FY_ERR_INVALID);
+    ck_assert_int_eq(read_text("cpu_bytes=fast\n", &rates), FY_ERR_INVALID);
+    ck_assert_int_eq(read_text("cpu_bytes=-1\n", &rates), FY_ERR_INVALID);
+    ck_assert_int_eq(read_text("cpu_bytes=nan\n", &rates), FY_ERR_INVALID);
+    ck_assert_int_eq(read_text("cpu_bytes=0\noverlap=1\n", &rates), 0);
+    ck_assert(rates.cpu_bytes == 2.5e10); /* nothing divides by zero */
+    ck_assert(rates.overlap == 1);
+    ck_assert_int_eq(fy_rates_read("/no/such/file", &rates), FY_ERR_IO);
+
+    FILE *to = open_memstream(&text, &bytes);
+    ck_assert_int_eq(fy_rates_write(to, &rates), 0);
+    fclose(to);
+    fy_rates_default("host", &again);
+    ck_assert_int_eq(read_text(text, &again), 0);
+    ck_assert_mem_eq(&again, &rates, sizeof(rates));
+    free(text);
+}
+END_TEST
+
+START_TEST(locales)
+{
+    struct fy_rates rates;
+
+    fy_rates_default("host", &rates);
+    if (!setlocale(LC_ALL, "de_DE.UTF-8"))
+        fprintf(stderr, "SKIP: no locale with decimal commas\n");
+    ck_assert_int_eq(read_text("cpu_bytes=1.5e9\n", &rates), 0);
+    ck_assert(rates.cpu_bytes == 1.5e9);
+}
+END_TEST
+
+static void
+bind(const char *symbol, const char *signature, int64_t n,
+     struct fy_bound *bound)
+{
+    static double memory[4];
+    struct call_numbers numbers = {
+        .transa = 'N',
+        .transb = 'N',
+        .m = n,
+        .n = n,
+        .k = n,
+        .alpha = {1, 0},
+        .beta = {1, 0},
+        .ld = {n, n, n},
+        .inc = {1, 1},
+        .matrix = {memory, memory + 1, memory + 2},
+    };
+    static struct call call;
+
+    ck_assert(call_make(model, symbol, signature, &numbers, &call));
+    for (unsigned i = 0; i < call.nargs; i++) {
+        if (call.args[i].p == NULL)
+            call.args[i].p = &call.scalars[i];
+    }
+    ck_assert_int_eq(
+        fy_bind_args(model, call.function, 32, call.args, NULL, bound),
+        FY_REASON_NONE);
+}
+
+START_TEST(predictions)
+{
+    struct fy_rates rates;
+    struct fy_bound small, large, vector;
+    struct fy_traffic traffic = {
+        .bytes_in = 3 << 20, .bytes_out = 1 << 20, .chunks = 1};
+
+    fy_rates_default("host", &rates);
+    bind("dgemm_", "tTmnkaA1B2bC3", 100, &small);
+    bind("dgemm_", "tTmnkaA1B2bC3", 1000, &large);
+    bind("daxpy_", "naAxBy", 1000000, &vector);
+    /* A thousand times the arithmetic; memory for what has little of it. */
+    ck_assert_double_eq_tol(fy_cost_original(&rates, &large) /
+                                fy_cost_original(&rates, &small),
+                            1000, 1e-6);
+    ck_assert_double_eq_tol(fy_cost_original(&rates, &vector),
+                            24e6 / rates.cpu_bytes, 1e-9);
+    /* The same cores with copies around them never pay. */
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) >
+              fy_cost_original(&rates, &large));
+    /* A fast device does for the product, not for the vector. */
+    rates.device_flops_f64 = 5e13;
+    rates.in_bytes = rates.out_bytes = 5e10;
+    rates.device_bytes = 4e12;
+    rates.overlap = 1;
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) <
+              fy_cost_original(&rates, &large));
+    traffic.bytes_in = 16000000;
+    traffic.bytes_out = 8000000;
+    rates.cpu_bytes = 2e11;
+    ck_assert(fy_cost_device(&rates, &vector, &traffic, 0) >
+              fy_cost_original(&rates, &vector));
+    /* More steps and more bytes never cost less. */
+    double before = fy_cost_device(&rates, &large, &traffic, 0);
+    traffic.chunks = 100;
+    ck_assert(fy_cost_device(&rates, &large, &traffic, 0) > before);
+}
+END_TEST
+
+START_TEST(measured)
+{
+    struct fy_rates rates;
+
+    ck_assert_int_eq(fy_calibrate_measure("no-such-device", &rates),
+                     FY_ERR_NOENT);
+    ck_assert_int_eq(fy_calibrate_measure("host", &rates), 0);
+    ck_assert(rates.cpu_bytes > 1e8 && rates.cpu_bytes < 1e13);
+    ck_assert(rates.in_bytes > 1e7 && rates.in_bytes < 1e13);
+    ck_assert(rates.step_seconds > 0 && rates.step_seconds < 1);
+    ck_assert(rates.cpu_flops_f64 > 1e8);
+}
+END_TEST
+
+int
+main(void)
+{
+    static const char *const files_of_blas[] = {"blas1.ferry", "blas3.ferry"};
+    Suite *suite = suite_create("cost");
+    TCase *cases = tcase_create("cost");
+    SRunner *runner = srunner_create(suite);
+
+    model = calls_model(files_of_blas, 2);
+    tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, files);
+    tcase_add_test(cases, locales);
+    tcase_add_test(cases, predictions);
+    tcase_add_test(cases, measured);
+    suite_add_tcase(suite, cases);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
