@@ -277,7 +277,7 @@ fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
         (void)root_arg(front, unit, a); /* says what can be read */
         return FY_NIL;
     }
-    if (!text) {
+    if (!text || (path->kind != AST_NAME && !a)) {
         return FY_NIL;
     }
     switch (path->kind) {

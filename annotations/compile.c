@@ -33,9 +33,10 @@ source_new(struct fy_front *front, const char *name, size_t bytes)
     source->name = fy_arena_text(&front->arena, name, strlen(name));
     source->text = fy_arena_alloc(&front->arena, bytes + 2);
     source->bytes = bytes;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     front->sources =
         fy_arena_grow(&front->arena, front->sources, front->nsources,
-                      &front->sources_capacity, sizeof *front->sources);
+                      &front->sources_capacity, sizeof source);
     front->sources[front->nsources++] = source;
     return source;
 }
@@ -67,6 +68,14 @@ cannot_read(struct fy_front *front, const struct request *request,
     fy_error(front, request->span, "cannot read '%s': %s", path, why);
 }
 
+static void
+cannot_read_for(struct fy_front *front, const struct request *request,
+                const char *path, int error)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tools compile in one thread */
+    cannot_read(front, request, path, strerror(error));
+}
+
 /* Reads the rest of `fd' into a new source; NULL after an error. */
 static struct fy_source *
 read_source(struct fy_front *front, const struct request *request,
@@ -90,7 +99,7 @@ read_source(struct fy_front *front, const struct request *request,
             continue;
         }
         if (n < 0) {
-            cannot_read(front, request, path, strerror(errno));
+            cannot_read_for(front, request, path, errno);
             return NULL;
         }
         if (n == 0) {
@@ -127,7 +136,7 @@ read_open(struct fy_front *front, const struct request *request,
 {
     struct stat status;
     if (fstat(fd, &status)) {
-        cannot_read(front, request, path, strerror(errno));
+        cannot_read_for(front, request, path, errno);
         return NULL;
     }
     for (size_t i = 0; i < front->nsources; i++) {
@@ -161,7 +170,7 @@ load(struct fy_front *front, const struct request *request, const char *path)
         if (errno == ENOENT) {
             return 0;
         }
-        cannot_read(front, request, path, strerror(errno));
+        cannot_read_for(front, request, path, errno);
         return 1;
     }
     front->open_file = fd; /* for who catches the longjmp */
@@ -279,7 +288,7 @@ load_folder(struct fy_front *front, const struct request *request,
     int count = scandir(path, &front->entries, is_annotation, by_file_name);
     if (count < 0) {
         front->entries = NULL;
-        cannot_read(front, request, path, strerror(errno));
+        cannot_read_for(front, request, path, errno);
         return;
     }
     front->nentries = (unsigned)count;
@@ -292,7 +301,7 @@ load_folder(struct fy_front *front, const struct request *request,
     free_entries(front);
     for (int i = 0; i < count; i++) {
         if (!load(front, request, paths[i])) {
-            cannot_read(front, request, paths[i], strerror(ENOENT));
+            cannot_read_for(front, request, paths[i], ENOENT);
         }
     }
 }
@@ -305,7 +314,7 @@ load_path(struct fy_front *front, const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         load_folder(front, &request, path);
     } else if (!load(front, &request, path)) {
-        cannot_read(front, &request, path, strerror(ENOENT));
+        cannot_read_for(front, &request, path, ENOENT);
     }
 }
 

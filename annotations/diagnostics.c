@@ -208,25 +208,26 @@ fy_diagnostics_print(const struct fy_diagnostics *diagnostics, FILE *to)
     for (unsigned i = 0; i < diagnostics->count; i++) {
         const struct fy_diagnostic *d = &diagnostics->items[i];
         if (d->file) {
-            fprintf(to, "%s:%u:%u: ", d->file, d->line, d->column);
+            (void)fprintf(to, "%s:%u:%u: ", d->file, d->line, d->column);
         }
-        fprintf(to, "%s: %s\n",
-                d->severity == FY_SEVERITY_ERROR ? "error" : "warning",
-                d->text ? d->text : "(no memory for the text)");
+        (void)fprintf(to, "%s: %s\n",
+                      d->severity == FY_SEVERITY_ERROR ? "error" : "warning",
+                      d->text ? d->text : "(no memory for the text)");
         if (d->excerpt) {
-            fprintf(to, "    %s\n    %*s^", d->excerpt, (int)d->caret, "");
+            (void)fprintf(to, "    %s\n    %*s^", d->excerpt, (int)d->caret,
+                          "");
             for (unsigned k = 1; k < d->width; k++) {
-                fputc('~', to);
+                (void)fputc('~', to);
             }
-            fputc('\n', to);
+            (void)fputc('\n', to);
         }
         if (d->hint) {
-            fprintf(to, "    hint: %s\n", d->hint);
+            (void)fprintf(to, "    hint: %s\n", d->hint);
         }
     }
     unsigned total = diagnostics->errors + diagnostics->warnings;
     if (total > diagnostics->count) {
-        fprintf(to, "... and %u more\n", total - diagnostics->count);
+        (void)fprintf(to, "... and %u more\n", total - diagnostics->count);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "annotations/annotations.h"
@@ -17,6 +18,16 @@ struct dump {
     const struct fy_function *function;
     FILE *to;
 };
+
+/* printf; that it failed stays with the stream, for whoever closes it. */
+static void __attribute__((format(printf, 2, 3)))
+put(const struct dump *dump, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    (void)vfprintf(dump->to, format, list);
+    va_end(list);
+}
 
 static const char *
 text(const struct dump *dump, fy_str s)
@@ -67,7 +78,7 @@ axis_name(const struct dump *dump, uint32_t index)
     const struct fy_axis *axis =
         &FY_TABLE(dump->model, fy_axis, axes)[dump->function->axes + index];
     if (axis->name) {
-        fputs(text(dump, axis->name), dump->to);
+        put(dump, "%s", text(dump, axis->name));
     } else {
         node(dump, axis->extent);
     }
@@ -78,22 +89,22 @@ real(const struct dump *dump, double r)
 {
     char digits[40];
     (void)snprintf(digits, sizeof digits, "%.17g", r);
-    fputs(digits, dump->to);
+    put(dump, "%s", digits);
     if (!strpbrk(digits, ".en")) {
-        fputs(".0", dump->to);
+        put(dump, ".0");
     }
 }
 
 static void
 call(const struct dump *dump, const char *name, uint32_t a, uint32_t b)
 {
-    fprintf(dump->to, "%s(", name);
+    put(dump, "%s(", name);
     node(dump, a);
     if (b != FY_NIL) {
-        fputs(", ", dump->to);
+        put(dump, ", ");
         node(dump, b);
     }
-    fputc(')', dump->to);
+    put(dump, ")");
 }
 
 static void
@@ -106,23 +117,23 @@ leaf(const struct dump *dump, const struct fy_node *n)
     switch (n->op) {
     case FY_OP_INT:
         if (n->type == FY_T_CHAR && n->u.i > ' ' && n->u.i < 0x7f) {
-            fprintf(dump->to, "'%c'", (int)n->u.i);
+            put(dump, "'%c'", (int)n->u.i);
         } else {
-            fprintf(dump->to, "%" PRId64, n->u.i);
+            put(dump, "%" PRId64, n->u.i);
         }
         break;
     case FY_OP_REAL:
         real(dump, n->u.r);
         break;
     case FY_OP_CELL:
-        fputs(text(dump, cells[f->cells + n->a].name), dump->to);
+        put(dump, "%s", text(dump, cells[f->cells + n->a].name));
         break;
     case FY_OP_EXTENT:
-        fputs("extent ", dump->to);
+        put(dump, "extent ");
         axis_name(dump, n->a);
         break;
     default:
-        fprintf(dump->to, "&%s", text(dump, operands[f->operands + n->a].name));
+        put(dump, "&%s", text(dump, operands[f->operands + n->a].name));
     }
 }
 
@@ -140,7 +151,7 @@ node(const struct dump *dump, uint32_t index)
         break;
     case FY_OP_NEG:
     case FY_OP_NOT:
-        fputc(n->op == FY_OP_NEG ? '-' : '!', dump->to);
+        put(dump, n->op == FY_OP_NEG ? "-" : "!");
         node(dump, n->a);
         break;
     case FY_OP_ABS:
@@ -151,25 +162,25 @@ node(const struct dump *dump, uint32_t index)
         call(dump, n->op == FY_OP_MIN ? "min" : "max", n->a, n->b);
         break;
     case FY_OP_COND:
-        fputc('(', dump->to);
+        put(dump, "(");
         node(dump, n->a);
-        fputs(" ? ", dump->to);
+        put(dump, " ? ");
         node(dump, n->b);
-        fputs(" : ", dump->to);
+        put(dump, " : ");
         node(dump, n->c);
-        fputc(')', dump->to);
+        put(dump, ")");
         break;
     case FY_OP_IN:
-        fputc('(', dump->to);
+        put(dump, "(");
         node(dump, n->a);
-        fprintf(dump->to, " in \"%s\")", text(dump, n->b));
+        put(dump, " in \"%s\")", text(dump, n->b));
         break;
     default:
-        fputc('(', dump->to);
+        put(dump, "(");
         node(dump, n->a);
-        fprintf(dump->to, " %s ", operator_text(n->op));
+        put(dump, " %s ", operator_text(n->op));
         node(dump, n->b);
-        fputc(')', dump->to);
+        put(dump, ")");
     }
 }
 
@@ -180,7 +191,7 @@ optional(const struct dump *dump, const char *before, uint32_t index)
     if (index == FY_NIL) {
         return;
     }
-    fputs(before, dump->to);
+    put(dump, "%s", before);
     node(dump, index);
 }
 
@@ -202,29 +213,29 @@ head(const struct dump *dump)
 {
     const struct fy_function *f = dump->function;
     const struct fy_arg *args = FY_TABLE(dump->model, fy_arg, args) + f->args;
-    fprintf(dump->to, "function %s %s %s(", text(dump, f->family),
-            type_text(f->return_type), text(dump, f->name));
+    put(dump, "function %s %s %s(", text(dump, f->family),
+        type_text(f->return_type), text(dump, f->name));
     for (uint16_t i = 0; i < f->nargs; i++) {
         const struct fy_arg *a = &args[i];
-        fprintf(dump->to, "%s%s", i ? ", " : "",
-                a->flags & FY_ARG_CONST ? "const " : "");
+        put(dump, "%s%s", i ? ", " : "",
+            a->flags & FY_ARG_CONST ? "const " : "");
         if (a->type == FY_T_POINTER) {
-            fprintf(dump->to, "%s *", type_text(a->pointee));
+            put(dump, "%s *", type_text(a->pointee));
         } else if (a->type == FY_T_HANDLE) {
-            fprintf(dump->to, "%s ", text(dump, a->handle));
+            put(dump, "%s ", text(dump, a->handle));
         } else {
-            fprintf(dump->to, "%s %s", type_text(a->type),
-                    a->flags & FY_ARG_REFERENCE ? "&" : "");
+            put(dump, "%s %s", type_text(a->type),
+                a->flags & FY_ARG_REFERENCE ? "&" : "");
         }
-        fputs(text(dump, a->name), dump->to);
+        put(dump, "%s", text(dump, a->name));
         if (a->flags & FY_ARG_HIDDEN_LENGTH) {
-            fputs(" + length", dump->to);
+            put(dump, " + length");
         }
         if (a->flags & FY_ARG_OPAQUE) {
-            fputs(" opaque", dump->to);
+            put(dump, " opaque");
         }
     }
-    fputs(")\n", dump->to);
+    put(dump, ")\n");
 }
 
 static void
@@ -234,11 +245,11 @@ symbols(const struct dump *dump)
     for (uint32_t i = 0; i < dump->model->symbols.count; i++) {
         if (&FY_TABLE(dump->model, fy_function, functions)[all[i].function] ==
             dump->function) {
-            fprintf(dump->to, "    symbol %s", text(dump, all[i].name));
+            put(dump, "    symbol %s", text(dump, all[i].name));
             if (all[i].integer_bits) {
-                fprintf(dump->to, " integer %u\n", all[i].integer_bits);
+                put(dump, " integer %u\n", all[i].integer_bits);
             } else {
-                fputs(" integer any\n", dump->to);
+                put(dump, " integer any\n");
             }
         }
     }
@@ -258,9 +269,8 @@ handles(const struct dump *dump)
             &FY_TABLE(dump->model, fy_function, functions)[cells[i].maker];
         const struct fy_cell *there = &FY_TABLE(
             dump->model, fy_cell, cells)[maker->cells + cells[i].offset];
-        fprintf(dump->to, "    cell %s is %s of %s\n",
-                text(dump, cells[i].name), text(dump, there->name),
-                text(dump, maker->name));
+        put(dump, "    cell %s is %s of %s\n", text(dump, cells[i].name),
+            text(dump, there->name), text(dump, maker->name));
     }
 }
 
@@ -280,31 +290,30 @@ axes(const struct dump *dump)
         if (!axis->name) {
             continue;
         }
-        fprintf(dump->to, "    axis %s = ", text(dump, axis->name));
+        put(dump, "    axis %s = ", text(dump, axis->name));
         node(dump, axis->extent);
         for (unsigned k = 0; k < FY_MAX_ALSO && axis->also[k] != FY_NIL; k++) {
-            fprintf(dump->to, "%s%s", k ? ", " : " also ",
-                    text(dump, cells[axis->also[k]].name));
+            put(dump, "%s%s", k ? ", " : " also ",
+                text(dump, cells[axis->also[k]].name));
         }
         if (axis->flags & FY_AXIS_SPLIT) {
-            fputs(" split", dump->to);
+            put(dump, " split");
         }
         if (axis->multiple != 1) {
-            fprintf(dump->to, " multiple %u", axis->multiple);
+            put(dump, " multiple %u", axis->multiple);
         }
         if (axis->flags & FY_AXIS_SUMS) {
-            fprintf(dump->to, " sums into %s",
-                    text(dump, operands[axis->sums_into].name));
+            put(dump, " sums into %s",
+                text(dump, operands[axis->sums_into].name));
         }
         if (axis->with_cell != FY_NIL) {
-            fprintf(dump->to, " with %s",
-                    text(dump, cells[axis->with_cell].name));
+            put(dump, " with %s", text(dump, cells[axis->with_cell].name));
             optional(dump, " = ", axis->with_node);
         }
         if (axis->flags & FY_AXIS_RETURN) {
-            fprintf(dump->to, "%s into return", rules[f->return_rule]);
+            put(dump, "%s into return", rules[f->return_rule]);
         }
-        fputc('\n', dump->to);
+        put(dump, "\n");
     }
 }
 
@@ -314,32 +323,32 @@ operand(const struct dump *dump, const struct fy_operand *o)
     static const char *const access[] = {"", "in", "out", "inout", "scratch"};
     const struct fy_cell *cells =
         FY_TABLE(dump->model, fy_cell, cells) + dump->function->cells;
-    fprintf(dump->to, "    %s %s %s[", access[o->access], type_text(o->element),
-            text(dump, cells[o->base].name));
+    put(dump, "    %s %s %s[", access[o->access], type_text(o->element),
+        text(dump, cells[o->base].name));
     for (unsigned i = 0; i < o->naxes; i++) {
-        fputs(i ? ", " : "", dump->to);
+        put(dump, "%s", i ? ", " : "");
         axis_name(dump, o->axes[i].axis);
         optional(dump, ": ", o->axes[i].stride);
     }
-    fputc(']', dump->to);
+    put(dump, "]");
     if (o->name != cells[o->base].name) {
-        fprintf(dump->to, " as %s", text(dump, o->name));
+        put(dump, " as %s", text(dump, o->name));
     }
     optional(dump, " at ", o->at);
     if (o->sign != 0) {
-        fputs(" where ", dump->to);
+        put(dump, " where ");
         if (o->lo != FY_NIL) {
             node(dump, o->lo);
-            fputs(" <= ", dump->to);
+            put(dump, " <= ");
         }
-        fprintf(dump->to, "i %c j", o->sign > 0 ? '+' : '-');
+        put(dump, "i %c j", o->sign > 0 ? '+' : '-');
         optional(dump, " <= ", o->hi);
     }
     optional(dump, " when ", o->when);
     optional(dump, " out when ", o->out_when);
     optional(dump, " in when ", o->in_when);
     optional(dump, " returns ", o->returns);
-    fputc('\n', dump->to);
+    put(dump, "\n");
 }
 
 static void
@@ -350,11 +359,11 @@ device_call(const struct dump *dump, const char *device, uint32_t row)
     }
     const struct fy_call_row *c =
         &FY_TABLE(dump->model, fy_call_row, calls)[row];
-    fprintf(dump->to, "    on %s %s(", device, text(dump, c->function));
+    put(dump, "    on %s %s(", device, text(dump, c->function));
     for (uint32_t i = 0; i < c->nargs; i++) {
         optional(dump, i ? ", " : "", c->args[i]);
     }
-    fputs(")\n", dump->to);
+    put(dump, ")\n");
 }
 
 static void
@@ -369,36 +378,36 @@ function(const struct dump *dump)
     symbols(dump);
     handles(dump);
     if (f->flags & FY_FN_MAKES) {
-        fputs("    makes a handle\n", dump->to);
+        put(dump, "    makes a handle\n");
     }
     if (f->flags & FY_FN_FREES) {
-        fputs("    frees its handle\n", dump->to);
+        put(dump, "    frees its handle\n");
     }
     for (uint16_t i = 0; i < f->nrequires; i++) {
         optional(dump, "    require ", requires[i].node);
-        fprintf(dump->to, " else %s\n", fy_reason_word(requires[i].reason));
+        put(dump, " else %s\n", fy_reason_word(requires[i].reason));
     }
     axes(dump);
     for (uint16_t i = 0; i < f->noperands; i++) {
         operand(dump, &operands[i]);
     }
     optional(dump, "    flops ", f->flops);
-    fputs(f->flops == FY_NIL ? "" : "\n", dump->to);
+    put(dump, "%s", f->flops == FY_NIL ? "" : "\n");
     optional(dump, "    worth ", f->worth);
-    fputs(f->worth == FY_NIL ? "" : "\n", dump->to);
+    put(dump, "%s", f->worth == FY_NIL ? "" : "\n");
     optional(dump, "    error ", f->error);
-    fputs(f->error == FY_NIL ? "" : "\n", dump->to);
+    put(dump, "%s", f->error == FY_NIL ? "" : "\n");
     if (f->flags & FY_FN_EXACT) {
-        fputs("    exact\n", dump->to);
+        put(dump, "    exact\n");
     }
     if (f->blocked_by) {
-        fprintf(dump->to, "    blocked by %s using %s\n",
-                text(dump, f->blocked_by), text(dump, f->blocked_using));
+        put(dump, "    blocked by %s using %s\n", text(dump, f->blocked_by),
+            text(dump, f->blocked_using));
     }
     device_call(dump, "host", f->host_call);
     device_call(dump, "cuda", f->cuda_call);
     if (f->next_variant != FY_NIL) {
-        fputs("    else the next variant\n", dump->to);
+        put(dump, "    else the next variant\n");
     }
 }
 

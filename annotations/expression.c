@@ -83,7 +83,7 @@ same_node(const struct fy_node *x, const struct fy_node *y)
 {
     return x->op == y->op && x->type == y->type && x->a == y->a &&
            x->b == y->b && x->c == y->c &&
-           memcmp(&x->u, &y->u, sizeof x->u) == 0;
+           x->u.i == y->u.i; /* the bits: 0.0 is not -0.0 */
 }
 
 /* Depth and steps of evaluating a node, from its parts'. */

@@ -122,13 +122,13 @@ fy_host_arena_free(struct fy_host_arena *arena)
     if (arena == NULL) {
         return;
     }
-    struct segment *s, *next;
-    HASH_ITER (hh, arena->allocated, s, next) {
-        HASH_DEL(arena->allocated, s);
-        if (arena->guards) {
-            (void)munmap(s->mapping, s->mapping_bytes);
-            free(s);
-        }
+    /* Clearing frees the table only; the segments stay linked. */
+    struct segment *s = arena->allocated, *next;
+    HASH_CLEAR(hh, arena->allocated);
+    for (; arena->guards && s != NULL; s = next) {
+        next = s->hh.next;
+        (void)munmap(s->mapping, s->mapping_bytes);
+        free(s);
     }
     for (s = arena->first; s != NULL; s = next) {
         next = s->after;

@@ -121,8 +121,11 @@ static int
 intern(struct fy_replica_table *table, const struct fy_tile *tile,
        const struct fy_view *view, struct fy_replica **out)
 {
-    struct fy_replica_key key = {.view = tile->view, .naxes = tile->naxes};
+    struct fy_replica_key key;
     struct fy_replica *r;
+    memset(&key, 0, sizeof key);
+    key.view = tile->view;
+    key.naxes = tile->naxes;
     for (int k = 0; k < tile->naxes; k++) {
         key.lo[k] = tile->lo[k];
         key.n[k] = tile->n[k];
