@@ -376,10 +376,15 @@ verify_locked(struct fy_verifier *v, const struct fy_intercepted *call,
         note_unbound(v, call->function, reason);
         return;
     }
-    if (v->call->function->flags &
-        (FY_FN_OBSERVE_ONLY | FY_FN_MAKES | FY_FN_FREES))
+    if (v->call->function->flags & (FY_FN_MAKES | FY_FN_FREES))
         return;
-    reason = fy_bound_check_memory(v->call);
+    reason = FY_REASON_NONE;
+    if (v->call->function->noperands > 0)
+        reason = fy_bound_check_memory(v->call);
+    else if (v->call->function->host_call != FY_NIL)
+        fy_tally_report(v->tally, v->model, v->path, v->call->function_index,
+                        FY_NIL, FY_FINDING_INVALID,
+                        "nothing is declared that the call could touch");
     if (reason == FY_REASON_OVERLAP || reason == FY_REASON_EMPTY ||
         reason == FY_REASON_OVERFLOW) {
         count_decline(v, v->call->function_index, reason);

@@ -299,6 +299,25 @@ make_plan(const struct fy_bound *call, const struct fy_target *target,
     }
 }
 
+/* Arrays behind a handle that no operand declares: the call must not look. */
+static void
+hide_handle_cells(struct fy_bound *call, uint64_t inactive)
+{
+    const struct fy_cell *cells =
+        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    const struct fy_operand *operands =
+        FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
+    for (unsigned c = 0; c < call->function->ncells; c++) {
+        bool declared = false;
+        for (unsigned o = 0; o < call->function->noperands; o++)
+            declared |= operands[o].base == c;
+        if (cells[c].kind == FY_CELL_HANDLE && !declared &&
+            call->cells[c].kind == FY_V_POINTER && call->cells[c].p != 0 &&
+            cells[c].type == FY_T_POINTER)
+            call->cells[c].p = inactive;
+    }
+}
+
 void
 fy_trial_chunks(struct fy_trial *t, unsigned number)
 {
@@ -316,6 +335,7 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
         if (call->views[o].naxes > 0)
             call->views[o].host =
                 copies->guard[t->images->of[o]].block + t->images->first[o];
+    hide_handle_cells(call, (uint64_t)(uintptr_t)s->inactive.block);
     s->trial = t;
     t->state->report.context = s;
     t->state->report.on_fault = NULL; /* planning is ours, not the author's */

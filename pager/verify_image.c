@@ -222,7 +222,7 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     int status = group(out, base);
     if (status != 0)
         return status;
-    size_t total = 0;
+    size_t total = 64;
     for (unsigned g = 0; g < out->count; g++)
         total += (size_t)(out->image[g].hi - out->image[g].lo) + 64;
     if (total > limit_bytes)

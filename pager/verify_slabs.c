@@ -123,10 +123,18 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     if (status != 0)
         return status;
     fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
+    /* Elements may coincide: only those that are on the slab and nowhere else
+     * (`changed' marks the others until it gets its content). */
+    memset(changed, 0, bytes);
     struct fy_walk w = {.view = v};
+    while (fy_walk_next(&w))
+        if (!fy_walk_on_slab(&w, slab))
+            changed[t->images->first[operand] + w.offset] = 1;
+    w = (struct fy_walk){.view = v};
     while (fy_walk_next(&w)) {
-        char *at = s.at[g] + t->images->first[operand] + w.offset;
-        if (fy_walk_on_slab(&w, slab))
+        int64_t offset = t->images->first[operand] + w.offset;
+        char *at = s.at[g] + offset;
+        if (fy_walk_on_slab(&w, slab) && !changed[offset])
             fy_poison_fill(pattern, at, at, v->element_bytes);
     }
     memcpy(changed, s.at[g], bytes);

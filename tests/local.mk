@@ -13,6 +13,7 @@ include tests/drive/local.mk
 include tests/judges/local.mk
 include tests/program/local.mk
 include tests/preload/local.mk
+include tests/verify/local.mk
 
 UNIT_TESTS =
 

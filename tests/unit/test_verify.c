@@ -209,8 +209,8 @@ struct trial_case {
     const char *text;
 };
 
-#define HEAD_ADD                                                           \
-    "function void add(long n, double alpha, const double *x, long incx, " \
+#define HEAD_ADD                                                     \
+    "function void add(long n, double alpha, double *x, long incx, " \
     "double *y) {\nrequire n > 0 else empty;\n"
 #define HEAD_COPY                                                           \
     "function void copy(long m, long n, const double *a, long lda, double " \

@@ -168,6 +168,31 @@ def file_mutants(path):
     return result
 
 
+FAMILY = re.compile(r"^family\s+(\w+):\s*\{([^}]*)\}", re.M)
+
+
+def families(paths):
+    """Family name -> [(row, type)] of all files."""
+    result = {}
+    for path in annotation_files(paths):
+        with open(path, encoding="utf-8") as f:
+            for m in FAMILY.finditer(f.read()):
+                result[m.group(1)] = [
+                    tuple(part.strip() for part in row.split(":"))
+                    for row in m.group(2).split(",") if ":" in row]
+    return result
+
+
+def doubles(function, rows):
+    """The names in double precision that a function's head stands for."""
+    m = re.search(r"<(\w+)>", function)
+    if not m:
+        return [function]
+    table = rows.get(m.group(1), [])
+    names = [n for n, t in table if "double" in t] or [n for n, _ in table]
+    return [function.replace(m.group(), n) for n in names]
+
+
 def annotation_files(paths):
     names = []
     for path in paths:
