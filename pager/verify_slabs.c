@@ -107,6 +107,18 @@ slab_matters(const struct stage *s, unsigned operand, const char *changed)
     return d.found;
 }
 
+void
+fy_slab_mark_others(const struct fy_images *images, unsigned operand,
+                    unsigned slab, char *marks)
+{
+    const struct fy_image *image = &images->image[images->of[operand]];
+    memset(marks, 0, (size_t)(image->hi - image->lo));
+    struct fy_walk w = {.view = &images->views[operand]};
+    while (fy_walk_next(&w))
+        if (!fy_walk_on_slab(&w, slab))
+            marks[images->first[operand] + w.offset] = 1;
+}
+
 /* Changes a slab, calls, and looks. *matters is set on success. */
 static int
 try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
@@ -123,14 +135,8 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     if (status != 0)
         return status;
     fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
-    /* Elements may coincide: only those that are on the slab and nowhere else
-     * (`changed' marks the others until it gets its content). */
-    memset(changed, 0, bytes);
+    fy_slab_mark_others(t->images, operand, slab, changed);
     struct fy_walk w = {.view = v};
-    while (fy_walk_next(&w))
-        if (!fy_walk_on_slab(&w, slab))
-            changed[t->images->first[operand] + w.offset] = 1;
-    w = (struct fy_walk){.view = v};
     while (fy_walk_next(&w)) {
         int64_t offset = t->images->first[operand] + w.offset;
         char *at = s.at[g] + offset;
@@ -143,6 +149,24 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     stage_end(&s);
     free(changed);
     return status;
+}
+
+static bool
+has_own_elements(const struct fy_images *images, unsigned operand,
+                 unsigned slab)
+{
+    const struct fy_image *image = &images->image[images->of[operand]];
+    char *marks = malloc((size_t)(image->hi - image->lo));
+    struct fy_walk w = {.view = &images->views[operand]};
+    bool found = false;
+    if (marks == NULL)
+        return false;
+    fy_slab_mark_others(images, operand, slab, marks);
+    while (!found && fy_walk_next(&w))
+        found = fy_walk_on_slab(&w, slab) &&
+                !marks[images->first[operand] + w.offset];
+    free(marks);
+    return found;
 }
 
 static bool
@@ -159,11 +183,7 @@ slab_pending(const struct fy_trial *t, unsigned operand, unsigned slab)
         v->access == FY_ACCESS_SCRATCH || row->read_mattered > 0 ||
         row->read_tested >= ENOUGH)
         return false;
-    struct fy_walk w = {.view = v};
-    while (fy_walk_next(&w))
-        if (fy_walk_on_slab(&w, slab))
-            return true;
-    return false;
+    return has_own_elements(t->images, operand, slab);
 }
 
 int

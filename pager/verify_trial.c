@@ -168,6 +168,26 @@ fy_walk_on_slab(const struct fy_walk *w, unsigned slab)
     }
 }
 
+/* Whether a slab has elements of its own, and whether the call changed one. */
+static void
+look_at_slab(const struct fy_images *images, unsigned o, unsigned slab,
+             char *marks, bool *tested, bool *changed)
+{
+    const struct fy_view *v = &images->views[o];
+    const struct fy_image *image = &images->image[images->of[o]];
+    fy_slab_mark_others(images, o, slab, marks);
+    struct fy_walk w = {.view = v};
+    *tested = *changed = false;
+    while (fy_walk_next(&w) && !*changed) {
+        int64_t at = images->first[o] + w.offset;
+        if (!fy_walk_on_slab(&w, slab) || marks[at])
+            continue;
+        *tested = true;
+        *changed = memcmp(image->before + at, image->truth + at,
+                          v->element_bytes) != 0;
+    }
+}
+
 /* Counts which slabs of written operands the call changed. */
 static void
 count_changes(struct fy_trial *t)
@@ -180,24 +200,18 @@ count_changes(struct fy_trial *t)
             fy_tally_operand(t->tally, t->call->function->operands + o);
         if (v->naxes == 0 || v->access != FY_ACCESS_INOUT)
             continue;
-        bool tested[FY_SLABS] = {false}, changed[FY_SLABS] = {false};
-        struct fy_walk w = {.view = v};
-        while (fy_walk_next(&w)) {
-            int64_t at = images->first[o] + w.offset;
-            bool differs = memcmp(image->before + at, image->truth + at,
-                                  v->element_bytes) != 0;
-            for (unsigned k = 0; k < FY_SLABS; k++)
-                if (fy_walk_on_slab(&w, k)) {
-                    tested[k] = true;
-                    changed[k] |= differs;
-                }
-        }
-        for (unsigned k = 0; k < FY_SLABS; k++) {
-            if (tested[k])
+        char *marks = malloc((size_t)(image->hi - image->lo));
+        for (unsigned k = 0; k < FY_SLABS && marks != NULL; k++) {
+            bool tested, changed;
+            if (row->slab[k].written_changed > 0)
+                continue;
+            look_at_slab(images, o, k, marks, &tested, &changed);
+            if (tested)
                 FY_TALLY_ADD(row->slab[k].written_tested);
-            if (changed[k])
+            if (changed)
                 FY_TALLY_ADD(row->slab[k].written_changed);
         }
+        free(marks);
     }
 }
 

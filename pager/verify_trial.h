@@ -84,6 +84,14 @@ const char *fy_trial_name(const struct fy_trial *trial, uint32_t operand);
 /* Whether an element is on a slab (FY_SLAB_...) of its view. */
 bool fy_walk_on_slab(const struct fy_walk *walk, unsigned slab);
 
+/*
+ * Sets marks[offset from image->lo] for elements that are not on the slab, and
+ * clears all others: elements may coincide (row n of a matrix with ld == n is
+ * row 0 of the next column), and those belong to both.
+ */
+void fy_slab_mark_others(const struct fy_images *images, unsigned operand,
+                         unsigned slab, char *marks);
+
 /* The original on the program's memory, or rather this child's copy of it. */
 int fy_trial_in_place(struct fy_trial *trial,
                       union fy_raw *result) FY_MUST_CHECK;
