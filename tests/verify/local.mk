@@ -2,7 +2,6 @@
 # Wrong annotations that ferry verify must notice.
 dist_check_SCRIPTS += tests/verify/run tests/verify/drivers
 EXTRA_DIST += tests/verify/mutants.py tests/verify/mutate.py
-EXTRA_DIST += docs/verify-missed.md
 TESTS += tests/verify/run
 
 # All mutants of the shipped annotations (about half an hour); writes those
