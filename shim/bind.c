@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the original of an annotated name as the dynamic linker would have for
- * that caller: first the objects of the start, in load order (that is the
- * order of the global scope), then what came later with RTLD_GLOBAL, then the
- * caller and its dependencies, breadth first. What is found is kept in lists
- * that only grow at their head, without locks.
+ * Keeps what calls of an annotated name lead to: lists of bindings that only
+ * grow at their head, without locks, and the stubs that dlsym gives out.
  */
 #include "config.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -20,13 +16,7 @@
 
 enum {
     CHUNK_BYTES = 64 * 1024, /* of bindings, mapped as needed */
-    MAX_CLOSURE = 256,       /* objects, of one caller's dependencies */
-    MAX_GLOBAL = 64,
 };
-
-/* Dynamic sections of what was opened with RTLD_GLOBAL, in that order. */
-static const void *global_roots[MAX_GLOBAL];
-static unsigned global_count; /* more than MAX_GLOBAL: not all are known */
 
 static struct fy_binding **
 slots(void)
@@ -81,8 +71,8 @@ fy_is_thunk(const void *address)
            offset < fy_image.code_high;
 }
 
-static const char *
-symbol_name(uint32_t symbol)
+const char *
+fy_symbol_name(uint32_t symbol)
 {
     const struct fy_model *model = fy_shim_model();
     return fy_model_string(model,
@@ -94,142 +84,6 @@ exported(uint32_t symbol)
 {
     return (char *)(uintptr_t)&fy_image +
            FY_IMAGE_TABLE(const struct fy_thunk_info, info)[symbol].thunk;
-}
-
-/* ---- scopes ------------------------------------------------------------- */
-
-struct lookup {
-    const char *name;
-    unsigned low, high; /* of load order */
-    struct fy_object object;
-    const ElfW(Sym) * symbol;
-};
-
-static int
-look_in(const struct fy_object *object, void *closure)
-{
-    struct lookup *lookup = closure;
-    if (object->index < lookup->low || object->index >= lookup->high)
-        return 0;
-    lookup->symbol = fy_object_symbol(object, lookup->name);
-    lookup->object = *object;
-    return lookup->symbol != NULL;
-}
-
-/* An IFUNC's resolver is foreign code: called after the walk. */
-static void *
-find_between(const char *name, unsigned low, unsigned high)
-{
-    struct lookup lookup = {.name = name, .low = low, .high = high};
-    if (!fy_object_each(look_in, &lookup))
-        return NULL;
-    return fy_object_address(&lookup.object, lookup.symbol);
-}
-
-struct closure {
-    struct fy_object member[MAX_CLOSURE];
-    unsigned count, at;
-};
-
-static int
-add_needed(const struct fy_object *object, void *data)
-{
-    struct closure *closure = data;
-    if (closure->count == MAX_CLOSURE)
-        return 1;
-    for (unsigned i = 0; i < closure->count; i++) {
-        if (closure->member[i].dynamic == object->dynamic)
-            return 0;
-    }
-    if (fy_object_needs(&closure->member[closure->at], object))
-        closure->member[closure->count++] = *object;
-    return 0;
-}
-
-/*
- * Among `root' and what it needs, breadth first. The list is large for a stack
- * that may be a small thread's, so it is mapped.
- */
-static void *
-find_local(const struct fy_object *root, const char *name)
-{
-    const ElfW(Sym) *symbol = fy_object_symbol(root, name);
-    if (symbol)
-        return fy_object_address(root, symbol);
-    struct closure *closure =
-        mmap(NULL, sizeof *closure, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (closure == MAP_FAILED)
-        return NULL;
-    void *found = NULL;
-    closure->member[0] = *root;
-    closure->count = 1;
-    for (; closure->at < closure->count && !found; closure->at++) {
-        const struct fy_object *member = &closure->member[closure->at];
-        symbol = fy_object_symbol(member, name);
-        if (symbol)
-            found = fy_object_address(member, symbol);
-        else
-            fy_object_each(add_needed, closure);
-    }
-    munmap(closure, sizeof *closure);
-    return found;
-}
-
-/* Among what was there at the start, and will be until the end. */
-static void *
-find_startup(const char *name)
-{
-    /*
-     * The program itself (0) is before us in every scope: whoever reached a
-     * thunk was not bound to it, except through a pointer we gave out.
-     */
-    void *found = find_between(name, 1, fy_startup_objects);
-    return found ? found : find_between(name, 0, 1);
-}
-
-static void *
-find_global(const char *name)
-{
-    void *found = find_startup(name);
-    unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; i < count && i < MAX_GLOBAL && !found; i++) {
-        struct fy_object object;
-        const void *root = __atomic_load_n(&global_roots[i], __ATOMIC_RELAXED);
-        if (root && fy_object_at(root, &object) == 0 && object.dynamic == root)
-            found = find_local(&object, name);
-    }
-    if (found || count <= MAX_GLOBAL)
-        return found;
-    /* Not a tail call: the real dlsym must see us as its caller. */
-    void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
-    return fy_is_thunk(next) ? NULL : next;
-}
-
-void *
-fy_original_deep(uint32_t symbol, const struct fy_object *root)
-{
-    const char *name = symbol_name(symbol);
-    void *found = root->dynamic ? find_local(root, name) : NULL;
-    return found ? found : find_global(name);
-}
-
-void *
-fy_original_local(uint32_t symbol, const struct fy_object *root)
-{
-    const char *name = symbol_name(symbol);
-    return find_global(name) ? NULL : find_local(root, name);
-}
-
-void *
-fy_original_find(uint32_t symbol, const void *caller)
-{
-    const char *name = symbol_name(symbol);
-    void *found = find_global(name);
-    struct fy_object object;
-    if (!found && fy_object_at(caller, &object) == 0)
-        found = find_local(&object, name);
-    return found;
 }
 
 /* ---- bindings ----------------------------------------------------------- */
@@ -302,13 +156,6 @@ static void __attribute__((noreturn)) undefined(const char *name)
     _exit(127);
 }
 
-/* The last resort: whoever defines it, when the caller cannot be placed. */
-static void *
-find_anywhere(const char *name)
-{
-    return find_between(name, 0, UINT32_MAX);
-}
-
 /* ---- lists ---------------------------------------------------------------- */
 
 /*
@@ -369,13 +216,13 @@ fy_bind_call(struct fy_frame *frame)
 {
     int *error = &errno, saved = *error;
     uint32_t symbol = (uint32_t)frame->u.symbol;
-    const char *name = symbol_name(symbol);
-    void *original = find_startup(name);
+    const char *name = fy_symbol_name(symbol);
+    void *original = fy_scope_startup(name);
     bool for_all = original != NULL;
     if (!original)
         original = fy_original_find(symbol, frame->caller);
     if (!original)
-        original = find_anywhere(name);
+        original = fy_scope_anywhere(name);
     if (!original)
         undefined(name);
     /* Serves calls from code of no object, or without memory for more. */
@@ -443,25 +290,6 @@ fy_bind_retire(void)
     unlock();
 }
 
-void
-fy_bind_note_global(const void *dynamic)
-{
-    unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; dynamic && i < count && i < MAX_GLOBAL; i++) {
-        if (global_roots[i] == dynamic)
-            return;
-    }
-    if (!lock())
-        return;
-    count = global_count;
-    if (!dynamic)
-        count = MAX_GLOBAL; /* an unknown one */
-    else if (count < MAX_GLOBAL)
-        __atomic_store_n(&global_roots[count], dynamic, __ATOMIC_RELEASE);
-    __atomic_store_n(&global_count, count + 1, __ATOMIC_RELEASE);
-    unlock();
-}
-
 /* ---- pointers -------------------------------------------------------------- */
 
 static void *
@@ -488,6 +316,16 @@ find_stub(uint32_t symbol, void *original)
 }
 
 void *
+fy_bind_stub(uint32_t symbol, void *original)
+{
+    if (fy_mode == 0 || !lock())
+        return original;
+    void *stub = find_stub(symbol, original);
+    unlock();
+    return stub;
+}
+
+void *
 fy_bind_pointer(uint32_t symbol, void *original)
 {
     uintptr_t low, high;
@@ -497,23 +335,7 @@ fy_bind_pointer(uint32_t symbol, void *original)
     if (fy_object_at(original, &object) ||
         !fy_object_code(&object, original, &low, &high))
         return original; /* a variable of that name */
-    if (find_global(symbol_name(symbol)) == original)
+    if (fy_scope_global(fy_symbol_name(symbol)) == original)
         return exported(symbol);
-    if (!lock())
-        return original;
-    void *stub = find_stub(symbol, original);
-    unlock();
-    return stub;
-}
-
-void *
-fy_bind_sibling(void *original, const char *name)
-{
-    int *error = &errno, saved = *error;
-    struct fy_object object;
-    void *found = NULL;
-    if (fy_object_at(original, &object) == 0)
-        found = find_local(&object, name);
-    *error = saved;
-    return found;
+    return fy_bind_stub(symbol, original);
 }

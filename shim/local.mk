@@ -13,6 +13,7 @@ libferry_la_SOURCES = \
 	shim/libc.c \
 	shim/object.c shim/object.h \
 	shim/patch.c \
+	shim/scope.c \
 	shim/shim.h \
 	shim/arch/x86_64/dl.S \
 	shim/arch/x86_64/enter.S \

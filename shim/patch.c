@@ -14,32 +14,46 @@
 #include "shim/object.h"
 #include "shim/shim.h"
 
-static bool
-in_relro(const struct fy_object *object, uintptr_t address)
+/* Stores to one object's slots; its read-only pages are open in between. */
+struct writer {
+    uintptr_t low, high; /* what the dynamic linker has made read-only */
+    bool open;
+};
+
+static void
+writer_start(struct writer *writer, const struct fy_object *object)
 {
+    uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    *writer = (struct writer){0, 0, false};
     for (unsigned i = 0; i < object->nphdr; i++) {
         const ElfW(Phdr) *segment = &object->phdr[i];
-        if (segment->p_type == PT_GNU_RELRO &&
-            address - object->base - segment->p_vaddr < segment->p_memsz)
-            return true;
+        if (segment->p_type != PT_GNU_RELRO)
+            continue;
+        /* As it does: whole pages only, the last one is left out. */
+        writer->low = (object->base + segment->p_vaddr) & mask;
+        writer->high =
+            (object->base + segment->p_vaddr + segment->p_memsz) & mask;
     }
-    return false;
 }
 
 static void
-store(const struct fy_object *object, uintptr_t slot, uintptr_t value)
+store(struct writer *writer, uintptr_t slot, uintptr_t value)
 {
-    uintptr_t *at = (uintptr_t *)slot;
-    if (!in_relro(object, slot)) {
-        __atomic_store_n(at, value, __ATOMIC_RELEASE);
-        return;
+    if (slot >= writer->low && slot < writer->high && !writer->open) {
+        if (mprotect((void *)writer->low, writer->high - writer->low,
+                     PROT_READ | PROT_WRITE))
+            return;
+        writer->open = true;
     }
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-    void *page = (void *)(slot & ~(page_bytes - 1));
-    if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE))
-        return;
-    __atomic_store_n(at, value, __ATOMIC_RELEASE);
-    mprotect(page, page_bytes, PROT_READ);
+    __atomic_store_n((uintptr_t *)slot, value, __ATOMIC_RELEASE);
+}
+
+static void
+writer_end(struct writer *writer)
+{
+    if (writer->open)
+        mprotect((void *)writer->low, writer->high - writer->low, PROT_READ);
+    writer->open = false;
 }
 
 static const ElfW(Sym) *
@@ -52,8 +66,9 @@ static const ElfW(Sym) *
 
 struct weak {
     struct fy_object object; /* the one that refers */
-    unsigned first;          /* in load order */
-    const char *name;        /* looked for elsewhere */
+    struct writer writer;
+    unsigned first;   /* in load order */
+    const char *name; /* looked for elsewhere */
     bool defined;
     unsigned count; /* of objects */
 };
@@ -111,7 +126,7 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     weak->defined = false;
     fy_object_each(defines, weak);
     if (!weak->defined)
-        store(object, slot, 0);
+        store(&weak->writer, slot, 0);
     return 0;
 }
 
@@ -120,7 +135,9 @@ fy_patch_weak(unsigned first)
 {
     struct weak weak = {.first = first};
     while (fy_object_each(next_weak, &weak)) {
+        writer_start(&weak.writer, &weak.object);
         fy_object_relocations(&weak.object, reset_weak, &weak);
+        writer_end(&weak.writer);
         weak.first = weak.object.index + 1;
     }
     return weak.count;
@@ -130,9 +147,13 @@ fy_patch_weak(unsigned first)
 
 struct late {
     struct fy_object object;
+    struct writer writer;
     struct fy_object root; /* what dlopen was asked for: it came first */
     unsigned first;
     bool deep; /* RTLD_DEEPBIND */
+    /* A name is in several slots, one after the other: the last look-up. */
+    uint32_t row;
+    void *original;
 };
 
 /* Our replacement for one of libc's four, or NULL. */
@@ -181,6 +202,17 @@ next_late(const struct fy_object *object, void *closure)
     return 1;
 }
 
+static void *
+find(struct late *late, uint32_t row)
+{
+    if (row != late->row) {
+        late->row = row;
+        late->original = late->deep ? fy_original_deep(row, &late->root)
+                                    : fy_original_local(row, &late->root);
+    }
+    return late->original;
+}
+
 static int
 lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
              bool lazy, void *closure)
@@ -195,7 +227,7 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     void *ours = late->deep ? wrapper(name) : NULL;
     uint32_t row = ours ? FY_NIL : fy_names_find(name);
     if (ours)
-        store(object, slot, (uintptr_t)ours);
+        store(&late->writer, slot, (uintptr_t)ours);
     if (row == FY_NIL || value == 0)
         return 0;
     /*
@@ -206,24 +238,26 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
                    value >= object->low && value < object->high;
     void *original = NULL;
     if (unbound || fy_is_thunk((const void *)value))
-        original = late->deep ? fy_original_deep(row, &late->root)
-                              : fy_original_local(row, &late->root);
+        original = find(late, row);
     else if (late->deep)
         original = (void *)value;
     if (!original || fy_is_thunk(original))
         return 0;
-    void *pointer = fy_bind_pointer(row, original);
+    void *pointer = late->deep ? fy_bind_pointer(row, original)
+                               : fy_bind_stub(row, original);
     if (pointer != (void *)value)
-        store(object, slot, (uintptr_t)pointer);
+        store(&late->writer, slot, (uintptr_t)pointer);
     return 0;
 }
 
 void
 fy_patch_late(unsigned first, bool deep)
 {
-    struct late late = {.first = first, .deep = deep};
+    struct late late = {.first = first, .deep = deep, .row = FY_NIL};
     while (fy_object_each(next_late, &late)) {
+        writer_start(&late.writer, &late.object);
         fy_object_relocations(&late.object, lead_through, &late);
+        writer_end(&late.writer);
         late.first = late.object.index + 1;
     }
 }

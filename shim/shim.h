@@ -127,23 +127,12 @@ FY_HIDDEN const char *fy_settings_text(void);
  */
 FY_HIDDEN bool fy_settings_value(const char *key, char *out, size_t capacity);
 
-/* ---- bind.c: originals -------------------------------------------------- */
+/* ---- scope.c: originals --------------------------------------------------- */
 
-/* From fy_thunk_miss: the binding of frame->u.symbol for frame->caller. */
-FY_HIDDEN const struct fy_binding *fy_bind_call(struct fy_frame *frame);
+struct fy_object;
 
 /* The original of `symbol' in the scope of the object at `caller', or NULL. */
 FY_HIDDEN void *fy_original_find(uint32_t symbol, const void *caller);
-
-/*
- * A function that behaves as `original' with ferry before it: our exported
- * name if it leads there from everywhere, else a stub of its own, always the
- * same for the same original. `original' itself when there is none left.
- */
-FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
-
-/* After objects were unloaded: forgets what led from or to them. */
-FY_HIDDEN void fy_bind_retire(void);
 
 /*
  * Tells that the object with this dynamic section was opened with RTLD_GLOBAL
@@ -155,7 +144,6 @@ FY_HIDDEN void fy_bind_note_global(const void *dynamic);
  * As fy_original_find(), for objects that were opened with `root': those that
  * RTLD_DEEPBIND opened; and all others, but NULL when the global scope has it.
  */
-struct fy_object;
 FY_HIDDEN void *fy_original_deep(uint32_t symbol, const struct fy_object *root);
 FY_HIDDEN void *fy_original_local(uint32_t symbol,
                                   const struct fy_object *root);
@@ -163,8 +151,37 @@ FY_HIDDEN void *fy_original_local(uint32_t symbol,
 /* services->sibling of pager/engine.h. */
 FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
 
+/*
+ * By name: among the objects of the start, which stay; those and what was
+ * opened with RTLD_GLOBAL; an object and what it needs; all there are.
+ */
+FY_HIDDEN void *fy_scope_startup(const char *name);
+FY_HIDDEN void *fy_scope_global(const char *name);
+FY_HIDDEN void *fy_scope_local(const struct fy_object *root, const char *name);
+FY_HIDDEN void *fy_scope_anywhere(const char *name);
+
+/* ---- bind.c: bindings -------------------------------------------------- */
+
+/* From fy_thunk_miss: the binding of frame->u.symbol for frame->caller. */
+FY_HIDDEN const struct fy_binding *fy_bind_call(struct fy_frame *frame);
+
+/*
+ * A function that behaves as `original' with ferry before it: our exported
+ * name if it leads there from everywhere, else a stub of its own, always the
+ * same for the same original. `original' itself when there is none left.
+ */
+FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
+
+/* The stub alone, for an original that is known not to be global. */
+FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
+
+/* After objects were unloaded: forgets what led from or to them. */
+FY_HIDDEN void fy_bind_retire(void);
+
 /* Row of model->symbols with that name, or FY_NIL. No libc. */
 FY_HIDDEN uint32_t fy_names_find(const char *name);
+
+FY_HIDDEN const char *fy_symbol_name(uint32_t symbol);
 
 /* Whether an address is one of our thunks or stubs. */
 FY_HIDDEN bool fy_is_thunk(const void *address);
