@@ -143,10 +143,30 @@ count_symbols(const uint32_t *table, uint64_t bytes)
     return 0;
 }
 
+/* One more than the last symbol that a relocation table names, or `least'.
+   The GNU hash table of a program that defines nothing covers nothing. */
+static uint32_t
+count_referred(const struct file *file, uint64_t address, uint64_t bytes,
+               uint32_t least)
+{
+    uint64_t room;
+    const Elf64_Rela *rows = at_address(file, address, 8, &room);
+    if (!rows)
+        return least;
+    uint64_t count = (bytes < room ? bytes : room) / sizeof *rows;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t symbol = ELF64_R_SYM(rows[i].r_info);
+        if (symbol >= least && symbol < MAX_SYMBOLS)
+            least = (uint32_t)symbol + 1;
+    }
+    return least;
+}
+
 static void
 read_symbols(struct file *file, const Elf64_Dyn *entries, size_t count)
 {
     uint64_t symbols = 0, strings = 0, size = 0, gnu = 0, sysv = 0, room;
+    uint64_t rela = 0, rela_bytes = 0, plt = 0, plt_bytes = 0;
     for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
         uint64_t value = entries[i].d_un.d_val;
         switch (entries[i].d_tag) {
@@ -165,6 +185,18 @@ read_symbols(struct file *file, const Elf64_Dyn *entries, size_t count)
         case DT_HASH:
             sysv = value;
             break;
+        case DT_RELA:
+            rela = value;
+            break;
+        case DT_RELASZ:
+            rela_bytes = value;
+            break;
+        case DT_JMPREL:
+            plt = value;
+            break;
+        case DT_PLTRELSZ:
+            plt_bytes = value;
+            break;
         case DT_SYMBOLIC:
             file->symbolic = true;
             break;
@@ -181,6 +213,10 @@ read_symbols(struct file *file, const Elf64_Dyn *entries, size_t count)
     else if (sysv && (table = at_address(file, sysv, 4, &room)) != NULL &&
              room >= 8)
         file->nsymbols = table[1];
+    if (gnu) {
+        file->nsymbols = count_referred(file, rela, rela_bytes, file->nsymbols);
+        file->nsymbols = count_referred(file, plt, plt_bytes, file->nsymbols);
+    }
     file->symbols = at_address(file, symbols, 8, &room);
     if (!file->symbols || room / sizeof(Elf64_Sym) < file->nsymbols)
         file->nsymbols = 0;

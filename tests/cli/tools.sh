@@ -173,6 +173,10 @@ has "says so" err "no call"
 "$ferry" doctor -- ./scale >out 2>err
 equal "doctor of a program" $? 0
 has "it can be reached" out "^  yes .*scale calls .*dgemm_"
+if ${CC:-cc} -O1 -no-pie scale.c -o fixed -lblas 2>err; then
+    "$ferry" doctor -- ./fixed >out 2>err
+    has "so can one that defines no symbol" out "^  yes .*fixed calls .*dgemm_"
+fi
 if ${CC:-cc} -O1 -static -x c - -o still 2>err <<'END'
 int main(void) { return 0; }
 END
