@@ -6,6 +6,7 @@
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 builddir=${FERRY_BUILDDIR:-$srcdir/_build}
 . "$srcdir/tests/tap.sh"
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
 drive=$builddir/tests/drive/drive
 ferry=$builddir/ferry
 calls=${FERRY_DRIVE_CALLS:-6}
