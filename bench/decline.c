@@ -33,11 +33,13 @@ main(int argc, char **argv)
     double one = 1, a[64] = {0}, b[64] = {0}, c[64] = {0}, best = 1e300;
     for (long round = 0; round < rounds; round++) {
         double start = now_ns();
-        for (long i = 0; i < calls; i++)
+        for (long i = 0; i < calls; i++) {
             dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &one, c, &n);
+        }
         double each = (now_ns() - start) / (double)calls;
-        if (each < best)
+        if (each < best) {
             best = each;
+        }
     }
     printf("%.3f\n", best);
     return 0;

@@ -67,8 +67,9 @@ main(int argc, char **argv)
     snprintf(settings, sizeof settings, "FERRY_SETTINGS=%s", argv[2]);
     char path[] = "PATH=/usr/bin:/bin";
     char *without[] = {path, NULL}, *with[] = {path, preload, settings, NULL};
-    if (batches > MAX_BATCHES)
+    if (batches > MAX_BATCHES) {
         batches = MAX_BATCHES;
+    }
     for (long i = 0; i < batches; i++) {
         plain[i] = batch(program, without, runs);
         loaded[i] = batch(program, with, runs);

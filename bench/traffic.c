@@ -43,10 +43,12 @@ fill(double *matrix, int64_t n)
 {
     uint64_t state = 7;
 
-    for (int64_t i = 0; i < n * n; i++)
+    for (int64_t i = 0; i < n * n; i++) {
         call_fill(FY_T_F64, &matrix[i], &state);
-    for (int64_t i = 0; i < n; i++)
+    }
+    for (int64_t i = 0; i < n; i++) {
         matrix[i * n + i] += (double)n;
+    }
 }
 
 static double
@@ -68,8 +70,9 @@ show(const struct row *row, const struct fy_model *model,
     double started = seconds(), bound;
 
     own.beta[0] = row->beta;
-    if (vector)
+    if (vector) {
         own.n = numbers->n * numbers->n;
+    }
     if (!call_make(model, row->name, row->signature, &own, &call)) {
         printf("%-8s is not installed\n", row->name);
         return;
@@ -77,8 +80,9 @@ show(const struct row *row, const struct fy_model *model,
     enum fy_reason reason;
     if (run) {
         struct fy_device *device;
-        if (fy_device_host.open(memory, &device))
+        if (fy_device_host.open(memory, &device)) {
             return;
+        }
         started = seconds();
         reason = call_chunked(&call, device, false, 0, &result);
         fy_device_host.close(device);
@@ -93,8 +97,9 @@ show(const struct row *row, const struct fy_model *model,
     }
     double n = (double)numbers->n, s = (double)memory / 8;
     bound = 8 * (row->products * n * n * n / sqrt(s) + row->matrices * n * n);
-    if (bound < (double)result.lower_bound_bytes)
+    if (bound < (double)result.lower_bound_bytes) {
         bound = (double)result.lower_bound_bytes;
+    }
     double moved =
         (double)result.traffic.bytes_in + (double)result.traffic.bytes_out;
     printf("%-8s %4g %6llu %8.1f %8.1f %8.1f %7.3f %7.2f %s\n", row->name,
@@ -134,16 +139,19 @@ main(int argc, char **argv)
 
     for (unsigned i = 0; i < 3; i++) {
         numbers.matrix[i] = calloc((size_t)(n * n), sizeof(double));
-        if (!numbers.matrix[i])
+        if (!numbers.matrix[i]) {
             return 1;
-        if (run)
+        }
+        if (run) {
             fill(numbers.matrix[i], n);
+        }
     }
     printf("n = %lld, %.1f MiB of device memory, doubles\n", (long long)n,
            (double)memory / (1 << 20));
     printf("%-8s %4s %6s %8s %8s %8s %7s %7s\n", "call", "beta", "chunks",
            "MiB in", "MiB out", "bound", "ratio", "seconds");
-    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         show(&rows[i], model, &numbers, memory, run);
+    }
     return 0;
 }

@@ -32,14 +32,17 @@ read_counts(const char *path, int *out_blocks)
         if (n == room) {
             room *= 2;
             counts = realloc(counts, room * VALUES * sizeof *counts);
-            if (!counts)
+            if (!counts) {
                 break;
+            }
         }
         double *row = counts + n++ * VALUES;
-        for (int i = 0; i < VALUES; i++)
+        for (int i = 0; i < VALUES; i++) {
             row[i] = 0;
-        for (int i = 0; i < BLOCK; i++)
+        }
+        for (int i = 0; i < BLOCK; i++) {
             row[block[i]] += 1;
+        }
     }
     fclose(file);
     *out_blocks = (int)n;
@@ -57,10 +60,12 @@ main(int argc, char **argv)
     }
     for (int j = 0; j < VALUES; j++) {
         double mean = 0;
-        for (int i = 0; i < blocks; i++)
+        for (int i = 0; i < blocks; i++) {
             mean += x[(size_t)i * VALUES + j] / blocks;
-        for (int i = 0; i < blocks; i++)
+        }
+        for (int i = 0; i < blocks; i++) {
             x[(size_t)i * VALUES + j] -= mean;
+        }
     }
     printf("%d blocks of %d byte counts: %zu MiB\n", blocks, VALUES,
            (size_t)blocks * VALUES * sizeof *x >> 20);
@@ -73,8 +78,9 @@ main(int argc, char **argv)
     double total = 0;
     for (int i = 0; i < VALUES; i++) {
         total += c[i][i];
-        for (int k = 0; k < COMPONENTS; k++)
+        for (int k = 0; k < COMPONENTS; k++) {
             v[i][k] = (i + k) % 7 - 3 + (i == k);
+        }
     }
     /* Orthogonal iteration: many small calls. */
     double weight[COMPONENTS] = {0};

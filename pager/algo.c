@@ -24,8 +24,9 @@ find_algorithm(const char *name)
 {
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         for (const struct fy_algo_row *row = tables[t]; row->name; row++) {
-            if (strcmp(row->name, name) == 0)
+            if (strcmp(row->name, name) == 0) {
                 return row;
+            }
         }
     }
     return NULL;
@@ -43,8 +44,9 @@ signature_of(const char *routine)
         {"getrf", "mnA1Bi"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (strcmp(rows[i][0], routine) == 0)
+        if (strcmp(rows[i][0], routine) == 0) {
             return rows[i][1];
+        }
     }
     return NULL;
 }
@@ -88,8 +90,9 @@ scalar(const struct fy_bound *bound, unsigned i, struct fy_value *out)
 
     if (arg->flags & FY_ARG_REFERENCE) {
         bytes = bound->args[i].p;
-        if (!bytes)
+        if (!bytes) {
             return FY_ERR_UNSUPPORTED;
+        }
     }
     *out = fy_raw_value(type, bytes);
     return FY_OK;
@@ -122,15 +125,17 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
         break;
     }
     int status = scalar(bound, i, &value);
-    if (status)
+    if (status) {
         return status;
+    }
     switch (letter) {
     case 's':
     case 'u':
     case 't':
     case 'd':
-        if (value.kind != FY_V_INT)
+        if (value.kind != FY_V_INT) {
             return FY_ERR_UNSUPPORTED;
+        }
         code = algo->c_interface ? c_letter(letter, value.i)
                                  : (char)toupper((int)(value.i & 0x7f));
         *(letter == 's'   ? &algo->side
@@ -175,16 +180,19 @@ take_arguments(struct fy_algo *algo)
     if (algo->c_interface) {
         struct fy_value order;
         first = 1;
-        if (nargs < 1 || scalar(bound, 0, &order))
+        if (nargs < 1 || scalar(bound, 0, &order)) {
             return FY_ERR_UNSUPPORTED;
+        }
         algo->row_major = order.i == 101;
     }
-    if (strlen(signature) + first != nargs)
+    if (strlen(signature) + first != nargs) {
         return FY_ERR_UNSUPPORTED;
+    }
     for (unsigned i = 0; signature[i]; i++) {
         int status = take_argument(algo, signature[i], first + i);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return FY_OK;
 }
@@ -201,8 +209,9 @@ annotated_view(const struct fy_bound *bound, unsigned arg)
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_cell *base = &cells[operands[o].base];
-        if (base->arg == arg && base->kind == FY_CELL_VALUE)
+        if (base->arg == arg && base->kind == FY_CELL_VALUE) {
             return &bound->views[o];
+        }
     }
     return NULL;
 }
@@ -212,8 +221,9 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
              struct fy_view *view)
 {
     *view = (struct fy_view){.lo = INT64_MIN, .hi = INT64_MAX};
-    if (!matrix->access)
+    if (!matrix->access) {
         return;
+    }
     view->host = matrix->host;
     view->element_bytes =
         matrix->element_bytes ? matrix->element_bytes : algo->element_bytes;
@@ -225,10 +235,11 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
     view->stride[algo->row_major ? 0 : 1] = matrix->ld;
     if (matrix->triangle) {
         view->sign = -1;
-        if (matrix->triangle == 'L')
+        if (matrix->triangle == 'L') {
             view->lo = matrix->strict ? 1 : 0;
-        else
+        } else {
             view->hi = matrix->strict ? -1 : 0;
+        }
     }
 }
 
@@ -243,35 +254,42 @@ check_views(struct fy_algo *algo, struct fy_view *views)
     const char *signature = algo->row->signature;
 
     for (unsigned i = 0; signature[i]; i++) {
-        if (signature[i] < 'A' || signature[i] > 'C')
+        if (signature[i] < 'A' || signature[i] > 'C') {
             continue;
+        }
         unsigned which = (unsigned)(signature[i] - 'A');
         const struct fy_view *theirs =
             annotated_view(bound, i + (algo->c_interface ? 1 : 0));
         struct fy_matrix *matrix = &algo->matrices[which];
-        if (!theirs)
+        if (!theirs) {
             return FY_ERR_UNSUPPORTED;
-        if (theirs->element_bytes && !matrix->element_bytes)
+        }
+        if (theirs->element_bytes && !matrix->element_bytes) {
             algo->element_bytes = theirs->element_bytes;
+        }
         matrix->access = theirs->naxes ? theirs->access : 0;
-        if (matrix->rows <= 0 || matrix->cols <= 0)
+        if (matrix->rows <= 0 || matrix->cols <= 0) {
             matrix->access = 0;
+        }
     }
     for (unsigned i = 0; signature[i]; i++) {
-        if (signature[i] < 'A' || signature[i] > 'C')
+        if (signature[i] < 'A' || signature[i] > 'C') {
             continue;
+        }
         unsigned which = (unsigned)(signature[i] - 'A');
         const struct fy_view *theirs =
             annotated_view(bound, i + (algo->c_interface ? 1 : 0));
         fy_algo_view(algo, &algo->matrices[which], &views[which]);
-        if ((theirs->naxes != 0) != (views[which].naxes != 0))
+        if ((theirs->naxes != 0) != (views[which].naxes != 0)) {
             return FY_ERR_UNSUPPORTED;
+        }
         if (theirs->naxes != 0 &&
             (theirs->host != views[which].host ||
              theirs->element_bytes != views[which].element_bytes ||
              fy_view_all_elements(theirs) !=
-                 fy_view_all_elements(&views[which])))
+                 fy_view_all_elements(&views[which]))) {
             return FY_ERR_UNSUPPORTED;
+        }
     }
     return FY_OK;
 }
@@ -285,19 +303,22 @@ resolve(const struct fy_algo *algo, uint32_t function)
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
     void *address = NULL;
 
-    if (!target->sibling)
+    if (!target->sibling) {
         return NULL;
+    }
     /* The same spelling first; then any of the same integer width. */
     for (unsigned round = 0; round < 2 && !address; round++) {
         for (uint32_t i = 0; i < model->symbols.count && !address; i++) {
             const struct fy_symbol *symbol = &symbols[i];
             bool same = target->symbol < model->symbols.count &&
                         symbol->spelling == symbols[target->symbol].spelling;
-            if (symbol->function != function || same != (round == 0))
+            if (symbol->function != function || same != (round == 0)) {
                 continue;
+            }
             if (round == 1 && symbol->integer_bits != 0 &&
-                symbol->integer_bits != target->integer_bits)
+                symbol->integer_bits != target->integer_bits) {
                 continue;
+            }
             address = target->sibling(target->original,
                                       fy_model_string(model, symbol->name));
         }
@@ -334,20 +355,23 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
         FY_TABLE(model, fy_function, functions);
     char name[64], prefix[32];
 
-    if (using_prefix(bound, prefix, sizeof(prefix)))
+    if (using_prefix(bound, prefix, sizeof(prefix))) {
         return FY_ERR_UNSUPPORTED;
+    }
     snprintf(name, sizeof(name), "%s%s", prefix, routine);
     for (uint32_t f = 0; f < model->functions.count; f++) {
         if (functions[f].family != bound->function->family ||
-            strcmp(fy_model_string(model, functions[f].name), name) != 0)
+            strcmp(fy_model_string(model, functions[f].name), name) != 0) {
             continue;
+        }
         out->function = &functions[f];
         out->signature = signature_of(routine);
         out->address = resolve(algo, f);
         if (out->address && out->signature &&
             strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
-                functions[f].nargs)
+                functions[f].nargs) {
             return FY_OK;
+        }
     }
     return FY_ERR_UNSUPPORTED;
 }
@@ -364,12 +388,14 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
     char name[96];
 
-    if (!target->sibling || target->symbol >= model->symbols.count)
+    if (!target->sibling || target->symbol >= model->symbols.count) {
         return FY_ERR_UNSUPPORTED;
+    }
     const char *own = fy_model_string(model, symbols[target->symbol].name);
     const char *tail = strstr(own, algo->row->name);
-    if (!tail || strlen(own) + 2 > sizeof(name))
+    if (!tail || strlen(own) + 2 > sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
+    }
     snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
              tail + strlen(algo->row->name));
     *out =
@@ -389,18 +415,21 @@ find_routines(struct fy_algo *algo)
     algo->nroutines = 1;
     for (unsigned i = 0; i + 1 < FY_MAX_ROUTINES && algo->row->using[i]; i++) {
         const char *wanted = algo->row->using[i];
-        if (algo->hermitian && strcmp(wanted, "syrk") == 0)
+        if (algo->hermitian && strcmp(wanted, "syrk") == 0) {
             wanted = "herk";
+        }
         if (strcmp(wanted, "laswp") == 0) {
             int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
-            if (found)
+            if (found) {
                 return found;
+            }
             continue;
         }
         int status =
             find_routine(algo, wanted, &algo->routines[algo->nroutines++]);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return FY_OK;
 }
@@ -417,16 +446,20 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
         bound->function->operands;
 
     *algo = (struct fy_algo){.planner = planner, .row = find_algorithm(name)};
-    if (!algo->row)
+    if (!algo->row) {
         return FY_ERR_UNSUPPORTED;
+    }
     for (unsigned i = 0; i < bound->function->noperands; i++) {
-        if (operands[i].element == FY_T_C32 || operands[i].element == FY_T_C64)
+        if (operands[i].element == FY_T_C32 ||
+            operands[i].element == FY_T_C64) {
             algo->is_complex = true;
+        }
     }
     algo->hermitian = name[0] == 'h' || (algo->is_complex && name[0] == 'p');
     int status = take_arguments(algo);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = algo->row->setup(algo);
+    }
     return status;
 }
 
@@ -446,17 +479,21 @@ fy_plan_blocked(struct fy_planner *planner)
     struct fy_view views[FY_MAX_MATRICES] = {{0}};
     int status = begin(&algo, planner);
 
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = check_views(&algo, views);
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         status = find_routines(&algo);
+    }
     algo.room = (double)planner->options.budget_bytes /
                 (algo.element_bytes ? algo.element_bytes : 8);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = algo.row->search          ? algo.row->search(&algo)
                  : planner->options.random ? fy_algo_random(&algo)
                                            : fy_algo_search(&algo);
-    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++)
+    }
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
         fy_cuts_free(&algo.cuts[d]);
+    }
     return status;
 }

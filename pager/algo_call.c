@@ -73,8 +73,9 @@ set_scalar(const struct fy_algo *algo, const struct fy_routine *routine,
     }
     const struct fy_arg *arg =
         &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i];
-    if (arg->flags & FY_ARG_REFERENCE)
+    if (arg->flags & FY_ARG_REFERENCE) {
         slot->kind = FY_SLOT_REFERENCE;
+    }
     fy_raw_store(fy_type_resolve(fy_arg_scalar_type(arg), bound->integer_bits),
                  value, &slot->value);
 }
@@ -111,10 +112,12 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
     case '3':
         value.i = algo->row_major ? known->key.shape[letter - '1'].cols
                                   : known->key.shape[letter - '1'].rows;
-        if (value.i < 1) /* no block: as large as the callee can ask for */
+        if (value.i < 1) { /* no block: as large as the callee can ask for */
             value.i = call->m > call->n ? call->m : call->n;
-        if (value.i < 1 || (value.i < call->k && tile_of[letter - '1'] < 0))
+        }
+        if (value.i < 1 || (value.i < call->k && tile_of[letter - '1'] < 0)) {
             value.i = call->k < 1 ? 1 : call->k;
+        }
         break;
     case 'm':
         value.i = call->m;
@@ -161,8 +164,9 @@ set_tiles(const struct fy_algo *algo, const struct fy_block_call *call,
         int64_t rows = known->key.shape[b].rows;
         int64_t cols = known->key.shape[b].cols;
         tile_of[b] = -1;
-        if (!known->key.shape[b].matrix)
+        if (!known->key.shape[b].matrix) {
             continue;
+        }
         if (known->key.shape[b].same_as) {
             tile_of[b] = tile_of[known->key.shape[b].same_as - 1];
             variant->tiles[tile_of[b]].access |= call->access[b];
@@ -185,8 +189,9 @@ matrix_letters(const char *signature, char letters[4])
 {
     unsigned n = 0;
     for (; *signature && n < 3; signature++) {
-        if (*signature >= 'A' && *signature <= 'C')
+        if (*signature >= 'A' && *signature <= 'C') {
             letters[n++] = *signature;
+        }
     }
     letters[n] = '\0';
 }
@@ -197,8 +202,9 @@ argument_type(const struct fy_algo *algo, const struct fy_routine *routine,
 {
     const struct fy_bound *bound = algo->planner->bound;
 
-    if (!routine->function)
+    if (!routine->function) {
         return FY_T_POINTER;
+    }
     return (uint8_t)fy_arg_passed_type(
         &FY_TABLE(bound->model, fy_arg, args)[routine->function->args + i],
         bound->integer_bits);
@@ -213,9 +219,10 @@ add_hidden_lengths(const struct fy_algo *algo, const struct fy_routine *routine,
 
     for (unsigned i = 0; routine->function && i < routine->function->nargs;
          i++) {
-        if (args[routine->function->args + i].flags & FY_ARG_HIDDEN_LENGTH)
+        if (args[routine->function->args + i].flags & FY_ARG_HIDDEN_LENGTH) {
             variant->slots[variant->nslots++] = (struct fy_slot){
                 .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
+        }
     }
 }
 
@@ -229,8 +236,9 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
     unsigned first = algo->c_interface ? 1 : 0;
     int tile_of[3];
 
-    if (!variant)
+    if (!variant) {
         return FY_ERR_NOMEM;
+    }
     variant->function = routine->address;
     variant->return_type =
         routine->function ? (uint8_t)fy_type_resolve(
@@ -255,8 +263,9 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
         }
     }
     add_hidden_lengths(algo, routine, variant);
-    if (strchr(routine->signature, 'i'))
+    if (strchr(routine->signature, 'i')) {
         algo->planner->uses_info = true;
+    }
     return fy_planner_add_variant(algo->planner, variant, out);
 }
 
@@ -271,8 +280,9 @@ trace_block(struct fy_algo *algo, const struct fy_block *block, uint8_t access)
     if (trace->naccesses == algo->trace_room) {
         uint32_t room = algo->trace_room ? 2 * algo->trace_room : 1024;
         void *rows = realloc(trace->accesses, room * sizeof(*trace->accesses));
-        if (!rows)
+        if (!rows) {
             return FY_ERR_NOMEM;
+        }
         trace->accesses = rows;
         algo->trace_room = room;
     }
@@ -295,11 +305,13 @@ trace_call(struct fy_algo *algo, const struct fy_block_call *call,
     for (unsigned b = 0; letters[b]; b++) {
         uint8_t access = call->access[letters[b] - 'A'];
         if (!blocks[b].matrix || !access ||
-            !algo->matrices[blocks[b].matrix - 'A'].access)
+            !algo->matrices[blocks[b].matrix - 'A'].access) {
             continue;
+        }
         int status = trace_block(algo, &blocks[b], access);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return ++algo->trace_steps > FY_MAX_BLOCK_STEPS ? FY_ERR_NOFIT : FY_OK;
 }
@@ -311,8 +323,9 @@ same_block(const struct fy_block blocks[3], const char *letters, unsigned b)
     for (unsigned other = 0; other < b; other++) {
         if (blocks[other].matrix == blocks[b].matrix &&
             blocks[other].row == blocks[b].row &&
-            blocks[other].col == blocks[b].col)
+            blocks[other].col == blocks[b].col) {
             return (char)(letters[other] - 'A' + 1);
+        }
     }
     return 0;
 }
@@ -326,26 +339,30 @@ fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
     char letters[4];
     unsigned tiles = 0;
 
-    if (algo->trace)
+    if (algo->trace) {
         return trace_call(algo, call, blocks);
+    }
     memset(&probe, 0, sizeof(probe));
     memcpy(&probe.key.call, call, sizeof(*call));
     matrix_letters(algo->routines[call->routine].signature, letters);
     for (unsigned b = 0; letters[b]; b++) {
         const struct fy_block *block = &blocks[b];
         unsigned at = (unsigned)(letters[b] - 'A');
-        if (!block->matrix)
+        if (!block->matrix) {
             continue;
+        }
         const struct fy_matrix *matrix = &algo->matrices[block->matrix - 'A'];
         probe.key.shape[at].rows = block_rows(algo, block);
         probe.key.shape[at].cols = block_cols(algo, block);
-        if (!matrix->access || !call->access[at])
+        if (!matrix->access || !call->access[at]) {
             continue;
+        }
         probe.key.shape[at].matrix = block->matrix;
         probe.key.shape[at].skip = block->skip;
         probe.key.shape[at].same_as = same_block(blocks, letters, b);
-        if (probe.key.shape[at].same_as)
+        if (probe.key.shape[at].same_as) {
             continue;
+        }
         lo[tiles][0] = algo->cuts[matrix->row_cuts].start[block->row];
         lo[tiles][1] = algo->cuts[matrix->col_cuts].start[block->col];
         tiles++;
@@ -353,8 +370,9 @@ fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
     HASH_FIND(hh, calls, &probe.key, sizeof(probe.key), found);
     if (!found) {
         found = malloc(sizeof(*found));
-        if (!found)
+        if (!found) {
             return FY_ERR_NOMEM;
+        }
         memcpy(found, &probe, sizeof(probe));
         int status = make_variant(algo, call, found, &found->variant);
         if (status) {

@@ -27,8 +27,9 @@ setup(struct fy_algo *algo)
 {
     struct fy_matrix *a = &algo->matrices[0];
 
-    if (algo->c_interface)
+    if (algo->c_interface) {
         return FY_ERR_UNSUPPORTED;
+    }
     a->rows = a->cols = algo->n;
     a->triangle = algo->uplo;
     algo->extent[N_CUTS] = algo->extent[SAME_CUTS] = algo->n;
@@ -134,8 +135,9 @@ update_super(struct fy_algo *algo, uint32_t first_row, uint32_t end_row,
     for (uint32_t i = first_row; i < end_row; i++) {
         for (uint32_t j = first_col; j < least(end_col, i + 1); j++) {
             int status = update(algo, i, j, k);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     return FY_OK;
@@ -148,15 +150,20 @@ finish_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
 {
     int status = FY_OK;
 
-    for (uint32_t k = 0; status == FY_OK && k < j; k++)
+    for (uint32_t k = 0; status == FY_OK && k < j; k++) {
         status = update_super(algo, i, i_end, j, j_end, k);
+    }
     for (uint32_t k = j; status == FY_OK && k < j_end; k++) {
-        if (i == j)
+        if (i == j) {
             status = factor(algo, k);
-        for (uint32_t r = i == j ? k + 1 : i; status == FY_OK && r < i_end; r++)
+        }
+        for (uint32_t r = i == j ? k + 1 : i; status == FY_OK && r < i_end;
+             r++) {
             status = solve(algo, r, k);
-        if (status == FY_OK)
+        }
+        if (status == FY_OK) {
             status = update_super(algo, i, i_end, k + 1, j_end, k);
+        }
     }
     return status;
 }
@@ -170,10 +177,12 @@ program(struct fy_algo *algo)
 
     for (uint32_t j = 0; j < blocks; j += size) {
         uint32_t j_end = least(j + size, blocks);
-        for (uint32_t i = j; status == FY_OK && i < blocks; i += size)
+        for (uint32_t i = j; status == FY_OK && i < blocks; i += size) {
             status = finish_super(algo, i, least(i + size, blocks), j, j_end);
-        if (status)
+        }
+        if (status) {
             return status;
+        }
     }
     return status;
 }

@@ -40,12 +40,15 @@ setup(struct fy_algo *algo)
     struct fy_matrix *a = &algo->matrices[0], *pivots = &algo->matrices[1],
                      *b = &algo->matrices[2];
 
-    if (algo->c_interface)
+    if (algo->c_interface) {
         return FY_ERR_UNSUPPORTED;
-    if (solves(algo))
+    }
+    if (solves(algo)) {
         algo->m = algo->n;
-    if (algo->m < algo->n)
+    }
+    if (algo->m < algo->n) {
         return FY_ERR_UNSUPPORTED;
+    }
     a->rows = b->rows = algo->m;
     a->cols = algo->n;
     b->cols = algo->k;
@@ -152,10 +155,12 @@ apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
     int64_t below = start_of(algo, k) + width(algo, 'A', k);
     int status = swap(algo, matrix, panel, k);
 
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = solve(algo, matrix, panel, k, 'L');
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         status = multiply(algo, matrix, panel, k, below, algo->m - below);
+    }
     return status;
 }
 
@@ -180,8 +185,9 @@ static int
 apply_run(struct fy_algo *algo, char matrix, uint32_t a, uint32_t b, uint32_t k)
 {
     int status = FY_OK;
-    for (uint32_t j = a; status == FY_OK && j < b; j++)
+    for (uint32_t j = a; status == FY_OK && j < b; j++) {
         status = apply(algo, matrix, j, k);
+    }
     return status;
 }
 
@@ -190,12 +196,14 @@ factor_super(struct fy_algo *algo, uint32_t a, uint32_t b)
 {
     int status = FY_OK;
 
-    for (uint32_t k = 0; status == FY_OK && k < a; k++)
+    for (uint32_t k = 0; status == FY_OK && k < a; k++) {
         status = apply_run(algo, 'A', a, b, k);
+    }
     for (uint32_t k = a; status == FY_OK && k < b; k++) {
         status = factor(algo, k);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             status = apply_run(algo, 'A', k + 1, b, k);
+        }
     }
     return status;
 }
@@ -207,13 +215,15 @@ solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
     uint32_t panels = algo->cuts[COLUMNS].count;
     int status = FY_OK;
 
-    for (uint32_t k = 0; status == FY_OK && k < panels; k++)
+    for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
         status = apply_run(algo, 'C', a, b, k);
+    }
     for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
         for (uint32_t j = a; status == FY_OK && j < b; j++) {
             status = solve(algo, 'C', j, k, 'U');
-            if (status == FY_OK)
+            if (status == FY_OK) {
                 status = multiply(algo, 'C', j, k, 0, start_of(algo, k));
+            }
         }
     }
     return status;
@@ -227,8 +237,9 @@ remember_pivots(struct fy_algo *algo)
     size_t bytes = sizeof(*cuts->start) * (cuts->count + 1);
 
     planner->pivot_starts = malloc(bytes);
-    if (!planner->pivot_starts)
+    if (!planner->pivot_starts) {
         return FY_ERR_NOMEM;
+    }
     memcpy(planner->pivot_starts, cuts->start, bytes);
     planner->npivot_panels = cuts->count;
     planner->pivots = algo->matrices[1].host;
@@ -242,13 +253,16 @@ program(struct fy_algo *algo)
     uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
     int status = remember_pivots(algo);
 
-    for (uint32_t a = 0; status == FY_OK && a < panels; a += size)
+    for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
         status = factor_super(algo, a, a + size < panels ? a + size : panels);
-    for (uint32_t a = 0; status == FY_OK && a < sides; a += size)
+    }
+    for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
         status = solve_super(algo, a, a + size < sides ? a + size : sides);
+    }
     for (uint32_t j = 0; status == FY_OK && j < panels; j++) {
-        for (uint32_t k = j + 1; status == FY_OK && k < panels; k++)
+        for (uint32_t k = j + 1; status == FY_OK && k < panels; k++) {
             status = swap(algo, 'A', j, k);
+        }
     }
     return status;
 }
@@ -274,8 +288,9 @@ cut(struct fy_algo *algo, int64_t panel)
         int64_t extent = algo->extent[d];
         int64_t side = d == ROWS || d == ONE ? extent : panel;
         fy_cuts_free(&algo->cuts[d]);
-        if (status || extent < 1)
+        if (status || extent < 1) {
             continue;
+        }
         status = fy_cuts_even(extent, (uint32_t)((extent + side - 1) / side),
                               side >= 64 ? 16 : 1, &algo->cuts[d]);
     }
@@ -291,9 +306,10 @@ cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
 
     for (unsigned d = COLUMNS; status == FY_OK && d <= SIDES; d++) {
         fy_cuts_free(&algo->cuts[d]);
-        if (algo->extent[d] > 0)
+        if (algo->extent[d] > 0) {
             status = fy_cuts_random(algo->extent[d], largest, most, 1, state,
                                     &algo->cuts[d]);
+        }
     }
     algo->super_cols = 1 + (uint32_t)fy_random_below(state, 3);
     return status;
@@ -308,11 +324,13 @@ search_randomly(struct fy_algo *algo)
 
     for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
         status = cut_randomly(algo, largest, 12u << round, &state);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             status = fy_algo_generate(algo);
+        }
         largest = largest / 2 + 1;
-        if (round > 8)
+        if (round > 8) {
             largest = 1; /* nothing less will do, either */
+        }
     }
     return status;
 }
@@ -324,19 +342,24 @@ search(struct fy_algo *algo)
     double best_cost = 0, widest = algo->room / (double)algo->m;
     int64_t best = 0;
 
-    if (algo->planner->options.random)
+    if (algo->planner->options.random) {
         return search_randomly(algo);
+    }
     for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         int64_t panel = (int64_t)(widest / parts[i]);
-        if (panel < 1 || panel > algo->n)
+        if (panel < 1 || panel > algo->n) {
             continue;
+        }
         int status = cut(algo, panel);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             status = fy_algo_generate(algo);
-        if (status == FY_ERR_NOMEM)
+        }
+        if (status == FY_ERR_NOMEM) {
             return status;
-        if (status)
+        }
+        if (status) {
             continue;
+        }
         const struct fy_traffic *t = &algo->planner->plan.predicted;
         double cost = (double)t->bytes_in + (double)t->bytes_out +
                       8192.0 * (double)t->chunks;
@@ -345,8 +368,9 @@ search(struct fy_algo *algo)
             best_cost = cost;
         }
     }
-    if (best == 0)
+    if (best == 0) {
         return FY_ERR_NOFIT;
+    }
     int status = cut(algo, best);
     return status ? status : fy_algo_generate(algo);
 }

@@ -29,8 +29,9 @@ setup(struct fy_algo *algo)
 {
     bool plain = algo->transa == 'N';
 
-    if (algo->transa != 'N' && !algo->is_complex)
+    if (algo->transa != 'N' && !algo->is_complex) {
         algo->transa = 'T';
+    }
     for (unsigned i = 0; i < 2; i++) {
         algo->matrices[i].rows = plain ? algo->n : algo->k;
         algo->matrices[i].cols = plain ? algo->k : algo->n;
@@ -67,8 +68,9 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
                        algo->hermitian ? -algo->alpha[1] : algo->alpha[1]};
     int status;
 
-    if (!first)
+    if (!first) {
         written = FY_ACCESS_INOUT;
+    }
     memset(&call, 0, sizeof(call));
     call.n = fy_algo_length(algo, N_CUTS, c);
     call.k = adds ? fy_algo_length(algo, K_CUTS, l) : 0;
@@ -104,8 +106,9 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
         product.b = operand(algo, two ? 'B' : 'A', c, l);
     }
     status = fy_algo_gemm(algo, GEMM, &product);
-    if (status || !two || !adds)
+    if (status || !two || !adds) {
         return status;
+    }
     product.a = operand(algo, 'B', r, l);
     product.b = operand(algo, 'A', c, l);
     product.alpha = other;
@@ -132,8 +135,9 @@ update_super(struct fy_algo *algo, const uint32_t at[2], uint32_t l, bool first)
     for (uint32_t i = at[0]; i < at[0] + size && i < blocks; i++) {
         for (uint32_t j = at[1]; j < at[1] + size && j <= i; j++) {
             int status = update(algo, lower ? i : j, lower ? j : i, l, first);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     return FY_OK;
@@ -150,8 +154,9 @@ compute(struct fy_algo *algo, struct gathered *all)
         for (unsigned i = 0; i < all->count; i++) {
             int status = update_super(algo, all->supers[i],
                                       accessed ? l : FY_NIL, s == 0);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     algo->flip = !algo->flip;
@@ -196,19 +201,22 @@ gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
     for (unsigned side = 0; side < (i == j ? 1 : 2); side++) {
         uint32_t end =
             line[side] + size < cuts->count ? line[side] + size : cuts->count;
-        if (!all->lines[line[side]])
+        if (!all->lines[line[side]]) {
             lines += (double)(cuts->start[end] - cuts->start[line[side]]);
+        }
     }
     /* A panel and a part of the next one must fit beside the supers. */
     bool full = all->elements + more +
                     (all->line_elements + lines) * operands * depth * 1.25 >
                 algo->room;
-    if (algo->planner->options.random)
+    if (algo->planner->options.random) {
         full = all->count >= algo->super_cols;
+    }
     if (all->count > 0 && (full || all->count == MAX_GATHERED)) {
         status = compute(algo, all);
-        if (status)
+        if (status) {
             return status;
+        }
         return gather(algo, all, i, j);
     }
     all->supers[all->count][0] = i;
@@ -228,17 +236,20 @@ program(struct fy_algo *algo)
     int status = FY_OK;
 
     all.lines = calloc(blocks, 1);
-    if (!all.lines)
+    if (!all.lines) {
         return FY_ERR_NOMEM;
+    }
     for (uint32_t i = 0; status == FY_OK && i < blocks; i += size) {
         uint32_t count = i / size + 1;
-        for (uint32_t s = 0; status == FY_OK && s < count; s++)
+        for (uint32_t s = 0; status == FY_OK && s < count; s++) {
             status =
                 gather(algo, &all, i, (forward ? s : count - 1 - s) * size);
+        }
         forward = !forward;
     }
-    if (status == FY_OK && all.count > 0)
+    if (status == FY_OK && all.count > 0) {
         status = compute(algo, &all);
+    }
     free(all.lines);
     return status;
 }

@@ -30,8 +30,9 @@ struct size {
 static void
 free_cuts(struct fy_algo *algo)
 {
-    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++)
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
         fy_cuts_free(&algo->cuts[d]);
+    }
 }
 
 int
@@ -45,15 +46,18 @@ fy_algo_generate(struct fy_algo *algo)
     fy_planner_reset(planner);
     planner->info_pointer = info;
     planner->options.max_steps = FY_MAX_BLOCK_STEPS;
-    for (unsigned i = 0; i < FY_MAX_MATRICES; i++)
+    for (unsigned i = 0; i < FY_MAX_MATRICES; i++) {
         fy_algo_view(algo, &algo->matrices[i], &views[i]);
+    }
     status = fy_planner_views(planner, views, FY_MAX_MATRICES);
     algo->flip = false;
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = algo->row->program(algo);
+    }
     fy_algo_forget_calls(algo);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = fy_planner_finish(planner);
+    }
     planner->plan.method = algo->row->name;
     return status;
 }
@@ -64,15 +68,18 @@ cut_evenly(struct fy_algo *algo, const struct size *size)
     free_cuts(algo);
     for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
         int64_t side = d == 2 ? size->depth : size->side;
-        if (algo->extent[d] < 1)
+        if (algo->extent[d] < 1) {
             continue;
+        }
         int64_t count = (algo->extent[d] + side - 1) / side;
-        if (count > FY_MAX_BLOCK_STEPS)
+        if (count > FY_MAX_BLOCK_STEPS) {
             return FY_ERR_NOFIT;
+        }
         int status = fy_cuts_even(algo->extent[d], (uint32_t)count,
                                   side >= 64 ? 16 : 1, &algo->cuts[d]);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     algo->super_rows = size->super_rows;
     algo->super_cols = size->super_cols;
@@ -88,14 +95,16 @@ trace_tiles(struct fy_algo *algo, struct fy_access_trace *trace)
     for (unsigned i = 0; i < FY_MAX_MATRICES; i++) {
         const struct fy_matrix *matrix = &algo->matrices[i];
         algo->trace_base[i] = total;
-        if (matrix->access)
+        if (matrix->access) {
             total += algo->cuts[matrix->row_cuts].count *
                      algo->cuts[matrix->col_cuts].count;
+        }
     }
     trace->ntiles = total;
     trace->tiles = calloc(total + 1, sizeof(*trace->tiles));
-    if (!trace->tiles)
+    if (!trace->tiles) {
         return FY_ERR_NOMEM;
+    }
     for (unsigned i = 0; i < FY_MAX_MATRICES; i++) {
         const struct fy_matrix *matrix = &algo->matrices[i];
         const struct fy_cuts *rows = &algo->cuts[matrix->row_cuts];
@@ -130,22 +139,27 @@ rate(struct fy_algo *algo, struct size *size)
     double touched = 0;
     int status = cut_evenly(algo, size);
 
-    if (status)
+    if (status) {
         return status;
+    }
     algo->trace = &trace;
     algo->trace_room = algo->trace_steps = 0;
     algo->flip = false;
     status = trace_tiles(algo, &trace);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = algo->row->program(algo);
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         status =
             fy_trace_run(&trace, algo->planner->options.budget_bytes, &traffic);
-    for (uint32_t i = 0; status == FY_OK && i < trace.naccesses; i++)
+    }
+    for (uint32_t i = 0; status == FY_OK && i < trace.naccesses; i++) {
         touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         size->cost = (double)traffic.bytes_in + (double)traffic.bytes_out +
                      algo->trace_steps * STEP_BYTES + touched * TOUCH_WEIGHT;
+    }
     algo->trace = NULL;
     free(trace.tiles);
     free(trace.accesses);
@@ -172,18 +186,22 @@ list_supers(const struct fy_algo *algo, const struct size *size,
         /* rows * cols + (rows + cols) * depth and a little to read ahead */
         double cols =
             (algo->room - (rows + 3 * side) * depth) / (rows + depth) / side;
-        if (cols < 1)
+        if (cols < 1) {
             continue;
+        }
         uint32_t c = cols >= ncols ? 1 : (uint32_t)ceil(ncols / floor(cols));
         one.super_cols = (ncols + c - 1) / c;
         one.cost = c * (double)algo->extent[0] + r * (double)algo->extent[1];
         unsigned at = (unsigned)count;
-        while (at > 0 && best[at - 1].cost > one.cost)
+        while (at > 0 && best[at - 1].cost > one.cost) {
             at--;
-        if (at == MOST_LIKELY)
+        }
+        if (at == MOST_LIKELY) {
             continue;
-        if (count < MOST_LIKELY)
+        }
+        if (count < MOST_LIKELY) {
             count++;
+        }
         memmove(&best[at + 1], &best[at],
                 sizeof(*best) * ((unsigned)count - 1 - at));
         best[at] = one;
@@ -205,13 +223,15 @@ list_squares(const struct fy_algo *algo, const struct size *size,
 
     for (uint32_t rows = 1; count < MAX_SUPERS; rows++) {
         double side = (double)rows * (double)size->side;
-        if (count > 0 && side * side > 1.5 * algo->room)
+        if (count > 0 && side * side > 1.5 * algo->room) {
             break;
+        }
         best[count] = *size;
         best[count].super_rows = best[count].super_cols = rows;
         count++;
-        if (side >= (double)algo->extent[0])
+        if (side >= (double)algo->extent[0]) {
             break;
+        }
     }
     return count;
 }
@@ -221,12 +241,15 @@ keep(struct size best[MAX_BEST], unsigned *count, const struct size *size)
 {
     unsigned at = *count;
 
-    while (at > 0 && best[at - 1].cost > size->cost)
+    while (at > 0 && best[at - 1].cost > size->cost) {
         at--;
-    if (at == MAX_BEST)
+    }
+    if (at == MAX_BEST) {
         return;
-    if (*count < MAX_BEST)
+    }
+    if (*count < MAX_BEST) {
         ++*count;
+    }
     memmove(&best[at + 1], &best[at], sizeof(*best) * (*count - 1 - at));
     best[at] = *size;
 }
@@ -242,10 +265,12 @@ try_size(struct fy_algo *algo, const struct size *size,
 
     for (unsigned s = 0; s < n; s++) {
         int status = rate(algo, &supers[s]);
-        if (status == FY_ERR_NOMEM)
+        if (status == FY_ERR_NOMEM) {
             return status;
-        if (status == FY_OK)
+        }
+        if (status == FY_OK) {
             keep(best, count, &supers[s]);
+        }
     }
     return FY_OK;
 }
@@ -253,8 +278,9 @@ try_size(struct fy_algo *algo, const struct size *size,
 static int64_t
 rounded(double side)
 {
-    if (side >= 64)
+    if (side >= 64) {
         return (int64_t)(side / 16) * 16;
+    }
     return side < 1 ? 1 : (int64_t)side;
 }
 
@@ -272,19 +298,23 @@ fy_algo_search(struct fy_algo *algo)
     for (unsigned p = 0; p < sizeof(parts) / sizeof(parts[0]); p++) {
         struct size size = {.side = rounded(root / parts[p])};
         size.depth = rounded(root / 32);
-        if (algo->row->gathers == false || size.depth > size.side)
+        if (algo->row->gathers == false || size.depth > size.side) {
             size.depth = size.side;
+        }
         /* Thin operands beside large blocks are for those that have them. */
-        if (!algo->row->gathers && parts[p] < 3 && count > 0)
+        if (!algo->row->gathers && parts[p] < 3 && count > 0) {
             continue;
+        }
         int tried = try_size(algo, &size, best, &count);
-        if (tried)
+        if (tried) {
             return tried;
+        }
     }
     for (unsigned i = 0; i < count && status == FY_ERR_NOFIT; i++) {
         status = cut_evenly(algo, &best[i]);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             status = fy_algo_generate(algo);
+        }
     }
     return status;
 }
@@ -308,12 +338,14 @@ fy_algo_random(struct fy_algo *algo)
     for (unsigned round = 0; round < 24 && status == FY_ERR_NOFIT; round++) {
         free_cuts(algo);
         for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
-            if (algo->extent[d] < 1)
+            if (algo->extent[d] < 1) {
                 continue;
+            }
             status = fy_cuts_random(algo->extent[d], largest[d], most, 1,
                                     &own[d], &algo->cuts[d]);
-            if (status)
+            if (status) {
                 return status;
+            }
             largest[d] = largest[d] * 2 / 3 + 1;
         }
         algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 5);

@@ -69,8 +69,9 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t x, bool first)
         call.access[2] = written;
         return fy_algo_call(algo, &call, blocks);
     }
-    if (!stored)
+    if (!stored) {
         a = (struct fy_block){'A', col, row, 0};
+    }
     char turn = stored ? 'N' : fy_algo_adjoint(algo);
     struct fy_product product = {
         .transa = left ? turn : 'N',
@@ -112,8 +113,9 @@ super(struct fy_algo *algo, uint32_t first_row, uint32_t first_col)
     uint32_t steps = algo->side == 'L' ? rows : cols;
     bool adds = algo->matrices[0].access != 0;
 
-    if (!adds)
+    if (!adds) {
         steps = 1;
+    }
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t x = algo->flip ? steps - 1 - s : s;
         for (uint32_t i = first_row;
@@ -122,8 +124,9 @@ super(struct fy_algo *algo, uint32_t first_row, uint32_t first_col)
                  j < first_col + algo->super_cols && j < cols; j++) {
                 int status =
                     adds ? update(algo, i, j, x, s == 0) : scale(algo, i, j);
-                if (status)
+                if (status) {
                     return status;
+                }
             }
         }
     }
@@ -142,8 +145,9 @@ program(struct fy_algo *algo)
         for (uint32_t s = 0; s < turns; s++) {
             uint32_t j = (forward ? s : turns - 1 - s) * algo->super_cols;
             int status = super(algo, i, j);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
         forward = !forward;
     }

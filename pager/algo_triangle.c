@@ -36,8 +36,9 @@ setup(struct fy_algo *algo)
     bool left = algo->side == 'L';
     struct fy_matrix *a = &algo->matrices[0], *b = &algo->matrices[1];
 
-    if (algo->transa == 'C' && !algo->is_complex)
+    if (algo->transa == 'C' && !algo->is_complex) {
         algo->transa = 'T';
+    }
     a->rows = a->cols = left ? algo->m : algo->n;
     a->row_cuts = a->col_cuts = left ? M_CUTS : N_CUTS;
     a->triangle = algo->uplo;
@@ -126,8 +127,9 @@ update_run(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t p,
     for (uint32_t q = a; q < b; q++) {
         for (uint32_t o = other; o < end; o++) {
             int status = update(sweep, turn(sweep, q), turn(sweep, p), o);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     return FY_OK;
@@ -138,8 +140,9 @@ diagonal_run(struct sweep *sweep, uint32_t p, uint32_t other, uint32_t end)
 {
     for (uint32_t o = other; o < end; o++) {
         int status = diagonal(sweep, turn(sweep, p), o);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return FY_OK;
 }
@@ -151,12 +154,14 @@ solve_super(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
 {
     int status = FY_OK;
 
-    for (uint32_t p = 0; status == FY_OK && p < a; p++)
+    for (uint32_t p = 0; status == FY_OK && p < a; p++) {
         status = update_run(sweep, a, b, p, other, end);
+    }
     for (uint32_t p = a; status == FY_OK && p < b; p++) {
         status = diagonal_run(sweep, p, other, end);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             status = update_run(sweep, p + 1, b, p, other, end);
+        }
     }
     return status;
 }
@@ -170,11 +175,13 @@ multiply_super(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
 
     for (uint32_t p = a; status == FY_OK && p < b; p++) {
         status = diagonal_run(sweep, p, other, end);
-        for (uint32_t q = p + 1; status == FY_OK && q < b; q++)
+        for (uint32_t q = p + 1; status == FY_OK && q < b; q++) {
             status = update_run(sweep, p, p + 1, q, other, end);
+        }
     }
-    for (uint32_t q = b; status == FY_OK && q < sweep->blocks; q++)
+    for (uint32_t q = b; status == FY_OK && q < sweep->blocks; q++) {
         status = update_run(sweep, a, b, q, other, end);
+    }
     return status;
 }
 
@@ -196,8 +203,9 @@ clear(struct fy_algo *algo)
                 .c_access = algo->matrices[1].access,
             };
             int status = fy_algo_gemm(algo, GEMM, &product);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     return FY_OK;
@@ -222,13 +230,16 @@ program(struct fy_algo *algo)
     };
     int status = FY_OK;
 
-    if (!algo->matrices[0].access && algo->alpha[0] == 0 && algo->alpha[1] == 0)
+    if (!algo->matrices[0].access && algo->alpha[0] == 0 &&
+        algo->alpha[1] == 0) {
         return clear(algo);
+    }
     sweep.blocks = algo->cuts[sweep.along].count;
     sweep.others = algo->cuts[sweep.across].count;
     sweep.touched = calloc((size_t)sweep.blocks * sweep.others + 1, 1);
-    if (!sweep.touched)
+    if (!sweep.touched) {
         return FY_ERR_NOMEM;
+    }
     for (uint32_t o = 0; status == FY_OK && o < sweep.others;
          o += sweep.super_others) {
         uint32_t end = o + sweep.super_others < sweep.others

@@ -35,11 +35,12 @@ take_vector(struct walk *walk, unsigned parts, union fy_raw *out)
 {
     bool in_registers = walk->vectors + parts <= VECTOR_REGISTERS;
     for (unsigned i = 0; i < parts; i++) {
-        if (in_registers)
+        if (in_registers) {
             memcpy(&out->u[i], &walk->registers->vector[walk->vectors++][0],
                    sizeof(out->u[i]));
-        else
+        } else {
             out->u[i] = walk->registers->stack[walk->stack++];
+        }
     }
 }
 
@@ -76,11 +77,13 @@ fy_function_uses_integer(const struct fy_model *model, uint32_t index)
         &FY_TABLE(model, fy_function, functions)[index];
     const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + f->args;
 
-    if (f->return_type == FY_T_INTEGER)
+    if (f->return_type == FY_T_INTEGER) {
         return true;
+    }
     for (unsigned i = 0; i < f->nargs; i++) {
-        if (args[i].type == FY_T_INTEGER || args[i].pointee == FY_T_INTEGER)
+        if (args[i].type == FY_T_INTEGER || args[i].pointee == FY_T_INTEGER) {
             return true;
+        }
     }
     return false;
 }
@@ -116,8 +119,9 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
     unsigned maker_arg = FY_MAX_ARGS;
     uint32_t maker = FY_NIL;
 
-    if (function->ncells > FY_MAX_CELLS || function->nargs > FY_MAX_ARGS)
+    if (function->ncells > FY_MAX_CELLS || function->nargs > FY_MAX_ARGS) {
         return FY_REASON_UNSUPPORTED;
+    }
     for (unsigned i = 0; i < function->ncells; i++) {
         const struct fy_cell *cell = &rows[i];
         if (cell->kind == FY_CELL_HANDLE) {
@@ -127,20 +131,23 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
                 maker_arg = cell->arg;
             }
             if (maker == FY_NIL || maker != cell->maker ||
-                cell->offset >= FY_MAX_CELLS)
+                cell->offset >= FY_MAX_CELLS) {
                 return FY_REASON_UNKNOWN_HANDLE;
+            }
             cells[i] = maker_cells[cell->offset];
             continue;
         }
         enum fy_type type = fy_type_resolve((enum fy_type)cell->type, bits);
         const void *bytes = cell_bytes(cell, args);
         union fy_raw copy;
-        if (!bytes)
+        if (!bytes) {
             return FY_REASON_UNMAPPED;
+        }
         if (careful && cell->kind != FY_CELL_VALUE) {
             if (fy_read_mapped(bytes, &copy, fy_type_bytes(type, bits),
-                               fy_type_bytes(type, bits)))
+                               fy_type_bytes(type, bits))) {
                 return FY_REASON_UNMAPPED;
+            }
             bytes = &copy;
         }
         cells[i] = fy_raw_value(type, bytes);
@@ -165,10 +172,12 @@ check_requires(const struct fy_scope *scope)
     for (unsigned i = 0; i < scope->function->nrequires; i++) {
         bool holds;
         int status = fy_eval_bool(scope, rows[i].node, &holds);
-        if (status)
+        if (status) {
             return status_reason(status);
-        if (!holds)
+        }
+        if (!holds) {
             return (enum fy_reason)rows[i].reason;
+        }
     }
     return FY_REASON_NONE;
 }
@@ -179,13 +188,15 @@ bind_axes(struct fy_bound *bound, const struct fy_scope *scope)
     const struct fy_axis *rows =
         FY_TABLE(scope->model, fy_axis, axes) + scope->function->axes;
 
-    if (scope->function->naxes > FY_MAX_AXES)
+    if (scope->function->naxes > FY_MAX_AXES) {
         return FY_REASON_UNSUPPORTED;
+    }
     for (unsigned i = 0; i < scope->function->naxes; i++) {
         int64_t extent;
         int status = fy_eval_int(scope, rows[i].extent, &extent);
-        if (status)
+        if (status) {
             return status_reason(status);
+        }
         bound->extents[i] = extent < 0 ? 0 : extent;
         bound->axis_cell[i] = rows[i].cell != FY_NIL
                                   ? rows[i].cell
@@ -203,20 +214,25 @@ bind_variant(struct fy_bound *bound, fy_handle_lookup *handles)
         read_cells(bound->model, bound->function, bound->integer_bits,
                    bound->args, handles, false, bound->cells);
 
-    if (reason == FY_REASON_NONE)
+    if (reason == FY_REASON_NONE) {
         reason = check_requires(&scope);
-    if (reason == FY_REASON_NONE)
+    }
+    if (reason == FY_REASON_NONE) {
         reason = bind_axes(bound, &scope);
-    if (reason != FY_REASON_NONE)
+    }
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     scope.extents = bound->extents;
     reason = fy_bind_views(&scope, bound->integer_bits, false, bound->views);
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     bound->flops = 0;
     if (bound->function->flops != FY_NIL &&
-        fy_eval_real(&scope, bound->function->flops, &bound->flops))
+        fy_eval_real(&scope, bound->function->flops, &bound->flops)) {
         bound->flops = 0;
+    }
     return FY_REASON_NONE;
 }
 
@@ -232,21 +248,26 @@ bind_any(const struct fy_model *model, uint32_t function, unsigned bits,
     out->model = model;
     out->integer_bits = (uint8_t)bits;
     for (; function != FY_NIL; function = out->function->next_variant) {
-        if (function >= model->functions.count)
+        if (function >= model->functions.count) {
             return FY_REASON_UNSUPPORTED;
+        }
         out->function_index = function;
         out->function = &FY_TABLE(model, fy_function, functions)[function];
-        if (out->function->nargs > FY_MAX_ARGS)
+        if (out->function->nargs > FY_MAX_ARGS) {
             return FY_REASON_UNSUPPORTED;
-        if (bits == 0 && fy_function_uses_integer(model, function))
+        }
+        if (bits == 0 && fy_function_uses_integer(model, function)) {
             return FY_REASON_INTEGER_WIDTH;
-        if (registers)
+        }
+        if (registers) {
             arguments(model, out->function, bits, registers, out->args);
-        else
+        } else {
             memcpy(out->args, given, sizeof(out->args));
+        }
         enum fy_reason reason = bind_variant(out, handles);
-        if (reason == FY_REASON_NONE)
+        if (reason == FY_REASON_NONE) {
             return reason;
+        }
         if (!named) {
             first = reason;
             named = reason != FY_REASON_UNKNOWN_HANDLE;
@@ -281,10 +302,12 @@ fy_bind_cells(const struct fy_model *model, uint32_t function,
         &FY_TABLE(model, fy_function, functions)[function];
     union fy_raw args[FY_MAX_ARGS];
 
-    if (row->nargs > FY_MAX_ARGS)
+    if (row->nargs > FY_MAX_ARGS) {
         return FY_REASON_UNSUPPORTED;
-    if (integer_bits == 0 && fy_function_uses_integer(model, function))
+    }
+    if (integer_bits == 0 && fy_function_uses_integer(model, function)) {
         return FY_REASON_INTEGER_WIDTH;
+    }
     arguments(model, row, integer_bits, registers, args);
     /* The original may not have looked: "n" of a plan without dimensions. */
     return read_cells(model, row, integer_bits, args, NULL, true, cells);

@@ -18,26 +18,31 @@ fy_bound_check_memory(const struct fy_bound *bound)
     for (unsigned i = 0; i < n; i++) {
         const struct fy_view *view = &bound->views[i];
         bool overflow = false;
-        if (view->naxes == 0)
+        if (view->naxes == 0) {
             continue;
+        }
         if (fy_view_range(view, &ranges[count], &overflow)) {
             ranges[count].write = (view->access & FY_ACCESS_OUT) != 0;
             count++;
         }
-        if (overflow)
+        if (overflow) {
             return FY_REASON_OVERFLOW;
+        }
     }
-    if (count == 0)
+    if (count == 0) {
         return FY_REASON_EMPTY;
+    }
     for (unsigned i = 0; i < n; i++) {
         for (unsigned j = i + 1; j < n; j++) {
             const struct fy_view *a = &bound->views[i], *b = &bound->views[j];
-            if (a->naxes == 0 || b->naxes == 0)
+            if (a->naxes == 0 || b->naxes == 0) {
                 continue;
+            }
             if (((a->access | b->access) &
                  (FY_ACCESS_OUT | FY_ACCESS_SCRATCH)) &&
-                fy_views_overlap(a, b))
+                fy_views_overlap(a, b)) {
                 return FY_REASON_OVERLAP;
+            }
         }
     }
     switch (fy_ranges_mapped(ranges, count)) {

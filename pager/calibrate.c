@@ -61,10 +61,11 @@ measure_gemm(void *gemm, size_t element_bytes, char *memory)
     double best = 0;
 
     *(void **)&run = gemm;
-    if (element_bytes == 4)
+    if (element_bytes == 4) {
         one.f = 1;
-    else
+    } else {
         one.d = 1;
+    }
     memset(memory, 0, 3 * bytes);
     for (unsigned i = 0; i <= ROUNDS; i++) {
         double start = now_seconds();
@@ -72,8 +73,9 @@ measure_gemm(void *gemm, size_t element_bytes, char *memory)
             memory + 2 * bytes, &n, 1, 1);
         double rate = 2.0 * GEMM_ORDER * GEMM_ORDER * GEMM_ORDER /
                       (now_seconds() - start);
-        if (i > 0 && rate > best) /* the first one starts threads */
+        if (i > 0 && rate > best) { /* the first one starts threads */
             best = rate;
+        }
     }
     return best;
 }
@@ -85,12 +87,15 @@ measure_blas(struct fy_rates *rates, char *memory)
     void *sgemm = library ? dlsym(library, "sgemm_") : NULL;
     void *dgemm = library ? dlsym(library, "dgemm_") : NULL;
 
-    if (sgemm)
+    if (sgemm) {
         rates->cpu_flops_f32 = measure_gemm(sgemm, sizeof(float), memory);
-    if (dgemm)
+    }
+    if (dgemm) {
         rates->cpu_flops_f64 = measure_gemm(dgemm, sizeof(double), memory);
-    if (library)
+    }
+    if (library) {
         dlclose(library);
+    }
 }
 
 static void
@@ -173,10 +178,12 @@ best_run(struct fy_executor *executor, const struct fy_device_ops *ops,
     for (unsigned i = 0; i < ROUNDS; i++) {
         double seconds =
             run_schedule(executor, ops, memory, bytes, steps, access);
-        if (seconds < 0)
+        if (seconds < 0) {
             return seconds;
-        if (i == 0 || seconds < best)
+        }
+        if (i == 0 || seconds < best) {
             best = seconds;
+        }
     }
     return best;
 }
@@ -189,11 +196,13 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
     struct fy_executor *executor;
     int status;
 
-    if (!ops)
+    if (!ops) {
         return FY_ERR_NOENT;
+    }
     status = ops->open(2 * (uint64_t)COPY_BYTES, &device);
-    if (status)
+    if (status) {
         return status;
+    }
     status = fy_executor_new(device, &executor);
     if (status) {
         ops->close(device);
@@ -223,8 +232,9 @@ fy_calibrate_measure(const char *device, struct fy_rates *out)
     char *memory = malloc(2 * (size_t)COPY_BYTES);
     struct fy_rates rates;
 
-    if (!memory)
+    if (!memory) {
         return FY_ERR_NOMEM;
+    }
     memset(memory, 1, 2 * (size_t)COPY_BYTES);
     fy_rates_default(device, &rates);
     rates.cpu_bytes = measure_memory(memory, memory + COPY_BYTES);
@@ -238,7 +248,8 @@ fy_calibrate_measure(const char *device, struct fy_rates *out)
         rates.overlap = 0;
     }
     free(memory);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         *out = rates;
+    }
     return status;
 }

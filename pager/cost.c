@@ -52,8 +52,9 @@ void
 fy_rates_default(const char *device, struct fy_rates *out)
 {
     (void)device;
-    for (unsigned i = 0; i < RATES; i++)
+    for (unsigned i = 0; i < RATES; i++) {
         *field(out, i) = rows[i].host;
+    }
 }
 
 static int
@@ -62,28 +63,36 @@ read_line(char *line, locale_t locale, struct fy_rates *rates)
     char *comment = strchr(line, '#'), *end;
     size_t length;
 
-    if (comment)
+    if (comment) {
         *comment = '\0';
+    }
     length = strlen(line);
-    while (length > 0 && isspace((unsigned char)line[length - 1]))
+    while (length > 0 && isspace((unsigned char)line[length - 1])) {
         line[--length] = '\0';
-    while (isspace((unsigned char)*line))
+    }
+    while (isspace((unsigned char)*line)) {
         line++;
-    if (!*line)
+    }
+    if (!*line) {
         return FY_OK;
+    }
     char *equals = strchr(line, '=');
-    if (!equals)
+    if (!equals) {
         return FY_ERR_INVALID;
+    }
     *equals = '\0';
     for (unsigned i = 0; i < RATES; i++) {
-        if (strcmp(rows[i].name, line) != 0)
+        if (strcmp(rows[i].name, line) != 0) {
             continue;
+        }
         double value = strtod_l(equals + 1, &end, locale);
-        if (end == equals + 1 || *end || !(value >= 0) || value > 1e30)
+        if (end == equals + 1 || *end || !(value >= 0) || value > 1e30) {
             return FY_ERR_INVALID;
+        }
         /* A rate of 0 would divide by it; only `overlap' may be. */
-        if (value > 0 || rows[i].offset == offsetof(struct fy_rates, overlap))
+        if (value > 0 || rows[i].offset == offsetof(struct fy_rates, overlap)) {
             *field(rates, i) = value;
+        }
         return FY_OK;
     }
     return FY_OK;
@@ -99,16 +108,20 @@ fy_rates_read(const char *path, struct fy_rates *rates)
     int status = FY_OK;
 
     if (!file || !locale) {
-        if (file)
+        if (file) {
             fclose(file);
-        if (locale)
+        }
+        if (locale) {
             freelocale(locale);
+        }
         return FY_ERR_IO;
     }
-    while (status == FY_OK && fgets(line, sizeof(line), file))
+    while (status == FY_OK && fgets(line, sizeof(line), file)) {
         status = read_line(line, locale, rates);
-    if (ferror(file))
+    }
+    if (ferror(file)) {
         status = FY_ERR_IO;
+    }
     fclose(file);
     freelocale(locale);
     return status;
@@ -120,8 +133,9 @@ fy_rates_write(FILE *to, const struct fy_rates *rates)
     struct fy_rates copy = *rates;
 
     for (unsigned i = 0; i < RATES; i++) {
-        if (fprintf(to, "%s=%.6g\n", rows[i].name, *field(&copy, i)) < 0)
+        if (fprintf(to, "%s=%.6g\n", rows[i].name, *field(&copy, i)) < 0) {
             return FY_ERR_IO;
+        }
     }
     return FY_OK;
 }
@@ -135,8 +149,10 @@ is_single(const struct fy_bound *bound)
         bound->function->operands;
 
     for (unsigned i = 0; i < bound->function->noperands; i++) {
-        if (operands[i].element == FY_T_F64 || operands[i].element == FY_T_C64)
+        if (operands[i].element == FY_T_F64 ||
+            operands[i].element == FY_T_C64) {
             return false;
+        }
     }
     return true;
 }
@@ -164,12 +180,15 @@ fy_cost_device(const struct fy_rates *rates, const struct fy_bound *bound,
     double touch = touched_bytes / rates->device_bytes;
     double longest = in;
 
-    if (touch > compute)
+    if (touch > compute) {
         compute = touch;
-    if (out > longest)
+    }
+    if (out > longest) {
         longest = out;
-    if (compute > longest)
+    }
+    if (compute > longest) {
         longest = compute;
+    }
     double all = in + out + compute;
     return rates->call_seconds + (double)traffic->chunks * rates->step_seconds +
            rates->overlap * longest + (1 - rates->overlap) * all;

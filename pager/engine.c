@@ -75,11 +75,13 @@ init_released(void)
     pthread_condattr_t attributes;
     int error = pthread_condattr_init(&attributes);
 
-    if (error)
+    if (error) {
         return error;
+    }
     error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (!error)
+    if (!error) {
         error = pthread_cond_init(&device_released, &attributes);
+    }
     pthread_condattr_destroy(&attributes);
     return error;
 }
@@ -110,8 +112,9 @@ after_fork_parent(void)
 static void
 after_fork_child(void)
 {
-    if (device && ops != &fy_device_host)
+    if (device && ops != &fy_device_host) {
         forked = true;
+    }
     device = NULL;
     executor = NULL;
     device_taken = false;
@@ -123,12 +126,15 @@ after_fork_child(void)
 static enum fy_reason
 open_device(void)
 {
-    if (forked)
+    if (forked) {
         return FY_REASON_FORKED;
-    if (executor)
+    }
+    if (executor) {
         return FY_REASON_NONE;
-    if (!ops || open_failed)
+    }
+    if (!ops || open_failed) {
         return FY_REASON_NO_DEVICE;
+    }
     if (ops->open(settings.memory_bytes, &device)) {
         device = NULL;
         open_failed = true;
@@ -215,10 +221,12 @@ may_pay(struct offload *offload)
     for (unsigned i = 0; i < bound->function->noperands; i++) {
         uint64_t bytes = fy_view_all_elements(&bound->views[i]) *
                          bound->views[i].element_bytes;
-        if (bound->views[i].access & FY_ACCESS_IN)
+        if (bound->views[i].access & FY_ACCESS_IN) {
             least.bytes_in += bytes;
-        if (bound->views[i].access & FY_ACCESS_OUT)
+        }
+        if (bound->views[i].access & FY_ACCESS_OUT) {
             least.bytes_out += bytes;
+        }
     }
     return pays(offload, &least, 0);
 }
@@ -232,10 +240,12 @@ run_plan(struct offload *offload, struct fy_plan *plan)
     int status = fy_executor_run(executor, &plan->schedule, &decision->traffic);
 
     decision->actual_seconds = now_seconds() - start;
-    if (status == FY_ERR_DEVICE)
+    if (status == FY_ERR_DEVICE) {
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
-    if (status)
+    }
+    if (status) {
         return plan_reason(status);
+    }
     __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
     return_value(offload, &value);
@@ -263,15 +273,17 @@ plan_and_run(struct offload *offload)
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
     enum fy_reason reason;
 
-    if (status)
+    if (status) {
         return plan_reason(status);
+    }
     offload->decision.method = plan->method;
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
-    if (pays(offload, &plan->predicted, plan->touched_bytes))
+    if (pays(offload, &plan->predicted, plan->touched_bytes)) {
         reason = run_plan(offload, plan);
-    else
+    } else {
         reason = FY_REASON_UNPROFITABLE;
+    }
     fy_plan_free(plan);
     return reason;
 }
@@ -284,17 +296,20 @@ take_device(double worth_seconds)
     uint64_t wait = MAX_WAIT_NS;
     int error = 0;
 
-    if (!settings.force && worth_seconds * 1e9 < (double)wait)
+    if (!settings.force && worth_seconds * 1e9 < (double)wait) {
         wait = (uint64_t)(worth_seconds * 1e9);
+    }
     clock_gettime(CLOCK_MONOTONIC, &until);
     wait += (uint64_t)until.tv_nsec;
     until.tv_sec += (time_t)(wait / 1000000000);
     until.tv_nsec = (long)(wait % 1000000000);
     pthread_mutex_lock(&device_lock);
-    while (device_taken && error == 0 && given_up_at != releases)
+    while (device_taken && error == 0 && given_up_at != releases) {
         error = pthread_cond_timedwait(&device_released, &device_lock, &until);
-    if (error)
+    }
+    if (error) {
         given_up_at = releases;
+    }
     bool taken = !device_taken;
     device_taken = true;
     pthread_mutex_unlock(&device_lock);
@@ -320,31 +335,41 @@ decide(struct offload *offload)
     unsigned bits = symbol->integer_bits;
     enum fy_reason reason;
 
-    if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >= MAX_DEVICE_ERRORS)
+    if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >=
+        MAX_DEVICE_ERRORS) {
         return FY_REASON_DISABLED;
-    if (!ops)
+    }
+    if (!ops) {
         return FY_REASON_NO_DEVICE;
-    if (bits == 0 && fy_function_uses_integer(services->model, call->function))
+    }
+    if (bits == 0 &&
+        fy_function_uses_integer(services->model, call->function)) {
         bits = fy_provider_integer_bits(services, call->original);
+    }
     if (verifier) {
         fy_verify_intercepted(verifier, call, bits, fy_handle_find);
         return FY_REASON_DISABLED;
     }
     reason = fy_bind(services->model, call->function, bits, call->registers,
                      fy_handle_find, &offload->bound);
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     offload->bound_ok = true;
-    if (!may_pay(offload))
+    if (!may_pay(offload)) {
         return FY_REASON_UNPROFITABLE;
+    }
     reason = fy_bound_check_memory(&offload->bound);
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return reason;
-    if (!take_device(offload->decision.original_seconds))
+    }
+    if (!take_device(offload->decision.original_seconds)) {
         return FY_REASON_DEVICE_BUSY;
+    }
     reason = open_device();
-    if (reason == FY_REASON_NONE)
+    if (reason == FY_REASON_NONE) {
         reason = plan_and_run(offload);
+    }
     release_device();
     return reason;
 }
@@ -355,8 +380,9 @@ count(const struct offload *offload)
     const struct fy_decision *decision = &offload->decision;
 
     if (!services->record || decision->reason != FY_REASON_NONE ||
-        offload->call->function >= services->record->nrows)
+        offload->call->function >= services->record->nrows) {
         return;
+    }
     struct fy_record_row *row =
         &services->record->rows[offload->call->function];
     FY_RECORD_ADD(row->offloaded, 1);
@@ -408,18 +434,21 @@ engine_observe(const struct fy_intercepted *call)
     int saved = errno;
 
     services->enter(1);
-    if (function->flags & FY_FN_FREES)
+    if (function->flags & FY_FN_FREES) {
         fy_handle_freed(call->registers->integer[0]);
+    }
     if (function->flags & FY_FN_MAKES && call->registers->result[0] != 0) {
         if (bits == 0 &&
-            fy_function_uses_integer(services->model, call->function))
+            fy_function_uses_integer(services->model, call->function)) {
             bits = fy_provider_integer_bits(services, call->original);
+        }
         if (fy_bind_cells(services->model, call->function, bits,
-                          call->registers, cells) == FY_REASON_NONE)
+                          call->registers, cells) == FY_REASON_NONE) {
             fy_handle_made(call->registers->result[0], call->function,
                            function->ncells, cells);
-        else
+        } else {
             fy_handle_freed(call->registers->result[0]);
+        }
     }
     services->enter(-1);
     errno = saved;
@@ -437,8 +466,9 @@ fy_engine_start(const struct fy_shim_services *given)
     int saved = errno;
 
     if (!given || given->size_bytes < sizeof(*given) || !given->model ||
-        !given->enter)
+        !given->enter) {
         return NULL;
+    }
     services = given;
     if (fy_settings_decode(given->settings, &settings, NULL)) {
         errno = saved; /* the tool has checked it: someone else's text */
@@ -453,14 +483,16 @@ fy_engine_start(const struct fy_shim_services *given)
         fy_host_control_set(NULL, &control);
     }
     /* No device but the host's exists yet: auto means none that could pay. */
-    if (strcmp(settings.device, "auto") == 0)
+    if (strcmp(settings.device, "auto") == 0) {
         ops = settings.force ? fy_device_find("host") : NULL;
-    else
+    } else {
         ops = fy_device_find(settings.device);
+    }
     fy_rates_default(settings.device, &rates);
     if (settings.calibration[0] &&
-        fy_rates_read(settings.calibration, &rates) == FY_ERR_INVALID)
+        fy_rates_read(settings.calibration, &rates) == FY_ERR_INVALID) {
         fy_rates_default(settings.device, &rates);
+    }
     fy_explain_to(settings.explain);
     if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,
                                               given->sibling, &verifier)) {

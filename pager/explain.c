@@ -42,8 +42,9 @@ static int file = -1;
 void
 fy_explain_to(const char *path)
 {
-    if (path && *path)
+    if (path && *path) {
         file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    }
 }
 
 void
@@ -65,10 +66,12 @@ bucket(const struct fy_decision *decision)
     double size = 0;
     uint32_t log = 0;
 
-    if (!decision->bound)
+    if (!decision->bound) {
         return 0;
-    for (unsigned i = 0; i < decision->bound->function->naxes; i++)
+    }
+    for (unsigned i = 0; i < decision->bound->function->naxes; i++) {
         size += (double)decision->bound->extents[i];
+    }
     while (size >= 2) {
         size /= 2;
         log++;
@@ -81,8 +84,9 @@ first_time(const struct fy_decision *decision)
 {
     struct told *row = calloc(1, sizeof(*row)), *found;
 
-    if (!row)
+    if (!row) {
         return false;
+    }
     row->key.caller = decision->caller;
     row->key.function = decision->function;
     row->key.reason = decision->reason;
@@ -96,8 +100,9 @@ first_time(const struct fy_decision *decision)
         lines++;
     }
     pthread_mutex_unlock(&lock);
-    if (!first)
+    if (!first) {
         free(row);
+    }
     return first;
 }
 
@@ -115,8 +120,9 @@ add(struct line *line, const char *format, ...)
     va_start(list, format);
     int n = vsnprintf(line->text + line->used, room, format, list);
     va_end(list);
-    if (n > 0)
+    if (n > 0) {
         line->used += (size_t)n < room ? (size_t)n : room - 1;
+    }
 }
 
 /* The call's integers: "m=4096 n=4096 k=4096 lda=4096". */
@@ -129,12 +135,14 @@ add_scalars(struct line *line, const struct fy_bound *bound)
 
     for (unsigned i = 0; i < bound->function->ncells; i++) {
         const char *name = fy_model_string(bound->model, cells[i].name);
-        if (bound->cells[i].kind != FY_V_INT || shown == MAX_SCALARS)
+        if (bound->cells[i].kind != FY_V_INT || shown == MAX_SCALARS) {
             continue;
-        if (cells[i].type == FY_T_CHAR)
+        }
+        if (cells[i].type == FY_T_CHAR) {
             add(line, " %s=%c", name, (char)bound->cells[i].i);
-        else
+        } else {
             add(line, " %s=%lld", name, (long long)bound->cells[i].i);
+        }
         shown++;
     }
 }
@@ -152,13 +160,15 @@ fy_explain(const struct fy_decision *decision)
         return;
     }
     add(&line, "%s", fy_model_string(decision->model, symbol->name));
-    if (decision->bound)
+    if (decision->bound) {
         add_scalars(&line, decision->bound);
+    }
     add(&line, " caller=%p pid=%ld:", decision->caller, (long)getpid());
     if (decision->reason == FY_REASON_NONE) {
         add(&line, " offloaded");
-        if (decision->method)
+        if (decision->method) {
             add(&line, " (%s)", decision->method);
+        }
         add(&line, ", %llu bytes in, %llu out, %llu chunks",
             (unsigned long long)decision->traffic.bytes_in,
             (unsigned long long)decision->traffic.bytes_out,
@@ -166,12 +176,15 @@ fy_explain(const struct fy_decision *decision)
     } else {
         add(&line, " original, %s", fy_reason_word(decision->reason));
     }
-    if (decision->original_seconds > 0)
+    if (decision->original_seconds > 0) {
         add(&line, ", predicted original %.3g s", decision->original_seconds);
-    if (decision->device_seconds > 0)
+    }
+    if (decision->device_seconds > 0) {
         add(&line, ", device %.3g s", decision->device_seconds);
-    if (decision->actual_seconds > 0)
+    }
+    if (decision->actual_seconds > 0) {
         add(&line, ", took %.3g s", decision->actual_seconds);
+    }
     add(&line, "\n");
     if (write(file, line.text, line.used) < 0) {
         /* A full disk loses lines, nothing else. */

@@ -19,8 +19,9 @@ enum {
 static void
 repeat(const void *bytes, size_t n, unsigned char out[FY_POISON_BYTES])
 {
-    for (size_t at = 0; at < FY_POISON_BYTES; at += n)
+    for (size_t at = 0; at < FY_POISON_BYTES; at += n) {
         memcpy(out + at, bytes, n);
+    }
 }
 
 void
@@ -65,12 +66,14 @@ int
 fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
              enum fy_poison poison, enum fy_type element, struct fy_guard *out)
 {
-    if (bytes > SIZE_MAX / 16 || slack > SIZE_MAX / 16)
+    if (bytes > SIZE_MAX / 16 || slack > SIZE_MAX / 16) {
         return FY_ERR_OVERFLOW;
+    }
     struct fy_guard g = {.bytes = bytes};
     g.usable_bytes = (bytes + align - 1 + PAGE - 1) / PAGE * PAGE;
-    if (bytes == 0)
+    if (bytes == 0) {
         g.usable_bytes = 0;
+    }
     slack = (slack + PAGE - 1) / PAGE * PAGE;
     g.usable_bytes += 2 * slack;
     size_t guard = g.usable_bytes * 4;
@@ -79,8 +82,9 @@ fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
     g.reserve_bytes = g.usable_bytes + 2 * guard;
     g.reserve = mmap(NULL, g.reserve_bytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (g.reserve == MAP_FAILED)
+    if (g.reserve == MAP_FAILED) {
         return FY_ERR_NOMEM;
+    }
     g.usable = g.reserve + guard;
     if (g.usable_bytes > 0 &&
         mprotect(g.usable, g.usable_bytes, PROT_READ | PROT_WRITE) != 0) {
@@ -88,8 +92,9 @@ fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
         return FY_ERR_NOMEM;
     }
     g.block = g.usable + slack;
-    if (side == FY_GUARD_AFTER)
+    if (side == FY_GUARD_AFTER) {
         g.block += (g.usable_bytes - 2 * slack - bytes) & ~(align - 1);
+    }
     fy_poison_pattern(poison, element, g.poison);
     fy_poison_fill(g.poison, g.block - FY_POISON_BYTES * (uint64_t)PAGE,
                    g.usable, g.usable_bytes);
@@ -100,8 +105,9 @@ fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
 void
 fy_guard_free(struct fy_guard *guard)
 {
-    if (guard->reserve != NULL)
+    if (guard->reserve != NULL) {
         munmap(guard->reserve, guard->reserve_bytes);
+    }
     memset(guard, 0, sizeof *guard);
 }
 
@@ -136,8 +142,9 @@ fy_guard_locate(const struct fy_guard *guard, uint64_t address,
 {
     uint64_t base = (uint64_t)(uintptr_t)guard->reserve;
     if (guard->reserve == NULL || address < base ||
-        address - base >= guard->reserve_bytes)
+        address - base >= guard->reserve_bytes) {
         return false;
+    }
     *out_offset = (int64_t)(address - (uint64_t)(uintptr_t)guard->block);
     return true;
 }

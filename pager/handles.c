@@ -55,8 +55,9 @@ fy_handle_made(uint64_t value, uint32_t maker, unsigned ncells,
     forget(value); /* its memory was used again */
     if (made) {
         HASH_ADD(hh, handles, value, sizeof(value), made);
-        if (made->failed)
+        if (made->failed) {
             free(made);
+        }
     }
     pthread_mutex_unlock(&lock);
 }

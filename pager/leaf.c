@@ -38,11 +38,13 @@ reads_cell(const struct fy_scope *scope, uint32_t node, uint32_t cell,
     const struct fy_node *row;
     bool taken;
 
-    if (node == FY_NIL)
+    if (node == FY_NIL) {
         return false;
+    }
     if (depth > FY_MAX_NODE_DEPTH || node >= model->nodes.count ||
-        ++*steps > FY_MAX_NODE_STEPS)
+        ++*steps > FY_MAX_NODE_STEPS) {
         return true;
+    }
     row = &FY_TABLE(model, fy_node, nodes)[node];
     switch (row->op) {
     case FY_OP_INT:
@@ -78,21 +80,25 @@ is_free_stride(const struct fy_bound *bound, const struct fy_scope *scope,
 {
     const struct fy_operand *operands = operand_rows(bound);
 
-    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE)
+    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE) {
         return false;
+    }
     for (unsigned a = 0; a < bound->function->naxes; a++) {
-        if (fy_axis_uses_cell(bound, a, cell))
+        if (fy_axis_uses_cell(bound, a, cell)) {
             return false;
+        }
     }
     for (unsigned o = 0; o < bound->function->noperands; o++) {
-        if (bound->views[o].naxes == 0)
+        if (bound->views[o].naxes == 0) {
             continue;
+        }
         for (unsigned k = 0; k < operands[o].naxes; k++) {
             uint32_t node = operands[o].axes[k].stride;
             unsigned steps = 0;
             if (fy_eval_bare_cell(scope, node) != cell &&
-                reads_cell(scope, node, cell, 0, &steps))
+                reads_cell(scope, node, cell, 0, &steps)) {
                 return false;
+            }
         }
     }
     return true;
@@ -108,8 +114,9 @@ pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
     unsigned order[FY_MAX_OPERAND_AXES];
     int64_t span = 1;
 
-    for (unsigned k = 0; k < operand->naxes; k++)
+    for (unsigned k = 0; k < operand->naxes; k++) {
         order[k] = k;
+    }
     for (unsigned i = 0; i < operand->naxes; i++) {
         for (unsigned j = i + 1; j < operand->naxes; j++) {
             int64_t si = llabs(view->stride[order[i]]);
@@ -132,18 +139,21 @@ pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
         if (cell != FY_NIL && cells[cell].kind == FY_V_INT &&
             is_free_stride(bound, scope, cell)) {
             /* A cell two operands share is as large as either needs. */
-            if (packed[cell] && cells[cell].i > span)
+            if (packed[cell] && cells[cell].i > span) {
                 span = cells[cell].i;
+            }
             cells[cell].i = span;
             packed[cell] = true;
         }
         int status = fy_eval_int(scope, axis->stride, &stride);
-        if (status)
+        if (status) {
             return status;
+        }
         if (__builtin_mul_overflow(scope->extents[axis->axis] - 1,
                                    llabs(stride), &reach) ||
-            __builtin_add_overflow(span, reach, &span))
+            __builtin_add_overflow(span, reach, &span)) {
             return FY_ERR_OVERFLOW;
+        }
     }
     return FY_OK;
 }
@@ -157,11 +167,13 @@ pack_strides(const struct fy_bound *bound, struct fy_scope *scope,
     /* Twice: an early operand may share a cell with a larger, later one. */
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned o = 0; o < bound->function->noperands; o++) {
-            if (bound->views[o].naxes == 0)
+            if (bound->views[o].naxes == 0) {
                 continue;
+            }
             int status = pack_operand(bound, o, scope, cells, packed);
-            if (status)
+            if (status) {
                 return status;
+            }
         }
     }
     return FY_OK;
@@ -177,11 +189,13 @@ check_chunk_requires(const struct fy_scope *scope)
     for (unsigned i = 0; i < scope->function->nrequires; i++) {
         bool holds;
         int status = fy_eval_bool(scope, rows[i].node, &holds);
-        if (status)
+        if (status) {
             return status;
+        }
         /* A later chunk of a sum with beta = 1 may be `empty' by its own. */
-        if (!holds && rows[i].reason != FY_REASON_EMPTY)
+        if (!holds && rows[i].reason != FY_REASON_EMPTY) {
             return FY_ERR_UNSUPPORTED;
+        }
     }
     return FY_OK;
 }
@@ -199,10 +213,12 @@ pack_or_keep(const struct fy_bound *bound, struct fy_scope *scope,
 
     memcpy(kept, cells, sizeof(kept[0]) * bound->function->ncells);
     status = pack_strides(bound, scope, cells);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = check_chunk_requires(scope);
-    if (status != FY_ERR_UNSUPPORTED)
+    }
+    if (status != FY_ERR_UNSUPPORTED) {
         return status;
+    }
     memcpy(cells, kept, sizeof(kept[0]) * bound->function->ncells);
     return check_chunk_requires(scope);
 }
@@ -218,16 +234,19 @@ leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
     enum fy_reason reason =
         fy_bind_views(scope, bound->integer_bits, true, views);
 
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return FY_ERR_UNSUPPORTED;
+    }
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *whole = &bound->views[o], *part = &views[o];
         struct fy_variant_tile *tile = &variant->tiles[variant->ntiles];
         tile_of[o] = -1;
-        if (part->naxes == 0)
+        if (part->naxes == 0) {
             continue;
-        if (whole->naxes != part->naxes)
+        }
+        if (whole->naxes != part->naxes) {
             return FY_ERR_UNSUPPORTED;
+        }
         tile->view = (uint16_t)o;
         tile->access = part->access;
         tile->naxes = part->naxes;
@@ -235,14 +254,16 @@ leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
             tile->n[k] = part->extent[k];
             tile->device_stride[k] = part->stride[k];
             if (k < operands[o].naxes &&
-                part->extent[k] != chunk->n[operands[o].axes[k].axis])
+                part->extent[k] != chunk->n[operands[o].axes[k].axis]) {
                 return FY_ERR_UNSUPPORTED;
+            }
         }
         /* What is only read may not be written by a part of it. */
         if ((part->access & ~whole->access) != 0 &&
             !(part->access == FY_ACCESS_INOUT &&
-              whole->access == FY_ACCESS_OUT))
+              whole->access == FY_ACCESS_OUT)) {
             return FY_ERR_UNSUPPORTED;
+        }
         at_bytes[o] = (int64_t)((uint64_t)(uintptr_t)part->host -
                                 scope->cells[operands[o].base].p);
         tile_of[o] = variant->ntiles++;
@@ -258,10 +279,12 @@ operand_at(const struct fy_bound *bound, uint32_t cell, const int *tile_of)
     int found = -1;
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
-        if (operands[o].base != cell || tile_of[o] < 0)
+        if (operands[o].base != cell || tile_of[o] < 0) {
             continue;
-        if (found >= 0)
+        }
+        if (found >= 0) {
             return -2; /* two tiles behind one pointer */
+        }
         found = (int)o;
     }
     return found;
@@ -273,8 +296,9 @@ is_base(const struct fy_bound *bound, uint32_t cell)
     const struct fy_operand *operands = operand_rows(bound);
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
-        if (operands[o].base == cell)
+        if (operands[o].base == cell) {
             return true;
+        }
     }
     return false;
 }
@@ -298,22 +322,26 @@ leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
     if (leaf->image_of[arg] < 0) {
         const struct fy_cell *cells = cell_rows(leaf->bound);
         uint32_t least = 0;
-        if (variant->nimages == FY_MAX_IMAGES)
+        if (variant->nimages == FY_MAX_IMAGES) {
             return FY_ERR_UNSUPPORTED;
+        }
         for (unsigned c = 0; c < leaf->bound->function->ncells; c++) {
             uint32_t end = cells[c].offset +
                            fy_type_bytes((enum fy_type)cells[c].type, 64);
             if (cells[c].kind == FY_CELL_FIELD && cells[c].arg == arg &&
-                end > least)
+                end > least) {
                 least = end;
+            }
         }
         struct fy_image *image = &variant->images[variant->nimages];
-        if (least > FY_IMAGE_BYTES)
+        if (least > FY_IMAGE_BYTES) {
             return FY_ERR_UNSUPPORTED;
+        }
         image->bytes = FY_IMAGE_BYTES;
         if (fy_read_mapped(leaf->bound->args[arg].p, image->content, least,
-                           FY_IMAGE_BYTES))
+                           FY_IMAGE_BYTES)) {
             return FY_ERR_UNSUPPORTED;
+        }
         leaf->image_of[arg] = variant->nimages++;
     }
     *out = &variant->images[leaf->image_of[arg]];
@@ -335,10 +363,12 @@ leaf_cell(struct leaf *leaf, unsigned c)
     struct fy_image *image;
     int status;
 
-    if (o == -2)
+    if (o == -2) {
         return FY_ERR_UNSUPPORTED;
-    if (base && o < 0 && leaf->inactive)
+    }
+    if (base && o < 0 && leaf->inactive) {
         value.p = leaf->inactive;
+    }
     switch (cell->kind) {
     case FY_CELL_VALUE:
         if (o >= 0) {
@@ -350,22 +380,25 @@ leaf_cell(struct leaf *leaf, unsigned c)
         }
         return FY_OK;
     case FY_CELL_REFERENCE:
-        if (o >= 0)
+        if (o >= 0) {
             return FY_ERR_UNSUPPORTED;
+        }
         slot->kind = FY_SLOT_REFERENCE;
         fy_raw_store(type, &value, &slot->value);
         return FY_OK;
     case FY_CELL_FIELD:
         status = leaf_image(leaf, cell->arg, &image);
-        if (status)
+        if (status) {
             return status;
+        }
         slot->kind = FY_SLOT_STRUCT;
         slot->image = (uint32_t)leaf->image_of[cell->arg];
         fy_raw_store(type, &value, image->content + cell->offset);
         if (o >= 0) {
             struct fy_variant *variant = leaf->variant;
-            if (variant->npatches == FY_MAX_PATCHES)
+            if (variant->npatches == FY_MAX_PATCHES) {
                 return FY_ERR_UNSUPPORTED;
+            }
             variant->patches[variant->npatches++] = (struct fy_patch){
                 .image = (uint8_t)leaf->image_of[cell->arg],
                 .tile = (uint8_t)leaf->tile_of[o],
@@ -399,13 +432,15 @@ leaf_arguments(struct leaf *leaf)
     }
     for (unsigned c = 0; c < function->ncells; c++) {
         int status = leaf_cell(leaf, c);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     for (unsigned i = 0; i < function->nargs; i++) {
-        if (args[i].flags & FY_ARG_HIDDEN_LENGTH)
+        if (args[i].flags & FY_ARG_HIDDEN_LENGTH) {
             variant->slots[variant->nslots++] = (struct fy_slot){
                 .kind = FY_SLOT_VALUE, .type = FY_T_U64, .value.u = {1}};
+        }
     }
     return FY_OK;
 }
@@ -426,8 +461,9 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
         cell = operand_rows(bound)[row->a].base;
     } else if (cell != FY_NIL) {
         o = operand_at(bound, cell, leaf->tile_of);
-        if (o == -2)
+        if (o == -2) {
             return FY_ERR_UNSUPPORTED;
+        }
     }
     slot->kind = FY_SLOT_VALUE;
     if (o >= 0) {
@@ -437,10 +473,11 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
         slot->offset = -leaf->at_bytes[o];
         return FY_OK;
     }
-    if (row->op == FY_OP_ADDRESS)
+    if (row->op == FY_OP_ADDRESS) {
         value = leaf->cells[cell];
-    else if (fy_eval(scope, node, &value))
+    } else if (fy_eval(scope, node, &value)) {
         return FY_ERR_UNSUPPORTED;
+    }
     slot->type = value.kind == FY_V_INT       ? FY_T_I64
                  : value.kind == FY_V_REAL    ? FY_T_F64
                  : value.kind == FY_V_POINTER ? FY_T_POINTER
@@ -460,18 +497,21 @@ leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
     const char *name = fy_model_string(bound->model, row->function);
     struct fy_variant *variant = leaf->variant;
 
-    if (!target->sibling || row->nargs > FY_MAX_ARGS)
+    if (!target->sibling || row->nargs > FY_MAX_ARGS) {
         return FY_ERR_UNSUPPORTED;
+    }
     variant->function = target->sibling(target->original, name);
-    if (!variant->function)
+    if (!variant->function) {
         return FY_ERR_UNSUPPORTED;
+    }
     variant->nslots = (uint16_t)row->nargs;
     for (unsigned i = 0; i < row->nargs; i++) {
         variant->slots[i] = (struct fy_slot){0};
         int status =
             host_argument(leaf, scope, row->args[i], &variant->slots[i]);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return FY_OK;
 }
@@ -501,20 +541,22 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
         if (chunk->n[a] != bound->extents[a]) {
             cells[bound->axis_cell[a]].i = chunk->n[a];
             for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
-                if (axes[a].also[i] != FY_NIL)
+                if (axes[a].also[i] != FY_NIL) {
                     cells[axes[a].also[i]].i = chunk->n[a];
+                }
             }
         }
         if (chunk->later & 1u << a) {
             struct fy_value with;
-            if (fy_eval(&scope, axes[a].with_node, &with))
+            if (fy_eval(&scope, axes[a].with_node, &with)) {
                 return FY_ERR_UNSUPPORTED;
+            }
             struct fy_value *cell = &cells[axes[a].with_cell];
-            if (cell->kind == FY_V_INT && with.kind == FY_V_INT)
+            if (cell->kind == FY_V_INT && with.kind == FY_V_INT) {
                 cell->i = with.i;
-            else if (cell->kind == FY_V_REAL && with.kind != FY_V_COMPLEX)
+            } else if (cell->kind == FY_V_REAL && with.kind != FY_V_COMPLEX) {
                 cell->r = with.kind == FY_V_INT ? (double)with.i : with.r;
-            else if (cell->kind == FY_V_COMPLEX) {
+            } else if (cell->kind == FY_V_COMPLEX) {
                 cell->r = with.kind == FY_V_INT ? (double)with.i : with.r;
                 cell->im = with.kind == FY_V_COMPLEX ? with.im : 0;
             } else {
@@ -525,21 +567,24 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     scope.cells = cells;
     scope.extents = chunk->n;
     status = pack_or_keep(bound, &scope, cells);
-    if (status)
+    if (status) {
         return status;
+    }
 
     struct fy_variant *variant = calloc(1, sizeof(*variant));
-    if (!variant)
+    if (!variant) {
         return FY_ERR_NOMEM;
+    }
     leaf.variant = variant;
     variant->function = planner->target->original;
     variant->return_type = (uint8_t)fy_type_resolve(
         (enum fy_type)function->return_type, bound->integer_bits);
     status = leaf_tiles(bound, chunk, &scope, variant, tile_of, at_bytes);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = function->host_call == FY_NIL
                      ? leaf_arguments(&leaf)
                      : leaf_host_call(&leaf, &scope, planner->target);
+    }
     if (status) {
         free(variant);
         return status;

@@ -30,17 +30,20 @@ fy_read_mapped(const void *from, void *to, size_t least, size_t most)
     size_t rest = end - (uintptr_t)from;
 
     memset(to, 0, most);
-    if (rest > most)
+    if (rest > most) {
         rest = most;
+    }
     ssize_t n = kernel_read(from, to, most);
-    if (n < 0 && errno == EFAULT)
+    if (n < 0 && errno == EFAULT) {
         n = kernel_read(from, to, rest);
+    }
     if (n < 0 && errno != EFAULT) {
         memcpy(to, from, least);
         n = (ssize_t)least;
     }
-    if (n > 0)
+    if (n > 0) {
         got = (size_t)n;
+    }
     errno = saved;
     return got >= least ? FY_OK : FY_ERR_INVALID;
 }

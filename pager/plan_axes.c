@@ -29,8 +29,9 @@ static unsigned
 spans(const struct fy_operand *operand, unsigned axis)
 {
     unsigned count = 0;
-    for (unsigned k = 0; k < operand->naxes; k++)
+    for (unsigned k = 0; k < operand->naxes; k++) {
         count += operand->axes[k].axis == axis;
+    }
     return count;
 }
 
@@ -60,18 +61,24 @@ operand_allows(const struct fy_bound *bound, unsigned o, unsigned a)
     const struct fy_view *view = &bound->views[o];
     unsigned count = spans(operand, a);
 
-    if (view->naxes == 0)
+    if (view->naxes == 0) {
         return true;
-    if (count > 1)
-        return false;
-    for (unsigned k = 0; view->sign != 0 && k < 2 && k < operand->naxes; k++) {
-        if (operand->axes[k].axis == a)
-            return false; /* a triangle or band is cut by algorithms only */
     }
-    if (!(view->access & FY_ACCESS_OUT) || operand->access == FY_ACCESS_SCRATCH)
+    if (count > 1) {
+        return false;
+    }
+    for (unsigned k = 0; view->sign != 0 && k < 2 && k < operand->naxes; k++) {
+        if (operand->axes[k].axis == a) {
+            return false; /* a triangle or band is cut by algorithms only */
+        }
+    }
+    if (!(view->access & FY_ACCESS_OUT) ||
+        operand->access == FY_ACCESS_SCRATCH) {
         return true;
-    if (axis->sums_into == o)
+    }
+    if (axis->sums_into == o) {
         return count == 0;
+    }
     return count == 1 || is_status(operand, view);
 }
 
@@ -80,11 +87,13 @@ fy_axis_uses_cell(const struct fy_bound *bound, unsigned a, uint32_t cell)
 {
     const struct fy_axis *axis = &axis_rows(bound)[a];
 
-    if (bound->axis_cell[a] == cell)
+    if (bound->axis_cell[a] == cell) {
         return true;
+    }
     for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
-        if (axis->also[i] != FY_NIL && axis->also[i] == cell)
+        if (axis->also[i] != FY_NIL && axis->also[i] == cell) {
             return true;
+        }
     }
     return false;
 }
@@ -96,37 +105,46 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
     const struct fy_axis *axis = &axis_rows(bound)[a];
 
     if (!(axis->flags & FY_AXIS_SPLIT) || bound->extents[a] < 2 ||
-        !replaceable(bound, bound->axis_cell[a]))
+        !replaceable(bound, bound->axis_cell[a])) {
         return false;
+    }
     for (unsigned b = 0; b < function->naxes; b++) {
-        if (b != a && fy_axis_uses_cell(bound, b, bound->axis_cell[a]))
+        if (b != a && fy_axis_uses_cell(bound, b, bound->axis_cell[a])) {
             return false;
+        }
     }
     for (unsigned i = 0; i < FY_MAX_ALSO; i++) {
         uint32_t cell = axis->also[i];
-        if (cell == FY_NIL)
+        if (cell == FY_NIL) {
             continue;
+        }
         if (!replaceable(bound, cell) || bound->cells[cell].kind != FY_V_INT ||
-            bound->cells[cell].i != bound->extents[a])
+            bound->cells[cell].i != bound->extents[a]) {
             return false;
+        }
         for (unsigned b = 0; b < function->naxes; b++) {
-            if (b != a && fy_axis_uses_cell(bound, b, cell))
+            if (b != a && fy_axis_uses_cell(bound, b, cell)) {
                 return false;
+            }
         }
     }
-    if (function->return_type != FY_T_VOID && !(axis->flags & FY_AXIS_RETURN))
+    if (function->return_type != FY_T_VOID && !(axis->flags & FY_AXIS_RETURN)) {
         return false;
+    }
     if (axis->flags & FY_AXIS_RETURN &&
         (function->return_rule == FY_RETURN_PLAIN ||
          function->return_type == FY_T_C32 ||
-         function->return_type == FY_T_C64))
+         function->return_type == FY_T_C64)) {
         return false;
+    }
     if (axis->flags & FY_AXIS_SUMS && axis->with_cell != FY_NIL &&
-        !replaceable(bound, axis->with_cell))
+        !replaceable(bound, axis->with_cell)) {
         return false;
+    }
     for (unsigned o = 0; o < function->noperands; o++) {
-        if (!operand_allows(bound, o, a))
+        if (!operand_allows(bound, o, a)) {
             return false;
+        }
     }
     return true;
 }
@@ -134,8 +152,9 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
 void
 fy_shape_free(struct fy_shape *shape)
 {
-    for (unsigned a = 0; a < FY_MAX_AXES; a++)
+    for (unsigned a = 0; a < FY_MAX_AXES; a++) {
         fy_cuts_free(&shape->cuts[a]);
+    }
 }
 
 uint64_t
@@ -144,8 +163,9 @@ fy_shape_steps(const struct fy_shape *shape)
     uint64_t steps = 1;
     for (unsigned i = 0; i < shape->norder; i++) {
         if (__builtin_mul_overflow(steps, shape->cuts[shape->order[i]].count,
-                                   &steps))
+                                   &steps)) {
             return UINT64_MAX;
+        }
     }
     return steps;
 }
@@ -181,8 +201,9 @@ tile_number(const struct fy_bound *bound, const struct fy_shape *shape,
 
     for (unsigned k = 0; k < operand->naxes; k++) {
         unsigned a = operand->axes[k].axis;
-        if (shape->cuts[a].count > 1)
+        if (shape->cuts[a].count > 1) {
             number = number * shape->cuts[a].count + parts[a];
+        }
     }
     return number;
 }
@@ -200,16 +221,19 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint32_t o = axis_rows(bound)[a].sums_into;
         uint64_t tiles = 1;
-        if (o >= bound->function->noperands || visited->seen[o])
+        if (o >= bound->function->noperands || visited->seen[o]) {
             continue;
+        }
         for (unsigned k = 0; k < operand_rows(bound)[o].naxes; k++) {
             uint32_t b = operand_rows(bound)[o].axes[k].axis;
-            if (shape->cuts[b].count > 1)
+            if (shape->cuts[b].count > 1) {
                 tiles *= shape->cuts[b].count;
+            }
         }
         visited->seen[o] = calloc(tiles, 1);
-        if (!visited->seen[o])
+        if (!visited->seen[o]) {
             return FY_ERR_NOMEM;
+        }
     }
     return FY_OK;
 }
@@ -217,8 +241,9 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
 static void
 visited_free(struct visited *visited)
 {
-    for (unsigned o = 0; o < FY_MAX_OPERANDS; o++)
+    for (unsigned o = 0; o < FY_MAX_OPERANDS; o++) {
         free(visited->seen[o]);
+    }
 }
 
 static void
@@ -239,16 +264,19 @@ fill_chunk(const struct fy_bound *bound, const struct fy_shape *shape,
         const struct fy_axis *axis = &axis_rows(bound)[a];
         if (!(axis->flags & FY_AXIS_SUMS) ||
             axis->sums_into >= bound->function->noperands ||
-            shape->cuts[a].count < 2)
+            shape->cuts[a].count < 2) {
             continue;
+        }
         uint64_t tile = tile_number(bound, shape, axis->sums_into, parts);
-        if (axis->with_cell != FY_NIL && visited->seen[axis->sums_into][tile])
+        if (axis->with_cell != FY_NIL && visited->seen[axis->sums_into][tile]) {
             chunk->later |= 1u << a;
+        }
     }
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint32_t o = axis_rows(bound)[a].sums_into;
-        if (o < bound->function->noperands)
+        if (o < bound->function->noperands) {
             visited->seen[o][tile_number(bound, shape, o, parts)] = 1;
+        }
     }
 }
 
@@ -279,17 +307,20 @@ find_variant(struct fy_planner *planner, struct known *known,
     if (known->count == known->room) {
         uint32_t room = known->room ? 2 * known->room : 16;
         void *rows = realloc(known->rows, room * sizeof(known->rows[0]));
-        if (!rows)
+        if (!rows) {
             return FY_ERR_NOMEM;
+        }
         known->rows = rows;
         known->room = room;
     }
     status = fy_leaf_self(planner, chunk, &variant);
-    if (status)
+    if (status) {
         return status;
+    }
     status = fy_planner_add_variant(planner, variant, out);
-    if (status)
+    if (status) {
         return status;
+    }
     memcpy(known->rows[known->count].n, chunk->n, sizeof(chunk->n));
     known->rows[known->count++].later = chunk->later;
     return FY_OK;
@@ -303,14 +334,16 @@ add_chunk(struct fy_planner *planner, struct known *known,
     uint32_t number;
     int status = find_variant(planner, known, chunk, &number);
 
-    if (status)
+    if (status) {
         return status;
+    }
     const struct fy_variant *variant = planner->variants[number];
     for (unsigned i = 0; i < variant->ntiles; i++) {
         const struct fy_operand *operand =
             &operand_rows(planner->bound)[variant->tiles[i].view];
-        for (unsigned k = 0; k < operand->naxes; k++)
+        for (unsigned k = 0; k < operand->naxes; k++) {
             lo[i][k] = chunk->lo[operand->axes[k].axis];
+        }
     }
     return fy_planner_add_step(planner, number, lo);
 }
@@ -324,12 +357,14 @@ fy_plan_shape(struct fy_planner *planner, const struct fy_shape *shape)
     struct known known = {0};
     int status;
 
-    if (steps > FY_DEFAULT_MAX_STEPS)
+    if (steps > FY_DEFAULT_MAX_STEPS) {
         return FY_ERR_NOFIT;
+    }
     status =
         fy_planner_views(planner, bound->views, bound->function->noperands);
-    if (status)
+    if (status) {
         return status;
+    }
     status = visited_new(bound, shape, &visited);
     for (uint64_t i = 0; status == FY_OK && i < steps; i++) {
         uint32_t parts[FY_MAX_AXES];
@@ -340,10 +375,12 @@ fy_plan_shape(struct fy_planner *planner, const struct fy_shape *shape)
     }
     visited_free(&visited);
     free(known.rows);
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = fy_planner_finish(planner);
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         planner->plan.method = steps == 1 ? "whole" : "axes";
+    }
     return status;
 }
 
@@ -373,9 +410,11 @@ axis_seed(const struct fy_planner *planner, unsigned a)
     uint64_t state = planner->options.seed;
 
     state = fy_random(&state) + a;
-    for (unsigned b = 0; b < bound->function->naxes; b++)
-        if (b == a || !axis_sums(bound, a))
+    for (unsigned b = 0; b < bound->function->naxes; b++) {
+        if (b == a || !axis_sums(bound, a)) {
             state = fy_random(&state) + (uint64_t)bound->extents[b];
+        }
+    }
     return state;
 }
 
@@ -394,14 +433,16 @@ axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
          i++) {
         const unsigned a = i % bound->function->naxes;
         if (!fy_axis_is_splittable(bound, a) ||
-            axis_sums(bound, a) != (i < bound->function->naxes))
+            axis_sums(bound, a) != (i < bound->function->naxes)) {
             continue;
+        }
         uint64_t own = axis_seed(planner, a);
         status = fy_cuts_random(bound->extents[a], largest[a], most,
                                 axes[a].multiple ? axes[a].multiple : 1, &own,
                                 &shape.cuts[a]);
-        if (status)
+        if (status) {
             break;
+        }
         most = most / shape.cuts[a].count + 1;
         /* A random place in the order of loops. */
         unsigned at = (unsigned)fy_random_below(state, shape.norder + 1u);
@@ -409,8 +450,9 @@ axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
         shape.order[at] = (uint8_t)a;
         shape.norder++;
     }
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = fy_plan_shape(planner, &shape);
+    }
     fy_shape_free(&shape);
     return status;
 }
@@ -455,8 +497,9 @@ plan_random(struct fy_planner *planner)
                 smaller = largest[a] > 1;
             }
         }
-        if (smaller)
+        if (smaller) {
             largest[widest] /= 2;
+        }
     }
     return status;
 }

@@ -18,11 +18,13 @@ spanned(const struct fy_bound *bound, unsigned o)
         bound->model, fy_operand, operands)[bound->function->operands + o];
     unsigned bits = 0;
 
-    if (bound->views[o].naxes == 0)
+    if (bound->views[o].naxes == 0) {
         return 0;
+    }
     for (unsigned k = 0; k < operand->naxes; k++) {
-        if (bound->extents[operand->axes[k].axis] > 1)
+        if (bound->extents[operand->axes[k].axis] > 1) {
             bits |= 1u << operand->axes[k].axis;
+        }
     }
     return bits;
 }
@@ -40,24 +42,30 @@ product_bound(const struct fy_bound *bound, double elements)
 
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         unsigned bits = spanned(bound, o);
-        if (__builtin_popcount(bits) < 2)
+        if (__builtin_popcount(bits) < 2) {
             continue;
-        if (count == 3)
+        }
+        if (count == 3) {
             return 0;
+        }
         for (unsigned i = 0; i < count; i++) {
-            if (seen[i] == bits)
+            if (seen[i] == bits) {
                 return 0;
+            }
         }
         seen[count++] = bits;
         all |= bits;
-        if (bound->views[o].access & FY_ACCESS_OUT)
+        if (bound->views[o].access & FY_ACCESS_OUT) {
             written += (double)fy_view_all_elements(&bound->views[o]);
+        }
     }
-    if (count != 3 || __builtin_popcount(all) != 3)
+    if (count != 3 || __builtin_popcount(all) != 3) {
         return 0;
+    }
     for (unsigned a = 0; a < bound->function->naxes; a++) {
-        if (all & 1u << a)
+        if (all & 1u << a) {
             space *= (double)bound->extents[a];
+        }
     }
     return 2 * space / sqrt(elements) + written;
 }
@@ -70,19 +78,23 @@ fy_lower_bound_bytes(const struct fy_bound *bound, uint64_t memory_bytes)
     uint32_t element = 0;
     double words = 0;
 
-    if (least <= memory_bytes)
+    if (least <= memory_bytes) {
         return least;
-    for (unsigned o = 0; o < bound->function->noperands; o++) {
-        if (bound->views[o].naxes >= 2)
-            element = bound->views[o].element_bytes;
     }
-    if (element == 0)
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        if (bound->views[o].naxes >= 2) {
+            element = bound->views[o].element_bytes;
+        }
+    }
+    if (element == 0) {
         return least;
+    }
     double elements = (double)memory_bytes / element;
-    if (bound->function->blocked_by != 0)
+    if (bound->function->blocked_by != 0) {
         words = fy_blocked_bound(bound, elements);
-    else
+    } else {
         words = product_bound(bound, elements);
+    }
     double bytes = words * element;
     return bytes > (double)least ? (uint64_t)bytes : least;
 }

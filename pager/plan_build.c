@@ -58,8 +58,9 @@ fy_planner_reset(struct fy_planner *planner)
         free(memory);
     }
     planner->step_memory = NULL;
-    for (uint32_t i = 0; i < planner->nvariants; i++)
+    for (uint32_t i = 0; i < planner->nvariants; i++) {
         free(planner->variants[i]);
+    }
     free(planner->variants);
     free(planner->views);
     free(planner->plan.schedule.tiles);
@@ -89,14 +90,17 @@ fy_planner_reset(struct fy_planner *planner)
 static int
 grow(void **rows, uint32_t *room, uint32_t used, size_t row_bytes)
 {
-    if (used < *room)
+    if (used < *room) {
         return FY_OK;
+    }
     uint32_t more = *room ? *room * 2 : 16;
-    if (more < *room || more > UINT32_MAX / 2)
+    if (more < *room || more > UINT32_MAX / 2) {
         return FY_ERR_OVERFLOW;
+    }
     void *moved = realloc(*rows, (size_t)more * row_bytes);
-    if (!moved)
+    if (!moved) {
         return FY_ERR_NOMEM;
+    }
     *rows = moved;
     *room = more;
     return FY_OK;
@@ -107,8 +111,9 @@ fy_planner_views(struct fy_planner *planner, const struct fy_view *views,
                  uint32_t count)
 {
     planner->views = malloc(sizeof(*views) * (count ? count : 1));
-    if (!planner->views)
+    if (!planner->views) {
         return FY_ERR_NOMEM;
+    }
     memcpy(planner->views, views, sizeof(*views) * count);
     planner->nviews = count;
     planner->plan.schedule.views = planner->views;
@@ -140,8 +145,9 @@ same_layout(const struct fy_tile_entry *entry, const struct fy_tile *tile)
     for (unsigned k = 0; k < tile->naxes; k++) {
         if (entry->n[k] != tile->n[k] ||
             (tile->n[k] > 1 &&
-             entry->device_stride[k] != tile->device_stride[k]))
+             entry->device_stride[k] != tile->device_stride[k])) {
             return false;
+        }
     }
     return true;
 }
@@ -155,15 +161,17 @@ register_tile(struct fy_planner *planner, struct fy_tile *tile)
     memcpy(key.lo, tile->lo, sizeof(key.lo));
     HASH_FIND(hh, planner->registry, &key, sizeof(key), entry);
     if (entry) {
-        if (!same_layout(entry, tile))
+        if (!same_layout(entry, tile)) {
             return FY_ERR_UNSUPPORTED;
+        }
         memcpy(tile->device_stride, entry->device_stride,
                sizeof(tile->device_stride));
         return FY_OK;
     }
     entry = calloc(1, sizeof(*entry));
-    if (!entry)
+    if (!entry) {
         return FY_ERR_NOMEM;
+    }
     entry->key = key;
     memcpy(entry->n, tile->n, sizeof(entry->n));
     memcpy(entry->device_stride, tile->device_stride,
@@ -188,13 +196,15 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
     void *rows = schedule->steps;
     int status;
 
-    if (schedule->nsteps >= limit)
+    if (schedule->nsteps >= limit) {
         return FY_ERR_UNSUPPORTED;
+    }
     status = grow(&rows, &planner->step_room, schedule->nsteps,
                   sizeof(*schedule->steps));
     schedule->steps = rows;
-    if (status)
+    if (status) {
         return status;
+    }
     struct fy_step *step = &schedule->steps[schedule->nsteps];
     *step = (struct fy_step){
         .tiles = schedule->ntiles, .ntiles = row->ntiles, .cookie = variant};
@@ -203,8 +213,9 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
         status = grow(&rows, &planner->tile_room, schedule->ntiles,
                       sizeof(*schedule->tiles));
         schedule->tiles = rows;
-        if (status)
+        if (status) {
             return status;
+        }
         struct fy_tile *tile = &schedule->tiles[schedule->ntiles];
         memset(tile, 0, sizeof(*tile));
         tile->view = row->tiles[i].view;
@@ -216,13 +227,15 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
             tile->device_stride[k] = row->tiles[i].device_stride[k];
         }
         status = register_tile(planner, tile);
-        if (status)
+        if (status) {
             return status;
+        }
         device_bytes += fy_tile_device_bytes(&planner->views[tile->view], tile);
         schedule->ntiles++;
     }
-    if (device_bytes > planner->options.budget_bytes)
+    if (device_bytes > planner->options.budget_bytes) {
         return FY_ERR_NOFIT;
+    }
     planner->plan.touched_bytes += (double)device_bytes;
     schedule->nsteps++;
     return FY_OK;
@@ -236,8 +249,9 @@ fy_planner_finish(struct fy_planner *planner)
 
     planner->results = calloc(rows, sizeof(*planner->results));
     planner->infos = calloc(rows, sizeof(*planner->infos));
-    if (!planner->results || !planner->infos)
+    if (!planner->results || !planner->infos) {
         return FY_ERR_NOMEM;
+    }
     return fy_plan_traffic(schedule, planner->options.budget_bytes,
                            &planner->plan.predicted);
 }
@@ -248,8 +262,9 @@ patched_images(struct fy_planner *planner, const struct fy_variant *variant,
 {
     struct fy_step_memory *memory = malloc(sizeof(*memory));
 
-    if (!memory)
+    if (!memory) {
         return NULL;
+    }
     memory->next = planner->step_memory;
     planner->step_memory = memory;
     memcpy(memory->images, variant->images,
@@ -277,8 +292,9 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
     (void)tiles;
     if (variant->nimages > 0) {
         images = patched_images(planner, variant, address);
-        if (!images)
+        if (!images) {
             return FY_ERR_NOMEM;
+        }
     }
     for (unsigned i = 0; i < variant->nslots; i++) {
         struct fy_slot *slot = &variant->slots[i];
@@ -335,8 +351,9 @@ combine(unsigned rule, double a, double b)
 static void
 clear_info(const struct fy_planner *planner)
 {
-    if (planner->info_pointer && planner->uses_info)
+    if (planner->info_pointer && planner->uses_info) {
         memset(planner->info_pointer, 0, planner->bound->integer_bits / 8);
+    }
 }
 
 static void
@@ -345,10 +362,11 @@ number_pivots(const struct fy_planner *planner)
     for (uint32_t p = 0; p < planner->npivot_panels; p++) {
         int64_t start = planner->pivot_starts[p];
         for (int64_t i = start; i < planner->pivot_starts[p + 1]; i++) {
-            if (planner->bound->integer_bits == 64)
+            if (planner->bound->integer_bits == 64) {
                 ((int64_t *)(void *)planner->pivots)[i] += start;
-            else
+            } else {
                 ((int32_t *)(void *)planner->pivots)[i] += (int32_t)start;
+            }
         }
     }
 }
@@ -365,8 +383,9 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     memset(out, 0, sizeof(*out));
     clear_info(planner);
     number_pivots(planner);
-    if (type == FY_T_VOID || plan->schedule.nsteps == 0)
+    if (type == FY_T_VOID || plan->schedule.nsteps == 0) {
         return;
+    }
     if (plan->schedule.nsteps == 1) {
         *out = planner->results[0];
         return;
@@ -404,11 +423,13 @@ accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
 
-    if (!planner->uses_info)
+    if (!planner->uses_info) {
         return true;
+    }
     for (uint32_t i = 0; i < planner->plan.schedule.nsteps; i++) {
-        if (planner->infos[i] != 0)
+        if (planner->infos[i] != 0) {
             return false;
+        }
     }
     return true;
 }
@@ -418,8 +439,9 @@ fy_plan_free(struct fy_plan *plan)
 {
     struct fy_planner *planner = (struct fy_planner *)plan;
 
-    if (!planner)
+    if (!planner) {
         return;
+    }
     fy_planner_reset(planner);
     free(planner);
 }
@@ -431,19 +453,22 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     struct fy_planner *planner = calloc(1, sizeof(*planner));
     int status = FY_ERR_NOFIT;
 
-    if (!planner)
+    if (!planner) {
         return FY_ERR_NOMEM;
+    }
     planner->bound = bound;
     planner->target = target;
     planner->options = *options;
     fy_planner_reset(planner);
-    if (!options->random)
+    if (!options->random) {
         status = fy_plan_whole(planner);
+    }
     if (status == FY_ERR_NOFIT && bound->function->blocked_by != 0) {
         fy_planner_reset(planner);
         status = fy_plan_blocked(planner);
-        if (status == FY_ERR_UNSUPPORTED)
+        if (status == FY_ERR_UNSUPPORTED) {
             status = FY_ERR_NOFIT;
+        }
     }
     if (status == FY_ERR_NOFIT) {
         fy_planner_reset(planner);

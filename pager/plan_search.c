@@ -62,8 +62,9 @@ describe_operands(struct search *search)
         const struct fy_view *view = &bound->views[o];
         unsigned i = search->noperands;
         double box = view->element_bytes;
-        if (view->naxes == 0)
+        if (view->naxes == 0) {
             continue;
+        }
         search->operand[i] = (uint16_t)o;
         search->bytes[i] =
             (double)fy_view_all_elements(view) * view->element_bytes;
@@ -74,8 +75,9 @@ describe_operands(struct search *search)
             box *= (double)view->extent[k];
             for (unsigned j = 0; j < search->naxes; j++) {
                 if (k < rows[o].naxes &&
-                    rows[o].axes[k].axis == search->axis[j])
+                    rows[o].axes[k].axis == search->axis[j]) {
                     search->spans[i] |= 1u << j;
+                }
             }
         }
         search->packing[i] = box / search->bytes[i];
@@ -105,8 +107,9 @@ tile_share(const struct search *search, unsigned operand, const uint32_t *count)
 {
     double share = 1;
     for (unsigned i = 0; i < search->naxes; i++) {
-        if (search->spans[operand] & 1u << i)
+        if (search->spans[operand] & 1u << i) {
             share /= count[i];
+        }
     }
     return share;
 }
@@ -120,16 +123,18 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
 {
     double total = 0, working = 0, saving = 0, steps = 1, touched = 0;
 
-    for (unsigned i = 0; i < search->naxes; i++)
+    for (unsigned i = 0; i < search->naxes; i++) {
         steps *= count[i];
+    }
     for (unsigned o = 0; o < search->noperands; o++) {
         double tile = search->bytes[o] * tile_share(search, o, count);
         double device = tile * search->packing[o];
         bool streamed = false;
         unsigned last = search->naxes;
         for (unsigned i = 0; i < search->naxes; i++) {
-            if (search->spans[o] & 1u << order[i] && count[order[i]] > 1)
+            if (search->spans[o] & 1u << order[i] && count[order[i]] > 1) {
                 last = i;
+            }
         }
         for (unsigned i = search->naxes; i-- > 0;) {
             if (count[order[i]] > 1) {
@@ -140,29 +145,34 @@ rate(const struct search *search, const uint32_t *count, const uint8_t *order)
         touched += device * steps;
         working += streamed && !search->single_buffered ? 2 * device : device;
     }
-    if (working > (double)search->budget)
+    if (working > (double)search->budget) {
         return -1;
+    }
     for (unsigned o = 0; o < search->noperands; o++) {
         double loads = 1, inner = search->bytes[o];
         unsigned last = 0;
         for (unsigned i = 0; i < search->naxes; i++) {
-            if (search->spans[o] & 1u << order[i] && count[order[i]] > 1)
+            if (search->spans[o] & 1u << order[i] && count[order[i]] > 1) {
                 last = i + 1;
+            }
         }
         double passes = 1;
         for (unsigned i = 0; i < last; i++) {
-            if (!(search->spans[o] & 1u << order[i]))
+            if (!(search->spans[o] & 1u << order[i])) {
                 passes *= count[order[i]];
+            }
         }
         loads =
             passes * ((search->read[o] ? 1 : 0) + (search->written[o] ? 1 : 0));
-        if (search->written[o] && !search->read[o])
+        if (search->written[o] && !search->read[o]) {
             loads += passes - 1; /* comes back to be added to */
+        }
         total += loads * inner;
         double spare = (double)search->budget - working;
         double again = (passes - 1) * (spare < inner ? spare : inner);
-        if (again > saving)
+        if (again > saving) {
             saving = again;
+        }
     }
     return total - saving + steps * STEP_BYTES + touched * TOUCH_WEIGHT;
 }
@@ -173,12 +183,15 @@ offer(struct search *search, const uint32_t *count, const uint8_t *order,
 {
     unsigned at = search->nbest;
 
-    while (at > 0 && search->best[at - 1].cost > cost)
+    while (at > 0 && search->best[at - 1].cost > cost) {
         at--;
-    if (at == MAX_FINALISTS)
+    }
+    if (at == MAX_FINALISTS) {
         return;
-    if (search->nbest < MAX_FINALISTS)
+    }
+    if (search->nbest < MAX_FINALISTS) {
         search->nbest++;
+    }
     memmove(&search->best[at + 1], &search->best[at],
             sizeof(search->best[0]) * (search->nbest - 1 - at));
     memcpy(search->best[at].count, count, sizeof(search->best[at].count));
@@ -193,14 +206,16 @@ try_orders(struct search *search, const uint32_t *count, uint8_t *order,
 {
     if (at == search->naxes) {
         double cost = rate(search, count, order);
-        if (cost >= 0)
+        if (cost >= 0) {
             offer(search, count, order, cost);
+        }
         return;
     }
     for (unsigned i = at; i < search->naxes; i++) {
         uint8_t t = order[at];
-        if (i > at && (count[order[i]] == 1 || count[order[at]] == 1))
+        if (i > at && (count[order[i]] == 1 || count[order[at]] == 1)) {
             continue;
+        }
         order[at] = order[i];
         order[i] = t;
         try_orders(search, count, order, at + 1);
@@ -219,8 +234,9 @@ try_counts(struct search *search, uint32_t *count, unsigned i, double steps)
     }
     for (unsigned c = 0; c < search->ncounts[i]; c++) {
         count[i] = search->counts[i][c];
-        if (steps * count[i] > SEARCH_STEPS)
+        if (steps * count[i] > SEARCH_STEPS) {
             break;
+        }
         try_counts(search, count, i + 1, steps * count[i]);
     }
 }
@@ -230,8 +246,9 @@ static int64_t
 granule(const struct fy_axis *axis, int64_t extent, uint32_t count)
 {
     int64_t multiple = axis->multiple > 1 ? axis->multiple : 1;
-    if (extent / count >= 128 && 16 % multiple == 0)
+    if (extent / count >= 128 && 16 % multiple == 0) {
         multiple = 16;
+    }
     return multiple;
 }
 
@@ -270,8 +287,9 @@ trace_operand(const struct search *search, const struct fy_shape *shape,
 
     for (unsigned j = 0; j < search->naxes; j++) {
         unsigned a = search->axis[j];
-        if (!(search->spans[i] & 1u << j))
+        if (!(search->spans[i] & 1u << j)) {
             continue;
+        }
         number = number * shape->cuts[a].count + parts[a];
         share *= (double)fy_cuts_length(&shape->cuts[a], parts[a]) /
                  (double)bound->extents[a];
@@ -304,8 +322,9 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
         uint64_t tiles = 1;
         base[i] = trace.ntiles;
         for (unsigned j = 0; j < search->naxes; j++) {
-            if (search->spans[i] & 1u << j)
+            if (search->spans[i] & 1u << j) {
                 tiles *= shape->cuts[search->axis[j]].count;
+            }
         }
         trace.ntiles += (uint32_t)tiles;
     }
@@ -316,17 +335,20 @@ rate_exactly(const struct search *search, const struct fy_shape *shape,
         for (uint64_t s = 0; s < steps; s++) {
             uint32_t parts[FY_MAX_AXES];
             fy_shape_parts(shape, s, parts);
-            for (unsigned i = 0; i < search->noperands; i++)
+            for (unsigned i = 0; i < search->noperands; i++) {
                 trace_operand(search, shape, i, parts, &trace, base[i],
                               (uint32_t)s);
+            }
         }
-        for (uint32_t i = 0; i < trace.naccesses; i++)
+        for (uint32_t i = 0; i < trace.naccesses; i++) {
             touched += (double)trace.tiles[trace.accesses[i].tile].device_bytes;
+        }
         status = fy_trace_run(&trace, search->budget, &traffic);
     }
-    if (status == FY_OK)
+    if (status == FY_OK) {
         *out = (double)traffic.bytes_in + (double)traffic.bytes_out +
                (double)steps * STEP_BYTES + touched * TOUCH_WEIGHT;
+    }
     free(trace.tiles);
     free(trace.accesses);
     return status;
@@ -343,17 +365,20 @@ choose(const struct search *search, struct fy_shape *out)
         struct fy_shape shape;
         double cost;
         int status = make_shape(search, &search->best[i], &shape);
-        if (status == FY_ERR_NOMEM)
+        if (status == FY_ERR_NOMEM) {
             return status;
-        if (status)
+        }
+        if (status) {
             continue;
+        }
         status = rate_exactly(search, &shape, &cost);
         if (status || (found && cost >= least)) {
             fy_shape_free(&shape);
             continue;
         }
-        if (found)
+        if (found) {
             fy_shape_free(out);
+        }
         *out = shape;
         least = cost;
         found = true;
@@ -376,8 +401,9 @@ search_budget(struct fy_planner *planner, struct search *search)
         try_counts(search, count, 0, 1);
     }
     status = choose(search, &shape);
-    if (status)
+    if (status) {
         return status;
+    }
     fy_planner_reset(planner);
     status = fy_plan_shape(planner, &shape);
     fy_shape_free(&shape);
@@ -398,8 +424,9 @@ fy_plan_search(struct fy_planner *planner)
             list_counts(&search, search.naxes++);
         }
     }
-    if (search.naxes == 0)
+    if (search.naxes == 0) {
         return FY_ERR_NOFIT;
+    }
     describe_operands(&search);
     /* Rounding to the device's alignment can pass the budget: ask for less. */
     for (unsigned i = 0; i < 4 && status == FY_ERR_NOFIT; i++) {

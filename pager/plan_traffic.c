@@ -39,8 +39,9 @@ heap_push(struct heap *heap, uint32_t next, uint32_t tile)
     if (heap->used == heap->room) {
         uint32_t room = heap->room ? heap->room * 2 : 64;
         void *rows = realloc(heap->rows, room * sizeof(heap->rows[0]));
-        if (!rows)
+        if (!rows) {
             return FY_ERR_NOMEM;
+        }
         heap->rows = rows;
         heap->room = room;
     }
@@ -57,17 +58,20 @@ heap_push(struct heap *heap, uint32_t next, uint32_t tile)
 static bool
 heap_pop(struct heap *heap, uint32_t *next, uint32_t *tile)
 {
-    if (heap->used == 0)
+    if (heap->used == 0) {
         return false;
+    }
     *next = heap->rows[0].next;
     *tile = heap->rows[0].tile;
     uint32_t last = --heap->used, i = 0, child;
     while ((child = 2 * i + 1) < last) {
         if (child + 1 < last &&
-            heap->rows[child + 1].next > heap->rows[child].next)
+            heap->rows[child + 1].next > heap->rows[child].next) {
             child++;
-        if (heap->rows[child].next <= heap->rows[last].next)
+        }
+        if (heap->rows[child].next <= heap->rows[last].next) {
             break;
+        }
         heap->rows[i] = heap->rows[child];
         i = child;
     }
@@ -89,15 +93,18 @@ make_room(struct cache *cache, uint64_t bytes, uint32_t step)
 {
     while (cache->used + bytes > cache->budget) {
         uint32_t next, tile;
-        if (!heap_pop(&cache->heap, &next, &tile))
+        if (!heap_pop(&cache->heap, &next, &tile)) {
             return FY_ERR_NOFIT;
+        }
         struct state *state = &cache->states[tile];
-        if (!state->resident || state->next != next || next <= step)
+        if (!state->resident || state->next != next || next <= step) {
             continue; /* stale, or in use by this step */
+        }
         state->resident = false;
         cache->used -= cache->trace->tiles[tile].device_bytes;
-        if (state->dirty)
+        if (state->dirty) {
             cache->out += cache->trace->tiles[tile].bytes;
+        }
         state->dirty = false;
     }
     return FY_OK;
@@ -111,8 +118,9 @@ next_uses(const struct fy_access_trace *trace)
     uint32_t *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
 
     if (next && seen) {
-        for (uint32_t t = 0; t < trace->ntiles; t++)
+        for (uint32_t t = 0; t < trace->ntiles; t++) {
             seen[t] = NEVER;
+        }
         for (uint32_t i = trace->naccesses; i-- > 0;) {
             next[i] = seen[trace->accesses[i].tile];
             seen[trace->accesses[i].tile] = trace->accesses[i].step;
@@ -133,28 +141,33 @@ run_step(struct cache *cache, const uint32_t *next, uint32_t first,
     uint32_t step = rows[first].step;
     int status;
 
-    for (uint32_t i = first; i < end; i++)
+    for (uint32_t i = first; i < end; i++) {
         cache->states[rows[i].tile].next = step; /* pinned */
+    }
     for (uint32_t i = first; i < end; i++) {
         const struct fy_trace_tile *tile = &cache->trace->tiles[rows[i].tile];
         struct state *state = &cache->states[rows[i].tile];
         if (!state->resident) {
             status = make_room(cache, tile->device_bytes, step);
-            if (status)
+            if (status) {
                 return status;
+            }
             cache->used += tile->device_bytes;
             state->resident = true;
-            if (rows[i].access & FY_ACCESS_IN)
+            if (rows[i].access & FY_ACCESS_IN) {
                 cache->in += tile->bytes;
+            }
         }
-        if (rows[i].access & FY_ACCESS_OUT)
+        if (rows[i].access & FY_ACCESS_OUT) {
             state->dirty = true;
+        }
     }
     for (uint32_t i = first; i < end; i++) {
         cache->states[rows[i].tile].next = next[i];
         status = heap_push(&cache->heap, next[i], rows[i].tile);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return FY_OK;
 }
@@ -169,23 +182,27 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
     int status = FY_OK;
 
     cache.states = calloc(trace->ntiles + 1, sizeof(*cache.states));
-    if (!next || !cache.states)
+    if (!next || !cache.states) {
         status = FY_ERR_NOMEM;
+    }
     for (uint32_t i = 0; status == FY_OK && i < trace->naccesses;) {
         uint32_t end = i + 1;
         while (end < trace->naccesses &&
-               trace->accesses[end].step == trace->accesses[i].step)
+               trace->accesses[end].step == trace->accesses[i].step) {
             end++;
+        }
         status = run_step(&cache, next, i, end);
         steps++;
         i = end;
     }
     for (uint32_t t = 0; status == FY_OK && t < trace->ntiles; t++) {
-        if (cache.states[t].dirty)
+        if (cache.states[t].dirty) {
             cache.out += trace->tiles[t].bytes;
+        }
     }
-    if (status == FY_OK)
+    if (status == FY_OK) {
         *out = (struct fy_traffic){cache.in, cache.out, steps};
+    }
     free(cache.heap.rows);
     free(cache.states);
     free(next);
@@ -218,8 +235,9 @@ number_tile(struct known_tile **known, const struct fy_view *view,
     HASH_FIND(hh, *known, &probe.key, sizeof(probe.key), found);
     if (!found) {
         found = calloc(1, sizeof(*found));
-        if (!found)
+        if (!found) {
             return FY_ERR_NOMEM;
+        }
         found->key = probe.key;
         found->number = *count;
         HASH_ADD(hh, *known, key, sizeof(found->key), found);
@@ -248,8 +266,9 @@ fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
 
     trace.tiles = malloc(sizeof(*trace.tiles) * (schedule->ntiles + 1));
     trace.accesses = malloc(sizeof(*trace.accesses) * (schedule->ntiles + 1));
-    if (!trace.tiles || !trace.accesses)
+    if (!trace.tiles || !trace.accesses) {
         status = FY_ERR_NOMEM;
+    }
     for (uint32_t s = 0; status == FY_OK && s < schedule->nsteps; s++) {
         const struct fy_step *step = &schedule->steps[s];
         for (unsigned i = 0; status == FY_OK && i < step->ntiles; i++) {
@@ -261,10 +280,12 @@ fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
                                  trace.tiles, &trace.ntiles, &access->tile);
         }
     }
-    if (status == FY_OK)
+    if (status == FY_OK) {
         status = fy_trace_run(&trace, budget_bytes, out);
-    if (status == FY_OK)
+    }
+    if (status == FY_OK) {
         out->chunks = schedule->nsteps;
+    }
     HASH_ITER (hh, known, row, next) {
         HASH_DEL(known, row);
         free(row);
@@ -282,10 +303,12 @@ fy_compulsory_bytes(const struct fy_view *views, unsigned nviews)
     for (unsigned i = 0; i < nviews; i++) {
         uint64_t bytes =
             fy_view_all_elements(&views[i]) * views[i].element_bytes;
-        if (views[i].access & FY_ACCESS_IN)
+        if (views[i].access & FY_ACCESS_IN) {
             total += bytes;
-        if (views[i].access & FY_ACCESS_OUT)
+        }
+        if (views[i].access & FY_ACCESS_OUT) {
             total += bytes;
+        }
     }
     return total;
 }

@@ -66,12 +66,14 @@ probe(const struct fy_shim_services *services, void *original)
     static const char *const fortran[] = {"isamax_", "isamax", "isamax_64_"};
     void *function;
 
-    if (!services->sibling)
+    if (!services->sibling) {
         return 0;
+    }
     for (unsigned i = 0; i < sizeof(fortran) / sizeof(fortran[0]); i++) {
         function = services->sibling(original, fortran[i]);
-        if (function)
+        if (function) {
             return probe_fortran(function);
+        }
     }
     function = services->sibling(original, "cblas_isamax");
     return function ? probe_c(function) : 0;
@@ -94,8 +96,9 @@ fy_provider_integer_bits(const struct fy_shim_services *services,
             known->original = original;
             known->bits = bits;
             HASH_ADD_PTR(providers, original, known);
-            if (known->failed)
+            if (known->failed) {
                 free(known);
+            }
         }
     }
     pthread_mutex_unlock(&lock);

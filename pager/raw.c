@@ -11,24 +11,27 @@
 enum fy_type
 fy_type_resolve(enum fy_type type, unsigned integer_bits)
 {
-    if (type != FY_T_INTEGER)
+    if (type != FY_T_INTEGER) {
         return type;
+    }
     return integer_bits == 64 ? FY_T_I64 : FY_T_I32;
 }
 
 enum fy_type
 fy_arg_scalar_type(const struct fy_arg *arg)
 {
-    if ((arg->flags & FY_ARG_REFERENCE) && arg->type == FY_T_POINTER)
+    if ((arg->flags & FY_ARG_REFERENCE) && arg->type == FY_T_POINTER) {
         return (enum fy_type)arg->pointee;
+    }
     return (enum fy_type)arg->type;
 }
 
 enum fy_type
 fy_arg_passed_type(const struct fy_arg *arg, unsigned bits)
 {
-    if (arg->flags & FY_ARG_REFERENCE)
+    if (arg->flags & FY_ARG_REFERENCE) {
         return FY_T_POINTER;
+    }
     return fy_type_resolve((enum fy_type)arg->type, bits);
 }
 
@@ -92,8 +95,9 @@ fy_raw_value(enum fy_type type, const void *bytes)
 static double
 value_real(const struct fy_value *value)
 {
-    if (value->kind == FY_V_INT)
+    if (value->kind == FY_V_INT) {
         return (double)value->i;
+    }
     return value->r;
 }
 
@@ -119,12 +123,13 @@ fy_raw_store(enum fy_type type, const struct fy_value *value, void *bytes)
         raw.d[1] = im;
         break;
     default:
-        if (value->kind == FY_V_POINTER)
+        if (value->kind == FY_V_POINTER) {
             raw.u[0] = value->p;
-        else if (value->kind == FY_V_INT)
+        } else if (value->kind == FY_V_INT) {
             raw.i = value->i;
-        else
+        } else {
             raw.i = (int64_t)value->r;
+        }
         break;
     }
     memcpy(bytes, &raw, fy_type_bytes(type, 64));

@@ -46,8 +46,9 @@ fy_verifier_new(const struct fy_model *model, const char *path,
                 struct fy_verifier **out)
 {
     struct fy_verifier *v = calloc(1, sizeof *v);
-    if (v == NULL)
+    if (v == NULL) {
         return FY_ERR_NOMEM;
+    }
     v->model = model;
     v->path = path;
     v->sibling = sibling;
@@ -56,8 +57,9 @@ fy_verifier_new(const struct fy_model *model, const char *path,
     int status = FY_ERR_NOMEM;
     v->call = calloc(1, sizeof *v->call);
     v->state = fy_shared_new(sizeof *v->state);
-    if (v->call != NULL && v->state != NULL)
+    if (v->call != NULL && v->state != NULL) {
         status = fy_tally_open(model, path, &v->tally);
+    }
     if (status != 0) {
         fy_verifier_free(v);
         return status;
@@ -69,8 +71,9 @@ fy_verifier_new(const struct fy_model *model, const char *path,
 void
 fy_verifier_free(struct fy_verifier *v)
 {
-    if (v == NULL)
+    if (v == NULL) {
         return;
+    }
     fy_tally_close(v->tally);
     fy_shared_free(v->state, sizeof *v->state);
     free(v->call);
@@ -92,15 +95,19 @@ static uint64_t
 shape_key(const struct fy_bound *call, void *caller)
 {
     uint64_t h = mix(call->function_index, (uint64_t)(uintptr_t)caller);
-    for (unsigned a = 0; a < call->function->naxes; a++)
+    for (unsigned a = 0; a < call->function->naxes; a++) {
         h = mix(h, (uint64_t)(64 -
                               __builtin_clzll((uint64_t)call->extents[a] | 1)));
-    for (unsigned o = 0; o < call->function->noperands; o++)
+    }
+    for (unsigned o = 0; o < call->function->noperands; o++) {
         h = mix(h, call->views[o].naxes == 0 ? 0 : call->views[o].access);
-    for (unsigned c = 0; c < call->function->ncells; c++)
+    }
+    for (unsigned c = 0; c < call->function->ncells; c++) {
         if (call->cells[c].kind == FY_V_INT && call->cells[c].i >= -1 &&
-            call->cells[c].i < 128 && call->cells[c].i > 'A')
+            call->cells[c].i < 128 && call->cells[c].i > 'A') {
             h = mix(h, (uint64_t)call->cells[c].i); /* options: 'N', 'U' */
+        }
+    }
     return h;
 }
 
@@ -109,14 +116,17 @@ is_due(struct fy_verifier *v, const struct fy_bound *call, void *caller)
 {
     struct fy_tally_function *row =
         fy_tally_function(v->tally, call->function_index);
-    if (__atomic_load_n(&row->faulty, __ATOMIC_RELAXED) >= ENOUGH)
+    if (__atomic_load_n(&row->faulty, __ATOMIC_RELAXED) >= ENOUGH) {
         return false;
+    }
     uint8_t *site = &v->sites[shape_key(call, caller) % SITES];
     if (__atomic_load_n(&row->checked, __ATOMIC_RELAXED) >= ALWAYS &&
-        *site >= SIMILAR)
+        *site >= SIMILAR) {
         return false;
-    if (*site < UINT8_MAX)
+    }
+    if (*site < UINT8_MAX) {
         ++*site;
+    }
     return true;
 }
 
@@ -137,8 +147,9 @@ report_problem(struct context *x, const struct fy_problem *p)
 {
     const struct fy_bound *call = x->trial.call;
     if (p->kind >= FY_FINDING_COUNT ||
-        (p->operand != FY_NIL && p->operand >= call->function->noperands))
+        (p->operand != FY_NIL && p->operand >= call->function->noperands)) {
         return;
+    }
     fy_tally_report(
         x->verifier->tally, call->model, x->verifier->path,
         call->function_index,
@@ -150,13 +161,16 @@ static void
 report_problems(struct context *x)
 {
     struct fy_trial_state *s = x->trial.state;
-    if (s->nproblems > 0)
+    if (s->nproblems > 0) {
         x->faulty = true;
-    if (x->has_overread && s->nproblems > 0)
+    }
+    if (x->has_overread && s->nproblems > 0) {
         report_problem(x, &x->overread); /* it was not harmless */
+    }
     x->has_overread = false;
-    for (uint32_t i = 0; i < s->nproblems && i < FY_PROBLEMS; i++)
+    for (uint32_t i = 0; i < s->nproblems && i < FY_PROBLEMS; i++) {
         report_problem(x, &s->problems[i]);
+    }
     s->nproblems = 0;
 }
 
@@ -194,8 +208,9 @@ static unsigned
 patience_ms(const struct fy_trial *t)
 {
     const struct fy_trial_state *s = t->state;
-    if (s->experiment == FY_TRY_TRUTH)
+    if (s->experiment == FY_TRY_TRUTH) {
         return TRUTH_MS;
+    }
     uint64_t ms = s->truth_ns / 1000000 * 4 * t->experiments +
                   (s->experiment >= FY_TRY_SLABS ? SLAB_MS : LEAST_MS);
     return ms > TRUTH_MS ? TRUTH_MS : (unsigned)ms;
@@ -228,8 +243,9 @@ take_end(struct context *x)
     struct fy_trial_state *s = x->trial.state;
     uint32_t e = s->experiment;
     enum fy_child_end end = (enum fy_child_end)s->report.end;
-    if (end == FY_CHILD_KILLED)
+    if (end == FY_CHILD_KILLED) {
         return false;
+    }
     if (end == FY_CHILD_DONE && s->nproblems == 0) {
         FY_TALLY_ADD(x->row->failed);
         return false;
@@ -280,13 +296,16 @@ try_call(struct context *x)
             FY_TALLY_ADD(x->row->failed);
             return;
         }
-        if (x->has_overread && s->experiment > first)
+        if (x->has_overread && s->experiment > first) {
             note_overread(x);
+        }
         if (s->report.end == FY_CHILD_DONE && s->nproblems == 0 &&
-            s->experiment >= t->experiments)
+            s->experiment >= t->experiments) {
             break;
-        if (!take_end(x))
+        }
+        if (!take_end(x)) {
             return;
+        }
     } while (s->experiment < t->experiments);
     FY_TALLY_ADD(x->row->checked);
 }
@@ -299,8 +318,9 @@ verify_bound(struct fy_verifier *v, const struct fy_bound *call,
     struct fy_images images;
     const struct fy_operand *operands =
         FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
-    for (unsigned o = 0; o < call->function->noperands; o++)
+    for (unsigned o = 0; o < call->function->noperands; o++) {
         base[o] = (char *)(uintptr_t)call->cells[operands[o].base].p;
+    }
 
     struct context x = {.verifier = v,
                         .row =
@@ -308,10 +328,11 @@ verify_bound(struct fy_verifier *v, const struct fy_bound *call,
     int status = fy_images_new(call->model, call->function, call->views, base,
                                LIMIT_BYTES, &images);
     if (status != 0) {
-        if (status == FY_ERR_NOMEM)
+        if (status == FY_ERR_NOMEM) {
             FY_TALLY_ADD(x.row->failed);
-        else
+        } else {
             FY_TALLY_ADD(x.row->large);
+        }
         return;
     }
     v->random = mix(v->random, 1);
@@ -328,8 +349,9 @@ verify_bound(struct fy_verifier *v, const struct fy_bound *call,
                 : FY_TRY_SLABS + FY_SLABS * call->function->noperands,
     };
     try_call(&x);
-    if (x.faulty)
+    if (x.faulty) {
         FY_TALLY_ADD(x.row->faulty);
+    }
     fy_images_free(&images);
 }
 
@@ -376,15 +398,17 @@ verify_locked(struct fy_verifier *v, const struct fy_intercepted *call,
         note_unbound(v, call->function, reason);
         return;
     }
-    if (v->call->function->flags & (FY_FN_MAKES | FY_FN_FREES))
+    if (v->call->function->flags & (FY_FN_MAKES | FY_FN_FREES)) {
         return;
+    }
     reason = FY_REASON_NONE;
-    if (v->call->function->noperands > 0)
+    if (v->call->function->noperands > 0) {
         reason = fy_bound_check_memory(v->call);
-    else if (v->call->function->host_call != FY_NIL)
+    } else if (v->call->function->host_call != FY_NIL) {
         fy_tally_report(v->tally, v->model, v->path, v->call->function_index,
                         FY_NIL, FY_FINDING_INVALID,
                         "nothing is declared that the call could touch");
+    }
     if (reason == FY_REASON_OVERLAP || reason == FY_REASON_EMPTY ||
         reason == FY_REASON_OVERFLOW) {
         count_decline(v, v->call->function_index, reason);

@@ -44,8 +44,9 @@ fy_shared_new(size_t bytes)
 void
 fy_shared_free(void *shared, size_t bytes)
 {
-    if (shared != NULL)
+    if (shared != NULL) {
         munmap(shared, bytes);
+    }
 }
 
 static void
@@ -66,8 +67,9 @@ on_signal(int signal_number, siginfo_t *info, void *opaque)
         r->instruction = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 #endif
         r->end = FY_CHILD_FAULT;
-        if (r->on_fault != NULL)
+        if (r->on_fault != NULL) {
             r->on_fault(r, r->context);
+        }
     }
     _exit(1);
 }
@@ -77,8 +79,9 @@ static void
 on_exit_call(int status, void *unused)
 {
     (void)unused;
-    if (report_here == NULL || getpid() != child_pid)
+    if (report_here == NULL || getpid() != child_pid) {
         return;
+    }
     report_here->exit_status = status;
     report_here->end = FY_CHILD_EXITED;
     _exit(1);
@@ -95,9 +98,11 @@ isolate(struct fy_child_report *report)
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null >= 0)
-        for (int fd = 0; fd <= 2; fd++)
+    if (null >= 0) {
+        for (int fd = 0; fd <= 2; fd++) {
             dup2(null, fd);
+        }
+    }
     on_exit(on_exit_call, NULL);
 
     stack_t stack = {.ss_sp = handler_stack, .ss_size = HANDLER_STACK_BYTES};
@@ -143,10 +148,12 @@ wait_until(pid_t pid, int64_t deadline)
             siginfo_t info = {.si_pid = 0};
             if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) !=
                     0 ||
-                info.si_pid == pid)
+                info.si_pid == pid) {
                 return true;
-            if (left <= 0)
+            }
+            if (left <= 0) {
                 return false;
+            }
             struct timespec nap = {0, 1000000};
             nanosleep(&nap, NULL);
         }
@@ -161,14 +168,16 @@ hide_sigchld(const sigset_t *chld, pid_t pid)
     siginfo_t info;
     sigset_t pending;
     if (sigpending(&pending) != 0 || !sigismember(&pending, SIGCHLD) ||
-        sigtimedwait(chld, &info, &none) != SIGCHLD)
+        sigtimedwait(chld, &info, &none) != SIGCHLD) {
         return;
+    }
     /* Signals of several children merge into one. */
     siginfo_t other = {.si_pid = 0};
     if (info.si_pid != pid ||
         (waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         other.si_pid != 0))
+         other.si_pid != 0)) {
         kill(getpid(), SIGCHLD);
+    }
 }
 
 int
@@ -194,15 +203,19 @@ fy_isolated_run(void (*body)(void *context), void *context, unsigned timeout_ms,
     }
     if (pid > 0) {
         bool ended = wait_until(pid, now_ms() + timeout_ms);
-        if (!ended)
+        if (!ended) {
             kill(pid, SIGKILL);
+        }
         int status;
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
             continue;
-        if (!ended)
+        }
+        if (!ended) {
             report->end = FY_CHILD_TIMEOUT;
-        if (!was_pending)
+        }
+        if (!was_pending) {
             hide_sigchld(&chld, pid);
+        }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;

@@ -43,8 +43,9 @@ launch_now(struct fy_stream *stream, const struct fy_launch *launch)
     struct host_call *call;
     (void)stream;
     int status = host_call_new(&cifs, launch, &call);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     host_call_run(call);
     free(call);
     return 0;
@@ -59,8 +60,9 @@ static const char *
 operand_name(const struct tiles *s, unsigned view)
 {
     const struct fy_bound *call = s->trial->call;
-    if (view >= call->function->noperands)
+    if (view >= call->function->noperands) {
         return "(work)";
+    }
     const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
                                  call->function->operands + view;
     return fy_model_string(call->model, o->name);
@@ -76,8 +78,9 @@ static enum fy_type
 element_of(const struct tiles *s, unsigned view)
 {
     const struct fy_bound *call = s->trial->call;
-    if (view >= call->function->noperands)
+    if (view >= call->function->noperands) {
         return FY_T_F64;
+    }
     const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
                                  call->function->operands + view;
     return (enum fy_type)o->element;
@@ -109,8 +112,9 @@ on_chunk_fault(struct fy_child_report *report, void *context)
     step_text(s, where, sizeof where);
     unsigned n = s->tile == NULL ? 0 : s->schedule->steps[s->step].ntiles;
     for (unsigned i = 0; i < n && report->has_address; i++) {
-        if (!fy_guard_locate(&s->guard[i], report->address, &offset))
+        if (!fy_guard_locate(&s->guard[i], report->address, &offset)) {
             continue;
+        }
         unsigned view = s->tile[i].view;
         fy_trial_problem(
             s->trial, operand_of(s, view), FY_FINDING_CHUNK_OUTSIDE,
@@ -122,15 +126,16 @@ on_chunk_fault(struct fy_child_report *report, void *context)
         return;
     }
     if (report->has_address &&
-        fy_guard_locate(&s->inactive, report->address, &offset))
+        fy_guard_locate(&s->inactive, report->address, &offset)) {
         fy_trial_problem(s->trial, FY_NIL, FY_FINDING_CHUNK_OUTSIDE,
                          "%s the function %s an operand that its `when' "
                          "excludes",
                          where, verb);
-    else
+    } else {
         fy_trial_problem(s->trial, FY_NIL, FY_FINDING_CRASHED,
                          "%s the function dies of signal %d", where,
                          report->signal);
+    }
 }
 
 /* The tile as a view of its own, at element (0, 0) of a packed block. */
@@ -153,9 +158,10 @@ tile_view(const struct fy_view *whole, const struct fy_tile *tile,
         low += reach < 0 ? reach : 0;
         high += reach > 0 ? reach : 0;
     }
-    if (whole->sign != 0)
+    if (whole->sign != 0) {
         fy_copy_shift_constraint(&shifted, tile->lo[0],
                                  tile->naxes > 1 ? tile->lo[1] : 0);
+    }
     out->lo = shifted.lo;
     out->hi = shifted.hi;
     *first = -low * (int64_t)whole->element_bytes;
@@ -197,19 +203,23 @@ place_tile(struct tiles *s, unsigned i, enum fy_guard_side side,
     int64_t bytes;
     tile_view(whole, tile, &s->view[i], &s->first[i], &bytes);
     size_t align = whole->element_bytes & -whole->element_bytes;
-    if (s->trial->call->function->host_call != FY_NIL)
+    if (s->trial->call->function->host_call != FY_NIL) {
         align = HANDLE_ALIGN; /* plans are made for an alignment */
+    }
     int status =
         fy_guard_new((size_t)bytes, align,
                      s->trial->state->soft ? fy_view_slack(&s->view[i]) : 0,
                      side, poison, element_of(s, tile->view), &s->guard[i]);
-    if (status != 0)
+    if (status != 0) {
         return status;
-    if (tile->access & FY_ACCESS_IN && tile->access != FY_ACCESS_SCRATCH)
+    }
+    if (tile->access & FY_ACCESS_IN && tile->access != FY_ACCESS_SCRATCH) {
         copy_tile(s, i, FY_TO_DEVICE);
+    }
     s->before[i] = malloc((size_t)bytes);
-    if (s->before[i] == NULL)
+    if (s->before[i] == NULL) {
         return FY_ERR_NOMEM;
+    }
     memcpy(s->before[i], s->guard[i].block, (size_t)bytes);
     *address = (uint64_t)(uintptr_t)(s->guard[i].block + s->first[i]);
     return 0;
@@ -227,21 +237,24 @@ check_tile(struct tiles *s, unsigned i)
     step_text(s, where, sizeof where);
     if (v->access & FY_ACCESS_OUT) {
         struct fy_walk w = {.view = v};
-        while (fy_walk_next(&w)) /* what may change is made equal */
+        while (fy_walk_next(&w)) { /* what may change is made equal */
             memcpy(s->before[i] + s->first[i] + w.offset,
                    g->block + s->first[i] + w.offset, v->element_bytes);
+        }
     }
     bool scratch = is_scratch(s, view);
-    if (!scratch && memcmp(s->before[i], g->block, g->bytes) != 0)
+    if (!scratch && memcmp(s->before[i], g->block, g->bytes) != 0) {
         fy_trial_problem(s->trial, operand_of(s, view), FY_FINDING_CHUNK_WRITE,
                          "%s the function writes elements of `%s' that are "
                          "not declared out",
                          where, operand_name(s, view));
-    if (fy_guard_spilled(g, &spilled))
+    }
+    if (fy_guard_spilled(g, &spilled)) {
         fy_trial_problem(s->trial, operand_of(s, view),
                          FY_FINDING_CHUNK_OUTSIDE,
                          "%s the function writes `%s' outside its chunk", where,
                          operand_name(s, view));
+    }
 }
 
 static int
@@ -251,21 +264,25 @@ run_step(struct tiles *s, unsigned number)
     uint64_t address[FY_MAX_OPERANDS];
     int status = 0;
     bool odd = (number + s->step) % 2 != 0;
-    if (step->ntiles > FY_MAX_OPERANDS)
+    if (step->ntiles > FY_MAX_OPERANDS) {
         return FY_ERR_UNSUPPORTED;
+    }
     s->tile = s->schedule->tiles + step->tiles;
-    for (unsigned i = 0; i < step->ntiles && status == 0; i++)
+    for (unsigned i = 0; i < step->ntiles && status == 0; i++) {
         status = place_tile(s, i, odd ? FY_GUARD_BEFORE : FY_GUARD_AFTER,
                             odd ? FY_POISON_LARGE : FY_POISON_NAN, &address[i]);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = s->schedule->launch(s->schedule->planner, step, s->tile,
                                      address, NULL);
+    }
     for (unsigned i = 0; i < step->ntiles; i++) {
         if (status == 0) {
             check_tile(s, i);
             if (s->tile[i].access & FY_ACCESS_OUT &&
-                s->tile[i].access != FY_ACCESS_SCRATCH)
+                s->tile[i].access != FY_ACCESS_SCRATCH) {
                 copy_tile(s, i, FY_TO_HOST);
+            }
         }
         fy_guard_free(&s->guard[i]);
         free(s->before[i]);
@@ -293,8 +310,9 @@ make_plan(const struct fy_bound *call, const struct fy_target *target,
     for (;;) {
         int status = fy_plan_new(call, target, &options, out);
         if ((status != FY_ERR_NOFIT && status != FY_ERR_UNSUPPORTED) ||
-            options.budget_bytes > 8 * all + (1 << 21))
+            options.budget_bytes > 8 * all + (1 << 21)) {
             return status;
+        }
         options.budget_bytes = options.budget_bytes * 2 + 1024;
     }
 }
@@ -309,12 +327,14 @@ hide_handle_cells(struct fy_bound *call, uint64_t inactive)
         FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
     for (unsigned c = 0; c < call->function->ncells; c++) {
         bool declared = false;
-        for (unsigned o = 0; o < call->function->noperands; o++)
+        for (unsigned o = 0; o < call->function->noperands; o++) {
             declared |= operands[o].base == c;
+        }
         if (cells[c].kind == FY_CELL_HANDLE && !declared &&
             call->cells[c].kind == FY_V_POINTER && call->cells[c].p != 0 &&
-            cells[c].type == FY_T_POINTER)
+            cells[c].type == FY_T_POINTER) {
             call->cells[c].p = inactive;
+        }
     }
 }
 
@@ -328,13 +348,16 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
     if (call == NULL || s == NULL ||
         fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0 ||
         fy_guard_new(0, 1, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
-                     &s->inactive) != 0)
+                     &s->inactive) != 0) {
         return; /* the child is short of memory: nothing to say */
+    }
     *call = *t->call;
-    for (unsigned o = 0; o < call->function->noperands; o++)
-        if (call->views[o].naxes > 0)
+    for (unsigned o = 0; o < call->function->noperands; o++) {
+        if (call->views[o].naxes > 0) {
             call->views[o].host =
                 copies->guard[t->images->of[o]].block + t->images->first[o];
+        }
+    }
     hide_handle_cells(call, (uint64_t)(uintptr_t)s->inactive.block);
     s->trial = t;
     t->state->report.context = s;
@@ -346,14 +369,16 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
         char *got[FY_MAX_OPERANDS];
         t->state->report.on_fault = on_chunk_fault;
         s->schedule = &plan->schedule;
-        for (; s->step < s->schedule->nsteps && status == 0; s->step++)
+        for (; s->step < s->schedule->nsteps && status == 0; s->step++) {
             status = run_step(s, number);
+        }
         t->state->report.on_fault = NULL;
         /* Not 0: an algorithm gave up, and the original would run. */
         if (status == 0) {
             fy_plan_result(plan, &result);
-            for (unsigned g = 0; g < t->images->count; g++)
+            for (unsigned g = 0; g < t->images->count; g++) {
                 got[g] = copies->guard[g].block;
+            }
             char how[48];
             snprintf(how, sizeof how, "computed in %u chunks",
                      s->schedule->nsteps);

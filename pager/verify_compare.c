@@ -21,8 +21,9 @@ fy_type_is_real(enum fy_type type)
 double
 fy_type_epsilon(enum fy_type type)
 {
-    if (type == FY_T_F32 || type == FY_T_C32)
+    if (type == FY_T_F32 || type == FY_T_C32) {
         return FLT_EPSILON;
+    }
     return fy_type_is_real(type) ? DBL_EPSILON : 0;
 }
 
@@ -41,10 +42,12 @@ parts(enum fy_type type, const char *at, double out[2])
 static double
 part_distance(double a, double b)
 {
-    if (isnan(a) || isnan(b))
+    if (isnan(a) || isnan(b)) {
         return isnan(a) && isnan(b) ? 0 : INFINITY;
-    if (a == b)
+    }
+    if (a == b) {
         return 0;
+    }
     double d = fabs(a - b);
     return isnan(d) ? INFINITY : d;
 }
@@ -53,8 +56,9 @@ static double
 distance(enum fy_type type, const char *a, const char *b)
 {
     double x[2], y[2];
-    if (memcmp(a, b, fy_type_bytes(type, 64)) == 0)
+    if (memcmp(a, b, fy_type_bytes(type, 64)) == 0) {
         return 0;
+    }
     parts(type, a, x);
     parts(type, b, y);
     double re = part_distance(x[0], y[0]), im = part_distance(x[1], y[1]);
@@ -68,8 +72,9 @@ static bool
 identical(enum fy_type type, const char *a, const char *b)
 {
     double x[2], y[2];
-    if (memcmp(a, b, fy_type_bytes(type, 64)) == 0)
+    if (memcmp(a, b, fy_type_bytes(type, 64)) == 0) {
         return true;
+    }
     parts(type, a, x);
     parts(type, b, y);
     return fy_type_is_real(type) && part_distance(x[0], y[0]) == 0 &&
@@ -94,9 +99,11 @@ largest(const struct fy_images *images, unsigned operand, const char *layout)
     while (fy_walk_next(&w)) {
         double x[2];
         parts(type, layout + images->first[operand] + w.offset, x);
-        for (int k = 0; k < 2; k++)
-            if (isfinite(x[k]) && fabs(x[k]) > most)
+        for (int k = 0; k < 2; k++) {
+            if (isfinite(x[k]) && fabs(x[k]) > most) {
                 most = fabs(x[k]);
+            }
+        }
     }
     return most;
 }
@@ -108,10 +115,12 @@ constant(const struct fy_bound *call)
                              call->extents};
     double c, sum = 0;
     if (call->function->error != FY_NIL &&
-        fy_eval_real(&scope, call->function->error, &c) == 0 && c > 0)
+        fy_eval_real(&scope, call->function->error, &c) == 0 && c > 0) {
         return c;
-    for (unsigned a = 0; a < call->function->naxes; a++)
+    }
+    for (unsigned a = 0; a < call->function->naxes; a++) {
         sum += (double)call->extents[a];
+    }
     return 64 + 8 * sum;
 }
 
@@ -128,15 +137,17 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         double m = fmax(fabs(call->cells[i].r), fabs(call->cells[i].im));
         if ((call->cells[i].kind == FY_V_REAL ||
              call->cells[i].kind == FY_V_COMPLEX) &&
-            isfinite(m) && m > 1)
+            isfinite(m) && m > 1) {
             product *= m;
+        }
     }
     for (unsigned o = 0; o < f->noperands; o++) {
         enum fy_type type = element_type(images, o);
         const struct fy_view *v = &images->views[o];
         if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
-            v->access == FY_ACCESS_SCRATCH || !fy_type_is_real(type))
+            v->access == FY_ACCESS_SCRATCH || !fy_type_is_real(type)) {
             continue;
+        }
         double m = largest(images, o, images->image[images->of[o]].before);
         product *= m;
         most = fmax(most, m);
@@ -148,11 +159,13 @@ fy_bounds_make(const struct fy_bound *call, const struct fy_images *images,
         const struct fy_view *v = &images->views[o];
         const struct fy_image *image = &images->image[images->of[o]];
         if (v->naxes == 0 ||
-            !((v->access & FY_ACCESS_OUT) || images->returned[o] > 0))
+            !((v->access & FY_ACCESS_OUT) || images->returned[o] > 0)) {
             continue;
+        }
         double scale = fmax(product, largest(images, o, image->truth));
-        if (v->access & FY_ACCESS_IN)
+        if (v->access & FY_ACCESS_IN) {
             scale = fmax(scale, largest(images, o, image->before));
+        }
         out->scale[o] = scale;
         out->bound[o] = c * fy_type_epsilon(type) * scale;
     }
@@ -193,18 +206,24 @@ fy_compare_operand(const struct fy_images *images, unsigned operand,
     int64_t left = images->returned[operand];
     bool scratch = v->access == FY_ACCESS_SCRATCH;
     memset(out, 0, sizeof *out);
-    if (v->naxes == 0 || !(scratch ? left > 0 : v->access & FY_ACCESS_OUT))
+    if (v->naxes == 0 || !(scratch ? left > 0 : v->access & FY_ACCESS_OUT)) {
         return;
+    }
     while (fy_walk_next(&w)) {
         int64_t at = images->first[operand] + w.offset;
-        if (scratch && left-- <= 0)
+        if (scratch && left-- <= 0) {
             break;
-        if (scratch && memcmp(before + at, want + at, v->element_bytes) == 0)
+        }
+        if (scratch && memcmp(before + at, want + at, v->element_bytes) == 0) {
             continue; /* not written: the program gets what it gave */
-        if (skip != NULL && memcmp(got + at, skip + at, v->element_bytes) == 0)
+        }
+        if (skip != NULL &&
+            memcmp(got + at, skip + at, v->element_bytes) == 0) {
             continue;
-        if (identical(type, got + at, want + at))
+        }
+        if (identical(type, got + at, want + at)) {
             continue;
+        }
         double d = distance(type, got + at, want + at);
         if ((bounds->exact || !(d <= bounds->bound[operand])) &&
             (!out->found || d > out->distance)) {
@@ -223,9 +242,11 @@ fy_compare_result(const struct fy_function *function, unsigned integer_bits,
         fy_type_resolve((enum fy_type)function->return_type, integer_bits);
     memset(out, 0, sizeof *out);
     if (type == FY_T_VOID || fy_type_bytes(type, integer_bits) == 0 ||
-        identical(type, (const char *)got, (const char *)want))
+        identical(type, (const char *)got, (const char *)want)) {
         return;
+    }
     double d = distance(type, (const char *)got, (const char *)want);
-    if (bounds->exact || !(d <= bounds->bound[FY_MAX_OPERANDS]))
+    if (bounds->exact || !(d <= bounds->bound[FY_MAX_OPERANDS])) {
         keep_worst(type, (const char *)got, (const char *)want, d, out);
+    }
 }

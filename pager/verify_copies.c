@@ -20,8 +20,9 @@ on_guard_fault(struct fy_child_report *report, void *context)
     char place[200];
     for (unsigned g = 0; g < t->images->count && report->has_address; g++) {
         const struct fy_image *image = &t->images->image[g];
-        if (!fy_guard_locate(&c->guard[g], report->address, &offset))
+        if (!fy_guard_locate(&c->guard[g], report->address, &offset)) {
             continue;
+        }
         unsigned o = fy_image_operand(t->images, g, offset);
         if (!image->accessed) {
             fy_trial_problem(t, o, FY_FINDING_NOT_ACCESSED,
@@ -38,7 +39,7 @@ on_guard_fault(struct fy_child_report *report, void *context)
     const struct fy_arg *args =
         FY_TABLE(t->call->model, fy_arg, args) + t->call->function->args;
     for (unsigned a = 0; a < t->call->function->nargs && report->has_address;
-         a++)
+         a++) {
         if (fy_guard_locate(&c->opaque[a], report->address, &offset)) {
             fy_trial_problem(t, FY_NIL, FY_FINDING_OPAQUE,
                              "the call %s the array `%s', which is declared "
@@ -47,17 +48,19 @@ on_guard_fault(struct fy_child_report *report, void *context)
                              fy_model_string(t->call->model, args[a].name));
             return;
         }
-    if (report->has_address)
+    }
+    if (report->has_address) {
         fy_trial_problem(t, FY_NIL, FY_FINDING_CRASHED,
                          "on copies of the declared elements the call %s "
                          "address %#llx and faults (signal %d)",
                          verb, (unsigned long long)report->address,
                          report->signal);
-    else
+    } else {
         fy_trial_problem(t, FY_NIL, FY_FINDING_CRASHED,
                          "on copies of the declared elements the call dies "
                          "of signal %d",
                          report->signal);
+    }
 }
 
 static bool
@@ -77,12 +80,14 @@ hide_opaque(struct fy_copies *c)
         FY_TABLE(call->model, fy_arg, args) + call->function->args;
     for (unsigned a = 0; a < call->function->nargs; a++) {
         if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
-            call->args[a].p == NULL)
+            call->args[a].p == NULL) {
             continue;
+        }
         int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison, FY_T_VOID,
                                   &c->opaque[a]);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
         c->invocation.opaque[a] = c->opaque[a].block;
     }
     return 0;
@@ -100,10 +105,12 @@ copy_image(struct fy_copies *c, unsigned g, enum fy_guard_side side)
         (size_t)bytes, align == 0 ? 1 : align,
         bytes > 0 && c->trial->state->soft ? image->slack : 0, side, c->poison,
         (enum fy_type)image->element, &c->guard[g]);
-    if (status != 0)
+    if (status != 0) {
         return status;
-    if (bytes > 0)
+    }
+    if (bytes > 0) {
         fy_image_copy(image, FY_MARK_IN, c->guard[g].block, image->before);
+    }
     c->invocation.replaced[image->cell] = true;
     c->invocation.pointer[image->cell] = c->guard[g].block - image->lo;
     return 0;
@@ -114,20 +121,25 @@ fy_copies_new(struct fy_trial *t, enum fy_guard_side side,
               enum fy_poison poison, struct fy_copies **out)
 {
     struct fy_copies *c = calloc(1, sizeof *c);
-    if (c == NULL)
+    if (c == NULL) {
         return FY_ERR_NOMEM;
+    }
     c->trial = t;
     c->poison = poison;
     c->invocation.call = t->call;
     c->invocation.original = t->target->original;
     int status = 0;
-    for (unsigned g = 0; g < t->images->count && status == 0; g++)
-        if (t->images->image[g].accessed || t->images->image[g].base != NULL)
+    for (unsigned g = 0; g < t->images->count && status == 0; g++) {
+        if (t->images->image[g].accessed || t->images->image[g].base != NULL) {
             status = copy_image(c, g, side);
-    if (status == 0)
+        }
+    }
+    if (status == 0) {
         status = hide_opaque(c);
-    if (status != 0)
+    }
+    if (status != 0) {
         return status;
+    }
     t->state->report.context = c;
     t->state->report.on_fault = on_guard_fault;
     *out = c;
@@ -138,8 +150,9 @@ void
 fy_copies_fill_real(struct fy_copies *c, unsigned g)
 {
     const struct fy_image *image = &c->trial->images->image[g];
-    if (!image->accessed)
+    if (!image->accessed) {
         return;
+    }
     struct iovec to = {c->guard[g].block, (size_t)(image->hi - image->lo)};
     struct iovec from = {image->base + image->lo, to.iov_len};
     /* What is not mapped stays poison. */
@@ -152,9 +165,11 @@ void
 fy_copies_free(struct fy_copies *c)
 {
     c->trial->state->report.on_fault = NULL;
-    for (unsigned g = 0; g < FY_MAX_OPERANDS; g++)
+    for (unsigned g = 0; g < FY_MAX_OPERANDS; g++) {
         fy_guard_free(&c->guard[g]);
-    for (unsigned a = 0; a < FY_MAX_ARGS; a++)
+    }
+    for (unsigned a = 0; a < FY_MAX_ARGS; a++) {
         fy_guard_free(&c->opaque[a]);
+    }
     free(c);
 }

@@ -16,8 +16,9 @@
 static bool
 declared(const struct fy_view *v, int64_t i, int64_t j)
 {
-    if (v->sign == 0)
+    if (v->sign == 0) {
         return true;
+    }
     int64_t at = i + v->sign * j;
     return v->lo <= at && at <= v->hi;
 }
@@ -28,28 +29,36 @@ fy_walk_next(struct fy_walk *w)
     const struct fy_view *v = w->view;
     if (!w->started) {
         w->started = true;
-        if (v->naxes == 0)
+        if (v->naxes == 0) {
             return false;
-        for (unsigned k = 0; k < v->naxes; k++)
-            if (v->extent[k] <= 0)
+        }
+        for (unsigned k = 0; k < v->naxes; k++) {
+            if (v->extent[k] <= 0) {
                 return false;
-        if (declared(v, 0, 0))
+            }
+        }
+        if (declared(v, 0, 0)) {
             return true;
+        }
     }
     for (;;) {
         unsigned k = 0;
         for (; k < v->naxes; k++) {
-            if (++w->index[k] < v->extent[k])
+            if (++w->index[k] < v->extent[k]) {
                 break;
+            }
             w->index[k] = 0;
         }
-        if (k == v->naxes)
+        if (k == v->naxes) {
             return false;
-        if (!declared(v, w->index[0], v->naxes > 1 ? w->index[1] : 0))
+        }
+        if (!declared(v, w->index[0], v->naxes > 1 ? w->index[1] : 0)) {
             continue;
+        }
         int64_t at = 0;
-        for (k = 0; k < v->naxes; k++)
+        for (k = 0; k < v->naxes; k++) {
             at += w->index[k] * v->stride[k];
+        }
         w->offset = at * (int64_t)v->element_bytes;
         return true;
     }
@@ -59,11 +68,13 @@ void
 fy_walk_text(const struct fy_walk *w, char *out, size_t bytes)
 {
     size_t used = 0;
-    for (unsigned k = 0; k < w->view->naxes && used < bytes; k++)
+    for (unsigned k = 0; k < w->view->naxes && used < bytes; k++) {
         used += (size_t)snprintf(out + used, bytes - used, "%s%lld",
                                  k == 0 ? "(" : ", ", (long long)w->index[k]);
-    if (used < bytes)
+    }
+    if (used < bytes) {
         snprintf(out + used, bytes - used, ")");
+    }
 }
 
 /* The bytes that the declared elements of a view span, from element 0. */
@@ -77,10 +88,11 @@ span(const struct fy_view *v, int64_t *lo, int64_t *hi)
             *lo = *hi = 0;
             return 0;
         }
-        if (by < 0)
+        if (by < 0) {
             a += by;
-        else
+        } else {
             b += by;
+        }
     }
     if (v->naxes == 0) {
         *lo = *hi = 0;
@@ -88,8 +100,9 @@ span(const struct fy_view *v, int64_t *lo, int64_t *hi)
     }
     a *= v->element_bytes;
     b = (b + 1) * v->element_bytes;
-    if (a < INT32_MIN * (__int128)1024 || b > INT32_MAX * (__int128)1024)
+    if (a < INT32_MIN * (__int128)1024 || b > INT32_MAX * (__int128)1024) {
         return FY_ERR_OVERFLOW;
+    }
     /* A triangle or band may leave out the corners: look at each element. */
     if (v->sign != 0) {
         struct fy_walk w = {.view = v};
@@ -148,9 +161,11 @@ mark_operand(struct fy_image *image, const struct fy_view *v, int64_t first)
 {
     unsigned mark = mark_of(v->access);
     struct fy_walk w = {.view = v};
-    while (fy_walk_next(&w))
-        for (uint32_t b = 0; b < v->element_bytes; b++)
+    while (fy_walk_next(&w)) {
+        for (uint32_t b = 0; b < v->element_bytes; b++) {
             image->marks[first + w.offset + b] |= (uint8_t)mark;
+        }
+    }
 }
 
 /* Which image each operand belongs to, and the span of each. */
@@ -162,8 +177,9 @@ group(struct fy_images *out, char *const *base)
     for (unsigned o = 0; o < out->function->noperands; o++) {
         const struct fy_view *v = &out->views[o];
         unsigned g = 0;
-        while (g < out->count && out->image[g].cell != operands[o].base)
+        while (g < out->count && out->image[g].cell != operands[o].base) {
             g++;
+        }
         struct fy_image *image = &out->image[g];
         if (g == out->count) {
             out->count++;
@@ -174,10 +190,12 @@ group(struct fy_images *out, char *const *base)
         out->of[o] = (uint16_t)g;
         int64_t lo, hi;
         int status = span(v, &lo, &hi);
-        if (status != 0)
+        if (status != 0) {
             return status;
-        if (lo == hi)
+        }
+        if (lo == hi) {
             continue;
+        }
         size_t slack = fy_view_slack(v);
         image->slack = slack > image->slack ? slack : image->slack;
         int64_t first = v->host - image->base;
@@ -201,8 +219,9 @@ take_view(struct fy_images *out, unsigned o, const struct fy_view *bound)
     *v = *bound;
     out->returned[o] = 0;
     if (operand->access != FY_ACCESS_SCRATCH || v->naxes == 0 ||
-        v->access == FY_ACCESS_SCRATCH)
+        v->access == FY_ACCESS_SCRATCH) {
         return;
+    }
     out->returned[o] = v->naxes == 2 ? v->hi + 1 : v->extent[0];
     v->access = FY_ACCESS_SCRATCH;
     v->naxes = operand->naxes;
@@ -217,16 +236,20 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     memset(out, 0, sizeof *out);
     out->model = model;
     out->function = function;
-    for (unsigned o = 0; o < function->noperands; o++)
+    for (unsigned o = 0; o < function->noperands; o++) {
         take_view(out, o, &views[o]);
+    }
     int status = group(out, base);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     size_t total = 64;
-    for (unsigned g = 0; g < out->count; g++)
+    for (unsigned g = 0; g < out->count; g++) {
         total += (size_t)(out->image[g].hi - out->image[g].lo) + 64;
-    if (total > limit_bytes)
+    }
+    if (total > limit_bytes) {
         return FY_ERR_NOFIT;
+    }
     out->shared_bytes = 2 * total;
     out->shared = fy_shared_new(out->shared_bytes);
     char *marks = calloc(1, total);
@@ -248,8 +271,9 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     }
     for (unsigned o = 0; o < function->noperands; o++) {
         struct fy_image *image = &out->image[out->of[o]];
-        if (out->views[o].naxes == 0 || !image->accessed)
+        if (out->views[o].naxes == 0 || !image->accessed) {
             continue;
+        }
         out->first[o] = out->views[o].host - image->base - image->lo;
         mark_operand(image, &out->views[o], out->first[o]);
     }
@@ -259,8 +283,9 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
 void
 fy_images_free(struct fy_images *images)
 {
-    if (images->count > 0 && images->shared != NULL)
+    if (images->count > 0 && images->shared != NULL) {
         free(images->image[0].marks);
+    }
     fy_shared_free(images->shared, images->shared_bytes);
     memset(images, 0, sizeof *images);
 }
@@ -272,12 +297,15 @@ fy_image_copy(const struct fy_image *image, unsigned marks, char *to,
     int64_t bytes = image->hi - image->lo;
     for (int64_t at = 0; at < bytes;) {
         int64_t start = at;
-        while (at < bytes && (image->marks[at] & marks) != 0)
+        while (at < bytes && (image->marks[at] & marks) != 0) {
             at++;
-        if (at > start)
+        }
+        if (at > start) {
             memcpy(to + start, from + start, (size_t)(at - start));
-        while (at < bytes && (image->marks[at] & marks) == 0)
+        }
+        while (at < bytes && (image->marks[at] & marks) == 0) {
             at++;
+        }
     }
 }
 
@@ -290,8 +318,9 @@ find_element(const struct fy_images *images, unsigned operand, int64_t offset,
     *w = (struct fy_walk){.view = v};
     while (fy_walk_next(w)) {
         int64_t at = images->first[operand] + w->offset;
-        if (offset >= at && offset < at + v->element_bytes)
+        if (offset >= at && offset < at + v->element_bytes) {
             return true;
+        }
     }
     return false;
 }
@@ -302,14 +331,17 @@ fy_image_operand(const struct fy_images *images, unsigned image, int64_t offset)
     unsigned fallback = 0;
     bool have = false;
     for (unsigned o = 0; o < images->function->noperands; o++) {
-        if (images->of[o] != image)
+        if (images->of[o] != image) {
             continue;
+        }
         struct fy_walk w;
-        if (images->views[o].naxes > 0 && find_element(images, o, offset, &w))
+        if (images->views[o].naxes > 0 && find_element(images, o, offset, &w)) {
             return o;
-        if (!have ||
-            (images->views[fallback].naxes == 0 && images->views[o].naxes > 0))
+        }
+        if (!have || (images->views[fallback].naxes == 0 &&
+                      images->views[o].naxes > 0)) {
             fallback = o;
+        }
         have = true;
     }
     return fallback;
@@ -320,14 +352,16 @@ fy_image_operand(const struct fy_images *images, unsigned image, int64_t offset)
 static bool
 as_indices(const struct fy_view *v, int64_t offset, int64_t *i, int64_t *j)
 {
-    if (v->naxes != 2 || offset < 0 || v->stride[0] < 1 || v->stride[1] < 1)
+    if (v->naxes != 2 || offset < 0 || v->stride[0] < 1 || v->stride[1] < 1) {
         return false;
+    }
     bool first = v->stride[0] > v->stride[1]; /* the slow axis */
     int64_t slow = v->stride[first ? 0 : 1], fast = v->stride[first ? 1 : 0];
     int64_t at = offset / (int64_t)v->element_bytes;
     int64_t s = at / slow, f = at % slow;
-    if (f % fast != 0)
+    if (f % fast != 0) {
         return false;
+    }
     *i = first ? s : f / fast;
     *j = first ? f / fast : s;
     return true;
@@ -351,20 +385,22 @@ fy_image_place(const struct fy_images *images, unsigned operand, int64_t offset,
     text[0] = '\0';
     if (v->naxes > 0 &&
         as_indices(v, offset - images->first[operand], &i, &j) &&
-        i < 2 * v->extent[0] + 64 && j < 2 * v->extent[1] + 64)
+        i < 2 * v->extent[0] + 64 && j < 2 * v->extent[1] + 64) {
         snprintf(text, sizeof text, ", where element (%lld, %lld) would be",
                  (long long)i, (long long)j);
-    if (offset >= span_bytes)
+    }
+    if (offset >= span_bytes) {
         snprintf(out, bytes, "%lld bytes past the last declared element%s",
                  (long long)(offset - span_bytes), text);
-    else if (offset < 0)
+    } else if (offset < 0) {
         snprintf(out, bytes, "%lld bytes before the first declared element",
                  (long long)-offset);
-    else
+    } else {
         snprintf(out, bytes,
                  "an undeclared element between declared ones, at offset "
                  "%lld%s",
                  (long long)((offset - images->first[operand]) /
                              (width > 0 ? width : 1)),
                  text);
+    }
 }

@@ -36,13 +36,15 @@ struct frame {
 static void
 copy_struct(struct frame *f, unsigned arg)
 {
-    if (f->copied[arg])
+    if (f->copied[arg]) {
         return;
+    }
     f->copied[arg] = true;
     struct iovec to = {f->structs[arg], STRUCT_BYTES};
     struct iovec from = {f->args[arg].p, STRUCT_BYTES};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0)
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0) {
         memcpy(f->structs[arg], f->args[arg].p, sizeof(uint64_t));
+    }
     f->args[arg].p = f->structs[arg];
 }
 
@@ -53,16 +55,18 @@ replace_pointers(struct frame *f)
     const struct fy_cell *cells =
         FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
     for (unsigned c = 0; c < call->function->ncells; c++) {
-        if (!f->invocation->replaced[c])
+        if (!f->invocation->replaced[c]) {
             continue;
+        }
         char *pointer = f->invocation->pointer[c];
         switch (cells[c].kind) {
         case FY_CELL_VALUE:
             memcpy(&f->args[cells[c].arg], &pointer, sizeof pointer);
             break;
         case FY_CELL_FIELD:
-            if (cells[c].offset > STRUCT_BYTES - sizeof pointer)
+            if (cells[c].offset > STRUCT_BYTES - sizeof pointer) {
                 return FY_ERR_UNSUPPORTED;
+            }
             copy_struct(f, cells[c].arg);
             memcpy(f->structs[cells[c].arg] + cells[c].offset, &pointer,
                    sizeof pointer);
@@ -90,11 +94,13 @@ build(struct frame *f)
     unsigned bits = call->integer_bits, n = call->function->nargs;
     memcpy(f->args, call->args, sizeof f->args);
     int status = replace_pointers(f);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     for (unsigned i = 0; i < n; i++) {
-        if (f->invocation->opaque[i] != NULL)
+        if (f->invocation->opaque[i] != NULL) {
             f->args[i].p = f->invocation->opaque[i];
+        }
         if ((rows[i].flags & FY_ARG_REFERENCE) && f->args[i].p != NULL) {
             enum fy_type type =
                 fy_type_resolve(fy_arg_scalar_type(&rows[i]), bits);
@@ -105,18 +111,22 @@ build(struct frame *f)
         add_value(f, (uint8_t)fy_arg_passed_type(&rows[i], bits), &f->args[i]);
     }
     f->hidden = HIDDEN_LENGTH;
-    for (unsigned i = 0; i < n; i++)
-        if (rows[i].flags & FY_ARG_HIDDEN_LENGTH)
+    for (unsigned i = 0; i < n; i++) {
+        if (rows[i].flags & FY_ARG_HIDDEN_LENGTH) {
             add_value(f, FY_T_U64, &f->hidden);
+        }
+    }
     return 0;
 }
 
 static bool
 any_replaced(const struct fy_invocation *invocation)
 {
-    for (unsigned c = 0; c < invocation->call->function->ncells; c++)
-        if (invocation->replaced[c])
+    for (unsigned c = 0; c < invocation->call->function->ncells; c++) {
+        if (invocation->replaced[c]) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -124,14 +134,16 @@ int
 fy_invoke(struct fy_invocation *invocation)
 {
     const struct fy_bound *call = invocation->call;
-    if (call->function->host_call != FY_NIL && any_replaced(invocation))
+    if (call->function->host_call != FY_NIL && any_replaced(invocation)) {
         return FY_ERR_UNSUPPORTED;
+    }
     static struct frame frame; /* the child has one thread that calls */
     memset(&frame, 0, sizeof frame);
     frame.invocation = invocation;
     int status = build(&frame);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     memset(&invocation->result, 0, sizeof invocation->result);
     struct fy_launch launch = {
         .function = invocation->original,
@@ -145,13 +157,16 @@ fy_invoke(struct fy_invocation *invocation)
     static struct host_cif *cifs;
     struct host_call *prepared;
     status = host_call_new(&cifs, &launch, &prepared);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     host_call_run(prepared); /* leaks the call: the child ends soon */
     invocation->scalar_written = FY_NIL;
-    for (unsigned i = 0; i < call->function->nargs; i++)
+    for (unsigned i = 0; i < call->function->nargs; i++) {
         if (memcmp(&frame.before[i], &frame.scalars[i],
-                   sizeof frame.before[i]) != 0)
+                   sizeof frame.before[i]) != 0) {
             invocation->scalar_written = i;
+        }
+    }
     return 0;
 }

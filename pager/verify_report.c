@@ -31,15 +31,16 @@ slab_text(const struct writer *w, const struct fy_function *f,
             FY_TABLE(w->model, fy_axis, axes) + f->axes;
         axis = fy_model_string(w->model, axes[o->axes[slab].axis].name);
     }
-    if (slab == FY_SLAB_ALL)
+    if (slab == FY_SLAB_ALL) {
         snprintf(out, bytes, "its content");
-    else if (slab == FY_SLAB_LO || slab == FY_SLAB_HI)
+    } else if (slab == FY_SLAB_LO || slab == FY_SLAB_HI) {
         snprintf(out, bytes, "the diagonal on its %s bound",
                  slab == FY_SLAB_LO ? "lower" : "upper");
-    else if (axis[0] != '\0')
+    } else if (axis[0] != '\0') {
         snprintf(out, bytes, "the last index of axis %s", axis);
-    else
+    } else {
         snprintf(out, bytes, "the last index of its axis %u", slab + 1);
+    }
     return out;
 }
 
@@ -54,16 +55,19 @@ axis_is_right(const struct writer *w, const struct fy_function *f,
 {
     const struct fy_operand *all =
         FY_TABLE(w->model, fy_operand, operands) + f->operands;
-    if (slab >= o->naxes)
+    if (slab >= o->naxes) {
         return false;
-    for (uint32_t i = 0; i < f->noperands; i++)
+    }
+    for (uint32_t i = 0; i < f->noperands; i++) {
         for (unsigned k = 0; k < all[i].naxes; k++) {
             const struct fy_tally_slab *s =
                 &fy_tally_operand(w->tally, f->operands + i)->slab[k];
             if (&all[i] != o && all[i].axes[k].axis == o->axes[slab].axis &&
-                s->read_mattered + s->written_changed > 0)
+                s->read_mattered + s->written_changed > 0) {
                 return true;
+            }
         }
+    }
     return false;
 }
 
@@ -85,8 +89,9 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
     for (unsigned k = 0; k < FY_SLABS && read; k++) {
         const struct fy_tally_slab *s = &t->slab[order[k]];
         slab_text(w, f, o, order[k], what, sizeof what);
-        if (s->read_tested < LEAST_TESTS || s->read_mattered > 0)
+        if (s->read_tested < LEAST_TESTS || s->read_mattered > 0) {
             continue;
+        }
         if (o->access == FY_ACCESS_IN || s->written_changed == 0) {
             bool right = axis_is_right(w, f, o, order[k]);
             snprintf(text, sizeof text,
@@ -97,8 +102,9 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
             fy_tally_report(w->tally, w->model, w->path, function, operand,
                             right ? FY_FINDING_UNREAD : FY_FINDING_NOT_READ,
                             text);
-            if (!right)
+            if (!right) {
                 break;
+            }
         } else if (order[k] == FY_SLAB_ALL) {
             snprintf(text, sizeof text,
                      "`%s' is declared inout, but its content before the call "
@@ -127,8 +133,9 @@ judge_function(const struct writer *w, uint32_t function)
         FY_TABLE(w->model, fy_function, functions) + function;
     const struct fy_tally_function *t = fy_tally_function(w->tally, function);
     uint32_t overlapping = t->declined[FY_REASON_OVERLAP];
-    if (t->calls == 0)
+    if (t->calls == 0) {
         return;
+    }
     if (t->checked == 0 && overlapping >= LEAST_TESTS &&
         overlapping == t->calls) {
         char text[256];
@@ -139,34 +146,40 @@ judge_function(const struct writer *w, uint32_t function)
         fy_tally_report(w->tally, w->model, w->path, function, FY_NIL,
                         FY_FINDING_NOT_CHECKABLE, text);
     }
-    for (uint32_t o = 0; o < f->noperands; o++)
+    for (uint32_t o = 0; o < f->noperands; o++) {
         judge_operand(w, function, f->operands + o);
+    }
 }
 
 static int
 print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
 {
     FILE *from = fopen(path, "re");
-    if (from == NULL)
+    if (from == NULL) {
         return 0; /* nothing was ever appended */
+    }
     char *row = NULL;
     size_t capacity = 0;
     while (getline(&row, &capacity, from) > 0) {
         char *field[6], *at = row;
         unsigned n = 0;
         row[strcspn(row, "\n")] = '\0';
-        for (; n < 5 && at != NULL; n++)
+        for (; n < 5 && at != NULL; n++) {
             field[n] = strsep(&at, "\t");
+        }
         field[n++] = at;
-        if (n < 6 || at == NULL)
+        if (n < 6 || at == NULL) {
             continue;
-        if (strncmp(field[4], "note-", 5) == 0)
+        }
+        if (strncmp(field[4], "note-", 5) == 0) {
             totals->notes++;
-        else
+        } else {
             totals->findings++;
-        if (to != NULL)
+        }
+        if (to != NULL) {
             fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1], field[2],
                     field[5], field[4]);
+        }
     }
     free(row);
     int failed = ferror(from);
@@ -183,17 +196,23 @@ print_function(const struct fy_model *model, uint32_t function,
     fprintf(to, "%s:%u: %s: %u calls, %u checked",
             fy_model_string(model, f->file), f->line,
             fy_model_string(model, f->name), t->calls, t->checked);
-    if (t->sampled > 0)
+    if (t->sampled > 0) {
         fprintf(to, ", %u left out", t->sampled);
-    if (t->large > 0)
+    }
+    if (t->large > 0) {
         fprintf(to, ", %u too large", t->large);
-    if (t->failed > 0)
+    }
+    if (t->failed > 0) {
         fprintf(to, ", %u without memory or process", t->failed);
-    if (t->crashed > 0)
+    }
+    if (t->crashed > 0) {
         fprintf(to, ", %u that do not return", t->crashed);
-    for (unsigned r = 0; r < FY_REASON_COUNT; r++)
-        if (t->declined[r] > 0)
+    }
+    for (unsigned r = 0; r < FY_REASON_COUNT; r++) {
+        if (t->declined[r] > 0) {
             fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
+        }
+    }
     fprintf(to, "%s\n", t->checked == 0 ? " (not exercised)" : "");
 }
 
@@ -203,25 +222,30 @@ fy_verify_report(const struct fy_model *model, const char *path, FILE *to,
 {
     struct fy_tally *tally;
     int status = fy_tally_open(model, path, &tally);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     struct writer w = {tally, model, path};
     struct fy_verify_totals totals = {0};
-    for (uint32_t f = 0; f < model->functions.count; f++)
+    for (uint32_t f = 0; f < model->functions.count; f++) {
         judge_function(&w, f);
+    }
     status = print_findings(path, to, &totals);
     for (uint32_t f = 0; f < model->functions.count; f++) {
         const struct fy_tally_function *t = fy_tally_function(tally, f);
-        if (t->calls == 0)
+        if (t->calls == 0) {
             continue;
+        }
         totals.functions++;
         totals.calls += t->calls;
         totals.checked += t->checked;
-        if (to != NULL)
+        if (to != NULL) {
             print_function(model, f, t, to);
+        }
     }
     fy_tally_close(tally);
-    if (status == 0)
+    if (status == 0) {
         *out = totals;
+    }
     return status;
 }

@@ -35,13 +35,16 @@ restore_inputs(struct fy_trial *t)
         const char *before = images->image[images->of[o]].before;
         struct fy_walk w = {.view = v};
         if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
-            v->access == FY_ACCESS_SCRATCH)
+            v->access == FY_ACCESS_SCRATCH) {
             continue;
+        }
         before += images->first[o];
-        while (fy_walk_next(&w)) /* constants may be in read-only memory */
+        while (fy_walk_next(&w)) { /* constants may be in read-only memory */
             if (memcmp(v->host + w.offset, before + w.offset,
-                       v->element_bytes) != 0)
+                       v->element_bytes) != 0) {
                 memcpy(v->host + w.offset, before + w.offset, v->element_bytes);
+            }
+        }
     }
 }
 
@@ -54,15 +57,17 @@ stage_new(struct fy_trial *t, struct stage *out)
     if (!in_place) {
         int status =
             fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_NAN, &out->copies);
-        if (status != 0)
+        if (status != 0) {
             return status;
+        }
     } else {
         restore_inputs(t);
     }
-    for (unsigned g = 0; g < t->images->count; g++)
+    for (unsigned g = 0; g < t->images->count; g++) {
         out->at[g] = in_place
                          ? t->images->image[g].base + t->images->image[g].lo
                          : out->copies->guard[g].block;
+    }
     t->state->report.on_fault = NULL; /* a fault is an answer here */
     return 0;
 }
@@ -70,8 +75,9 @@ stage_new(struct fy_trial *t, struct stage *out)
 static int
 stage_call(struct stage *s)
 {
-    if (s->copies == NULL)
+    if (s->copies == NULL) {
         return fy_trial_in_place(s->trial, &s->result);
+    }
     int status = fy_invoke(&s->copies->invocation);
     s->result = s->copies->invocation.result;
     return status;
@@ -80,8 +86,9 @@ stage_call(struct stage *s)
 static void
 stage_end(struct stage *s)
 {
-    if (s->copies != NULL)
+    if (s->copies != NULL) {
         fy_copies_free(s->copies);
+    }
 }
 
 /* Whether the outputs tell that the elements of a slab were changed. */
@@ -94,13 +101,15 @@ slab_matters(const struct stage *s, unsigned operand, const char *changed)
     fy_bounds_make(t->call, t->images, &t->state->truth, &bounds);
     for (unsigned o = 0; o < t->call->function->noperands; o++) {
         unsigned g = t->images->of[o];
-        if (t->images->views[o].naxes == 0)
+        if (t->images->views[o].naxes == 0) {
             continue;
+        }
         fy_compare_operand(t->images, o, s->at[g], t->images->image[g].truth,
                            g == t->images->of[operand] ? changed : NULL,
                            &bounds, &d);
-        if (d.found)
+        if (d.found) {
             return true;
+        }
     }
     fy_compare_result(t->call->function, t->call->integer_bits, &s->result,
                       &t->state->truth, &bounds, &d);
@@ -114,9 +123,11 @@ fy_slab_mark_others(const struct fy_images *images, unsigned operand,
     const struct fy_image *image = &images->image[images->of[operand]];
     memset(marks, 0, (size_t)(image->hi - image->lo));
     struct fy_walk w = {.view = &images->views[operand]};
-    while (fy_walk_next(&w))
-        if (!fy_walk_on_slab(&w, slab))
+    while (fy_walk_next(&w)) {
+        if (!fy_walk_on_slab(&w, slab)) {
             marks[images->first[operand] + w.offset] = 1;
+        }
+    }
 }
 
 /* Changes a slab, calls, and looks. *matters is set on success. */
@@ -132,16 +143,18 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     struct stage s;
     char *changed = malloc(bytes);
     int status = changed == NULL ? FY_ERR_NOMEM : stage_new(t, &s);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
     fy_slab_mark_others(t->images, operand, slab, changed);
     struct fy_walk w = {.view = v};
     while (fy_walk_next(&w)) {
         int64_t offset = t->images->first[operand] + w.offset;
         char *at = s.at[g] + offset;
-        if (fy_walk_on_slab(&w, slab) && !changed[offset])
+        if (fy_walk_on_slab(&w, slab) && !changed[offset]) {
             fy_poison_fill(pattern, at, at, v->element_bytes);
+        }
     }
     memcpy(changed, s.at[g], bytes);
     status = stage_call(&s);
@@ -159,12 +172,14 @@ has_own_elements(const struct fy_images *images, unsigned operand,
     char *marks = malloc((size_t)(image->hi - image->lo));
     struct fy_walk w = {.view = &images->views[operand]};
     bool found = false;
-    if (marks == NULL)
+    if (marks == NULL) {
         return false;
+    }
     fy_slab_mark_others(images, operand, slab, marks);
-    while (!found && fy_walk_next(&w))
+    while (!found && fy_walk_next(&w)) {
         found = fy_walk_on_slab(&w, slab) &&
                 !marks[images->first[operand] + w.offset];
+    }
     free(marks);
     return found;
 }
@@ -181,26 +196,30 @@ slab_pending(const struct fy_trial *t, unsigned operand, unsigned slab)
              ->slab[slab];
     if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
         v->access == FY_ACCESS_SCRATCH || row->read_mattered > 0 ||
-        row->read_tested >= ENOUGH)
+        row->read_tested >= ENOUGH) {
         return false;
+    }
     return has_own_elements(t->images, operand, slab);
 }
 
 int
 fy_trial_slab(struct fy_trial *t, unsigned operand, unsigned slab)
 {
-    if (!slab_pending(t, operand, slab))
+    if (!slab_pending(t, operand, slab)) {
         return 0;
+    }
     struct fy_tally_slab *row =
         &fy_tally_operand(t->tally, t->call->function->operands + operand)
              ->slab[slab];
     bool matters = false;
     FY_TALLY_ADD(row->read_tested);
     int status = try_slab_with(t, operand, slab, FY_POISON_NAN, &matters);
-    if (status == 0 && !matters)
+    if (status == 0 && !matters) {
         status = try_slab_with(t, operand, slab, FY_POISON_LARGE, &matters);
-    if (matters)
+    }
+    if (matters) {
         FY_TALLY_ADD(row->read_mattered);
+    }
     return status;
 }
 
@@ -227,12 +246,15 @@ perturb(enum fy_type type, char *at, uint64_t *random)
     union fy_raw r;
     uint32_t bytes = fy_type_bytes(type, 64);
     memcpy(&r, at, bytes);
-    if (type == FY_T_F32 || type == FY_T_C32)
-        for (uint32_t k = 0; k < bytes / 4; k++)
+    if (type == FY_T_F32 || type == FY_T_C32) {
+        for (uint32_t k = 0; k < bytes / 4; k++) {
             r.f[k] = (float)((double)r.f[k] * jitter(random, eps));
-    else
-        for (uint32_t k = 0; k < bytes / 8; k++)
+        }
+    } else {
+        for (uint32_t k = 0; k < bytes / 8; k++) {
             r.d[k] *= jitter(random, eps);
+        }
+    }
     memcpy(at, &r, bytes);
 }
 
@@ -248,16 +270,18 @@ perturb_inputs(struct fy_trial *t, uint64_t *random)
         const struct fy_view *v = &images->views[o];
         const char *before = images->image[images->of[o]].before;
         if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
-            v->access == FY_ACCESS_SCRATCH)
+            v->access == FY_ACCESS_SCRATCH) {
             continue;
+        }
         bool real = fy_type_is_real((enum fy_type)operands[o].element);
         struct fy_walk w = {.view = v};
         while (fy_walk_next(&w)) {
             char element[16];
             memcpy(element, before + images->first[o] + w.offset,
                    v->element_bytes);
-            if (real)
+            if (real) {
                 perturb((enum fy_type)operands[o].element, element, random);
+            }
             memcpy(v->host + w.offset, element, v->element_bytes);
         }
     }
@@ -274,8 +298,9 @@ perturb_garbage(unsigned run)
     static const int fill[FY_SENSITIVITY_RUNS] = {0x01, 0x81, 0xc1, 0x40};
     volatile unsigned char stack[GARBAGE_BYTES];
     mallopt(M_PERTURB, fill[run]); /* what malloc returns, and after free */
-    for (size_t i = 0; i < sizeof stack; i++)
+    for (size_t i = 0; i < sizeof stack; i++) {
         stack[i] = (unsigned char)fill[run];
+    }
 }
 
 void
@@ -288,15 +313,17 @@ fy_trial_sensitivity(void *opaque)
     perturb_inputs(t, &random);
     perturb_garbage(s->sensitivity_run);
     union fy_raw result;
-    if (fy_trial_in_place(t, &result) != 0)
+    if (fy_trial_in_place(t, &result) != 0) {
         return;
+    }
     struct fy_bounds none = {.exact = true};
     struct fy_difference d;
     for (unsigned o = 0; o < f->noperands; o++) {
         const struct fy_image *image = &t->images->image[t->images->of[o]];
         const struct fy_view *v = &t->images->views[o];
-        if (v->naxes == 0)
+        if (v->naxes == 0) {
             continue;
+        }
         fy_compare_operand(t->images, o, v->host - t->images->first[o],
                            image->truth, NULL, &none, &d);
         s->sensitivity[o] = fmax(s->sensitivity[o], d.distance);

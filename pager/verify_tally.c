@@ -40,23 +40,26 @@ static int
 prepare(int fd, const struct fy_model *model, size_t bytes)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0)
+    if (fstat(fd, &st) != 0) {
         return FY_ERR_IO;
+    }
     struct fy_tally head = {.model_hash = model->content_hash,
                             .nfunctions = model->functions.count,
                             .noperands = model->operands.count};
     memcpy(head.magic, FY_TALLY_MAGIC, sizeof head.magic);
     if (st.st_size == 0) {
         if (ftruncate(fd, (off_t)bytes) != 0 ||
-            pwrite(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
+            pwrite(fd, &head, sizeof head, 0) != (ssize_t)sizeof head) {
             return FY_ERR_IO;
+        }
         return 0;
     }
     struct fy_tally old;
     if (st.st_size != (off_t)bytes ||
         pread(fd, &old, sizeof old, 0) != (ssize_t)sizeof old ||
-        memcmp(&old, &head, sizeof old) != 0)
+        memcmp(&old, &head, sizeof old) != 0) {
         return FY_ERR_INVALID;
+    }
     return 0;
 }
 
@@ -66,34 +69,40 @@ fy_tally_open(const struct fy_model *model, const char *path,
 {
     char name[4200];
     int n = snprintf(name, sizeof name, "%s.tally", path);
-    if (n < 0 || (size_t)n >= sizeof name)
+    if (n < 0 || (size_t)n >= sizeof name) {
         return FY_ERR_INVALID;
+    }
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (fd < 0) {
         return FY_ERR_IO;
+    }
     size_t bytes = tally_bytes(model);
     int status = FY_ERR_IO;
-    if (flock(fd, LOCK_EX) == 0)
+    if (flock(fd, LOCK_EX) == 0) {
         status = prepare(fd, model, bytes);
+    }
     void *p = MAP_FAILED;
     if (status == 0) {
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
+        if (p == MAP_FAILED) {
             status = FY_ERR_IO;
+        }
     }
     close(fd); /* and unlocks */
-    if (status == 0)
+    if (status == 0) {
         *out = p;
+    }
     return status;
 }
 
 void
 fy_tally_close(struct fy_tally *tally)
 {
-    if (tally != NULL)
+    if (tally != NULL) {
         munmap(tally, sizeof *tally +
                           tally->nfunctions * sizeof(struct fy_tally_function) +
                           tally->noperands * sizeof(struct fy_tally_operand));
+    }
 }
 
 static uint32_t *
@@ -117,8 +126,9 @@ fy_tally_report(struct fy_tally *tally, const struct fy_model *model,
                 enum fy_finding_kind kind, const char *text)
 {
     uint32_t *bits = reported_bits(tally, function, operand);
-    if (__atomic_fetch_or(bits, 1U << kind, __ATOMIC_RELAXED) & 1U << kind)
+    if (__atomic_fetch_or(bits, 1U << kind, __ATOMIC_RELAXED) & 1U << kind) {
         return;
+    }
     int saved_errno = errno;
     const struct fy_function *f =
         FY_TABLE(model, fy_function, functions) + function;

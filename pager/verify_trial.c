@@ -41,24 +41,27 @@ call_text(const struct fy_trial *t, char *out, size_t bytes)
     for (unsigned c = 0; c < call->function->ncells && used < bytes; c++) {
         const struct fy_value *v = &call->cells[c];
         const char *name = fy_model_string(call->model, cells[c].name);
-        if (v->kind == FY_V_POINTER)
+        if (v->kind == FY_V_POINTER) {
             continue;
-        if (cells[c].type == FY_T_CHAR && v->i > ' ' && v->i < 127)
+        }
+        if (cells[c].type == FY_T_CHAR && v->i > ' ' && v->i < 127) {
             used += (size_t)snprintf(out + used, bytes - used, "%s%s='%c'",
                                      comma, name, (char)v->i);
-        else if (v->kind == FY_V_INT)
+        } else if (v->kind == FY_V_INT) {
             used += (size_t)snprintf(out + used, bytes - used, "%s%s=%lld",
                                      comma, name, (long long)v->i);
-        else if (v->kind == FY_V_REAL)
+        } else if (v->kind == FY_V_REAL) {
             used += (size_t)snprintf(out + used, bytes - used, "%s%s=%g", comma,
                                      name, v->r);
-        else
+        } else {
             used += (size_t)snprintf(out + used, bytes - used, "%s%s=%g%+gi",
                                      comma, name, v->r, v->im);
+        }
         comma = ", ";
     }
-    if (used < bytes)
+    if (used < bytes) {
         snprintf(out + used, bytes - used, ")");
+    }
 }
 
 void
@@ -66,11 +69,14 @@ fy_trial_problem(struct fy_trial *t, uint32_t operand,
                  enum fy_finding_kind kind, const char *format, ...)
 {
     struct fy_trial_state *s = t->state;
-    for (unsigned i = 0; i < s->nproblems; i++)
-        if (s->problems[i].operand == operand && s->problems[i].kind == kind)
+    for (unsigned i = 0; i < s->nproblems; i++) {
+        if (s->problems[i].operand == operand && s->problems[i].kind == kind) {
             return;
-    if (s->nproblems == FY_PROBLEMS)
+        }
+    }
+    if (s->nproblems == FY_PROBLEMS) {
         return;
+    }
     struct fy_problem *p = &s->problems[s->nproblems];
     char call[200], text[FY_PROBLEM_TEXT];
     call_text(t, call, sizeof call);
@@ -81,8 +87,9 @@ fy_trial_problem(struct fy_trial *t, uint32_t operand,
     p->operand = operand;
     p->kind = kind;
     if (snprintf(p->text, sizeof p->text, "%s, in %s", text, call) >=
-        (int)sizeof p->text)
+        (int)sizeof p->text) {
         memcpy(p->text + sizeof p->text - 4, "...", 4);
+    }
     s->nproblems++;
 }
 
@@ -93,8 +100,9 @@ on_truth_fault(struct fy_child_report *report, void *context)
 {
     struct fy_trial *t = context;
     (void)report;
-    if (!t->state->reading)
+    if (!t->state->reading) {
         return;
+    }
     fy_trial_problem(t, t->state->operand, FY_FINDING_UNMAPPED,
                      "`%s' is declared larger than it is: reading it as "
                      "declared leaves the program's memory",
@@ -109,14 +117,16 @@ read_program(struct fy_trial *t, bool after)
     for (unsigned o = 0; o < t->call->function->noperands; o++) {
         const struct fy_view *v = &images->views[o];
         const struct fy_image *image = &images->image[images->of[o]];
-        if (v->naxes == 0)
+        if (v->naxes == 0) {
             continue;
+        }
         t->state->operand = o;
         t->state->reading = true;
         char *to = (after ? image->truth : image->before) + images->first[o];
         struct fy_walk w = {.view = v};
-        while (fy_walk_next(&w))
+        while (fy_walk_next(&w)) {
             memcpy(to + w.offset, v->host + w.offset, v->element_bytes);
+        }
         t->state->reading = false;
     }
 }
@@ -125,8 +135,9 @@ int
 fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
 {
     struct fy_invocation *i = calloc(1, sizeof *i);
-    if (i == NULL)
+    if (i == NULL) {
         return FY_ERR_NOMEM;
+    }
     i->call = t->call;
     i->original = t->target->original;
     int status = fy_invoke(i);
@@ -180,8 +191,9 @@ look_at_slab(const struct fy_images *images, unsigned o, unsigned slab,
     *tested = *changed = false;
     while (fy_walk_next(&w) && !*changed) {
         int64_t at = images->first[o] + w.offset;
-        if (!fy_walk_on_slab(&w, slab) || marks[at])
+        if (!fy_walk_on_slab(&w, slab) || marks[at]) {
             continue;
+        }
         *tested = true;
         *changed = memcmp(image->before + at, image->truth + at,
                           v->element_bytes) != 0;
@@ -198,18 +210,22 @@ count_changes(struct fy_trial *t)
         const struct fy_image *image = &images->image[images->of[o]];
         struct fy_tally_operand *row =
             fy_tally_operand(t->tally, t->call->function->operands + o);
-        if (v->naxes == 0 || v->access != FY_ACCESS_INOUT)
+        if (v->naxes == 0 || v->access != FY_ACCESS_INOUT) {
             continue;
+        }
         char *marks = malloc((size_t)(image->hi - image->lo));
         for (unsigned k = 0; k < FY_SLABS && marks != NULL; k++) {
             bool tested, changed;
-            if (row->slab[k].written_changed > 0)
+            if (row->slab[k].written_changed > 0) {
                 continue;
+            }
             look_at_slab(images, o, k, marks, &tested, &changed);
-            if (tested)
+            if (tested) {
                 FY_TALLY_ADD(row->slab[k].written_tested);
-            if (changed)
+            }
+            if (changed) {
                 FY_TALLY_ADD(row->slab[k].written_changed);
+            }
         }
         free(marks);
     }
@@ -224,8 +240,9 @@ try_truth(struct fy_trial *t)
     uint64_t start = now_ns();
     int status = fy_trial_in_place(t, &t->state->truth);
     t->state->truth_ns = now_ns() - start;
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     read_program(t, true);
     count_changes(t);
     t->state->truth_known = true;
@@ -239,16 +256,17 @@ note_difference(struct fy_trial *t, uint32_t operand,
                 const struct fy_difference *d, double bound,
                 enum fy_finding_kind kind, const char *how)
 {
-    if (operand == FY_NIL)
+    if (operand == FY_NIL) {
         fy_trial_problem(t, FY_NIL, kind,
                          "%s the call returns %.10g instead of %.10g", how,
                          d->got, d->want);
-    else
+    } else {
         fy_trial_problem(
             t, operand, kind,
             "%s `%s' differs: element %s is %.10g instead of %.10g "
             "(allowed: %.2g)",
             how, fy_trial_name(t, operand), d->place, d->got, d->want, bound);
+    }
 }
 
 void
@@ -272,15 +290,18 @@ fy_trial_compare(struct fy_trial *t, char *const *got,
                               &s->truth, &bounds, &d);
         } else {
             unsigned g = t->images->of[o];
-            if (t->images->views[o].naxes == 0)
+            if (t->images->views[o].naxes == 0) {
                 continue;
+            }
             fy_compare_operand(t->images, o, got[g], t->images->image[g].truth,
                                NULL, &bounds, &d);
         }
-        if (!d.found)
+        if (!d.found) {
             continue;
-        if (!s->sensitivity_known)
+        }
+        if (!s->sensitivity_known) {
             s->want_sensitivity = true;
+        }
         note_difference(t, o == n ? FY_NIL : o, &d,
                         bounds.bound[o == n ? FY_MAX_OPERANDS : o], kind, how);
     }
@@ -303,18 +324,20 @@ check_untouched(struct fy_copies *c, unsigned g)
                                 ? (unsigned char)image->before[at]
                                 : guard->poison[at % FY_POISON_BYTES];
         if (mark & (FY_MARK_OUT | FY_MARK_SCRATCH) ||
-            (unsigned char)guard->block[at] == was)
+            (unsigned char)guard->block[at] == was) {
             continue;
+        }
         unsigned o = fy_image_operand(t->images, g, at);
         fy_image_place(t->images, o, at, place, sizeof place);
-        if (mark & FY_MARK_IN)
+        if (mark & FY_MARK_IN) {
             fy_trial_problem(t, o, FY_FINDING_IN_MODIFIED,
                              "the call writes `%s' (%s), which is declared in",
                              fy_trial_name(t, o), place);
-        else
+        } else {
             fy_trial_problem(t, o, FY_FINDING_UNDECLARED_WRITE,
                              "the call writes `%s' at %s", fy_trial_name(t, o),
                              place);
+        }
     }
     if (fy_guard_spilled(guard, &at)) {
         unsigned o = fy_image_operand(t->images, g, at);
@@ -334,16 +357,19 @@ check_written(struct fy_copies *c, unsigned o)
     const struct fy_image *image = &t->images->image[g];
     struct fy_walk w = {.view = v};
     char place[96];
-    if (v->access != FY_ACCESS_OUT)
+    if (v->access != FY_ACCESS_OUT) {
         return;
+    }
     while (fy_walk_next(&w)) {
         int64_t at = t->images->first[o] + w.offset;
         bool same = !(image->marks[at] & FY_MARK_IN);
-        for (uint32_t b = 0; b < v->element_bytes && same; b++)
+        for (uint32_t b = 0; b < v->element_bytes && same; b++) {
             same = (unsigned char)c->guard[g].block[at + b] ==
                    c->guard[g].poison[(at + b) % FY_POISON_BYTES];
-        if (!same)
+        }
+        if (!same) {
             continue;
+        }
         fy_walk_text(&w, place, sizeof place);
         fy_trial_problem(t, o, FY_FINDING_NOT_WRITTEN,
                          "`%s' is declared out, but the call does not write "
@@ -361,18 +387,21 @@ is_to_blame(struct fy_trial *t, unsigned image, enum fy_guard_side side,
     struct fy_copies *c;
     char *got[FY_MAX_OPERANDS];
     int status = fy_copies_new(t, side, poison, &c);
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     t->state->report.on_fault = NULL;
     for (unsigned g = 0; g < t->images->count; g++) {
         got[g] = c->guard[g].block;
-        if (g != image)
+        if (g != image) {
             fy_copies_fill_real(c, g);
+        }
     }
     status = fy_invoke(&c->invocation);
     uint32_t problems = t->state->nproblems;
-    if (status == 0)
+    if (status == 0) {
         fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_COUNT, "");
+    }
     *out = t->state->nproblems > problems;
     t->state->nproblems = problems;
     fy_copies_free(c);
@@ -391,11 +420,13 @@ blame(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison,
     for (unsigned g = 0; g < t->images->count; g++) {
         bool guilty;
         if (!t->images->image[g].accessed ||
-            is_to_blame(t, g, side, poison, &guilty) != 0 || !guilty)
+            is_to_blame(t, g, side, poison, &guilty) != 0 || !guilty) {
             continue;
+        }
         uint32_t o = 0;
-        while (t->images->of[o] != g || t->images->views[o].naxes == 0)
+        while (t->images->of[o] != g || t->images->views[o].naxes == 0) {
             o++;
+        }
         struct fy_problem *p = &t->state->problems[problem];
         char text[FY_PROBLEM_TEXT];
         memcpy(text, p->text, sizeof text);
@@ -406,8 +437,9 @@ blame(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison,
         if (snprintf(p->text, sizeof p->text,
                      "elements behind `%s' that it does not declare %smatter: "
                      "%s",
-                     fy_trial_name(t, o), what, text) >= (int)sizeof p->text)
+                     fy_trial_name(t, o), what, text) >= (int)sizeof p->text) {
             memcpy(p->text + sizeof p->text - 4, "...", 4);
+        }
         return;
     }
 }
@@ -418,28 +450,34 @@ try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
     struct fy_copies *c;
     char *got[FY_MAX_OPERANDS];
     int status = fy_copies_new(t, side, poison, &c);
-    if (status == 0)
+    if (status == 0) {
         status = fy_invoke(&c->invocation);
+    }
     if (status == FY_ERR_UNSUPPORTED) {
         fy_copies_free(c); /* pointers behind a handle: chunks are guarded */
         return 0;
     }
-    if (status != 0)
+    if (status != 0) {
         return status;
+    }
     for (unsigned g = 0; g < t->images->count; g++) {
         got[g] = c->guard[g].block;
-        if (t->images->image[g].accessed)
+        if (t->images->image[g].accessed) {
             check_untouched(c, g);
+        }
     }
-    for (unsigned o = 0; o < t->call->function->noperands; o++)
-        if (t->images->views[o].naxes > 0)
+    for (unsigned o = 0; o < t->call->function->noperands; o++) {
+        if (t->images->views[o].naxes > 0) {
             check_written(c, o);
+        }
+    }
     uint32_t problems = t->state->nproblems;
     fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_DEPENDS,
                      "with undeclared memory changed");
     fy_copies_free(c);
-    if (t->state->nproblems > problems && t->state->sensitivity_known)
+    if (t->state->nproblems > problems && t->state->sensitivity_known) {
         blame(t, side, poison, problems);
+    }
     return 0;
 }
 
@@ -474,8 +512,9 @@ fy_trial_body(void *opaque)
             s->report.exit_status = status;
             return;
         }
-        if (s->nproblems > 0)
+        if (s->nproblems > 0) {
             return;
+        }
         s->experiment++;
     }
 }

@@ -20,8 +20,9 @@ static int64_t
 clamp_add(int64_t a, int64_t b)
 {
     int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
+    if (__builtin_add_overflow(a, b, &sum)) {
         return a < 0 ? INT64_MIN : INT64_MAX;
+    }
     return sum;
 }
 
@@ -36,10 +37,12 @@ row_count(const struct fy_view *view, const int64_t *lo, const int64_t *n,
     int64_t last =
         view->hi == INT64_MAX ? INT64_MAX : clamp_add(view->hi, -second);
 
-    if (first < lo[0])
+    if (first < lo[0]) {
         first = lo[0];
-    if (last > lo[0] + n[0] - 1)
+    }
+    if (last > lo[0] + n[0] - 1) {
         last = lo[0] + n[0] - 1;
+    }
     return last < first ? 0 : (uint64_t)(last - first) + 1;
 }
 
@@ -49,18 +52,22 @@ fy_view_elements(const struct fy_view *view, const int64_t *lo,
 {
     uint64_t count = 1;
 
-    if (view->naxes == 0)
+    if (view->naxes == 0) {
         return 0;
-    for (unsigned k = 0; k < view->naxes; k++) {
-        if (n[k] <= 0)
-            return 0;
     }
-    for (unsigned k = view->sign != 0 ? 2 : 0; k < view->naxes; k++)
+    for (unsigned k = 0; k < view->naxes; k++) {
+        if (n[k] <= 0) {
+            return 0;
+        }
+    }
+    for (unsigned k = view->sign != 0 ? 2 : 0; k < view->naxes; k++) {
         count *= (uint64_t)n[k];
+    }
     if (view->sign != 0) {
         uint64_t box = 0;
-        for (int64_t j = 0; j < n[1]; j++)
+        for (int64_t j = 0; j < n[1]; j++) {
             box += row_count(view, lo, n, j);
+        }
         count *= box;
     }
     return count;
@@ -111,10 +118,12 @@ may_repeat(const struct fy_view *view)
                 last[j] = t;
             }
         }
-        if (last[i] == 0)
+        if (last[i] == 0) {
             continue;
-        if (stride[i] <= span)
+        }
+        if (stride[i] <= span) {
             return true;
+        }
         span += stride[i] * last[i]; /* fits: checked by check_span() */
     }
     return false;
@@ -135,11 +144,13 @@ check_span(const struct fy_view *view)
             __builtin_add_overflow(reach < 0 ? low : high, reach,
                                    reach < 0 ? &low : &high) ||
             __builtin_mul_overflow(elements, (uint64_t)view->extent[k],
-                                   &elements))
+                                   &elements)) {
             return FY_REASON_OVERFLOW;
+        }
     }
-    if (high > INT64_MAX - size || elements > (uint64_t)(INT64_MAX / size))
+    if (high > INT64_MAX - size || elements > (uint64_t)(INT64_MAX / size)) {
         return FY_REASON_OVERFLOW;
+    }
     return FY_REASON_NONE;
 }
 
@@ -152,14 +163,16 @@ check_addresses(const struct fy_view *view)
     for (unsigned k = 0; k < view->naxes; k++) {
         int64_t reach =
             (view->extent[k] - 1) * view->stride[k] * view->element_bytes;
-        if (reach < 0)
+        if (reach < 0) {
             low += reach;
-        else
+        } else {
             high += reach;
+        }
     }
     if (base > INT64_MAX || (uint64_t)-low > base ||
-        base > (uint64_t)(INT64_MAX - high))
+        base > (uint64_t)(INT64_MAX - high)) {
         return FY_REASON_OVERFLOW;
+    }
     return FY_REASON_NONE;
 }
 
@@ -168,8 +181,9 @@ static enum fy_reason
 condition(const struct fy_scope *scope, uint32_t node, bool absent, bool *out)
 {
     *out = absent;
-    if (node == FY_NIL)
+    if (node == FY_NIL) {
         return FY_REASON_NONE;
+    }
     int status = fy_eval_bool(scope, node, out);
     return status ? status_reason(status) : FY_REASON_NONE;
 }
@@ -181,15 +195,18 @@ access_of(const struct fy_scope *scope, const struct fy_operand *operand,
     bool out_only, in_only;
     enum fy_reason reason =
         condition(scope, operand->out_when, false, &out_only);
-    if (reason == FY_REASON_NONE)
+    if (reason == FY_REASON_NONE) {
         reason = condition(scope, operand->in_when, false, &in_only);
-    if (reason != FY_REASON_NONE)
+    }
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     *out = operand->access;
-    if (operand->access == FY_ACCESS_INOUT && in_only)
+    if (operand->access == FY_ACCESS_INOUT && in_only) {
         *out = FY_ACCESS_IN;
-    else if (operand->access == FY_ACCESS_INOUT && out_only)
+    } else if (operand->access == FY_ACCESS_INOUT && out_only) {
         *out = FY_ACCESS_OUT;
+    }
     return FY_REASON_NONE;
 }
 
@@ -201,19 +218,23 @@ bind_shape(const struct fy_scope *scope, const struct fy_operand *operand,
     view->naxes = operand->naxes;
     for (unsigned k = 0; k < operand->naxes; k++) {
         uint32_t axis = operand->axes[k].axis;
-        if (axis >= scope->function->naxes)
+        if (axis >= scope->function->naxes) {
             return FY_REASON_UNSUPPORTED;
+        }
         view->extent[k] = scope->extents[axis];
-        if (view->extent[k] <= 0)
+        if (view->extent[k] <= 0) {
             view->naxes = 0;
+        }
     }
-    if (view->naxes == 0)
+    if (view->naxes == 0) {
         return FY_REASON_NONE;
+    }
     for (unsigned k = 0; k < operand->naxes; k++) {
         int status =
             fy_eval_int(scope, operand->axes[k].stride, &view->stride[k]);
-        if (status)
+        if (status) {
             return status_reason(status);
+        }
     }
     return check_span(view);
 }
@@ -227,27 +248,35 @@ bind_constraint(const struct fy_scope *scope, const struct fy_operand *operand,
     view->lo = INT64_MIN;
     view->hi = INT64_MAX;
     view->sign = 0;
-    if (operand->sign == 0 || view->naxes < 2)
+    if (operand->sign == 0 || view->naxes < 2) {
         return FY_REASON_NONE;
-    if (operand->lo != FY_NIL)
+    }
+    if (operand->lo != FY_NIL) {
         status = fy_eval_int(scope, operand->lo, &view->lo);
-    if (!status && operand->hi != FY_NIL)
+    }
+    if (!status && operand->hi != FY_NIL) {
         status = fy_eval_int(scope, operand->hi, &view->hi);
-    if (status)
+    }
+    if (status) {
         return status_reason(status);
+    }
 
     /* Bounds beyond the box say nothing; inside they are kept exact. */
     int64_t least = operand->sign < 0 ? -(view->extent[1] - 1) : 0;
     int64_t most =
         view->extent[0] - 1 + (operand->sign > 0 ? view->extent[1] - 1 : 0);
-    if (view->lo <= least)
+    if (view->lo <= least) {
         view->lo = INT64_MIN;
-    if (view->hi >= most)
+    }
+    if (view->hi >= most) {
         view->hi = INT64_MAX;
-    if (view->lo > most || view->hi < least || view->lo > view->hi)
+    }
+    if (view->lo > most || view->hi < least || view->lo > view->hi) {
         view->naxes = 0;
-    if (view->lo != INT64_MIN || view->hi != INT64_MAX)
+    }
+    if (view->lo != INT64_MIN || view->hi != INT64_MAX) {
         view->sign = operand->sign;
+    }
     return FY_REASON_NONE;
 }
 
@@ -262,16 +291,20 @@ bind_returns(const struct fy_scope *scope, const struct fy_operand *operand,
     int64_t count;
 
     if (operand->access != FY_ACCESS_SCRATCH || operand->returns == FY_NIL ||
-        view->naxes != 1)
+        view->naxes != 1) {
         return FY_REASON_NONE;
+    }
     int status = fy_eval_int(scope, operand->returns, &count);
-    if (status)
+    if (status) {
         return status_reason(status);
-    if (count <= 0)
+    }
+    if (count <= 0) {
         return FY_REASON_NONE;
+    }
     view->access = FY_ACCESS_OUT;
-    if (count >= view->extent[0])
+    if (count >= view->extent[0]) {
         return FY_REASON_NONE;
+    }
     view->naxes = 2;
     view->extent[1] = 1;
     view->stride[1] = view->extent[0];
@@ -289,36 +322,46 @@ bind_view(const struct fy_scope *scope, const struct fy_operand *operand,
     enum fy_reason reason = condition(scope, operand->when, true, &accessed);
 
     *view = (struct fy_view){.lo = INT64_MIN, .hi = INT64_MAX};
-    if (reason != FY_REASON_NONE || !accessed)
+    if (reason != FY_REASON_NONE || !accessed) {
         return reason;
+    }
     view->element_bytes = fy_type_bytes((enum fy_type)operand->element, bits);
     if (view->element_bytes == 0 || operand->naxes == 0 ||
         operand->naxes > FY_MAX_OPERAND_AXES ||
-        operand->base >= scope->function->ncells)
+        operand->base >= scope->function->ncells) {
         return FY_REASON_UNSUPPORTED;
+    }
     reason = bind_shape(scope, operand, view);
-    if (reason == FY_REASON_NONE && view->naxes != 0)
+    if (reason == FY_REASON_NONE && view->naxes != 0) {
         reason = bind_constraint(scope, operand, view);
-    if (reason == FY_REASON_NONE && view->naxes != 0)
+    }
+    if (reason == FY_REASON_NONE && view->naxes != 0) {
         reason = access_of(scope, operand, &view->access);
-    if (reason != FY_REASON_NONE || view->naxes == 0)
+    }
+    if (reason != FY_REASON_NONE || view->naxes == 0) {
         return reason;
+    }
     if (operand->at != FY_NIL) {
         int status = fy_eval_int(scope, operand->at, &at);
-        if (status)
+        if (status) {
             return status_reason(status);
-        if (__builtin_mul_overflow(at, (int64_t)view->element_bytes, &at))
+        }
+        if (__builtin_mul_overflow(at, (int64_t)view->element_bytes, &at)) {
             return FY_REASON_OVERFLOW;
+        }
     }
     reason = bind_returns(scope, operand, view);
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     uint64_t base = scope->cells[operand->base].p;
-    if (base == 0 && !allow_null)
+    if (base == 0 && !allow_null) {
         return FY_REASON_UNMAPPED;
+    }
     view->host = (char *)(uintptr_t)(base + (uint64_t)at);
-    if (view->access & FY_ACCESS_OUT && may_repeat(view))
+    if (view->access & FY_ACCESS_OUT && may_repeat(view)) {
         return FY_REASON_OVERLAP;
+    }
     return allow_null ? FY_REASON_NONE : check_addresses(view);
 }
 
@@ -330,13 +373,15 @@ fy_bind_views(const struct fy_scope *scope, unsigned integer_bits,
         FY_TABLE(scope->model, fy_operand, operands) +
         scope->function->operands;
 
-    if (scope->function->noperands > FY_MAX_OPERANDS)
+    if (scope->function->noperands > FY_MAX_OPERANDS) {
         return FY_REASON_UNSUPPORTED;
+    }
     for (unsigned i = 0; i < scope->function->noperands; i++) {
         enum fy_reason reason =
             bind_view(scope, &rows[i], integer_bits, allow_null, &views[i]);
-        if (reason != FY_REASON_NONE)
+        if (reason != FY_REASON_NONE) {
             return reason;
+        }
     }
     return FY_REASON_NONE;
 }

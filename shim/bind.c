@@ -35,30 +35,35 @@ pool(void)
 uint32_t
 fy_names_find(const char *name)
 {
-    if (!fy_image.model)
+    if (!fy_image.model) {
         return FY_NIL;
+    }
     uint32_t h = 5381;
-    for (const unsigned char *c = (const void *)name; *c; c++)
+    for (const unsigned char *c = (const void *)name; *c; c++) {
         h = h * 33 + *c;
+    }
     const uint64_t *bloom = FY_IMAGE_TABLE(const uint64_t, bloom);
     uint64_t word = bloom[(h / 64) & (fy_image.nbloom - 1)];
-    if (!(word >> (h % 64) & word >> ((h >> fy_image.bloom_shift) % 64) & 1))
+    if (!(word >> (h % 64) & word >> ((h >> fy_image.bloom_shift) % 64) & 1)) {
         return FY_NIL;
+    }
     const struct fy_model *model = fy_shim_model();
     const struct fy_symbol *rows = FY_TABLE(model, fy_symbol, symbols);
     uint32_t low = 0, high = fy_image.nsymbols;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         int order = strcmp(name, fy_model_string(model, rows[middle].name));
-        if (order == 0)
+        if (order == 0) {
             return FY_IMAGE_TABLE(const struct fy_thunk_info, info)[middle]
                            .thunk
                        ? middle
                        : FY_NIL;
-        if (order < 0)
+        }
+        if (order < 0) {
             high = middle;
-        else
+        } else {
             low = middle + 1;
+        }
     }
     return FY_NIL;
 }
@@ -99,8 +104,9 @@ new_binding(void)
     } * current;
     if (__atomic_load_n(&first_used, __ATOMIC_RELAXED) < 64) {
         unsigned i = __atomic_fetch_add(&first_used, 1, __ATOMIC_RELAXED);
-        if (i < 64)
+        if (i < 64) {
             return &first[i];
+        }
     }
     enum {
         ROWS = (CHUNK_BYTES - sizeof(struct chunk)) / sizeof(struct fy_binding)
@@ -109,16 +115,19 @@ new_binding(void)
         struct chunk *chunk = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
         if (chunk) {
             size_t i = __atomic_fetch_add(&chunk->used, 1, __ATOMIC_RELAXED);
-            if (i < ROWS)
+            if (i < ROWS) {
                 return &chunk->row[i];
+            }
         }
         struct chunk *fresh = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (fresh == MAP_FAILED)
+        if (fresh == MAP_FAILED) {
             return NULL;
+        }
         if (!__atomic_compare_exchange_n(&current, &chunk, fresh, false,
-                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             munmap(fresh, CHUNK_BYTES);
+        }
     }
 }
 
@@ -139,10 +148,10 @@ static void
 prepend(struct fy_binding **head, struct fy_binding *binding)
 {
     struct fy_binding *old = __atomic_load_n(head, __ATOMIC_RELAXED);
-    do
+    do {
         binding->next = old;
-    while (!__atomic_compare_exchange_n(head, &old, binding, true,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(head, &old, binding, true,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
 /* As the dynamic linker ends a program whose lazily bound name has no target. */
@@ -151,8 +160,9 @@ static void __attribute__((noreturn)) undefined(const char *name)
     static const char text[] = "symbol lookup error: undefined symbol: ";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0 ||
         write(STDERR_FILENO, name, strlen(name)) < 0 ||
-        write(STDERR_FILENO, "\n", 1) < 0)
+        write(STDERR_FILENO, "\n", 1) < 0) {
         _exit(127);
+    }
     _exit(127);
 }
 
@@ -172,18 +182,21 @@ static bool
 lock(void)
 {
     pid_t self = getpid();
-    if (holding)
+    if (holding) {
         return false;
+    }
     holding = true;
     for (;;) {
         pid_t seen = 0;
         if (__atomic_compare_exchange_n(&owner, &seen, self, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             return true;
+        }
         if (seen != self &&
             __atomic_compare_exchange_n(&owner, &seen, self, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             return true;
+        }
         sched_yield();
     }
 }
@@ -219,12 +232,15 @@ fy_bind_call(struct fy_frame *frame)
     const char *name = fy_symbol_name(symbol);
     void *original = fy_scope_startup(name);
     bool for_all = original != NULL;
-    if (!original)
+    if (!original) {
         original = fy_original_find(symbol, frame->caller);
-    if (!original)
+    }
+    if (!original) {
         original = fy_scope_anywhere(name);
-    if (!original)
+    }
+    if (!original) {
         undefined(name);
+    }
     /* Serves calls from code of no object, or without memory for more. */
     static __thread struct fy_binding mine
         __attribute__((tls_model("initial-exec")));
@@ -237,14 +253,17 @@ fy_bind_call(struct fy_frame *frame)
         mine.size = for_all ? UINT64_MAX : object.high - object.low;
         bool held = lock();
         binding = held && graveyard ? revive(&mine) : NULL;
-        if (held)
+        if (held) {
             unlock();
-        if (!binding && (binding = new_binding()) != NULL)
+        }
+        if (!binding && (binding = new_binding()) != NULL) {
             *binding = mine;
-        if (binding)
+        }
+        if (binding) {
             prepend(&slots()[symbol], binding);
-        else
+        } else {
             binding = &mine;
+        }
     }
     *error = saved;
     return binding;
@@ -254,8 +273,9 @@ static bool
 stale(const struct fy_binding *binding)
 {
     struct fy_object object;
-    if (binding->size == UINT64_MAX)
+    if (binding->size == UINT64_MAX) {
         return false;
+    }
     return fy_object_at((void *)binding->low, &object) ||
            object.low != binding->low ||
            object.high - object.low != binding->size ||
@@ -265,8 +285,9 @@ stale(const struct fy_binding *binding)
 void
 fy_bind_retire(void)
 {
-    if (!fy_image.model || !lock())
+    if (!fy_image.model || !lock()) {
         return;
+    }
     for (uint32_t i = 0; i < fy_image.nsymbols; i++) {
         struct fy_binding **head = &slots()[i], **link = head;
         while (*link) {
@@ -302,14 +323,17 @@ static void *
 find_stub(uint32_t symbol, void *original)
 {
     for (uint32_t i = 0; i < stubs_used; i++) {
-        if (pool()[i]->symbol == symbol && pool()[i]->original == original)
+        if (pool()[i]->symbol == symbol && pool()[i]->original == original) {
             return stub_at(i);
+        }
     }
-    if (stubs_used == fy_image.nstubs)
+    if (stubs_used == fy_image.nstubs) {
         return original;
+    }
     struct fy_binding *binding = new_binding();
-    if (!binding)
+    if (!binding) {
         return original;
+    }
     fill_binding(binding, symbol, original);
     pool()[stubs_used] = binding;
     return stub_at(stubs_used++);
@@ -318,8 +342,9 @@ find_stub(uint32_t symbol, void *original)
 void *
 fy_bind_stub(uint32_t symbol, void *original)
 {
-    if (fy_mode == 0 || !lock())
+    if (fy_mode == 0 || !lock()) {
         return original;
+    }
     void *stub = find_stub(symbol, original);
     unlock();
     return stub;
@@ -330,12 +355,15 @@ fy_bind_pointer(uint32_t symbol, void *original)
 {
     uintptr_t low, high;
     struct fy_object object;
-    if (fy_mode == 0 || fy_is_thunk(original))
+    if (fy_mode == 0 || fy_is_thunk(original)) {
         return original;
+    }
     if (fy_object_at(original, &object) ||
-        !fy_object_code(&object, original, &low, &high))
+        !fy_object_code(&object, original, &low, &high)) {
         return original; /* a variable of that name */
-    if (fy_scope_global(fy_symbol_name(symbol)) == original)
+    }
+    if (fy_scope_global(fy_symbol_name(symbol)) == original) {
         return exported(symbol);
+    }
     return fy_bind_stub(symbol, original);
 }

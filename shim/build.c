@@ -72,8 +72,9 @@ fy_block_append(struct fy_block *block, const void *data, size_t bytes,
                 size_t align)
 {
     size_t at = fy_block_reserve(block, bytes, align);
-    if (!block->failed && bytes)
+    if (!block->failed && bytes) {
         memcpy(block->bytes + at, data, bytes);
+    }
     return at;
 }
 
@@ -93,8 +94,9 @@ add_code(struct fy_build *job)
     for (uint32_t i = 0; i < job->nrows && !job->out.failed; i++) {
         uint32_t row = job->rows[i];
         size_t at = fy_block_reserve(&job->out, THUNK_ROOM, 16), bound;
-        if (job->out.failed)
+        if (job->out.failed) {
             break;
+        }
         code = (struct fy_code){.bytes = job->out.bytes + at,
                                 .capacity = THUNK_ROOM,
                                 .address = job->address + at};
@@ -102,8 +104,9 @@ add_code(struct fy_build *job)
         targets.slot = job->slots + (uint64_t)row * 8;
         int status = fy_thunk_emit(&code, job->model, row, &targets, &bound,
                                    &has_predicate);
-        if (status)
+        if (status) {
             return fy_build_fail(job, status, "a thunk does not fit its room");
+        }
         info = fy_build_info(job);
         const struct fy_symbol *symbol =
             FY_TABLE(job->model, fy_symbol, symbols) + row;
@@ -122,13 +125,15 @@ add_code(struct fy_build *job)
     uint32_t nstubs = job->nrows + FY_BUILD_EXTRA_STUBS;
     size_t stubs =
         fy_block_reserve(&job->out, (size_t)nstubs * FY_STUB_BYTES, 16);
-    if (job->out.failed)
+    if (job->out.failed) {
         return FY_ERR_NOMEM;
+    }
     code = (struct fy_code){.bytes = job->out.bytes + stubs,
                             .capacity = (size_t)nstubs * FY_STUB_BYTES,
                             .address = job->address + stubs};
-    for (uint32_t i = 0; i < nstubs; i++)
+    for (uint32_t i = 0; i < nstubs; i++) {
         fy_stub_emit(&code, job->pool + (uint64_t)i * 8);
+    }
     base->image->stubs = fy_build_from_image(job, job->address + stubs);
     base->image->nstubs = nstubs;
     base->image->code_low = fy_build_from_image(job, job->address + start);
@@ -146,8 +151,10 @@ sections_of(const struct fy_build_base *base)
     const Elf64_Ehdr *header = base->header;
     if (!header->e_shoff || header->e_shentsize != sizeof(Elf64_Shdr) ||
         header->e_shoff > base->bytes || header->e_shoff % 8 ||
-        header->e_shnum > (base->bytes - header->e_shoff) / sizeof(Elf64_Shdr))
+        header->e_shnum >
+            (base->bytes - header->e_shoff) / sizeof(Elf64_Shdr)) {
         return NULL;
+    }
     return (void *)(base->file + header->e_shoff);
 }
 
@@ -173,8 +180,9 @@ redirect_sections(struct fy_build *job, uint64_t file_offset)
             bytes = job->hash_bytes;
             break;
         case SHT_STRTAB:
-            if (!(sections[i].sh_flags & SHF_ALLOC))
+            if (!(sections[i].sh_flags & SHF_ALLOC)) {
                 continue;
+            }
             at = job->at_strings;
             bytes = job->strings_bytes;
             break;
@@ -203,8 +211,9 @@ redirect_dynamic(struct fy_build *job)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Elf64_Dyn *entry = fy_build_dynamic(base, rows[i].tag);
-        if (entry)
+        if (entry) {
             entry->d_un.d_val = rows[i].value;
+        }
     }
 }
 
@@ -232,16 +241,18 @@ move_writable(struct fy_build *job, uint64_t to)
     for (unsigned i = 0; i < base->header->e_phnum; i++) {
         if (table[i].p_vaddr >= last.p_vaddr &&
             table[i].p_vaddr - last.p_vaddr < last.p_memsz &&
-            table[i].p_offset >= last.p_offset)
+            table[i].p_offset >= last.p_offset) {
             table[i].p_offset += delta;
+        }
     }
     base->last->p_memsz = base->last->p_filesz = job->address - last.p_vaddr;
     Elf64_Shdr *sections = sections_of(base);
     for (unsigned i = 0; sections && i < base->header->e_shnum; i++) {
         if ((sections[i].sh_flags & (SHF_ALLOC | SHF_WRITE)) ==
                 (SHF_ALLOC | SHF_WRITE) &&
-            sections[i].sh_type != SHT_NOBITS)
+            sections[i].sh_type != SHT_NOBITS) {
             sections[i].sh_offset += delta;
+        }
     }
 }
 
@@ -262,18 +273,21 @@ add_segment(struct fy_build *job, const struct layout *layout)
                                     8);
     size_t model =
         fy_block_append(&job->out, job->model, job->model->size_bytes, 8);
-    if (job->out.failed)
+    if (job->out.failed) {
         return FY_ERR_NOMEM;
+    }
     base->image->model = fy_build_from_image(job, job->address + model);
     base->image->info = fy_build_from_image(job, job->address + job->at_info);
     base->image->slots = fy_build_from_image(job, job->slots);
     base->image->pool = fy_build_from_image(job, job->pool);
     base->image->nsymbols = job->model->symbols.count;
     int status = add_code(job);
-    if (!status)
+    if (!status) {
         status = fy_build_names(job);
-    if (status)
+    }
+    if (status) {
         return status;
+    }
     redirect_dynamic(job);
     redirect_sections(job, layout->segment);
     move_writable(job, layout->writable);
@@ -299,10 +313,12 @@ write_all(int file, const void *data, size_t bytes)
     const char *at = data;
     while (bytes) {
         ssize_t n = write(file, at, bytes);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR) {
             continue;
-        if (n <= 0)
+        }
+        if (n <= 0) {
             return FY_ERR_IO;
+        }
         at += n;
         bytes -= (size_t)n;
     }
@@ -328,14 +344,17 @@ write_parts(const struct fy_build *job, const struct layout *layout, int file)
 {
     const struct fy_build_base *base = &job->base;
     int status = write_all(file, base->file, base->bytes);
-    if (!status)
+    if (!status) {
         status = pad(file, base->bytes, layout->writable);
-    if (!status)
+    }
+    if (!status) {
         status = write_all(file, base->file + layout->old_offset,
                            layout->old_file_bytes);
-    if (!status)
+    }
+    if (!status) {
         status = pad(file, layout->writable + layout->old_file_bytes,
                      layout->segment);
+    }
     return status ? status : write_all(file, job->out.bytes, job->out.used);
 }
 
@@ -344,8 +363,9 @@ write_out(struct fy_build *job, const struct layout *layout, const char *path)
 {
     size_t bytes = strlen(path) + 32;
     char *temporary = malloc(bytes);
-    if (!temporary)
+    if (!temporary) {
         return FY_ERR_NOMEM;
+    }
     snprintf(temporary, bytes, "%s.%ld.XXXXXX", path, (long)getpid());
     int file = mkstemp(temporary), result = 0;
     if (file < 0) {
@@ -353,15 +373,18 @@ write_out(struct fy_build *job, const struct layout *layout, const char *path)
         return fy_build_fail(job, FY_ERR_IO,
                              "cannot create the preload object");
     }
-    if (write_parts(job, layout, file) || fchmod(file, 0644))
+    if (write_parts(job, layout, file) || fchmod(file, 0644)) {
         result =
             fy_build_fail(job, FY_ERR_IO, "cannot write the preload object");
-    if (close(file) && !result)
+    }
+    if (close(file) && !result) {
         result =
             fy_build_fail(job, FY_ERR_IO, "cannot write the preload object");
-    if (!result && rename(temporary, path))
+    }
+    if (!result && rename(temporary, path)) {
         result =
             fy_build_fail(job, FY_ERR_IO, "cannot rename the preload object");
+    }
     if (result) {
         int saved = errno;
         unlink(temporary);
@@ -377,11 +400,13 @@ fy_preload_build(const char *libferry_path, const struct fy_model *model,
                  struct fy_buffer *why)
 {
     struct fy_build job = {.model = model, .why = why};
-    if (model->symbols.count > MAX_NAMES)
+    if (model->symbols.count > MAX_NAMES) {
         return fy_build_fail(&job, FY_ERR_OVERFLOW, "too many annotated names");
+    }
     int status = fy_build_read(&job, libferry_path);
-    if (!status)
+    if (!status) {
         status = fy_build_choose_names(&job);
+    }
     if (!status) {
         place_slots(&job);
         const Elf64_Phdr *last = job.base.last;
@@ -392,12 +417,14 @@ fy_preload_build(const char *libferry_path, const struct fy_model *model,
             (job.base.bytes + PAGE - 1) / PAGE * PAGE + start % PAGE;
         layout.segment = layout.writable + (job.address - start);
         status = add_segment(&job, &layout);
-        if (!status)
+        if (!status) {
             status = write_out(&job, &layout, out_path);
+        }
         job.summary.bytes = layout.segment + job.out.used;
     }
-    if (!status && summary)
+    if (!status && summary) {
         *summary = job.summary;
+    }
     free(job.rows);
     free(job.base.exports);
     free(job.out.bytes);

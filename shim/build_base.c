@@ -24,25 +24,29 @@ read_file(struct fy_build *job, const char *path)
     struct fy_build_base *base = &job->base;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (file < 0)
+    if (file < 0) {
         return fy_build_fail(job, FY_ERR_IO, "cannot open libferry.so");
+    }
     int result = 0;
     if (fstat(file, &status) || status.st_size < (off_t)sizeof(Elf64_Ehdr) ||
-        status.st_size > MAX_FILE_BYTES)
+        status.st_size > MAX_FILE_BYTES) {
         result = fy_build_fail(job, FY_ERR_INVALID,
                                "libferry.so has no usable size");
+    }
     if (!result) {
         base->bytes = (size_t)status.st_size;
         base->file = malloc(base->bytes);
-        if (!base->file)
+        if (!base->file) {
             result = FY_ERR_NOMEM;
+        }
     }
     for (size_t done = 0; !result && done < base->bytes;) {
         ssize_t n = read(file, base->file + done, base->bytes - done);
-        if (n <= 0)
+        if (n <= 0) {
             result = fy_build_fail(job, FY_ERR_IO, "cannot read libferry.so");
-        else
+        } else {
             done += (size_t)n;
+        }
     }
     int saved = errno;
     close(file);
@@ -59,12 +63,14 @@ at_address(const struct fy_build_base *base, uint64_t address, uint64_t bytes,
         const Elf64_Phdr *segment = &base->segments[i];
         if (segment->p_type != PT_LOAD || address < segment->p_vaddr ||
             address - segment->p_vaddr > segment->p_filesz ||
-            bytes > segment->p_filesz - (address - segment->p_vaddr))
+            bytes > segment->p_filesz - (address - segment->p_vaddr)) {
             continue;
+        }
         uint64_t offset = segment->p_offset + (address - segment->p_vaddr);
         if (offset > base->bytes || bytes > base->bytes - offset ||
-            offset % align)
+            offset % align) {
             return NULL;
+        }
         return base->file + offset;
     }
     return NULL;
@@ -74,8 +80,9 @@ Elf64_Dyn *
 fy_build_dynamic(const struct fy_build_base *base, Elf64_Sxword tag)
 {
     for (size_t i = 0; i < base->ndynamic; i++) {
-        if (base->dynamic[i].d_tag == tag)
+        if (base->dynamic[i].d_tag == tag) {
             return &base->dynamic[i];
+        }
     }
     return NULL;
 }
@@ -90,30 +97,36 @@ parse_segments(struct fy_build *job)
         header->e_machine != EM_X86_64 || header->e_type != ET_DYN ||
         header->e_phentsize != sizeof(Elf64_Phdr) ||
         header->e_phoff > base->bytes || header->e_phoff % 8 ||
-        header->e_phnum > (base->bytes - header->e_phoff) / sizeof(Elf64_Phdr))
+        header->e_phnum >
+            (base->bytes - header->e_phoff) / sizeof(Elf64_Phdr)) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so is not an x86-64 library");
+    }
     base->segments = (Elf64_Phdr *)(base->file + header->e_phoff);
     for (unsigned i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr *segment = &base->segments[i];
-        if (segment->p_type == PT_LOAD)
+        if (segment->p_type == PT_LOAD) {
             base->last = segment;
-        if (segment->p_type == PT_NOTE && base->last)
+        }
+        if (segment->p_type == PT_NOTE && base->last) {
             base->note = segment;
+        }
         if (segment->p_type == PT_DYNAMIC) {
             base->dynamic =
                 at_address(base, segment->p_vaddr, segment->p_filesz, 8);
             base->ndynamic = segment->p_filesz / sizeof(Elf64_Dyn);
         }
     }
-    if (!base->dynamic || !base->note || !(base->last->p_flags & PF_W))
+    if (!base->dynamic || !base->note || !(base->last->p_flags & PF_W)) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so was linked in another way");
+    }
     const Elf64_Phdr *last = base->last;
     if (last->p_filesz > last->p_memsz || last->p_memsz > MAX_FILE_BYTES ||
         last->p_vaddr > MAX_FILE_BYTES ||
-        !at_address(base, last->p_vaddr, last->p_filesz, 1))
+        !at_address(base, last->p_vaddr, last->p_filesz, 1)) {
         return fy_build_fail(job, FY_ERR_INVALID, "libferry.so is damaged");
+    }
     return 0;
 }
 
@@ -123,25 +136,30 @@ count_symbols(struct fy_build *job, const Elf64_Dyn *hash)
 {
     struct fy_build_base *base = &job->base;
     const uint32_t *table = at_address(base, hash->d_un.d_ptr, 16, 8);
-    if (!table)
+    if (!table) {
         return FY_ERR_INVALID;
+    }
     uint64_t words = 4 + (uint64_t)table[2] * 2 + table[0];
     table = at_address(base, hash->d_un.d_ptr, words * 4, 8);
-    if (!table)
+    if (!table) {
         return FY_ERR_INVALID;
+    }
     uint32_t last = 0;
     for (uint32_t i = 0; i < table[0]; i++) {
         uint32_t bucket = table[4 + table[2] * 2 + i];
-        if (bucket > last)
+        if (bucket > last) {
             last = bucket;
+        }
     }
     for (; last >= table[1]; last++) {
         const uint32_t *chain = at_address(
             base, hash->d_un.d_ptr + (words + last - table[1]) * 4, 4, 4);
-        if (!chain)
+        if (!chain) {
             return FY_ERR_INVALID;
-        if (*chain & 1)
+        }
+        if (*chain & 1) {
             break;
+        }
     }
     base->nsymbols = last + 1;
     return 0;
@@ -156,30 +174,36 @@ parse_symbols(struct fy_build *job)
                     *bytes = fy_build_dynamic(base, DT_STRSZ),
                     *hash = fy_build_dynamic(base, DT_GNU_HASH),
                     *versions = fy_build_dynamic(base, DT_VERSYM);
-    if (!symbols || !strings || !bytes || !hash || count_symbols(job, hash))
+    if (!symbols || !strings || !bytes || !hash || count_symbols(job, hash)) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so has no GNU hash table");
+    }
     base->symbols = at_address(base, symbols->d_un.d_ptr,
                                (uint64_t)base->nsymbols * sizeof(Elf64_Sym), 8);
     base->strings_bytes = bytes->d_un.d_val;
     base->strings =
         at_address(base, strings->d_un.d_ptr, base->strings_bytes, 1);
-    if (versions)
+    if (versions) {
         base->versions = at_address(base, versions->d_un.d_ptr,
                                     (uint64_t)base->nsymbols * 2, 2);
+    }
     if (!base->symbols || !base->strings || base->strings_bytes == 0 ||
-        base->strings[base->strings_bytes - 1] != '\0')
+        base->strings[base->strings_bytes - 1] != '\0') {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so has no symbol table");
+    }
     base->exports = calloc(base->nsymbols, sizeof *base->exports);
-    if (!base->exports)
+    if (!base->exports) {
         return FY_ERR_NOMEM;
+    }
     for (uint32_t i = 0; i < base->nsymbols; i++) {
         const Elf64_Sym *symbol = &base->symbols[i];
-        if (symbol->st_name >= base->strings_bytes)
+        if (symbol->st_name >= base->strings_bytes) {
             return fy_build_fail(job, FY_ERR_INVALID, "libferry.so is damaged");
-        if (symbol->st_shndx == SHN_UNDEF)
+        }
+        if (symbol->st_shndx == SHN_UNDEF) {
             continue;
+        }
         base->exports[base->nexports++] = i;
         if (strcmp(base->strings + symbol->st_name, FY_IMAGE_SYMBOL) == 0) {
             base->image_address = symbol->st_value;
@@ -188,9 +212,10 @@ parse_symbols(struct fy_build *job)
         }
     }
     if (!base->image || memcmp(base->image->magic, FY_IMAGE_MAGIC, 8) != 0 ||
-        base->image->version != FY_IMAGE_VERSION || base->image->model)
+        base->image->version != FY_IMAGE_VERSION || base->image->model) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so is not of this version of ferry");
+    }
     return 0;
 }
 
@@ -198,7 +223,8 @@ int
 fy_build_read(struct fy_build *job, const char *path)
 {
     int status = read_file(job, path);
-    if (!status)
+    if (!status) {
         status = parse_segments(job);
+    }
     return status ? status : parse_symbols(job);
 }

@@ -20,8 +20,9 @@ static uint32_t
 hash_name(const char *name)
 {
     uint32_t h = 5381;
-    for (const unsigned char *c = (const void *)name; *c; c++)
+    for (const unsigned char *c = (const void *)name; *c; c++) {
         h = h * 33 + *c;
+    }
     return h;
 }
 
@@ -37,8 +38,9 @@ static bool
 in_use(const struct fy_build_base *base, const char *name)
 {
     for (uint32_t i = 1; i < base->nsymbols; i++) {
-        if (strcmp(base->strings + base->symbols[i].st_name, name) == 0)
+        if (strcmp(base->strings + base->symbols[i].st_name, name) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -48,13 +50,15 @@ fy_build_choose_names(struct fy_build *job)
 {
     job->rows =
         calloc((size_t)job->model->symbols.count + 1, sizeof *job->rows);
-    if (!job->rows)
+    if (!job->rows) {
         return FY_ERR_NOMEM;
+    }
     for (uint32_t i = 0; i < job->model->symbols.count; i++) {
-        if (in_use(&job->base, row_name(job, i)))
+        if (in_use(&job->base, row_name(job, i))) {
             job->summary.skipped++;
-        else
+        } else {
             job->rows[job->nrows++] = i;
+        }
     }
     job->summary.names = job->nrows;
     return 0;
@@ -66,8 +70,9 @@ fy_build_reserve_hash(struct fy_build *job)
     size_t count = job->nrows + job->base.nexports;
     job->nbuckets = (uint32_t)count / 2 + 1;
     job->nbloom = 1;
-    while ((uint64_t)job->nbloom * 64 < (uint64_t)count * BLOOM_BITS_PER_NAME)
+    while ((uint64_t)job->nbloom * 64 < (uint64_t)count * BLOOM_BITS_PER_NAME) {
         job->nbloom *= 2;
+    }
     job->hash_bytes =
         16 + (size_t)job->nbloom * 8 + (job->nbuckets + count) * 4;
     job->at_hash = fy_block_reserve(&job->out, job->hash_bytes, 8);
@@ -85,10 +90,12 @@ static int
 by_bucket(const void *a, const void *b)
 {
     const struct entry *left = a, *right = b;
-    if (left->bucket != right->bucket)
+    if (left->bucket != right->bucket) {
         return left->bucket < right->bucket ? -1 : 1;
-    if (left->hash != right->hash)
+    }
+    if (left->hash != right->hash) {
         return left->hash < right->hash ? -1 : 1;
+    }
     return left->symbol.st_name < right->symbol.st_name ? -1 : 1;
 }
 
@@ -110,10 +117,12 @@ write_tables(struct fy_build *job, struct entry *entries, uint32_t count)
     hash[2] = nbloom;
     hash[3] = BLOOM_SHIFT;
     memcpy(symbols, base->symbols, base->nsymbols * sizeof *symbols);
-    for (uint32_t i = 0; i < base->nsymbols; i++)
+    for (uint32_t i = 0; i < base->nsymbols; i++) {
         versions[i] = base->versions ? base->versions[i] : VER_NDX_GLOBAL;
-    for (uint32_t i = 0; i < count; i++)
+    }
+    for (uint32_t i = 0; i < count; i++) {
         entries[i].bucket = entries[i].hash % nbuckets;
+    }
     qsort(entries, count, sizeof *entries, by_bucket);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t number = base->nsymbols + i, h = entries[i].hash;
@@ -121,8 +130,9 @@ write_tables(struct fy_build *job, struct entry *entries, uint32_t count)
             i + 1 == count || entries[i + 1].bucket != entries[i].bucket;
         symbols[number] = entries[i].symbol;
         versions[number] = entries[i].version;
-        if (!buckets[entries[i].bucket])
+        if (!buckets[entries[i].bucket]) {
             buckets[entries[i].bucket] = number;
+        }
         chain[i] = (h & ~UINT32_C(1)) | ends;
         bloom[(h / 64) & (nbloom - 1)] |=
             UINT64_C(1) << (h % 64) | UINT64_C(1) << ((h >> BLOOM_SHIFT) % 64);
@@ -135,8 +145,9 @@ fy_build_names(struct fy_build *job)
     const struct fy_build_base *base = &job->base;
     uint32_t count = job->nrows + base->nexports;
     struct entry *entries = calloc(count, sizeof *entries);
-    if (!entries)
+    if (!entries) {
         return FY_ERR_NOMEM;
+    }
     uint16_t section = base->symbols[job->base.exports[0]].st_shndx;
     size_t used = base->strings_bytes;
     job->at_strings = fy_block_append(&job->out, base->strings, used, 1);
@@ -167,8 +178,9 @@ fy_build_names(struct fy_build *job)
     job->at_symbols = fy_block_reserve(&job->out, total * sizeof(Elf64_Sym), 8);
     job->at_versions =
         fy_block_reserve(&job->out, total * sizeof(Elf64_Half), 8);
-    if (!job->out.failed)
+    if (!job->out.failed) {
         write_tables(job, entries, count);
+    }
     free(entries);
     job->base.image->bloom =
         fy_build_from_image(job, job->address + job->at_hash + 16);

@@ -34,12 +34,14 @@ find_vdso(const struct fy_object *object, void *closure)
 {
     static const char name[] = "linux-vdso.so";
     for (unsigned i = 0; i < sizeof name - 1; i++) {
-        if (object->name[i] != name[i])
+        if (object->name[i] != name[i]) {
             return 0;
+        }
     }
     const ElfW(Sym) *symbol = fy_object_symbol(object, "__vdso_clock_gettime");
-    if (symbol)
+    if (symbol) {
         *(void **)closure = fy_object_address(object, symbol);
+    }
     return 1;
 }
 
@@ -48,8 +50,9 @@ fy_count_start(void)
 {
     void *found = NULL;
     fy_object_each(find_vdso, &found);
-    if (found)
+    if (found) {
         clock_now = (clock_function *)found;
+    }
 }
 
 uint64_t

@@ -15,8 +15,9 @@ static struct fy_record_row *
 row_of(const struct fy_binding *binding)
 {
     struct fy_record *record = FY_MODE_COUNTS(fy_mode) ? fy_record() : NULL;
-    if (!record)
+    if (!record) {
         return NULL;
+    }
     const struct fy_symbol *symbols =
         FY_TABLE(fy_shim_model(), fy_symbol, symbols);
     return &record->rows[symbols[binding->symbol].function];
@@ -37,8 +38,9 @@ run_original(struct fy_frame *frame, struct fy_record_row *row, int saved)
     uint64_t start = row ? fy_now_ns() : 0;
     errno = saved;
     fy_call_through(frame, binding->original, words_of(binding));
-    if (!row)
+    if (!row) {
         return;
+    }
     saved = errno;
     FY_RECORD_ADD(row->original_ns, fy_now_ns() - start);
     errno = saved;
@@ -79,8 +81,9 @@ observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
     const struct fy_engine *engine = floating_traps() ? NULL : fy_engine();
     struct fy_intercepted call;
     run_original(frame, row, saved);
-    if (!engine)
+    if (!engine) {
         return;
+    }
     saved = errno;
     describe(frame, &call);
     fy_inside++;
@@ -97,8 +100,9 @@ fy_dispatch(struct fy_frame *frame)
     struct fy_intercepted call;
     describe(frame, &call);
     struct fy_record_row *row = row_of(frame->u.binding);
-    if (row)
+    if (row) {
         FY_RECORD_ADD(row->calls, 1);
+    }
     uint32_t flags =
         FY_TABLE(model, fy_function, functions)[call.function].flags;
     if (flags & (FY_FN_MAKES | FY_FN_FREES)) {
@@ -115,12 +119,15 @@ fy_dispatch(struct fy_frame *frame)
         fy_inside--;
     }
     errno = saved;
-    if (reason == FY_REASON_NONE)
+    if (reason == FY_REASON_NONE) {
         return 1;
-    if (!row)
+    }
+    if (!row) {
         return 0;
-    if (reason < FY_REASON_COUNT)
+    }
+    if (reason < FY_REASON_COUNT) {
         FY_RECORD_ADD(row->declined[reason], 1);
+    }
     run_original(frame, row, saved);
     return 1;
 }
@@ -130,14 +137,16 @@ fy_dispatch_declined(struct fy_frame *frame)
 {
     int saved = errno;
     struct fy_record_row *row = row_of(frame->u.binding);
-    if (!row)
+    if (!row) {
         return 0;
+    }
     enum fy_reason reason = fy_inside ? FY_REASON_NESTED : FY_REASON_TOO_SMALL;
     FY_RECORD_ADD(row->calls, 1);
     FY_RECORD_ADD(row->declined[reason], 1);
     errno = saved;
-    if (fy_inside)
+    if (fy_inside) {
         return 0; /* its time is part of the outer call's */
+    }
     run_original(frame, row, saved);
     return 1;
 }

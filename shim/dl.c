@@ -19,8 +19,9 @@ gadget(const void *caller)
     struct fy_object object;
     uintptr_t low, high;
     if (fy_object_at(caller, &object) ||
-        !fy_object_code(&object, caller, &low, &high))
+        !fy_object_code(&object, caller, &low, &high)) {
         return NULL;
+    }
     return fy_arch_find_return(caller, (void *)low, (void *)high);
 }
 
@@ -37,13 +38,16 @@ static void *
 dress(uint32_t symbol, const char *name, const void *caller, void *found)
 {
     struct fy_object object;
-    if (!found)
+    if (!found) {
         return NULL;
-    if (fy_is_thunk(found))
+    }
+    if (fy_is_thunk(found)) {
         return fy_original_find(symbol, caller) ? found : not_found(name);
+    }
     /* A program's own function is bound to directly, without us, too. */
-    if (fy_object_at(found, &object) || object.index == 0)
+    if (fy_object_at(found, &object) || object.index == 0) {
         return found;
+    }
     return fy_bind_pointer(symbol, found);
 }
 
@@ -62,8 +66,9 @@ plan(struct fy_dl_call *call, bool versioned)
         /* Not ours. */
     } else if (call->arg0 == RTLD_DEFAULT || call->arg0 == RTLD_NEXT) {
         call->gadget = gadget(call->caller);
-        if (call->gadget)
+        if (call->gadget) {
             what = FY_DL_THROUGH;
+        }
     } else {
         *error = saved;
         void *volatile found = versioned
@@ -115,10 +120,11 @@ fy_dlopen_plan(struct fy_dl_call *call)
     if (fy_image.model && call->arg0) {
         call->gadget = gadget(call->caller);
         call->extra = objects_now();
-        if (call->gadget)
+        if (call->gadget) {
             what = FY_DL_THROUGH;
-        else if (mode & RTLD_GLOBAL)
+        } else if (mode & RTLD_GLOBAL) {
             fy_bind_note_global(NULL);
+        }
     }
     *error = saved;
     return what;
@@ -155,8 +161,9 @@ fy_wrap_dlclose(void *handle)
     int result = libc->dlclose(handle);
     saved = *error;
     fy_object_counts(&loaded, &after);
-    if (before != after)
+    if (before != after) {
         fy_bind_retire();
+    }
     *error = saved;
     return result;
 }

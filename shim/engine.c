@@ -54,15 +54,18 @@ load(void)
     static char path[PATH_BYTES]; /* runs once, maybe on a small stack */
     const struct fy_libc *libc = fy_libc_find();
     if (!fy_settings_value("engine", path, sizeof path) || !libc->dlopen ||
-        !libc->dlsym)
+        !libc->dlsym) {
         return NULL;
+    }
     void *volatile handle = libc->dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
+    if (!handle) {
         return NULL;
+    }
     fy_engine_start_fn *begin =
         (fy_engine_start_fn *)libc->dlsym(handle, "fy_engine_start");
-    if (!begin)
+    if (!begin) {
         return NULL;
+    }
     services = (struct fy_shim_services){
         .size_bytes = sizeof services,
         .model = fy_shim_model(),
@@ -72,8 +75,9 @@ load(void)
         .record = fy_record(),
     };
     const struct fy_engine *table = begin(&services);
-    if (!table || table->size_bytes < sizeof *table)
+    if (!table || table->size_bytes < sizeof *table) {
         return NULL;
+    }
     return table;
 }
 
@@ -94,8 +98,9 @@ be_quiet(struct quiet *out)
                                  SIGILL,  SIGTRAP, SIGABRT};
     sigset_t most;
     sigfillset(&most);
-    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
+    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         sigdelset(&most, faults[i]);
+    }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
 }
@@ -120,8 +125,9 @@ const struct fy_engine *
 fy_engine(void)
 {
     uint8_t known = __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE);
-    if (known == READY || known == FAILED)
+    if (known == READY || known == FAILED) {
         return known == READY ? engine : NULL;
+    }
     int *error = &errno, saved = *error;
     struct quiet quiet;
     be_quiet(&quiet);
@@ -137,8 +143,9 @@ fy_engine(void)
         for (int i = 0;
              i < WAIT_STEPS && engine_loader == getpid() &&
              __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == LOADING;
-             i++)
+             i++) {
             nanosleep(&step, NULL);
+        }
     }
     end_quiet(&quiet);
     *error = saved;
@@ -150,20 +157,24 @@ static struct fy_record *
 map_record(void)
 {
     static char path[PATH_BYTES]; /* runs once, maybe on a small stack */
-    if (!fy_settings_value("record", path, sizeof path))
+    if (!fy_settings_value("record", path, sizeof path)) {
         return NULL;
+    }
     int file = open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0)
+    if (file < 0) {
         return NULL;
+    }
     struct fy_record *mapped = MAP_FAILED;
     size_t bytes = sizeof *mapped + (size_t)fy_shim_model()->functions.count *
                                         sizeof(struct fy_record_row);
     off_t end = lseek(file, 0, SEEK_END);
-    if (end > 0 && (uint64_t)end >= bytes)
+    if (end > 0 && (uint64_t)end >= bytes) {
         mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    }
     close(file);
-    if (mapped == MAP_FAILED)
+    if (mapped == MAP_FAILED) {
         return NULL;
+    }
     if (__builtin_memcmp(mapped->magic, FY_RECORD_MAGIC, 8) != 0 ||
         mapped->nrows < fy_shim_model()->functions.count) {
         munmap(mapped, bytes);
@@ -181,8 +192,9 @@ fy_record(void)
         int *error = &errno, saved = *error;
         struct quiet quiet;
         bool failed = __atomic_load_n(state, __ATOMIC_ACQUIRE) == FAILED;
-        if (!failed)
+        if (!failed) {
             be_quiet(&quiet);
+        }
         if (claim(state)) {
             __atomic_store_n(&mapper, getpid(), __ATOMIC_RELEASE);
             fy_inside++;
@@ -199,12 +211,14 @@ fy_record(void)
         while (!fy_inside &&
                __atomic_load_n(state, __ATOMIC_ACQUIRE) == LOADING) {
             pid_t owner = __atomic_load_n(&mapper, __ATOMIC_ACQUIRE);
-            if (owner && owner != getpid())
+            if (owner && owner != getpid()) {
                 break;
+            }
             sched_yield();
         }
-        if (!failed)
+        if (!failed) {
             end_quiet(&quiet);
+        }
         *error = saved;
     }
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == READY ? fy_record_mapped

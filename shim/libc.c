@@ -21,13 +21,15 @@ look(const struct fy_object *object, void *closure)
 {
     void **out = closure;
     unsigned missing = 0;
-    if (object->index == 0)
+    if (object->index == 0) {
         return 0; /* a program that defines them comes before us anyway */
+    }
     for (unsigned i = 0; i < FUNCTIONS; i++) {
         const ElfW(Sym) *symbol =
             out[i] ? NULL : fy_object_symbol(object, names[i]);
-        if (symbol)
+        if (symbol) {
             out[i] = fy_object_address(object, symbol);
+        }
         missing += !out[i];
     }
     return missing == 0;

@@ -24,8 +24,9 @@ static const ElfW(Dyn) *
 {
     const ElfW(Dyn) *entry = object->dynamic;
     for (; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == tag)
+        if (entry->d_tag == tag) {
             return entry;
+        }
     }
     return NULL;
 }
@@ -49,14 +50,18 @@ read_object(const struct dl_phdr_info *info, struct fy_object *out)
     for (unsigned i = 0; i < out->nphdr; i++) {
         const ElfW(Phdr) *segment = &out->phdr[i];
         uintptr_t start = out->base + segment->p_vaddr;
-        if (segment->p_type == PT_DYNAMIC)
+        if (segment->p_type == PT_DYNAMIC) {
             out->dynamic = (const void *)start;
-        if (segment->p_type != PT_LOAD)
+        }
+        if (segment->p_type != PT_LOAD) {
             continue;
-        if (start < out->low)
+        }
+        if (start < out->low) {
             out->low = start;
-        if (start + segment->p_memsz > out->high)
+        }
+        if (start + segment->p_memsz > out->high) {
             out->high = start + segment->p_memsz;
+        }
     }
     return out->dynamic && out->low < out->high;
 }
@@ -87,8 +92,9 @@ read_tables(struct fy_object *object)
         }
     }
     const ElfW(Dyn) *soname = dynamic_entry(object, DT_SONAME);
-    if (soname && object->strings)
+    if (soname && object->strings) {
         object->soname = object->strings + soname->d_un.d_val;
+    }
     return object->symbols && object->strings;
 }
 
@@ -105,13 +111,16 @@ walk_one(struct dl_phdr_info *info, size_t size, void *closure)
     struct walk *walk = closure;
     unsigned index = walk->index++;
     struct fy_object object;
-    if (!read_object(info, &object))
+    if (!read_object(info, &object)) {
         return 0;
+    }
     uintptr_t self = (uintptr_t)&fy_image;
-    if (self >= object.low && self < object.high)
+    if (self >= object.low && self < object.high) {
         return 0;
-    if (!read_tables(&object))
+    }
+    if (!read_tables(&object)) {
         return 0;
+    }
     object.index = index;
     return walk->visit(&object, walk->closure);
 }
@@ -156,8 +165,9 @@ match_at(struct dl_phdr_info *info, size_t size, void *closure)
     struct fy_object object;
     unsigned index = at->index++;
     if (!read_object(info, &object) || at->address < object.low ||
-        at->address >= object.high)
+        at->address >= object.high) {
         return 0;
+    }
     /* Another object may lie in a gap between segments. */
     bool inside = false;
     for (unsigned i = 0; i < object.nphdr && !inside; i++) {
@@ -166,8 +176,9 @@ match_at(struct dl_phdr_info *info, size_t size, void *closure)
             segment->p_type == PT_LOAD &&
             at->address - object.base - segment->p_vaddr < segment->p_memsz;
     }
-    if (!inside || !read_tables(&object))
+    if (!inside || !read_tables(&object)) {
         return 0;
+    }
     object.index = index;
     *at->out = object;
     return 1;
@@ -184,8 +195,9 @@ static uint32_t
 gnu_hash(const char *name)
 {
     uint32_t h = 5381;
-    for (const unsigned char *c = (const void *)name; *c; c++)
+    for (const unsigned char *c = (const void *)name; *c; c++) {
         h = h * 33 + *c;
+    }
     return h;
 }
 
@@ -196,10 +208,12 @@ matches(const struct fy_object *object, uint32_t i, const char *name)
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 ||
         (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT &&
-         type != STT_GNU_IFUNC))
+         type != STT_GNU_IFUNC)) {
         return false;
-    if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
+    }
+    if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
         return false;
+    }
     return strcmp(object->strings + symbol->st_name, name) == 0;
 }
 
@@ -220,21 +234,25 @@ static const ElfW(Sym) *
     const uint32_t *chain = buckets + nbuckets;
     uint32_t h = gnu_hash(name);
     uint64_t word = bloom[(h / 64) & (nbloom - 1)];
-    if (!(word >> (h % 64) & word >> ((h >> table[3]) % 64) & 1))
+    if (!(word >> (h % 64) & word >> ((h >> table[3]) % 64) & 1)) {
         return NULL;
+    }
     uint32_t i = nbuckets ? buckets[h % nbuckets] : 0;
     const ElfW(Sym) *found = NULL;
-    if (i < first)
+    if (i < first) {
         return NULL;
+    }
     for (;; i++) {
         uint32_t entry = chain[i - first];
         if ((entry | 1) == (h | 1) && matches(object, i, name)) {
             found = &object->symbols[i];
-            if (is_default(object, i))
+            if (is_default(object, i)) {
                 return found;
+            }
         }
-        if (entry & 1)
+        if (entry & 1) {
             return found; /* an old version, if that is all there is */
+        }
     }
 }
 
@@ -252,11 +270,13 @@ static const ElfW(Sym) *
     uint32_t i = nbuckets ? table[2 + h % nbuckets] : 0;
     const ElfW(Sym) *found = NULL;
     for (; i; i = chain[i]) {
-        if (!matches(object, i, name))
+        if (!matches(object, i, name)) {
             continue;
+        }
         found = &object->symbols[i];
-        if (is_default(object, i))
+        if (is_default(object, i)) {
             break;
+        }
     }
     return found;
 }
@@ -264,8 +284,9 @@ static const ElfW(Sym) *
 const ElfW(Sym) *
     fy_object_symbol(const struct fy_object *object, const char *name)
 {
-    if (object->gnu_hash)
+    if (object->gnu_hash) {
         return find_gnu(object, name);
+    }
     return object->sysv_hash ? find_sysv(object, name) : NULL;
 }
 
@@ -273,10 +294,12 @@ void *
 fy_object_address(const struct fy_object *object, const ElfW(Sym) * symbol)
 {
     uintptr_t address = symbol->st_value;
-    if (symbol->st_shndx != SHN_ABS)
+    if (symbol->st_shndx != SHN_ABS) {
         address += object->base;
-    if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+    }
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC) {
         return ((void *(*)(void))address)();
+    }
     return (void *)address;
 }
 
@@ -291,13 +314,15 @@ bool
 fy_object_needs(const struct fy_object *object, const struct fy_object *other)
 {
     for (const ElfW(Dyn) *d = object->dynamic; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag != DT_NEEDED)
+        if (d->d_tag != DT_NEEDED) {
             continue;
+        }
         const char *name = object->strings + d->d_un.d_val;
         if ((other->soname && strcmp(name, other->soname) == 0) ||
             strcmp(name, other->name) == 0 ||
-            strcmp(last_part(name), last_part(other->name)) == 0)
+            strcmp(last_part(name), last_part(other->name)) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -306,8 +331,9 @@ uint32_t
 fy_object_undefined(const struct fy_object *object)
 {
     /* The GNU table hashes what is defined, and sorts it to the end. */
-    if (object->gnu_hash)
+    if (object->gnu_hash) {
         return object->gnu_hash[1];
+    }
     return object->sysv_hash ? object->sysv_hash[1] : 0;
 }
 
@@ -337,12 +363,14 @@ visit_rela(const struct fy_object *object, ElfW(Sxword) tag, size_t bytes,
         uint32_t type = ELF64_R_TYPE(row[i].r_info);
         if ((type != R_X86_64_64 && type != R_X86_64_GLOB_DAT &&
              type != R_X86_64_JUMP_SLOT) ||
-            ELF64_R_SYM(row[i].r_info) == 0)
+            ELF64_R_SYM(row[i].r_info) == 0) {
             continue;
+        }
         int result =
             visit(object, &row[i], type == R_X86_64_JUMP_SLOT, closure);
-        if (result)
+        if (result) {
             return result;
+        }
     }
     return 0;
 }
@@ -355,8 +383,9 @@ fy_object_relocations(const struct fy_object *object,
     if (bytes) {
         int result =
             visit_rela(object, DT_RELA, bytes->d_un.d_val, visit, closure);
-        if (result)
+        if (result) {
             return result;
+        }
     }
     bytes = dynamic_entry(object, DT_PLTRELSZ);
     return bytes ? visit_rela(object, DT_JMPREL, bytes->d_un.d_val, visit,

@@ -27,8 +27,9 @@ writer_start(struct writer *writer, const struct fy_object *object)
     *writer = (struct writer){0, 0, false};
     for (unsigned i = 0; i < object->nphdr; i++) {
         const ElfW(Phdr) *segment = &object->phdr[i];
-        if (segment->p_type != PT_GNU_RELRO)
+        if (segment->p_type != PT_GNU_RELRO) {
             continue;
+        }
         /* As it does: whole pages only, the last one is left out. */
         writer->low = (object->base + segment->p_vaddr) & mask;
         writer->high =
@@ -41,8 +42,9 @@ store(struct writer *writer, uintptr_t slot, uintptr_t value)
 {
     if (slot >= writer->low && slot < writer->high && !writer->open) {
         if (mprotect((void *)writer->low, writer->high - writer->low,
-                     PROT_READ | PROT_WRITE))
+                     PROT_READ | PROT_WRITE)) {
             return;
+        }
         writer->open = true;
     }
     __atomic_store_n((uintptr_t *)slot, value, __ATOMIC_RELEASE);
@@ -51,8 +53,9 @@ store(struct writer *writer, uintptr_t slot, uintptr_t value)
 static void
 writer_end(struct writer *writer)
 {
-    if (writer->open)
+    if (writer->open) {
         mprotect((void *)writer->low, writer->high - writer->low, PROT_READ);
+    }
     writer->open = false;
 }
 
@@ -81,8 +84,9 @@ refers_weakly(const struct fy_object *object)
         const ElfW(Sym) *symbol = &object->symbols[i];
         if (symbol->st_shndx == SHN_UNDEF &&
             ELF64_ST_BIND(symbol->st_info) == STB_WEAK &&
-            fy_names_find(object->strings + symbol->st_name) != FY_NIL)
+            fy_names_find(object->strings + symbol->st_name) != FY_NIL) {
             return true;
+        }
     }
     return false;
 }
@@ -92,8 +96,9 @@ next_weak(const struct fy_object *object, void *closure)
 {
     struct weak *weak = closure;
     weak->count = object->index + 1;
-    if (object->index < weak->first || !refers_weakly(object))
+    if (object->index < weak->first || !refers_weakly(object)) {
         return 0;
+    }
     weak->object = *object;
     return 1;
 }
@@ -114,19 +119,23 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     const ElfW(Sym) *symbol = symbol_of(object, relocation);
     (void)lazy;
     if (symbol->st_shndx != SHN_UNDEF ||
-        ELF64_ST_BIND(symbol->st_info) != STB_WEAK || relocation->r_addend)
+        ELF64_ST_BIND(symbol->st_info) != STB_WEAK || relocation->r_addend) {
         return 0;
+    }
     uintptr_t slot = object->base + relocation->r_offset;
     weak->name = object->strings + symbol->st_name;
-    if (fy_names_find(weak->name) == FY_NIL)
+    if (fy_names_find(weak->name) == FY_NIL) {
         return 0;
+    }
     /* Only what was bound to us; lazily bound ones are not tested for null. */
-    if (!fy_is_thunk((const void *)*(const uintptr_t *)slot))
+    if (!fy_is_thunk((const void *)*(const uintptr_t *)slot)) {
         return 0;
+    }
     weak->defined = false;
     fy_object_each(defines, weak);
-    if (!weak->defined)
+    if (!weak->defined) {
         store(&weak->writer, slot, 0);
+    }
     return 0;
 }
 
@@ -160,16 +169,21 @@ struct late {
 static void *
 wrapper(const char *name)
 {
-    if (strncmp(name, "dl", 2) != 0)
+    if (strncmp(name, "dl", 2) != 0) {
         return NULL;
-    if (strcmp(name, "dlsym") == 0)
+    }
+    if (strcmp(name, "dlsym") == 0) {
         return (void *)(uintptr_t)fy_wrap_dlsym;
-    if (strcmp(name, "dlvsym") == 0)
+    }
+    if (strcmp(name, "dlvsym") == 0) {
         return (void *)(uintptr_t)fy_wrap_dlvsym;
-    if (strcmp(name, "dlopen") == 0)
+    }
+    if (strcmp(name, "dlopen") == 0) {
         return (void *)(uintptr_t)fy_wrap_dlopen;
-    if (strcmp(name, "dlclose") == 0)
+    }
+    if (strcmp(name, "dlclose") == 0) {
         return (void *)(uintptr_t)fy_wrap_dlclose;
+    }
     return NULL;
 }
 
@@ -178,12 +192,14 @@ static bool
 interesting(const struct late *late, const struct fy_object *object)
 {
     uint32_t count = fy_object_undefined(object);
-    if (late->deep)
+    if (late->deep) {
         return true;
+    }
     for (uint32_t i = 1; i < count; i++) {
         if (fy_names_find(object->strings + object->symbols[i].st_name) !=
-            FY_NIL)
+            FY_NIL) {
             return true;
+        }
     }
     return false;
 }
@@ -192,12 +208,15 @@ static int
 next_late(const struct fy_object *object, void *closure)
 {
     struct late *late = closure;
-    if (object->index < late->first)
+    if (object->index < late->first) {
         return 0;
-    if (!late->root.dynamic)
+    }
+    if (!late->root.dynamic) {
         late->root = *object;
-    if (!interesting(late, object))
+    }
+    if (!interesting(late, object)) {
         return 0;
+    }
     late->object = *object;
     return 1;
 }
@@ -222,14 +241,17 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     const char *name = object->strings + symbol->st_name;
     uintptr_t slot = object->base + relocation->r_offset;
     uintptr_t value = *(const uintptr_t *)slot;
-    if (relocation->r_addend && !lazy)
+    if (relocation->r_addend && !lazy) {
         return 0; /* inside a function or a table */
+    }
     void *ours = late->deep ? wrapper(name) : NULL;
     uint32_t row = ours ? FY_NIL : fy_names_find(name);
-    if (ours)
+    if (ours) {
         store(&late->writer, slot, (uintptr_t)ours);
-    if (row == FY_NIL || value == 0)
+    }
+    if (row == FY_NIL || value == 0) {
         return 0;
+    }
     /*
      * A slot that still leads into its own object's PLT would be overwritten
      * at the first call: look its target up now, as the linker would then.
@@ -237,16 +259,19 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     bool unbound = lazy && symbol->st_shndx == SHN_UNDEF &&
                    value >= object->low && value < object->high;
     void *original = NULL;
-    if (unbound || fy_is_thunk((const void *)value))
+    if (unbound || fy_is_thunk((const void *)value)) {
         original = find(late, row);
-    else if (late->deep)
+    } else if (late->deep) {
         original = (void *)value;
-    if (!original || fy_is_thunk(original))
+    }
+    if (!original || fy_is_thunk(original)) {
         return 0;
+    }
     void *pointer = late->deep ? fy_bind_pointer(row, original)
                                : fy_bind_stub(row, original);
-    if (pointer != (void *)value)
+    if (pointer != (void *)value) {
         store(&late->writer, slot, (uintptr_t)pointer);
+    }
     return 0;
 }
 

@@ -2,6 +2,7 @@
 /*
  * Reads ELF files from disk to say what ferry can see of a program (reach.h).
  * The files are anybody's: every offset is checked against the file's size.
+ * Long because the readers of a file share its mapping and its bounds.
  */
 #include "config.h"
 
@@ -66,8 +67,9 @@ open_file(const char *path, struct file *out)
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), result = 0;
     *out = (struct file){.bytes = MAP_FAILED};
-    if (file < 0)
+    if (file < 0) {
         return errno == ENOENT ? FY_ERR_NOENT : FY_ERR_IO;
+    }
     if (fstat(file, &status) || !S_ISREG(status.st_mode) ||
         status.st_size < 4) {
         result = FY_ERR_INVALID;
@@ -75,8 +77,9 @@ open_file(const char *path, struct file *out)
         out->size = (size_t)status.st_size;
         out->mode = status.st_mode;
         out->bytes = mmap(NULL, out->size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (out->bytes == MAP_FAILED)
+        if (out->bytes == MAP_FAILED) {
             result = FY_ERR_IO;
+        }
     }
     int saved = errno;
     close(file);
@@ -87,8 +90,9 @@ open_file(const char *path, struct file *out)
 static void
 close_file(struct file *file)
 {
-    if (file->bytes != MAP_FAILED)
+    if (file->bytes != MAP_FAILED) {
         munmap((void *)(uintptr_t)file->bytes, file->size);
+    }
 }
 
 /* `bytes' at `offset', which must be aligned, or NULL. */
@@ -96,8 +100,9 @@ static const void *
 at_offset(const struct file *file, uint64_t offset, uint64_t bytes,
           unsigned align)
 {
-    if (offset > file->size || bytes > file->size - offset || offset % align)
+    if (offset > file->size || bytes > file->size - offset || offset % align) {
         return NULL;
+    }
     return file->bytes + offset;
 }
 
@@ -109,12 +114,14 @@ at_address(const struct file *file, uint64_t address, unsigned align,
     for (unsigned i = 0; i < file->header->e_phnum; i++) {
         const Elf64_Phdr *segment = &file->segments[i];
         if (segment->p_type != PT_LOAD || address < segment->p_vaddr ||
-            address - segment->p_vaddr >= segment->p_filesz)
+            address - segment->p_vaddr >= segment->p_filesz) {
             continue;
+        }
         uint64_t from = address - segment->p_vaddr;
         *bytes = segment->p_filesz - from;
-        if (segment->p_offset > UINT64_MAX - from)
+        if (segment->p_offset > UINT64_MAX - from) {
             return NULL;
+        }
         return at_offset(file, segment->p_offset + from, *bytes, align);
     }
     return NULL;
@@ -125,20 +132,25 @@ static uint32_t
 count_symbols(const uint32_t *table, uint64_t bytes)
 {
     uint64_t words = bytes / 4, last = 0;
-    if (words < 4)
+    if (words < 4) {
         return 0;
-    uint64_t buckets = 4 + (uint64_t)table[2] * 2, chains = buckets + table[0];
-    if (chains > words)
-        return 0;
-    for (uint64_t i = buckets; i < chains; i++) {
-        if (table[i] > last)
-            last = table[i];
     }
-    if (last < table[1])
+    uint64_t buckets = 4 + (uint64_t)table[2] * 2, chains = buckets + table[0];
+    if (chains > words) {
+        return 0;
+    }
+    for (uint64_t i = buckets; i < chains; i++) {
+        if (table[i] > last) {
+            last = table[i];
+        }
+    }
+    if (last < table[1]) {
         return table[1];
+    }
     for (; chains + last - table[1] < words; last++) {
-        if (table[chains + last - table[1]] & 1)
+        if (table[chains + last - table[1]] & 1) {
             return last < MAX_SYMBOLS ? (uint32_t)last + 1 : 0;
+        }
     }
     return 0;
 }
@@ -151,13 +163,15 @@ count_referred(const struct file *file, uint64_t address, uint64_t bytes,
 {
     uint64_t room;
     const Elf64_Rela *rows = at_address(file, address, 8, &room);
-    if (!rows)
+    if (!rows) {
         return least;
+    }
     uint64_t count = (bytes < room ? bytes : room) / sizeof *rows;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t symbol = ELF64_R_SYM(rows[i].r_info);
-        if (symbol >= least && symbol < MAX_SYMBOLS)
+        if (symbol >= least && symbol < MAX_SYMBOLS) {
             least = (uint32_t)symbol + 1;
+        }
     }
     return least;
 }
@@ -208,23 +222,26 @@ read_symbols(struct file *file, const Elf64_Dyn *entries, size_t count)
         }
     }
     const uint32_t *table;
-    if (gnu && (table = at_address(file, gnu, 4, &room)) != NULL)
+    if (gnu && (table = at_address(file, gnu, 4, &room)) != NULL) {
         file->nsymbols = count_symbols(table, room);
-    else if (sysv && (table = at_address(file, sysv, 4, &room)) != NULL &&
-             room >= 8)
+    } else if (sysv && (table = at_address(file, sysv, 4, &room)) != NULL &&
+               room >= 8) {
         file->nsymbols = table[1];
+    }
     if (gnu) {
         file->nsymbols = count_referred(file, rela, rela_bytes, file->nsymbols);
         file->nsymbols = count_referred(file, plt, plt_bytes, file->nsymbols);
     }
     file->symbols = at_address(file, symbols, 8, &room);
-    if (!file->symbols || room / sizeof(Elf64_Sym) < file->nsymbols)
+    if (!file->symbols || room / sizeof(Elf64_Sym) < file->nsymbols) {
         file->nsymbols = 0;
+    }
     file->strings = at_address(file, strings, 1, &room);
     file->strings_bytes = size;
     if (!file->strings || size == 0 || room < size ||
-        file->strings[size - 1] != '\0')
+        file->strings[size - 1] != '\0') {
         file->nsymbols = 0;
+    }
 }
 
 /* FY_ERR_INVALID: no ELF file; FY_ERR_UNSUPPORTED: not one of this machine. */
@@ -232,27 +249,32 @@ static int
 read_elf(struct file *file)
 {
     const Elf64_Ehdr *header = file->header = (const void *)file->bytes;
-    if (file->size < EI_NIDENT || memcmp(file->bytes, ELFMAG, SELFMAG) != 0)
+    if (file->size < EI_NIDENT || memcmp(file->bytes, ELFMAG, SELFMAG) != 0) {
         return FY_ERR_INVALID;
+    }
     if (file->size < sizeof *header ||
         header->e_ident[EI_CLASS] != ELFCLASS64 ||
-        header->e_machine != EM_X86_64)
+        header->e_machine != EM_X86_64) {
         return FY_ERR_UNSUPPORTED;
+    }
     file->segments =
         at_offset(file, header->e_phoff,
                   (uint64_t)header->e_phnum * sizeof(Elf64_Phdr), 8);
     if (!file->segments || header->e_phentsize != sizeof(Elf64_Phdr) ||
-        (header->e_type != ET_EXEC && header->e_type != ET_DYN))
+        (header->e_type != ET_EXEC && header->e_type != ET_DYN)) {
         return FY_ERR_INVALID;
+    }
     for (unsigned i = 0; i < header->e_phnum; i++) {
         const Elf64_Phdr *segment = &file->segments[i];
         if (segment->p_offset > file->size ||
-            segment->p_filesz > file->size - segment->p_offset)
+            segment->p_filesz > file->size - segment->p_offset) {
             continue;
+        }
         const char *at = (const char *)file->bytes + segment->p_offset;
         if (segment->p_type == PT_INTERP && segment->p_filesz > 1 &&
-            at[segment->p_filesz - 1] == '\0')
+            at[segment->p_filesz - 1] == '\0') {
             file->interpreter = at;
+        }
         if (segment->p_type == PT_DYNAMIC && segment->p_offset % 8 == 0) {
             file->dynamic = true;
             read_symbols(file, (const void *)at,
@@ -272,12 +294,14 @@ annotated(const struct fy_model *model, const char *name)
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         int order = strcmp(name, fy_model_string(model, rows[middle].name));
-        if (order == 0)
+        if (order == 0) {
             return true;
-        if (order < 0)
+        }
+        if (order < 0) {
             high = middle;
-        else
+        } else {
             low = middle + 1;
+        }
     }
     return false;
 }
@@ -290,8 +314,9 @@ struct found {
 static void
 add(struct found *found, const char *name)
 {
-    if (found->count++ == 0)
+    if (found->count++ == 0) {
         found->example = name;
+    }
 }
 
 static void
@@ -306,28 +331,37 @@ look_at(const struct scan *scan, const char *path, const struct file *file,
     for (uint32_t i = 1; i < file->nsymbols; i++) {
         const Elf64_Sym *symbol = &file->symbols[i];
         if (symbol->st_name >= file->strings_bytes ||
-            ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
+            ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
             continue;
+        }
         const char *name = file->strings + symbol->st_name;
         bool undefined = symbol->st_shndx == SHN_UNDEF;
-        if (undefined && strcmp(name, "dlopen") == 0)
+        if (undefined && strcmp(name, "dlopen") == 0) {
             imports_dlopen = !libc;
-        if (undefined && strcmp(name, "dlmopen") == 0)
+        }
+        if (undefined && strcmp(name, "dlmopen") == 0) {
             imports_dlmopen = !libc;
-        if (annotated(scan->model, name))
+        }
+        if (annotated(scan->model, name)) {
             add(undefined ? &imports : &defines, name);
+        }
     }
-    if (imports.count)
+    if (imports.count) {
         tell(scan, FY_REACH_IMPORTS, path, "", imports.count, imports.example);
-    if (defines.count)
+    }
+    if (defines.count) {
         tell(scan, program ? FY_REACH_PROGRAM : FY_REACH_DEFINES, path, "",
              defines.count, defines.example);
-    if (defines.count && file->symbolic)
+    }
+    if (defines.count && file->symbolic) {
         tell(scan, FY_REACH_SYMBOLIC, path, "", defines.count, defines.example);
-    if (imports_dlopen)
+    }
+    if (imports_dlopen) {
         tell(scan, FY_REACH_DLOPEN, path, "", 0, "");
-    if (imports_dlmopen)
+    }
+    if (imports_dlmopen) {
         tell(scan, FY_REACH_DLMOPEN, path, "", 0, "");
+    }
 }
 
 /* ---- what it loads --------------------------------------------------------- */
@@ -336,8 +370,9 @@ static void
 look_at_library(const struct scan *scan, const char *path)
 {
     struct file file;
-    if (open_file(path, &file) == 0 && read_elf(&file) == 0)
+    if (open_file(path, &file) == 0 && read_elf(&file) == 0) {
         look_at(scan, path, &file, false);
+    }
     close_file(&file);
 }
 
@@ -355,10 +390,12 @@ read_line(const struct scan *scan, const char *program, char *line)
     }
     path = path ? path + 4 : line;
     char *end = strrchr(path, '(');
-    if (end && end > path && end[-1] == ' ')
+    if (end && end > path && end[-1] == ' ') {
         end[-1] = '\0';
-    if (path[0] == '/')
+    }
+    if (path[0] == '/') {
         look_at_library(scan, path);
+    }
 }
 
 /* Our environment, and what makes the dynamic linker print and end (ldd). */
@@ -367,11 +404,13 @@ with_trace(void)
 {
     static char trace[] = "LD_TRACE_LOADED_OBJECTS=1";
     size_t count = 0;
-    while (environ[count])
+    while (environ[count]) {
         count++;
+    }
     char **out = calloc(count + 2, sizeof *out);
-    if (!out)
+    if (!out) {
         return NULL;
+    }
     memcpy(out, environ, count * sizeof *out);
     out[count] = trace;
     return out;
@@ -387,8 +426,9 @@ list_libraries(const struct scan *scan, const char *program,
     char *arguments[] = {(char *)interpreter, (char *)program, NULL};
     posix_spawn_file_actions_t actions;
     char **environment = with_trace();
-    if (!environment)
+    if (!environment) {
         return;
+    }
     if (pipe2(ends, O_CLOEXEC)) {
         free(environment);
         return;
@@ -406,15 +446,17 @@ list_libraries(const struct scan *scan, const char *program,
     if (from) {
         char *line = NULL;
         size_t room = 0;
-        while (getline(&line, &room, from) > 0)
+        while (getline(&line, &room, from) > 0) {
             read_line(scan, program, line);
+        }
         free(line);
         fclose(from);
     } else {
         close(ends[0]);
     }
-    while (started && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+    while (started && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         continue;
+    }
 }
 
 /* Whether a file named in the program may be run: glibc's own linker only. */
@@ -435,14 +477,16 @@ static bool
 find_program(const char *name, char out[PATH_MAX])
 {
     const char *path = getenv("PATH");
-    if (strchr(name, '/'))
+    if (strchr(name, '/')) {
         return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;
+    }
     while (path && *path) {
         size_t bytes = strcspn(path, ":");
         int n = snprintf(out, PATH_MAX, "%.*s/%s", bytes ? (int)bytes : 1,
                          bytes ? path : ".", name);
-        if (n < PATH_MAX && access(out, X_OK) == 0)
+        if (n < PATH_MAX && access(out, X_OK) == 0) {
             return true;
+        }
         path += bytes + (path[bytes] == ':');
     }
     errno = ENOENT;
@@ -465,8 +509,9 @@ scan_script(const struct scan *scan, const char *path, const struct file *file,
     line[strcspn(line, "\n")] = '\0';
     words[0] = strtok_r(line, " \t", &state);
     words[1] = words[0] ? strtok_r(NULL, " \t", &state) : NULL;
-    if (!words[0])
+    if (!words[0]) {
         return FY_ERR_INVALID;
+    }
     const char *base = strrchr(words[0], '/');
     const char *interpreter =
         base && strcmp(base, "/env") == 0 && words[1] ? words[1] : words[0];
@@ -485,11 +530,13 @@ scan_elf(const struct scan *scan, const char *path, const struct file *file)
         tell(scan, FY_REACH_FOREIGN, path, file->interpreter, 0, "");
         return;
     }
-    if (file->mode & (S_ISUID | S_ISGID))
+    if (file->mode & (S_ISUID | S_ISGID)) {
         tell(scan, FY_REACH_SETUID, path, "", 0, "");
+    }
     look_at(scan, path, file, true);
-    if (trusted_linker(file->interpreter))
+    if (trusted_linker(file->interpreter)) {
         list_libraries(scan, path, file->interpreter);
+    }
 }
 
 static int

@@ -35,8 +35,9 @@ static bool
 starts_with(const char *string, const char *prefix)
 {
     while (*prefix) {
-        if (*string++ != *prefix++)
+        if (*string++ != *prefix++) {
             return false;
+        }
     }
     return true;
 }
@@ -46,16 +47,19 @@ keep_text(const char *value)
 {
     size_t bytes = 0;
     char *room = text_room;
-    while (value[bytes])
+    while (value[bytes]) {
         bytes++;
+    }
     if (++bytes > sizeof text_room) {
         room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (room == MAP_FAILED)
+        if (room == MAP_FAILED) {
             return;
+        }
     }
-    while (bytes--)
+    while (bytes--) {
         room[bytes] = value[bytes];
+    }
     text = room;
 }
 
@@ -63,13 +67,15 @@ static uint8_t
 parse_mode(const char *value)
 {
     while (*value) {
-        if (starts_with(value, "mode="))
+        if (starts_with(value, "mode=")) {
             return value[5] >= '0' && value[5] <= '4' &&
                            (value[6] == ';' || value[6] == '\0')
                        ? (uint8_t)(value[5] - '0')
                        : 0;
-        while (*value && *value++ != ';')
+        }
+        while (*value && *value++ != ';') {
             continue;
+        }
     }
     return 0;
 }
@@ -79,14 +85,17 @@ start(int argc, char **argv, char **envp)
 {
     (void)argc;
     (void)argv;
-    if (!fy_image.model)
+    if (!fy_image.model) {
         return;
+    }
     fy_startup_objects = fy_patch_weak(0);
     for (char **entry = envp; *entry; entry++) {
-        if (!starts_with(*entry, VARIABLE))
+        if (!starts_with(*entry, VARIABLE)) {
             continue;
-        if (getauxval(AT_SECURE))
+        }
+        if (getauxval(AT_SECURE)) {
             break; /* setuid and the like: another's wishes do not count */
+        }
         keep_text(*entry + sizeof VARIABLE - 1);
         fy_mode = parse_mode(text);
         break;
@@ -102,8 +111,9 @@ fy_settings_text(void)
 static int
 hex(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (c >= '0' && c <= '9') {
         return c - '0';
+    }
     c |= 'a' - 'A';
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -115,8 +125,9 @@ fy_settings_value(const char *key, char *out, size_t capacity)
     const char *at = text;
     while (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=') {
         at = strchr(at, ';');
-        if (!at)
+        if (!at) {
             return false;
+        }
         at++;
     }
     size_t used = 0;
@@ -126,8 +137,9 @@ fy_settings_value(const char *key, char *out, size_t capacity)
             c = (char)(hex(at[1]) * 16 + hex(at[2]));
             at += 2;
         }
-        if (used + 1 >= capacity)
+        if (used + 1 >= capacity) {
             return false;
+        }
         out[used++] = c;
     }
     out[used] = '\0';

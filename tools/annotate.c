@@ -21,8 +21,9 @@ first_line(const struct fy_diagnostics *diagnostics, char *out, size_t bytes)
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     snprintf(out, bytes, "it has errors");
-    if (!memory)
+    if (!memory) {
         return;
+    }
     fy_diagnostics_print(diagnostics, memory);
     if (fclose(memory) == 0 && size) {
         text[strcspn(text, "\n")] = '\0';
@@ -43,11 +44,12 @@ compile(const char *const *paths, unsigned npaths, const char *library,
     }
     int status = fy_compile(paths, npaths, library, diagnostics, &model);
     if (status) {
-        if (fy_diagnostics_errors(diagnostics))
+        if (fy_diagnostics_errors(diagnostics)) {
             first_line(diagnostics, trouble, bytes);
-        else
+        } else {
             snprintf(trouble, bytes, "cannot compile the annotations: %s",
                      fy_status_text(status));
+        }
         model = NULL;
     }
     fy_diagnostics_free(diagnostics);
@@ -62,11 +64,12 @@ fy_launch_compile(const struct fy_run_options *options,
     unsigned n = 0;
     paths[n++] = places->library;
     for (unsigned i = 0; i < options->nannotations; i++) {
-        if (access(options->annotations[i], R_OK) == 0)
+        if (access(options->annotations[i], R_OK) == 0) {
             paths[n++] = options->annotations[i];
-        else
+        } else {
             fy_say("cannot read annotations %s: %s; left out",
                    options->annotations[i], strerror(errno));
+        }
     }
     if (access(places->library, R_OK) != 0) {
         snprintf(trouble, bytes, "cannot read the shipped annotations %s: %s",
@@ -74,8 +77,9 @@ fy_launch_compile(const struct fy_run_options *options,
         return NULL;
     }
     struct fy_model *model = compile(paths, n, places->library, trouble, bytes);
-    if (model || n == 1)
+    if (model || n == 1) {
         return model;
+    }
     fy_say("%s; only the shipped annotations are used ('ferry check' says "
            "more)",
            trouble);

@@ -19,11 +19,13 @@ write_rates(const char *path, const struct fy_rates *rates)
     char temporary[PATH_MAX];
     int n =
         snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    if (n < 0 || n >= PATH_MAX)
+    if (n < 0 || n >= PATH_MAX) {
         return FY_ERR_OVERFLOW;
+    }
     FILE *file = fopen(temporary, "we");
-    if (!file)
+    if (!file) {
         return FY_ERR_IO;
+    }
     int status = fy_rates_write(file, rates);
     if (fclose(file) != 0 || status || rename(temporary, path) != 0) {
         int cause = errno;

@@ -37,8 +37,9 @@ fy_tool_check(int argc, char **argv)
             fputs(help, stdout);
             return fy_finish_output(FY_EXIT_OK);
         }
-        if (id != 'd')
+        if (id != 'd') {
             return fy_usage_error("check");
+        }
         want_dump = true;
     }
     if (optind >= argc) {
@@ -63,17 +64,20 @@ fy_tool_check(int argc, char **argv)
                             (unsigned)(argc - optind), places.library,
                             diagnostics, &model);
     fy_diagnostics_print(diagnostics, stderr);
-    if (status && !fy_diagnostics_errors(diagnostics))
+    if (status && !fy_diagnostics_errors(diagnostics)) {
         fy_say("cannot check: %s", fy_status_text(status));
+    }
     if (status == 0) {
         printf("%u functions, %u names: no errors", model->functions.count,
                model->symbols.count);
         unsigned warnings = fy_diagnostics_warnings(diagnostics);
-        if (warnings)
+        if (warnings) {
             printf(", %u warning%s", warnings, warnings == 1 ? "" : "s");
+        }
         putchar('\n');
-        if (want_dump)
+        if (want_dump) {
             fy_model_dump(model, stdout);
+        }
     }
     fy_diagnostics_free(diagnostics);
     free(model);

@@ -47,8 +47,9 @@ child_main(char *const *command, int report_fd, const sigset_t *mask)
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(command[0], command);
     int cause = errno;
-    while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR)
+    while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR) {
         ;
+    }
     _exit(FY_EXIT_CANNOT_RUN);
 }
 
@@ -60,15 +61,17 @@ parent_of(pid_t process)
     int parent = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return 0;
+    }
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     /* The name may hold anything: the last ')' ends it. */
     const char *end = strrchr(text, ')');
-    if (!end || sscanf(end, ") %*c %d", &parent) != 1)
+    if (!end || sscanf(end, ") %*c %d", &parent) != 1) {
         return 0;
+    }
     return parent;
 }
 
@@ -81,12 +84,14 @@ static bool
 reached_child_too(const siginfo_t *info, pid_t child)
 {
     if (info->si_code != SI_USER && info->si_code != SI_QUEUE &&
-        info->si_code != SI_TKILL)
+        info->si_code != SI_TKILL) {
         return true;
+    }
     pid_t sender = info->si_pid;
     for (int depth = 0; sender > 1 && depth < 64; depth++) {
-        if (sender == child)
+        if (sender == child) {
             return true;
+        }
         sender = parent_of(sender);
     }
     return false;
@@ -106,8 +111,9 @@ child_ended(pid_t child, int *out_status)
             *out_status = status;
             return true;
         }
-        if (WSTOPSIG(status) == SIGSTOP)
+        if (WSTOPSIG(status) == SIGSTOP) {
             continue;
+        }
         kill(getpid(), SIGSTOP);
         kill(child, SIGCONT);
     }
@@ -122,8 +128,10 @@ wait_for(pid_t child, const sigset_t *set)
     while (!child_ended(child, &status)) {
         siginfo_t info;
         int number = sigwaitinfo(set, &info);
-        if (number > 0 && number != SIGCHLD && !reached_child_too(&info, child))
+        if (number > 0 && number != SIGCHLD &&
+            !reached_child_too(&info, child)) {
             kill(child, number);
+        }
     }
     return status;
 }
@@ -135,16 +143,19 @@ fy_child_run(char *const *command, struct fy_child *out)
     sigset_t set, before;
     struct sigaction normal = {.sa_handler = SIG_DFL}, old_child;
     memset(out, 0, sizeof *out);
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0) {
         return FY_ERR_IO;
+    }
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++)
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
         sigaddset(&set, passed_on[i]);
+    }
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &before);
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
         child_main(command, ends[1], &before);
+    }
     close(ends[1]);
     if (child < 0) {
         close(ends[0]);
@@ -155,10 +166,12 @@ fy_child_run(char *const *command, struct fy_child *out)
     sigaction(SIGCHLD, &normal, &old_child);
     ssize_t n;
     while ((n = read(ends[0], &out->exec_errno, sizeof out->exec_errno)) < 0 &&
-           errno == EINTR)
+           errno == EINTR) {
         ;
-    if (n != (ssize_t)sizeof out->exec_errno)
+    }
+    if (n != (ssize_t)sizeof out->exec_errno) {
         out->exec_errno = 0;
+    }
     close(ends[0]);
     out->wait_status = wait_for(child, &set);
     sigaction(SIGCHLD, &old_child, NULL);
@@ -169,8 +182,9 @@ fy_child_run(char *const *command, struct fy_child *out)
 int
 fy_child_imitate(const struct fy_child *child, char *const *command)
 {
-    if (child->exec_errno)
+    if (child->exec_errno) {
         return cannot_start(command[0], child->exec_errno);
+    }
     if (WIFSIGNALED(child->wait_status)) {
         int number = WTERMSIG(child->wait_status);
         struct rlimit no_core = {0, 0};

@@ -24,8 +24,9 @@ trimmed(char *text)
 {
     text += strspn(text, blanks);
     size_t n = strlen(text);
-    while (n && strchr(blanks, text[n - 1]))
+    while (n && strchr(blanks, text[n - 1])) {
         n--;
+    }
     text[n] = '\0';
     return text;
 }
@@ -36,8 +37,9 @@ read_line(char *line, struct fy_settings *settings, struct fy_buffer *why)
 {
     line[strcspn(line, "#")] = '\0';
     line = trimmed(line);
-    if (!*line)
+    if (!*line) {
         return true;
+    }
     char *equals = strchr(line, '=');
     if (!equals) {
         fy_buffer_add(why, "expected 'name = value'");
@@ -49,8 +51,9 @@ read_line(char *line, struct fy_settings *settings, struct fy_buffer *why)
     struct fy_buffer cause_text;
     fy_buffer_start(&cause_text, cause, sizeof cause);
     if (fy_settings_set(settings, FY_SETTING_USER, name, value, &cause_text) ==
-        0)
+        0) {
         return true;
+    }
     fy_buffer_add(why, "'");
     fy_buffer_add(why, name);
     fy_buffer_add(why, "': ");
@@ -64,8 +67,9 @@ fy_config_read(const char *path, struct fy_settings *settings)
     size_t bytes;
     char *text = *path ? fy_read_file(path, FILE_LIMIT_BYTES, &bytes) : NULL;
     if (!text) {
-        if (*path && errno != ENOENT && errno != ENOTDIR)
+        if (*path && errno != ENOENT && errno != ENOTDIR) {
             fy_say("cannot read %s: %s; it is left out", path, strerror(errno));
+        }
         return;
     }
     unsigned number = 0, bad = 0;
@@ -79,11 +83,13 @@ fy_config_read(const char *path, struct fy_settings *settings)
         struct fy_buffer why;
         fy_buffer_start(&why, message, sizeof message);
         next = strchr(line, '\n');
-        if (next)
+        if (next) {
             *next++ = '\0';
+        }
         number++;
-        if (!read_line(line, settings, &why) && ++bad <= COMPLAINTS)
+        if (!read_line(line, settings, &why) && ++bad <= COMPLAINTS) {
             fy_say("%s:%u: %s; the line is left out", path, number, message);
+        }
     }
     free(text);
 }

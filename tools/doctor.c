@@ -44,14 +44,17 @@ proc_value(const char *path, const char *name, char *out, size_t bytes)
     char line[512];
     bool found = false;
     FILE *file = fopen(path, "re");
-    if (!file)
+    if (!file) {
         return false;
+    }
     while (!found && fgets(line, sizeof line, file)) {
-        if (strncmp(line, name, strlen(name)) != 0)
+        if (strncmp(line, name, strlen(name)) != 0) {
             continue;
+        }
         char *value = strchr(line, ':');
-        if (!value)
+        if (!value) {
             continue;
+        }
         value += 1 + strspn(value + 1, " \t");
         value[strcspn(value, "\n")] = '\0';
         snprintf(out, bytes, "%s", value);
@@ -72,8 +75,9 @@ print_machine(void)
     printf("machine\n");
     fact("processor", "%s, %ld online", cpu, sysconf(_SC_NPROCESSORS_ONLN));
     fact("memory", "%s, %s available", total, available);
-    if (uname(&name) == 0)
+    if (uname(&name) == 0) {
         fact("kernel", "%s %s %s", name.sysname, name.release, name.machine);
+    }
     int kernel_faults;
     const char *cause = fy_kernel_userfaultfd(&kernel_faults);
     fact("userfaultfd", "%s%s", cause ? "no: " : "yes",
@@ -104,8 +108,9 @@ print_cuda(void)
         return;
     }
     int status = init(0);
-    if (status == 0)
+    if (status == 0) {
         status = count(&devices);
+    }
     if (status != 0) {
         fact("CUDA", "driver found, but it answers error %d", status);
         return;
@@ -129,10 +134,11 @@ print_library(const char *name)
     void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     struct link_map *map;
     char real[PATH_MAX];
-    if (!handle)
+    if (!handle) {
         fact(name, "not found");
-    else if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+    } else if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) {
         fact(name, "%s", realpath(map->l_name, real) ? real : map->l_name);
+    }
 }
 
 /* In a child: a library's constructors may do anything. */
@@ -155,18 +161,20 @@ print_libraries(void)
             _exit(0);
         }
         int status;
-        if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
             fact(names[i], "could not be opened");
+        }
     }
 }
 
 static void
 print_readable(const char *name, const char *path)
 {
-    if (access(path, R_OK) == 0)
+    if (access(path, R_OK) == 0) {
         fact(name, "%s", path);
-    else
+    } else {
         fact(name, "%s: %s", path, strerror(errno));
+    }
 }
 
 static void
@@ -178,11 +186,12 @@ print_annotations(const struct fy_places *places)
     fy_settings_init(&options.settings);
     struct fy_model *model =
         fy_launch_compile(&options, places, trouble, sizeof trouble);
-    if (model)
+    if (model) {
         fact("annotations", "%s: %u functions, %u names", places->library,
              model->functions.count, model->symbols.count);
-    else
+    } else {
         fact("annotations", "%s", trouble);
+    }
     free(model);
 }
 
@@ -208,8 +217,9 @@ print_cache(void)
             bytes += (unsigned long long)status.st_size;
         }
     }
-    if (folder)
+    if (folder) {
         closedir(folder);
+    }
     fact("cache", "%s: %u files, %llu KiB; may be deleted at any time", path,
          files, bytes / 1024);
 }
@@ -228,19 +238,21 @@ print_ferry(void)
     print_annotations(&places);
     print_cache();
     fy_config_path(config);
-    if (!config[0])
+    if (!config[0]) {
         fact("configuration", "none: HOME is not set");
-    else if (access(config, F_OK) != 0)
+    } else if (access(config, F_OK) != 0) {
         fact("configuration", "%s: none, defaults are used", config);
-    else
+    } else {
         print_readable("configuration", config);
+    }
     fy_settings_init(&settings);
     fy_config_read(config, &settings);
     fy_calibration_path(&settings);
-    if (access(settings.calibration, R_OK) == 0)
+    if (access(settings.calibration, R_OK) == 0) {
         fact("calibration", "%s", settings.calibration);
-    else
+    } else {
         fact("calibration", "none: estimates are used; run 'ferry calibrate'");
+    }
 }
 
 int
@@ -254,8 +266,9 @@ fy_tool_doctor(int argc, char **argv)
             "which of its\nlibrary calls ferry can reach and which not.\n");
         return fy_finish_output(FY_EXIT_OK);
     }
-    if (at < argc && strcmp(argv[at], "--") == 0)
+    if (at < argc && strcmp(argv[at], "--") == 0) {
         at++;
+    }
     if (at < argc && argv[at][0] == '-' && at == 1) {
         fy_say("unknown option '%s'", argv[at]);
         return fy_usage_error("doctor");
@@ -264,8 +277,9 @@ fy_tool_doctor(int argc, char **argv)
         fy_say("expected one program");
         return fy_usage_error("doctor");
     }
-    if (at < argc)
+    if (at < argc) {
         return fy_finish_output(fy_doctor_program(argv[at]));
+    }
     print_ferry();
     print_machine();
     print_devices();

@@ -77,11 +77,12 @@ fy_doctor_program(const char *program)
         fy_say("%s: %s", program, text[0] ? text : fy_status_text(status));
         return FY_EXIT_FAILURE;
     }
-    if (tally.beyond_reach)
+    if (tally.beyond_reach) {
         printf("What is marked NO stays with the program: its originals run as "
                "always.\n");
-    else if (!tally.imports)
+    } else if (!tally.imports) {
         printf("No annotated name is called directly; what it loads at run "
                "time is seen then.\n");
+    }
     return FY_EXIT_OK;
 }

@@ -47,9 +47,10 @@ print_reasons(void)
 {
     printf("Why a call was not offloaded, as --explain and reports have "
            "it:\n\n");
-    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         printf("  %-15s %s\n", fy_reason_word(meanings[i].reason),
                meanings[i].meaning);
+    }
 }
 
 int
@@ -68,8 +69,9 @@ fy_tool_explain(int argc, char **argv)
     }
     struct fy_run_options options;
     int status;
-    if (fy_run_options_parse(argc, argv, &options, &status))
+    if (fy_run_options_parse(argc, argv, &options, &status)) {
         return status;
+    }
     options.explain = true;
     return fy_launch(&options);
 }

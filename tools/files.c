@@ -15,23 +15,27 @@ char *
 fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return NULL;
+    }
     char *text = NULL;
     size_t used = 0, room = 0;
     for (;;) {
         if (room - used < 2) {
             room = room ? room * 2 : 16384;
             char *larger = realloc(text, room);
-            if (!larger)
+            if (!larger) {
                 break;
+            }
             text = larger;
         }
         ssize_t n = read(fd, text + used, room - used - 1);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR) {
             continue;
-        if (n < 0)
+        }
+        if (n < 0) {
             break;
+        }
         if (n == 0) {
             close(fd);
             text[used] = '\0';

@@ -35,15 +35,17 @@ fail(struct parser *parser, const char *cause)
 static void
 skip_blanks(struct parser *parser)
 {
-    while (parser->at < parser->end && memchr(" \t\r\n", *parser->at, 4))
+    while (parser->at < parser->end && memchr(" \t\r\n", *parser->at, 4)) {
         parser->at++;
+    }
 }
 
 static bool
 take_char(struct parser *parser, char c)
 {
-    if (parser->at == parser->end || *parser->at != c)
+    if (parser->at == parser->end || *parser->at != c) {
         return false;
+    }
     parser->at++;
     return true;
 }
@@ -53,8 +55,9 @@ take_word(struct parser *parser, const char *word)
 {
     size_t n = strlen(word);
     if ((size_t)(parser->end - parser->at) < n ||
-        memcmp(parser->at, word, n) != 0)
+        memcmp(parser->at, word, n) != 0) {
         return false;
+    }
     parser->at += n;
     return true;
 }
@@ -64,13 +67,15 @@ static bool
 take_unit(struct parser *parser, uint32_t *out)
 {
     uint32_t unit = 0;
-    if (parser->end - parser->at < 4)
+    if (parser->end - parser->at < 4) {
         return fail(parser, "a short \\u escape");
+    }
     for (int i = 0; i < 4; i++) {
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
         const char *digit = memchr(digits, *parser->at++, 32);
-        if (!digit)
+        if (!digit) {
             return fail(parser, "a bad \\u escape");
+        }
         unit = unit << 4 | (uint32_t)((digit - digits) & 15);
     }
     *out = unit;
@@ -105,8 +110,9 @@ static bool
 take_escape(struct parser *parser)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    if (parser->at == parser->end)
+    if (parser->at == parser->end) {
         return fail(parser, "an unfinished string");
+    }
     char c = *parser->at++;
     const char *name = memchr(names, c, sizeof names - 1);
     if (name) {
@@ -114,21 +120,26 @@ take_escape(struct parser *parser)
         return true;
     }
     uint32_t unit, low;
-    if (c != 'u')
+    if (c != 'u') {
         return fail(parser, "an unknown escape");
-    if (!take_unit(parser, &unit))
+    }
+    if (!take_unit(parser, &unit)) {
         return false;
+    }
     if (unit >= 0xd800 && unit < 0xdc00 && take_word(parser, "\\u")) {
-        if (!take_unit(parser, &low))
+        if (!take_unit(parser, &low)) {
             return false;
-        if (low < 0xdc00 || low > 0xdfff)
+        }
+        if (low < 0xdc00 || low > 0xdfff) {
             return fail(parser, "half of a surrogate pair");
+        }
         unit = 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
     } else if (unit >= 0xd800 && unit < 0xe000) {
         return fail(parser, "half of a surrogate pair");
     }
-    if (unit == 0)
+    if (unit == 0) {
         return fail(parser, "a NUL in a string");
+    }
     put_utf8(parser->document, unit);
     return true;
 }
@@ -138,20 +149,25 @@ take_string(struct parser *parser, const char **out)
 {
     struct fy_json_document *document = parser->document;
     size_t start = document->used;
-    if (!take_char(parser, '"'))
+    if (!take_char(parser, '"')) {
         return fail(parser, "expected a string");
+    }
     for (;;) {
-        if (parser->at == parser->end)
+        if (parser->at == parser->end) {
             return fail(parser, "an unfinished string");
+        }
         char c = *parser->at++;
-        if (c == '"')
+        if (c == '"') {
             break;
-        if ((unsigned char)c < 0x20)
+        }
+        if ((unsigned char)c < 0x20) {
             return fail(parser, "a control character in a string");
-        if (c != '\\')
+        }
+        if (c != '\\') {
             document->strings[document->used++] = c;
-        else if (!take_escape(parser))
+        } else if (!take_escape(parser)) {
             return false;
+        }
     }
     document->strings[document->used++] = '\0';
     *out = document->strings + start;
@@ -164,16 +180,19 @@ take_number(struct parser *parser, double *out)
     char text[64];
     size_t n = 0;
     while (parser->at + n < parser->end && n < sizeof text - 1 &&
-           memchr("+-.0123456789eE", parser->at[n], 15))
+           memchr("+-.0123456789eE", parser->at[n], 15)) {
         n++;
+    }
     memcpy(text, parser->at, n);
     text[n] = '\0';
     char *end;
     double number = strtod(text, &end);
-    if (n == 0 || *end || text[0] == '+' || text[0] == '.')
+    if (n == 0 || *end || text[0] == '+' || text[0] == '.') {
         return fail(parser, "expected a value");
-    if (!isfinite(number))
+    }
+    if (!isfinite(number)) {
         return fail(parser, "a number out of range");
+    }
     parser->at += n;
     *out = number;
     return true;
@@ -190,28 +209,33 @@ take_members(struct parser *parser, unsigned depth, struct fy_json *parent)
     char closing = object ? '}' : ']';
     const struct fy_json **link = &parent->child;
     skip_blanks(parser);
-    if (take_char(parser, closing))
+    if (take_char(parser, closing)) {
         return true;
+    }
     do {
         const char *key = NULL;
         const struct fy_json *value;
         skip_blanks(parser);
         if (object) {
-            if (!take_string(parser, &key))
+            if (!take_string(parser, &key)) {
                 return false;
+            }
             skip_blanks(parser);
-            if (!take_char(parser, ':'))
+            if (!take_char(parser, ':')) {
                 return fail(parser, "expected ':'");
+            }
         }
-        if (!take_value(parser, depth + 1, key, &value))
+        if (!take_value(parser, depth + 1, key, &value)) {
             return false;
+        }
         *link = value;
         link = &((struct fy_json *)value)->next;
         skip_blanks(parser);
     } while (take_char(parser, ','));
-    if (!take_char(parser, closing))
+    if (!take_char(parser, closing)) {
         return fail(parser,
                     object ? "expected ',' or '}'" : "expected ',' or ']'");
+    }
     return true;
 }
 
@@ -220,10 +244,12 @@ take_value(struct parser *parser, unsigned depth, const char *key,
            const struct fy_json **out)
 {
     struct fy_json_document *document = parser->document;
-    if (depth > FY_JSON_MAX_DEPTH)
+    if (depth > FY_JSON_MAX_DEPTH) {
         return fail(parser, "too deeply nested");
-    if (document->nvalues == document->room)
+    }
+    if (document->nvalues == document->room) {
         return fail(parser, "too many values");
+    }
     struct fy_json *value = &document->values[document->nvalues++];
     value->key = key;
     *out = value;
@@ -256,8 +282,9 @@ static size_t
 count_values(const char *text, size_t bytes)
 {
     size_t n = 1;
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++) {
         n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
     return n;
 }
 
@@ -267,8 +294,9 @@ fy_json_parse(const char *text, size_t bytes, struct fy_json_document **out,
               const char **out_cause)
 {
     struct fy_json_document *document = calloc(1, sizeof *document);
-    if (!document)
+    if (!document) {
         return FY_ERR_NOMEM;
+    }
     document->room = count_values(text, bytes);
     document->values = calloc(document->room, sizeof *document->values);
     document->strings = malloc(bytes + 1);
@@ -288,8 +316,9 @@ fy_json_parse(const char *text, size_t bytes, struct fy_json_document **out,
     }
     *out_cause = parser.cause;
     *out_line = 1;
-    for (const char *c = text; c < parser.at; c++)
+    for (const char *c = text; c < parser.at; c++) {
         *out_line += *c == '\n';
+    }
     fy_json_free(document);
     return FY_ERR_INVALID;
 }
@@ -297,8 +326,9 @@ fy_json_parse(const char *text, size_t bytes, struct fy_json_document **out,
 void
 fy_json_free(struct fy_json_document *document)
 {
-    if (!document)
+    if (!document) {
         return;
+    }
     free(document->values);
     free(document->strings);
     free(document);
@@ -307,12 +337,15 @@ fy_json_free(struct fy_json_document *document)
 const struct fy_json *
 fy_json_member(const struct fy_json *object, const char *key)
 {
-    if (!object || object->kind != FY_JSON_OBJECT)
+    if (!object || object->kind != FY_JSON_OBJECT) {
         return NULL;
+    }
     for (const struct fy_json *member = object->child; member;
-         member = member->next)
-        if (strcmp(member->key, key) == 0)
+         member = member->next) {
+        if (strcmp(member->key, key) == 0) {
             return member;
+        }
+    }
     return NULL;
 }
 
@@ -325,12 +358,15 @@ utf8_length(const unsigned char *c)
                : (c[0] & 0xf0) == 0xe0       ? 3
                : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
                                              : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((c[i] & 0xc0) != 0x80)
+    for (size_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) {
             return 0;
+        }
+    }
     if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f)) {
         return 0;
+    }
     return n;
 }
 

@@ -35,10 +35,12 @@ fy_kernel_userfaultfd(int *out_kernel_faults)
 {
     long fd = syscall(SYS_userfaultfd, O_CLOEXEC);
     *out_kernel_faults = fd >= 0;
-    if (fd < 0)
+    if (fd < 0) {
         fd = syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
-    if (fd < 0)
+    }
+    if (fd < 0) {
         return strerror(errno);
+    }
     close((int)fd);
     return NULL;
 }
@@ -48,11 +50,13 @@ static const char *
 ask(const char *path, unsigned long request, void *argument)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return strerror(errno);
+    }
     const char *cause = NULL;
-    if (ioctl(fd, request, argument) < 0)
+    if (ioctl(fd, request, argument) < 0) {
         cause = errno == ENOTTY ? "this kernel is too old" : strerror(errno);
+    }
     close(fd);
     return cause;
 }

@@ -35,14 +35,16 @@ static void *
 map_new_file(const char *path, size_t bytes)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (fd < 0) {
         return NULL;
+    }
     int status = posix_fallocate(fd, 0, (off_t)bytes);
     void *map = MAP_FAILED;
-    if (status == 0)
+    if (status == 0) {
         map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    else
+    } else {
         errno = status;
+    }
     int cause = errno;
     close(fd);
     errno = cause;
@@ -61,8 +63,9 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
         state->scratch[0] = '\0';
         return FY_ERR_IO;
     }
-    if (!count)
+    if (!count) {
         return 0;
+    }
     uint32_t rows = state->model->functions.count;
     state->record_bytes =
         sizeof *state->record + rows * sizeof state->record->rows[0];
@@ -86,8 +89,9 @@ fy_launch_end(struct fy_launch_state *state)
 {
     static const char *const files[] = {"record", "explain", "findings",
                                         "findings.tally"};
-    if (state->record)
+    if (state->record) {
         munmap(state->record, state->record_bytes);
+    }
     for (size_t i = 0; state->scratch[0] && i < sizeof files / sizeof *files;
          i++) {
         char path[PATH_MAX + 32];
@@ -96,10 +100,12 @@ fy_launch_end(struct fy_launch_state *state)
     }
     /* The object to preload, when it could not be in the cache. */
     size_t n = strlen(state->scratch);
-    if (n && strncmp(state->preload, state->scratch, n) == 0)
+    if (n && strncmp(state->preload, state->scratch, n) == 0) {
         unlink(state->preload);
-    if (n)
+    }
+    if (n) {
         rmdir(state->scratch);
+    }
     free(state->model);
     memset(state, 0, sizeof *state);
 }
@@ -109,8 +115,9 @@ static bool
 is_ours(const char *entry, size_t bytes)
 {
     size_t start = bytes;
-    while (start && entry[start - 1] != '/')
+    while (start && entry[start - 1] != '/') {
         start--;
+    }
     size_t prefix = strlen(FY_PRELOAD_PREFIX);
     return bytes - start > prefix &&
            memcmp(entry + start, FY_PRELOAD_PREFIX, prefix) == 0;
@@ -124,26 +131,30 @@ fy_launch_environment(const char *preload, const struct fy_settings *settings)
     char *list = malloc(room);
     char *text = malloc(FY_SETTINGS_TEXT_BYTES);
     int status = FY_ERR_NOMEM;
-    if (!list || !text)
+    if (!list || !text) {
         goto free_both;
+    }
     struct fy_buffer to;
     fy_buffer_start(&to, list, room);
     fy_buffer_add(&to, preload);
     for (const char *entry = before; entry && *entry;) {
         size_t n = strcspn(entry, ": ");
         if (n && !is_ours(entry, n)) {
-            if (to.used)
+            if (to.used) {
                 fy_buffer_add_char(&to, ':');
+            }
             fy_buffer_add_bytes(&to, entry, n);
         }
         entry += n + (entry[n] != '\0');
     }
-    if (to.used ? setenv("LD_PRELOAD", list, 1) : unsetenv("LD_PRELOAD"))
+    if (to.used ? setenv("LD_PRELOAD", list, 1) : unsetenv("LD_PRELOAD")) {
         goto free_both;
+    }
     if (*preload) {
         status = fy_settings_encode(settings, text, FY_SETTINGS_TEXT_BYTES);
-        if (status == 0 && setenv(FY_SETTINGS_ENV, text, 1) != 0)
+        if (status == 0 && setenv(FY_SETTINGS_ENV, text, 1) != 0) {
             status = FY_ERR_NOMEM;
+        }
     } else {
         status = unsetenv(FY_SETTINGS_ENV) ? FY_ERR_NOMEM : 0;
     }

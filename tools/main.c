@@ -38,9 +38,10 @@ print_help(void)
     printf("Usage: ferry SUBCOMMAND [ARGUMENT]...\n"
            "Runs programs with their annotated library calls on a device of "
            "limited memory.\n\n");
-    for (size_t i = 0; i < SUBCOMMANDS; i++)
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
         printf("  ferry %s %s\n        %s\n", subcommands[i].name,
                subcommands[i].arguments, subcommands[i].help);
+    }
     printf("  ferry --help, ferry --version\n\n"
            "'ferry SUBCOMMAND --help' and ferry(1) say more.\n");
 }
@@ -61,8 +62,9 @@ main(int argc, char **argv)
         return fy_finish_output(FY_EXIT_OK);
     }
     for (size_t i = 0; i < SUBCOMMANDS; i++) {
-        if (strcmp(argv[1], subcommands[i].name) != 0)
+        if (strcmp(argv[1], subcommands[i].name) != 0) {
             continue;
+        }
         char name[32]; /* getopt's messages begin with it */
         snprintf(name, sizeof name, "ferry %s", argv[1]);
         argv[1] = name;

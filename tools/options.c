@@ -62,8 +62,9 @@ set(struct fy_settings *settings, const char *option, const char *name,
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
     int status = fy_settings_set(settings, FY_SETTING_WIRE, name, value, &why);
-    if (status)
+    if (status) {
         fy_say("%s '%s': %s", option, value, cause);
+    }
     return status;
 }
 
@@ -71,11 +72,13 @@ int
 fy_parse_device_option(const char *text, struct fy_settings *settings)
 {
     char *copy = strdup(text);
-    if (!copy)
+    if (!copy) {
         return FY_ERR_NOMEM;
+    }
     char *comma = strchr(copy, ',');
-    if (comma)
+    if (comma) {
         *comma = '\0';
+    }
     int status = set(settings, "--device", "device", copy);
     if (status == 0 && comma) {
         if (strncmp(comma + 1, "memory=", 7) != 0) {
@@ -111,8 +114,9 @@ fy_add_annotation_list(char *list, struct fy_run_options *options)
     for (char *path = strtok_r(list, ":", &state); path;
          path = strtok_r(NULL, ":", &state)) {
         int status = add_annotations(path, options);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     return 0;
 }
@@ -153,8 +157,9 @@ fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
     fy_config_path(config);
     fy_config_read(config, &out->settings);
     /* From here on the list of paths is in options->annotations. */
-    if (fy_add_annotation_list(out->settings.annotations, out))
+    if (fy_add_annotation_list(out->settings.annotations, out)) {
         return FY_ERR_INVALID;
+    }
     optind = 0; /* also reads POSIXLY_CORRECT anew; '+' stops at COMMAND */
     int id;
     while ((id = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {

@@ -24,8 +24,9 @@ enum {
 static uint64_t
 hash(uint64_t state, const char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         state = (state ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    }
     return state;
 }
 
@@ -40,8 +41,9 @@ complete(const char *path, off_t size)
     ElfW(Phdr) segments[16];
     bool good = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         return false;
+    }
     if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
         memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
         header.e_phentsize == sizeof segments[0] && header.e_phnum > 0 &&
@@ -49,10 +51,11 @@ complete(const char *path, off_t size)
         const size_t bytes = header.e_phnum * sizeof segments[0];
         good =
             pread(fd, segments, bytes, (off_t)header.e_phoff) == (ssize_t)bytes;
-        for (unsigned i = 0; good && i < header.e_phnum; i++)
+        for (unsigned i = 0; good && i < header.e_phnum; i++) {
             good =
                 segments[i].p_filesz <= (uint64_t)size &&
                 segments[i].p_offset <= (uint64_t)size - segments[i].p_filesz;
+        }
     }
     close(fd);
     return good;
@@ -77,11 +80,12 @@ build(struct fy_launch_state *state)
     fy_buffer_start(&why, cause, sizeof cause);
     int status = fy_preload_build(state->places.shim, state->model,
                                   state->preload, NULL, &why);
-    if (status)
+    if (status) {
         fy_launch_trouble(state, "%s%s%s",
                           cause[0] ? cause : fy_status_text(status),
                           status == FY_ERR_IO ? ": " : "",
                           status == FY_ERR_IO ? strerror(errno) : "");
+    }
     return status;
 }
 
@@ -115,20 +119,25 @@ fy_launch_preload(struct fy_launch_state *state)
 {
     char folder[PATH_MAX];
     int status = fy_cache_folder(folder);
-    if (status == 0)
+    if (status == 0) {
         status = name(state, folder);
-    if (status == 0 && usable(state->preload))
+    }
+    if (status == 0 && usable(state->preload)) {
         return 0;
-    if (status == 0 && build(state) == 0)
+    }
+    if (status == 0 && build(state) == 0) {
         return 0;
-    if (status && state->trouble[0])
+    }
+    if (status && state->trouble[0]) {
         return status;
+    }
     /* No cache, or a full one: a file of this run alone. */
     if (!state->scratch[0]) {
         struct fy_settings unused;
         status = fy_launch_scratch(state, false, &unused);
-        if (status)
+        if (status) {
             return status;
+        }
     }
     if (!fy_folder_preloadable(state->scratch)) {
         fy_launch_trouble(state, "nothing can be preloaded from %s or a cache",

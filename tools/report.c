@@ -21,8 +21,9 @@ add_row(struct fy_report_row *to, const struct fy_record_row *from)
 {
     to->calls += from->calls;
     to->offloaded += from->offloaded;
-    for (unsigned i = 0; i < FY_REASON_COUNT; i++)
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         to->declined[i] += from->declined[i];
+    }
     to->bytes_in += from->bytes_in;
     to->bytes_out += from->bytes_out;
     to->chunks += from->chunks;
@@ -34,9 +35,11 @@ add_row(struct fy_report_row *to, const struct fy_record_row *from)
 static struct fy_report_row *
 find_or_add(struct fy_report *report, const char *name)
 {
-    for (size_t i = 0; i < report->nrows; i++)
-        if (strcmp(report->rows[i].name, name) == 0)
+    for (size_t i = 0; i < report->nrows; i++) {
+        if (strcmp(report->rows[i].name, name) == 0) {
             return &report->rows[i];
+        }
+    }
     struct fy_report_row *row = &report->rows[report->nrows++];
     memset(row, 0, sizeof *row);
     snprintf(row->name, sizeof row->name, "%s", name);
@@ -51,11 +54,13 @@ fy_report_take(const struct fy_model *model, const struct fy_record *record,
         FY_TABLE(model, fy_function, functions);
     out->nrows = 0;
     out->rows = calloc(record->nrows + (size_t)1, sizeof *out->rows);
-    if (!out->rows)
+    if (!out->rows) {
         return FY_ERR_NOMEM;
+    }
     for (uint32_t i = 0; i < record->nrows && i < model->functions.count; i++) {
-        if (record->rows[i].calls == 0 && record->rows[i].offloaded == 0)
+        if (record->rows[i].calls == 0 && record->rows[i].offloaded == 0) {
             continue;
+        }
         add_row(find_or_add(out, fy_model_string(model, functions[i].name)),
                 &record->rows[i]);
     }
@@ -86,26 +91,29 @@ print_row(const struct fy_report_row *row, FILE *to)
     char in[16], back[16], bound[16];
     human_bytes(row->bytes_in, in);
     human_bytes(row->bytes_out, back);
-    if (row->lower_bound_bytes)
+    if (row->lower_bound_bytes) {
         snprintf(bound, sizeof bound, "%.2f",
                  ((double)row->bytes_in + (double)row->bytes_out) /
                      (double)row->lower_bound_bytes);
-    else
+    } else {
         strcpy(bound, "-");
+    }
     fprintf(to, "%-18s %9llu %9llu %9llu %10s %10s %7s %10.3f %10.3f\n",
             row->name, (unsigned long long)row->calls,
             (unsigned long long)row->offloaded, (unsigned long long)row->chunks,
             in, back, bound, row->original_seconds, row->device_seconds);
     const char *separator = "    declined: ";
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-        if (!row->declined[i])
+        if (!row->declined[i]) {
             continue;
+        }
         fprintf(to, "%s%s %llu", separator, fy_reason_word(i),
                 (unsigned long long)row->declined[i]);
         separator = ", ";
     }
-    if (separator[0] == ',')
+    if (separator[0] == ',') {
         putc('\n', to);
+    }
 }
 
 void
@@ -120,18 +128,22 @@ fy_report_print(const struct fy_report *report, FILE *to)
     fprintf(to, "ferry: %llu annotated calls, %llu offloaded; device %s",
             (unsigned long long)calls, (unsigned long long)offloaded,
             report->device);
-    if (report->memory_bytes)
+    if (report->memory_bytes) {
         fprintf(to, " with %s", human_bytes(report->memory_bytes, memory));
+    }
     fprintf(to, "; %.3f s\n", report->seconds);
-    if (report->trouble[0])
+    if (report->trouble[0]) {
         fprintf(to, "ferry: %s\n", report->trouble);
-    if (report->nrows == 0)
+    }
+    if (report->nrows == 0) {
         return;
+    }
     fprintf(to, "%-18s %9s %9s %9s %10s %10s %7s %10s %10s\n", "function",
             "calls", "offloaded", "chunks", "bytes in", "bytes out", "/ bound",
             "original s", "device s");
-    for (size_t i = 0; i < report->nrows; i++)
+    for (size_t i = 0; i < report->nrows; i++) {
         print_row(&report->rows[i], to);
+    }
 }
 
 /* ---- to JSON ---- */
@@ -145,8 +157,9 @@ write_row(const struct fy_report_row *row, FILE *to)
             (unsigned long long)row->calls, (unsigned long long)row->offloaded);
     const char *separator = "";
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-        if (!row->declined[i])
+        if (!row->declined[i]) {
             continue;
+        }
         fprintf(to, "%s\"%s\": %llu", separator, fy_reason_word(i),
                 (unsigned long long)row->declined[i]);
         separator = ", ";
@@ -203,8 +216,9 @@ static uint64_t
 count_of(const struct fy_json *object, const char *key)
 {
     double number = number_of(object, key);
-    if (!(number > 0))
+    if (!(number > 0)) {
         return 0;
+    }
     return number < 0x1p63 ? (uint64_t)number : (uint64_t)1 << 63;
 }
 
@@ -217,9 +231,11 @@ copy_text(const struct fy_json *object, const char *key, char *out,
     const char *text =
         member && member->kind == FY_JSON_STRING ? member->text : "";
     snprintf(out, capacity, "%s", text);
-    for (char *c = out; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+    for (char *c = out; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = '?';
+        }
+    }
 }
 
 static void
@@ -230,8 +246,9 @@ read_row(const struct fy_json *object, struct fy_report_row *row)
     row->calls = count_of(object, "calls");
     row->offloaded = count_of(object, "offloaded");
     const struct fy_json *declined = fy_json_member(object, "declined");
-    for (unsigned i = 0; i < FY_REASON_COUNT; i++)
+    for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         row->declined[i] = count_of(declined, fy_reason_word(i));
+    }
     row->bytes_in = count_of(object, "bytes_in");
     row->bytes_out = count_of(object, "bytes_out");
     row->chunks = count_of(object, "chunks");
@@ -244,19 +261,23 @@ static int
 read_root(const struct fy_json *root, struct fy_report *out)
 {
     const struct fy_json *functions = fy_json_member(root, "functions");
-    if (!functions || functions->kind != FY_JSON_ARRAY)
+    if (!functions || functions->kind != FY_JSON_ARRAY) {
         return FY_ERR_INVALID;
+    }
     size_t n = 0;
     for (const struct fy_json *f = functions->child; f; f = f->next) {
-        if (f->kind != FY_JSON_OBJECT)
+        if (f->kind != FY_JSON_OBJECT) {
             return FY_ERR_INVALID;
+        }
         n++;
     }
     out->rows = calloc(n + 1, sizeof *out->rows);
-    if (!out->rows)
+    if (!out->rows) {
         return FY_ERR_NOMEM;
-    for (const struct fy_json *f = functions->child; f; f = f->next)
+    }
+    for (const struct fy_json *f = functions->child; f; f = f->next) {
         read_row(f, &out->rows[out->nrows++]);
+    }
     copy_text(root, "device", out->device, sizeof out->device);
     copy_text(root, "trouble", out->trouble, sizeof out->trouble);
     out->memory_bytes = count_of(root, "memory_bytes");
@@ -276,13 +297,16 @@ fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
     const char *cause;
     memset(out, 0, sizeof *out);
     int status = fy_json_parse(text, bytes, &document, &root, &line, &cause);
-    if (status == FY_ERR_INVALID)
+    if (status == FY_ERR_INVALID) {
         snprintf(why, why_bytes, "line %u: %s", line, cause);
-    if (status)
+    }
+    if (status) {
         return status;
+    }
     status = read_root(root, out);
-    if (status == FY_ERR_INVALID)
+    if (status == FY_ERR_INVALID) {
         snprintf(why, why_bytes, "it has no list of functions");
+    }
     fy_json_free(document);
     return status;
 }

@@ -66,31 +66,37 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
     }
     state->model = fy_launch_compile(options, &state->places, state->trouble,
                                      sizeof state->trouble);
-    if (!state->model)
+    if (!state->model) {
         return FY_ERR_INVALID;
+    }
     if (count) {
         int status = fy_launch_scratch(state, true, settings);
-        if (status)
+        if (status) {
             return status;
+        }
         if (options->explain &&
-            !scratch_file(state, "explain", settings->explain))
+            !scratch_file(state, "explain", settings->explain)) {
             return FY_ERR_OVERFLOW;
+        }
     }
     int status = fy_launch_preload(state);
-    if (status)
+    if (status) {
         return status;
+    }
     snprintf(settings->engine, sizeof settings->engine, "%s",
              state->places.engine);
     fy_calibration_path(settings);
-    if (access(settings->calibration, R_OK) != 0)
+    if (access(settings->calibration, R_OK) != 0) {
         settings->calibration[0] = '\0';
+    }
     bool force = settings->force && strcmp(settings->device, "none") != 0;
     settings->mode = force ? (count ? FY_MODE_FORCE_COUNT : FY_MODE_FORCE)
                            : (count ? FY_MODE_ASK_COUNT : FY_MODE_ASK);
     status = fy_launch_environment(state->preload, settings);
-    if (status)
+    if (status) {
         fy_launch_trouble(state, "cannot set the environment: %s",
                           fy_status_text(status));
+    }
     return status;
 }
 
@@ -103,8 +109,9 @@ print_decisions(const struct fy_run_options *options)
                      ? fy_read_file(options->settings.explain,
                                     EXPLAIN_LIMIT_BYTES, &bytes)
                      : NULL;
-    if (!text)
+    if (!text) {
         return; /* no call reached the engine: the counters say why */
+    }
     size_t lines = 0;
     char *end = text;
     while (*end && lines < EXPLAIN_LINES_MAX) {
@@ -113,10 +120,12 @@ print_decisions(const struct fy_run_options *options)
         end += *end == '\n';
     }
     fwrite(text, 1, (size_t)(end - text), stderr);
-    for (lines = 0; *end; end++)
+    for (lines = 0; *end; end++) {
         lines += *end == '\n';
-    if (lines)
+    }
+    if (lines) {
         fy_say("%zu more decisions are not shown", lines);
+    }
     free(text);
 }
 
@@ -132,9 +141,10 @@ write_report(const struct fy_report *report, const char *path)
     errno = 0;
     fy_report_write_json(report, file);
     bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
+    if (fclose(file) != 0 || failed) {
         fy_say("cannot write the report %s: %s", path,
                strerror(errno ? errno : EIO));
+    }
 }
 
 static void
@@ -156,12 +166,15 @@ tell(const struct fy_run_options *options, const struct fy_launch_state *state,
         fy_say("no memory for the report");
         return;
     }
-    if (options->explain)
+    if (options->explain) {
         print_decisions(options);
-    if (options->report && options->report_path)
+    }
+    if (options->report && options->report_path) {
         write_report(&report, options->report_path);
-    if (options->explain || !options->report_path)
+    }
+    if (options->explain || !options->report_path) {
         fy_report_print(&report, stderr);
+    }
     free(report.rows);
 }
 
@@ -173,14 +186,17 @@ fy_launch(struct fy_run_options *options)
     memset(&state, 0, sizeof state);
     bool count = options->report || options->explain;
     /* There is no GPU device yet: auto finds none. */
-    if (strcmp(options->settings.device, "auto") == 0)
+    if (strcmp(options->settings.device, "auto") == 0) {
         strcpy(options->settings.device, "none");
+    }
     bool idle = strcmp(options->settings.device, "none") == 0 && !count;
-    if (!idle && prepare(options, &state) != 0)
+    if (!idle && prepare(options, &state) != 0) {
         fy_say("%s; running without ferry", state.trouble);
+    }
     if (idle || state.trouble[0]) {
-        if (fy_launch_environment("", &options->settings))
+        if (fy_launch_environment("", &options->settings)) {
             fy_say("out of memory");
+        }
     }
     if (!count && !state.scratch[0]) {
         free(state.model);
@@ -192,8 +208,9 @@ fy_launch(struct fy_run_options *options)
         fy_launch_end(&state);
         return FY_EXIT_CANNOT_RUN;
     }
-    if (count && !child.exec_errno)
+    if (count && !child.exec_errno) {
         tell(options, &state, child.wait_status, now_seconds() - start);
+    }
     fy_launch_end(&state);
     return fy_child_imitate(&child, options->command);
 }
@@ -203,7 +220,8 @@ fy_tool_run(int argc, char **argv)
 {
     struct fy_run_options options;
     int status;
-    if (fy_run_options_parse(argc, argv, &options, &status))
+    if (fy_run_options_parse(argc, argv, &options, &status)) {
         return status;
+    }
     return fy_launch(&options);
 }

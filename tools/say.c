@@ -20,11 +20,14 @@ fy_say(const char *format, ...)
     va_start(arguments, format);
     int n = vsnprintf(line, sizeof line - 1, format, arguments);
     va_end(arguments);
-    if (n < 0)
+    if (n < 0) {
         return;
-    for (char *c = line; *c; c++)
-        if (*c == '\n')
+    }
+    for (char *c = line; *c; c++) {
+        if (*c == '\n') {
             *c = ' ';
+        }
+    }
     fprintf(stderr, "ferry: %s\n", line);
 }
 

@@ -61,8 +61,9 @@ compile(char **files, unsigned nfiles, const struct fy_places *places)
     int status = fy_compile((const char *const *)files, nfiles, places->library,
                             diagnostics, &model);
     fy_diagnostics_print(diagnostics, stderr);
-    if (status && !fy_diagnostics_errors(diagnostics))
+    if (status && !fy_diagnostics_errors(diagnostics)) {
         fy_say("cannot compile the annotations: %s", fy_status_text(status));
+    }
     fy_diagnostics_free(diagnostics);
     return status ? NULL : model;
 }
@@ -77,10 +78,12 @@ prepare(struct fy_launch_state *state, struct fy_settings *settings)
         return FY_ERR_NOENT;
     }
     int status = fy_launch_scratch(state, false, settings);
-    if (status == 0)
+    if (status == 0) {
         status = fy_launch_preload(state);
-    if (status)
+    }
+    if (status) {
         return status;
+    }
     snprintf(settings->engine, sizeof settings->engine, "%s",
              state->places.engine);
     int n = snprintf(settings->verify, sizeof settings->verify, "%s/findings",
@@ -111,13 +114,16 @@ judge(const struct fy_launch_state *state, const struct fy_settings *settings,
         fy_say("cannot read the findings: %s", fy_status_text(status));
         return FY_EXIT_FAILURE;
     }
-    if (totals.functions == 0)
+    if (totals.functions == 0) {
         fy_say("no call of a function in these files was seen");
-    if (totals.findings)
+    }
+    if (totals.findings) {
         return fy_finish_output(FY_EXIT_FINDINGS);
+    }
     status = fy_finish_output(FY_EXIT_OK);
-    if (WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0)
+    if (WIFEXITED(child->wait_status) && WEXITSTATUS(child->wait_status) == 0) {
         return status;
+    }
     fy_say("'%s' itself failed", command[0]);
     return fy_child_imitate(child, command);
 }
@@ -134,23 +140,26 @@ fy_tool_verify(int argc, char **argv)
         fputs(help, stdout);
         return fy_finish_output(FY_EXIT_OK);
     }
-    if (!split(argc, argv, &nfiles, &command))
+    if (!split(argc, argv, &nfiles, &command)) {
         return fy_usage_error("verify");
+    }
     memset(&state, 0, sizeof state);
     fy_settings_init(&settings);
     fy_places_find(&state.places);
     state.model = compile(argv + 1, nfiles, &state.places);
-    if (!state.model)
+    if (!state.model) {
         return FY_EXIT_FAILURE;
+    }
     int result = FY_EXIT_FAILURE;
-    if (prepare(&state, &settings))
+    if (prepare(&state, &settings)) {
         fy_say("cannot verify: %s", state.trouble);
-    else if (fy_child_run(command, &child))
+    } else if (fy_child_run(command, &child)) {
         fy_say("cannot start a process: %s", strerror(errno));
-    else if (child.exec_errno)
+    } else if (child.exec_errno) {
         result = fy_child_imitate(&child, command);
-    else
+    } else {
         result = judge(&state, &settings, &child, command);
+    }
     fy_launch_end(&state);
     return result;
 }

@@ -61,18 +61,21 @@ random_unit(struct call *call)
 int64_t
 random_size(struct call *call)
 {
-    if (random_int(call, 0, 19) == 0)
+    if (random_int(call, 0, 19) == 0) {
         return 0;
-    if (random_int(call, 0, 9) == 0)
+    }
+    if (random_int(call, 0, 9) == 0) {
         return 1;
+    }
     return random_int(call, 1, call->max_size);
 }
 
 static struct argument *
 push(struct call *call, const char *name, char kind)
 {
-    if (call->nargs == MAX_ARGS)
+    if (call->nargs == MAX_ARGS) {
         abort();
+    }
     struct argument *arg = &call->args[call->nargs++];
     memset(arg, 0, sizeof *arg);
     snprintf(arg->name, sizeof arg->name, "%s", name);
@@ -91,8 +94,9 @@ set(struct argument *arg, const void *value, size_t bytes)
 void
 layout(struct call *call)
 {
-    if (call->interface == FORTRAN)
+    if (call->interface == FORTRAN) {
         return;
+    }
     int order = random_int(call, 0, 1) ? 101 : 102;
     call->row_major = order == 101;
     set(push(call, "order", 'e'), &order, sizeof order);
@@ -102,12 +106,15 @@ layout(struct call *call)
 static int
 enumerator(const char *name, char letter)
 {
-    if (!strncmp(name, "trans", 5))
+    if (!strncmp(name, "trans", 5)) {
         return letter == 'N' ? 111 : letter == 'T' ? 112 : 113;
-    if (!strcmp(name, "uplo"))
+    }
+    if (!strcmp(name, "uplo")) {
         return letter == 'U' ? 121 : 122;
-    if (!strcmp(name, "diag"))
+    }
+    if (!strcmp(name, "diag")) {
         return letter == 'N' ? 131 : 132;
+    }
     return letter == 'L' ? 141 : 142;
 }
 
@@ -121,8 +128,9 @@ flag(struct call *call, const char *name, const char *letters)
         return letter;
     }
     char written = letter;
-    if (random_int(call, 0, 3) == 0)
+    if (random_int(call, 0, 3) == 0) {
         written = (char)(letter + 'a' - 'A');
+    }
     set(push(call, name, 'c'), &written, 1);
     call->nhidden += call->interface == FORTRAN;
     return letter;
@@ -133,10 +141,11 @@ size(struct call *call, const char *name, int64_t value)
 {
     struct argument *arg = push(call, name, 'i');
     int32_t narrow = (int32_t)value;
-    if (integer_is_64)
+    if (integer_is_64) {
         set(arg, &value, sizeof value);
-    else
+    } else {
         set(arg, &narrow, sizeof narrow);
+    }
     return value;
 }
 
@@ -175,15 +184,17 @@ static void
 poison(char *at, size_t bytes)
 {
     static const unsigned char pattern[4] = {0xbe, 0xba, 0xfb, 0x7f};
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++) {
         at[i] = (char)pattern[i % 4];
+    }
 }
 
 struct buffer *
 array(struct call *call, const char *name, char type, size_t elements)
 {
-    if (call->nbuffers == MAX_BUFFERS)
+    if (call->nbuffers == MAX_BUFFERS) {
         abort();
+    }
     struct buffer *buffer = &call->buffers[call->nbuffers];
     memset(buffer, 0, sizeof *buffer);
     snprintf(buffer->name, sizeof buffer->name, "%s", name);
@@ -192,13 +203,15 @@ array(struct call *call, const char *name, char type, size_t elements)
     /* A margin on both sides, and any alignment an element may have. */
     size_t bytes = type_bytes(type);
     size_t margin = MARGIN_BYTES;
-    if (!call->aligned)
+    if (!call->aligned) {
         margin += bytes * (size_t)random_int(call, 0, 7);
+    }
     size_t total = (margin + elements * bytes + MARGIN_BYTES + 63) / 64 * 64;
     buffer->base = aligned_alloc(64, total);
     buffer->twin = aligned_alloc(64, total);
-    if (!buffer->base || !buffer->twin)
+    if (!buffer->base || !buffer->twin) {
         abort();
+    }
     poison(buffer->base, total);
     buffer->data = buffer->base + margin;
     buffer->twin_data = buffer->twin + margin;
@@ -247,8 +260,9 @@ place(struct call *call, struct buffer *buffer, const struct shape *shape,
 {
     double scale = shape->scale == 0 ? 1 : shape->scale;
     if (shape->unread || (shape->uplo == 'U' && i > j) ||
-        (shape->uplo == 'L' && i < j) || (shape->unit && i == j))
+        (shape->uplo == 'L' && i < j) || (shape->unit && i == j)) {
         return;
+    }
     fill(call, buffer, at, scale,
          i == j ? shape->diagonal + shape->step * (double)i : 0);
     if (i == j && shape->real_diagonal && is_complex(buffer->type)) {
@@ -267,10 +281,12 @@ matrix(struct call *call, const char *name, char type,
     int64_t ld =
         most(1, inner) + random_int(call, 0, 2) * random_int(call, 0, 4);
     struct buffer *buffer = array(call, name, type, (size_t)(ld * outer));
-    for (int64_t i = 0; i < shape->m; i++)
-        for (int64_t j = 0; j < shape->n; j++)
+    for (int64_t i = 0; i < shape->m; i++) {
+        for (int64_t j = 0; j < shape->n; j++) {
             place(call, buffer, shape, i, j,
                   (size_t)(row ? i * ld + j : i + j * ld));
+        }
+    }
     size(call, ld_name, ld);
     return buffer;
 }
@@ -281,8 +297,9 @@ unique_up_to_factor(const struct call *call, struct buffer *buffer,
 {
     /* The leading dimension is the argument behind the matrix. */
     const struct argument *arg = &call->args[0];
-    while (arg->kind != 'b' || &call->buffers[arg->buffer] != buffer)
+    while (arg->kind != 'b' || &call->buffers[arg->buffer] != buffer) {
         arg++;
+    }
     int64_t ld = 0;
     memcpy(&ld, arg[1].value, type_bytes('i'));
     bool adjacent = columns == call->row_major;
@@ -300,10 +317,13 @@ band(struct call *call, const char *name, const struct shape *shape, int64_t kl,
     int64_t ld = kl + ku + 1 + random_int(call, 0, 2) * random_int(call, 0, 4);
     struct buffer *buffer = array(call, name, call->type,
                                   (size_t)(ld * (row ? shape->m : shape->n)));
-    for (int64_t i = 0; i < shape->m; i++)
-        for (int64_t j = most(0, i - kl); j <= least(shape->n - 1, i + ku); j++)
+    for (int64_t i = 0; i < shape->m; i++) {
+        for (int64_t j = most(0, i - kl); j <= least(shape->n - 1, i + ku);
+             j++) {
             place(call, buffer, shape, i, j,
                   (size_t)(row ? kl + j - i + i * ld : ku + i - j + j * ld));
+        }
+    }
     size(call, ld_name, ld);
     return buffer;
 }
@@ -314,7 +334,7 @@ packed(struct call *call, const char *name, const struct shape *shape)
     int64_t n = shape->n;
     struct buffer *buffer =
         array(call, name, call->type, (size_t)(n * (n + 1) / 2));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         for (int64_t j = shape->uplo == 'L' ? 0 : i;
              j < (shape->uplo == 'L' ? i + 1 : n); j++) {
             /* A row-major triangle is the other triangle by columns. */
@@ -324,6 +344,7 @@ packed(struct call *call, const char *name, const struct shape *shape)
                   (size_t)(lower ? r + c * (2 * n - c - 1) / 2
                                  : r + c * (c + 1) / 2));
         }
+    }
     return buffer;
 }
 
@@ -334,10 +355,12 @@ vector(struct call *call, const char *name, char type, int64_t n, bool negative,
     int64_t inc = random_int(call, 0, 1) ? 1 : random_int(call, 1, 4);
     struct buffer *buffer =
         array(call, name, type, (size_t)(n > 0 ? 1 + (n - 1) * inc : 0));
-    for (int64_t i = 0; i < n && !unread; i++)
+    for (int64_t i = 0; i < n && !unread; i++) {
         fill(call, buffer, (size_t)(i * inc), 1, 0);
-    if (negative && random_int(call, 0, 2) == 0)
+    }
+    if (negative && random_int(call, 0, 2) == 0) {
         inc = -inc;
+    }
     size(call, inc_name, inc);
     return buffer;
 }
@@ -345,6 +368,7 @@ vector(struct call *call, const char *name, char type, int64_t n, bool negative,
 void
 info(struct call *call)
 {
-    if (call->interface == FORTRAN)
+    if (call->interface == FORTRAN) {
         set_integer(array(call, "info", 'i', 1), 0, 77);
+    }
 }

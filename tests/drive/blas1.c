@@ -106,8 +106,9 @@ rotm(struct call *c)
     vector(c, "x", c->type, n, true, false, "incx");
     vector(c, "y", c->type, n, true, false, "incy");
     struct buffer *param = array(c, "param", c->type, 5);
-    for (size_t i = 1; i < 5; i++)
+    for (size_t i = 1; i < 5; i++) {
         fill(c, param, i, 1, 0);
+    }
     fill(c, param, 0, 0, flags[random_int(c, 0, 3)]);
 }
 
@@ -128,8 +129,9 @@ rotmg(struct call *c)
     fill(c, array(c, "x1", c->type, 1), 0, 1, 0);
     scalar(c, "y1", c->type);
     struct buffer *param = array(c, "param", c->type, 5);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 5; i++) {
         fill(c, param, i, 1, 0);
+    }
 }
 
 #define BOTH (1 << FORTRAN | 1 << CBLAS)

@@ -36,8 +36,9 @@ gbmv(struct call *c)
     int64_t m = extent(c), n = extent(c);
     int64_t kl = random_int(c, 0, 6), ku = random_int(c, 0, 6);
     /* Mostly a band that reaches every row and column. */
-    if (random_int(c, 0, 3))
+    if (random_int(c, 0, 3)) {
         n = most(least(m, 1), random_int(c, m - kl, m + ku));
+    }
     size(c, "m", m);
     size(c, "n", n);
     size(c, "kl", kl);
@@ -63,18 +64,20 @@ symmetric(struct call *c, enum storage storage)
     layout(c);
     char uplo = flag(c, "uplo", "UL");
     int64_t n = size(c, "n", random_size(c)), k = 0;
-    if (storage == BAND)
+    if (storage == BAND) {
         k = size(c, "k", random_int(c, 0, 8));
+    }
     bool unread = scalar(c, "alpha", c->type) & IS_ZERO;
     c->growth += (double)n;
     struct shape shape = {
         .m = n, .n = n, .uplo = uplo, .real_diagonal = true, .unread = unread};
-    if (storage == FULL)
+    if (storage == FULL) {
         matrix(c, "a", c->type, &shape, "lda");
-    else if (storage == BAND)
+    } else if (storage == BAND) {
         band(c, "a", &shape, uplo == 'L' ? k : 0, uplo == 'U' ? k : 0, "lda");
-    else
+    } else {
         packed(c, "ap", &shape);
+    }
     vector(c, "x", c->type, n, true, unread, "incx");
     bool fresh = scalar(c, "beta", c->type) & IS_ZERO;
     vector(c, "y", c->type, n, true, fresh, "incy");
@@ -106,8 +109,9 @@ triangular(struct call *c, enum storage storage)
     flag(c, "trans", "NTC");
     bool unit = flag(c, "diag", "NU") == 'U';
     int64_t n = size(c, "n", random_size(c)), k = 0;
-    if (storage == BAND)
+    if (storage == BAND) {
         k = size(c, "k", random_int(c, 0, 8));
+    }
     c->growth += 4 * (double)n;
     /* Small beside its diagonal, so that solving loses nothing. */
     struct shape shape = {.m = n,
@@ -116,12 +120,13 @@ triangular(struct call *c, enum storage storage)
                           .unit = unit,
                           .diagonal = 2,
                           .scale = 1.0 / (double)(n + 1)};
-    if (storage == FULL)
+    if (storage == FULL) {
         matrix(c, "a", c->type, &shape, "lda");
-    else if (storage == BAND)
+    } else if (storage == BAND) {
         band(c, "a", &shape, uplo == 'L' ? k : 0, uplo == 'U' ? k : 0, "lda");
-    else
+    } else {
         packed(c, "ap", &shape);
+    }
     vector(c, "x", c->type, n, true, false, "incx");
 }
 
@@ -163,13 +168,15 @@ rank_update(struct call *c, unsigned vectors, enum storage storage)
     bool unread =
         scalar(c, "alpha", vectors == 1 ? real_of(c->type) : c->type) & IS_ZERO;
     vector(c, "x", c->type, n, true, unread, "incx");
-    if (vectors == 2)
+    if (vectors == 2) {
         vector(c, "y", c->type, n, true, unread, "incy");
+    }
     struct shape shape = {.m = n, .n = n, .uplo = uplo, .real_diagonal = true};
-    if (storage == FULL)
+    if (storage == FULL) {
         matrix(c, "a", c->type, &shape, "lda");
-    else
+    } else {
         packed(c, "ap", &shape);
+    }
 }
 
 static void

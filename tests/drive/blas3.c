@@ -68,8 +68,9 @@ rank_k(struct call *c, bool hermitian, bool two)
         IS_ZERO;
     struct shape a = operand(nt, n, k, unread);
     matrix(c, "a", c->type, &a, "lda");
-    if (two)
+    if (two) {
         matrix(c, "b", c->type, &a, "ldb");
+    }
     bool fresh =
         scalar(c, "beta", hermitian ? real_of(c->type) : c->type) & IS_ZERO;
     struct shape result = {.m = n,

@@ -35,8 +35,9 @@ open_both(const char *name)
         fprintf(stderr, "drive: %s\n", dlerror());
         exit(77);
     }
-    if (!options.twins)
+    if (!options.twins) {
         return NULL;
+    }
     void *twin = dlmopen(space, name, RTLD_NOW);
     if (!twin) {
         fprintf(stderr, "drive: %s\n", dlerror());
@@ -49,8 +50,9 @@ open_both(const char *name)
 static void *
 lookup_in(const char *symbol, void *twin_library, bool twin)
 {
-    if (twin && options.twins)
+    if (twin && options.twins) {
         return dlsym(twin_library, symbol);
+    }
     return dlsym(RTLD_DEFAULT, symbol);
 }
 
@@ -59,10 +61,13 @@ drive_wants(const struct drive *drive, const char *a, const char *b,
             const char *c)
 {
     const char *names[] = {a, b, c};
-    for (unsigned i = 0; i < drive->npatterns; i++)
-        for (unsigned j = 0; j < 3; j++)
-            if (names[j] && fnmatch(drive->patterns[i], names[j], 0) == 0)
+    for (unsigned i = 0; i < drive->npatterns; i++) {
+        for (unsigned j = 0; j < 3; j++) {
+            if (names[j] && fnmatch(drive->patterns[i], names[j], 0) == 0) {
                 return true;
+            }
+        }
+    }
     return drive->npatterns == 0;
 }
 
@@ -86,20 +91,22 @@ print_call(const struct call *call)
         double real;
         float narrow;
         memcpy(&wide, arg->value, arg->kind == 'i' && integer_is_64 ? 8 : 4);
-        if (arg->kind == 'i' && !integer_is_64)
+        if (arg->kind == 'i' && !integer_is_64) {
             wide = (int32_t)wide;
+        }
         memcpy(&real, arg->value, 8);
         memcpy(&narrow, arg->value, 4);
-        if (arg->kind == 'c')
+        if (arg->kind == 'c') {
             printf(" %s=%c", arg->name, arg->value[0]);
-        else if (arg->kind == 'e' || arg->kind == 'i')
+        } else if (arg->kind == 'e' || arg->kind == 'i') {
             printf(" %s=%lld", arg->name, (long long)wide);
-        else if (arg->kind == 's' || arg->kind == 'c')
+        } else if (arg->kind == 's' || arg->kind == 'c') {
             printf(" %s=%g", arg->name, (double)narrow);
-        else if (arg->kind == 'd' || arg->kind == 'z')
+        } else if (arg->kind == 'd' || arg->kind == 'z') {
             printf(" %s=%g", arg->name, real);
-        else if (arg->kind == 'b')
+        } else if (arg->kind == 'b') {
             printf(" %s[%zu]", arg->name, call->buffers[arg->buffer].elements);
+        }
     }
 }
 
@@ -107,8 +114,9 @@ uint64_t
 drive_hash(const char *text, uint64_t seed)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
-    while (*text)
+    while (*text) {
         h = (h ^ (unsigned char)*text++) * UINT64_C(0x100000001b3);
+    }
     return h;
 }
 
@@ -116,13 +124,15 @@ static void
 drive_symbol(const struct routine *routine, char type, enum interface interface,
              bool work_variant, const char *symbol, void *twin_library)
 {
-    if (!drive_wants(&options, symbol, NULL, NULL))
+    if (!drive_wants(&options, symbol, NULL, NULL)) {
         return;
+    }
     void *function = lookup_in(symbol, twin_library, false);
     void *twin = lookup_in(symbol, twin_library, true);
     if (!function || !twin) {
-        if (options.list || options.verbose)
+        if (options.list || options.verbose) {
             printf("%-24s not in this library\n", symbol);
+        }
         return;
     }
     if (options.list) {
@@ -145,8 +155,9 @@ drive_symbol(const struct routine *routine, char type, enum interface interface,
                       : routine->result == 'R' ? real_of(type)
                                                : routine->result};
         /* cblas_i*amax returns size_t. */
-        if (call.result == 'i' && interface == CBLAS)
+        if (call.result == 'i' && interface == CBLAS) {
             call.result = 'l';
+        }
         routine->build(&call);
         const char *what;
         double digest;
@@ -170,17 +181,19 @@ drive_routines(const struct routine *routines, enum interface interface,
                void *twin_library)
 {
     for (const struct routine *r = routines; r->name; r++) {
-        if (!(r->interfaces & 1u << interface))
+        if (!(r->interfaces & 1u << interface)) {
             continue;
+        }
         for (const char *type = r->types; *type; type++) {
             char base[32], symbol[64];
             const char *percent = strstr(r->name, "%c");
             size_t prefix = percent ? (size_t)(percent - r->name) : 0;
-            if (percent)
+            if (percent) {
                 snprintf(base, sizeof base, "%.*s%c%s", (int)prefix, r->name,
                          *type, percent + 2);
-            else
+            } else {
                 snprintf(base, sizeof base, "%s", r->name);
+            }
             int length = snprintf(symbol, sizeof symbol, "%s%s%s",
                                   interface == FORTRAN ? ""
                                   : interface == CBLAS ? "cblas_"
@@ -211,8 +224,9 @@ fftw(const char *library, const char *prefix, char type)
         fprintf(stderr, "drive: %s (skipped)\n", dlerror());
         return;
     }
-    if (options.twins)
+    if (options.twins) {
         fftw_twin = open_both(library);
+    }
     drive_fftw(prefix, type, &options, fftw_lookup);
 }
 
@@ -284,8 +298,9 @@ main(int argc, char **argv)
             return 2;
         }
     }
-    if (options.max_size < 1)
+    if (options.max_size < 1) {
         options.max_size = 1;
+    }
     options.patterns = argv + optind;
     options.npatterns = (unsigned)(argc - optind);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -304,7 +319,8 @@ main(int argc, char **argv)
     }
     fftw("libfftw3.so.3", "fftw", 'z');
     fftw("libfftw3f.so.3", "fftwf", 'c');
-    if (!options.list)
+    if (!options.list) {
         printf("%u calls, %u differ\n", calls, differences);
+    }
     return differences ? 1 : 0;
 }

@@ -102,8 +102,9 @@ make_fixed(const struct transform *t, void *maker, void *x, void *y)
         memcpy(tail, t->kind, sizeof tail);
         ntail = t->rank;
     }
-    if (ntail < 3)
+    if (ntail < 3) {
         tail[ntail] = (int)t->flags; /* flags follow at once */
+    }
     if (t->rank == 1) {
         void *(*f)(int, void *, void *, int, unsigned);
         memcpy(&f, &maker, sizeof f);
@@ -132,8 +133,9 @@ static size_t
 volume(const struct transform *t, bool halved)
 {
     size_t v = 1;
-    for (int i = 0; i < t->rank; i++)
+    for (int i = 0; i < t->rank; i++) {
         v *= (size_t)(halved && i == t->rank - 1 ? t->n[i] / 2 + 1 : t->n[i]);
+    }
     return v;
 }
 
@@ -145,11 +147,13 @@ elements(const struct transform *t, int side, bool *complex)
                 (t->form == C2R && side == 1);
     bool halved = !real && t->form != C2C;
     *complex = !real;
-    if (t->maker == MANY)
+    if (t->maker == MANY) {
         return (volume(t, halved) - 1) * (size_t)t->stride[side] +
                (size_t)((t->howmany - 1) * t->distance[side]) + 1;
-    if (real && t->in_place && t->form != R2R)
+    }
+    if (real && t->in_place && t->form != R2R) {
         return 2 * volume(t, true); /* rows are padded */
+    }
     return volume(t, halved);
 }
 
@@ -158,8 +162,9 @@ random_transform(struct call *c, struct transform *t, enum form form,
                  enum maker maker, int rank)
 {
     static const int kinds[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 10};
-    if (maker != FIXED)
+    if (maker != FIXED) {
         rank = (int)random_int(c, 1, 3);
+    }
     *t = (struct transform){
         .form = form, .maker = maker, .rank = rank, .howmany = 1};
     int limit = rank == 3 ? 9 : rank == 2 ? 16 : 60;
@@ -170,16 +175,19 @@ random_transform(struct call *c, struct transform *t, enum form form,
     }
     t->flags = FFTW_ESTIMATE;
     int64_t dice = random_int(c, 0, 5);
-    if (dice == 0)
+    if (dice == 0) {
         t->flags |= FFTW_DESTROY_INPUT;
-    else if (dice == 1 && !(form == C2R && rank > 1))
+    } else if (dice == 1 && !(form == C2R && rank > 1)) {
         t->flags |= FFTW_PRESERVE_INPUT;
-    if (random_int(c, 0, 3) == 0)
+    }
+    if (random_int(c, 0, 3) == 0) {
         t->flags |= FFTW_UNALIGNED;
+    }
     t->in_place = random_int(c, 0, 2) == 0 &&
                   !(maker == MANY && (form == R2C || form == C2R));
-    if (maker != MANY)
+    if (maker != MANY) {
         return;
+    }
     t->howmany = (int)random_int(c, 1, 6);
     t->embedded = random_int(c, 0, 3) == 0 && (form == C2C || form == R2R);
     bool rows = random_int(c, 0, 1); /* else transforms interleave */
@@ -218,13 +226,16 @@ signal(struct call *c, const struct transform *t, int side, const char *name)
         array(c, name, complex ? c->type : real_of(c->type), n);
     if (side == 0 && t->maker == MANY) {
         int length = (int)volume(t, t->form == C2R);
-        for (int h = 0; h < t->howmany; h++)
-            for (int i = 0; i < length; i++)
+        for (int h = 0; h < t->howmany; h++) {
+            for (int i = 0; i < length; i++) {
                 fill(c, buffer, (size_t)(i * t->stride[0] + h * t->distance[0]),
                      1, 0);
+            }
+        }
     } else if (side == 0) {
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
             fill(c, buffer, i, 1, 0);
+        }
     }
     return buffer;
 }
@@ -253,14 +264,16 @@ run_transform(struct call *c, const struct transform *t, bool new_array,
         plans[twin] = make_plan(t, lookup(maker_name, twin),
                                 twin ? x->twin_data : x->data,
                                 twin ? y->twin_data : y->data);
-        if (!plans[twin])
+        if (!plans[twin]) {
             return 0;
+        }
     }
     snapshot_call(c);
-    for (int twin = 1; twin >= 0; twin--)
+    for (int twin = 1; twin >= 0; twin--) {
         call_execute(lookup(execute_name, twin), plans[twin], new_array,
                      twin ? x2->twin_data : x2->data,
                      twin ? y2->twin_data : y2->data);
+    }
     double error = compare_call(c, what, digest);
     for (int twin = 0; twin < 2; twin++) {
         void (*destroy)(void *);
@@ -282,15 +295,17 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
             enum maker by = rank <= 3 ? FIXED : rank == 4 ? GENERAL : MANY;
             int used = snprintf(maker, sizeof maker, "%s_plan_%s%s", prefix,
                                 by == MANY ? "many_" : "", form_names[form]);
-            if (by == FIXED)
+            if (by == FIXED) {
                 snprintf(maker + used, sizeof maker - (size_t)used, "_%dd",
                          rank);
+            }
             for (int new_array = 0; new_array < 2; new_array++) {
                 snprintf(execute, sizeof execute, "%s_%s", prefix,
                          new_array ? execute_names[form] : "execute");
                 snprintf(label, sizeof label, "%s/%s", execute, maker);
-                if (!drive_wants(drive, execute, maker, label))
+                if (!drive_wants(drive, execute, maker, label)) {
                     continue;
+                }
                 if (drive->list) {
                     puts(label);
                     continue;
@@ -310,7 +325,7 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
                         run_transform(&c, &t, new_array, maker, execute,
                                       destroy, lookup, &what, &digest);
                     bool differs = error < 0 || error > 1;
-                    if (differs || drive->verbose)
+                    if (differs || drive->verbose) {
                         printf("%s %s call %u: rank=%d n=%d,%d,%d howmany=%d "
                                "stride=%d,%d distance=%d,%d flags=%u "
                                "in_place=%d | %s %.3g\n",
@@ -318,6 +333,7 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
                                t.n[0], t.n[1], t.n[2], t.howmany, t.stride[0],
                                t.stride[1], t.distance[0], t.distance[1],
                                t.flags, t.in_place, what, error);
+                    }
                     bad += differs;
                     worst = error > worst ? error : worst;
                     sum += digest;

@@ -17,13 +17,16 @@ static void
 work(struct call *c, const char *name, char type, int64_t elements,
      const char *size_name)
 {
-    if (!has_work(c))
+    if (!has_work(c)) {
         return;
-    if (size_name)
+    }
+    if (size_name) {
         elements += random_int(c, 0, 1) * random_int(c, 0, 100);
+    }
     workspace(c, name, type, (size_t)most(1, elements), size_name ? 1 : 0);
-    if (size_name)
+    if (size_name) {
         size(c, size_name, most(1, elements));
+    }
 }
 
 /* LAPACKE 3.11 itself mishandles some empty matrices: getri asks for no
@@ -40,8 +43,9 @@ static void
 pivots(struct call *c, int64_t n)
 {
     struct buffer *ipiv = array(c, "ipiv", 'i', (size_t)n);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         set_integer(ipiv, (size_t)i, random_int(c, i + 1, n));
+    }
 }
 
 static struct shape
@@ -123,8 +127,9 @@ potrf(struct call *c)
     int64_t n = size(c, "n", random_size(c));
     c->growth += 16 * (double)n;
     struct shape a = triangles(n, uplo);
-    if (random_int(c, 0, 9) == 0)
+    if (random_int(c, 0, 9) == 0) {
         a.step = -3.0 / (double)(n + 1); /* not positive definite */
+    }
     matrix(c, "a", c->type, &a, "lda");
     info(c);
 }
@@ -188,8 +193,9 @@ eigen(struct call *c, bool divide)
                       .scale = 0.5,
                       .real_diagonal = true};
     struct buffer *z = matrix(c, "a", c->type, &a, "lda");
-    if (vectors)
+    if (vectors) {
         unique_up_to_factor(c, z, true, n, n);
+    }
     array(c, "w", real, (size_t)n);
     int64_t square = 2 * n * n;
     if (!divide && !is_complex(c->type)) {
@@ -231,9 +237,10 @@ singular_vectors(struct call *c, const char *name, int64_t m, int64_t n,
                           .n = wanted || c->row_major ? n : 1,
                           .unread = true};
     struct buffer *vectors = matrix(c, name, c->type, &shape, ld_name);
-    if (wanted)
+    if (wanted) {
         unique_up_to_factor(c, vectors, columns, columns ? n : m,
                             columns ? m : n);
+    }
 }
 
 /* in_a: u, v or 0, the vectors that A receives. */
@@ -243,9 +250,10 @@ svd_matrix(struct call *c, int64_t m, int64_t n, char in_a)
     c->growth += 1024 * (double)most(m, n);
     struct shape a = {.m = m, .n = n, .diagonal = 2, .step = 3, .scale = 0.5};
     struct buffer *vectors = matrix(c, "a", c->type, &a, "lda");
-    if (in_a)
+    if (in_a) {
         unique_up_to_factor(c, vectors, in_a == 'u', least(m, n),
                             in_a == 'u' ? m : n);
+    }
     array(c, "s", real_of(c->type), (size_t)least(m, n));
 }
 
@@ -261,9 +269,9 @@ gesvd(struct call *c)
     singular_vectors(c, "u", m, u == 'A' ? m : k, u == 'A' || u == 'S', "ldu");
     singular_vectors(c, "vt", vt == 'A' ? n : k, n, vt == 'A' || vt == 'S',
                      "ldvt");
-    if (!has_work(c))
+    if (!has_work(c)) {
         workspace(c, "superb", real_of(c->type), (size_t)most(1, k), 0);
-    else {
+    } else {
         /* LAPACK 3.11: less where only singular values of a long A are. */
         bool lean = (m >= n ? u : vt) == 'N' && l >= k * 8 / 5;
         int64_t wanted = is_complex(c->type) ? (lean ? 3 * k : 2 * k + l)
@@ -271,8 +279,9 @@ gesvd(struct call *c)
                                              : most(3 * k + l, 5 * k);
         work(c, "work", c->type, wanted, "lwork");
     }
-    if (is_complex(c->type))
+    if (is_complex(c->type)) {
         work(c, "rwork", real_of(c->type), 5 * k, NULL);
+    }
     info(c);
 }
 
@@ -281,8 +290,9 @@ static int64_t
 gesdd_real_work(char job, int64_t k, int64_t l)
 {
     int64_t bdsdc = job == 'N' ? 7 * k : 3 * k * k + 4 * k;
-    if (l < k * 11 / 6)
+    if (l < k * 11 / 6) {
         return 3 * k + most(l, job == 'O' ? k * k + bdsdc : bdsdc);
+    }
     switch (job) {
     case 'N':
         return bdsdc + k;
@@ -298,8 +308,9 @@ gesdd_real_work(char job, int64_t k, int64_t l)
 static int64_t
 gesdd_complex_work(char job, int64_t k, int64_t l)
 {
-    if (l < k * 17 / 9)
+    if (l < k * 17 / 9) {
         return 2 * k + l + (job == 'O' ? k * k : 0);
+    }
     switch (job) {
     case 'N':
         return 3 * k;

@@ -69,8 +69,9 @@ make(const struct call *call, void *function, bool twin, union result *result)
     }
     ffi_cif cif;
     ffi_type *rtype = call->result ? scalar_type(call->result) : &ffi_type_void;
-    if (ffi_prep_cif(&cif, FFI_DEFAULT_ABI, n, rtype, types) != FFI_OK)
+    if (ffi_prep_cif(&cif, FFI_DEFAULT_ABI, n, rtype, types) != FFI_OK) {
         abort();
+    }
     memset(result, 0, sizeof *result);
     ffi_call(&cif, FFI_FN(function), result, values);
 }
@@ -93,11 +94,13 @@ distance(char type, const char *x, const char *y, double unit)
             memcpy(&a, x + 8 * i, 8);
             memcpy(&b, y + 8 * i, 8);
         }
-        if (isnan(a) && isnan(b))
+        if (isnan(a) && isnan(b)) {
             continue;
+        }
         if (isnan(a) || isnan(b) || isinf(a) || isinf(b)) {
-            if (a != b)
+            if (a != b) {
                 return INFINITY;
+            }
             continue;
         }
         worst = fmax(worst, fabs(a - b) / unit);
@@ -157,8 +160,9 @@ compare_vectors(const struct buffer *buffer, double unit)
                     residual = fmax(residual, cabs(inner * x - y));
                 }
             }
-            if (pass == 0 && (x2 < 0.5 || y2 < 0.5 || cabs(inner) < 0.5))
+            if (pass == 0 && (x2 < 0.5 || y2 < 0.5 || cabs(inner) < 0.5)) {
                 return INFINITY; /* not unit vectors, or another direction */
+            }
             inner /= cabs(inner);
         }
         worst = fmax(worst, residual / unit);
@@ -177,20 +181,25 @@ compare(const struct buffer *buffer, double unit, const char **what,
     for (size_t i = 0; i < n; i++) {
         const char *x = buffer->data + i * bytes;
         const char *y = buffer->twin_data + i * bytes;
-        if (buffer->type != 'i' && !is_poison(y))
+        if (buffer->type != 'i' && !is_poison(y)) {
             *digest += magnitude(buffer->type, y) * (double)(1 + i % 7);
-        if (memcmp(x, y, bytes) == 0)
+        }
+        if (memcmp(x, y, bytes) == 0) {
             continue;
+        }
         *what = buffer->name;
-        if (buffer->type == 'i' || is_poison(x) != is_poison(y))
+        if (buffer->type == 'i' || is_poison(x) != is_poison(y)) {
             return -1;
-        if (compared)
+        }
+        if (compared) {
             continue;
+        }
         compared = buffer->vectors.count > 0;
         double d = compared ? compare_vectors(buffer, unit)
                             : distance(buffer->type, x, y, unit);
-        if (isinf(d))
+        if (isinf(d)) {
             return -1;
+        }
         worst = fmax(worst, d);
     }
     /* The margins around it. */
@@ -214,10 +223,12 @@ scale_call(struct call *call, bool twins)
         size_t bytes = type_bytes(b->type);
         size_t n = b->is_workspace ? b->returned : b->elements;
         const char *data = twins ? b->twin_data : b->data;
-        for (size_t j = 0; j < n && b->type != 'i'; j++)
-            if (!is_poison(data + j * bytes))
+        for (size_t j = 0; j < n && b->type != 'i'; j++) {
+            if (!is_poison(data + j * bytes)) {
                 call->scale =
                     fmax(call->scale, magnitude(b->type, data + j * bytes));
+            }
+        }
     }
 }
 
@@ -266,8 +277,9 @@ run_call(struct call *call, void *function, void *twin_function,
     *what = "";
     *digest = 0;
     double worst = compare_call(call, what, digest);
-    if (worst < 0 || !call->result)
+    if (worst < 0 || !call->result) {
         return worst;
+    }
     bool same = true;
     double d = 0;
     if (call->result == 's' || call->result == 'd') {
@@ -282,8 +294,9 @@ run_call(struct call *call, void *function, void *twin_function,
     } else {
         same = (int32_t)mine.word == (int32_t)twins.word;
     }
-    if (!same || d > worst)
+    if (!same || d > worst) {
         *what = "result";
+    }
     return same ? fmax(worst, d) : -1;
 }
 

@@ -53,8 +53,9 @@ use_model(const struct fy_model *model)
         fy_model_dump(model, nowhere);
         fclose(nowhere);
     }
-    for (unsigned i = 0; i < FY_MAX_CELLS; i++)
+    for (unsigned i = 0; i < FY_MAX_CELLS; i++) {
         cells[i] = odd[i % (sizeof odd / sizeof odd[0])];
+    }
     for (uint32_t f = 0; f < model->functions.count; f++) {
         struct fy_scope scope = {
             model, &FY_TABLE(model, fy_function, functions)[f], cells, NULL};
@@ -63,14 +64,16 @@ use_model(const struct fy_model *model)
         for (uint16_t i = 0; i < scope.function->nrequires; i++) {
             struct fy_value value;
             (void)fy_eval_bare_cell(&scope, requires[i].node);
-            if (fy_eval(&scope, requires[i].node, &value))
+            if (fy_eval(&scope, requires[i].node, &value)) {
                 continue;
+            }
         }
     }
     for (uint32_t i = 0; i < model->symbols.count; i++) {
         const struct fy_symbol *s = &FY_TABLE(model, fy_symbol, symbols)[i];
-        if (fy_model_find_symbol(model, fy_model_string(model, s->name)) != i)
+        if (fy_model_find_symbol(model, fy_model_string(model, s->name)) != i) {
             abort();
+        }
     }
 }
 
@@ -78,15 +81,18 @@ static void
 try_model(const void *bytes, size_t nbytes)
 {
     uint64_t *copy = malloc(nbytes + 8); /* exactly as large: ASan watches */
-    if (!copy)
+    if (!copy) {
         return;
+    }
     memcpy(copy, bytes, nbytes);
     struct fy_model *model = (struct fy_model *)copy;
     if (nbytes >= sizeof *model && model->size_bytes >= sizeof *model &&
-        model->size_bytes <= nbytes)
+        model->size_bytes <= nbytes) {
         model->content_hash = fy_model_hash(model);
-    if (fy_model_validate(copy, nbytes) == FY_OK)
+    }
+    if (fy_model_validate(copy, nbytes) == FY_OK) {
         use_model(model);
+    }
     free(copy);
 }
 
@@ -98,8 +104,9 @@ try_text(const char *text, size_t bytes)
     struct fy_model *model = NULL;
     char *copy = malloc(bytes + 1), *printed = NULL;
     size_t nprinted;
-    if (!diagnostics || !copy)
+    if (!diagnostics || !copy) {
         exit(1);
+    }
     memcpy(copy, text, bytes);
     int status =
         fy_compile_text("fuzz", copy, bytes, library_dir, diagnostics, &model);
@@ -110,10 +117,12 @@ try_text(const char *text, size_t bytes)
     }
     if ((status == FY_OK) != (model != NULL) ||
         (status == FY_OK) != (fy_diagnostics_errors(diagnostics) == 0) ||
-        (model && fy_model_validate(model, model->size_bytes)))
+        (model && fy_model_validate(model, model->size_bytes))) {
         abort();
-    if (model)
+    }
+    if (model) {
         use_model(model);
+    }
     free(printed);
     free(copy);
     fy_diagnostics_free(diagnostics);
@@ -198,14 +207,16 @@ soup(char *out)
     size_t used = 0;
     unsigned count = 1 + below(400);
     /* Half of them begin well. */
-    if (below(2))
+    if (below(2)) {
         used = (size_t)sprintf(
             out, "family p: { s: float };\nfunction void f(int n, int m, char "
                  "c, double *x, double *y) {\n");
-    for (unsigned i = 0; i < count && used < MAX_INPUT - 64; i++)
+    }
+    for (unsigned i = 0; i < count && used < MAX_INPUT - 64; i++) {
         used += (size_t)sprintf(out + used, "%s%s",
                                 words[below(sizeof words / sizeof words[0])],
                                 below(8) ? " " : "");
+    }
     return used;
 }
 
@@ -220,21 +231,24 @@ mutate(char *out)
     /* Mostly whole declarations: from a line that begins one to one that ends
      * one, with what they need. */
     while (begin > 0 && (seed->text[begin - 1] != '\n' ||
-                         strncmp(seed->text + begin, "function", 8) != 0))
+                         strncmp(seed->text + begin, "function", 8) != 0)) {
         begin--;
+    }
     bool whole = below(16) != 0;
     size_t size = seed->bytes - begin < want ? seed->bytes - begin : want;
     while (size > 2 && whole &&
-           memcmp(seed->text + begin + size - 2, "}\n", 2) != 0)
+           memcmp(seed->text + begin + size - 2, "}\n", 2) != 0) {
         size--;
+    }
     used = below(16) ? (size_t)sprintf(out, "import \"types.ferry\";\n") : 0;
     memcpy(out + used, seed->text + begin, size);
     used += size;
     for (unsigned n = below(3) ? below(4) : below(20); n > 0 && used > 8; n--) {
         size_t at = below((uint32_t)used), length = 1 + below(16);
         const char *word = words[below(sizeof words / sizeof words[0])];
-        if (length > used - at)
+        if (length > used - at) {
             length = used - at;
+        }
         switch (below(6)) {
         case 0: /* one byte */
             out[at] = (char)below(256);
@@ -257,13 +271,15 @@ mutate(char *out)
             }
             break;
         case 4: /* cut */
-            if (below(8) == 0)
+            if (below(8) == 0) {
                 used = at;
+            }
             break;
         default: { /* a piece of another place */
             size_t from = below((uint32_t)used);
-            if (from + length <= used)
+            if (from + length <= used) {
                 memmove(out + at, out + from, length);
+            }
         }
         }
     }
@@ -276,8 +292,9 @@ mutate_model(const struct fy_model *model)
 {
     size_t bytes = model->size_bytes;
     uint64_t *copy = malloc(bytes);
-    if (!copy)
+    if (!copy) {
         return;
+    }
     for (unsigned round = 0; round < 8; round++) {
         memcpy(copy, model, bytes);
         uint32_t *row = (uint32_t *)(void *)copy;
@@ -285,8 +302,9 @@ mutate_model(const struct fy_model *model)
             uint32_t at = below((uint32_t)(bytes / 4));
             static const uint32_t values[] = {0,          1,      2,         3,
                                               0x7fffffff, FY_NIL, 0xfffffff8};
-            if (at < 2)
+            if (at < 2) {
                 continue; /* the magic */
+            }
             switch (below(3)) {
             case 0:
                 row[at] = values[below(7)];
@@ -310,15 +328,17 @@ add_seed(const char *path)
     struct stat status;
     if (!file || nseeds == MAX_SEEDS || fstat(fileno(file), &status)) {
         printf("# cannot read %s\n", path);
-        if (file)
+        if (file) {
             fclose(file);
+        }
         return;
     }
     struct seed *seed = &seeds[nseeds];
     seed->text = calloc(1, (size_t)status.st_size + 1);
-    if (seed->text &&
-        (seed->bytes = fread(seed->text, 1, (size_t)status.st_size, file)) > 0)
+    if (seed->text && (seed->bytes = fread(seed->text, 1,
+                                           (size_t)status.st_size, file)) > 0) {
         nseeds++;
+    }
     fclose(file);
 }
 
@@ -352,15 +372,18 @@ main(int argc, char **argv)
         (void)sprintf(library, "%s/annotations/lib", source);
         library_dir = library;
     }
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         add_seed(argv[i]);
+    }
     if (argc == 1 && library_dir) {
         static char pattern[sizeof library + 16];
         glob_t found;
         (void)sprintf(pattern, "%s/*.ferry", library);
-        if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t i = 0; i < found.gl_pathc; i++)
+        if (glob(pattern, 0, NULL, &found) == 0) {
+            for (size_t i = 0; i < found.gl_pathc; i++) {
                 add_seed(found.gl_pathv[i]);
+            }
+        }
         globfree(&found);
     }
     if (nseeds == 0) {
@@ -368,8 +391,9 @@ main(int argc, char **argv)
         return 77;
     }
     const char *path = keep("", 0);
-    for (unsigned i = 0; i < nseeds; i++)
+    for (unsigned i = 0; i < nseeds; i++) {
         seeds[i].model = try_text(seeds[i].text, seeds[i].bytes);
+    }
     while (difftime(time(NULL), begin) < seconds) {
         size_t bytes = below(3) ? mutate(input) : soup(input);
         time_t start = time(NULL);
@@ -382,8 +406,9 @@ main(int argc, char **argv)
             free(model);
         }
         const struct fy_model *whole = seeds[below(nseeds)].model;
-        if (whole && (whole->size_bytes < MAX_SMALL_MODEL || !below(64)))
+        if (whole && (whole->size_bytes < MAX_SMALL_MODEL || !below(64))) {
             mutate_model(whole);
+        }
         if (difftime(time(NULL), start) > SLOW_SECONDS) {
             printf("not ok 1 - an input took too long, see %s\n1..1\n", path);
             return 1;

@@ -57,8 +57,9 @@ static void __attribute__((noreturn)) die(const char *what, const char *name)
 static void *
 must(void *memory)
 {
-    if (!memory)
+    if (!memory) {
         die("no memory", "");
+    }
     return memory;
 }
 
@@ -70,10 +71,12 @@ read_file(const char *path)
     size_t bytes = 0;
     FILE *copy = open_memstream(&text, &bytes);
     int c;
-    if (!file || !copy)
+    if (!file || !copy) {
         die("cannot read", path);
-    while ((c = getc(file)) != EOF)
+    }
+    while ((c = getc(file)) != EOF) {
         putc(c, copy);
+    }
     fclose(file);
     fclose(copy);
     return must(text);
@@ -83,8 +86,9 @@ static void
 write_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "wb");
-    if (!file || fputs(text, file) < 0 || fclose(file))
+    if (!file || fputs(text, file) < 0 || fclose(file)) {
         die("cannot write", path);
+    }
 }
 
 /* "# " before every line. */
@@ -105,8 +109,9 @@ hide_library(char *text)
 {
     static const char name[] = "<library>";
     size_t n = strlen(library_dir);
-    if (n < sizeof name - 1)
+    if (n < sizeof name - 1) {
         return;
+    }
     for (char *at = text; (at = strstr(at, library_dir));) {
         memcpy(at, name, sizeof name - 1);
         memmove(at + sizeof name - 1, at + n, strlen(at + n) + 1);
@@ -124,11 +129,13 @@ compile(char **model_text, char **diagnostics_text)
     FILE *to = must(open_memstream(model_text, &bytes));
     int status = fy_compile(&path, 1, library_dir, diagnostics, &model);
     if ((status == FY_OK) != (model != NULL) ||
-        (status == FY_OK) != (fy_diagnostics_errors(diagnostics) == 0))
+        (status == FY_OK) != (fy_diagnostics_errors(diagnostics) == 0)) {
         fputs("(status and diagnostics disagree)\n", to);
+    }
     if (model) {
-        if (fy_model_validate(model, model->size_bytes))
+        if (fy_model_validate(model, model->size_bytes)) {
             fputs("(the model is not valid)\n", to);
+        }
         fy_model_dump(model, to);
     }
     fclose(to);
@@ -144,8 +151,9 @@ compile(char **model_text, char **diagnostics_text)
 static bool
 same(const char *what, const char *expected, const char *found)
 {
-    if (strcmp(expected ? expected : "", found) == 0)
+    if (strcmp(expected ? expected : "", found) == 0) {
         return true;
+    }
     comment("expected", expected ? expected : "");
     comment(what, found);
     return false;
@@ -155,24 +163,29 @@ static void
 run_case(struct one_case *c, const char *file, FILE *update)
 {
     char *model, *diagnostics;
-    for (unsigned i = 0; i < c->nfiles; i++)
+    for (unsigned i = 0; i < c->nfiles; i++) {
         write_file(i == 0 ? "main.ferry" : c->files[i].name, c->files[i].text);
+    }
     compile(&model, &diagnostics);
     bool good = same("model", c->model, model);
     good = same("diagnostics", c->diagnostics, diagnostics) && good;
     printf("%sok %u - %s: %s\n", good ? "" : "not ", ++count, file, c->title);
     failures += !good;
-    for (unsigned i = 0; i < c->nfiles; i++)
+    for (unsigned i = 0; i < c->nfiles; i++) {
         (void)unlink(i == 0 ? "main.ferry" : c->files[i].name);
+    }
     if (update) {
         fprintf(update, "=== %s\n--- text\n%s", c->title, c->files[0].text);
-        for (unsigned i = 1; i < c->nfiles; i++)
+        for (unsigned i = 1; i < c->nfiles; i++) {
             fprintf(update, "--- file %s\n%s", c->files[i].name,
                     c->files[i].text);
-        if (model[0])
+        }
+        if (model[0]) {
             fprintf(update, "--- model\n%s", model);
-        if (diagnostics[0])
+        }
+        if (diagnostics[0]) {
             fprintf(update, "--- diagnostics\n%s", diagnostics);
+        }
     }
     free(model);
     free(diagnostics);
@@ -181,8 +194,9 @@ run_case(struct one_case *c, const char *file, FILE *update)
 static void
 clear_case(struct one_case *c)
 {
-    for (unsigned i = 0; i < c->nfiles; i++)
+    for (unsigned i = 0; i < c->nfiles; i++) {
         free(c->files[i].text);
+    }
     free(c->title);
     free(c->model);
     free(c->diagnostics);
@@ -194,12 +208,15 @@ static char **
 section(struct one_case *c, const char *line, size_t length, const char *file)
 {
     static const char more[] = "--- file ";
-    if (length == 8 && strncmp(line, "--- text", 8) == 0 && c->nfiles == 0)
+    if (length == 8 && strncmp(line, "--- text", 8) == 0 && c->nfiles == 0) {
         return &c->files[c->nfiles++].text;
-    if (length == 9 && strncmp(line, "--- model", 9) == 0)
+    }
+    if (length == 9 && strncmp(line, "--- model", 9) == 0) {
         return &c->model;
-    if (length == 15 && strncmp(line, "--- diagnostics", 15) == 0)
+    }
+    if (length == 15 && strncmp(line, "--- diagnostics", 15) == 0) {
         return &c->diagnostics;
+    }
     if (length > 9 && strncmp(line, more, 9) == 0 && c->nfiles > 0 &&
         c->nfiles < MAX_FILES && length - 9 < sizeof c->files[0].name) {
         memcpy(c->files[c->nfiles].name, line + 9, length - 9);
@@ -226,8 +243,9 @@ run_tests(const char *name, const char *text, FILE *update)
         size_t length = strcspn(text, "\n");
         size_t whole = length + (text[length] == '\n');
         if (strncmp(text, "=== ", 4) == 0) {
-            if (c.title)
+            if (c.title) {
                 run_case(&c, name, update);
+            }
             clear_case(&c);
             append(&c.title, text + 4, length - 4);
             to = NULL;
@@ -241,8 +259,9 @@ run_tests(const char *name, const char *text, FILE *update)
         }
         text += whole;
     }
-    if (c.title)
+    if (c.title) {
         run_case(&c, name, update);
+    }
     clear_case(&c);
 }
 
@@ -323,8 +342,9 @@ run_manual(const char *name, const char *text)
         }
         text += length + (text[length] == '\n');
     }
-    for (unsigned i = 0; i < nimported; i++)
+    for (unsigned i = 0; i < nimported; i++) {
         (void)unlink(imported[i].name);
+    }
     clear_case(&c);
 }
 
@@ -338,16 +358,20 @@ run_file(const char *path, const char *place)
     bool manual = dot && strcmp(dot, ".5") == 0;
     char *text = read_file(path);
     FILE *to = NULL;
-    if (!manual && update && update[0] == '1')
+    if (!manual && update && update[0] == '1') {
         to = must(fopen(path, "wb"));
-    if (chdir(place))
+    }
+    if (chdir(place)) {
         die("cannot enter", place);
-    if (manual)
+    }
+    if (manual) {
         run_manual(name, text);
-    else
+    } else {
         run_tests(name, text, to);
-    if (to)
+    }
+    if (to) {
         fclose(to);
+    }
     free(text);
 }
 
@@ -359,9 +383,11 @@ run_all(const char *source, const char *pattern, const char *place)
     glob_t found;
     append(&path, source, strlen(source));
     append(&path, pattern, strlen(pattern));
-    if (glob(path, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
+    if (glob(path, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
             run_file(found.gl_pathv[i], place);
+        }
+    }
     globfree(&found);
     free(path);
 }
@@ -373,21 +399,24 @@ main(int argc, char **argv)
     char place[] = "/tmp/ferry-lang-XXXXXX";
     char *start = must(getcwd(NULL, 0)), *source;
     /* Absolute: the cases run in a folder of their own. */
-    if (!(source = realpath(given ? given : ".", NULL)) || !mkdtemp(place))
+    if (!(source = realpath(given ? given : ".", NULL)) || !mkdtemp(place)) {
         die("cannot make", place);
+    }
     append(&library_dir, source, strlen(source));
     append(&library_dir, "/annotations/lib", 16);
     for (int i = 1; i < argc; i++) {
-        if (chdir(start))
+        if (chdir(start)) {
             die("cannot enter", start);
+        }
         run_file(argv[i], place);
     }
     if (argc == 1) {
         run_all(source, "/tests/lang/*.test", place);
         run_all(source, "/docs/ferry-annotations.5", place);
     }
-    if (chdir(start) || rmdir(place))
+    if (chdir(start) || rmdir(place)) {
         printf("# %s is left behind\n", place);
+    }
     printf("1..%u\n", count);
     free(start);
     free(source);

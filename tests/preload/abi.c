@@ -53,8 +53,9 @@ vectors512(void)
 {
     wide512 a = {1, 2, 3, 4, 5, 6, 7, 8}, b = a + 1, c = a * 2;
     wide512 r = add512(a, b, c);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         printf("%.0f ", r[i]);
+    }
     puts("");
 }
 
@@ -78,8 +79,9 @@ jumps(void)
     int volatile count = 0;
     int value = setjmp(back_here);
     count++;
-    if (value < 5)
+    if (value < 5) {
         jump_away(&back_here, value + 1);
+    }
     printf("%d %d\n", value, count);
 }
 
@@ -98,8 +100,9 @@ static void *
 thread(void *argument)
 {
     long sum = 0;
-    for (int i = 0; i < 500; i++)
+    for (int i = 0; i < 500; i++) {
         sum += work(i) + work_ifunc(i) + sum_varargs(2, i, 1.0);
+    }
     return (void *)(sum + (long)argument);
 }
 
@@ -108,8 +111,9 @@ threads(void)
 {
     pthread_t id[8];
     long sum = 0;
-    for (long i = 0; i < 8; i++)
+    for (long i = 0; i < 8; i++) {
         pthread_create(&id[i], NULL, thread, (void *)i);
+    }
     for (int i = 0; i < 8; i++) {
         void *one;
         pthread_join(id[i], &one);
@@ -121,8 +125,9 @@ threads(void)
 static void
 forks(int early)
 {
-    if (!early)
+    if (!early) {
         printf("%d\n", work(1));
+    }
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -191,11 +196,13 @@ main(int argc, char **argv)
     if (strcmp(what, "scalars") == 0) {
         scalars();
     } else if (strcmp(what, "avx") == 0) {
-        if (__builtin_cpu_supports("avx"))
+        if (__builtin_cpu_supports("avx")) {
             vectors256();
+        }
     } else if (strcmp(what, "avx512") == 0) {
-        if (__builtin_cpu_supports("avx512f"))
+        if (__builtin_cpu_supports("avx512f")) {
             vectors512();
+        }
     } else if (strcmp(what, "errno") == 0) {
         errors();
     } else if (strcmp(what, "errno-only") == 0) {

@@ -31,8 +31,9 @@ note(const char *verb, const struct fy_intercepted *call)
     int bytes = snprintf(line, sizeof line, "%s %s\n", verb, name_of(call));
     int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (file >= 0) {
-        if (write(file, line, (size_t)bytes) != bytes)
+        if (write(file, line, (size_t)bytes) != bytes) {
             _exit(99);
+        }
         close(file);
     }
 }
@@ -45,11 +46,12 @@ dirty(void)
                      "pcmpeqd %%xmm2, %%xmm2\n\tpcmpeqd %%xmm7, %%xmm7\n\t"
                      "pcmpeqd %%xmm15, %%xmm15" ::
                          : "xmm0", "xmm1", "xmm2", "xmm7", "xmm15");
-    if (__builtin_cpu_supports("avx"))
+    if (__builtin_cpu_supports("avx")) {
         __asm__ volatile("vzeroall" ::
                              : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
                                "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
                                "xmm12", "xmm13", "xmm14", "xmm15");
+    }
 }
 
 static enum fy_reason
@@ -87,8 +89,9 @@ fy_engine_start(const struct fy_shim_services *given)
     static const struct fy_engine table = {sizeof table, call, observe};
     services = given;
     const char *at = strstr(given->settings, "explain=");
-    if (given->size_bytes < sizeof *given || !at)
+    if (given->size_bytes < sizeof *given || !at) {
         return NULL;
+    }
     snprintf(path, sizeof path, "%.*s", (int)strcspn(at + 8, ";"), at + 8);
     return &table;
 }

@@ -85,8 +85,9 @@ reopen(const char *a, const char *b)
         void *handle = open_or_die(i % 2 ? a : b, RTLD_LAZY);
         printf("%d\n", call(handle, "run", i));
         printf("%d\n", call(handle, "work", i));
-        if (dlclose(handle))
+        if (dlclose(handle)) {
             puts(dlerror());
+        }
     }
     printf("%d\n", dlopen(a, RTLD_NOLOAD | RTLD_NOW) == NULL);
 }
@@ -108,23 +109,24 @@ int
 main(int argc, char **argv)
 {
     const char *action = argc > 2 ? argv[1] : "";
-    if (strcmp(action, "lazy") == 0)
+    if (strcmp(action, "lazy") == 0) {
         run_plugin(argv[2], RTLD_LAZY);
-    else if (strcmp(action, "now") == 0)
+    } else if (strcmp(action, "now") == 0) {
         run_plugin(argv[2], RTLD_NOW);
-    else if (strcmp(action, "deep-lazy") == 0)
+    } else if (strcmp(action, "deep-lazy") == 0) {
         run_plugin(argv[2], RTLD_LAZY | RTLD_DEEPBIND);
-    else if (strcmp(action, "deep-now") == 0)
+    } else if (strcmp(action, "deep-now") == 0) {
         run_plugin(argv[2], RTLD_NOW | RTLD_DEEPBIND);
-    else if (strcmp(action, "dlsym") == 0)
+    } else if (strcmp(action, "dlsym") == 0) {
         look_up(argv[2]);
-    else if (strcmp(action, "global") == 0)
+    } else if (strcmp(action, "global") == 0) {
         make_global(argv[2]);
-    else if (strcmp(action, "reopen") == 0 && argc > 3)
+    } else if (strcmp(action, "reopen") == 0 && argc > 3) {
         reopen(argv[2], argv[3]);
-    else if (strcmp(action, "two") == 0 && argc > 3)
+    } else if (strcmp(action, "two") == 0 && argc > 3) {
         two_copies(argv[2], argv[3]);
-    else
+    } else {
         return 2;
+    }
     return 0;
 }

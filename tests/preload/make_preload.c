@@ -49,8 +49,9 @@ static fy_str
 add_string(const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    if (nstrings + bytes > STRING_BYTES)
+    if (nstrings + bytes > STRING_BYTES) {
         die("too many strings", text);
+    }
     memcpy(strings + nstrings, text, bytes);
     nstrings += (uint32_t)bytes;
     return (fy_str)(nstrings - bytes);
@@ -82,8 +83,9 @@ add_arg(char letter)
         {'P', FY_T_POINTER, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].letter != letter)
+        if (rows[i].letter != letter) {
             continue;
+        }
         args[nargs] =
             (struct fy_arg){.type = rows[i].type, .flags = rows[i].flags};
         cells[nargs] = (struct fy_cell){
@@ -116,12 +118,14 @@ add_worth(char *words)
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
         struct fy_node node = {.type = FY_T_I64};
         size_t i = 0, count = sizeof rows / sizeof rows[0];
-        while (i < count && strcmp(rows[i].word, word) != 0)
+        while (i < count && strcmp(rows[i].word, word) != 0) {
             i++;
+        }
         if (i < count) {
             node.op = (uint8_t)rows[i].op;
-            if (depth < (unsigned)rows[i].arity)
+            if (depth < (unsigned)rows[i].arity) {
                 die("too few operands", word);
+            }
             depth -= (unsigned)rows[i].arity;
             node.a = stack[depth];
             node.b = rows[i].arity > 1 ? stack[depth + 1] : 0;
@@ -137,16 +141,19 @@ add_worth(char *words)
             char *end;
             node.op = FY_OP_INT;
             node.u.i = strtoll(word, &end, 10);
-            if (*end)
+            if (*end) {
                 die("not a number or operator", word);
+            }
         }
-        if (depth == 64 || nnodes == MAX_NODES)
+        if (depth == 64 || nnodes == MAX_NODES) {
             die("expression too large", word);
+        }
         nodes[nnodes] = node;
         stack[depth++] = nnodes++;
     }
-    if (depth > 1)
+    if (depth > 1) {
         die("operands left over", "worth");
+    }
     return depth ? stack[0] : FY_NIL;
 }
 
@@ -156,8 +163,9 @@ add_function(const char *spec)
     char *copy = strdup(spec), *name = strtok(copy, " "),
          *kind = strtok(NULL, " "), *letters = strtok(NULL, " "),
          *worth = strtok(NULL, "");
-    if (!letters)
+    if (!letters) {
         die("incomplete", spec);
+    }
     struct fy_function *f = &functions[nfunctions];
     *f = (struct fy_function){.name = add_string(name),
                               .next_variant = FY_NIL,
@@ -168,22 +176,28 @@ add_function(const char *spec)
                               .error = FY_NIL,
                               .host_call = FY_NIL,
                               .cuda_call = FY_NIL};
-    if (kind[0] == 'f')
+    if (kind[0] == 'f') {
         f->flags = FY_FN_FORTRAN;
-    if (kind[0] == 'm')
+    }
+    if (kind[0] == 'm') {
         f->flags = FY_FN_MAKES | FY_FN_OBSERVE_ONLY;
-    if (kind[0] == 'x')
+    }
+    if (kind[0] == 'x') {
         f->flags = FY_FN_FREES | FY_FN_OBSERVE_ONLY;
-    for (; letters[0] != '-' && *letters; letters++)
+    }
+    for (; letters[0] != '-' && *letters; letters++) {
         add_arg(*letters);
+    }
     f->nargs = f->ncells = (uint16_t)(nargs - f->args);
-    if (worth)
+    if (worth) {
         f->worth = add_worth(worth);
-    if (kind[0] == 'v')
+    }
+    if (kind[0] == 'v') {
         functions[nfunctions - 1].next_variant = nfunctions;
-    else
+    } else {
         symbols[nsymbols++] = (struct fy_symbol){
             .name = f->name, .function = nfunctions, .integer_bits = 32};
+    }
     nfunctions++;
     free(copy);
 }
@@ -224,11 +238,13 @@ make_record(const char *path, uint32_t rows)
     memcpy(head.magic, FY_RECORD_MAGIC, sizeof head.magic);
     memset(&row, 0, sizeof row);
     FILE *file = fopen(path, "w");
-    if (!file)
+    if (!file) {
         die("cannot write", path);
+    }
     fwrite(&head, sizeof head, 1, file);
-    for (uint32_t i = 0; i < rows; i++)
+    for (uint32_t i = 0; i < rows; i++) {
         fwrite(&row, sizeof row, 1, file);
+    }
     return fclose(file);
 }
 
@@ -239,14 +255,16 @@ print_record(const char *path)
     struct fy_record head;
     struct fy_record_row row;
     FILE *file = fopen(path, "r");
-    if (!file || fread(&head, sizeof head, 1, file) != 1)
+    if (!file || fread(&head, sizeof head, 1, file) != 1) {
         die("cannot read", path);
+    }
     while (fread(&row, sizeof row, 1, file) == 1) {
         printf("calls=%llu", (unsigned long long)row.calls);
         for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-            if (row.declined[i])
+            if (row.declined[i]) {
                 printf(" %s=%llu", fy_reason_word(i),
                        (unsigned long long)row.declined[i]);
+            }
         }
         printf(" timed=%d\n", row.original_ns != 0);
     }
@@ -256,14 +274,18 @@ print_record(const char *path)
 int
 main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "record") == 0)
+    if (argc == 4 && strcmp(argv[1], "record") == 0) {
         return make_record(argv[2], (uint32_t)atoi(argv[3]));
-    if (argc == 3 && strcmp(argv[1], "record") == 0)
+    }
+    if (argc == 3 && strcmp(argv[1], "record") == 0) {
         return print_record(argv[2]);
-    if (argc < 3)
+    }
+    if (argc < 3) {
         die("usage", "make_preload LIBFERRY OUT SPEC...");
-    for (int i = 3; i < argc; i++)
+    }
+    for (int i = 3; i < argc; i++) {
         add_function(argv[i]);
+    }
     qsort(symbols, nsymbols, sizeof symbols[0], by_name);
     char *bytes = calloc(1, 64 << 20);
     struct fy_model *model = (void *)bytes;
@@ -284,14 +306,16 @@ main(int argc, char **argv)
     struct fy_buffer why;
     fy_buffer_start(&why, text, sizeof text);
     if (strcmp(argv[1], "reach") == 0) {
-        if (fy_reach_scan(argv[2], model, print_finding, NULL, &why))
+        if (fy_reach_scan(argv[2], model, print_finding, NULL, &why)) {
             die("reach", text);
+        }
         free(bytes);
         return 0;
     }
     int status = fy_preload_build(argv[1], model, argv[2], &summary, &why);
-    if (status)
+    if (status) {
         die(fy_status_text(status), text);
+    }
     printf("names=%u skipped=%u predicates=%u uncompiled=%u bytes=%llu\n",
            summary.names, summary.skipped, summary.predicates,
            summary.uncompiled, (unsigned long long)summary.bytes);

@@ -47,8 +47,9 @@ sum_varargs(int count, ...)
     va_list list;
     double sum = 0;
     va_start(list, count);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         sum += i % 2 ? va_arg(list, double) : va_arg(list, int);
+    }
     va_end(list);
     return (int)sum;
 }
@@ -57,8 +58,9 @@ long
 sum_struct(struct large large, int factor, struct small small)
 {
     long sum = 0;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         sum += large.value[i] * (i + 1);
+    }
     return sum * factor + (long)small.x + small.y;
 }
 
@@ -66,8 +68,9 @@ struct large
 make_large(int first)
 {
     struct large large;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         large.value[i] = first + i;
+    }
     return large;
 }
 
@@ -101,8 +104,9 @@ add512(wide512 a, wide512 b, wide512 c)
 int
 set_error(int value)
 {
-    if (value >= 0)
+    if (value >= 0) {
         errno = value;
+    }
     return -1;
 }
 

@@ -42,17 +42,21 @@ wrong(gemm *multiply, dot *inner, int64_t n, unsigned seed)
         c[i] = 777;
         expected[i] = 777;
     }
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < n; i++) {
             expected[i + j * n] = 0;
-            for (int64_t l = 0; l < n; l++)
+            for (int64_t l = 0; l < n; l++) {
                 expected[i + j * n] += a[i + l * n] * b[l + j * n];
+            }
         }
+    }
     multiply("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
-    for (int i = 0; i < N * N; i++)
+    for (int i = 0; i < N * N; i++) {
         errors += c[i] != expected[i];
-    for (int64_t i = 0; i < n; i++)
+    }
+    for (int64_t i = 0; i < n; i++) {
         sum += a[i] * b[i];
+    }
     return errors + (inner(&n, a, &step, b, &step) != sum) * 10000;
 }
 
@@ -67,8 +71,9 @@ use(const char *path, int flags, unsigned seed, void **handle)
     gemm *multiply = (gemm *)(uintptr_t)dlsym(*handle, "dgemm_");
     dot *inner = (dot *)(uintptr_t)dlsym(*handle, "ddot_");
     printf("%s %s: ", multiply ? "dgemm_" : "-", inner ? "ddot_" : "-");
-    if (!multiply || !inner)
+    if (!multiply || !inner) {
         return 1;
+    }
     printf("%ld wrong\n", wrong(multiply, inner, N, seed) +
                               wrong(multiply, inner, 20, seed + 1));
     return 0;
@@ -80,11 +85,14 @@ main(int argc, char **argv)
     void *handles[8] = {NULL};
 
     if (argc > 2 && strcmp(argv[1], "both") == 0) {
-        for (int round = 0; round < 2; round++)
-            for (int i = 2; i < argc && i < 10; i++)
+        for (int round = 0; round < 2; round++) {
+            for (int i = 2; i < argc && i < 10; i++) {
                 if (use(argv[i], RTLD_NOW | RTLD_LOCAL, (unsigned)i,
-                        &handles[i - 2]))
+                        &handles[i - 2])) {
                     return 1;
+                }
+            }
+        }
         printf("%s\n", dlsym(RTLD_DEFAULT, "dgemm_") ? "global" : "not global");
         printf("%s\n",
                dlsym(handles[0], "no_such_name") ? "?" : "no such name");
@@ -93,8 +101,9 @@ main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[1], "reload") == 0) {
         for (int round = 0; round < 6; round++) {
             if (use(argv[2 + round % 2], RTLD_LAZY | RTLD_LOCAL,
-                    (unsigned)round, &handles[0]))
+                    (unsigned)round, &handles[0])) {
                 return 1;
+            }
             printf("dlclose: %d\n", dlclose(handles[0]));
         }
         return 0;

@@ -17,22 +17,25 @@ static void
 at_exit(void)
 {
     printf("atexit\n");
-    if (strcmp(mode, "late") == 0)
+    if (strcmp(mode, "late") == 0) {
         printf("atexit: %ld wrong\n", product_errors(40, 4));
+    }
 }
 
 __attribute__((constructor)) static void
 before_main(void)
 {
-    if (getenv("EARLY"))
+    if (getenv("EARLY")) {
         printf("constructor: %ld wrong\n", product_errors(20, 2));
+    }
 }
 
 __attribute__((destructor)) static void
 after_main(void)
 {
-    if (strcmp(mode, "late") == 0)
+    if (strcmp(mode, "late") == 0) {
         printf("destructor: %ld wrong\n", product_errors(41, 5));
+    }
     fflush(stdout);
 }
 
@@ -40,8 +43,9 @@ static void *
 forever(void *argument)
 {
     (void)argument;
-    for (unsigned i = 0;; i++)
+    for (unsigned i = 0;; i++) {
         product_errors(80, i);
+    }
     return NULL;
 }
 
@@ -86,8 +90,9 @@ crowd(void)
     pthread_t threads[6];
     long errors[6] = {0}, wrong = 0;
 
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         pthread_create(&threads[i], NULL, calls, &errors[i]);
+    }
     for (int i = 0; i < 4; i++) {
         usleep(2000);
         pthread_cancel(threads[i]);
@@ -108,13 +113,16 @@ main(int argc, char **argv)
 
     mode = argc > 1 ? argv[1] : "exit";
     atexit(at_exit);
-    if (strcmp(mode, "cancel") != 0)
+    if (strcmp(mode, "cancel") != 0) {
         printf("first: %ld wrong\n", product_errors(30, 1));
+    }
     fflush(stdout);
-    if (strcmp(mode, "late") == 0)
+    if (strcmp(mode, "late") == 0) {
         return 4;
-    if (strcmp(mode, "crowd") == 0)
+    }
+    if (strcmp(mode, "crowd") == 0) {
         return crowd();
+    }
     if (strcmp(mode, "cancel") == 0) {
         long errors = -1;
         void *result = NULL;
@@ -126,8 +134,9 @@ main(int argc, char **argv)
         printf("afterwards: %ld wrong\n", product_errors(50, 7));
         return 0;
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         pthread_create(&threads[i], NULL, forever, NULL);
+    }
     if (strcmp(mode, "thread") == 0) {
         pthread_create(&threads[2], NULL, leaver, NULL);
         forever(NULL);
@@ -137,13 +146,17 @@ main(int argc, char **argv)
         pthread_exit(NULL);
     }
     usleep(50000);
-    if (strcmp(mode, "quick") == 0)
+    if (strcmp(mode, "quick") == 0) {
         _exit(6);
-    if (strcmp(mode, "abort") == 0)
+    }
+    if (strcmp(mode, "abort") == 0) {
         abort();
-    if (strcmp(mode, "segv") == 0)
+    }
+    if (strcmp(mode, "segv") == 0) {
         raise(SIGSEGV);
-    if (strcmp(mode, "kill") == 0)
+    }
+    if (strcmp(mode, "kill") == 0) {
         kill(getpid(), SIGKILL);
+    }
     exit(7);
 }

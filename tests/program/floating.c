@@ -59,8 +59,9 @@ flags(void)
     multiply();
     show("overflow");
     a[9] = DBL_MIN;
-    for (int i = 0; i < N * N; i++)
+    for (int i = 0; i < N * N; i++) {
         b[i] = 0x1p-30;
+    }
     multiply();
     show("underflow");
     multiply();
@@ -74,8 +75,9 @@ traps(void)
     show("start");
     feclearexcept(FE_ALL_EXCEPT);
     feenableexcept(FE_ALL_EXCEPT); /* inexact as well: products are exact */
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         multiply();
+    }
     fedisableexcept(FE_ALL_EXCEPT);
     show("none came");
     return 0;
@@ -121,11 +123,14 @@ main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "flags";
 
-    if (strcmp(mode, "traps") == 0)
+    if (strcmp(mode, "traps") == 0) {
         return traps();
-    if (strcmp(mode, "trapped") == 0)
+    }
+    if (strcmp(mode, "trapped") == 0) {
         return trapped();
-    if (strcmp(mode, "zero") == 0)
+    }
+    if (strcmp(mode, "zero") == 0) {
         return zero();
+    }
     return flags();
 }

@@ -23,8 +23,9 @@ child(int calls, void (*leave)(int))
 
     if (pid == 0) {
         long errors = 0;
-        for (int i = 0; i < calls; i++)
+        for (int i = 0; i < calls; i++) {
             errors += product_errors(40 + i, (unsigned)i);
+        }
         leave(errors == 0 ? 10 : 11);
     }
     waitpid(pid, &status, 0);
@@ -36,8 +37,9 @@ deep(int level)
 {
     printf("level %d: %ld wrong\n", level, product_errors(30 + level, 1));
     fflush(stdout);
-    if (level == 4)
+    if (level == 4) {
         return;
+    }
     const pid_t pid = fork();
     if (pid == 0) {
         deep(level + 1);
@@ -54,8 +56,9 @@ spawned(const char *self)
     char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "child",
                          NULL};
 
-    if (posix_spawn(&pid, self, NULL, NULL, arguments, environ) == 0)
+    if (posix_spawn(&pid, self, NULL, NULL, arguments, environ) == 0) {
         waitpid(pid, &status, 0);
+    }
     printf("posix_spawn: %d\n", WEXITSTATUS(status));
     pid = vfork();
     if (pid == 0) {
@@ -75,8 +78,9 @@ busy(void *argument)
 {
     long errors = 0;
 
-    for (unsigned i = 0; !atomic_load(&stop); i++)
+    for (unsigned i = 0; !atomic_load(&stop); i++) {
         errors += product_errors(50, i);
+    }
     *(long *)argument = errors;
     return NULL;
 }
@@ -86,30 +90,37 @@ main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "both";
 
-    if (strcmp(mode, "child") == 0)
+    if (strcmp(mode, "child") == 0) {
         return product_errors(33, 3) == 0 ? 21 : 22;
-    if (strcmp(mode, "before") == 0 || strcmp(mode, "both") == 0)
+    }
+    if (strcmp(mode, "before") == 0 || strcmp(mode, "both") == 0) {
         printf("child before: %d %d\n", child(3, exit), child(2, _exit));
+    }
     if (strcmp(mode, "deep") == 0) {
         deep(0);
         return 0;
     }
     printf("parent: %ld wrong\n", product_errors(64, 9));
-    if (strcmp(mode, "after") == 0 || strcmp(mode, "both") == 0)
+    if (strcmp(mode, "after") == 0 || strcmp(mode, "both") == 0) {
         printf("child after: %d %d\n", child(3, exit), child(2, _exit));
-    if (strcmp(mode, "spawn") == 0)
+    }
+    if (strcmp(mode, "spawn") == 0) {
         spawned(argv[0]);
+    }
     if (strcmp(mode, "busy") == 0) {
         pthread_t threads[3];
         long errors[3] = {0};
         int good = 0;
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 3; i++) {
             pthread_create(&threads[i], NULL, busy, &errors[i]);
-        for (int i = 0; i < 20; i++)
+        }
+        for (int i = 0; i < 20; i++) {
             good += child(2, _exit) == 10;
+        }
         atomic_store(&stop, 1);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 3; i++) {
             pthread_join(threads[i], NULL);
+        }
         printf("busy: %d of 20 children, %ld wrong\n", good,
                errors[0] + errors[1] + errors[2]);
     }

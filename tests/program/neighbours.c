@@ -27,8 +27,9 @@ count(void *unused)
 {
     (void)unused;
     while (!atomic_load(&stop)) {
-        for (int i = 0; i < nplaces; i++)
+        for (int i = 0; i < nplaces; i++) {
             *(volatile double *)places[i] += 1;
+        }
         rounds++;
     }
     return NULL;
@@ -41,9 +42,10 @@ odd_columns(void *argument)
     const integer n = N, twice = 2 * LD;
     const double one = 1;
 
-    for (int i = 0; i < CALLS; i++)
+    for (int i = 0; i < CALLS; i++) {
         dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &one,
                (double *)argument, &twice);
+    }
     return NULL;
 }
 
@@ -73,27 +75,33 @@ main(int argc, char **argv)
     long lost = 0;
 
     fill(a, N * N, 1);
-    if (strcmp(mode, "columns") == 0)
+    if (strcmp(mode, "columns") == 0) {
         return columns();
+    }
     for (int j = 0; j < N; j++) {
         const int from = strcmp(mode, "padding") == 0    ? N
                          : strcmp(mode, "triangle") == 0 ? j + 1
                                                          : LD;
-        for (int i = from; i < LD; i++)
+        for (int i = from; i < LD; i++) {
             places[nplaces++] = &c[i + j * LD];
+        }
     }
-    if (strcmp(mode, "strided") == 0)
-        for (int i = 0; i < 3 * N; i++)
-            if (i % 3 != 0)
+    if (strcmp(mode, "strided") == 0) {
+        for (int i = 0; i < 3 * N; i++) {
+            if (i % 3 != 0) {
                 places[nplaces++] = &c[i];
+            }
+        }
+    }
     pthread_create(&thread, NULL, count, NULL);
     for (int i = 0; i < CALLS; i++) {
-        if (strcmp(mode, "padding") == 0)
+        if (strcmp(mode, "padding") == 0) {
             dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &one, c, &ld);
-        else if (strcmp(mode, "triangle") == 0)
+        } else if (strcmp(mode, "triangle") == 0) {
             dsyrk_("U", "N", &n, &n, &one, a, &n, &one, c, &ld);
-        else
+        } else {
             dgemv_("N", &n, &n, &one, a, &n, a, &step, &one, c, &step);
+        }
     }
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);

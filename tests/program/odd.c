@@ -23,8 +23,9 @@
 static void
 first(void)
 {
-    if (getenv("FIRST"))
+    if (getenv("FIRST")) {
         printf("first: %ld wrong\n", product_errors(50, 1));
+    }
 }
 
 static double
@@ -45,8 +46,9 @@ third_product(int mode)
     fesetround(mode);
     dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
     fesetround(FE_TONEAREST);
-    for (int i = 0; i < M * M; i++)
+    for (int i = 0; i < M * M; i++) {
         sum += c[i] != c[0];
+    }
     return sum == 0 ? c[0] : NAN;
 }
 
@@ -66,10 +68,12 @@ descriptors(void)
     int count = 0;
     DIR *folder = opendir("/proc/self/fd");
 
-    while (folder && readdir(folder))
+    while (folder && readdir(folder)) {
         count++;
-    if (folder)
+    }
+    if (folder) {
         closedir(folder);
+    }
     return count;
 }
 
@@ -83,13 +87,16 @@ files(void)
     printf("%ld wrong\n", product_errors(50, 1));
     printf("next: %d\n", open("/dev/null", O_RDONLY));
     /* A program that closes all it does not know. */
-    for (int i = 3; i < 200; i++)
+    for (int i = 3; i < 200; i++) {
         close(i);
+    }
     printf("%ld wrong\n", product_errors(60, 2));
     printf("next: %d\n", open("/dev/null", O_RDONLY));
-    for (int i = 3; i < 60; i++)
-        if (open("/dev/null", O_RDONLY) < 0)
+    for (int i = 3; i < 60; i++) {
+        if (open("/dev/null", O_RDONLY) < 0) {
             break;
+        }
+    }
     printf("%ld wrong\n", product_errors(61, 3));
     return 0;
 }
@@ -109,8 +116,9 @@ memory(void)
     fill(a, M * M, 1);
     fill(b, M * M, 2);
     setrlimit(RLIMIT_AS, &limit); /* nothing more can be mapped */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         dgemm_("N", "T", &n, &n, &n, &one, a, &n, b, &n, &one, c, &n);
+    }
     printf("%016llx\n", (unsigned long long)digest(c, M * M));
     return 0;
 }
@@ -180,8 +188,9 @@ static int
 chrooted(void)
 {
     first();
-    if (chroot("/proc/self/fdinfo") != 0 || chdir("/") != 0)
+    if (chroot("/proc/self/fdinfo") != 0 || chdir("/") != 0) {
         return 77;
+    }
     printf("%ld wrong\n", product_errors(50, 1));
     printf("%ld wrong\n", product_errors(60, 2));
     return 0;
@@ -191,8 +200,9 @@ static int
 dropped(void)
 {
     first();
-    if (setgid(65534) != 0 || setuid(65534) != 0)
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
         return 77;
+    }
     printf("%ld wrong\n", product_errors(50, 1));
     printf("%ld wrong\n", product_errors(60, 2));
     return 0;
@@ -209,8 +219,10 @@ main(int argc, char **argv)
                  {"streams", streams},   {"shared", shared},
                  {"chroot", chrooted},   {"user", dropped}};
 
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
-        if (argc > 1 && strcmp(argv[1], modes[i].name) == 0)
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (argc > 1 && strcmp(argv[1], modes[i].name) == 0) {
             return modes[i].run();
+        }
+    }
     return 2;
 }

@@ -30,8 +30,9 @@ malloc(size_t bytes)
     }
     if (!inside) {
         inside = 1;
-        if (ddot_(&n, x, &step, x, &step) != 30)
+        if (ddot_(&n, x, &step, x, &step) != 30) {
             abort();
+        }
         inside = 0;
     }
     memcpy(pool + at, &bytes, sizeof bytes);
@@ -47,8 +48,9 @@ free(void *memory)
 void *
 calloc(size_t count, size_t bytes)
 {
-    if (bytes && count > SIZE_MAX / bytes)
+    if (bytes && count > SIZE_MAX / bytes) {
         return NULL;
+    }
     return malloc(count * bytes); /* the pool is zero and never used twice */
 }
 
@@ -58,8 +60,9 @@ realloc(void *memory, size_t bytes)
     char *copy = malloc(bytes);
     size_t old;
 
-    if (!copy || !memory)
+    if (!copy || !memory) {
         return copy;
+    }
     memcpy(&old, (char *)memory - 64, sizeof old);
     memcpy(copy, memory, old < bytes ? old : bytes);
     return copy;
@@ -106,8 +109,9 @@ main(void)
     setvbuf(stdout, NULL, _IONBF, 0);
     fill(a, M * M, 1);
     fill(b, M * M, 2);
-    if (getenv("FAIL"))
+    if (getenv("FAIL")) {
         fail_from = 1 + atol(getenv("FAIL"));
+    }
     for (int i = 0; i < 4; i++) {
         dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &one, c, &n);
         printf("%016llx\n", (unsigned long long)digest(c, M * M));

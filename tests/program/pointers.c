@@ -25,8 +25,9 @@ product(integer m, integer n, integer k, double alpha, const double *pa,
     const integer ld = LD;
 
     dgemm_("N", "N", &m, &n, &k, &alpha, pa, &ld, pb, &ld, &beta, pc, &ld);
-    if (pc)
+    if (pc) {
         printf("%016llx\n", (unsigned long long)digest(pc, (size_t)m));
+    }
 }
 
 /*
@@ -40,8 +41,9 @@ before_guard(size_t bytes)
     char *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (start == MAP_FAILED)
+    if (start == MAP_FAILED) {
         exit(50);
+    }
     munmap(start + room, page);
     return (double *)(void *)(start + room - bytes);
 }
@@ -77,8 +79,9 @@ beyond_file(void)
     const int file = mkstemp(name);
 
     unlink(name);
-    if (file < 0 || ftruncate(file, 4096) != 0)
+    if (file < 0 || ftruncate(file, 4096) != 0) {
         exit(51);
+    }
     return mmap(NULL, sizeof a, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 
@@ -101,8 +104,9 @@ main(int argc, char **argv)
         product(N, N, N, 0, NULL, nowhere, 2, c);
         product(N, N, N, 0, NULL, NULL, 0, c);
         product(N, N, 0, 1, nowhere, NULL, 0, c);
-        for (int i = 0; i < COUNT; i++)
+        for (int i = 0; i < COUNT; i++) {
             c[i] = nan;
+        }
         product(N, N, N, 1, a, b, 0, c);
         product(N, N, N, 1, filled(1), filled(2), 1, filled(3));
         product(N, N, N, 1, protected_copy(a, PROT_READ),
@@ -114,13 +118,16 @@ main(int argc, char **argv)
             char *wide = mmap(NULL, (size_t)ld * 8 * 3, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             double *w = (double *)(void *)wide;
-            for (int j = 0; j < n; j++)
+            for (int j = 0; j < n; j++) {
                 fill(w + j * ld, 4, (unsigned)j);
-            for (int j = 0; j < n; j++)
+            }
+            for (int j = 0; j < n; j++) {
                 munmap(wide + (size_t)j * ld * 8 + 4096, (size_t)ld * 8 - 4096);
+            }
             dgemm_("N", "N", &m, &n, &n, &one, a, &m, b, &n, &one, w, &ld);
-            for (int j = 0; j < n; j++)
+            for (int j = 0; j < n; j++) {
                 printf("%016llx\n", (unsigned long long)digest(w + j * ld, 4));
+            }
         }
         break;
     case 1:

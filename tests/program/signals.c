@@ -24,8 +24,9 @@ counter(int number)
 {
     (void)number;
     seen++;
-    if (!pthread_equal(pthread_self(), main_thread))
+    if (!pthread_equal(pthread_self(), main_thread)) {
         wrong_thread++;
+    }
 }
 
 static void
@@ -49,8 +50,9 @@ caller(int number)
 
     counter(number);
     dgemm_("N", "T", &n, &n, &n, &one, a, &n, a, &n, &zero, c, &n);
-    if (c[0] != 66 || c[8] != 126 || c[2] != 90)
+    if (c[0] != 66 || c[8] != 126 || c[2] != 90) {
         nested_errors++;
+    }
 }
 
 static void
@@ -74,8 +76,9 @@ some(int least)
     for (unsigned i = 0; i < 4000 && (i < 40 || seen < least); i++) {
         errno = 4711;
         errors += product_errors((integer)(30 + i % 50), i);
-        if (errno != 4711)
+        if (errno != 4711) {
             errors += 1000000;
+        }
     }
     return errors;
 }
@@ -128,8 +131,9 @@ main(int argc, char **argv)
     static char stack[64 * 1024];
 
     main_thread = pthread_self();
-    if (strcmp(mode, "jump") == 0)
+    if (strcmp(mode, "jump") == 0) {
         return jumps();
+    }
     if (strcmp(mode, "masks") == 0) {
         sigset_t all;
         printf("before: %ld wrong\n", product_errors(50, 1));
@@ -137,20 +141,22 @@ main(int argc, char **argv)
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, NULL);
         long errors = 0;
-        for (unsigned i = 0; i < 300; i++)
+        for (unsigned i = 0; i < 300; i++) {
             errors += product_errors(60, i);
+        }
         printf("blocked: %d signals, %ld wrong\n", (int)seen, errors);
         tick(SIG_IGN, 0, 0);
         return 0;
     }
-    if (strcmp(mode, "nested") == 0)
+    if (strcmp(mode, "nested") == 0) {
         tick(caller, SA_RESTART, 300);
-    else if (strcmp(mode, "altstack") == 0) {
+    } else if (strcmp(mode, "altstack") == 0) {
         const stack_t where = {.ss_sp = stack, .ss_size = sizeof stack};
         sigaltstack(&where, NULL);
         tick(caller, SA_ONSTACK, 300);
-    } else
+    } else {
         tick(counter, 0, 300);
+    }
     const long errors = some(50);
     printf("signals came: %d, in another thread: %d\n", seen >= 20,
            (int)wrong_thread);

@@ -17,9 +17,10 @@ work(void *argument)
     long errors = 0;
 
     pthread_barrier_wait(&start);
-    for (int i = 0; i < calls; i++)
+    for (int i = 0; i < calls; i++) {
         errors += product_errors((integer)(5 + (number * 7 + i * 13) % 60),
                                  number * 1000 + (unsigned)i);
+    }
     return (void *)(intptr_t)errors;
 }
 
@@ -36,12 +37,15 @@ main(int argc, char **argv)
     calls = argc > 3 ? atoi(argv[3]) : 20;
     pthread_barrier_init(&start, NULL, (unsigned)count);
     pthread_attr_init(&attributes);
-    if (stack && pthread_attr_setstacksize(&attributes, stack) != 0)
+    if (stack && pthread_attr_setstacksize(&attributes, stack) != 0) {
         return 2;
-    for (; started < count; started++)
+    }
+    for (; started < count; started++) {
         if (pthread_create(&threads[started], &attributes, work,
-                           (void *)(uintptr_t)started) != 0)
+                           (void *)(uintptr_t)started) != 0) {
             return 3;
+        }
+    }
     for (int i = 0; i < count; i++) {
         void *result = NULL;
         pthread_join(threads[i], &result);

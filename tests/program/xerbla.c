@@ -30,8 +30,9 @@ xerbla_(const char *name, const integer *info, size_t name_length)
     int length = 0;
 
     (void)name_length; /* OpenBLAS and C callers disagree about it */
-    while (length < 6 && name[length] > ' ')
+    while (length < 6 && name[length] > ' ') {
         length++;
+    }
     printf("xerbla %.*s %d\n", length, name, (int)*info);
     reports++;
 }

@@ -24,16 +24,18 @@ calls_model(const char *const *files, unsigned count)
     snprintf(library, sizeof(library), "%s/annotations/lib",
              source ? source : ".");
     for (unsigned i = 0; i < count; i++) {
-        if (asprintf(&paths[i], "%s/%s", library, files[i]) < 0)
+        if (asprintf(&paths[i], "%s/%s", library, files[i]) < 0) {
             abort();
+        }
     }
     if (fy_compile((const char *const *)paths, count, library, diagnostics,
                    &model)) {
         fy_diagnostics_print(diagnostics, stderr);
         exit(99);
     }
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         free(paths[i]);
+    }
     fy_diagnostics_free(diagnostics);
     return model;
 }
@@ -46,8 +48,9 @@ calls_symbol(const char *name)
     for (unsigned i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         void *library = dlopen(libraries[i], RTLD_NOW | RTLD_GLOBAL);
         void *symbol = library ? dlsym(library, name) : NULL;
-        if (symbol)
+        if (symbol) {
             return symbol;
+        }
     }
     return NULL;
 }
@@ -139,14 +142,16 @@ call_make(const struct fy_model *model, const char *symbol,
     out->model = model;
     out->symbol = fy_model_find_symbol(model, symbol);
     out->original = calls_symbol(symbol);
-    if (out->symbol == FY_NIL || !out->original)
+    if (out->symbol == FY_NIL || !out->original) {
         return false;
+    }
     out->function = FY_TABLE(model, fy_symbol, symbols)[out->symbol].function;
     const struct fy_function *function =
         &FY_TABLE(model, fy_function, functions)[out->function];
     const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
-    if (function->nargs != strlen(signature))
+    if (function->nargs != strlen(signature)) {
         return false;
+    }
     out->nargs = function->nargs;
     for (unsigned i = 0; i < out->nargs; i++) {
         char letter = signature[i];
@@ -162,10 +167,11 @@ call_make(const struct fy_model *model, const char *symbol,
         set_number(letter, numbers, function->flags & FY_FN_FORTRAN, &value);
         fy_raw_store(fy_type_resolve(fy_arg_scalar_type(&args[i]), 32), &value,
                      &out->scalars[i]);
-        if (args[i].flags & FY_ARG_REFERENCE)
+        if (args[i].flags & FY_ARG_REFERENCE) {
             out->args[i].p = &out->scalars[i];
-        else
+        } else {
             out->args[i] = out->scalars[i];
+        }
     }
     return true;
 }
@@ -186,13 +192,15 @@ call_original(const struct call *call, union fy_raw *result)
 
     if (!device &&
         (fy_device_host.open(1 << 20, &device) ||
-         fy_device_host.stream_create(device, FY_STREAM_COMPUTE, &stream)))
+         fy_device_host.stream_create(device, FY_STREAM_COMPUTE, &stream))) {
         abort();
+    }
     for (unsigned i = 0; i < call->nargs; i++) {
         raws[i] = call->args[i];
         /* References point into the call's own storage, which may be a copy. */
-        if (args[i].flags & FY_ARG_REFERENCE)
+        if (args[i].flags & FY_ARG_REFERENCE) {
             raws[i].p = (void *)(uintptr_t)&call->scalars[i];
+        }
         types[n] = (uint8_t)fy_arg_passed_type(&args[i], 32);
         values[n++] = &raws[i];
     }
@@ -211,11 +219,13 @@ call_original(const struct call *call, union fy_raw *result)
         .values = values,
         .result = result ? result : &ignored,
     };
-    if (launch.return_type == FY_T_VOID)
+    if (launch.return_type == FY_T_VOID) {
         launch.result = NULL;
+    }
     if (fy_device_host.launch(stream, &launch) ||
-        fy_device_host.stream_sync(stream))
+        fy_device_host.stream_sync(stream)) {
         abort();
+    }
 }
 
 static void
@@ -227,8 +237,9 @@ rebase(struct call *call)
         FY_TABLE(call->model, fy_arg, args) + function->args;
 
     for (unsigned i = 0; i < call->nargs; i++) {
-        if (args[i].flags & FY_ARG_REFERENCE)
+        if (args[i].flags & FY_ARG_REFERENCE) {
             call->args[i].p = &call->scalars[i];
+        }
     }
 }
 
@@ -244,10 +255,12 @@ bind_and_plan(const struct call *given, const struct fy_plan_options *options,
     rebase(&call);
     enum fy_reason reason =
         fy_bind_args(call.model, call.function, 32, call.args, NULL, &bound);
-    if (reason == FY_REASON_NONE && executor)
+    if (reason == FY_REASON_NONE && executor) {
         reason = fy_bound_check_memory(&bound);
-    if (reason != FY_REASON_NONE)
+    }
+    if (reason != FY_REASON_NONE) {
         return reason;
+    }
     struct fy_target target = {.original = call.original,
                                .symbol = call.symbol,
                                .integer_bits = 32,
@@ -255,14 +268,16 @@ bind_and_plan(const struct call *given, const struct fy_plan_options *options,
     run->lower_bound_bytes =
         fy_lower_bound_bytes(&bound, options->budget_bytes);
     run->status = fy_plan_new(&bound, &target, options, &plan);
-    if (run->status)
+    if (run->status) {
         return FY_REASON_NONE;
+    }
     run->method = plan->method;
     run->predicted = plan->predicted;
     if (executor) {
         run->status = fy_executor_run(executor, &plan->schedule, &run->traffic);
-        if (run->status == FY_OK)
+        if (run->status == FY_OK) {
             fy_plan_result(plan, &run->result);
+        }
     }
     fy_plan_free(plan);
     return FY_REASON_NONE;
@@ -274,8 +289,9 @@ call_chunked(const struct call *call, struct fy_device *device, bool random,
 {
     struct fy_executor *executor;
 
-    if (fy_executor_new(device, &executor))
+    if (fy_executor_new(device, &executor)) {
         abort();
+    }
     struct fy_plan_options options = {
         .ops = device->ops,
         .budget_bytes = fy_executor_budget_bytes(executor),

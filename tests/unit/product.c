@@ -39,13 +39,15 @@ multiply(const double *a, int64_t a0, int64_t a1, const double *b, int64_t b0,
          int64_t b1, double *c, int64_t c0, int64_t c1, int64_t m, int64_t n,
          int64_t k, int64_t fresh)
 {
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             double sum = fresh ? 0 : c[i * c0 + j * c1];
-            for (int64_t l = 0; l < k; l++)
+            for (int64_t l = 0; l < k; l++) {
                 sum += a[i * a0 + l * a1] * b[l * b0 + j * b1];
+            }
             c[i * c0 + j * c1] = sum;
         }
+    }
 }
 
 static int
@@ -97,8 +99,9 @@ make_matrix(struct product *p, int which, int64_t rows, int64_t columns,
     p->bytes[which] = count * sizeof(double);
     p->memory[which] = malloc(p->bytes[which]);
     p->before[which] = malloc(p->bytes[which]);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         p->memory[which][i] = MARK;
+    }
     v->element_bytes = sizeof(double);
     v->access = access;
     v->naxes = 2;
@@ -112,10 +115,12 @@ make_matrix(struct product *p, int which, int64_t rows, int64_t columns,
         v->stride[0] = -v->stride[0];
     }
     v->host = (char *)origin;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
             origin[i * v->stride[0] + j * v->stride[1]] =
                 (double)random_below(100);
+        }
+    }
     memcpy(p->before[which], p->memory[which], p->bytes[which]);
 }
 
@@ -165,8 +170,9 @@ make_product(struct product *p, struct fy_device *device, bool c_is_read)
              !c_is_read);
 
     size_t steps = 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         steps *= (size_t)((p->extent[i] + p->tile[i] - 1) / p->tile[i]);
+    }
     struct fy_tile *tile = calloc(steps * 3, sizeof *tile);
     struct fy_step *step = calloc(steps, sizeof *step);
     p->schedule = (struct fy_schedule){.views = p->views,
@@ -177,8 +183,8 @@ make_product(struct product *p, struct fy_device *device, bool c_is_read)
                                        .nsteps = (uint32_t)steps,
                                        .launch = launch_product,
                                        .planner = device};
-    for (int64_t i = 0; i < m; i += p->tile[0])
-        for (int64_t l = 0; l < k; l += p->tile[2])
+    for (int64_t i = 0; i < m; i += p->tile[0]) {
+        for (int64_t l = 0; l < k; l += p->tile[2]) {
             for (int64_t j = 0; j < n; j += p->tile[1]) {
                 int64_t ni = shorter(p->tile[0], m - i);
                 int64_t nj = shorter(p->tile[1], n - j);
@@ -193,6 +199,8 @@ make_product(struct product *p, struct fy_device *device, bool c_is_read)
                 set_tile(tile++, 2, l == 0 ? c_access : FY_ACCESS_INOUT,
                          (int64_t[]){i, j}, (int64_t[]){ni, nj});
             }
+        }
+    }
 }
 
 void
@@ -226,7 +234,8 @@ step_bytes(const struct fy_schedule *s)
 void
 check_result(const struct product *p)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         ck_assert_mem_eq(p->memory[i], p->before[i], p->bytes[i]);
+    }
     ck_assert_mem_eq(p->memory[2], p->expected, p->bytes[2]);
 }

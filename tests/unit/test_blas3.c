@@ -114,18 +114,21 @@ fill_inputs(const struct call *call, char type, bool solves)
     struct fy_bound bound;
     enum fy_reason reason =
         fy_bind_args(call->model, call->function, 32, call->args, NULL, &bound);
-    if (reason != FY_REASON_NONE)
+    if (reason != FY_REASON_NONE) {
         return;
+    }
     for (unsigned o = 0; o < bound.function->noperands; o++) {
         const struct fy_view *view = &bound.views[o];
-        if (view->naxes != 2 || !(view->access & FY_ACCESS_IN))
+        if (view->naxes != 2 || !(view->access & FY_ACCESS_IN)) {
             continue;
+        }
         for (int64_t i = 0; i < view->extent[0]; i++) {
             for (int64_t j = 0; j < view->extent[1]; j++) {
                 const int64_t lo[FY_MAX_OPERAND_AXES] = {i, j};
                 const int64_t one[FY_MAX_OPERAND_AXES] = {1, 1};
-                if (fy_view_elements(view, lo, one) == 0)
+                if (fy_view_elements(view, lo, one) == 0) {
                     continue;
+                }
                 void *element =
                     view->host + (i * view->stride[0] + j * view->stride[1]) *
                                      view->element_bytes;
@@ -152,8 +155,9 @@ close_enough(char type, const void *a, const void *b, double bound)
     enum fy_type element = element_type(type);
     struct fy_value x = fy_raw_value(element, a), y = fy_raw_value(element, b);
 
-    if (memcmp(a, b, element_bytes(type)) == 0)
+    if (memcmp(a, b, element_bytes(type)) == 0) {
         return true;
+    }
     return fabs(x.r - y.r) <= bound && fabs(x.im - y.im) <= bound;
 }
 
@@ -237,7 +241,7 @@ one_call(const struct routine *routine, char type, bool c_interface,
         double eps = type == 's' || type == 'c' ? 6e-8 : 1.2e-16;
         double size = (double)(numbers.m + numbers.n + numbers.k + 8);
         for (unsigned i = 0; i < 3; i++) {
-            for (size_t at = 0; at < mine.bytes[i]; at += element_bytes(type))
+            for (size_t at = 0; at < mine.bytes[i]; at += element_bytes(type)) {
                 ck_assert_msg(
                     close_enough(type, mine.base[i] + at, theirs.base[i] + at,
                                  256 * size * eps),
@@ -248,6 +252,7 @@ one_call(const struct routine *routine, char type, bool c_interface,
                     numbers.diag, (int)numbers.m, (int)numbers.n,
                     (int)numbers.k, numbers.alpha[0], numbers.beta[0],
                     (int)numbers.order);
+            }
         }
         outcome->ran++;
         outcome->chunked += run.traffic.chunks > 1;
@@ -270,8 +275,9 @@ try_routine(unsigned r, uint64_t memory, bool random, unsigned rounds)
     ck_assert_int_eq(fy_device_host.open(memory, &device), 0);
     for (unsigned round = 0; round < rounds; round++) {
         for (const char *type = "sdcz"; *type; type++) {
-            if (routine->complex_only && (*type == 's' || *type == 'd'))
+            if (routine->complex_only && (*type == 's' || *type == 'd')) {
                 continue;
+            }
             one_call(routine, *type, false, device, random, &outcome);
             one_call(routine, *type, true, device, random, &outcome);
         }
@@ -284,10 +290,11 @@ try_routine(unsigned r, uint64_t memory, bool random, unsigned rounds)
     ck_assert_msg(outcome.chunked * 4 > outcome.ran,
                   "%s: only %u of %u were cut", routine->name, outcome.chunked,
                   outcome.ran);
-    if (strcmp(routine->name, "gemm") != 0)
+    if (strcmp(routine->name, "gemm") != 0) {
         ck_assert_msg(outcome.blocked * 4 > outcome.ran,
                       "%s: only %u of %u were blocked", routine->name,
                       outcome.blocked, outcome.ran);
+    }
 }
 
 START_TEST(random_chunks)

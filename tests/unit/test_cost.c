@@ -68,8 +68,9 @@ START_TEST(locales)
     struct fy_rates rates;
 
     fy_rates_default("host", &rates);
-    if (!setlocale(LC_ALL, "de_DE.UTF-8"))
+    if (!setlocale(LC_ALL, "de_DE.UTF-8")) {
         fprintf(stderr, "SKIP: no locale with decimal commas\n");
+    }
     ck_assert_int_eq(read_text("cpu_bytes=1.5e9\n", &rates), 0);
     ck_assert(rates.cpu_bytes == 1.5e9);
 }
@@ -96,8 +97,9 @@ bind(const char *symbol, const char *signature, int64_t n,
 
     ck_assert(call_make(model, symbol, signature, &numbers, &call));
     for (unsigned i = 0; i < call.nargs; i++) {
-        if (call.args[i].p == NULL)
+        if (call.args[i].p == NULL) {
             call.args[i].p = &call.scalars[i];
+        }
     }
     ck_assert_int_eq(
         fy_bind_args(model, call.function, 32, call.args, NULL, bound),

@@ -144,10 +144,12 @@ is_right(const struct product *p)
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < N; j++) {
             double sum = 0;
-            for (int k = 0; k < N; k++)
+            for (int k = 0; k < N; k++) {
                 sum += (double)((i + k * N) % 7) * ((k + j * N) % 5);
-            if (p->c[i + j * N] != 2 * sum + 3 * ((i + j * N) % 3))
+            }
+            if (p->c[i + j * N] != 2 * sum + 3 * ((i + j * N) % 3)) {
                 return false;
+            }
         }
     }
     return true;
@@ -157,8 +159,9 @@ static bool
 is_untouched(const struct product *p)
 {
     for (int i = 0; i < N * N; i++) {
-        if (p->c[i] != i % 3)
+        if (p->c[i] != i % 3) {
             return false;
+        }
     }
     return true;
 }
@@ -339,8 +342,9 @@ many_products(void *wrong)
 {
     for (int i = 0; i < 20; i++) {
         struct product *p = new_product();
-        if (shared->call(&p->call) != FY_REASON_NONE || !is_right(p))
+        if (shared->call(&p->call) != FY_REASON_NONE || !is_right(p)) {
             __atomic_fetch_add((int *)wrong, 1, __ATOMIC_RELAXED);
+        }
         free(p);
     }
     return NULL;
@@ -352,10 +356,12 @@ START_TEST(threads)
     int wrong = 0;
 
     shared = start("mode=2;device=host;memory=16384;force=1;chunk=random:1");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         pthread_create(&ids[i], NULL, many_products, &wrong);
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         pthread_join(ids[i], NULL);
+    }
     ck_assert_int_eq(wrong, 0);
 }
 END_TEST
@@ -388,8 +394,9 @@ START_TEST(forks)
     many_products(&wrong);
     expect_child(); /* after it */
     pthread_create(&other, NULL, many_products, &wrong);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         expect_child(); /* while another thread is inside */
+    }
     pthread_join(other, NULL);
     many_products(&wrong);
     ck_assert_int_eq(wrong, 0);
@@ -406,13 +413,15 @@ START_TEST(explained)
              "mode=2;device=host;memory=16384;force=1;explain=%s", path);
     const struct fy_engine *engine = start(settings);
     struct product *p = new_product();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(engine->call(&p->call), FY_REASON_NONE);
+    }
     p->n = -1;
     ck_assert_int_eq(engine->call(&p->call), FY_REASON_BAD_ARGUMENTS);
     FILE *log = fdopen(file, "r");
-    while (lines < 4 && fgets(line[lines], sizeof(line[0]), log))
+    while (lines < 4 && fgets(line[lines], sizeof(line[0]), log)) {
         lines++;
+    }
     unlink(path);
     fclose(log);
     ck_assert_int_eq(lines, 2); /* once for each decision */

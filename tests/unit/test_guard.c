@@ -40,8 +40,9 @@ START_TEST(poison_is_nan)
         fy_guard_new(24, 8, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_F64, &g), 0);
     double d[3];
     memcpy(d, g.block, sizeof d);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         ck_assert(isnan(d[i]));
+    }
     int64_t at;
     ck_assert(!fy_guard_spilled(&g, &at));
     fy_guard_free(&g);
@@ -56,8 +57,9 @@ START_TEST(poison_is_large)
         0);
     float f[3];
     memcpy(f, g.block, sizeof f);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         ck_assert(isfinite(f[i]) && fabsf(f[i]) > 1e20f);
+    }
     fy_guard_free(&g);
 }
 END_TEST
@@ -94,10 +96,11 @@ touch(void *context)
 {
     const struct touch *t = context;
     volatile char *p = t->guard.block + t->offset;
-    if (t->write)
+    if (t->write) {
         *p = 1;
-    else
+    } else {
         (void)*p;
+    }
 }
 
 static void
@@ -197,8 +200,9 @@ static void
 hang(void *context)
 {
     (void)context;
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 static void
@@ -213,8 +217,9 @@ overflow_stack(void *context)
 {
     volatile char big[4096];
     big[0] = 1;
-    if (context != NULL)
+    if (context != NULL) {
         overflow_stack((void *)big);
+    }
     big[1] = 2;
 }
 
@@ -251,15 +256,17 @@ START_TEST(host_does_not_notice)
 {
     struct sigaction action = {.sa_handler = on_chld};
     sigaction(SIGCHLD, &action, NULL);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         ck_assert_int_eq(fy_isolated_run(call_exit, NULL, 10000, report), 0);
+    }
     ck_assert_int_eq(chld_count, 0);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
 
     pid_t own = fork();
-    if (own == 0)
+    if (own == 0) {
         _exit(3);
+    }
     siginfo_t info;
     ck_assert_int_eq(waitid(P_PID, (id_t)own, &info, WEXITED | WNOWAIT), 0);
     ck_assert_int_eq(chld_count, 1);

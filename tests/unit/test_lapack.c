@@ -207,8 +207,9 @@ START_TEST(not_definite_or_singular)
 
     numbers.ld[0] = N + 3;
     fill('d', a, N, N, N + 3, 0);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < N; i++) {
         ((double *)(void *)a)[(size_t)30 * (N + 3) + (size_t)i] = 0;
+    }
     memcpy(same_a, a, MOST);
     ck_assert(call_make(model, "dgetrf_", "mnA1Bi", &numbers, &call));
     ck_assert_int_eq(call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),

@@ -71,8 +71,9 @@ static double
 total(long n, const double *x)
 {
     double sum = 0;
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         sum += x[i];
+    }
     return sum;
 }
 
@@ -80,8 +81,9 @@ static double
 length(long n, const double *x)
 {
     double sum = 0;
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         sum += x[i] * x[i];
+    }
     return sqrt(sum);
 }
 
@@ -89,8 +91,9 @@ static double
 largest(long n, const double *x)
 {
     double most = x[0];
-    for (long i = 1; i < n; i++)
+    for (long i = 1; i < n; i++) {
         most = x[i] > most ? x[i] : most;
+    }
     return most;
 }
 
@@ -98,8 +101,9 @@ static int
 least(long n, const int *x)
 {
     int least_so_far = x[0];
-    for (long i = 1; i < n; i++)
+    for (long i = 1; i < n; i++) {
         least_so_far = x[i] < least_so_far ? x[i] : least_so_far;
+    }
     return least_so_far;
 }
 
@@ -112,27 +116,31 @@ first(long n, const double *x)
 static void
 histogram(long n, const unsigned char *x, long nb, double *bins)
 {
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         bins[x[i] % nb] += 1;
+    }
 }
 
 static void
 scale(struct box *b, double by)
 {
     for (size_t r = 0; r < b->rows; r++) {
-        for (size_t c = 0; c < b->cols; c++)
+        for (size_t c = 0; c < b->cols; c++) {
             b->data[r * b->pitch + c] *= by;
+        }
     }
 }
 
 static void
 add(struct box *d, const struct box *s)
 {
-    if (s->rows != d->rows || s->cols < d->cols)
+    if (s->rows != d->rows || s->cols < d->cols) {
         abort();
+    }
     for (size_t r = 0; r < d->rows; r++) {
-        for (size_t i = 0; i < d->cols; i++)
+        for (size_t i = 0; i < d->cols; i++) {
             d->data[r * d->pitch + i] += s->data[r * s->pitch + i];
+        }
     }
 }
 
@@ -142,8 +150,9 @@ batch(long nb, long m, const double *a, double *y)
     for (long b = 0; b < nb; b++) {
         for (long i = 0; i < m; i++) {
             y[b * m + i] = 0;
-            for (long j = 0; j < m; j++)
+            for (long j = 0; j < m; j++) {
                 y[b * m + i] += a[(b * m + i) * m + j] * (double)(j + 1);
+            }
         }
     }
 }
@@ -151,15 +160,17 @@ batch(long nb, long m, const double *a, double *y)
 static void
 spread(long n, const double *x, long step, double *y)
 {
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         y[2 * i] = x[i * (step + 1)] + 1;
+    }
 }
 
 static void
 reversed(long n, const double *x, long step, double *y)
 {
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         y[i] = step < 0 ? x[(i - n + 1) * step] : x[i * step];
+    }
 }
 
 static void
@@ -167,9 +178,10 @@ outer(long m, long n, const double *x, const double *y, double *c, long ldc,
       double beta)
 {
     for (long i = 0; i < m; i++) {
-        for (long j = 0; j < n; j++)
+        for (long j = 0; j < n; j++) {
             c[i * ldc + j] =
                 (beta == 0 ? 0 : beta * c[i * ldc + j]) + x[i] * y[j];
+        }
     }
 }
 
@@ -180,8 +192,9 @@ product(long m, long n, long k, const double *a, long lda, const double *b,
     for (long i = 0; i < m; i++) {
         for (long j = 0; j < n; j++) {
             double sum = beta == 0 ? 0 : beta * c[i * ldc + j];
-            for (long l = 0; l < k; l++)
+            for (long l = 0; l < k; l++) {
                 sum += a[i * lda + l] * b[l * ldb + j];
+            }
             c[i * ldc + j] = sum;
         }
     }
@@ -243,8 +256,9 @@ execute(struct run *run, uint64_t seed)
     int status = fy_plan_new(&run->bound, &run->target, &options, &run->plan);
     if (status == FY_OK) {
         status = fy_executor_run(executor, &run->plan->schedule, &run->traffic);
-        if (status == FY_OK)
+        if (status == FY_OK) {
             fy_plan_result(run->plan, &run->result);
+        }
         fy_plan_free(run->plan);
     }
     fy_executor_free(executor);
@@ -278,8 +292,9 @@ static double x[20000], y[20000], c[20000], expected[20000];
 static void
 fill(double *array, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         array[i] = (double)(int64_t)fy_random(&state) / 9.3e18;
+    }
 }
 
 START_TEST(returned_values)
@@ -297,8 +312,9 @@ START_TEST(returned_values)
     ck_assert_double_eq_tol(run.result.d[0], length(9000, x), 1e-10);
     CALL(&run, largest, seed, INT(9000), POINTER(x));
     ck_assert(run.result.d[0] == 3);
-    for (int i = 0; i < 9000; i++)
+    for (int i = 0; i < 9000; i++) {
         numbers[i] = i * 7919 % 9001 - 4000;
+    }
     CALL(&run, least, seed, INT(9000), POINTER(numbers));
     ck_assert_int_eq(run.result.i32, least(9000, numbers));
 }
@@ -326,10 +342,12 @@ START_TEST(sums_without_a_factor)
     struct run run;
     double bins[16], same[16];
 
-    for (int i = 0; i < 30000; i++)
+    for (int i = 0; i < 30000; i++) {
         bytes[i] = (unsigned char)fy_random(&state);
-    for (int i = 0; i < 16; i++)
+    }
+    for (int i = 0; i < 16; i++) {
         bins[i] = same[i] = i;
+    }
     histogram(30000, bytes, 16, same);
     CALL(&run, histogram, (uint64_t)_i, INT(30000), POINTER(bytes), INT(16),
          POINTER(bins));
@@ -409,16 +427,18 @@ START_TEST(products)
     fill(y, 20000);
     for (int beta = 0; beta < 3; beta++) {
         fill(c, 20000);
-        if (beta == 0)
+        if (beta == 0) {
             memset(c, 0xff, sizeof(c)); /* must not matter */
+        }
         memcpy(expected, c, sizeof(c));
         outer(70, 80, x, y, expected, 90, beta);
         CALL(&run, outer, seed, INT(70), INT(80), POINTER(x), POINTER(y),
              POINTER(c), INT(90), REAL(beta));
         ck_assert_mem_eq(c, expected, sizeof(c));
 
-        if (beta == 0)
+        if (beta == 0) {
             memset(c, 0xff, sizeof(c));
+        }
         memcpy(expected, c, sizeof(c));
         product(60, 70, 80, x, 85, y, 75, beta, expected, 77);
         CALL(&run, product, seed, INT(60), INT(70), INT(80), POINTER(x),
@@ -442,14 +462,16 @@ START_TEST(returned_workspace)
     fill(x, 3000);
     memset(work, 0, sizeof(work));
     memcpy(expected, x, sizeof(x));
-    for (int i = 0; i < 3000; i++)
+    for (int i = 0; i < 3000; i++) {
         expected[i] *= 2;
+    }
     CALL(&run, lapack_like, (uint64_t)_i, INT(3000), POINTER(work), INT(100),
          POINTER(x));
     ck_assert_mem_eq(x, expected, sizeof(x));
     ck_assert(work[0] == 77);
-    for (int i = 1; i < 100; i++)
+    for (int i = 1; i < 100; i++) {
         ck_assert(work[i] == 0);
+    }
 }
 END_TEST
 
@@ -494,8 +516,9 @@ START_TEST(failures)
         } else if (done) {
             memcpy(expected, before, sizeof(c));
             product(40, 50, 30, x, 30, y, 50, 1.25, expected, 50);
-            for (int i = 0; i < 2000; i++)
+            for (int i = 0; i < 2000; i++) {
                 ck_assert_double_eq_tol(c[i], expected[i], 1e-10);
+            }
         }
     }
     ck_assert(done);

@@ -66,16 +66,18 @@ START_TEST(planned)
     struct call_run run;
     static char nothing[64]; /* planning looks at no operand */
 
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
         numbers.matrix[i] = nothing;
+    }
     ck_assert(call_make(model, row->name, row->signature, &numbers, &call));
     ck_assert_int_eq(call_planned(&call, 64 << 20, &run), FY_REASON_NONE);
     ck_assert_int_eq(run.status, 0);
     double n = 4096, s = (64 << 20) / 8;
     double bound =
         8 * (row->products * n * n * n / sqrt(s) + row->matrices * n * n);
-    if (bound < (double)run.lower_bound_bytes)
+    if (bound < (double)run.lower_bound_bytes) {
         bound = (double)run.lower_bound_bytes;
+    }
     double moved = (double)(run.predicted.bytes_in + run.predicted.bytes_out);
     ck_assert_msg(moved <= row->limit * bound, "%s: %.3f of the bound",
                   row->name, moved / bound);
@@ -97,10 +99,12 @@ START_TEST(executed)
 
     for (unsigned i = 0; i < 3; i++) {
         double *matrix = malloc((size_t)(n * n) * sizeof(double));
-        for (int64_t j = 0; j < n * n; j++)
+        for (int64_t j = 0; j < n * n; j++) {
             call_fill(FY_T_F64, &matrix[j], &state);
-        for (int64_t j = 0; j < n; j++)
+        }
+        for (int64_t j = 0; j < n; j++) {
             matrix[j * n + j] += (double)n;
+        }
         numbers.matrix[i] = matrix;
     }
     ck_assert_int_eq(fy_device_host.open(1 << 20, &device), 0);
@@ -115,8 +119,9 @@ START_TEST(executed)
     ck_assert_msg(moved <= 1.08 * said, "%s: %.3f of the plan", row->name,
                   moved / said);
     fy_device_host.close(device);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
         free(numbers.matrix[i]);
+    }
 }
 END_TEST
 
@@ -132,14 +137,16 @@ START_TEST(one_pass)
     struct fy_device *device;
 
     ck_assert_int_eq(fy_device_host.open(64 * 1024, &device), 0);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
         numbers.matrix[i] = calloc(600 * 600, sizeof(double));
+    }
     for (unsigned i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         struct call_numbers own = numbers;
         struct call call;
         struct call_run run;
-        if (!strchr(vectors[i].signature, 'm'))
+        if (!strchr(vectors[i].signature, 'm')) {
             own.n = 300000;
+        }
         own.beta[0] = 1;
         ck_assert_msg(call_make(model, vectors[i].name, vectors[i].signature,
                                 &own, &call),
@@ -156,8 +163,9 @@ START_TEST(one_pass)
                       (unsigned long long)run.lower_bound_bytes);
     }
     fy_device_host.close(device);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
         free(numbers.matrix[i]);
+    }
 }
 END_TEST
 

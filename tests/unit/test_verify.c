@@ -26,25 +26,29 @@ enum {
 static void
 add(int64_t n, double alpha, const double *x, int64_t incx, double *y)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         y[i] += alpha * x[i * incx];
+    }
 }
 
 static void
 copy_matrix(int64_t m, int64_t n, const double *a, int64_t lda, double *b,
             int64_t ldb)
 {
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
             b[i + j * ldb] = 3 * a[i + j * lda] + 1;
+        }
+    }
 }
 
 static double
 total(int64_t n, const double *x)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         sum += x[i];
+    }
     return sum;
 }
 
@@ -54,8 +58,9 @@ lower_times(int64_t n, const double *a, int64_t lda, const double *x, double *y)
 {
     for (int64_t i = 0; i < n; i++) {
         y[i] = x[i];
-        for (int64_t j = 0; j < i; j++)
+        for (int64_t j = 0; j < i; j++) {
             y[i] += a[i + j * lda] * x[j];
+        }
     }
 }
 
@@ -63,25 +68,29 @@ static void
 prefix(int64_t n, const double *x, double *y)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         y[i] = sum += x[i];
+    }
 }
 
 static void
 count_up(int64_t *counter, int64_t n, double *y)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         y[i] = (double)i;
+    }
     ++*counter;
 }
 
 static void
 refuse_small(int64_t n, double *y)
 {
-    if (n < 4)
+    if (n < 4) {
         exit(9);
-    for (int64_t i = 0; i < n; i++)
+    }
+    for (int64_t i = 0; i < n; i++) {
         y[i] *= 2;
+    }
 }
 
 /* ---- calls, as the shim sees them ---- */
@@ -95,10 +104,11 @@ struct caller {
 static void
 pass(struct caller *c, uint64_t value)
 {
-    if (c->integers < 6)
+    if (c->integers < 6) {
         c->registers.integer[c->integers++] = value;
-    else
+    } else {
         c->stack[c->stacked++] = value;
+    }
 }
 
 static void
@@ -144,9 +154,11 @@ make_call(enum which which, struct caller *out)
     struct caller c = {.registers = {.result = {0}}};
     int64_t m = random_int(2, 9), n = random_int(2, 9);
     void *f = NULL;
-    for (int b = 0; b < 4; b++)
-        for (int i = 0; i < ROOM; i++)
+    for (int b = 0; b < 4; b++) {
+        for (int i = 0; i < ROOM; i++) {
             buffer[b][i] = random_real();
+        }
+    }
     switch (which) {
     case ADD:
         f = (void *)add;
@@ -288,16 +300,19 @@ has_finding(const char *path, const struct trial_case *expected, char *all,
     size_t used = 0;
     FILE *f = fopen(path, "r");
     all[0] = '\0';
-    if (f == NULL)
+    if (f == NULL) {
         return false;
+    }
     snprintf(key, sizeof key, "\t%s\t%s\t", expected->operand,
              expected->finding);
     while (fgets(row, sizeof row, f) != NULL) {
-        if (expected->finding != NULL && strstr(row, key) != NULL)
+        if (expected->finding != NULL && strstr(row, key) != NULL) {
             found = true;
+        }
         used += (size_t)snprintf(all + used, bytes - used, "%s", row);
-        if (used >= bytes)
+        if (used >= bytes) {
             used = bytes - 1;
+        }
     }
     fclose(f);
     return found;

@@ -51,10 +51,11 @@ byte(struct compiler *c, unsigned value)
 static void
 add_fixup(struct fy_fixups *to, size_t at)
 {
-    if (to->count == sizeof to->at / sizeof to->at[0])
+    if (to->count == sizeof to->at / sizeof to->at[0]) {
         to->overflowed = true;
-    else
+    } else {
         to->at[to->count++] = at;
+    }
 }
 
 static void
@@ -77,8 +78,9 @@ jump(struct compiler *c, struct fy_fixups *to)
 static void
 land(struct compiler *c, const struct fy_fixups *from)
 {
-    for (unsigned i = 0; i < from->count; i++)
+    for (unsigned i = 0; i < from->count; i++) {
         fy_code_patch(c->code, from->at[i]);
+    }
     c->unsupported |= from->overflowed;
 }
 
@@ -87,8 +89,9 @@ static void
 two(struct compiler *c, unsigned opcode, unsigned reg, unsigned rm)
 {
     byte(c, 0x48 | (reg >= 8) << 2 | (rm >= 8));
-    if (opcode > 0xff)
+    if (opcode > 0xff) {
         byte(c, opcode >> 8);
+    }
     byte(c, opcode & 0xff);
     byte(c, 0xc0 | (reg & 7) << 3 | (rm & 7));
 }
@@ -172,8 +175,9 @@ registers_needed(struct compiler *c, uint32_t index)
         a = registers_needed(c, node->a);
         b = 1 + registers_needed(c, node->b);
         if (immediate(resolve(c, node->b)) && node->op != FY_OP_MIN &&
-            node->op != FY_OP_MAX)
+            node->op != FY_OP_MAX) {
             b = 1;
+        }
         return a > b ? a : b;
     default:
         c->unsupported = true;
@@ -224,8 +228,9 @@ load_stack(struct compiler *c, unsigned opcode, bool rex_w, unsigned d,
 {
     unsigned words = c->predicate->pushed + c->predicate->scratch + 1 + word;
     byte(c, 0x40 | rex_w << 3 | (d >= 8) << 2);
-    if (opcode > 0xff)
+    if (opcode > 0xff) {
         byte(c, opcode >> 8);
+    }
     byte(c, opcode & 0xff);
     byte(c, 0x84 | (d & 7) << 3);
     byte(c, 0x24); /* SIB: rsp */
@@ -266,13 +271,15 @@ cell_value(struct compiler *c, uint32_t index, unsigned d)
     }
     if (!direct || place.kind == FY_IN_INTEGER) {
         byte(c, 0x40 | rex_w << 3 | (d >= 8) << 2 | (from >= 8));
-        if (opcode > 0xff)
+        if (opcode > 0xff) {
             byte(c, opcode >> 8);
+        }
         byte(c, opcode & 0xff);
         bool field = cell->kind == FY_CELL_FIELD;
         byte(c, (direct ? 0xc0 : field ? 0x80 : 0) | (d & 7) << 3 | (from & 7));
-        if (field)
+        if (field) {
             fy_code_add32(c->code, cell->offset);
+        }
     }
     if (cell->type == FY_T_U64) { /* beyond 63 bits: not ours to judge */
         two(c, 0x85, d, d);
@@ -300,8 +307,9 @@ static bool
 right_immediate(struct compiler *c, const struct fy_node *node, int32_t *out)
 {
     const struct fy_node *right = resolve(c, node->b);
-    if (!immediate(right))
+    if (!immediate(right)) {
         return false;
+    }
     *out = (int32_t)right->u.i;
     return true;
 }
@@ -325,18 +333,20 @@ binary(struct compiler *c, const struct fy_node *node, unsigned at)
     value(c, node->a, at);
     if (!constant || node->op == FY_OP_MIN || node->op == FY_OP_MAX) {
         value(c, node->b, at + 1);
-        if (c->unsupported)
+        if (c->unsupported) {
             return;
+        }
         e = registers[at + 1];
         constant = false;
     }
     switch (node->op) {
     case FY_OP_ADD:
     case FY_OP_SUB:
-        if (constant)
+        if (constant) {
             immediate_operation(c, node->op == FY_OP_ADD ? 0 : 5, d, i);
-        else
+        } else {
             two(c, node->op == FY_OP_ADD ? 0x01 : 0x29, e, d);
+        }
         break;
     case FY_OP_MUL:
         if (constant) {
@@ -357,10 +367,12 @@ binary(struct compiler *c, const struct fy_node *node, unsigned at)
 static void
 value(struct compiler *c, uint32_t index, unsigned at)
 {
-    if (at >= REGISTERS || c->code->overflowed)
+    if (at >= REGISTERS || c->code->overflowed) {
         c->unsupported = true;
-    if (c->unsupported)
+    }
+    if (c->unsupported) {
         return;
+    }
     const struct fy_node *node = resolve(c, index);
     unsigned d = registers[at];
     struct fy_fixups no = {.count = 0}, end = {.count = 0};
@@ -498,8 +510,9 @@ static bool
 conditions_on_top(struct compiler *c, uint32_t index, bool top)
 {
     const struct fy_node *node = resolve(c, index);
-    if (c->unsupported || ++c->visits > 2 * MAX_VISITS)
+    if (c->unsupported || ++c->visits > 2 * MAX_VISITS) {
         return false;
+    }
     switch (node->op) {
     case FY_OP_INT:
     case FY_OP_CELL:
@@ -520,8 +533,9 @@ conditions_on_top(struct compiler *c, uint32_t index, bool top)
                conditions_on_top(c, node->c, true);
     default:
         /* The left side is computed while nothing else is held. */
-        if (is_condition(node->op) && !top)
+        if (is_condition(node->op) && !top) {
             return false;
+        }
         return conditions_on_top(c, node->a, top) &&
                conditions_on_top(c, node->b, false);
     }
@@ -537,8 +551,9 @@ push_pop(struct fy_code *code, unsigned opcode, unsigned reg)
 void
 fy_predicate_pop(struct fy_code *code, const struct fy_predicate *predicate)
 {
-    for (unsigned i = predicate->scratch; i > 0; i--)
+    for (unsigned i = predicate->scratch; i > 0; i--) {
         push_pop(code, 0x58, registers[i]);
+    }
 }
 
 int
@@ -554,14 +569,16 @@ fy_predicate_emit(struct fy_code *code, struct fy_predicate *predicate)
     unsigned needed = registers_needed(&c, worth);
     c.visits = 0;
     if (c.unsupported || needed > REGISTERS ||
-        !conditions_on_top(&c, worth, true))
+        !conditions_on_top(&c, worth, true)) {
         return FY_ERR_UNSUPPORTED;
+    }
     c.visits = 0;
     predicate->scratch = needed - 1;
     predicate->yes.count = 0;
     predicate->yes.overflowed = false;
-    for (unsigned i = 1; i < needed; i++)
+    for (unsigned i = 1; i < needed; i++) {
         push_pop(code, 0x50, registers[i]);
+    }
     condition(&c, worth, true, &predicate->yes);
     if (c.unsupported || predicate->yes.overflowed ||
         code->used - start > MAX_BYTES) {

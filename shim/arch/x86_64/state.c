@@ -34,11 +34,13 @@ fy_state_init(void)
         mask = low & COMPONENTS;
         bytes = 512 + 64; /* legacy part and header */
         for (uint32_t i = 2; i < 8; i++) {
-            if (!(mask >> i & 1))
+            if (!(mask >> i & 1)) {
                 continue;
+            }
             __cpuid_count(0xd, i, a, b, c, d);
-            if (a + b > bytes)
+            if (a + b > bytes) {
                 bytes = a + b;
+            }
         }
         bytes = (bytes + 63) & ~UINT32_C(63);
     }
@@ -53,16 +55,19 @@ fy_arch_find_return(const void *from, const void *low, const void *high)
     uint64_t shadow = 0;
     /* rdsspq: a no-op that leaves 0 without a shadow stack. */
     __asm__("rdsspq %0" : "+r"(shadow));
-    if (shadow)
+    if (shadow) {
         return NULL;
+    }
     const unsigned char *at = from;
     for (; at < (const unsigned char *)high; at++) {
-        if (*at == 0xc3)
+        if (*at == 0xc3) {
             return (void *)(uintptr_t)at;
+        }
     }
     for (at = from; at > (const unsigned char *)low; at--) {
-        if (at[-1] == 0xc3)
+        if (at[-1] == 0xc3) {
             return (void *)(uintptr_t)(at - 1);
+        }
     }
     return NULL;
 }

@@ -48,8 +48,9 @@ fy_code_add64(struct fy_code *code, uint64_t value)
 void
 fy_code_align(struct fy_code *code, size_t to)
 {
-    while (code->used % to && !code->overflowed)
+    while (code->used % to && !code->overflowed) {
         CODE(code, "\xcc");
+    }
 }
 
 void
@@ -62,8 +63,9 @@ fy_code_relative(struct fy_code *code, uint64_t address, unsigned after)
 void
 fy_code_patch(struct fy_code *code, size_t at)
 {
-    if (code->overflowed)
+    if (code->overflowed) {
         return;
+    }
     uint32_t distance = (uint32_t)(code->used - (at + 4));
     memcpy(code->bytes + at, &distance, sizeof distance);
 }
@@ -80,15 +82,17 @@ take(struct abi *abi, const struct fy_arg *arg)
     unsigned type = arg->type, vectors = 0, words = 1;
     if (!(arg->flags & FY_ARG_REFERENCE)) {
         vectors = type == FY_T_F32 || type == FY_T_F64 || type == FY_T_C32;
-        if (type == FY_T_C64)
+        if (type == FY_T_C64) {
             vectors = words = 2;
+        }
     }
     if (vectors && abi->vectors + vectors <= 8) {
         abi->vectors += vectors;
         return (struct fy_place){FY_IN_VECTOR, abi->vectors - vectors};
     }
-    if (!vectors && abi->integers < 6)
+    if (!vectors && abi->integers < 6) {
         return (struct fy_place){FY_IN_INTEGER, abi->integers++};
+    }
     abi->words += words;
     return (struct fy_place){FY_ON_STACK, abi->words - words};
 }
@@ -100,8 +104,9 @@ fy_abi_place(const struct fy_model *model, const struct fy_function *function,
     const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
     struct abi abi = {0, 0, 0};
     struct fy_place place = {FY_ON_STACK, 0};
-    for (unsigned i = 0; i <= arg; i++)
+    for (unsigned i = 0; i <= arg; i++) {
         place = take(&abi, &args[i]);
+    }
     return place;
 }
 
@@ -112,11 +117,13 @@ fy_abi_stack_words(const struct fy_model *model,
     const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
     static const struct fy_arg length = {.type = FY_T_U64};
     struct abi abi = {0, 0, 0};
-    for (unsigned i = 0; i < function->nargs; i++)
-        (void)take(&abi, &args[i]);
     for (unsigned i = 0; i < function->nargs; i++) {
-        if (args[i].flags & FY_ARG_HIDDEN_LENGTH)
+        (void)take(&abi, &args[i]);
+    }
+    for (unsigned i = 0; i < function->nargs; i++) {
+        if (args[i].flags & FY_ARG_HIDDEN_LENGTH) {
             (void)take(&abi, &length);
+        }
     }
     return abi.words;
 }
@@ -152,14 +159,16 @@ emit_predicates(struct fy_code *code, const struct fy_model *model,
                                          .integer_bits = row->integer_bits,
                                          .pushed = 1};
         if (functions[i].worth == FY_NIL ||
-            fy_predicate_emit(code, &predicate) != 0)
+            fy_predicate_emit(code, &predicate) != 0) {
             return false;
+        }
         fy_predicate_pop(code, &predicate);
         CODE(code, "\xe9"); /* jmp past the other end */
         size_t no = code->used;
         fy_code_add32(code, 0);
-        for (unsigned k = 0; k < predicate.yes.count; k++)
+        for (unsigned k = 0; k < predicate.yes.count; k++) {
             fy_code_patch(code, predicate.yes.at[k]);
+        }
         fy_predicate_pop(code, &predicate);
         emit_accept(code, targets);
         fy_code_patch(code, no);
