@@ -30,7 +30,8 @@ class Case:
 
     def __init__(self, name, argv, blas, stdin=None, verdict=compare.generic,
                  fast=False, expect=(), out=None, edit=None, extra=None,
-                 needs=(), memory=None, timeout=900, split=True):
+                 needs=(), memory=None, timeout=900, split=True,
+                 ways=tuple(WAYS), seeds=1):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -45,6 +46,8 @@ class Case:
         self.memory = memory    # instead of the tiny way's
         self.timeout = timeout
         self.split = split      # forced runs must need several chunks a call
+        self.ways = ways
+        self.seeds = seeds      # of random chunks, tried in --full
 
     def options(self, way, seed):
         options = [x % seed if "%d" in x else x for x in WAYS[way]]
@@ -106,7 +109,7 @@ def blas_cases():
                 yield Case("blas/%s/xblat%d%s" % (copy, level, p),
                            ["%s/xblat%d%s" % (folder, level, p)], path, stdin,
                            out="%sblat%d.out" % (p, level), fast=True,
-                           expect=_names(table, p))
+                           expect=_names(table, p), seeds=4)
                 extra = None
                 names = _names(table, p, "cblas_")
                 if level == 1 and p in "cz":
@@ -116,7 +119,7 @@ def blas_cases():
                     extra = _row_major(copy, path)
                 yield Case("blas/%s/x%scblat%d" % (copy, p, level),
                            ["%s/x%scblat%d" % (folder, p, level)], path, stdin,
-                           fast=True, expect=names, extra=extra)
+                           fast=True, expect=names, extra=extra, seeds=4)
 
 
 # Fewer sizes, for ./check: a fiftieth of the time.
@@ -137,8 +140,18 @@ SMALL_NEP = [
     (r"(?m)^5( .*Number of values of NB,.*)$", r"2\1"),
 ]
 
+SMALL_SVD = [
+    (r"(?m)^19( .*Number of values of M)$", r"5\1"),
+    (r"(?m)^0 0 0 1 1 1 2 2 3 3 3 10 10 16 16 30 30 40 40( .*)$",
+     r"0 1 3 10 16\1"),
+    (r"(?m)^0 1 3 0 1 2 0 1 0 1 3 10 16 10 16 30 40 30 40( .*)$",
+     r"2 1 3 16 10\1"),
+]
 EIG = ("nep sep se2 svd %ec %ed %gg %gd %sb %sg %bb glm gqr gsv csd lse %bal "
        "%bak %gbal %gbak")
+# Ten million calls and more: forced, minutes each.
+LONG = ("svd", "sec", "dec", "sed", "ded", "ced", "zed")
+EDITED = (("nep", SMALL_NEP), ("svd", SMALL_SVD))
 
 
 def lapack_cases():
@@ -152,30 +165,35 @@ def lapack_cases():
                        "small.in", expect=expect,
                        fast=copy + p in ("netlibd", "openblasz"),
                        edit=("%s/%stest.in" % (folder, p), "small.in", SMALL))
+            forced = copy + p in ("netlibd", "openblasz")
             yield Case("lapack/%s/xlintst%s" % (copy, p), [lin], path,
                        "%s/%stest.in" % (folder, p), expect=expect,
-                       timeout=2400)
+                       timeout=2400,
+                       ways=tuple(WAYS) if forced else ("default",))
             yield Case("lapack/%s/xlintstrf%s" % (copy, p),
                        ["%s/xlintstrf%s" % (folder, p)], path,
                        "%s/%stest_rfp.in" % (folder, p), expect=expect[:1])
-            for word in EIG.replace("%", p).split():
-                if word == "cbal" and p != "c":
-                    continue
-                yield Case("lapack/%s/xeigtst%s-%s" % (copy, p, word),
-                           ["%s/xeigtst%s" % (folder, p)], path,
-                           "%s/%s.in" % (folder, word),
-                           fast=p == "d" and word in ("glm", "gqr", "gsv",
-                                                      "lse"),
-                           expect=(), split=False, timeout=1800)
-            yield Case("lapack/%s/xeigtst%s-nep-small" % (copy, p),
-                       ["%s/xeigtst%s" % (folder, p)], path, "small.in",
-                       edit=("%s/nep.in" % folder, "small.in", SMALL_NEP),
-                       expect=expect, fast=p == "d")
+            yield from _eigenvalue_cases(folder, copy, path, p)
         for both, stdin in (("ds", "dstest"), ("zc", "zctest")):
             yield Case("lapack/%s/xlintst%s" % (copy, both),
                        ["%s/xlintst%s" % (folder, both)], path,
                        "%s/%s.in" % (folder, stdin),
                        expect=[both[0] + "gemm"])
+
+
+def _eigenvalue_cases(folder, copy, path, p):
+    """xeigtst of one precision, with every input and with smaller ones."""
+    argv = ["%s/xeigtst%s" % (folder, p)]
+    for word in EIG.replace("%", p).split():
+        yield Case("lapack/%s/xeigtst%s-%s" % (copy, p, word), argv, path,
+                   "%s/%s.in" % (folder, word), split=False, timeout=1800,
+                   ways=("default",) if word in LONG else tuple(WAYS),
+                   fast=p == "d" and word in ("glm", "gqr", "gsv", "lse"))
+    for word, edit in EDITED:
+        yield Case("lapack/%s/xeigtst%s-%s-small" % (copy, p, word), argv,
+                   path, "small.in", expect=[p + "gemm", p + "gemv"],
+                   edit=("%s/%s.in" % (folder, word), "small.in", edit),
+                   fast=p == "d" and word == "nep")
 
 
 def numpy_cases():
@@ -232,7 +250,7 @@ def interpreter_cases():
                        ["octave-cli", "--norc", "-W", "--eval",
                         "[n, nmax] = test('%s', 'quiet'); "
                         "printf('%%d of %%d\\n', n, nmax)" % file], path,
-                       verdict=compare.exact, needs=[file], split=False)
+                       verdict=compare.octave, needs=[file], split=False)
         script = os.path.join(HERE, "algebra.R")
         yield Case("r/%s/algebra" % copy, ["Rscript", "--vanilla", script],
                    path, verdict=compare.exact, needs=[script],
