@@ -398,10 +398,7 @@ engine_call(const struct fy_intercepted *call)
 {
     int saved = errno;
     struct offload offload;
-    int cancel;
 
-    /* A call is no cancellation point, and half of one no place to end. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     offload.call = call;
     offload.bound_ok = false;
     offload.lower_bound_bytes = 0;
@@ -417,7 +414,6 @@ engine_call(const struct fy_intercepted *call)
     count(&offload);
     fy_explain(&offload.decision);
     services->enter(-1);
-    pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return reason;
 }

@@ -86,9 +86,12 @@ observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
     }
     saved = errno;
     describe(frame, &call);
+    struct fy_quiet quiet;
+    fy_quiet_begin(&quiet);
     fy_inside++;
     engine->observe(&call);
     fy_inside--;
+    fy_quiet_end(&quiet);
     errno = saved;
 }
 
@@ -114,9 +117,12 @@ fy_dispatch(struct fy_frame *frame)
     enum fy_reason reason =
         traps ? FY_REASON_UNSUPPORTED : FY_REASON_ENGINE_MISSING;
     if (engine) {
+        struct fy_quiet quiet;
+        fy_quiet_begin(&quiet);
         fy_inside++;
         reason = engine->call(&call);
         fy_inside--;
+        fy_quiet_end(&quiet);
     }
     errno = saved;
     if (reason == FY_REASON_NONE) {

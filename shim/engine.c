@@ -81,32 +81,27 @@ load(void)
     return table;
 }
 
-/* What must be over before the thread may be cancelled or handle a signal. */
-struct quiet {
-    sigset_t mask;
-    int cancel;
-};
-
-/*
- * A handler that leaves by longjmp, or a cancellation, would leave the dynamic
- * linker locked for ever. Faults of our own still arrive.
- */
-static void
-be_quiet(struct quiet *out)
+void
+fy_quiet_begin(struct fy_quiet *out)
 {
     static const int faults[] = {SIGSEGV, SIGBUS,  SIGFPE,
                                  SIGILL,  SIGTRAP, SIGABRT};
+    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action;
     sigset_t most;
     sigfillset(&most);
-    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
         sigdelset(&most, faults[i]);
-    }
+    for (unsigned i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+        if (sigaction(deadly[i], NULL, &action) == 0 &&
+            action.sa_handler == SIG_DFL)
+            sigdelset(&most, deadly[i]);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
 }
 
-static void
-end_quiet(const struct quiet *quiet)
+void
+fy_quiet_end(const struct fy_quiet *quiet)
 {
     pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
     pthread_setcancelstate(quiet->cancel, NULL);
@@ -129,8 +124,8 @@ fy_engine(void)
         return known == READY ? engine : NULL;
     }
     int *error = &errno, saved = *error;
-    struct quiet quiet;
-    be_quiet(&quiet);
+    struct fy_quiet quiet;
+    fy_quiet_begin(&quiet);
     if (claim(&engine_state)) {
         engine_loader = getpid();
         fy_inside++; /* what its constructors call is not ours to judge */
@@ -147,7 +142,7 @@ fy_engine(void)
             nanosleep(&step, NULL);
         }
     }
-    end_quiet(&quiet);
+    fy_quiet_end(&quiet);
     *error = saved;
     return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY ? engine
                                                                      : NULL;
@@ -190,10 +185,10 @@ fy_record(void)
     uint8_t *state = &fy_record_state;
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) != READY) {
         int *error = &errno, saved = *error;
-        struct quiet quiet;
+        struct fy_quiet quiet;
         bool failed = __atomic_load_n(state, __ATOMIC_ACQUIRE) == FAILED;
         if (!failed) {
-            be_quiet(&quiet);
+            fy_quiet_begin(&quiet);
         }
         if (claim(state)) {
             __atomic_store_n(&mapper, getpid(), __ATOMIC_RELEASE);
@@ -217,7 +212,7 @@ fy_record(void)
             sched_yield();
         }
         if (!failed) {
-            end_quiet(&quiet);
+            fy_quiet_end(&quiet);
         }
         *error = saved;
     }

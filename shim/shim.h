@@ -17,6 +17,7 @@
 #ifndef FERRY_SHIM_SHIM_H
 #define FERRY_SHIM_SHIM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -266,6 +267,21 @@ FY_HIDDEN void fy_count_time(const struct fy_frame *frame);
 /* Finds the clock; called once, before the first of these. */
 FY_HIDDEN void fy_count_start(void);
 FY_HIDDEN uint64_t fy_now_ns(void);
+
+/* What a thread's signals and cancellation were, to be put back. */
+struct fy_quiet {
+    sigset_t mask;
+    int cancel;
+};
+
+/*
+ * From here to fy_quiet_end() this thread is not cancelled and runs no handler
+ * of the program: one that leaves by longjmp would leave malloc, the dynamic
+ * linker or the device locked or broken for ever. Faults still arrive, and so do
+ * SIGINT and its like while they simply end the process. Calling thread only.
+ */
+FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
+FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);
 
 /* ---- arch ------------------------------------------------------------------- */
 
