@@ -33,9 +33,32 @@ cannot_start(const char *name, int cause)
                                                : FY_EXIT_CANNOT_RUN;
 }
 
+/* Signals whose default would end us before the program starts or is told of. */
+static const int survived[] = {SIGXFSZ, SIGPIPE};
+static struct sigaction survived_before[2];
+static bool surviving;
+
+void
+fy_child_survive(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    for (int i = 0; i < 2; i++)
+        sigaction(survived[i], &ignore, &survived_before[i]);
+    surviving = true;
+}
+
+/* What the command finds is what we found. */
+static void
+restore_signals(void)
+{
+    for (int i = 0; surviving && i < 2; i++)
+        sigaction(survived[i], &survived_before[i], NULL);
+}
+
 int
 fy_child_become(char *const *command)
 {
+    restore_signals();
     execvp(command[0], command);
     return cannot_start(command[0], errno);
 }
@@ -45,6 +68,7 @@ static void
 child_main(char *const *command, int report_fd, const sigset_t *mask)
 {
     sigprocmask(SIG_SETMASK, mask, NULL);
+    restore_signals();
     execvp(command[0], command);
     int cause = errno;
     while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR) {

@@ -14,6 +14,12 @@ struct fy_child {
 };
 
 /*
+ * Makes this process outlive a limit on file sizes and closed pipes, which
+ * then are errors of write(); commands still start with what was set before.
+ */
+void fy_child_survive(void);
+
+/*
  * Replaces this process by the command; returns only when that fails, after
  * one line on stderr, with 127 (not found) or 126.
  */

@@ -185,6 +185,7 @@ fy_launch(struct fy_run_options *options)
     struct fy_child child;
     memset(&state, 0, sizeof state);
     bool count = options->report || options->explain;
+    fy_child_survive();
     /* There is no GPU device yet: auto finds none. */
     if (strcmp(options->settings.device, "auto") == 0) {
         strcpy(options->settings.device, "none");

@@ -149,6 +149,11 @@ chmod 777 "$XDG_CACHE_HOME/ferry"
 status "a cache that others can write" 0 "$ferry" run --device host -- \
     sh -c 'case $LD_PRELOAD in "$XDG_CACHE_HOME"/*) exit 1 ;; *) exit 0 ;; esac'
 chmod 700 "$XDG_CACHE_HOME/ferry"
+rm -rf "$XDG_CACHE_HOME"
+status "no file may grow" 6 python3 -c 'import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+os.execv(sys.argv[1], sys.argv[1:])' "$ferry" run --device host --report -- \
+    sh -c 'exit 6'
 mkdir "$work/a b"
 status "a cache that LD_PRELOAD cannot name" 0 env XDG_CACHE_HOME="$work/a b" \
     "$ferry" run --device host -- sh -c 'case $LD_PRELOAD in *"a b"*) exit 1 ;; */*) exit 0 ;; *) exit 2 ;; esac'
