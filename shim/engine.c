@@ -86,16 +86,18 @@ fy_quiet_begin(struct fy_quiet *out)
 {
     static const int faults[] = {SIGSEGV, SIGBUS,  SIGFPE,
                                  SIGILL,  SIGTRAP, SIGABRT};
-    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int plain[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                SIGTSTP, SIGALRM, SIGXCPU, SIGVTALRM,
+                                SIGPROF, SIGUSR1, SIGUSR2};
     struct sigaction action;
     sigset_t most;
     sigfillset(&most);
     for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
         sigdelset(&most, faults[i]);
-    for (unsigned i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
-        if (sigaction(deadly[i], NULL, &action) == 0 &&
+    for (unsigned i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (sigaction(plain[i], NULL, &action) == 0 &&
             action.sa_handler == SIG_DFL)
-            sigdelset(&most, deadly[i]);
+            sigdelset(&most, plain[i]);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
 }

@@ -278,7 +278,8 @@ struct fy_quiet {
  * From here to fy_quiet_end() this thread is not cancelled and runs no handler
  * of the program: one that leaves by longjmp would leave malloc, the dynamic
  * linker or the device locked or broken for ever. Faults still arrive, and so do
- * SIGINT and its like while they simply end the process. Calling thread only.
+ * SIGINT, SIGTSTP and their like while they have their default action, which is
+ * to end or stop the process at once. Calling thread only.
  */
 FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
 FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);
