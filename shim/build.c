@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -358,6 +359,36 @@ write_parts(const struct fy_build *job, const struct layout *layout, int file)
     return status ? status : write_all(file, job->out.bytes, job->out.used);
 }
 
+uint64_t
+fy_preload_sum(const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    uint64_t sum = bytes;
+    for (; bytes >= sizeof sum; at += sizeof sum, bytes -= sizeof sum) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
+    }
+    while (bytes--) {
+        sum = (sum ^ *at++) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return sum;
+}
+
+/* The sum of what was written, after it: the loader never looks there. */
+static int
+write_sum(int file, size_t bytes)
+{
+    void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (map == MAP_FAILED) {
+        return FY_ERR_IO;
+    }
+    uint64_t sum = fy_preload_sum(map, bytes);
+    munmap(map, bytes);
+    return write_all(file, &sum, sizeof sum);
+}
+
 static int
 write_out(struct fy_build *job, const struct layout *layout, const char *path)
 {
@@ -373,7 +404,9 @@ write_out(struct fy_build *job, const struct layout *layout, const char *path)
         return fy_build_fail(job, FY_ERR_IO,
                              "cannot create the preload object");
     }
-    if (write_parts(job, layout, file) || fchmod(file, 0644)) {
+    if (write_parts(job, layout, file) ||
+        write_sum(file, layout->segment + job->out.used) ||
+        fchmod(file, 0644)) {
         result =
             fy_build_fail(job, FY_ERR_IO, "cannot write the preload object");
     }
@@ -420,7 +453,7 @@ fy_preload_build(const char *libferry_path, const struct fy_model *model,
         if (!status) {
             status = write_out(&job, &layout, out_path);
         }
-        job.summary.bytes = layout.segment + job.out.used;
+        job.summary.bytes = layout.segment + job.out.used + sizeof(uint64_t);
     }
     if (!status && summary) {
         *summary = job.summary;

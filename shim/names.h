@@ -23,6 +23,12 @@ struct fy_preload_summary {
 };
 
 /*
+ * What the last eight bytes of a made object must be for the `bytes' before
+ * them, so that a damaged cache is noticed. Guards against accidents only.
+ */
+uint64_t fy_preload_sum(const void *data, size_t bytes);
+
+/*
  * Writes `out_path' (under a temporary name beside it, then renamed, so that
  * no process ever sees half of it) from the libferry.so at `libferry_path' and
  * a validated model. The same inputs give the same bytes. `summary' may be

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +16,8 @@
 #include "tools/launch.h"
 
 enum {
-    LIBFERRY_LIMIT_BYTES = 64 << 20
+    LIBFERRY_LIMIT_BYTES = 64 << 20,
+    PRELOAD_LIMIT_BYTES = 512 << 20,
 };
 
 /* FNV-1a: names files, guards nothing. */
@@ -31,33 +31,21 @@ hash(uint64_t state, const char *bytes, size_t n)
 }
 
 /*
- * Whether the file has all that its program headers promise: after a crash or
- * on a full disk it may not, and ld.so would complain to every process.
+ * Whether the file is as it was written: after a crash, on a full or failing
+ * disk it may not be, and whatever it says would run in every process.
  */
 static bool
-complete(const char *path, off_t size)
+whole(const char *path)
 {
-    ElfW(Ehdr) header;
-    ElfW(Phdr) segments[16];
-    bool good = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
+    size_t bytes;
+    uint64_t sum;
+    char *text = fy_read_file(path, PRELOAD_LIMIT_BYTES, &bytes);
+    bool good = text && bytes > sizeof sum;
+    if (good) {
+        memcpy(&sum, text + bytes - sizeof sum, sizeof sum);
+        good = sum == fy_preload_sum(text, bytes - sizeof sum);
     }
-    if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
-        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-        header.e_phentsize == sizeof segments[0] && header.e_phnum > 0 &&
-        header.e_phnum <= sizeof segments / sizeof segments[0]) {
-        const size_t bytes = header.e_phnum * sizeof segments[0];
-        good =
-            pread(fd, segments, bytes, (off_t)header.e_phoff) == (ssize_t)bytes;
-        for (unsigned i = 0; good && i < header.e_phnum; i++) {
-            good =
-                segments[i].p_filesz <= (uint64_t)size &&
-                segments[i].p_offset <= (uint64_t)size - segments[i].p_filesz;
-        }
-    }
-    close(fd);
+    free(text);
     return good;
 }
 
@@ -68,7 +56,7 @@ usable(const char *path)
     struct stat status;
     return lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           complete(path, status.st_size);
+           whole(path);
 }
 
 /* Makes it at state->preload; the rename in there is atomic. */

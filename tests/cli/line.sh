@@ -145,6 +145,11 @@ done
 wait
 empty "eight runs at once with a cold cache" "$(cat "$work/many")"
 equal "they leave one object" "$(find "$XDG_CACHE_HOME/ferry" -type f ! -name calibration | wc -l)" 1
+object=$(find "$XDG_CACHE_HOME/ferry" -name '*.so')
+good=$(sha256sum <"$object")
+printf 'ferry' | dd of="$object" bs=1 seek=100000 conv=notrunc 2>"$work/err"
+status "a damaged cache" 0 "$ferry" run --device host -- true
+equal "a damaged cache is made again" "$(sha256sum <"$object")" "$good"
 chmod 777 "$XDG_CACHE_HOME/ferry"
 status "a cache that others can write" 0 "$ferry" run --device host -- \
     sh -c 'case $LD_PRELOAD in "$XDG_CACHE_HOME"/*) exit 1 ;; *) exit 0 ;; esac'
