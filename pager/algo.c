@@ -74,7 +74,7 @@ c_letter(char kind, int64_t code)
     case 'd':
         return code == 131 ? 'N' : 'U';
     default:
-        return code == 111 ? 'N' : code == 112 ? 'T' : 'C';
+        return (char)(code == 111 ? 'N' : code == 112 ? 'T' : 'C');
     }
 }
 
@@ -136,8 +136,8 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
         if (value.kind != FY_V_INT) {
             return FY_ERR_UNSUPPORTED;
         }
-        code = algo->c_interface ? c_letter(letter, value.i)
-                                 : (char)toupper((int)(value.i & 0x7f));
+        code = (char)(algo->c_interface ? c_letter(letter, value.i)
+                                        : toupper((int)(value.i & 0x7f)));
         *(letter == 's'   ? &algo->side
           : letter == 'u' ? &algo->uplo
           : letter == 't' ? &algo->transa
@@ -358,7 +358,7 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
     if (using_prefix(bound, prefix, sizeof(prefix))) {
         return FY_ERR_UNSUPPORTED;
     }
-    snprintf(name, sizeof(name), "%s%s", prefix, routine);
+    (void)snprintf(name, sizeof(name), "%s%s", prefix, routine);
     for (uint32_t f = 0; f < model->functions.count; f++) {
         if (functions[f].family != bound->function->family ||
             strcmp(fy_model_string(model, functions[f].name), name) != 0) {
@@ -396,8 +396,8 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     if (!tail || strlen(own) + 2 > sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
     }
-    snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
-             tail + strlen(algo->row->name));
+    (void)snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
+                   tail + strlen(algo->row->name));
     *out =
         (struct fy_routine){.address = target->sibling(target->original, name),
                             .signature = "nA1flBx"};

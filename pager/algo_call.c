@@ -142,11 +142,11 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
         value.im = letter == 'a' ? call->alpha[1] : call->beta[1];
         break;
     default:
-        flag = letter == 's'   ? call->side
-               : letter == 'u' ? call->uplo
-               : letter == 't' ? call->transa
-               : letter == 'T' ? call->transb
-                               : call->diag;
+        flag = (char)(letter == 's'   ? call->side
+                      : letter == 'u' ? call->uplo
+                      : letter == 't' ? call->transa
+                      : letter == 'T' ? call->transb
+                                      : call->diag);
         value.i = algo->c_interface ? c_code(letter, flag) : flag;
         break;
     }
@@ -415,8 +415,10 @@ fy_algo_forget_calls(struct fy_algo *algo)
 {
     struct known_call *calls = algo->calls, *row, *next;
 
-    HASH_ITER (hh, calls, row, next) {
-        HASH_DEL(calls, row);
+    row = calls; /* clearing frees the table only: the rows stay linked */
+    HASH_CLEAR(hh, calls);
+    for (; row; row = next) {
+        next = row->hh.next;
         free(row);
     }
     algo->calls = NULL;

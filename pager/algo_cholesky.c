@@ -60,7 +60,7 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
         memset(&call, 0, sizeof(call));
         call.routine = SYRK;
         call.uplo = algo->uplo;
-        call.transa = lower ? 'N' : turned;
+        call.transa = (char)(lower ? 'N' : turned);
         call.n = rows;
         call.k = fy_algo_length(algo, N_CUTS, k);
         memcpy(call.alpha, fy_minus_one, sizeof(call.alpha));
@@ -70,8 +70,8 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
         return fy_algo_call(algo, &call, blocks);
     }
     struct fy_product product = {
-        .transa = lower ? 'N' : turned,
-        .transb = lower ? turned : 'N',
+        .transa = (char)(lower ? 'N' : turned),
+        .transb = (char)(lower ? turned : 'N'),
         .alpha = fy_minus_one,
         .beta = fy_one,
         .a = lower ? block(algo, i, k) : block(algo, j, k),

@@ -91,8 +91,8 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
         return fy_algo_call(algo, &call, blocks);
     }
     struct fy_product product = {
-        .transa = plain ? 'N' : turned,
-        .transb = plain ? turned : 'N',
+        .transa = (char)(plain ? 'N' : turned),
+        .transb = (char)(plain ? turned : 'N'),
         .alpha = algo->alpha,
         .beta = call.beta,
         .c = {'C', r, c, 0},

@@ -72,10 +72,10 @@ update(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t x, bool first)
     if (!stored) {
         a = (struct fy_block){'A', col, row, 0};
     }
-    char turn = stored ? 'N' : fy_algo_adjoint(algo);
+    char turn = (char)(stored ? 'N' : fy_algo_adjoint(algo));
     struct fy_product product = {
-        .transa = left ? turn : 'N',
-        .transb = left ? 'N' : turn,
+        .transa = (char)(left ? turn : 'N'),
+        .transb = (char)(left ? 'N' : turn),
         .alpha = algo->alpha,
         .beta = beta,
         .a = left ? a : b,

@@ -103,8 +103,8 @@ update(struct sweep *sweep, uint32_t t, uint32_t x, uint32_t other)
     struct fy_block b = block_of_b(sweep, x, other);
     struct fy_block c = block_of_b(sweep, t, other);
     struct fy_product product = {
-        .transa = sweep->left ? algo->transa : 'N',
-        .transb = sweep->left ? 'N' : algo->transa,
+        .transa = (char)(sweep->left ? algo->transa : 'N'),
+        .transb = (char)(sweep->left ? 'N' : algo->transa),
         .alpha = sweep->solves ? fy_minus_one : algo->alpha,
         .beta = sweep->solves && !*touched ? algo->alpha : fy_one,
         .a = sweep->left ? a : b,

@@ -210,8 +210,8 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
     }
     double in = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
     double out = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_OUT);
-    double small =
-        best_run(executor, ops, memory, STEPS * 64, STEPS, FY_ACCESS_INOUT);
+    double small = best_run(executor, ops, memory, (uint64_t)STEPS * 64, STEPS,
+                            FY_ACCESS_INOUT);
     double one = best_run(executor, ops, memory, 64, 1, FY_ACCESS_INOUT);
     if (in > 0 && out > 0 && small > one && one > 0) {
         rates->in_bytes = COPY_BYTES / in;

@@ -109,7 +109,7 @@ fy_rates_read(const char *path, struct fy_rates *rates)
 
     if (!file || !locale) {
         if (file) {
-            fclose(file);
+            (void)fclose(file);
         }
         if (locale) {
             freelocale(locale);
@@ -122,7 +122,7 @@ fy_rates_read(const char *path, struct fy_rates *rates)
     if (ferror(file)) {
         status = FY_ERR_IO;
     }
-    fclose(file);
+    (void)fclose(file);
     freelocale(locale);
     return status;
 }

@@ -525,7 +525,7 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     const struct fy_axis *axes =
         FY_TABLE(bound->model, fy_axis, axes) + function->axes;
     struct fy_value cells[FY_MAX_CELLS];
-    int tile_of[FY_MAX_OPERANDS];
+    int tile_of[FY_MAX_OPERANDS] = {0};
     int64_t at_bytes[FY_MAX_OPERANDS] = {0};
     struct fy_scope scope = {bound->model, function, bound->cells,
                              bound->extents};

@@ -48,11 +48,12 @@ fy_planner_reset(struct fy_planner *planner)
     struct fy_tile_entry *entry, *next_entry;
     struct fy_step_memory *memory, *next_memory;
 
-    HASH_ITER (hh, planner->registry, entry, next_entry) {
-        HASH_DEL(planner->registry, entry);
+    entry = planner->registry; /* clearing frees the table, not the entries */
+    HASH_CLEAR(hh, planner->registry);
+    for (; entry; entry = next_entry) {
+        next_entry = entry->hh.next;
         free(entry);
     }
-    planner->registry = NULL;
     for (memory = planner->step_memory; memory; memory = next_memory) {
         next_memory = memory->next;
         free(memory);
@@ -127,7 +128,7 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
 {
     void *rows = planner->variants;
     int status = grow(&rows, &planner->variant_room, planner->nvariants,
-                      sizeof(*planner->variants));
+                      sizeof(variant));
     planner->variants = rows;
     if (status) {
         free(variant);

@@ -286,8 +286,10 @@ fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
     if (status == FY_OK) {
         out->chunks = schedule->nsteps;
     }
-    HASH_ITER (hh, known, row, next) {
-        HASH_DEL(known, row);
+    row = known; /* clearing frees the table only: the rows stay linked */
+    HASH_CLEAR(hh, known);
+    for (; row; row = next) {
+        next = row->hh.next;
         free(row);
     }
     free(trace.tiles);

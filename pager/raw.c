@@ -48,6 +48,7 @@ fy_raw_value(enum fy_type type, const void *bytes)
         v.i = raw.bytes[0];
         break;
     case FY_T_I8:
+        /* NOLINTNEXTLINE(bugprone-signed-char-misuse): a number, with sign */
         v.i = (int8_t)raw.bytes[0];
         break;
     case FY_T_I16:

@@ -73,7 +73,7 @@ fy_walk_text(const struct fy_walk *w, char *out, size_t bytes)
                                  k == 0 ? "(" : ", ", (long long)w->index[k]);
     }
     if (used < bytes) {
-        snprintf(out + used, bytes - used, ")");
+        (void)snprintf(out + used, bytes - used, ")");
     }
 }
 
@@ -379,28 +379,31 @@ fy_image_place(const struct fy_images *images, unsigned operand, int64_t offset,
     int64_t i, j;
     if (v->naxes > 0 && find_element(images, operand, offset, &w)) {
         fy_walk_text(&w, text, sizeof text);
-        snprintf(out, bytes, "element %s", text);
+        (void)snprintf(out, bytes, "element %s", text);
         return;
     }
     text[0] = '\0';
     if (v->naxes > 0 &&
         as_indices(v, offset - images->first[operand], &i, &j) &&
         i < 2 * v->extent[0] + 64 && j < 2 * v->extent[1] + 64) {
-        snprintf(text, sizeof text, ", where element (%lld, %lld) would be",
-                 (long long)i, (long long)j);
+        (void)snprintf(text, sizeof text,
+                       ", where element (%lld, %lld) would be", (long long)i,
+                       (long long)j);
     }
     if (offset >= span_bytes) {
-        snprintf(out, bytes, "%lld bytes past the last declared element%s",
-                 (long long)(offset - span_bytes), text);
+        (void)snprintf(out, bytes,
+                       "%lld bytes past the last declared element%s",
+                       (long long)(offset - span_bytes), text);
     } else if (offset < 0) {
-        snprintf(out, bytes, "%lld bytes before the first declared element",
-                 (long long)-offset);
+        (void)snprintf(out, bytes,
+                       "%lld bytes before the first declared element",
+                       (long long)-offset);
     } else {
-        snprintf(out, bytes,
-                 "an undeclared element between declared ones, at offset "
-                 "%lld%s",
-                 (long long)((offset - images->first[operand]) /
-                             (width > 0 ? width : 1)),
-                 text);
+        (void)snprintf(out, bytes,
+                       "an undeclared element between declared ones, at offset "
+                       "%lld%s",
+                       (long long)((offset - images->first[operand]) /
+                                   (width > 0 ? width : 1)),
+                       text);
     }
 }

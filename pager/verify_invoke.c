@@ -163,6 +163,7 @@ fy_invoke(struct fy_invocation *invocation)
     host_call_run(prepared); /* leaks the call: the child ends soon */
     invocation->scalar_written = FY_NIL;
     for (unsigned i = 0; i < call->function->nargs; i++) {
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bytes */
         if (memcmp(&frame.before[i], &frame.scalars[i],
                    sizeof frame.before[i]) != 0) {
             invocation->scalar_written = i;

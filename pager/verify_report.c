@@ -32,14 +32,14 @@ slab_text(const struct writer *w, const struct fy_function *f,
         axis = fy_model_string(w->model, axes[o->axes[slab].axis].name);
     }
     if (slab == FY_SLAB_ALL) {
-        snprintf(out, bytes, "its content");
+        (void)snprintf(out, bytes, "its content");
     } else if (slab == FY_SLAB_LO || slab == FY_SLAB_HI) {
-        snprintf(out, bytes, "the diagonal on its %s bound",
-                 slab == FY_SLAB_LO ? "lower" : "upper");
+        (void)snprintf(out, bytes, "the diagonal on its %s bound",
+                       slab == FY_SLAB_LO ? "lower" : "upper");
     } else if (axis[0] != '\0') {
-        snprintf(out, bytes, "the last index of axis %s", axis);
+        (void)snprintf(out, bytes, "the last index of axis %s", axis);
     } else {
-        snprintf(out, bytes, "the last index of its axis %u", slab + 1);
+        (void)snprintf(out, bytes, "the last index of its axis %u", slab + 1);
     }
     return out;
 }
@@ -94,11 +94,12 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
         }
         if (o->access == FY_ACCESS_IN || s->written_changed == 0) {
             bool right = axis_is_right(w, f, o, order[k]);
-            snprintf(text, sizeof text,
-                     "`%s' is declared %s, but changing %s before the call "
-                     "never changed a result (%u calls tried)",
-                     name, o->access == FY_ACCESS_IN ? "in" : "inout", what,
-                     s->read_tested);
+            (void)snprintf(
+                text, sizeof text,
+                "`%s' is declared %s, but changing %s before the call "
+                "never changed a result (%u calls tried)",
+                name, o->access == FY_ACCESS_IN ? "in" : "inout", what,
+                s->read_tested);
             fy_tally_report(w->tally, w->model, w->path, function, operand,
                             right ? FY_FINDING_UNREAD : FY_FINDING_NOT_READ,
                             text);
@@ -106,10 +107,11 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
                 break;
             }
         } else if (order[k] == FY_SLAB_ALL) {
-            snprintf(text, sizeof text,
-                     "`%s' is declared inout, but its content before the call "
-                     "never mattered (%u calls tried): out would do",
-                     name, s->read_tested);
+            (void)snprintf(
+                text, sizeof text,
+                "`%s' is declared inout, but its content before the call "
+                "never mattered (%u calls tried): out would do",
+                name, s->read_tested);
             fy_tally_report(w->tally, w->model, w->path, function, operand,
                             FY_FINDING_NEVER_READ, text);
         }
@@ -118,9 +120,10 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
     /* Under a condition of its own the author has thought of both. */
     if (o->access == FY_ACCESS_INOUT && o->in_when == FY_NIL &&
         all->written_tested >= LEAST_TESTS && all->written_changed == 0) {
-        snprintf(text, sizeof text,
-                 "`%s' is declared inout, but no call changed it (%u calls)",
-                 name, all->written_tested);
+        (void)snprintf(
+            text, sizeof text,
+            "`%s' is declared inout, but no call changed it (%u calls)", name,
+            all->written_tested);
         fy_tally_report(w->tally, w->model, w->path, function, operand,
                         FY_FINDING_NEVER_WRITTEN, text);
     }
@@ -139,10 +142,11 @@ judge_function(const struct writer *w, uint32_t function)
     if (t->checked == 0 && overlapping >= LEAST_TESTS &&
         overlapping == t->calls) {
         char text[256];
-        snprintf(text, sizeof text,
-                 "none of %u calls could be checked: as declared, a written "
-                 "operand shares elements with another",
-                 t->calls);
+        (void)snprintf(
+            text, sizeof text,
+            "none of %u calls could be checked: as declared, a written "
+            "operand shares elements with another",
+            t->calls);
         fy_tally_report(w->tally, w->model, w->path, function, FY_NIL,
                         FY_FINDING_NOT_CHECKABLE, text);
     }
@@ -177,13 +181,13 @@ print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
             totals->findings++;
         }
         if (to != NULL) {
-            fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1], field[2],
-                    field[5], field[4]);
+            (void)fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1],
+                          field[2], field[5], field[4]);
         }
     }
     free(row);
     int failed = ferror(from);
-    fclose(from);
+    (void)fclose(from);
     return failed ? FY_ERR_IO : 0;
 }
 
@@ -193,27 +197,27 @@ print_function(const struct fy_model *model, uint32_t function,
 {
     const struct fy_function *f =
         FY_TABLE(model, fy_function, functions) + function;
-    fprintf(to, "%s:%u: %s: %u calls, %u checked",
-            fy_model_string(model, f->file), f->line,
-            fy_model_string(model, f->name), t->calls, t->checked);
+    (void)fprintf(to, "%s:%u: %s: %u calls, %u checked",
+                  fy_model_string(model, f->file), f->line,
+                  fy_model_string(model, f->name), t->calls, t->checked);
     if (t->sampled > 0) {
-        fprintf(to, ", %u left out", t->sampled);
+        (void)fprintf(to, ", %u left out", t->sampled);
     }
     if (t->large > 0) {
-        fprintf(to, ", %u too large", t->large);
+        (void)fprintf(to, ", %u too large", t->large);
     }
     if (t->failed > 0) {
-        fprintf(to, ", %u without memory or process", t->failed);
+        (void)fprintf(to, ", %u without memory or process", t->failed);
     }
     if (t->crashed > 0) {
-        fprintf(to, ", %u that do not return", t->crashed);
+        (void)fprintf(to, ", %u that do not return", t->crashed);
     }
     for (unsigned r = 0; r < FY_REASON_COUNT; r++) {
         if (t->declined[r] > 0) {
-            fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
+            (void)fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
         }
     }
-    fprintf(to, "%s\n", t->checked == 0 ? " (not exercised)" : "");
+    (void)fprintf(to, "%s\n", t->checked == 0 ? " (not exercised)" : "");
 }
 
 int

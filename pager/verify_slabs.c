@@ -144,6 +144,7 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     char *changed = malloc(bytes);
     int status = changed == NULL ? FY_ERR_NOMEM : stage_new(t, &s);
     if (status != 0) {
+        free(changed);
         return status;
     }
     fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
@@ -297,6 +298,7 @@ perturb_garbage(unsigned run)
 {
     static const int fill[FY_SENSITIVITY_RUNS] = {0x01, 0x81, 0xc1, 0x40};
     volatile unsigned char stack[GARBAGE_BYTES];
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the child has one thread */
     mallopt(M_PERTURB, fill[run]); /* what malloc returns, and after free */
     for (size_t i = 0; i < sizeof stack; i++) {
         stack[i] = (unsigned char)fill[run];

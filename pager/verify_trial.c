@@ -60,7 +60,7 @@ call_text(const struct fy_trial *t, char *out, size_t bytes)
         comma = ", ";
     }
     if (used < bytes) {
-        snprintf(out + used, bytes - used, ")");
+        (void)snprintf(out + used, bytes - used, ")");
     }
 }
 
@@ -82,7 +82,7 @@ fy_trial_problem(struct fy_trial *t, uint32_t operand,
     call_text(t, call, sizeof call);
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    (void)vsnprintf(text, sizeof text, format, list);
     va_end(list);
     p->operand = operand;
     p->kind = kind;

@@ -397,7 +397,7 @@ write_out(struct fy_build *job, const struct layout *layout, const char *path)
     if (!temporary) {
         return FY_ERR_NOMEM;
     }
-    snprintf(temporary, bytes, "%s.%ld.XXXXXX", path, (long)getpid());
+    (void)snprintf(temporary, bytes, "%s.%ld.XXXXXX", path, (long)getpid());
     int file = mkstemp(temporary), result = 0;
     if (file < 0) {
         free(temporary);

@@ -117,7 +117,8 @@ parse_segments(struct fy_build *job)
             base->ndynamic = segment->p_filesz / sizeof(Elf64_Dyn);
         }
     }
-    if (!base->dynamic || !base->note || !(base->last->p_flags & PF_W)) {
+    if (!base->dynamic || !base->note || !base->last ||
+        !(base->last->p_flags & PF_W)) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so was linked in another way");
     }

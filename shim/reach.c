@@ -450,7 +450,7 @@ list_libraries(const struct scan *scan, const char *program,
             read_line(scan, program, line);
         }
         free(line);
-        fclose(from);
+        (void)fclose(from);
     } else {
         close(ends[0]);
     }
@@ -476,6 +476,7 @@ trusted_linker(const char *interpreter)
 static bool
 find_program(const char *name, char out[PATH_MAX])
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tools read in one thread */
     const char *path = getenv("PATH");
     if (strchr(name, '/')) {
         return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;

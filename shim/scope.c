@@ -33,8 +33,9 @@ static int
 look_in(const struct fy_object *object, void *closure)
 {
     struct lookup *lookup = closure;
-    if (object->index < lookup->low || object->index >= lookup->high)
+    if (object->index < lookup->low || object->index >= lookup->high) {
         return 0;
+    }
     lookup->symbol = fy_object_symbol(object, lookup->name);
     lookup->object = *object;
     return lookup->symbol != NULL;
@@ -45,8 +46,9 @@ static void *
 find_between(const char *name, unsigned low, unsigned high)
 {
     struct lookup lookup = {.name = name, .low = low, .high = high};
-    if (!fy_object_each(look_in, &lookup))
+    if (!fy_object_each(look_in, &lookup)) {
         return NULL;
+    }
     return fy_object_address(&lookup.object, lookup.symbol);
 }
 
@@ -67,10 +69,12 @@ static int
 remember(const struct fy_object *object, void *closure)
 {
     (void)closure;
-    if (object->index >= fy_startup_objects)
+    if (object->index >= fy_startup_objects) {
         return 1;
-    if (startup_count == MAX_STARTUP)
+    }
+    if (startup_count == MAX_STARTUP) {
         return 2;
+    }
     startup[startup_count++] = *object;
     return 0;
 }
@@ -102,8 +106,9 @@ fy_scope_startup(const char *name)
     for (unsigned n = startup_count, k = 1; k <= n; k++) {
         const struct fy_object *object = &startup[k % n];
         const ElfW(Sym) *symbol = fy_object_symbol(object, name);
-        if (symbol)
+        if (symbol) {
             return fy_object_address(object, symbol);
+        }
     }
     return NULL;
 }
@@ -121,8 +126,9 @@ static int
 fetch(const struct fy_object *object, void *data)
 {
     struct closure *closure = data;
-    if (object->dynamic != closure->wanted)
+    if (object->dynamic != closure->wanted) {
         return 0;
+    }
     closure->current = *object;
     return 1;
 }
@@ -131,14 +137,17 @@ static int
 add_needed(const struct fy_object *object, void *data)
 {
     struct closure *closure = data;
-    if (closure->count == MAX_CLOSURE)
+    if (closure->count == MAX_CLOSURE) {
         return 1;
-    for (unsigned i = 0; i < closure->count; i++) {
-        if (closure->member[i] == object->dynamic)
-            return 0;
     }
-    if (fy_object_needs(&closure->current, object))
+    for (unsigned i = 0; i < closure->count; i++) {
+        if (closure->member[i] == object->dynamic) {
+            return 0;
+        }
+    }
+    if (fy_object_needs(&closure->current, object)) {
         closure->member[closure->count++] = object->dynamic;
+    }
     return 0;
 }
 
@@ -149,11 +158,13 @@ fy_scope_local(const struct fy_object *root, const char *name)
     closure.member[0] = root->dynamic;
     for (unsigned at = 0; at < closure.count; at++) {
         closure.wanted = closure.member[at];
-        if (at > 0 && !fy_object_each(fetch, &closure))
+        if (at > 0 && !fy_object_each(fetch, &closure)) {
             continue; /* unloaded meanwhile */
+        }
         const ElfW(Sym) *symbol = fy_object_symbol(&closure.current, name);
-        if (symbol)
+        if (symbol) {
             return fy_object_address(&closure.current, symbol);
+        }
         fy_object_each(add_needed, &closure);
     }
     return NULL;
@@ -170,18 +181,21 @@ fy_bind_note_global(const void *dynamic)
 {
     unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
     for (unsigned i = 0; dynamic && i < count && i < MAX_GLOBAL; i++) {
-        if (__atomic_load_n(&global_roots[i], __ATOMIC_RELAXED) == dynamic)
+        if (__atomic_load_n(&global_roots[i], __ATOMIC_RELAXED) == dynamic) {
             return;
+        }
     }
     if (!dynamic) {
         __atomic_store_n(&global_count, MAX_GLOBAL + 1, __ATOMIC_RELEASE);
         return;
     }
     /* Readers skip a place that is counted but not filled yet. */
-    if (count <= MAX_GLOBAL)
+    if (count <= MAX_GLOBAL) {
         count = __atomic_fetch_add(&global_count, 1, __ATOMIC_ACQ_REL);
-    if (count < MAX_GLOBAL)
+    }
+    if (count < MAX_GLOBAL) {
         __atomic_store_n(&global_roots[count], dynamic, __ATOMIC_RELEASE);
+    }
 }
 
 void *
@@ -192,11 +206,14 @@ fy_scope_global(const char *name)
     for (unsigned i = 0; i < count && i < MAX_GLOBAL && !found; i++) {
         struct fy_object object;
         const void *root = __atomic_load_n(&global_roots[i], __ATOMIC_ACQUIRE);
-        if (root && fy_object_at(root, &object) == 0 && object.dynamic == root)
+        if (root && fy_object_at(root, &object) == 0 &&
+            object.dynamic == root) {
             found = fy_scope_local(&object, name);
+        }
     }
-    if (found || count <= MAX_GLOBAL)
+    if (found || count <= MAX_GLOBAL) {
         return found;
+    }
     /* Not a tail call: the real dlsym must see us as its caller. */
     void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
     return fy_is_thunk(next) ? NULL : next;
@@ -225,8 +242,9 @@ fy_original_find(uint32_t symbol, const void *caller)
     const char *name = fy_symbol_name(symbol);
     void *found = fy_scope_global(name);
     struct fy_object object;
-    if (!found && fy_object_at(caller, &object) == 0)
+    if (!found && fy_object_at(caller, &object) == 0) {
         found = fy_scope_local(&object, name);
+    }
     return found;
 }
 
@@ -236,8 +254,9 @@ fy_bind_sibling(void *original, const char *name)
     int *error = &errno, saved = *error;
     struct fy_object object;
     void *found = NULL;
-    if (fy_object_at(original, &object) == 0)
+    if (fy_object_at(original, &object) == 0) {
         found = fy_scope_local(&object, name);
+    }
     *error = saved;
     return found;
 }

@@ -20,14 +20,14 @@ first_line(const struct fy_diagnostics *diagnostics, char *out, size_t bytes)
     char *text = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
-    snprintf(out, bytes, "it has errors");
+    (void)snprintf(out, bytes, "it has errors");
     if (!memory) {
         return;
     }
     fy_diagnostics_print(diagnostics, memory);
     if (fclose(memory) == 0 && size) {
         text[strcspn(text, "\n")] = '\0';
-        snprintf(out, bytes, "%s", text);
+        (void)snprintf(out, bytes, "%s", text);
     }
     free(text);
 }
@@ -39,7 +39,7 @@ compile(const char *const *paths, unsigned npaths, const char *library,
     struct fy_model *model = NULL;
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     if (!diagnostics) {
-        snprintf(trouble, bytes, "out of memory");
+        (void)snprintf(trouble, bytes, "out of memory");
         return NULL;
     }
     int status = fy_compile(paths, npaths, library, diagnostics, &model);
@@ -47,8 +47,8 @@ compile(const char *const *paths, unsigned npaths, const char *library,
         if (fy_diagnostics_errors(diagnostics)) {
             first_line(diagnostics, trouble, bytes);
         } else {
-            snprintf(trouble, bytes, "cannot compile the annotations: %s",
-                     fy_status_text(status));
+            (void)snprintf(trouble, bytes, "cannot compile the annotations: %s",
+                           fy_status_text(status));
         }
         model = NULL;
     }
@@ -72,8 +72,9 @@ fy_launch_compile(const struct fy_run_options *options,
         }
     }
     if (access(places->library, R_OK) != 0) {
-        snprintf(trouble, bytes, "cannot read the shipped annotations %s: %s",
-                 places->library, strerror(errno));
+        (void)snprintf(trouble, bytes,
+                       "cannot read the shipped annotations %s: %s",
+                       places->library, strerror(errno));
         return NULL;
     }
     struct fy_model *model = compile(paths, n, places->library, trouble, bytes);

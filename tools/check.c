@@ -34,7 +34,7 @@ fy_tool_check(int argc, char **argv)
     optind = 0;
     while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         if (id == 'h') {
-            fputs(help, stdout);
+            (void)fputs(help, stdout);
             return fy_finish_output(FY_EXIT_OK);
         }
         if (id != 'd') {

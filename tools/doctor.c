@@ -57,10 +57,10 @@ proc_value(const char *path, const char *name, char *out, size_t bytes)
         }
         value += 1 + strspn(value + 1, " \t");
         value[strcspn(value, "\n")] = '\0';
-        snprintf(out, bytes, "%s", value);
+        (void)snprintf(out, bytes, "%s", value);
         found = true;
     }
-    fclose(file);
+    (void)fclose(file);
     return found;
 }
 
@@ -153,11 +153,11 @@ print_libraries(void)
     };
     printf("libraries\n");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        fflush(stdout);
+        (void)fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
             print_library(names[i]);
-            fflush(stdout);
+            (void)fflush(stdout);
             _exit(0);
         }
         int status;

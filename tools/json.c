@@ -35,6 +35,7 @@ fail(struct parser *parser, const char *cause)
 static void
 skip_blanks(struct parser *parser)
 {
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): NUL is none */
     while (parser->at < parser->end && memchr(" \t\r\n", *parser->at, 4)) {
         parser->at++;
     }
@@ -72,6 +73,7 @@ take_unit(struct parser *parser, uint32_t *out)
     }
     for (int i = 0; i < 4; i++) {
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): NUL is none */
         const char *digit = memchr(digits, *parser->at++, 32);
         if (!digit) {
             return fail(parser, "a bad \\u escape");
@@ -179,8 +181,10 @@ take_number(struct parser *parser, double *out)
 {
     char text[64];
     size_t n = 0;
-    while (parser->at + n < parser->end && n < sizeof text - 1 &&
-           memchr("+-.0123456789eE", parser->at[n], 15)) {
+    while (
+        parser->at + n < parser->end && n < sizeof text - 1 &&
+        /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): NUL is none */
+        memchr("+-.0123456789eE", parser->at[n], 15)) {
         n++;
     }
     memcpy(text, parser->at, n);
@@ -254,7 +258,7 @@ take_value(struct parser *parser, unsigned depth, const char *key,
     value->key = key;
     *out = value;
     skip_blanks(parser);
-    char c = parser->at < parser->end ? *parser->at : '\0';
+    char c = (char)(parser->at < parser->end ? *parser->at : '\0');
     if (c == '{' || c == '[') {
         parser->at++;
         value->kind = c == '{' ? FY_JSON_OBJECT : FY_JSON_ARRAY;
@@ -374,20 +378,20 @@ void
 fy_json_write_string(const char *text, FILE *to)
 {
     const unsigned char *c = (const unsigned char *)text;
-    putc('"', to);
+    (void)putc('"', to);
     while (*c) {
         size_t n = utf8_length(c);
         if (*c == '"' || *c == '\\') {
-            fprintf(to, "\\%c", *c);
+            (void)fprintf(to, "\\%c", *c);
         } else if (*c < 0x20 || *c == 0x7f) {
-            fprintf(to, "\\u%04x", *c);
+            (void)fprintf(to, "\\u%04x", *c);
         } else if (n == 0) {
-            fputs("\\ufffd", to);
+            (void)fputs("\\ufffd", to);
             n = 1;
         } else {
-            fwrite(c, 1, n, to);
+            (void)fwrite(c, 1, n, to);
         }
         c += n;
     }
-    putc('"', to);
+    (void)putc('"', to);
 }

@@ -19,7 +19,7 @@ fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(state->trouble, sizeof state->trouble, format, arguments);
+    (void)vsnprintf(state->trouble, sizeof state->trouble, format, arguments);
     va_end(arguments);
 }
 
@@ -70,7 +70,7 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
     state->record_bytes =
         sizeof *state->record + rows * sizeof state->record->rows[0];
     memcpy(settings->record, state->scratch, (size_t)n);
-    strcpy(settings->record + n, "/record");
+    memcpy(settings->record + n, "/record", sizeof "/record");
     state->record = map_new_file(settings->record, state->record_bytes);
     if (!state->record) {
         fy_launch_trouble(state, "cannot make the file of counters %s: %s",
@@ -95,7 +95,7 @@ fy_launch_end(struct fy_launch_state *state)
     for (size_t i = 0; state->scratch[0] && i < sizeof files / sizeof *files;
          i++) {
         char path[PATH_MAX + 32];
-        snprintf(path, sizeof path, "%s/%s", state->scratch, files[i]);
+        (void)snprintf(path, sizeof path, "%s/%s", state->scratch, files[i]);
         unlink(path);
     }
     /* The object to preload, when it could not be in the cache. */

@@ -66,7 +66,7 @@ main(int argc, char **argv)
             continue;
         }
         char name[32]; /* getopt's messages begin with it */
-        snprintf(name, sizeof name, "ferry %s", argv[1]);
+        (void)snprintf(name, sizeof name, "ferry %s", argv[1]);
         argv[1] = name;
         return subcommands[i].run(argc - 1, argv + 1);
     }

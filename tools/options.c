@@ -164,7 +164,7 @@ fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
     int id;
     while ((id = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
         if (id == OPTION_HELP) {
-            fputs(help, stdout);
+            (void)fputs(help, stdout);
             *out_status = fy_finish_output(FY_EXIT_OK);
             return FY_ERR_INVALID;
         }

@@ -20,8 +20,9 @@ static bool
 join(char out[PATH_MAX], const char *a, const char *b)
 {
     int n = snprintf(out, PATH_MAX, "%s%s", a, b);
-    if (n >= 0 && n < PATH_MAX)
+    if (n >= 0 && n < PATH_MAX) {
         return true;
+    }
     out[0] = '\0';
     return false;
 }
@@ -37,15 +38,18 @@ static bool
 find_uninstalled(const char *folder, struct fy_places *out)
 {
     char path[PATH_MAX], source[PATH_MAX];
-    if (!join(path, folder, "/tools/uninstalled"))
+    if (!join(path, folder, "/tools/uninstalled")) {
         return false;
+    }
     FILE *file = fopen(path, "re");
-    if (!file)
+    if (!file) {
         return false;
+    }
     bool read = fgets(source, sizeof source, file) != NULL;
-    fclose(file);
-    if (!read)
+    (void)fclose(file);
+    if (!read) {
         return false;
+    }
     source[strcspn(source, "\n")] = '\0';
     return join(out->engine, folder, "/.libs/libferry-engine.so") &&
            join(out->shim, folder, "/.libs/libferry.so") &&
@@ -66,14 +70,16 @@ fy_places_find(struct fy_places *out)
     if (slash) {
         *slash = '\0';
         out->uninstalled = find_uninstalled(self, out);
-        if (out->uninstalled)
+        if (out->uninstalled) {
             return;
+        }
     }
     join(out->engine, FY_PKGLIBDIR, "/libferry-engine.so");
     join(out->shim, FY_PKGLIBDIR, "/libferry.so");
     join(out->library, FY_PKGDATADIR, "/annotations/lib");
-    if (!slash || exists(out->shim))
+    if (!slash || exists(out->shim)) {
         return;
+    }
     /* Moved after installation (DESTDIR, a tarball): go by our own place. */
     if ((slash = strrchr(self, '/'))) {
         *slash = '\0';
@@ -98,17 +104,20 @@ fy_folder_preloadable(const char *folder)
 static bool
 make_private(char *path)
 {
-    if (path[0] != '/')
+    if (path[0] != '/') {
         return false;
+    }
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
         int made = mkdir(path, 0700);
         *slash = '/';
-        if (made != 0 && errno != EEXIST)
+        if (made != 0 && errno != EEXIST) {
             return false;
+        }
     }
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
+    }
     struct stat status;
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
@@ -121,15 +130,18 @@ fy_cache_folder(char out[PATH_MAX])
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     if (cache && cache[0] == '/' && join(out, cache, "/ferry") &&
-        make_private(out))
+        make_private(out)) {
         return 0;
+    }
     /* A home that is not there ("/nonexistent") is not for us to make. */
     if (home && home[0] == '/' && exists(home) &&
-        join(out, home, "/.cache/ferry") && make_private(out))
+        join(out, home, "/.cache/ferry") && make_private(out)) {
         return 0;
-    snprintf(out, PATH_MAX, "/tmp/ferry-%lu", (unsigned long)geteuid());
-    if (make_private(out))
+    }
+    (void)snprintf(out, PATH_MAX, "/tmp/ferry-%lu", (unsigned long)geteuid());
+    if (make_private(out)) {
         return 0;
+    }
     out[0] = '\0';
     return FY_ERR_IO;
 }
@@ -140,20 +152,23 @@ fy_config_path(char out[PATH_MAX])
     const char *config = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
     out[0] = '\0';
-    if (config && config[0] == '/')
+    if (config && config[0] == '/') {
         join(out, config, "/ferry/ferry.conf");
-    else if (home && home[0] == '/')
+    } else if (home && home[0] == '/') {
         join(out, home, "/.config/ferry/ferry.conf");
+    }
 }
 
 void
 fy_calibration_path(struct fy_settings *settings)
 {
     char folder[PATH_MAX];
-    if (settings->calibration[0] || fy_cache_folder(folder))
+    if (settings->calibration[0] || fy_cache_folder(folder)) {
         return;
+    }
     int n = snprintf(settings->calibration, sizeof settings->calibration,
                      "%s/calibration", folder);
-    if (n < 0 || n >= (int)sizeof settings->calibration)
+    if (n < 0 || n >= (int)sizeof settings->calibration) {
         settings->calibration[0] = '\0';
+    }
 }

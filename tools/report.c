@@ -42,7 +42,7 @@ find_or_add(struct fy_report *report, const char *name)
     }
     struct fy_report_row *row = &report->rows[report->nrows++];
     memset(row, 0, sizeof *row);
-    snprintf(row->name, sizeof row->name, "%s", name);
+    (void)snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
 
@@ -81,7 +81,7 @@ human_bytes(uint64_t bytes, char out[16])
         value /= 1024;
         unit++;
     }
-    snprintf(out, 16, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    (void)snprintf(out, 16, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return out;
 }
 
@@ -92,27 +92,28 @@ print_row(const struct fy_report_row *row, FILE *to)
     human_bytes(row->bytes_in, in);
     human_bytes(row->bytes_out, back);
     if (row->lower_bound_bytes) {
-        snprintf(bound, sizeof bound, "%.2f",
-                 ((double)row->bytes_in + (double)row->bytes_out) /
-                     (double)row->lower_bound_bytes);
+        (void)snprintf(bound, sizeof bound, "%.2f",
+                       ((double)row->bytes_in + (double)row->bytes_out) /
+                           (double)row->lower_bound_bytes);
     } else {
         strcpy(bound, "-");
     }
-    fprintf(to, "%-18s %9llu %9llu %9llu %10s %10s %7s %10.3f %10.3f\n",
-            row->name, (unsigned long long)row->calls,
-            (unsigned long long)row->offloaded, (unsigned long long)row->chunks,
-            in, back, bound, row->original_seconds, row->device_seconds);
+    (void)fprintf(to, "%-18s %9llu %9llu %9llu %10s %10s %7s %10.3f %10.3f\n",
+                  row->name, (unsigned long long)row->calls,
+                  (unsigned long long)row->offloaded,
+                  (unsigned long long)row->chunks, in, back, bound,
+                  row->original_seconds, row->device_seconds);
     const char *separator = "    declined: ";
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         if (!row->declined[i]) {
             continue;
         }
-        fprintf(to, "%s%s %llu", separator, fy_reason_word(i),
-                (unsigned long long)row->declined[i]);
+        (void)fprintf(to, "%s%s %llu", separator, fy_reason_word(i),
+                      (unsigned long long)row->declined[i]);
         separator = ", ";
     }
     if (separator[0] == ',') {
-        putc('\n', to);
+        (void)putc('\n', to);
     }
 }
 
@@ -125,22 +126,23 @@ fy_report_print(const struct fy_report *report, FILE *to)
         calls += report->rows[i].calls;
         offloaded += report->rows[i].offloaded;
     }
-    fprintf(to, "ferry: %llu annotated calls, %llu offloaded; device %s",
-            (unsigned long long)calls, (unsigned long long)offloaded,
-            report->device);
+    (void)fprintf(to, "ferry: %llu annotated calls, %llu offloaded; device %s",
+                  (unsigned long long)calls, (unsigned long long)offloaded,
+                  report->device);
     if (report->memory_bytes) {
-        fprintf(to, " with %s", human_bytes(report->memory_bytes, memory));
+        (void)fprintf(to, " with %s",
+                      human_bytes(report->memory_bytes, memory));
     }
-    fprintf(to, "; %.3f s\n", report->seconds);
+    (void)fprintf(to, "; %.3f s\n", report->seconds);
     if (report->trouble[0]) {
-        fprintf(to, "ferry: %s\n", report->trouble);
+        (void)fprintf(to, "ferry: %s\n", report->trouble);
     }
     if (report->nrows == 0) {
         return;
     }
-    fprintf(to, "%-18s %9s %9s %9s %10s %10s %7s %10s %10s\n", "function",
-            "calls", "offloaded", "chunks", "bytes in", "bytes out", "/ bound",
-            "original s", "device s");
+    (void)fprintf(to, "%-18s %9s %9s %9s %10s %10s %7s %10s %10s\n", "function",
+                  "calls", "offloaded", "chunks", "bytes in", "bytes out",
+                  "/ bound", "original s", "device s");
     for (size_t i = 0; i < report->nrows; i++) {
         print_row(&report->rows[i], to);
     }
@@ -151,55 +153,58 @@ fy_report_print(const struct fy_report *report, FILE *to)
 static void
 write_row(const struct fy_report_row *row, FILE *to)
 {
-    fputs("    {\"name\": ", to);
+    (void)fputs("    {\"name\": ", to);
     fy_json_write_string(row->name, to);
-    fprintf(to, ", \"calls\": %llu, \"offloaded\": %llu, \"declined\": {",
-            (unsigned long long)row->calls, (unsigned long long)row->offloaded);
+    (void)fprintf(to, ", \"calls\": %llu, \"offloaded\": %llu, \"declined\": {",
+                  (unsigned long long)row->calls,
+                  (unsigned long long)row->offloaded);
     const char *separator = "";
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         if (!row->declined[i]) {
             continue;
         }
-        fprintf(to, "%s\"%s\": %llu", separator, fy_reason_word(i),
-                (unsigned long long)row->declined[i]);
+        (void)fprintf(to, "%s\"%s\": %llu", separator, fy_reason_word(i),
+                      (unsigned long long)row->declined[i]);
         separator = ", ";
     }
-    fprintf(to,
-            "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"chunks\": %llu, "
-            "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
-            "\"device_seconds\": %.9f}",
-            (unsigned long long)row->bytes_in,
-            (unsigned long long)row->bytes_out, (unsigned long long)row->chunks,
-            (unsigned long long)row->lower_bound_bytes, row->original_seconds,
-            row->device_seconds);
+    (void)fprintf(
+        to,
+        "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"chunks\": %llu, "
+        "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
+        "\"device_seconds\": %.9f}",
+        (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_out,
+        (unsigned long long)row->chunks,
+        (unsigned long long)row->lower_bound_bytes, row->original_seconds,
+        row->device_seconds);
 }
 
 void
 fy_report_write_json(const struct fy_report *report, FILE *to)
 {
-    fprintf(to, "{\n  \"ferry\": \"%s\",\n  \"command\": [", PACKAGE_VERSION);
+    (void)fprintf(to, "{\n  \"ferry\": \"%s\",\n  \"command\": [",
+                  PACKAGE_VERSION);
     for (size_t i = 0; report->command && report->command[i]; i++) {
-        fputs(i ? ", " : "", to);
+        (void)fputs(i ? ", " : "", to);
         fy_json_write_string(report->command[i], to);
     }
-    fprintf(to,
-            "],\n  \"exit_status\": %d,\n  \"seconds\": %.6f,\n"
-            "  \"device\": ",
-            report->exit_status, report->seconds);
+    (void)fprintf(to,
+                  "],\n  \"exit_status\": %d,\n  \"seconds\": %.6f,\n"
+                  "  \"device\": ",
+                  report->exit_status, report->seconds);
     fy_json_write_string(report->device, to);
-    fprintf(to, ",\n  \"memory_bytes\": %llu,\n",
-            (unsigned long long)report->memory_bytes);
+    (void)fprintf(to, ",\n  \"memory_bytes\": %llu,\n",
+                  (unsigned long long)report->memory_bytes);
     if (report->trouble[0]) {
-        fputs("  \"trouble\": ", to);
+        (void)fputs("  \"trouble\": ", to);
         fy_json_write_string(report->trouble, to);
-        fputs(",\n", to);
+        (void)fputs(",\n", to);
     }
-    fputs("  \"functions\": [", to);
+    (void)fputs("  \"functions\": [", to);
     for (size_t i = 0; i < report->nrows; i++) {
-        fputs(i ? ",\n" : "\n", to);
+        (void)fputs(i ? ",\n" : "\n", to);
         write_row(&report->rows[i], to);
     }
-    fputs(report->nrows ? "\n  ]\n}\n" : "]\n}\n", to);
+    (void)fputs(report->nrows ? "\n  ]\n}\n" : "]\n}\n", to);
 }
 
 /* ---- from JSON ---- */
@@ -230,7 +235,7 @@ copy_text(const struct fy_json *object, const char *key, char *out,
     const struct fy_json *member = fy_json_member(object, key);
     const char *text =
         member && member->kind == FY_JSON_STRING ? member->text : "";
-    snprintf(out, capacity, "%s", text);
+    (void)snprintf(out, capacity, "%s", text);
     for (char *c = out; *c; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = '?';
@@ -298,14 +303,14 @@ fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
     memset(out, 0, sizeof *out);
     int status = fy_json_parse(text, bytes, &document, &root, &line, &cause);
     if (status == FY_ERR_INVALID) {
-        snprintf(why, why_bytes, "line %u: %s", line, cause);
+        (void)snprintf(why, why_bytes, "line %u: %s", line, cause);
     }
     if (status) {
         return status;
     }
     status = read_root(root, out);
     if (status == FY_ERR_INVALID) {
-        snprintf(why, why_bytes, "it has no list of functions");
+        (void)snprintf(why, why_bytes, "it has no list of functions");
     }
     fy_json_free(document);
     return status;

@@ -83,8 +83,8 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
     if (status) {
         return status;
     }
-    snprintf(settings->engine, sizeof settings->engine, "%s",
-             state->places.engine);
+    (void)snprintf(settings->engine, sizeof settings->engine, "%s",
+                   state->places.engine);
     fy_calibration_path(settings);
     if (access(settings->calibration, R_OK) != 0) {
         settings->calibration[0] = '\0';
@@ -119,7 +119,7 @@ print_decisions(const struct fy_run_options *options)
         end += strcspn(end, "\n");
         end += *end == '\n';
     }
-    fwrite(text, 1, (size_t)(end - text), stderr);
+    (void)fwrite(text, 1, (size_t)(end - text), stderr);
     for (lines = 0; *end; end++) {
         lines += *end == '\n';
     }
@@ -158,9 +158,9 @@ tell(const struct fy_run_options *options, const struct fy_launch_state *state,
         .exit_status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status)
                                                 : WEXITSTATUS(wait_status),
     };
-    snprintf(report.device, sizeof report.device, "%s",
-             state->trouble[0] ? "none" : options->settings.device);
-    snprintf(report.trouble, sizeof report.trouble, "%s", state->trouble);
+    (void)snprintf(report.device, sizeof report.device, "%s",
+                   state->trouble[0] ? "none" : options->settings.device);
+    (void)snprintf(report.trouble, sizeof report.trouble, "%s", state->trouble);
     if (state->record && state->model &&
         fy_report_take(state->model, state->record, &report)) {
         fy_say("no memory for the report");

@@ -28,14 +28,14 @@ fy_say(const char *format, ...)
             *c = ' ';
         }
     }
-    fprintf(stderr, "ferry: %s\n", line);
+    (void)fprintf(stderr, "ferry: %s\n", line);
 }
 
 int
 fy_usage_error(const char *subcommand)
 {
-    fprintf(stderr, "Try 'ferry %s%s--help' for more information.\n",
-            subcommand, *subcommand ? " " : "");
+    (void)fprintf(stderr, "Try 'ferry %s%s--help' for more information.\n",
+                  subcommand, *subcommand ? " " : "");
     return FY_EXIT_USAGE;
 }
 

@@ -84,8 +84,8 @@ prepare(struct fy_launch_state *state, struct fy_settings *settings)
     if (status) {
         return status;
     }
-    snprintf(settings->engine, sizeof settings->engine, "%s",
-             state->places.engine);
+    (void)snprintf(settings->engine, sizeof settings->engine, "%s",
+                   state->places.engine);
     int n = snprintf(settings->verify, sizeof settings->verify, "%s/findings",
                      state->scratch);
     settings->mode = FY_MODE_FORCE;
@@ -137,7 +137,7 @@ fy_tool_verify(int argc, char **argv)
     unsigned nfiles;
     char *const *command;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
+        (void)fputs(help, stdout);
         return fy_finish_output(FY_EXIT_OK);
     }
     if (!split(argc, argv, &nfiles, &command)) {
