@@ -3,6 +3,7 @@
  * The compiler on texts that tests/lang cannot hold: megabytes of one token,
  * bytes of any value, thousands of declarations, layouts against this compiler's
  * own. Each must end with a diagnostic or a model within seconds.
+ * Long because each case is a text and what becomes of it.
  */
 #include "config.h"
 
@@ -36,8 +37,9 @@ add(struct text *text, const char *piece, size_t times)
         text->bytes = realloc(text->bytes, text->capacity);
         ck_assert_ptr_nonnull(text->bytes);
     }
-    for (size_t i = 0; i < times; i++, text->used += length)
+    for (size_t i = 0; i < times; i++, text->used += length) {
         memcpy(text->bytes + text->used, piece, length);
+    }
     text->bytes[text->used] = '\0';
 }
 
@@ -64,8 +66,9 @@ compile(struct text *text, struct fy_model **model, unsigned *errors)
     ck_assert_int_lt(time(NULL) - begin, MANY_SECONDS);
     ck_assert_int_eq(status == FY_OK, fy_diagnostics_errors(diagnostics) == 0);
     ck_assert_int_eq(status == FY_OK, result != NULL);
-    if (result)
+    if (result) {
         ck_assert_int_eq(fy_model_validate(result, result->size_bytes), FY_OK);
+    }
     FILE *to = open_memstream(&printed, &bytes);
     fy_diagnostics_print(diagnostics, to);
     fclose(to);
@@ -73,10 +76,11 @@ compile(struct text *text, struct fy_model **model, unsigned *errors)
     fy_diagnostics_free(diagnostics);
     free(text->bytes);
     memset(text, 0, sizeof *text);
-    if (model)
+    if (model) {
         *model = result;
-    else
+    } else {
         free(result);
+    }
     return printed;
 }
 
@@ -167,7 +171,7 @@ START_TEST(test_one_byte_many_times)
         "f(",
         "1.e",
     };
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         for (int where = 0; where < 4; where++) {
             static const char *const before[] = {
                 "", "function void f(int a, double *x) { in x[",
@@ -178,12 +182,14 @@ START_TEST(test_one_byte_many_times)
             add(&t, pieces[i], 200000 / strlen(pieces[i]));
             char *printed = compile(&t, NULL, &errors);
             if (strcmp(pieces[i], ";") != 0 && strcmp(pieces[i], "#") != 0 &&
-                strcmp(pieces[i], "\n") != 0 && strcmp(pieces[i], " ") != 0)
+                strcmp(pieces[i], "\n") != 0 && strcmp(pieces[i], " ") != 0) {
                 ck_assert_msg(errors > 0, "'%s' after '%s'", pieces[i],
                               before[where]);
+            }
             ck_assert_uint_lt(strlen(printed), 64 * 1024);
             free(printed);
         }
+    }
 }
 END_TEST
 
@@ -193,9 +199,11 @@ START_TEST(test_every_byte)
         char text[] = "handle h?;\nfunction ? f(int n, double *x) { in x[?]; }";
         struct fy_diagnostics *diagnostics = fy_diagnostics_new();
         struct fy_model *model = NULL;
-        for (char *p = text; *p != '\0'; p++)
-            if (*p == '?')
+        for (char *p = text; *p != '\0'; p++) {
+            if (*p == '?') {
                 *p = (char)c;
+            }
+        }
         int status = fy_compile_text("bytes", text, sizeof text - 1, NULL,
                                      diagnostics, &model);
         ck_assert_int_eq(status == FY_OK,
@@ -237,20 +245,24 @@ START_TEST(test_too_much)
     add(&t, " ", 5 * MEGABYTE);
     expect(&t, "'big' has 5242880 bytes; an annotation file has at most "
                "4194304");
-    for (size_t i = 0; i < 20000; i++)
+    for (size_t i = 0; i < 20000; i++) {
         add_number(&t, "function void f", i, "(double*x){in x[1];}\n");
+    }
     expect(&t, "more than 16384 functions, families expanded");
-    for (size_t i = 0; i < 2000; i++)
+    for (size_t i = 0; i < 2000; i++) {
         add_number(&t, "spelling c: \"", i, "<name>\";\n");
+    }
     expect(&t, "more than 1024 spellings");
     add(&t, "function void f(", 1);
-    for (size_t i = 0; i < 60; i++)
+    for (size_t i = 0; i < 60; i++) {
         add_number(&t, i ? ", int a" : "int a", i, "");
+    }
     add(&t, ") { }", 1);
     expect(&t, "a function has at most 48 arguments");
     add(&t, "function void f(double *x) { in x[1];", 1);
-    for (size_t i = 0; i < 80; i++)
+    for (size_t i = 0; i < 80; i++) {
         add_number(&t, "let a", i, " = 1;");
+    }
     add(&t, "}", 1);
     expect(&t, "a function has at most 64 lets");
     add(&t, "function void f(double *x) { in x[1];", 1);
@@ -265,8 +277,9 @@ START_TEST(test_too_much)
     add(&t, "}", 1);
     expect(&t, "a function reads at most 96 places");
     add(&t, "struct s { ", 1);
-    for (size_t i = 0; i < 300; i++)
+    for (size_t i = 0; i < 300; i++) {
         add_number(&t, "int a", i, ";");
+    }
     add(&t, "};", 1);
     expect(&t, "a struct has at most 256 fields");
     add(&t, "function void f(int n, double *x) { in x[1]; on host g(n", 1);
@@ -282,8 +295,9 @@ START_TEST(test_too_much_in_a_function)
     add(&t, "function void f(int n, double *x) { in x[1];", 1);
     for (size_t i = 0; i < 64; i++) {
         add(&t, "require n", 1);
-        for (size_t k = 0; k < 50; k++)
+        for (size_t k = 0; k < 50; k++) {
             add_number(&t, " + ", i * 64 + k, "");
+        }
         add(&t, ";", 1);
     }
     add(&t, "}", 1);
@@ -306,10 +320,12 @@ END_TEST
 START_TEST(test_too_many_symbols)
 {
     struct text t = {0};
-    for (size_t i = 0; i < 1000; i++)
+    for (size_t i = 0; i < 1000; i++) {
         add_number(&t, "spelling c: \"", i, "<name>\";\n");
-    for (size_t i = 0; i < 300; i++)
+    }
+    for (size_t i = 0; i < 300; i++) {
         add_number(&t, "function c void f", i, "(double*x){in x[1];}\n");
+    }
     expect(&t, "more than 262144 symbols");
 }
 END_TEST
@@ -333,14 +349,16 @@ START_TEST(test_many_combinations)
         add(&t, "family ", 1);
         add(&t, families[f], 1);
         add(&t, ": { ", 1);
-        for (size_t i = 0; i < 16; i++)
+        for (size_t i = 0; i < 16; i++) {
             add_number(&t, "r", i, ": int, ");
+        }
         add(&t, "};\n", 1);
     }
     /* 4096 rows each */
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++) {
         add_number(&t, "function void f", i,
                    "<a>_<b>_<c>(double *x) { in x[1]; }\n");
+    }
     expect(&t, "more than 16384 functions");
 }
 END_TEST
@@ -349,9 +367,10 @@ START_TEST(test_many_errors)
 {
     struct text t = {0};
     unsigned errors;
-    for (size_t i = 0; i < 10000; i++)
+    for (size_t i = 0; i < 10000; i++) {
         add_number(&t, "function void f", i,
                    "(int size, double *x) { in x[sizes]; }\n");
+    }
     char *printed = compile(&t, NULL, &errors);
     ck_assert_uint_ge(errors, 64);
     ck_assert_uint_lt(strlen(printed), 64 * 1024);
@@ -406,8 +425,8 @@ START_TEST(test_layout)
     ck_assert_ptr_nonnull(model);
     const struct fy_cell *cells = FY_TABLE(model, fy_cell, cells);
     unsigned seen = 0;
-    for (uint32_t i = 0; i < model->cells.count; i++)
-        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+    for (uint32_t i = 0; i < model->cells.count; i++) {
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
             if (strcmp(fy_model_string(model, cells[i].name), rows[k].field) ==
                 0) {
                 ck_assert_uint_eq(cells[i].kind, FY_CELL_FIELD);
@@ -415,6 +434,8 @@ START_TEST(test_layout)
                               rows[k].field);
                 seen++;
             }
+        }
+    }
     ck_assert_uint_eq(seen, sizeof rows / sizeof rows[0]);
     free(model);
 }
@@ -468,16 +489,18 @@ START_TEST(test_later_paths_replace)
     ck_assert_uint_eq(model->functions.count, 5); /* sf twice, g, df, h */
     ck_assert_uint_eq(model->symbols.count, 6);
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         ck_assert_str_eq(fy_model_string(model, symbols[i].name), names[i]);
+    }
     const struct fy_function *f =
         FY_TABLE(model, fy_function, functions) + symbols[0].function;
     ck_assert_uint_eq(f->next_variant, FY_NIL);
     ck_assert_uint_eq(FY_TABLE(model, fy_operand, operands)[f->operands].access,
                       FY_ACCESS_OUT);
     free(model);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         (void)unlink(path[i]);
+    }
     (void)rmdir(place);
 }
 END_TEST
@@ -509,8 +532,9 @@ START_TEST(test_paths)
     ck_assert_ptr_null(model);
     ck_assert_uint_eq(fy_diagnostics_errors(diagnostics), 2);
     fy_diagnostics_free(diagnostics);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         (void)unlink(path[i]);
+    }
     (void)rmdir(place);
 }
 END_TEST
@@ -526,11 +550,13 @@ START_TEST(test_many_files)
     for (int i = 0; i < CHAIN; i++) {
         (void)snprintf(path, sizeof path, "%s/f%d.ferry", place, i);
         FILE *file = fopen(path, "w");
-        if (i + 1 < CHAIN)
+        if (i + 1 < CHAIN) {
             fprintf(file, "import \"f%d.ferry\";\n", i + 1);
-        else
-            for (int k = 0; k < 5 * MEGABYTE; k++)
+        } else {
+            for (int k = 0; k < 5 * MEGABYTE; k++) {
                 putc(' ', file);
+            }
+        }
         fclose(file);
     }
     for (int i = 0; i < CHAIN; i += CHAIN - 1) {

@@ -67,15 +67,17 @@ copy_simply(const struct fy_copy *c)
 {
     int64_t n[FY_COPY_AXES] = {1, 1, 1, 1}, i[FY_COPY_AXES];
     uint64_t count = 0;
-    for (int k = 0; k < c->naxes; k++)
+    for (int k = 0; k < c->naxes; k++) {
         n[k] = c->extent[k];
-    for (i[3] = 0; i[3] < n[3]; i[3]++)
-        for (i[2] = 0; i[2] < n[2]; i[2]++)
-            for (i[1] = 0; i[1] < n[1]; i[1]++)
+    }
+    for (i[3] = 0; i[3] < n[3]; i[3]++) {
+        for (i[2] = 0; i[2] < n[2]; i[2]++) {
+            for (i[1] = 0; i[1] < n[1]; i[1]++) {
                 for (i[0] = 0; i[0] < n[0]; i[0]++) {
                     int64_t d = i[0] + c->sign * i[1], host = 0, device = 0;
-                    if (c->sign != 0 && (d < c->lo || d > c->hi))
+                    if (c->sign != 0 && (d < c->lo || d > c->hi)) {
                         continue;
+                    }
                     for (int k = 0; k < c->naxes; k++) {
                         host += i[k] * c->host_stride[k];
                         device += i[k] * c->device_stride[k];
@@ -83,20 +85,25 @@ copy_simply(const struct fy_copy *c)
                     char *h = (char *)c->host + host * c->element_bytes;
                     char *d_at = (char *)(uintptr_t)c->device +
                                  device * c->element_bytes;
-                    if (c->direction == FY_TO_DEVICE)
+                    if (c->direction == FY_TO_DEVICE) {
                         memcpy(d_at, h, c->element_bytes);
-                    else
+                    } else {
                         memcpy(h, d_at, c->element_bytes);
+                    }
                     count++;
                 }
+            }
+        }
+    }
     return count;
 }
 
 static void
 fill(char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         bytes[i] = (char)random_below(256);
+    }
 }
 
 static void
@@ -105,10 +112,11 @@ random_constraint(struct fy_copy *c)
     c->sign = random_below(2) ? 1 : -1;
     c->lo = random_below(24) - 12;
     c->hi = c->lo + random_below(12) - 1;
-    if (random_below(3) == 0)
+    if (random_below(3) == 0) {
         c->lo = INT64_MIN;
-    else if (random_below(3) == 0)
+    } else if (random_below(3) == 0) {
         c->hi = INT64_MAX;
+    }
 }
 
 START_TEST(test_copies_of_any_shape)
@@ -121,10 +129,12 @@ START_TEST(test_copies_of_any_shape)
         c.direction = random_below(2) ? FY_TO_DEVICE : FY_TO_HOST;
         c.element_bytes = sizes[random_below(7)];
         c.naxes = (uint8_t)(1 + random_below(4));
-        for (int k = 0; k < c.naxes; k++)
+        for (int k = 0; k < c.naxes; k++) {
             c.extent[k] = random_below(40) == 0 ? 0 : 1 + random_below(7);
-        if (c.naxes > 1 && random_below(2))
+        }
+        if (c.naxes > 1 && random_below(2)) {
             random_constraint(&c);
+        }
         size_t guard = 64, e = c.element_bytes;
         size_t host_bytes =
             (size_t)random_strides(c.naxes, c.extent, c.host_stride,

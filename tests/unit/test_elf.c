@@ -54,8 +54,9 @@ static char *
 read_whole(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "r");
-    if (!file)
+    if (!file) {
         return NULL;
+    }
     fseek(file, 0, SEEK_END);
     *bytes = (size_t)ftell(file);
     rewind(file);
@@ -86,8 +87,9 @@ damage(char *text, size_t bytes)
     const Elf64_Phdr *segments = (const void *)(text + 64);
     for (unsigned i = 0; i < 12 && header->e_phoff == 64; i++) {
         if (segments[i].p_type == PT_DYNAMIC &&
-            segments[i].p_offset < bytes - 1024)
+            segments[i].p_offset < bytes - 1024) {
             dynamic = segments[i].p_offset;
+        }
     }
     while (changes--) {
         size_t width = (size_t)1 << draw() % 4, at;
@@ -106,8 +108,9 @@ damage(char *text, size_t bytes)
             at = draw() % (bytes < 8192 ? bytes : 8192);
             break;
         }
-        if (at + width <= bytes)
+        if (at + width <= bytes) {
             memcpy(text + at, &value, width);
+        }
     }
     return draw() % 8 ? bytes : draw() % bytes;
 }
@@ -167,11 +170,13 @@ START_TEST(test_reach_damaged)
     start_model();
     /* Another folder: the dynamic linker shall not be started on these. */
     for (size_t i = 0; i + 20 < bytes; i++) {
-        if (memcmp(whole + i, "/lib64/ld-linux-x86", 19) == 0)
+        if (memcmp(whole + i, "/lib64/ld-linux-x86", 19) == 0) {
             memcpy(whole + i, "/lib9x", 6);
+        }
     }
-    if (bytes > 1 << 20)
+    if (bytes > 1 << 20) {
         bytes = 1 << 20; /* of a sanitized build: the rest is far behind */
+    }
     for (time_t until = time(NULL) + SECONDS; time(NULL) < until; rounds++) {
         memcpy(copy, whole, bytes);
         size_t kept = rounds ? damage(copy, bytes) : bytes;

@@ -27,11 +27,14 @@ set_cells(struct one *one, const char *const *names,
     const struct fy_function *f = one->scope.function;
     const struct fy_cell *cells =
         FY_TABLE(one->model, fy_cell, cells) + f->cells;
-    for (uint16_t i = 0; i < f->ncells; i++)
-        for (unsigned k = 0; k < count; k++)
+    for (uint16_t i = 0; i < f->ncells; i++) {
+        for (unsigned k = 0; k < count; k++) {
             if (strcmp(fy_model_string(one->model, cells[i].name), names[k]) ==
-                0)
+                0) {
                 one->cells[i] = values[k];
+            }
+        }
+    }
 }
 
 static void

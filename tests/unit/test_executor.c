@@ -86,14 +86,17 @@ run_in_thread(void *argument)
     struct fy_executor *x;
     struct fy_traffic traffic;
     struct fy_device *device = p->schedule.planner;
-    if (fy_executor_new(device, &x) != 0)
+    if (fy_executor_new(device, &x) != 0) {
         return "cannot make an executor";
+    }
     for (int round = 0; round < 20; round++) {
         memcpy(p->memory[2], p->before[2], p->bytes[2]);
-        if (fy_executor_run(x, &p->schedule, &traffic) != 0)
+        if (fy_executor_run(x, &p->schedule, &traffic) != 0) {
             return "failed";
-        if (memcmp(p->memory[2], p->expected, p->bytes[2]) != 0)
+        }
+        if (memcmp(p->memory[2], p->expected, p->bytes[2]) != 0) {
             return "differs";
+        }
     }
     fy_executor_free(x);
     return NULL;
@@ -137,8 +140,9 @@ START_TEST(test_too_small_memory_is_refused)
     struct fy_traffic traffic;
     ck_assert_int_eq(fy_executor_new(device, &x), 0);
     ck_assert_int_eq(fy_executor_run(x, &p.schedule, &traffic), FY_ERR_NOFIT);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         ck_assert_mem_eq(p.memory[i], p.before[i], p.bytes[i]);
+    }
     fy_executor_free(x);
     device->ops->close(device);
     free_product(&p);
@@ -156,20 +160,24 @@ enum {
 static int
 fewest_loads(const int *uses, int count, unsigned cached, int room)
 {
-    if (count == 0)
+    if (count == 0) {
         return 0;
+    }
     unsigned bit = 1U << uses[0];
-    if (cached & bit)
+    if (cached & bit) {
         return fewest_loads(uses + 1, count - 1, cached, room);
-    if (__builtin_popcount(cached) < room)
+    }
+    if (__builtin_popcount(cached) < room) {
         return 1 + fewest_loads(uses + 1, count - 1, cached | bit, room);
+    }
     int best = LONGEST + 1;
-    for (unsigned page = 0; page < PAGES; page++)
+    for (unsigned page = 0; page < PAGES; page++) {
         if (cached & (1U << page)) {
             int loads = 1 + fewest_loads(uses + 1, count - 1,
                                          (cached & ~(1U << page)) | bit, room);
             best = loads < best ? loads : best;
         }
+    }
     return best;
 }
 
@@ -243,9 +251,11 @@ END_TEST
 static void
 add_one(double *a, int64_t s0, int64_t s1, int64_t n0, int64_t n1)
 {
-    for (int64_t i = 0; i < n0; i++)
-        for (int64_t j = 0; j < n1; j++)
+    for (int64_t i = 0; i < n0; i++) {
+        for (int64_t j = 0; j < n1; j++) {
             a[i * s0 + j * s1] += 1;
+        }
+    }
 }
 
 static int
@@ -279,15 +289,17 @@ START_TEST(test_only_declared_elements_move)
     double memory[N * LD];
     for (int round = 0; round < 40; round++) {
         random_state = (uint64_t)round + 500;
-        for (int i = 0; i < N * LD; i++)
+        for (int i = 0; i < N * LD; i++) {
             memory[i] = i;
+        }
         int sign = random_below(2) ? 1 : -1;
         int64_t lo = (int64_t)random_below(20) - 10;
         int64_t hi = lo + (int64_t)random_below(16);
-        if (random_below(3) == 0)
+        if (random_below(3) == 0) {
             lo = INT64_MIN;
-        else if (random_below(3) == 0)
+        } else if (random_below(3) == 0) {
             hi = INT64_MAX;
+        }
         struct fy_view view = {.host = (char *)memory,
                                .element_bytes = 8,
                                .access = FY_ACCESS_INOUT,
@@ -300,13 +312,14 @@ START_TEST(test_only_declared_elements_move)
         struct fy_tile tiles[BLOCKS * BLOCKS];
         struct fy_step steps[BLOCKS * BLOCKS] = {0};
         uint32_t count = 0;
-        for (int64_t i = 0; i < N; i += T)
+        for (int64_t i = 0; i < N; i += T) {
             for (int64_t j = 0; j < N; j += T) {
                 set_tile(&tiles[count], 0, FY_ACCESS_INOUT, (int64_t[]){i, j},
                          (int64_t[]){shorter(T, N - i), shorter(T, N - j)});
                 steps[count] = (struct fy_step){.tiles = count, .ntiles = 1};
                 count++;
             }
+        }
         struct fy_device *device = open_device(512);
         struct fy_schedule schedule = {.views = &view,
                                        .nviews = 1,
@@ -321,7 +334,7 @@ START_TEST(test_only_declared_elements_move)
         uint64_t declared = 0;
         ck_assert_int_eq(fy_executor_new(device, &x), 0);
         ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic), 0);
-        for (int64_t j = 0; j < N; j++)
+        for (int64_t j = 0; j < N; j++) {
             for (int64_t i = 0; i < LD; i++) {
                 int64_t d = i + sign * j;
                 bool in = i < N && d >= lo && d <= hi;
@@ -329,6 +342,7 @@ START_TEST(test_only_declared_elements_move)
                 ck_assert_double_eq(memory[i + j * LD],
                                     (double)(i + j * LD) + in);
             }
+        }
         ck_assert_uint_eq(traffic.bytes_in, declared * 8);
         ck_assert_uint_eq(traffic.bytes_out, declared * 8);
         fy_executor_free(x);
@@ -340,8 +354,9 @@ END_TEST
 START_TEST(test_scratch_is_never_copied)
 {
     double memory[64];
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < 64; i++) {
         memory[i] = i;
+    }
     struct fy_view view = {.host = (char *)memory,
                            .element_bytes = 8,
                            .access = FY_ACCESS_SCRATCH,
@@ -369,8 +384,9 @@ START_TEST(test_scratch_is_never_copied)
     ck_assert_int_eq(fy_executor_new(device, &x), 0);
     ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic), 0);
     ck_assert_uint_eq(traffic.bytes_in + traffic.bytes_out, 0);
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < 64; i++) {
         ck_assert_double_eq(memory[i], i);
+    }
     fy_executor_free(x);
     device->ops->close(device);
 }

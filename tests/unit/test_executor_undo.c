@@ -43,8 +43,9 @@ fail_everywhere(bool late, uint64_t latency_ns, uint64_t count)
             }
             ck_assert_int_eq(status, FY_ERR_DEVICE);
             failures++;
-            for (int i = 0; i < 3; i++)
+            for (int i = 0; i < 3; i++) {
                 ck_assert_mem_eq(p.memory[i], p.before[i], p.bytes[i]);
+            }
         }
         ck_assert_uint_gt(failures, 2);
         check_result(&p);

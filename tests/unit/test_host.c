@@ -156,8 +156,9 @@ START_TEST(test_unsupported_types_are_refused)
     };
     struct fy_device *device = open_device();
     struct fy_stream *s = open_stream(device, FY_STREAM_COMPUTE);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_int_eq(device->ops->launch(s, &rows[i]), FY_ERR_UNSUPPORTED);
+    }
     ck_assert_int_eq(device->ops->stream_sync(s), 0);
     device->ops->close(device);
 }
@@ -212,8 +213,9 @@ START_TEST(test_events_order_streams)
     double *from = malloc(ROW * 8), *to = calloc(ROW, 8);
     seen_at_launch = (double *)(uintptr_t)buffer;
     for (int round = 1; round <= 10; round++) {
-        for (int i = 0; i < ROW; i++)
+        for (int i = 0; i < ROW; i++) {
             from[i] = round;
+        }
         struct fy_copy c = row_copy(FY_TO_DEVICE, from, buffer);
         struct fy_launch launch = {.function = (void *)look,
                                    .return_type = FY_T_VOID};
@@ -285,8 +287,9 @@ START_TEST(test_corruption_is_visible)
     uint64_t buffer;
     ck_assert_int_eq(ops->alloc(device, ROW * 8, &buffer), 0);
     double *from = calloc(ROW, 8);
-    for (int i = 0; i < ROW; i++)
+    for (int i = 0; i < ROW; i++) {
         from[i] = 1.5;
+    }
     struct fy_copy c = row_copy(FY_TO_DEVICE, from, buffer);
     struct fy_host_control control = {.corrupt_at = 1};
     fy_host_control_set(device, &control);
@@ -307,8 +310,9 @@ static void
 on_signal(int number)
 {
     (void)number;
-    if (!pthread_equal(pthread_self(), main_thread))
+    if (!pthread_equal(pthread_self(), main_thread)) {
         handled_elsewhere = 1;
+    }
 }
 
 START_TEST(test_workers_take_no_signals)
@@ -369,10 +373,12 @@ use_inherited(struct fy_device *device, struct fy_stream *s,
     ops->close(device);
     /* A device of its own works. */
     struct fy_device *own;
-    if (ops->open(1 << 20, &own) != 0)
+    if (ops->open(1 << 20, &own) != 0) {
         return 2;
-    if (ops->inherited(own) || ops->alloc(own, 8, &address) != 0)
+    }
+    if (ops->inherited(own) || ops->alloc(own, 8, &address) != 0) {
         return 3;
+    }
     ops->close(own);
     return refused ? 0 : 1;
 }
@@ -436,8 +442,9 @@ START_TEST(test_control_parse)
         "fail",    "fail:",   "fail:x",
         "fail:1;", "fail:-1", "nothing:1",
         ",fail:1", "fail:1 ", "fail:18446744073709551616"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_int_eq(fy_host_control_parse(bad[i], &c), FY_ERR_INVALID);
+    }
 }
 END_TEST
 

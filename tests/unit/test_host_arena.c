@@ -42,8 +42,9 @@ START_TEST(test_arena_blocks_stay_apart)
         if (live[slot].bytes > 0) {
             unsigned char *p = (unsigned char *)(uintptr_t)live[slot].at;
             uint64_t wrong = 0;
-            for (uint64_t i = 0; i < live[slot].bytes; i++)
+            for (uint64_t i = 0; i < live[slot].bytes; i++) {
                 wrong += p[i] != live[slot].mark;
+            }
             ck_assert_uint_eq(wrong, 0);
             fy_host_arena_release(arena, live[slot].at);
             live[slot].bytes = 0;
@@ -55,20 +56,24 @@ START_TEST(test_arena_blocks_stay_apart)
             ck_assert_int_eq(status, FY_ERR_NOFIT);
             continue;
         }
-        if (_i == 0)
+        if (_i == 0) {
             ck_assert_uint_eq(at % FY_ARENA_ALIGN, 0);
+        }
         live[slot].at = at;
         live[slot].bytes = bytes;
         live[slot].mark = (unsigned char)round;
         memset((void *)(uintptr_t)at, (unsigned char)round, bytes);
-        if (fy_host_arena_used_bytes(arena) > most)
+        if (fy_host_arena_used_bytes(arena) > most) {
             most = fy_host_arena_used_bytes(arena);
+        }
     }
     ck_assert_uint_le(most, ARENA_BYTES);
     ck_assert_uint_gt(most, ARENA_BYTES / 2);
-    for (int slot = 0; slot < BLOCKS; slot++)
-        if (live[slot].bytes > 0)
+    for (int slot = 0; slot < BLOCKS; slot++) {
+        if (live[slot].bytes > 0) {
             fy_host_arena_release(arena, live[slot].at);
+        }
+    }
     /* All freed again: one gap of full size. */
     uint64_t at;
     ck_assert_uint_eq(fy_host_arena_used_bytes(arena), 0);
@@ -103,15 +108,17 @@ START_TEST(test_guard_pages)
     struct fy_host_arena *arena;
     uint64_t at[2];
     ck_assert_int_eq(fy_host_arena_new(1 << 20, true, &arena), 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(fy_host_arena_alloc(arena, 24, &at[i]), 0);
+    }
     guarded = (char *)(uintptr_t)at[0];
     memset(guarded, 1, 24);
     memset((char *)(uintptr_t)at[1], 1, 24);
-    if (_i == 0)
+    if (_i == 0) {
         guarded[24] = 1;
-    else
+    } else {
         ((volatile char *)(uintptr_t)at[1])[-1] = 1;
+    }
 }
 END_TEST
 

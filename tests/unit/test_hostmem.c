@@ -66,8 +66,9 @@ START_TEST(test_mapped_ranges)
     ck_assert_int_eq(mprotect(p + page, page, PROT_READ), 0);
     ck_assert_int_eq(mprotect(p + 2 * page, page, PROT_NONE), 0);
     ck_assert_int_eq(munmap(p + 3 * page, page), 0);
-    if (_i == 1)
+    if (_i == 1) {
         forbid_ioctl();
+    }
     if (_i == 2) {
         /* No descriptor left: neither way works, and it must say so. */
         struct rlimit before, none;
@@ -107,24 +108,31 @@ naive_overlap(const struct fy_view *a, const struct fy_view *b)
     for (int which = 0; which < 2; which++) {
         const struct fy_view *v = views[which];
         int64_t n[4] = {1, 1, 1, 1};
-        for (int k = 0; k < v->naxes; k++)
+        for (int k = 0; k < v->naxes; k++) {
             n[k] = v->extent[k];
-        for (int64_t i = 0; i < n[0]; i++)
-            for (int64_t j = 0; j < n[1]; j++)
+        }
+        for (int64_t i = 0; i < n[0]; i++) {
+            for (int64_t j = 0; j < n[1]; j++) {
                 for (int64_t l = 0; l < n[2]; l++) {
                     int64_t d = i + v->sign * j;
-                    if (v->sign != 0 && (d < v->lo || d > v->hi))
+                    if (v->sign != 0 && (d < v->lo || d > v->hi)) {
                         continue;
+                    }
                     int64_t at =
                         i * v->stride[0] + j * v->stride[1] + l * v->stride[2];
-                    for (uint32_t e = 0; e < v->element_bytes; e++)
+                    for (uint32_t e = 0; e < v->element_bytes; e++) {
                         seen[which]
                             [(intptr_t)v->host + at * v->element_bytes + e] = 1;
+                    }
                 }
+            }
+        }
     }
-    for (size_t i = 0; i < sizeof seen[0]; i++)
-        if (seen[0][i] && seen[1][i])
+    for (size_t i = 0; i < sizeof seen[0]; i++) {
+        if (seen[0][i] && seen[1][i]) {
             return true;
+        }
+    }
     return false;
 }
 

@@ -30,8 +30,9 @@ static void
 setup(void)
 {
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    if (fy_compile_text("t", text, strlen(text), NULL, diagnostics, &model))
+    if (fy_compile_text("t", text, strlen(text), NULL, diagnostics, &model)) {
         fy_diagnostics_print(diagnostics, stderr);
+    }
     fy_diagnostics_free(diagnostics);
     ck_assert_ptr_nonnull(model);
     size = model->size_bytes;
@@ -52,8 +53,9 @@ START_TEST(test_find_symbol)
         uint32_t row = fy_model_find_symbol(model, there[i]);
         ck_assert_uint_eq(row, i); /* the table is sorted */
     }
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
         ck_assert_uint_eq(fy_model_find_symbol(model, absent[i]), FY_NIL);
+    }
     const struct fy_symbol *g = FY_TABLE(model, fy_symbol, symbols) + 1;
     ck_assert_uint_eq(g->integer_bits, 64);
     ck_assert_uint_eq(g->function, 2);
@@ -65,8 +67,9 @@ START_TEST(test_valid)
     errno = 5;
     ck_assert_int_eq(fy_model_validate(model, model->size_bytes), FY_OK);
     ck_assert_int_eq(errno, 5);
-    for (size_t bytes = 0; bytes < model->size_bytes; bytes++)
+    for (size_t bytes = 0; bytes < model->size_bytes; bytes++) {
         ck_assert_int_eq(fy_model_validate(model, bytes), FY_ERR_INVALID);
+    }
     ck_assert_int_eq(model->size_bytes % 8, 0);
 }
 END_TEST
@@ -91,8 +94,9 @@ refuse(void *field, size_t bytes, uint64_t value, const char *what)
     unsigned char old[8];
     memcpy(old, field, bytes);
     memcpy(field, &value, bytes); /* little endian */
-    if (model->size_bytes >= sizeof *model && model->size_bytes <= size)
+    if (model->size_bytes >= sizeof *model && model->size_bytes <= size) {
         model->content_hash = fy_model_hash(model);
+    }
     ck_assert_msg(fy_model_validate(model, size) == FY_ERR_INVALID, "%s", what);
     memcpy(field, old, bytes);
     model->content_hash = fy_model_hash(model);

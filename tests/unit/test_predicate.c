@@ -100,12 +100,14 @@ random_leaf(void)
         0,         1,        -1, 7, 100, INT32_MAX, INT32_MIN, INT64_C(1) << 40,
         INT64_MIN, INT64_MAX};
     uint32_t cell = (uint32_t)(draw() % ARGS);
-    if (draw() % 3 == 0 || cell == 4)
+    if (draw() % 3 == 0 || cell == 4) {
         return add_node((struct fy_node){
             .op = FY_OP_INT,
             .u.i = literals[draw() % (sizeof literals / sizeof literals[0])]});
-    if (draw() % 12 == 0)
+    }
+    if (draw() % 12 == 0) {
         return add_node((struct fy_node){.op = FY_OP_EXTENT, .a = 0});
+    }
     return add_node((struct fy_node){.op = FY_OP_CELL, .a = cell});
 }
 
@@ -117,8 +119,9 @@ random_tree(unsigned depth)
                                      FY_OP_EQ,  FY_OP_NE,  FY_OP_AND, FY_OP_OR,
                                      FY_OP_MIN, FY_OP_MAX};
     static const uint8_t unary[] = {FY_OP_NEG, FY_OP_NOT, FY_OP_ABS};
-    if (depth == 0 || draw() % 6 == 0)
+    if (depth == 0 || draw() % 6 == 0) {
         return random_leaf();
+    }
     struct fy_node node = {.op = 0};
     unsigned kind = (unsigned)(draw() % 10);
     if (kind == 0) {
@@ -159,15 +162,17 @@ emit(uint32_t worth)
                                      .pushed = 1};
     fy_code_add(&code, "\x50", 1);
     int status = fy_predicate_emit(&code, &predicate);
-    if (status)
+    if (status) {
         return status;
+    }
     for (unsigned answer = 0; answer < 2; answer++) {
         fy_predicate_pop(&code, &predicate);
         fy_code_add(&code, "\x58\xb8", 2); /* pop %rax; mov $answer, %eax */
         fy_code_add32(&code, answer);
         fy_code_add(&code, "\xc3", 1);
-        for (unsigned i = 0; i < predicate.yes.count && answer == 0; i++)
+        for (unsigned i = 0; i < predicate.yes.count && answer == 0; i++) {
             fy_code_patch(&code, predicate.yes.at[i]);
+        }
     }
     ck_assert(!code.overflowed);
     return 0;
@@ -204,12 +209,14 @@ compare_once(unsigned round)
     int64_t extents[1];
     struct row row = {.size = a8};
     bool wanted;
-    for (unsigned i = 0; i < ARGS; i++)
+    for (unsigned i = 0; i < ARGS; i++) {
         cells[i] = (struct fy_value){.kind = FY_V_INT, .i = numbers[i]};
+    }
     extents[0] = a7;
     struct fy_scope scope = {&m.model, &m.function, cells, extents};
-    if (fy_eval_bool(&scope, m.function.worth, &wanted))
+    if (fy_eval_bool(&scope, m.function.worth, &wanted)) {
         wanted = true; /* overflow */
+    }
     predicate_function *run = (predicate_function *)(void *)code_bytes;
     int64_t got = run(a0, &a1, a2, &a3, 1.5, &a5, a6, a7, &row, &a9, a10);
     ck_assert_msg(got == wanted, "round %u: %d, evaluator %d", round, (int)got,
@@ -231,8 +238,9 @@ START_TEST(test_random)
             continue;
         }
         compiled++;
-        for (unsigned i = 0; i < CALLS; i++)
+        for (unsigned i = 0; i < CALLS; i++) {
             compare_once(round);
+        }
     }
     /* What people write is shallow: most of these must have code. */
     ck_assert_uint_gt(compiled, ROUNDS / 2);
@@ -277,8 +285,9 @@ START_TEST(test_unsupported)
         emit(add_node((struct fy_node){.op = FY_OP_REAL, .u.r = 1})),
         FY_ERR_UNSUPPORTED);
     /* A short text whose tree is huge: every node uses the one before twice. */
-    for (unsigned i = 0; i < 60; i++)
+    for (unsigned i = 0; i < 60; i++) {
         a = add_node((struct fy_node){.op = FY_OP_ADD, .a = a, .b = a});
+    }
     ck_assert_int_eq(emit(a), FY_ERR_UNSUPPORTED);
     free(code_bytes);
 }

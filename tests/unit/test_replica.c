@@ -39,12 +39,13 @@ add_step(uint8_t access, int first, int second)
     int which[2] = {first, second};
     struct fy_step *step = &steps[schedule.nsteps++];
     *step = (struct fy_step){.tiles = schedule.ntiles, .ntiles = 2};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
         tiles[schedule.ntiles++] = (struct fy_tile){.access = access,
                                                     .naxes = 1,
                                                     .lo = {which[k] * 10},
                                                     .n = {10},
                                                     .device_stride = {1}};
+    }
 }
 
 START_TEST(test_equal_tiles_are_one_replica_with_a_future)
@@ -99,8 +100,9 @@ START_TEST(test_whose_old_content_matters)
         ck_assert_int_eq(fy_replica_build(&table, &schedule), 0);
         const struct fy_replica *r = table.uses[0].replica;
         ck_assert_int_eq(r->written, rows[i].written);
-        if (rows[i].view != FY_ACCESS_IN)
+        if (rows[i].view != FY_ACCESS_IN) {
             ck_assert_int_eq(r->old_matters, rows[i].old_matters);
+        }
         fy_replica_table_free(&table);
     }
 }

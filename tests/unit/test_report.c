@@ -194,8 +194,9 @@ START_TEST(test_fuzz)
             state ^= state >> 7;
             state ^= state << 17;
             text[state % bytes] = odd[(state >> 40) % (sizeof odd - 1)];
-            if (state >> 60 == 0)
+            if (state >> 60 == 0) {
                 length = (state >> 20) % bytes;
+            }
         }
         /* A block of its own, so that reading past it is seen. */
         char *block = malloc(length ? length : 1);
