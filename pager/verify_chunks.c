@@ -318,7 +318,25 @@ make_plan(const struct fy_bound *call, const struct fy_target *target,
     }
 }
 
-/* Arrays behind a handle that no operand declares: the call must not look. */
+static bool
+is_passed(const struct fy_bound *call, uint32_t cell)
+{
+    const struct fy_call_row *row =
+        FY_TABLE(call->model, fy_call_row, calls) + call->function->host_call;
+    const struct fy_node *nodes = FY_TABLE(call->model, fy_node, nodes);
+    for (uint32_t i = 0; i < row->nargs; i++) {
+        if (nodes[row->args[i]].op == FY_OP_CELL &&
+            nodes[row->args[i]].a == cell) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Arrays behind a handle that the `on host' call is given although no operand
+ * declares them: the call must not look.
+ */
 static void
 hide_handle_cells(struct fy_bound *call, uint64_t inactive)
 {
@@ -326,32 +344,56 @@ hide_handle_cells(struct fy_bound *call, uint64_t inactive)
         FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
     const struct fy_operand *operands =
         FY_TABLE(call->model, fy_operand, operands) + call->function->operands;
-    for (unsigned c = 0; c < call->function->ncells; c++) {
+    if (call->function->host_call == FY_NIL) {
+        return;
+    }
+    for (uint32_t c = 0; c < call->function->ncells; c++) {
         bool declared = false;
         for (unsigned o = 0; o < call->function->noperands; o++) {
-            declared |= operands[o].base == c;
+            declared |= call->cells[operands[o].base].p == call->cells[c].p;
         }
-        if (cells[c].kind == FY_CELL_HANDLE && !declared &&
-            call->cells[c].kind == FY_V_POINTER && call->cells[c].p != 0 &&
-            cells[c].type == FY_T_POINTER) {
+        if (!declared && cells[c].type == FY_T_POINTER &&
+            call->cells[c].p != 0 && is_passed(call, c)) {
             call->cells[c].p = inactive;
         }
     }
 }
 
-void
-fy_trial_chunks(struct fy_trial *t, unsigned number)
+/* Every step, then the result. */
+static int
+run_steps(struct tiles *s, struct fy_plan *plan, unsigned number,
+          bool faults_are_findings, union fy_raw *result)
 {
-    struct fy_copies *copies;
+    int status = 0;
+    if (faults_are_findings) {
+        s->trial->state->report.on_fault = on_chunk_fault;
+    }
+    s->schedule = &plan->schedule;
+    for (; s->step < s->schedule->nsteps && status == 0; s->step++) {
+        status = run_step(s, number);
+    }
+    s->trial->state->report.on_fault = NULL;
+    /* Not 0: an algorithm gave up, and the original would run. */
+    if (status == 0) {
+        fy_plan_result(plan, result);
+    }
+    return status;
+}
+
+int
+fy_chunks_run(struct fy_copies *copies, unsigned number,
+              bool faults_are_findings, uint32_t *out_steps,
+              union fy_raw *result)
+{
+    struct fy_trial *t = copies->trial;
     struct fy_plan *plan;
     struct fy_bound *call = malloc(sizeof *call);
     struct tiles *s = calloc(1, sizeof *s);
     if (call == NULL || s == NULL ||
-        fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0 ||
         fy_guard_new(0, 1, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
                      &s->inactive) != 0) {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the child ends soon */
-        return; /* the child is short of memory: nothing to say */
+        return FY_ERR_NOMEM;
     }
     *call = *t->call;
     for (unsigned o = 0; o < call->function->noperands; o++) {
@@ -367,29 +409,39 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
     int status = make_plan(call, t->target, t->seed, number,
                            (uint64_t)(uintptr_t)s->inactive.block, &plan);
     if (status == 0) {
-        union fy_raw result = {{0, 0}};
-        char *got[FY_MAX_OPERANDS];
-        t->state->report.on_fault = on_chunk_fault;
-        s->schedule = &plan->schedule;
-        for (; s->step < s->schedule->nsteps && status == 0; s->step++) {
-            status = run_step(s, number);
-        }
-        t->state->report.on_fault = NULL;
-        /* Not 0: an algorithm gave up, and the original would run. */
-        if (status == 0) {
-            fy_plan_result(plan, &result);
-            for (unsigned g = 0; g < t->images->count; g++) {
-                got[g] = copies->guard[g].block;
-            }
-            char how[48];
-            (void)snprintf(how, sizeof how, "computed in %u chunks",
-                           s->schedule->nsteps);
-            fy_trial_compare(t, got, &result, FY_FINDING_CHUNKS, how);
-        }
+        memset(result, 0, sizeof *result);
+        status = run_steps(s, plan, number, faults_are_findings, result);
+        *out_steps = plan->schedule.nsteps;
         fy_plan_free(plan);
     }
     fy_guard_free(&s->inactive);
-    fy_copies_free(copies);
     free(call);
     free(s);
+    return status;
+}
+
+void
+fy_trial_chunks(struct fy_trial *t, unsigned number)
+{
+    struct fy_copies *copies;
+    union fy_raw result;
+    uint32_t steps;
+    char *got[FY_MAX_OPERANDS], how[48];
+    if (fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0) {
+        return; /* the child is short of memory: nothing to say */
+    }
+    if (fy_chunks_run(copies, number, true, &steps, &result) == 0) {
+        for (unsigned g = 0; g < t->images->count; g++) {
+            got[g] = copies->guard[g].block;
+        }
+        (void)snprintf(how, sizeof how, "computed in %u chunks", steps);
+        fy_trial_compare(t, got, &result, FY_FINDING_CHUNKS, how);
+        if (number == 0 && t->call->function->host_call != FY_NIL) {
+            fy_trial_count_changes(t, got);
+        }
+    } else if (number == 0) {
+        FY_TALLY_ADD(
+            fy_tally_function(t->tally, t->call->function_index)->uncut);
+    }
+    fy_copies_free(copies);
 }

@@ -30,4 +30,13 @@ int fy_copies_new(struct fy_trial *trial, enum fy_guard_side side,
 void fy_copies_fill_real(struct fy_copies *copies, unsigned image);
 void fy_copies_free(struct fy_copies *copies);
 
+/*
+ * The call on the copies in chunks, in verify_chunks.c: 0 is in as few as
+ * possible, others are random. FY_ERR_UNSUPPORTED or FY_ERR_NOFIT when the
+ * planner has no chunks for it, other codes when a step failed.
+ */
+int fy_chunks_run(struct fy_copies *copies, unsigned number,
+                  bool faults_are_findings, uint32_t *out_steps,
+                  union fy_raw *result) FY_MUST_CHECK;
+
 #endif

@@ -12,7 +12,7 @@
 
 /* Fewer tests than this say nothing. */
 enum {
-    LEAST_TESTS = 2
+    LEAST_TESTS = 3,
 };
 
 struct writer {
@@ -200,6 +200,9 @@ print_function(const struct fy_model *model, uint32_t function,
     (void)fprintf(to, "%s:%u: %s: %u calls, %u checked",
                   fy_model_string(model, f->file), f->line,
                   fy_model_string(model, f->name), t->calls, t->checked);
+    if (t->uncut > 0) {
+        (void)fprintf(to, " (%u only as a whole)", t->uncut);
+    }
     if (t->sampled > 0) {
         (void)fprintf(to, ", %u left out", t->sampled);
     }

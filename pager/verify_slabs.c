@@ -20,53 +20,22 @@ enum {
 /* A layout of every image that a call with a changed slab runs on. */
 struct stage {
     struct fy_trial *trial;
-    struct fy_copies *copies;  /* NULL: the program's own memory */
+    struct fy_copies *copies;
     char *at[FY_MAX_OPERANDS]; /* by image, of image->lo */
     union fy_raw result;
 };
-
-/* Puts inputs back into the program's memory, which is this child's copy. */
-static void
-restore_inputs(struct fy_trial *t)
-{
-    const struct fy_images *images = t->images;
-    for (unsigned o = 0; o < t->call->function->noperands; o++) {
-        const struct fy_view *v = &images->views[o];
-        const char *before = images->image[images->of[o]].before;
-        struct fy_walk w = {.view = v};
-        if (v->naxes == 0 || !(v->access & FY_ACCESS_IN) ||
-            v->access == FY_ACCESS_SCRATCH) {
-            continue;
-        }
-        before += images->first[o];
-        while (fy_walk_next(&w)) { /* constants may be in read-only memory */
-            if (memcmp(v->host + w.offset, before + w.offset,
-                       v->element_bytes) != 0) {
-                memcpy(v->host + w.offset, before + w.offset, v->element_bytes);
-            }
-        }
-    }
-}
 
 static int
 stage_new(struct fy_trial *t, struct stage *out)
 {
     *out = (struct stage){.trial = t};
-    bool in_place = t->call->function->host_call != FY_NIL;
     t->state->soft = true; /* a fault would count as an answer */
-    if (!in_place) {
-        int status =
-            fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_NAN, &out->copies);
-        if (status != 0) {
-            return status;
-        }
-    } else {
-        restore_inputs(t);
+    int status = fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_NAN, &out->copies);
+    if (status != 0) {
+        return status;
     }
     for (unsigned g = 0; g < t->images->count; g++) {
-        out->at[g] = in_place
-                         ? t->images->image[g].base + t->images->image[g].lo
-                         : out->copies->guard[g].block;
+        out->at[g] = out->copies->guard[g].block;
     }
     t->state->report.on_fault = NULL; /* a fault is an answer here */
     return 0;
@@ -75,8 +44,9 @@ stage_new(struct fy_trial *t, struct stage *out)
 static int
 stage_call(struct stage *s)
 {
-    if (s->copies == NULL) {
-        return fy_trial_in_place(s->trial, &s->result);
+    uint32_t steps;
+    if (s->trial->call->function->host_call != FY_NIL) {
+        return fy_chunks_run(s->copies, 0, false, &steps, &s->result);
     }
     int status = fy_invoke(&s->copies->invocation);
     s->result = s->copies->invocation.result;
@@ -86,9 +56,7 @@ stage_call(struct stage *s)
 static void
 stage_end(struct stage *s)
 {
-    if (s->copies != NULL) {
-        fy_copies_free(s->copies);
-    }
+    fy_copies_free(s->copies);
 }
 
 /* Whether the outputs tell that the elements of a slab were changed. */
@@ -213,7 +181,7 @@ fy_trial_slab(struct fy_trial *t, unsigned operand, unsigned slab)
         &fy_tally_operand(t->tally, t->call->function->operands + operand)
              ->slab[slab];
     bool matters = false;
-    FY_TALLY_ADD(row->read_tested);
+    FY_TALLY_ADD(row->read_tested); /* before: it may fault */
     int status = try_slab_with(t, operand, slab, FY_POISON_NAN, &matters);
     if (status == 0 && !matters) {
         status = try_slab_with(t, operand, slab, FY_POISON_LARGE, &matters);

@@ -82,6 +82,7 @@ struct fy_tally_function {
     uint32_t crashed;      /* left out: the original itself does not return */
     uint32_t declined[32]; /* by enum fy_reason */
     uint32_t faulty;       /* calls with findings */
+    uint32_t uncut;        /* calls that the planner has no chunks for */
     uint32_t experiments;
 };
 

@@ -182,7 +182,7 @@ fy_walk_on_slab(const struct fy_walk *w, unsigned slab)
 /* Whether a slab has elements of its own, and whether the call changed one. */
 static void
 look_at_slab(const struct fy_images *images, unsigned o, unsigned slab,
-             char *marks, bool *tested, bool *changed)
+             const char *after, char *marks, bool *tested, bool *changed)
 {
     const struct fy_view *v = &images->views[o];
     const struct fy_image *image = &images->image[images->of[o]];
@@ -195,14 +195,13 @@ look_at_slab(const struct fy_images *images, unsigned o, unsigned slab,
             continue;
         }
         *tested = true;
-        *changed = memcmp(image->before + at, image->truth + at,
-                          v->element_bytes) != 0;
+        *changed =
+            memcmp(image->before + at, after + at, v->element_bytes) != 0;
     }
 }
 
-/* Counts which slabs of written operands the call changed. */
-static void
-count_changes(struct fy_trial *t)
+void
+fy_trial_count_changes(struct fy_trial *t, char *const *after)
 {
     const struct fy_images *images = t->images;
     for (unsigned o = 0; o < t->call->function->noperands; o++) {
@@ -219,7 +218,8 @@ count_changes(struct fy_trial *t)
             if (row->slab[k].written_changed > 0) {
                 continue;
             }
-            look_at_slab(images, o, k, marks, &tested, &changed);
+            look_at_slab(images, o, k, after[images->of[o]], marks, &tested,
+                         &changed);
             if (tested) {
                 FY_TALLY_ADD(row->slab[k].written_tested);
             }
@@ -244,7 +244,6 @@ try_truth(struct fy_trial *t)
         return status;
     }
     read_program(t, true);
-    count_changes(t);
     t->state->truth_known = true;
     return 0;
 }
@@ -470,6 +469,9 @@ try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
         if (t->images->views[o].naxes > 0) {
             check_written(c, o);
         }
+    }
+    if (side == FY_GUARD_AFTER) {
+        fy_trial_count_changes(t, got);
     }
     uint32_t problems = t->state->nproblems;
     fy_trial_compare(t, got, &c->invocation.result, FY_FINDING_DEPENDS,

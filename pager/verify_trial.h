@@ -92,6 +92,12 @@ bool fy_walk_on_slab(const struct fy_walk *walk, unsigned slab);
 void fy_slab_mark_others(const struct fy_images *images, unsigned operand,
                          unsigned slab, char *marks);
 
+/*
+ * Counts which slabs of operands that are read and written the call changed;
+ * `after' has each image as the call left it.
+ */
+void fy_trial_count_changes(struct fy_trial *trial, char *const *after);
+
 /* The original on the program's memory, or rather this child's copy of it. */
 int fy_trial_in_place(struct fy_trial *trial,
                       union fy_raw *result) FY_MUST_CHECK;
