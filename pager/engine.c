@@ -39,12 +39,14 @@ static const struct fy_device_ops *ops; /* NULL: no device */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t device_released; /* by CLOCK_MONOTONIC */
 static bool device_taken;
+static pthread_t holder; /* while device_taken */
 static uint64_t releases;
 /* Somebody waited for nothing at this one: its holder may have left the call by
- * longjmp, so nobody waits for it again. */
+ * longjmp out of the original, so nobody waits for it again. */
 static uint64_t given_up_at = UINT64_MAX;
 
 static struct fy_device *device;
+static struct fy_device *inherited; /* the parent process's, to be closed */
 static struct fy_executor *executor;
 static bool open_failed;
 static bool forked; /* of a process that used a device that cannot follow */
@@ -114,6 +116,8 @@ after_fork_child(void)
 {
     if (device && ops != &fy_device_host) {
         forked = true;
+    } else if (device) {
+        inherited = device; /* closed when the child opens its own */
     }
     device = NULL;
     executor = NULL;
@@ -134,6 +138,10 @@ open_device(void)
     }
     if (!ops || open_failed) {
         return FY_REASON_NO_DEVICE;
+    }
+    if (inherited) {
+        ops->close(inherited);
+        inherited = NULL;
     }
     if (ops->open(settings.memory_bytes, &device)) {
         device = NULL;
@@ -311,7 +319,10 @@ take_device(double worth_seconds)
         given_up_at = releases;
     }
     bool taken = !device_taken;
-    device_taken = true;
+    if (taken) {
+        device_taken = true;
+        holder = pthread_self();
+    }
     pthread_mutex_unlock(&device_lock);
     return taken;
 }
@@ -450,10 +461,27 @@ engine_observe(const struct fy_intercepted *call)
     errno = saved;
 }
 
+/*
+ * The device is left as it is, in the middle of a step: a new one is opened at
+ * the next call, unless that happens again and again.
+ */
+static void
+engine_abandon(void)
+{
+    if (device_taken && pthread_equal(holder, pthread_self())) {
+        device = NULL;
+        executor = NULL;
+        __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
+        release_device();
+    }
+}
+
 static const struct fy_engine engine = {
     .size_bytes = sizeof(engine),
     .call = engine_call,
     .observe = engine_observe,
+    .abandon = engine_abandon,
+    .forget = fy_provider_forget,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

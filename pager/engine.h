@@ -57,6 +57,13 @@ struct fy_engine {
     enum fy_reason (*call)(const struct fy_intercepted *call);
     /* After the original of a FY_FN_MAKES or FY_FN_FREES function returned. */
     void (*observe)(const struct fy_intercepted *call);
+    /*
+     * A C++ exception is unwinding out of call() on this thread: lets go of
+     * what the call held. Unwinding only; nothing has happened to outputs.
+     */
+    void (*abandon)(void);
+    /* Libraries were unloaded: forgets what is known by address. */
+    void (*forget)(void);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

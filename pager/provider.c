@@ -106,6 +106,19 @@ fy_provider_integer_bits(const struct fy_shim_services *services,
 }
 
 void
+fy_provider_forget(void)
+{
+    struct provider *known, *next;
+
+    pthread_mutex_lock(&lock);
+    HASH_ITER (hh, providers, known, next) {
+        HASH_DEL(providers, known);
+        free(known);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void
 fy_provider_before_fork(void)
 {
     pthread_mutex_lock(&lock);

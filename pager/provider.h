@@ -16,6 +16,9 @@
 unsigned fy_provider_integer_bits(const struct fy_shim_services *services,
                                   void *original);
 
+/* After libraries were unloaded: an address may mean another one now. */
+void fy_provider_forget(void);
+
 /* pthread_atfork(): the table is consistent in the child. */
 void fy_provider_before_fork(void);
 void fy_provider_after_fork(void);

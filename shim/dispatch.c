@@ -74,24 +74,71 @@ floating_traps(void)
     return (~control & 0x1f80) != 0;
 }
 
-/* A handle is made or destroyed: the original always runs, then we look. */
+/* The accepted call that this thread is in, for fy_unwound(). */
+static __thread struct fy_quiet *accepted
+    __attribute__((tls_model("initial-exec")));
+
+static void
+engine_begin(struct fy_quiet *quiet)
+{
+    fy_quiet_begin(quiet);
+    accepted = quiet;
+    fy_inside++;
+}
+
+static void
+engine_end(struct fy_quiet *quiet)
+{
+    fy_inside--;
+    accepted = NULL;
+    fy_quiet_end(quiet);
+}
+
+void
+fy_unwound(void)
+{
+    struct fy_quiet *quiet = accepted;
+    if (!quiet) {
+        return; /* it comes out of an original that we only called */
+    }
+    const struct fy_engine *engine = fy_engine();
+    if (engine && engine->abandon) {
+        engine->abandon();
+    }
+    fy_inside = 0;
+    accepted = NULL;
+    fy_quiet_end(quiet);
+}
+
+/*
+ * A handle is made or destroyed: the original always runs, then we look, with
+ * floating point exceptions masked (see floating_traps()): a call that went
+ * unseen would leave a dead handle's story to the next one at its address.
+ */
 static void
 observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
 {
-    const struct fy_engine *engine = floating_traps() ? NULL : fy_engine();
+    uint32_t control;
+    __asm__ volatile("stmxcsr %0" : "=m"(control));
+    uint32_t masked = control | 0x1f80;
+    __asm__ volatile("ldmxcsr %0" : : "m"(masked));
+    const struct fy_engine *engine = fy_engine();
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
     struct fy_intercepted call;
     run_original(frame, row, saved);
     if (!engine) {
         return;
     }
     saved = errno;
+    __asm__ volatile("stmxcsr %0" : "=m"(control));
+    masked = control | 0x1f80;
+    __asm__ volatile("ldmxcsr %0" : : "m"(masked));
     describe(frame, &call);
     struct fy_quiet quiet;
-    fy_quiet_begin(&quiet);
-    fy_inside++;
+    engine_begin(&quiet);
     engine->observe(&call);
-    fy_inside--;
-    fy_quiet_end(&quiet);
+    engine_end(&quiet);
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
     errno = saved;
 }
 
@@ -118,11 +165,9 @@ fy_dispatch(struct fy_frame *frame)
         traps ? FY_REASON_UNSUPPORTED : FY_REASON_ENGINE_MISSING;
     if (engine) {
         struct fy_quiet quiet;
-        fy_quiet_begin(&quiet);
-        fy_inside++;
+        engine_begin(&quiet);
         reason = engine->call(&call);
-        fy_inside--;
-        fy_quiet_end(&quiet);
+        engine_end(&quiet);
     }
     errno = saved;
     if (reason == FY_REASON_NONE) {

@@ -163,6 +163,7 @@ fy_wrap_dlclose(void *handle)
     fy_object_counts(&loaded, &after);
     if (before != after) {
         fy_bind_retire();
+        fy_engine_forget();
     }
     *error = saved;
     return result;

@@ -118,6 +118,15 @@ claim(uint8_t *state)
                                        __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
 }
 
+void
+fy_engine_forget(void)
+{
+    if (__atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
+        engine->forget) {
+        engine->forget();
+    }
+}
+
 const struct fy_engine *
 fy_engine(void)
 {

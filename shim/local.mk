@@ -19,7 +19,8 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/enter.S \
 	shim/arch/x86_64/image.S \
 	shim/arch/x86_64/layout.h \
-	shim/arch/x86_64/state.c
+	shim/arch/x86_64/state.c \
+	shim/arch/x86_64/unwind.c
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \

@@ -251,6 +251,9 @@ extern FY_HIDDEN __thread int fy_inside
  */
 FY_HIDDEN const struct fy_engine *fy_engine(void);
 
+/* Tells the engine, if there is one, that libraries were unloaded. */
+FY_HIDDEN void fy_engine_forget(void);
+
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);
 extern FY_HIDDEN struct fy_record *fy_record_mapped; /* by the first call */
@@ -283,6 +286,13 @@ struct fy_quiet {
  */
 FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
 FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);
+
+/*
+ * A C++ exception, or a thread's forced end, is unwinding past an accepted call
+ * of this thread: mask, cancellation and nesting become what they were, and the
+ * engine lets go of the device. From fy_personality() only.
+ */
+FY_HIDDEN void fy_unwound(void);
 
 /* ---- arch ------------------------------------------------------------------- */
 

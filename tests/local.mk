@@ -110,6 +110,8 @@ tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)
 # A user's own library and annotations.
 dist_check_SCRIPTS += tests/user/run
 EXTRA_DIST += tests/user/userlib.h tests/user/userlib.c tests/user/use.c
+EXTRA_DIST += tests/user/throwlib.cc tests/user/throw.cc
+EXTRA_DIST += tests/user/throwlib.ferry
 EXTRA_DIST += tests/user/userlib.ferry tests/user/offloaded.py
 TESTS += tests/user/run
 

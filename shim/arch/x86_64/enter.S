@@ -142,6 +142,7 @@ fy_thunk_other:
 	.balign 16
 fy_thunk_accept:
 	.cfi_startproc
+	.cfi_personality 0x1b, fy_personality /* pcrel, sdata4 */
 	pushq	%rax
 	.cfi_def_cfa_offset 16
 	movq	fy_inside@gottpoff(%rip), %rax
