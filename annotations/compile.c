@@ -33,10 +33,10 @@ source_new(struct fy_front *front, const char *name, size_t bytes)
     source->name = fy_arena_text(&front->arena, name, strlen(name));
     source->text = fy_arena_alloc(&front->arena, bytes + 2);
     source->bytes = bytes;
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     front->sources =
         fy_arena_grow(&front->arena, front->sources, front->nsources,
-                      &front->sources_capacity, sizeof source);
+                      &front->sources_capacity,
+                      sizeof source); /* NOLINT(bugprone-sizeof-expression) */
     front->sources[front->nsources++] = source;
     return source;
 }

@@ -250,8 +250,9 @@ make_unit(struct fy_front *front, struct ast_function *function,
         return;
     }
     make_args(front, unit);
-    front->units = fy_arena_grow(&front->arena, front->units, front->nunits,
-                                 &front->units_capacity, sizeof *front->units);
+    front->units = fy_arena_grow(
+        &front->arena, front->units, front->nunits, &front->units_capacity,
+        sizeof unit); /* NOLINT(bugprone-sizeof-expression) */
     front->units[front->nunits++] = unit;
 }
 

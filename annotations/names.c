@@ -226,10 +226,10 @@ declare_pattern(struct fy_front *front, const struct ast_spelling *spelling,
                            "\"<name>_\" makes 'dgemm_' of 'dgemm'");
     }
     if (is_new) {
-        entry->value = (uint64_t)(spelling->integer_bits + 1);
+        entry->value = (uint64_t)spelling->integer_bits + 1;
         return;
     }
-    if (entry->value != (uint64_t)(spelling->integer_bits + 1)) {
+    if (entry->value != (uint64_t)spelling->integer_bits + 1) {
         fy_error(front, pattern->name.span,
                  "spelling \"%.*s\" of '%.*s' has two widths", FY_MAX_QUOTED,
                  pattern->name.text, FY_MAX_QUOTED, spelling->interface.text);

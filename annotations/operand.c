@@ -156,7 +156,7 @@ dimensions(struct fy_body *body, struct fy_operand *row,
         }
         row->axes[row->naxes].axis = axis;
         row->axes[row->naxes++].stride = stride;
-        if (d->is_increment) {
+        if (d->is_increment && d->stride) {
             *at = increment(body, *at, axis, stride, d->stride->span);
         }
     }

@@ -84,7 +84,9 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     if (node->op >= FY_OP_COUNT || node->type >= FY_T_COUNT) {
         return false;
     }
-    for (unsigned i = 0; i < arity(node->op); i++) {
+    const unsigned nparts = arity(node->op);
+    for (unsigned i = 0; i < nparts; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): arity <= 3 */
         if (parts[i] >= index || !is_node(check, parts[i], depth + 1)) {
             return false;
         }

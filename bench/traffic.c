@@ -140,6 +140,7 @@ main(int argc, char **argv)
     for (unsigned i = 0; i < 3; i++) {
         numbers.matrix[i] = calloc((size_t)(n * n), sizeof(double));
         if (!numbers.matrix[i]) {
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the program ends */
             return 1;
         }
         if (run) {

@@ -55,6 +55,7 @@ main(int argc, char **argv)
     int blocks = 0;
     double *x = argc == 2 ? read_counts(argv[1], &blocks) : NULL;
     if (!x || blocks < 2) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the program ends */
         fprintf(stderr, "usage: blocks FILE\n");
         return 1;
     }

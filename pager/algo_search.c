@@ -71,6 +71,7 @@ cut_evenly(struct fy_algo *algo, const struct size *size)
         if (algo->extent[d] < 1) {
             continue;
         }
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): sides are at least 1 */
         int64_t count = (algo->extent[d] + side - 1) / side;
         if (count > FY_MAX_BLOCK_STEPS) {
             return FY_ERR_NOFIT;
@@ -259,7 +260,7 @@ static int
 try_size(struct fy_algo *algo, const struct size *size,
          struct size best[MAX_BEST], unsigned *count)
 {
-    struct size supers[MAX_SUPERS];
+    struct size supers[MAX_SUPERS] = {{0}};
     unsigned n = algo->row->gathers ? list_squares(algo, size, supers)
                                     : list_supers(algo, size, supers);
 
@@ -291,7 +292,7 @@ fy_algo_search(struct fy_algo *algo)
     static const double parts[] = {11,  8,  16, 5,   3.2, 2.2,
                                    1.6, 22, 13, 9.5, 6.5};
     double root = sqrt(algo->room);
-    struct size best[MAX_BEST];
+    struct size best[MAX_BEST] = {{0}};
     unsigned count = 0;
     int status = FY_ERR_NOFIT;
 

@@ -218,6 +218,7 @@ visited_new(const struct fy_bound *bound, const struct fy_shape *shape,
             struct visited *visited)
 {
     memset(visited, 0, sizeof(*visited));
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): visited_free frees them */
     for (unsigned a = 0; a < bound->function->naxes; a++) {
         uint32_t o = axis_rows(bound)[a].sums_into;
         uint64_t tiles = 1;
@@ -429,11 +430,12 @@ axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
     int status = FY_OK;
 
     /* Those that sum first: `most' then depends on none of the others. */
-    for (unsigned i = 0; status == FY_OK && i < 2 * bound->function->naxes;
-         i++) {
-        const unsigned a = i % bound->function->naxes;
+    const unsigned naxes = bound->function->naxes;
+    for (unsigned i = 0; status == FY_OK && i < 2 * naxes; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): then no rounds */
+        const unsigned a = i % naxes;
         if (!fy_axis_is_splittable(bound, a) ||
-            axis_sums(bound, a) != (i < bound->function->naxes)) {
+            axis_sums(bound, a) != (i < naxes)) {
             continue;
         }
         uint64_t own = axis_seed(planner, a);
@@ -463,7 +465,7 @@ plan_random(struct fy_planner *planner)
 {
     const struct fy_bound *bound = planner->bound;
     uint64_t state = planner->options.seed;
-    int64_t largest[FY_MAX_AXES];
+    int64_t largest[FY_MAX_AXES] = {0};
     uint32_t most = 400;
     bool smaller = true;
     int status = FY_ERR_NOFIT;

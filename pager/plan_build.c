@@ -128,7 +128,7 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
 {
     void *rows = planner->variants;
     int status = grow(&rows, &planner->variant_room, planner->nvariants,
-                      sizeof(variant));
+                      sizeof(variant)); /* NOLINT(bugprone-sizeof-expression) */
     planner->variants = rows;
     if (status) {
         free(variant);
@@ -157,8 +157,10 @@ static int
 register_tile(struct fy_planner *planner, struct fy_tile *tile)
 {
     struct fy_tile_entry *entry;
-    struct tile_key key = {.view = tile->view};
+    struct tile_key key;
 
+    memset(&key, 0, sizeof(key));
+    key.view = tile->view;
     memcpy(key.lo, tile->lo, sizeof(key.lo));
     HASH_FIND(hh, planner->registry, &key, sizeof(key), entry);
     if (entry) {

@@ -18,11 +18,11 @@
 /* What an object says about itself. Borrows its mapping. */
 struct fy_object {
     uintptr_t base;
-    const char *name;    /* path as loaded; "" is the program */
-    unsigned index;      /* in load order */
+    const char *name; /* path as loaded; "" is the program */
+    unsigned index;   /* in load order */
+    unsigned nphdr;
     uintptr_t low, high; /* addresses of its segments */
     const ElfW(Phdr) * phdr;
-    unsigned nphdr;
     const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symbols;
     const char *strings;

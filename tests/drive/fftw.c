@@ -228,7 +228,9 @@ signal(struct call *c, const struct transform *t, int side, const char *name)
         int length = (int)volume(t, t->form == C2R);
         for (int h = 0; h < t->howmany; h++) {
             for (int i = 0; i < length; i++) {
-                fill(c, buffer, (size_t)(i * t->stride[0] + h * t->distance[0]),
+                fill(c, buffer,
+                     (size_t)i * (size_t)t->stride[0] +
+                         (size_t)h * (size_t)t->distance[0],
                      1, 0);
             }
         }

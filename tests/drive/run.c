@@ -205,9 +205,10 @@ compare(const struct buffer *buffer, double unit, const char **what,
     /* The margins around it. */
     if (!buffer->is_workspace &&
         (memcmp(buffer->base, buffer->twin,
-                (size_t)(buffer->data - buffer->base)) ||
+                (size_t)(buffer->data - buffer->base)) != 0 ||
          memcmp(buffer->data + buffer->elements * bytes,
-                buffer->twin_data + buffer->elements * bytes, MARGIN_BYTES))) {
+                buffer->twin_data + buffer->elements * bytes,
+                MARGIN_BYTES) != 0)) {
         *what = "margin";
         return -1;
     }

@@ -293,7 +293,7 @@ main(int argc, char **argv)
     memcpy(model->magic, FY_MODEL_MAGIC, 8);
     model->version = FY_MODEL_VERSION;
 #define PUT(table, rows, count) \
-    put(bytes, &used, &model->table, rows, count, sizeof rows[0])
+    put(bytes, &used, &model->table, rows, count, sizeof *(rows))
     PUT(symbols, symbols, nsymbols);
     PUT(functions, functions, nfunctions);
     PUT(args, args, nargs);

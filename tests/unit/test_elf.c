@@ -163,10 +163,10 @@ library(size_t *bytes)
 
 START_TEST(test_reach_damaged)
 {
-    size_t bytes;
+    size_t bytes = 0;
     unsigned findings = 0, rounds = 0;
     char *whole = read_whole("/proc/self/exe", &bytes);
-    char *copy = malloc(bytes);
+    char *copy = malloc(bytes + 1);
     start_model();
     /* Another folder: the dynamic linker shall not be started on these. */
     for (size_t i = 0; i + 20 < bytes; i++) {
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(test_build_output)
 {
     char path[4096], text[200];
-    size_t first_bytes, second_bytes;
+    size_t first_bytes = 0, second_bytes = 0;
     struct fy_preload_summary summary;
     struct fy_buffer why;
     struct stat status;

@@ -310,6 +310,7 @@ static void
 on_signal(int number)
 {
     (void)number;
+    /* NOLINTNEXTLINE(bugprone-signal-handler): only compares */
     if (!pthread_equal(pthread_self(), main_thread)) {
         handled_elsewhere = 1;
     }
