@@ -86,7 +86,8 @@ observe(const struct fy_intercepted *intercepted)
 const struct fy_engine *
 fy_engine_start(const struct fy_shim_services *given)
 {
-    static const struct fy_engine table = {sizeof table, call, observe};
+    static const struct fy_engine table = {
+        .size_bytes = sizeof table, .call = call, .observe = observe};
     services = given;
     const char *at = strstr(given->settings, "explain=");
     if (given->size_bytes < sizeof *given || !at) {
