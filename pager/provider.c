@@ -111,8 +111,10 @@ fy_provider_forget(void)
     struct provider *known, *next;
 
     pthread_mutex_lock(&lock);
-    HASH_ITER (hh, providers, known, next) {
-        HASH_DEL(providers, known);
+    known = providers; /* clearing frees the table only: they stay linked */
+    HASH_CLEAR(hh, providers);
+    for (; known; known = next) {
+        next = known->hh.next;
         free(known);
     }
     pthread_mutex_unlock(&lock);

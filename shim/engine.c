@@ -92,12 +92,15 @@ fy_quiet_begin(struct fy_quiet *out)
     struct sigaction action;
     sigset_t most;
     sigfillset(&most);
-    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
+    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         sigdelset(&most, faults[i]);
-    for (unsigned i = 0; i < sizeof plain / sizeof plain[0]; i++)
+    }
+    for (unsigned i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (sigaction(plain[i], NULL, &action) == 0 &&
-            action.sa_handler == SIG_DFL)
+            action.sa_handler == SIG_DFL) {
             sigdelset(&most, plain[i]);
+        }
+    }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
 }

@@ -42,8 +42,9 @@ void
 fy_child_survive(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         sigaction(survived[i], &ignore, &survived_before[i]);
+    }
     surviving = true;
 }
 
@@ -51,8 +52,9 @@ fy_child_survive(void)
 static void
 restore_signals(void)
 {
-    for (int i = 0; surviving && i < 2; i++)
+    for (int i = 0; surviving && i < 2; i++) {
         sigaction(survived[i], &survived_before[i], NULL);
+    }
 }
 
 int
