@@ -169,17 +169,16 @@ static void __attribute__((noreturn)) undefined(const char *name)
 /* ---- lists ---------------------------------------------------------------- */
 
 /*
- * Guards the retired list and the pool; no foreign code runs under it. Holds
- * the owner's process id, so that a child forked in between can take it over.
+ * Guards the retired list, the pool, and the stores to other objects' slots.
+ * Holds the owner's process id, so that a child can take it over.
  */
 static pid_t owner;
 static __thread bool holding __attribute__((tls_model("initial-exec")));
 static struct fy_binding *graveyard;
 static uint32_t stubs_used;
 
-/* False in a signal handler that interrupted its own thread under it. */
-static bool
-lock(void)
+bool
+fy_lock(void)
 {
     pid_t self = getpid();
     if (holding) {
@@ -201,8 +200,8 @@ lock(void)
     }
 }
 
-static void
-unlock(void)
+void
+fy_unlock(void)
 {
     __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
     holding = false;
@@ -251,10 +250,10 @@ fy_bind_call(struct fy_frame *frame)
     if (for_all || fy_object_at(frame->caller, &object) == 0) {
         mine.low = for_all ? 0 : object.low;
         mine.size = for_all ? UINT64_MAX : object.high - object.low;
-        bool held = lock();
+        bool held = fy_lock();
         binding = held && graveyard ? revive(&mine) : NULL;
         if (held) {
-            unlock();
+            fy_unlock();
         }
         if (!binding && (binding = new_binding()) != NULL) {
             *binding = mine;
@@ -285,7 +284,7 @@ stale(const struct fy_binding *binding)
 void
 fy_bind_retire(void)
 {
-    if (!fy_image.model || !lock()) {
+    if (!fy_image.model || !fy_lock()) {
         return;
     }
     for (uint32_t i = 0; i < fy_image.nsymbols; i++) {
@@ -308,7 +307,7 @@ fy_bind_retire(void)
             graveyard = binding;
         }
     }
-    unlock();
+    fy_unlock();
 }
 
 /* ---- pointers -------------------------------------------------------------- */
@@ -342,11 +341,11 @@ find_stub(uint32_t symbol, void *original)
 void *
 fy_bind_stub(uint32_t symbol, void *original)
 {
-    if (fy_mode == 0 || !lock()) {
+    if (fy_mode == 0 || !fy_lock()) {
         return original;
     }
     void *stub = find_stub(symbol, original);
-    unlock();
+    fy_unlock();
     return stub;
 }
 

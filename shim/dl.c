@@ -103,14 +103,6 @@ fy_dlsym_after(struct fy_dl_call *call)
     *error = saved;
 }
 
-static unsigned
-objects_now(void)
-{
-    uint64_t loaded, unloaded;
-    fy_object_counts(&loaded, &unloaded);
-    return (unsigned)(loaded - unloaded);
-}
-
 int
 fy_dlopen_plan(struct fy_dl_call *call)
 {
@@ -119,7 +111,7 @@ fy_dlopen_plan(struct fy_dl_call *call)
     call->target = (void *)(uintptr_t)fy_libc_find()->dlopen;
     if (fy_image.model && call->arg0) {
         call->gadget = gadget(call->caller);
-        call->extra = objects_now();
+        call->extra = fy_patch_mark();
         if (call->gadget) {
             what = FY_DL_THROUGH;
         } else if (mode & RTLD_GLOBAL) {
@@ -134,18 +126,15 @@ void
 fy_dlopen_after(struct fy_dl_call *call)
 {
     int *error = &errno, saved = *error;
-    /* What is new stands at the end; nothing before it moves but by dlclose,
-       and then the worst is that we look at an object twice. */
-    unsigned first = (unsigned)call->extra;
     int mode = (int)(intptr_t)call->arg1;
-    if (call->result && (mode & RTLD_GLOBAL)) {
-        /* glibc's handle is the object's public description. */
-        const struct link_map *map = call->result;
-        fy_bind_note_global(map->l_ld);
-    }
-    if (call->result && objects_now() > first) {
-        fy_patch_weak(first);
-        fy_patch_late(first, (mode & RTLD_DEEPBIND) && fy_mode != 0);
+    /* glibc's handle is the object's public description. */
+    const struct link_map *map = call->result;
+    if (map) {
+        if (mode & RTLD_GLOBAL) {
+            fy_bind_note_global(map->l_ld);
+        }
+        fy_patch_opened(map->l_ld, call->extra,
+                        (mode & RTLD_DEEPBIND) && fy_mode != 0);
     }
     *error = saved;
 }

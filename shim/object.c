@@ -122,6 +122,7 @@ walk_one(struct dl_phdr_info *info, size_t size, void *closure)
         return 0;
     }
     object.index = index;
+    object.serial = index + info->dlpi_subs;
     return walk->visit(&object, walk->closure);
 }
 

@@ -21,6 +21,11 @@ struct fy_object {
     const char *name; /* path as loaded; "" is the program */
     unsigned index;   /* in load order */
     unsigned nphdr;
+    /*
+     * Index plus the objects unloaded until it was read: never less than that
+     * of an object that came before, at whatever time that one was read.
+     */
+    uint64_t serial;
     uintptr_t low, high; /* addresses of its segments */
     const ElfW(Phdr) * phdr;
     const ElfW(Dyn) * dynamic;

@@ -2,8 +2,9 @@
 /*
  * Changes slots that the dynamic linker has filled in other objects: weak
  * references that only we satisfy become null again, and objects that dlopen
- * brought get pointers of their own to originals that only they see. Pages that were made read-only after
- * relocation are made writable for the one store and read-only again.
+ * brought get pointers of their own to originals that only they see. Pages that
+ * were made read-only after relocation are made writable for the stores and
+ * read-only again, by one thread at a time.
  */
 #include "config.h"
 
@@ -14,17 +15,26 @@
 #include "shim/object.h"
 #include "shim/shim.h"
 
-/* Stores to one object's slots; its read-only pages are open in between. */
+enum {
+    MAX_STORES = 64,  /* made at once */
+    MAX_OPENED = 256, /* objects that one dlopen brought */
+};
+
+/* Stores to one object's slots, made together. */
 struct writer {
     uintptr_t low, high; /* what the dynamic linker has made read-only */
-    bool open;
+    unsigned count;
+    struct {
+        uintptr_t slot, value;
+    } store[MAX_STORES];
 };
 
 static void
 writer_start(struct writer *writer, const struct fy_object *object)
 {
     uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-    *writer = (struct writer){0, 0, false};
+    writer->low = writer->high = 0;
+    writer->count = 0;
     for (unsigned i = 0; i < object->nphdr; i++) {
         const ElfW(Phdr) *segment = &object->phdr[i];
         if (segment->p_type != PT_GNU_RELRO) {
@@ -37,26 +47,66 @@ writer_start(struct writer *writer, const struct fy_object *object)
     }
 }
 
-static void
-store(struct writer *writer, uintptr_t slot, uintptr_t value)
+static bool
+is_read_only(const struct writer *writer, uintptr_t slot)
 {
-    if (slot >= writer->low && slot < writer->high && !writer->open) {
-        if (mprotect((void *)writer->low, writer->high - writer->low,
-                     PROT_READ | PROT_WRITE)) {
-            return;
-        }
-        writer->open = true;
-    }
-    __atomic_store_n((uintptr_t *)slot, value, __ATOMIC_RELEASE);
+    return slot >= writer->low && slot < writer->high;
 }
 
+/* Under the lock: pages of one object are opened and closed by one thread. */
+static void
+make_stores(const struct writer *writer)
+{
+    bool wanted = false, open = false;
+    for (unsigned i = 0; i < writer->count && !wanted; i++) {
+        wanted = is_read_only(writer, writer->store[i].slot);
+    }
+    void *pages = (void *)writer->low;
+    size_t bytes = writer->high - writer->low;
+    if (wanted) {
+        open = mprotect(pages, bytes, PROT_READ | PROT_WRITE) == 0;
+    }
+    for (unsigned i = 0; i < writer->count; i++) {
+        uintptr_t slot = writer->store[i].slot;
+        if (open || !is_read_only(writer, slot)) {
+            __atomic_store_n((uintptr_t *)slot, writer->store[i].value,
+                             __ATOMIC_RELEASE);
+        }
+    }
+    if (open) {
+        mprotect(pages, bytes, PROT_READ);
+    }
+}
+
+/*
+ * Originals were looked up before: no foreign code runs under the lock. Without
+ * it (a signal handler that interrupted its holder) the slots stay as they are,
+ * and the return address tells who calls.
+ */
 static void
 writer_end(struct writer *writer)
 {
-    if (writer->open) {
-        mprotect((void *)writer->low, writer->high - writer->low, PROT_READ);
+    struct fy_quiet quiet;
+    if (writer->count == 0) {
+        return;
     }
-    writer->open = false;
+    fy_quiet_begin(&quiet);
+    if (fy_lock()) {
+        make_stores(writer);
+        fy_unlock();
+    }
+    fy_quiet_end(&quiet);
+    writer->count = 0;
+}
+
+static void
+store(struct writer *writer, uintptr_t slot, uintptr_t value)
+{
+    if (writer->count == MAX_STORES) {
+        writer_end(writer);
+    }
+    writer->store[writer->count].slot = slot;
+    writer->store[writer->count++].value = value;
 }
 
 static const ElfW(Sym) *
@@ -139,14 +189,20 @@ reset_weak(const struct fy_object *object, const ElfW(Rela) * relocation,
     return 0;
 }
 
-unsigned
-fy_patch_weak(unsigned first)
+static void
+reset_object(struct weak *weak)
 {
-    struct weak weak = {.first = first};
+    writer_start(&weak->writer, &weak->object);
+    fy_object_relocations(&weak->object, reset_weak, weak);
+    writer_end(&weak->writer);
+}
+
+unsigned
+fy_patch_start(void)
+{
+    struct weak weak = {.first = 0};
     while (fy_object_each(next_weak, &weak)) {
-        writer_start(&weak.writer, &weak.object);
-        fy_object_relocations(&weak.object, reset_weak, &weak);
-        writer_end(&weak.writer);
+        reset_object(&weak);
         weak.first = weak.object.index + 1;
     }
     return weak.count;
@@ -157,9 +213,8 @@ fy_patch_weak(unsigned first)
 struct late {
     struct fy_object object;
     struct writer writer;
-    struct fy_object root; /* what dlopen was asked for: it came first */
-    unsigned first;
-    bool deep; /* RTLD_DEEPBIND */
+    struct fy_object root; /* what dlopen was asked for */
+    bool deep;             /* RTLD_DEEPBIND */
     /* A name is in several slots, one after the other: the last look-up. */
     uint32_t row;
     void *original;
@@ -202,23 +257,6 @@ interesting(const struct late *late, const struct fy_object *object)
         }
     }
     return false;
-}
-
-static int
-next_late(const struct fy_object *object, void *closure)
-{
-    struct late *late = closure;
-    if (object->index < late->first) {
-        return 0;
-    }
-    if (!late->root.dynamic) {
-        late->root = *object;
-    }
-    if (!interesting(late, object)) {
-        return 0;
-    }
-    late->object = *object;
-    return 1;
 }
 
 static void *
@@ -275,14 +313,109 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     return 0;
 }
 
-void
-fy_patch_late(unsigned first, bool deep)
+/* ---- what one dlopen brought ------------------------------------------------ */
+
+/*
+ * The new objects among the root and what it needs. They are relocated, and
+ * stay while the root is open; about others that are new we do not know either:
+ * another thread may be loading or unloading them just now.
+ */
+struct opened {
+    uint64_t first;                       /* serial */
+    const ElfW(Dyn) * member[MAX_OPENED]; /* by their dynamic sections */
+    unsigned count;
+    const ElfW(Dyn) * wanted;
+    struct fy_object current;
+};
+
+static int
+fetch(const struct fy_object *object, void *closure)
 {
-    struct late late = {.first = first, .deep = deep, .row = FY_NIL};
-    while (fy_object_each(next_late, &late)) {
-        writer_start(&late.writer, &late.object);
-        fy_object_relocations(&late.object, lead_through, &late);
-        writer_end(&late.writer);
-        late.first = late.object.index + 1;
+    struct opened *opened = closure;
+    if (object->dynamic != opened->wanted || object->serial < opened->first) {
+        return 0;
+    }
+    opened->current = *object;
+    return 1;
+}
+
+static bool
+fetch_member(struct opened *opened, unsigned i)
+{
+    opened->wanted = opened->member[i];
+    return fy_object_each(fetch, opened) != 0;
+}
+
+/* What an old object needs is older: a new one is reached through new ones. */
+static int
+add_needed(const struct fy_object *object, void *closure)
+{
+    struct opened *opened = closure;
+    if (object->serial < opened->first) {
+        return 0;
+    }
+    for (unsigned i = 0; i < opened->count; i++) {
+        if (opened->member[i] == object->dynamic) {
+            return 0;
+        }
+    }
+    if (opened->count < MAX_OPENED &&
+        fy_object_needs(&opened->current, object)) {
+        opened->member[opened->count++] = object->dynamic;
+    }
+    return 0;
+}
+
+static int
+find_end(const struct fy_object *object, void *closure)
+{
+    *(uint64_t *)closure = object->serial + 1;
+    return 0;
+}
+
+uint64_t
+fy_patch_mark(void)
+{
+    uint64_t end = 0;
+    fy_object_each(find_end, &end);
+    return end;
+}
+
+static void
+patch_late(const struct opened *opened, struct late *late)
+{
+    late->object = opened->current;
+    if (!interesting(late, &late->object)) {
+        return;
+    }
+    writer_start(&late->writer, &late->object);
+    fy_object_relocations(&late->object, lead_through, late);
+    writer_end(&late->writer);
+}
+
+void
+fy_patch_opened(const void *dynamic, uint64_t first, bool deep)
+{
+    struct opened opened = {.first = first, .member = {dynamic}, .count = 1};
+    struct weak weak = {.first = 0};
+    struct late late = {.deep = deep, .row = FY_NIL};
+    if (!fetch_member(&opened, 0)) {
+        return; /* it was there before, and all that it needs */
+    }
+    late.root = opened.current;
+    for (unsigned i = 0; i < opened.count; i++) {
+        if (!fetch_member(&opened, i)) {
+            continue;
+        }
+        fy_object_each(add_needed, &opened);
+        if (refers_weakly(&opened.current)) {
+            weak.object = opened.current;
+            reset_object(&weak);
+        }
+    }
+    for (unsigned i = 0; i < opened.count; i++) {
+        if (fetch_member(&opened, i)) {
+            patch_late(&opened, &late);
+        }
     }
 }

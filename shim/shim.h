@@ -176,6 +176,15 @@ FY_HIDDEN void *fy_bind_pointer(uint32_t symbol, void *original);
 /* The stub alone, for an original that is known not to be global. */
 FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
 
+/*
+ * The shim's one lock, for a few instructions or system calls: no foreign code
+ * runs and nothing of the dynamic linker is waited for under it. A child that
+ * was forked in between takes it over. False, and not locked, in a signal
+ * handler that interrupted its own thread under it.
+ */
+FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
+FY_HIDDEN void fy_unlock(void);
+
 /* After objects were unloaded: forgets what led from or to them. */
 FY_HIDDEN void fy_bind_retire(void);
 
@@ -216,22 +225,26 @@ FY_HIDDEN int fy_wrap_dlclose(void *handle);
 /* ---- patch.c: slots of other objects -------------------------------------- */
 
 /*
- * Makes the objects with index >= first in load order that have undefined
- * weak references to names which only we define see null again. Returns how
- * many objects there are.
+ * Makes the loaded objects that have undefined weak references to names which
+ * only we define see null again. Returns how many objects there are. Before
+ * main, while there is one thread.
  */
-FY_HIDDEN unsigned fy_patch_weak(unsigned first);
+FY_HIDDEN unsigned fy_patch_start(void);
+
+/* What tells objects of now from those that come later. */
+FY_HIDDEN uint64_t fy_patch_mark(void);
 
 /*
- * For objects with index >= first, the first of which was just opened: leads
- * what they import under an annotated name, and find in their own dependencies
+ * For the object with this dynamic section, which the caller keeps open, and
+ * what it needs, where they came after the mark: does the same, and leads what
+ * they import under an annotated name, and find in their own dependencies
  * only, to stubs of its original. From then on their calls do not depend on
  * the return address, which may be another object's (tail calls).
  *
  * `deep': they were opened with RTLD_DEEPBIND and look there first, before they
  * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
  */
-FY_HIDDEN void fy_patch_late(unsigned first, bool deep);
+FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
 
 /* ---- dispatch.c ------------------------------------------------------------ */
 

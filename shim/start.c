@@ -88,7 +88,7 @@ start(int argc, char **argv, char **envp)
     if (!fy_image.model) {
         return;
     }
-    fy_startup_objects = fy_patch_weak(0);
+    fy_startup_objects = fy_patch_start();
     for (char **entry = envp; *entry; entry++) {
         if (!starts_with(*entry, VARIABLE)) {
             continue;

@@ -157,7 +157,7 @@ compile -o "$t/uses" "$t/uses.c" -L"$t" -learly -Wl,-rpath,"$t"
 same "constructor of a library" 7 "$t/uses"
 
 # ---- reached at run time ----------------------------------------------------
-compile -o "$t/host" "$here/host.c"
+compile -o "$t/host" "$here/host.c" -lpthread
 # shellcheck disable=SC2086
 compile -shared -fPIC -o "$t/plugin.so" "$here/caller.c" $link
 # shellcheck disable=SC2086
@@ -211,6 +211,21 @@ compile -O2 -shared -fPIC -Wl,-z,now -o "$t/b/tail.so" "$t/tail.c" -L"$t" -lothe
     -Wl,-rpath,"$t"
 same "two copies, reached by tail calls" 12 "$t/host" two "$t/tail.so" "$t/b/tail.so"
 same "the same, RTLD_DEEPBIND" 2 "$t/host" deep-lazy "$t/b/tail.so"
+# Threads that open and close at the same time, each its own plugins.
+mkdir "$t/many"
+cat >"$t/many.c" <<END
+int work(int);
+int (*const table[4096])(int) = {[0 ... 4095] = work};
+int run(int n) { return table[n](n); }
+END
+compile -O2 -shared -fPIC -Wl,-z,now -o "$t/many.so" "$t/many.c" -L"$t" -lother \
+    -Wl,-rpath,"$t"
+i=0
+while [ $i -lt 90 ]; do
+    cp "$t/many.so" "$t/many/$i.so"
+    i=$((i + 1))
+done
+same "plugins opened by threads at once" 180 "$t/host" at-once "$t/many"
 # A library that keeps only an old version of the name, for old programs.
 cat >"$t/old.c" <<END
 int work_old(int n) { return n + 900; }

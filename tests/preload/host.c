@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,52 @@ two_copies(const char *a, const char *b)
     printf("%d\n", f == g);
 }
 
+enum {
+    THREADS = 3,
+    FILES = 30
+};
+
+struct opener {
+    const char *folder;
+    int number, wrong;
+};
+
+/* Each thread has files of its own, closes every other, and calls them all. */
+static void *
+open_many(void *argument)
+{
+    struct opener *opener = argument;
+    for (int i = 0; i < 2 * FILES; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%d.so", opener->folder,
+                 opener->number * FILES + i % FILES);
+        void *handle = open_or_die(file, RTLD_NOW | RTLD_LOCAL);
+        function *f = (function *)dlsym(handle, "run");
+        opener->wrong += !f || f(i) != i + 2000;
+        if (i % 2) {
+            dlclose(handle);
+        }
+    }
+    return NULL;
+}
+
+static void
+open_at_once(const char *folder)
+{
+    pthread_t threads[THREADS];
+    struct opener openers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        openers[i] = (struct opener){folder, i, 0};
+        if (pthread_create(&threads[i], NULL, open_many, &openers[i])) {
+            exit(1);
+        }
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        printf("%d\n", openers[i].wrong);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -121,6 +168,8 @@ main(int argc, char **argv)
         look_up(argv[2]);
     } else if (strcmp(action, "global") == 0) {
         make_global(argv[2]);
+    } else if (strcmp(action, "at-once") == 0) {
+        open_at_once(argv[2]);
     } else if (strcmp(action, "reopen") == 0 && argc > 3) {
         reopen(argv[2], argv[3]);
     } else if (strcmp(action, "two") == 0 && argc > 3) {
