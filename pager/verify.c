@@ -401,6 +401,13 @@ verify_locked(struct fy_verifier *v, const struct fy_intercepted *call,
     if (v->call->function->flags & (FY_FN_MAKES | FY_FN_FREES)) {
         return;
     }
+    struct fy_tally_function *row =
+        fy_tally_function(v->tally, v->call->function_index);
+    if (!is_due(v, v->call, call->caller)) {
+        FY_TALLY_ADD(row->calls);
+        FY_TALLY_ADD(row->sampled);
+        return;
+    }
     reason = FY_REASON_NONE;
     if (v->call->function->noperands > 0) {
         reason = fy_bound_check_memory(v->call);
@@ -414,13 +421,8 @@ verify_locked(struct fy_verifier *v, const struct fy_intercepted *call,
         count_decline(v, v->call->function_index, reason);
         return;
     }
-    struct fy_tally_function *row =
-        fy_tally_function(v->tally, v->call->function_index);
     FY_TALLY_ADD(row->calls);
-    if (!is_due(v, v->call, call->caller)) {
-        FY_TALLY_ADD(row->sampled);
-        return;
-    }
+
     struct fy_target target = {.original = call->original,
                                .symbol = call->symbol,
                                .integer_bits = (uint8_t)integer_bits,

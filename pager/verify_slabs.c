@@ -98,6 +98,24 @@ fy_slab_mark_others(const struct fy_images *images, unsigned operand,
     }
 }
 
+/*
+ * The n-th element of a slab. Large ones grow, so that functions that look for
+ * the largest find another than before.
+ */
+static void
+spoil(const unsigned char pattern[FY_POISON_BYTES], enum fy_poison poison,
+      enum fy_type type, uint32_t bytes, unsigned n, char *at)
+{
+    if (poison == FY_POISON_LARGE && fy_type_is_real(type)) {
+        bool narrow = type == FY_T_F32 || type == FY_T_C32;
+        double large = (narrow ? 1e20 : 1e150) * (1 + n);
+        struct fy_value v = {.kind = FY_V_COMPLEX, .r = large, .im = large};
+        fy_raw_store(type, &v, at);
+    } else {
+        fy_poison_fill(pattern, at, at, bytes);
+    }
+}
+
 /* Changes a slab, calls, and looks. *matters is set on success. */
 static int
 try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
@@ -117,12 +135,14 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     }
     fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
     fy_slab_mark_others(t->images, operand, slab, changed);
+    unsigned count = 0;
     struct fy_walk w = {.view = v};
     while (fy_walk_next(&w)) {
         int64_t offset = t->images->first[operand] + w.offset;
         char *at = s.at[g] + offset;
         if (fy_walk_on_slab(&w, slab) && !changed[offset]) {
-            fy_poison_fill(pattern, at, at, v->element_bytes);
+            spoil(pattern, poison, (enum fy_type)image->element,
+                  v->element_bytes, count++, at);
         }
     }
     memcpy(changed, s.at[g], bytes);
@@ -153,6 +173,26 @@ has_own_elements(const struct fy_images *images, unsigned operand,
     return found;
 }
 
+/* One element where there may be more: the largest of one, say, is no news. */
+static bool
+is_degenerate(const struct fy_trial *t, unsigned operand)
+{
+    const struct fy_bound *call = t->call;
+    const struct fy_operand *o = FY_TABLE(call->model, fy_operand, operands) +
+                                 call->function->operands + operand;
+    const struct fy_axis *axes =
+        FY_TABLE(call->model, fy_axis, axes) + call->function->axes;
+    const struct fy_node *nodes = FY_TABLE(call->model, fy_node, nodes);
+    bool varies = false;
+    for (unsigned k = 0; k < o->naxes; k++) {
+        varies |= nodes[axes[o->axes[k].axis].extent].op != FY_OP_INT;
+        if (t->images->views[operand].extent[k] > 1) {
+            return false;
+        }
+    }
+    return varies;
+}
+
 static bool
 slab_pending(const struct fy_trial *t, unsigned operand, unsigned slab)
 {
@@ -168,7 +208,8 @@ slab_pending(const struct fy_trial *t, unsigned operand, unsigned slab)
         row->read_tested >= ENOUGH) {
         return false;
     }
-    return has_own_elements(t->images, operand, slab);
+    return !is_degenerate(t, operand) &&
+           has_own_elements(t->images, operand, slab);
 }
 
 int
