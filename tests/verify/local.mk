@@ -12,4 +12,4 @@ verify-missed: ferry libferry.la libferry-engine.la tests/drive/drive
 	PYTHONDONTWRITEBYTECODE=1 $(srcdir)/tests/verify/mutants.py --names \
 		--missed $(srcdir)/docs/verify-missed.md --ferry ./ferry \
 		--annotations $(srcdir)/annotations/lib -- \
-		$(srcdir)/tests/verify/drivers tests/drive/drive 8
+		$(srcdir)/tests/verify/drivers tests/drive/drive 12
