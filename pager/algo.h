@@ -70,6 +70,7 @@ struct fy_algo {
     /* While sizes are compared: accesses instead of steps. */
     struct fy_access_trace *trace;
     uint32_t trace_room, trace_steps, trace_base[FY_MAX_MATRICES];
+    uint64_t search_work; /* tiles and steps looked at by the search so far */
 };
 
 enum {

@@ -14,7 +14,9 @@
 enum {
     MAX_SUPERS = 8,
     MOST_LIKELY = 3, /* rectangular supers that are looked at closely */
-    MAX_BEST = 4
+    MAX_BEST = 4,
+    ENOUGH_WORK = 1 << 19, /* of tiles and steps, once a size is known to fit */
+    MOST_WORK = 1 << 21
 };
 
 /* As in plan_search.c, less: products of square blocks are what BLAS is best at. */
@@ -91,17 +93,22 @@ cut_evenly(struct fy_algo *algo, const struct size *size)
 static int
 trace_tiles(struct fy_algo *algo, struct fy_access_trace *trace)
 {
-    uint32_t total = 0;
+    uint64_t total = 0;
 
+    /* Every block is of some step: more of them cannot be scheduled either. */
     for (unsigned i = 0; i < FY_MAX_MATRICES; i++) {
         const struct fy_matrix *matrix = &algo->matrices[i];
-        algo->trace_base[i] = total;
+        algo->trace_base[i] = (uint32_t)total;
         if (matrix->access) {
-            total += algo->cuts[matrix->row_cuts].count *
+            total += (uint64_t)algo->cuts[matrix->row_cuts].count *
                      algo->cuts[matrix->col_cuts].count;
         }
+        if (total > FY_MAX_MATRICES * (uint64_t)FY_MAX_BLOCK_STEPS) {
+            return FY_ERR_NOFIT;
+        }
     }
-    trace->ntiles = total;
+    algo->search_work += total;
+    trace->ntiles = (uint32_t)total;
     trace->tiles = calloc(total + 1, sizeof(*trace->tiles));
     if (!trace->tiles) {
         return FY_ERR_NOMEM;
@@ -161,6 +168,7 @@ rate(struct fy_algo *algo, struct size *size)
         size->cost = (double)traffic.bytes_in + (double)traffic.bytes_out +
                      algo->trace_steps * STEP_BYTES + touched * TOUCH_WEIGHT;
     }
+    algo->search_work += algo->trace_steps;
     algo->trace = NULL;
     free(trace.tiles);
     free(trace.accesses);
@@ -265,6 +273,9 @@ try_size(struct fy_algo *algo, const struct size *size,
                                     : list_supers(algo, size, supers);
 
     for (unsigned s = 0; s < n; s++) {
+        if (algo->search_work > (*count > 0 ? ENOUGH_WORK : MOST_WORK)) {
+            return FY_OK;
+        }
         int status = rate(algo, &supers[s]);
         if (status == FY_ERR_NOMEM) {
             return status;
