@@ -150,15 +150,25 @@ void
 fy_copies_fill_real(struct fy_copies *c, unsigned g)
 {
     const struct fy_image *image = &c->trial->images->image[g];
+    const struct fy_guard *guard = &c->guard[g];
     if (!image->accessed) {
         return;
     }
-    struct iovec to = {c->guard[g].block, (size_t)(image->hi - image->lo)};
-    struct iovec from = {image->base + image->lo, to.iov_len};
-    /* What is not mapped stays poison. */
-    ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-    (void)n;
-    fy_image_copy(image, FY_MARK_IN, c->guard[g].block, image->before);
+    /* All that is accessible, page by page: what is not mapped stays poison. */
+    for (size_t at = 0; at < guard->usable_bytes;) {
+        char *from =
+            image->base + image->lo + (guard->usable + at - guard->block);
+        size_t bytes = 4096 - (uintptr_t)from % 4096;
+        if (bytes > guard->usable_bytes - at) {
+            bytes = guard->usable_bytes - at;
+        }
+        struct iovec local = {guard->usable + at, bytes};
+        struct iovec remote = {from, bytes};
+        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+        (void)n;
+        at += bytes;
+    }
+    fy_image_copy(image, FY_MARK_IN, guard->block, image->before);
 }
 
 void

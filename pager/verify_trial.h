@@ -25,7 +25,7 @@ enum fy_experiment {
 enum {
     FY_PROBLEMS = 12,
     FY_PROBLEM_TEXT = 320,
-    FY_SENSITIVITY_RUNS = 4,
+    FY_SENSITIVITY_RUNS = 4, /* and two on unspoilt copies */
 };
 
 struct fy_problem {
@@ -40,7 +40,7 @@ struct fy_trial_state {
     uint32_t experiment; /* the one in progress, or the next */
     bool truth_known;
     bool sensitivity_known;
-    uint32_t sensitivity_run; /* 0 .. FY_SENSITIVITY_RUNS - 1 */
+    uint32_t sensitivity_run; /* 0 .. FY_SENSITIVITY_RUNS + 1 */
     bool want_sensitivity;    /* a numerical difference was seen without it */
     /*
      * Blocks have poisoned slack instead of guards at their ends: vector
