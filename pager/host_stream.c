@@ -147,7 +147,8 @@ run_head(struct fy_stream *s)
         s->running = false;
         if (status != 0) {
             s->error = status;
-            device->error = "injected failure of a running operation";
+            host_error(device, status,
+                       "injected failure of a running operation");
         }
     }
     if (op->kind == HOST_LAUNCH) {
@@ -260,8 +261,7 @@ enqueue(struct fy_stream *s, const struct host_op *model)
     pthread_mutex_lock(&device->lock);
     int status = 0;
     if (fail && !(runs && device->control.fail_late)) {
-        device->error = "injected failure";
-        status = FY_ERR_DEVICE;
+        status = host_error(device, FY_ERR_DEVICE, "injected failure");
         goto unlock;
     }
     struct host_op *op = op_take(device);

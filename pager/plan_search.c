@@ -366,6 +366,9 @@ choose(const struct search *search, struct fy_shape *out)
         double cost;
         int status = make_shape(search, &search->best[i], &shape);
         if (status == FY_ERR_NOMEM) {
+            if (found) {
+                fy_shape_free(out);
+            }
             return status;
         }
         if (status) {

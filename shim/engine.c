@@ -141,7 +141,7 @@ fy_engine(void)
     struct fy_quiet quiet;
     fy_quiet_begin(&quiet);
     if (claim(&engine_state)) {
-        engine_loader = getpid();
+        __atomic_store_n(&engine_loader, getpid(), __ATOMIC_RELEASE);
         fy_inside++; /* what its constructors call is not ours to judge */
         engine = load();
         fy_inside--;
@@ -150,9 +150,14 @@ fy_engine(void)
     } else if (fy_inside == 0) {
         struct timespec step = {0, WAIT_STEP_NS};
         for (int i = 0;
-             i < WAIT_STEPS && engine_loader == getpid() &&
+             i < WAIT_STEPS &&
              __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == LOADING;
              i++) {
+            /* 0: claimed, but the loader has not said yet who it is. */
+            pid_t loader = __atomic_load_n(&engine_loader, __ATOMIC_ACQUIRE);
+            if (loader && loader != getpid()) {
+                break;
+            }
             nanosleep(&step, NULL);
         }
     }
