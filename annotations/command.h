@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands: what one invocation of an annotated command reads, writes and
+ * means. Compiled from the `command' blocks of *.ferry files (ferry-
+ * annotations(5)); used by the session and, with its own files, by the proxy.
+ * Never inside a host program.
+ *
+ * A compiled set is immutable: any thread. Nothing here touches the files that
+ * an invocation names.
+ */
+#ifndef FERRY_ANNOTATIONS_COMMAND_H
+#define FERRY_ANNOTATIONS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "annotations/annotations.h"
+#include "common/buffer.h"
+
+struct fy_commands; /* a compiled set */
+
+/*
+ * As fy_compile(), for the command blocks of the same files (function blocks
+ * are checked for syntax only). New in *out, fy_commands_free().
+ */
+int fy_commands_compile(const char *const *paths, unsigned npaths,
+                        const char *library_dir,
+                        struct fy_diagnostics *diagnostics,
+                        struct fy_commands **out) FY_MUST_CHECK;
+int fy_commands_compile_text(const char *name, const char *text, size_t bytes,
+                             struct fy_diagnostics *diagnostics,
+                             struct fy_commands **out) FY_MUST_CHECK;
+void fy_commands_free(struct fy_commands *commands);
+void fy_commands_dump(const struct fy_commands *commands, FILE *to);
+
+/* The distinct first words ("git", not "git status"), sorted by strcmp. */
+struct fy_command_name {
+    const char *name;
+    bool reads_stdin; /* some block may read stdin */
+    bool reads_cwd;   /* some block may read the working folder implicitly */
+};
+size_t fy_commands_count(const struct fy_commands *commands);
+const struct fy_command_name *fy_commands_name(
+    const struct fy_commands *commands, size_t i);
+
+enum fy_use_kind {
+    FY_USE_FILE,   /* a path: a file, or a folder named as such */
+    FY_USE_TREE,   /* a path and everything below it */
+    FY_USE_FOLDER, /* becomes the folder for later operands (tar -C, git -C) */
+};
+
+/* One path among the arguments; argv[arg] + offset is its text, to the end. */
+struct fy_use {
+    uint32_t arg;
+    uint32_t offset; /* bytes: behind "--file=", "-f" */
+    uint8_t access;  /* enum fy_access: in, out, inout */
+    uint8_t kind;    /* enum fy_use_kind */
+    bool follows;    /* links inside a tree are followed */
+    bool is_stdin;   /* it is "-" and means stdin (or stdout for out) */
+};
+
+enum fy_split {
+    FY_SPLIT_NONE,
+    FY_SPLIT_LINES, /* any newline-aligned ranges of its input, in order */
+    FY_SPLIT_FILES, /* whole operands only */
+};
+
+enum fy_merge {
+    FY_MERGE_CONCAT,
+    FY_MERGE_SUM,  /* lines of numbers (and equal words) are added up */
+    FY_MERGE_SORT, /* sort -m with the stage's own flags */
+    FY_MERGE_UNIQ, /* the lines at the seams are compared again; uniq -c adds */
+    FY_MERGE_HEAD, /* the command itself, over the parts in order */
+    FY_MERGE_TAIL,
+};
+
+enum fy_output { /* the estimate before anything was learned */
+    FY_OUTPUT_NOTHING,
+    FY_OUTPUT_FILTERS, /* at most its input, usually much less */
+    FY_OUTPUT_COPIES,  /* about its input */
+    FY_OUTPUT_GROWS,   /* more than its input (gunzip) */
+    FY_OUTPUT_NAMES,   /* by the number of files, not their bytes */
+};
+
+struct fy_invocation {
+    const char *command;  /* "grep", "git status": the block's name */
+    const char *file;     /* where it is declared */
+    uint32_t line;
+    struct fy_use *uses;  /* in order of argv */
+    uint32_t nuses;
+    bool reads_stdin;     /* reads fd 0 (also through "-") */
+    bool pure;            /* may be run twice; writes nothing but stdout */
+    bool effect;          /* must never be repeated */
+    bool reads_cwd;       /* the working folder, unnamed */
+    bool cwd_is_tree;     /* ... and all below it */
+    bool writes_cwd;      /* makes or changes files in it, unnamed */
+    bool owners;          /* prints or stores users' and groups' names */
+    bool terminal;        /* looks at the terminal beyond isatty(1) */
+    uint8_t split;        /* enum fy_split */
+    uint8_t merge;        /* enum fy_merge */
+    uint8_t output;       /* enum fy_output */
+    double work;          /* relative seconds a byte; 1: like cat */
+    const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
+                                 * the caller; NULL-terminated */
+    char *key; /* command and flags without operands, for what is learned */
+};
+
+/*
+ * What argv (NULL-terminated, argv[0] the name as the program will see it)
+ * means. `name': the basename of the program's path, which is what the block
+ * is chosen by. `posixly_correct': whether that variable is set.
+ * 0: *out is filled, fy_invocation_clear() it. FY_ERR_NOENT: no block of that
+ * name. FY_ERR_INVALID: no block parses it; FY_ERR_UNSUPPORTED: a block says
+ * it must not be offloaded. `why' gets one clause for people. FY_ERR_NOMEM.
+ */
+int fy_invocation_parse(const struct fy_commands *commands, const char *name,
+                        const char *const *argv, bool posixly_correct,
+                        struct fy_invocation *out,
+                        struct fy_buffer *why) FY_MUST_CHECK;
+void fy_invocation_clear(struct fy_invocation *invocation);
+
+#endif

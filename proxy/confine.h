@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a stage may see and touch on the storage host. The proxy calls
+ * fy_confine_check() before it starts anything, and the child calls
+ * fy_confine_enter() between fork and exec.
+ *
+ * A root is a folder of this host that the user lets clients work in; without
+ * any, those that the client names are taken as far as the user's own rights go
+ * (ssh: the client is the user). The client's path of the mount is made to exist
+ * in a private mount namespace, so that every path, getcwd() and every message
+ * is what it would be on the client; where the kernel refuses that, only equal
+ * paths and relative operands are possible.
+ */
+#ifndef FERRY_PROXY_CONFINE_H
+#define FERRY_PROXY_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "annotations/command.h"
+#include "common/buffer.h"
+#include "common/status.h"
+#include "proxy/reason.h"
+#include "proxy/spec.h"
+
+struct fy_confine; /* of one proxy: roots, kernel features, spaces */
+
+struct fy_confine_options {
+    const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
+    bool landlock;            /* use it if the kernel has it (default) */
+};
+
+int fy_confine_new(const struct fy_confine_options *options,
+                   struct fy_buffer *why,
+                   struct fy_confine **out) FY_MUST_CHECK;
+void fy_confine_free(struct fy_confine *confine);
+
+/* spaces, all_users, landlock of the hello. */
+void fy_confine_describe(const struct fy_confine *confine,
+                         struct fy_hello *hello);
+
+/* Everything the child needs, made by the check; owned by the caller. */
+struct fy_cage;
+
+/*
+ * Whether the stage may run here: the mount's root is beneath an exported root
+ * (openat2, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, opened once and held), the
+ * working folder and every operand resolve beneath it, output files' parents
+ * too, the tool exists with the same identity, implicit inputs are equal.
+ * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
+ * 0: new cage. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
+ */
+int fy_confine_check(struct fy_confine *confine,
+                     const struct fy_stage_spec *spec,
+                     const struct fy_invocation *invocation,
+                     struct fy_cage **out_cage, int out_files[3],
+                     unsigned *out_reason,
+                     struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * In the child, single-threaded, after its fds are in place: enters the
+ * namespace, changes folder, sets umask, limits, no_new_privs, Landlock.
+ * Async-signal-safe functions only. 0, or -1 with errno: _exit(126).
+ */
+int fy_cage_enter(struct fy_cage *cage) FY_MUST_CHECK;
+void fy_cage_free(struct fy_cage *cage);
+
+/* The path to exec, as the check resolved it (also after enter). */
+const char *fy_cage_program(const struct fy_cage *cage);
+
+/* ---- tools.c: is it the same program? -------------------------------------- */
+
+/*
+ * "build-id:HEX" of an ELF file that has one, else "sha256:HEX" of its bytes;
+ * for a script also its interpreter's, joined by '+'. Cached by inode, size and
+ * mtime. FY_ERR_IO, FY_ERR_OVERFLOW. One thread.
+ */
+int fy_tool_identity(const char *path, char *out, size_t capacity) FY_MUST_CHECK;
+
+/* SHA-256 of a file of at most 1 MiB; all zero when there is none. */
+int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
+
+#endif

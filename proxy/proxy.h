@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The outside of proxy/: the session of a run, on the client, and the proxy on
+ * the storage host. For tools/.
+ */
+#ifndef FERRY_PROXY_PROXY_H
+#define FERRY_PROXY_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "annotations/command.h"
+#include "common/buffer.h"
+#include "common/status.h"
+#include "proxy/reason.h"
+#include "proxy/transport.h"
+
+/* ---- the session ------------------------------------------------------------- */
+
+struct fy_session;
+
+struct fy_session_options {
+    const struct fy_commands *commands; /* borrowed, must outlive the session */
+    const struct fy_mount *mounts;      /* copied */
+    unsigned nmounts;
+    const char *folder; /* private, exists: snapshot and socket are made here */
+    const char *stub;   /* path of ferry-stub */
+    const char *ferry;  /* path of ferry, for loopback */
+    const char *history; /* SQLite file of what was learned; NULL: none */
+    bool force;         /* offload whatever may be, not only what pays */
+    bool record;        /* keep stages for fy_session_report() */
+};
+
+/*
+ * Makes the snapshot FOLDER/snapshot and listens on FOLDER/session, then serves
+ * in a thread of its own with all signals blocked. Returns at once; proxies are
+ * reached when first wanted (configured mounts: at once, in the background).
+ */
+int fy_session_start(const struct fy_session_options *options,
+                     struct fy_buffer *why,
+                     struct fy_session **out) FY_MUST_CHECK;
+/* Path of the snapshot, for the settings of the shim. */
+const char *fy_session_snapshot(const struct fy_session *session);
+
+/*
+ * Ends it: stages that still run (background jobs) go on being served until
+ * they end when `linger', else they are cancelled. Then connections are closed
+ * and the thread is joined.
+ */
+void fy_session_end(struct fy_session *session, bool linger);
+
+/* One stage, after it has ended (or as it is). Strings live as long as the
+ * session. */
+struct fy_stage_report {
+    const char *const *argv;
+    uint32_t argc;
+    int32_t pid;
+    const char *placed;   /* the place's name, or NULL: here */
+    unsigned declined;    /* enum fy_stage_reason; NONE when placed */
+    const char *why;      /* one clause more, or "" */
+    int32_t linked_to;    /* pid of the stage that reads its stdout there; 0 */
+    uint64_t bytes_from_link, bytes_to_link; /* that crossed the network */
+    double seconds;
+    double predicted_seconds; /* there, 0: no prediction */
+    double predicted_local_seconds;
+    int32_t exit;         /* 128 + signal as shells do; -1: unknown (here) */
+};
+
+struct fy_link_report {
+    const char *place;
+    uint64_t received_bytes, sent_bytes;
+    double seconds; /* connected */
+    double rtt_seconds;
+    const char *trouble; /* why it cannot be used, or "" */
+};
+
+/* After fy_session_end() (the session still exists): rows, then free. */
+unsigned fy_session_stages(const struct fy_session *session);
+void fy_session_stage(const struct fy_session *session, unsigned i,
+                      struct fy_stage_report *out);
+unsigned fy_session_links(const struct fy_session *session);
+void fy_session_link(const struct fy_session *session, unsigned i,
+                     struct fy_link_report *out);
+void fy_session_free(struct fy_session *session);
+
+/* ---- the proxy ---------------------------------------------------------------- */
+
+struct fy_proxy_options {
+    const struct fy_commands *commands; /* this host's own annotations */
+    const char *const *roots;           /* --root; NULL-terminated, or NULL */
+    unsigned stages_max;                /* 0: 4 times the cores */
+    uint64_t memory_bytes;              /* of one stage; 0: no limit */
+    double seconds;                     /* of one stage; 0: no limit */
+    double load_max; /* refuse above this load per core; 0: never */
+    bool landlock;
+};
+
+/* Serves one connection until it ends; every stage still running is killed.
+ * The exit status. */
+int fy_proxy_serve(int in_fd, int out_fd,
+                   const struct fy_proxy_options *options);
+
+#endif
