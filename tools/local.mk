@@ -30,7 +30,7 @@ libfytools_la_SOURCES = \
 	tools/verify.c
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"'
-libfytools_la_LIBADD = libfyshimgen.la libfyannotations.la libfyverify.la \
+libfytools_la_LIBADD = libfyproxy.la libfyshimgen.la libfyannotations.la libfyverify.la \
 	libfypager.la libfymodel.la libfycommon.la -ldl
 
 dist_bashcompletion_DATA = tools/completion/ferry

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Work near the storage: the session, the wire, the server side. Tool side
+# only; nothing of it enters a host program.
+noinst_LTLIBRARIES += libfyproxy.la
+libfyproxy_la_SOURCES = \
+	proxy/confine.h \
+	proxy/proxy.h \
+	proxy/reason.c proxy/reason.h \
+	proxy/spec.h \
+	proxy/stub.h \
+	proxy/transport.h \
+	proxy/wire.h
+libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
+libfyproxy_la_LIBADD = $(PROXY_LIBS)
