@@ -148,6 +148,30 @@ parse_faults(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
+/* Adds a line: a setting that may be there several times; "" empties it. */
+static int
+parse_mount(const char *value, void *field, struct fy_buffer *why)
+{
+    char *list = field;
+    size_t used = strlen(list), bytes = strlen(value);
+    if (bytes == 0) {
+        list[0] = '\0';
+        return 0;
+    }
+    if (strchr(value, '\n') || !strchr(value, '=')) {
+        fy_buffer_add(why, "expected FOLDER=PLACE, such as "
+                           "/mnt/data=ssh://host/export");
+        return FY_ERR_INVALID;
+    }
+    if (bytes > FY_SETTINGS_MOUNTS_BYTES - 2 - used) {
+        fy_buffer_add(why, "the mounts are too many");
+        return FY_ERR_INVALID;
+    }
+    memcpy(list + used, value, bytes);
+    memcpy(list + used + bytes, "\n", 2);
+    return 0;
+}
+
 #define WIRE      FY_SETTING_WIRE
 #define USER      FY_SETTING_USER
 #define AT(field) offsetof(struct fy_settings, field)
@@ -179,6 +203,12 @@ static const struct fy_setting table[] = {
      AT(verify), parse_path, print_text},
     {"annotations", "", "more annotation files or folders, separated by colons",
      USER, AT(annotations), parse_path, print_text},
+    {"snapshot", "", "what the exec wrappers know of the session", WIRE,
+     AT(snapshot), parse_path, print_text},
+    {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
+     USER, AT(mounts), parse_mount, print_text},
+    {"discover", "1", "find sshfs, NFS and Gluster mounts by themselves", USER,
+     AT(discover), parse_bool, print_bool},
 };
 
 #undef WIRE
@@ -201,6 +231,7 @@ fy_settings_init(struct fy_settings *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->device, "auto", sizeof "auto");
+    out->discover = true;
     /* Every other default is zero; test_settings.c compares with the table. */
 }
 

@@ -25,6 +25,7 @@ enum {
     FY_SETTINGS_TEXT_BYTES = 64 * 1024, /* an encoded text, with its NUL */
     FY_SETTINGS_NAME_BYTES = 16,        /* a device's name, with its NUL */
     FY_SETTINGS_FAULTS_BYTES = 256,
+    FY_SETTINGS_MOUNTS_BYTES = 16 * 1024, /* all of them, with the NUL */
 };
 
 /* What a thunk does with a call. The numbers are the text's. */
@@ -51,6 +52,10 @@ struct fy_settings {
     char calibration[FY_SETTINGS_PATH_BYTES]; /* measured rates */
     char verify[FY_SETTINGS_PATH_BYTES];      /* findings are appended here */
     char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
+    char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
+    char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
+                                               * proxy/transport.h */
+    bool discover; /* look for remote mounts in mountinfo */
 };
 
 /* Where a setting may come from. */
