@@ -109,13 +109,15 @@ struct fy_invocation {
 /*
  * What argv (NULL-terminated, argv[0] the name as the program will see it)
  * means. `name': the basename of the program's path, which is what the block
- * is chosen by. `posixly_correct': whether that variable is set.
+ * is chosen by. `environment': the NAME=VALUE strings the program will get,
+ * NULL-terminated, for env(NAME) and POSIXLY_CORRECT; NULL: none.
  * 0: *out is filled, fy_invocation_clear() it. FY_ERR_NOENT: no block of that
  * name. FY_ERR_INVALID: no block parses it; FY_ERR_UNSUPPORTED: a block says
  * it must not be offloaded. `why' gets one clause for people. FY_ERR_NOMEM.
  */
 int fy_invocation_parse(const struct fy_commands *commands, const char *name,
-                        const char *const *argv, bool posixly_correct,
+                        const char *const *argv,
+                        const char *const *environment,
                         struct fy_invocation *out,
                         struct fy_buffer *why) FY_MUST_CHECK;
 void fy_invocation_clear(struct fy_invocation *invocation);
