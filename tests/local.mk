@@ -11,6 +11,7 @@ AM_TESTS_ENVIRONMENT = \
 
 include tests/drive/local.mk
 include tests/judges/local.mk
+include tests/pipeline/local.mk
 include tests/program/local.mk
 include tests/preload/local.mk
 include tests/verify/local.mk

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shells and their commands with the data on another host. Called by ./check.
+EXTRA_DIST += tests/pipeline/delay.c
+EXTRA_DIST += tests/pipeline/rig
+EXTRA_DIST += tests/pipeline/rig.py

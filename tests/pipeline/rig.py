@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts on one machine: a client with an sshfs mount, and its storage.
+
+Each host is a set of Linux namespaces (network, mounts, processes, host name),
+joined by a pair of veth interfaces that are shaped to 1 Gbit/s; with `rtt_us' by
+a cable with a length (delay.c), for kernels without netem. They share the file
+system of the machine, so each hides from the other what a real host would
+not have: the storage sees nothing at the client's mount point, the client sees
+nothing of the export, and neither sees the other's processes.
+
+  FOLDER/storage/export  the data, on the storage host
+  FOLDER/client/mnt      where the client has it mounted
+  FOLDER/client/work     files of the client only
+
+Kinds: `sshfs' is all of that; `light' has no network: the export is a tmpfs,
+bind-mounted at the client's path, for ferry's loopback transport.
+Needs root (or skips: `why_not'). Leaves nothing behind: a namespace ends with
+its processes, and those are killed by their pids.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PORT = 22022
+CLIENT_IP, STORAGE_IP = "10.91.7.1", "10.91.7.2"
+STORAGE_NAME = "fy-storage"
+OWN_RTT_US = 150  # of the cable itself: two processes are woken each way
+ALL = ["--mount", "--net", "--uts", "--ipc", "--pid"]
+# The first process of a host: takes in orphans, and ends when it is killed.
+# It ends with whoever holds the other end of its stdin, if that is a pipe.
+HOLDER = ("import os, signal, stat\n"
+          "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+          "print('ready', flush=True)\n"
+          "os.close(1)\n"
+          "if stat.S_ISFIFO(os.fstat(0).st_mode): os.read(0, 1)\n"
+          "else:\n"
+          "    while True: signal.pause()\n")
+
+
+class Trouble(Exception):
+    """The rig cannot be built; the text says why."""
+
+
+def why_not(kind="sshfs"):
+    """None, or the reason for which this machine cannot have the rig."""
+    if os.geteuid() != 0:
+        return "needs root for namespaces"
+    tools = ["unshare", "nsenter", "mount"]
+    if kind == "sshfs":
+        tools += ["ip", "tc", "sshfs", "ssh", "ssh-keygen", "/usr/sbin/sshd"]
+        if not os.path.exists("/dev/fuse"):
+            return "there is no /dev/fuse"
+    for tool in tools:
+        if not shutil.which(tool, path=os.environ.get("PATH", "") +
+                            ":/usr/sbin:/sbin"):
+            return tool + " is not installed"
+    done = subprocess.run(["unshare", *ALL, "--fork", "mount", "-t", "tmpfs",
+                           "fy", "/mnt"], capture_output=True, text=True)
+    if done.returncode != 0:
+        return "namespaces are not allowed: " + done.stderr.strip()
+    return None
+
+
+def started(pid):
+    """The start time of a process, which tells it from a later one."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii",
+                  errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+class Rig:
+    """`with Rig(...) as rig:' builds it and takes it down."""
+
+    def __init__(self, kind="sshfs", build=None, shape=True, rtt_us=0,
+                 sshfs_options=(), folder=None, stays=False):
+        self.kind, self.shape, self.rtt_us = kind, shape, rtt_us
+        self.sshfs_options = list(sshfs_options)
+        self.build = os.path.abspath(
+            build or os.environ.get("FERRY_BUILDDIR", "."))
+        self.folder, self.stays = folder, stays
+        self.hosts = {}      # name -> pid of its first process
+        self.processes = []  # [pid, start time] of what is to be killed
+
+    # ---- building ---------------------------------------------------------
+
+    def __enter__(self):
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def up(self):
+        reason = why_not(self.kind)
+        if reason:
+            raise Trouble(reason)
+        if not self.folder:
+            self.folder = tempfile.mkdtemp(prefix="fyrig.")
+        os.chmod(self.folder, 0o755)
+        self.folder = os.path.realpath(self.folder)
+        for name in ("storage/export", "client/mnt", "client/work", "keys",
+                     "run"):
+            os.makedirs(os.path.join(self.folder, name), exist_ok=True)
+        self.host("client", ALL if self.kind == "sshfs" else
+                  ["--mount", "--pid"])
+        if self.kind == "sshfs":
+            self.host("storage", ALL)
+            self.hide("storage", "client")
+            # Only the mount point's absence is wanted, not its parents'.
+            self.hide("client", "storage")
+            self.network()
+            self.sshd()
+            self.sshfs()
+        else:
+            self.must("client", "mount", "-t", "tmpfs", "-o", "mode=755",
+                      "fyexport", self.export)
+            self.must("client", "mount", "--bind", self.export, self.mnt)
+        self.save()
+
+    export = property(lambda self: os.path.join(self.folder, "storage/export"))
+    mnt = property(lambda self: os.path.join(self.folder, "client/mnt"))
+    work = property(lambda self: os.path.join(self.folder, "client/work"))
+
+    def data(self):
+        """The export as this process (outside of both hosts) reaches it."""
+        if self.kind == "sshfs":
+            return self.export
+        return "/proc/%d/root%s" % (self.hosts["client"], self.export)
+
+    def host(self, name, namespaces):
+        """Starts the first process of a host in namespaces of its own."""
+        process = subprocess.Popen(
+            ["unshare", *namespaces, "--fork", "--mount-proc", "python3", "-c",
+             HOLDER], start_new_session=True, stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL if self.stays else subprocess.PIPE,
+            stderr=open(os.path.join(self.folder, "run/log"), "ab"))
+        self.remember(process.pid)
+        if process.stdout.readline() != b"ready\n":
+            raise Trouble("no namespaces for the " + name)
+        with open("/proc/%d/task/%d/children" % (process.pid, process.pid),
+                  encoding="ascii") as f:
+            self.hosts[name] = int(f.read().split()[0])
+        self.remember(self.hosts[name])
+        if "--uts" in namespaces:
+            self.must(name, "hostname", "fy-" + name)
+
+    def remember(self, pid):
+        self.processes.append([pid, started(pid)])
+        self.save()
+
+    def hide(self, name, part):
+        """One host has nothing of a folder of the other."""
+        self.must(name, "mount", "-t", "tmpfs", "-o", "mode=755", "fyhidden",
+                  os.path.join(self.folder, part))
+
+    def network(self):
+        storage = str(self.hosts["storage"])
+        if self.rtt_us:
+            self.cable()
+        else:
+            # A pid that is to be found: not from within the client.
+            subprocess.run(["nsenter", "-t", str(self.hosts["client"]), "-n",
+                            "ip", "link", "add", "fy0", "type", "veth", "peer",
+                            "name", "fy1", "netns", storage], check=True)
+        for host, device, address in (("client", "fy0", CLIENT_IP),
+                                      ("storage", "fy1", STORAGE_IP)):
+            self.must(host, "ip", "link", "set", "lo", "up")
+            self.must(host, "ip", "address", "add", address + "/24", "dev",
+                      device)
+            self.must(host, "ip", "link", "set", device, "up")
+            if self.shape:
+                self.must(host, "tc", "qdisc", "add", "dev", device, "root",
+                          "tbf", "rate", "1gbit", "burst", "128kb", "limit",
+                          "4mb")
+
+    def cable(self):
+        program = os.path.join(self.folder, "run/delay")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                              "delay.c")
+        subprocess.run(["gcc", "-O2", "-o", program, source, "-lpthread"],
+                       check=True)
+        process = subprocess.Popen(
+            [program, str(self.hosts["client"]), str(self.hosts["storage"]),
+             str(max(0, self.rtt_us - OWN_RTT_US) // 2)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, start_new_session=True)
+        self.remember(process.pid)
+        if process.stdout.readline() != b"ready\n":
+            raise Trouble("no cable between the hosts")
+
+    def sshd(self):
+        keys = os.path.join(self.folder, "keys")
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "",
+                            "-C", "fyrig", "-f", os.path.join(keys, name)],
+                           check=True, stdin=subprocess.DEVNULL)
+        with open(os.path.join(keys, "host.pub"), encoding="ascii") as f:
+            key = " ".join(f.read().split()[:2])
+        self.write("keys/known", "[%s]:%d %s\n" % (STORAGE_IP, PORT, key))
+        shutil.copy(os.path.join(keys, "user.pub"),
+                    os.path.join(keys, "authorized"))
+        self.write("keys/sshd_config", "".join(line + "\n" for line in (
+            "ListenAddress %s:%d" % (STORAGE_IP, PORT),
+            "HostKey %s/host" % keys, "PidFile %s/run/sshd" % self.folder,
+            "AuthorizedKeysFile %s/authorized" % keys, "StrictModes no",
+            "PasswordAuthentication no", "KbdInteractiveAuthentication no",
+            "PermitRootLogin prohibit-password", "UsePAM no", "UseDNS no",
+            "PrintMotd no", "PrintLastLog no", "MaxSessions 100",
+            "MaxStartups 100", "AcceptEnv LANG LC_* TZ",
+            "SetEnv PATH=%s:/usr/local/bin:/usr/bin:/bin" % self.build,
+            "Subsystem sftp internal-sftp")))
+        # Every user and program of the client finds the storage by its name.
+        self.write("keys/rig.conf", "".join((
+            "Host %s %s\n" % (STORAGE_NAME, STORAGE_IP),
+            "  HostName %s\n  Port %d\n  User root\n" % (STORAGE_IP, PORT),
+            "  IdentityFile %s/user\n  IdentitiesOnly yes\n" % keys,
+            "  UserKnownHostsFile %s/known\n" % keys,
+            "  BatchMode yes\n")))
+        conf = "/etc/ssh/ssh_config.d"
+        os.makedirs(conf, exist_ok=True)
+        self.must("client", "mount", "-t", "tmpfs", "fyssh", conf)
+        self.must("client", "cp", keys + "/rig.conf", conf + "/rig.conf")
+        self.must("storage", "mount", "-t", "tmpfs", "-o", "mode=755", "fyrun",
+                  "/run")
+        self.must("storage", "mkdir", "/run/sshd")
+        self.must("storage", "/usr/sbin/sshd", "-f", keys + "/sshd_config",
+                  "-E", self.folder + "/run/sshd.log")
+        for _ in range(100):
+            if self.call("client", ["ssh", STORAGE_NAME, "true"],
+                         capture_output=True).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise Trouble("sshd does not answer: " + self.read("run/sshd.log"))
+
+    def sshfs(self):
+        options = [part for o in self.sshfs_options for part in ("-o", o)]
+        self.must("client", "sshfs", *options,
+                  STORAGE_NAME + ":" + self.export, self.mnt)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+
+    def read(self, name):
+        try:
+            with open(os.path.join(self.folder, name), encoding="ascii",
+                      errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    # ---- using ------------------------------------------------------------
+
+    def enter(self, host, argv):
+        """The command that runs `argv' on a host."""
+        return ["nsenter", "-t", str(self.hosts[host]), "-m", "-p",
+                *(["-n", "-u", "-i"] if self.kind == "sshfs" else []), "--",
+                *argv]
+
+    def call(self, host, argv, **how):
+        how.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(self.enter(host, argv), **how)
+
+    def must(self, host, *argv):
+        done = self.call(host, argv, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Trouble("%s: %s: %s" % (host, " ".join(argv),
+                                          done.stderr.strip()))
+
+    def popen(self, host, argv, **how):
+        """Starts a command on a host; killed with the rig."""
+        process = subprocess.Popen(self.enter(host, argv), **how)
+        self.remember(process.pid)
+        return process
+
+    def mount_option(self):
+        """What `ferry run' is given as --mount."""
+        if self.kind == "sshfs":
+            return "%s=ssh://root@%s:%d%s?ferry=%s/ferry" % (
+                self.mnt, STORAGE_IP, PORT, self.export, self.build)
+        return "%s=loopback://%s" % (self.mnt, self.export)
+
+    def bytes(self):
+        """(to the client, from the client) so far, on the wire."""
+        if self.kind != "sshfs":
+            return 0, 0
+        with open("/proc/%d/net/dev" % self.hosts["client"],
+                  encoding="ascii") as f:
+            for line in f:
+                name, _, rest = line.partition(":")
+                if name.strip() == "fy0":
+                    fields = rest.split()
+                    return int(fields[0]), int(fields[8])
+        raise Trouble("the client has no interface fy0")
+
+    def rtt(self):
+        """Median time of a TCP connection's set-up, in seconds: one round
+        trip, seen by a program."""
+        done = self.call("client", ["python3", "-c", (
+            "import socket, time\n"
+            "times = []\n"
+            "for _ in range(201):\n"
+            "    start = time.perf_counter()\n"
+            "    socket.create_connection(('%s', %d)).close()\n"
+            "    times.append(time.perf_counter() - start)\n"
+            "print(sorted(times)[100])\n") % (STORAGE_IP, PORT)],
+            capture_output=True, text=True)
+        return float(done.stdout) if done.returncode == 0 else None
+
+    def drop_caches(self):
+        """The kernel's caches of files and names, on both hosts (there is one
+        kernel): what follows is cold."""
+        os.sync()
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as f:
+            f.write("3\n")
+
+    # ---- taking down ------------------------------------------------------
+
+    def save(self):
+        if self.folder and os.path.isdir(os.path.join(self.folder, "run")):
+            self.write("run/rig.json", json.dumps(
+                {"kind": self.kind, "build": self.build, "hosts": self.hosts,
+                 "processes": self.processes}))
+
+    @classmethod
+    def load(cls, folder):
+        rig = cls(folder=os.path.realpath(folder))
+        saved = json.loads(rig.read("run/rig.json") or "{}")
+        if not saved:
+            raise Trouble("no rig is in " + folder)
+        rig.kind, rig.build = saved["kind"], saved["build"]
+        rig.hosts, rig.processes = saved["hosts"], saved["processes"]
+        return rig
+
+    def down(self):
+        held = signal.pthread_sigmask(signal.SIG_BLOCK,
+                                      {signal.SIGINT, signal.SIGTERM})
+        try:
+            if self.kind == "sshfs" and "client" in self.hosts:
+                self.call("client", ["umount", "-l", self.mnt],
+                          capture_output=True)
+            # The last first: a first process of a host takes its host with it.
+            for pid, start in reversed(self.processes):
+                if start and started(pid) == start:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue
+                    end = time.monotonic() + 5
+                    while started(pid) == start and time.monotonic() < end:
+                        try:
+                            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                                break
+                        except ChildProcessError:
+                            pass
+                        time.sleep(0.002)
+            self.hosts, self.processes = {}, []
+            if self.folder:
+                shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
