@@ -4,6 +4,8 @@
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
 	proxy/confine.h \
+	proxy/cost.c proxy/cost.h \
+	proxy/history.c proxy/history.h \
 	proxy/proxy.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/spec.h \

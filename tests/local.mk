@@ -19,6 +19,7 @@ include tests/verify/local.mk
 UNIT_TESTS =
 
 include tests/lang/local.mk
+include tests/unit/proxy.mk
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cost model of stages, see the header. Constants are of the rig in
+ * tests/pipeline and only matter where nothing was measured.
+ */
+#include "config.h"
+
+#include "proxy/cost.h"
+
+static const double default_rtt = 0.5e-3;
+static const double default_bandwidth = 115e6; /* of 1 Gbit/s, in bytes/s */
+static const double copy_rate = 2e9;           /* `work 1', bytes/s */
+static const double start_there = 3e-3;        /* fork, cage and exec */
+static const double trips_a_stage = 1.5;
+static const double trips_a_file = 3; /* look-up, open, read; close is async */
+static const double margin_seconds = 5e-3;
+static const double margin_factor = 1.1;
+
+/* Output for each byte of input, before anything was learned. */
+static double
+default_ratio(const struct fy_invocation *invocation)
+{
+    switch (invocation->output) {
+    case FY_OUTPUT_NOTHING:
+        return 0;
+    case FY_OUTPUT_FILTERS:
+        return 0.1;
+    case FY_OUTPUT_GROWS:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+static double
+expected_output(const struct fy_invocation *invocation,
+                const struct fy_learned *learned,
+                const struct fy_cost_input *input)
+{
+    double bytes = (double)input->remote_bytes + (double)input->local_bytes;
+    if (invocation->output == FY_OUTPUT_NAMES) {
+        return 60.0 * (double)input->remote_files;
+    }
+    if (learned->runs > 0 && learned->in_bytes > 0) {
+        return bytes * learned->out_bytes / learned->in_bytes;
+    }
+    return bytes * default_ratio(invocation);
+}
+
+static double
+expected_work(const struct fy_invocation *invocation,
+              const struct fy_learned *learned,
+              const struct fy_cost_input *input)
+{
+    double bytes = (double)input->remote_bytes + (double)input->local_bytes;
+    if (learned->runs > 0 && learned->in_bytes > 0) {
+        return bytes * learned->busy_seconds / learned->in_bytes;
+    }
+    double weight = invocation->work > 0 ? invocation->work : 1;
+    return bytes * weight / copy_rate;
+}
+
+void
+fy_cost_predict(const struct fy_invocation *invocation,
+                const struct fy_learned *learned,
+                const struct fy_cost_input *input,
+                const struct fy_cost_host *host, struct fy_cost *out)
+{
+    double rtt = host->rtt_seconds > 0 ? host->rtt_seconds : default_rtt;
+    double bandwidth =
+        host->bytes_a_second > 0 ? host->bytes_a_second : default_bandwidth;
+    double speed = host->speed > 0 ? host->speed : 1;
+    /* Beyond one process a core, each gets its share. */
+    if (host->load > 1) {
+        speed /= host->load;
+    }
+    double work = expected_work(invocation, learned, input);
+    double output = expected_output(invocation, learned, input);
+    out->output_bytes = output;
+    out->here_seconds = (double)input->remote_files * trips_a_file * rtt +
+                        (double)input->remote_bytes / bandwidth + work;
+    out->there_seconds = trips_a_stage * rtt + start_there +
+                         (double)input->local_bytes / bandwidth + work / speed;
+    if (input->output_stays) {
+        out->here_seconds += output / bandwidth;
+    } else {
+        out->there_seconds += output / bandwidth;
+    }
+}
+
+bool
+fy_cost_pays(const struct fy_cost_input *input, const struct fy_cost *cost)
+{
+    return !input->known ||
+           cost->there_seconds <=
+               margin_factor * cost->here_seconds + margin_seconds;
+}
+
+bool
+fy_cost_needs_sizes(const struct fy_invocation *invocation,
+                    const struct fy_learned *learned,
+                    const struct fy_cost_input *input)
+{
+    if (input->output_stays) {
+        return input->local_bytes > 0;
+    }
+    if (input->local_bytes > 0) {
+        return true;
+    }
+    if (learned->runs > 0 && learned->in_bytes > 0) {
+        return learned->out_bytes > learned->in_bytes;
+    }
+    return invocation->output == FY_OUTPUT_GROWS;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a stage would end sooner: predicted seconds at the proxy and here.
+ * Arithmetic only; any thread.
+ *
+ *   here   files * round trips + input that is there / bandwidth + work / speed
+ *   there  round trips + start + input that is here / bandwidth
+ *          + work / speed of that host + output that goes here / bandwidth
+ *
+ * Work is what was learned (processor seconds of earlier runs, scaled by bytes),
+ * else the annotation's weight times the time that a plain copy takes.
+ */
+#ifndef FERRY_PROXY_COST_H
+#define FERRY_PROXY_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "annotations/command.h"
+#include "proxy/history.h"
+
+struct fy_cost_host {
+    double rtt_seconds;    /* 0: unknown */
+    double bytes_a_second; /* of the link; 0: unknown */
+    double speed;          /* of a core there, relative to one here; 0: same */
+    double load;           /* running processes a core; 0: idle */
+};
+
+struct fy_cost_input {
+    uint64_t remote_bytes; /* it reads that are on the storage host */
+    uint64_t remote_files;
+    uint64_t local_bytes; /* it reads that are here */
+    bool known;           /* the two above; false: nothing is known */
+    bool output_stays;    /* what it writes is read or stored there */
+};
+
+struct fy_cost {
+    double there_seconds, here_seconds;
+    double output_bytes; /* expected */
+};
+
+void fy_cost_predict(const struct fy_invocation *invocation,
+                     const struct fy_learned *learned, /* runs 0: nothing */
+                     const struct fy_cost_input *input,
+                     const struct fy_cost_host *host, struct fy_cost *out);
+
+/*
+ * Whether it should run there: always when nothing is known; else unless the
+ * prediction is clearly worse (by a tenth and by more than it is uncertain by).
+ */
+bool fy_cost_pays(const struct fy_cost_input *input,
+                  const struct fy_cost *cost);
+
+/* Whether sizes could change the answer at all: if not, nobody need ask. */
+bool fy_cost_needs_sizes(const struct fy_invocation *invocation,
+                         const struct fy_learned *learned,
+                         const struct fy_cost_input *input);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy/history.c and proxy/cost.c: what is learned, and what follows from it.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/cost.h"
+#include "proxy/history.h"
+
+static char folder[64];
+static char path[96];
+
+static void
+make_folder(void)
+{
+    strcpy(folder, "/tmp/ferry-history-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/history.db", folder);
+}
+
+static void
+remove_folder(void)
+{
+    unlink(path);
+    rmdir(folder);
+}
+
+START_TEST(test_remembers)
+{
+    struct fy_history *history;
+    struct fy_learned learned;
+    ck_assert_int_eq(fy_history_open(path, &history), 0);
+    ck_assert(!fy_history_find(history, "grep -v", &learned));
+    ck_assert(learned.runs == 0);
+    fy_history_add(history, "grep -v", 1000, 100, 0.5);
+    ck_assert(fy_history_find(history, "grep -v", &learned));
+    ck_assert(learned.in_bytes == 1000 && learned.out_bytes == 100);
+    ck_assert_int_eq(fy_history_save(history), 0);
+    fy_history_free(history);
+
+    ck_assert_int_eq(fy_history_open(path, &history), 0);
+    ck_assert(fy_history_find(history, "grep -v", &learned));
+    ck_assert(learned.busy_seconds == 0.5);
+    ck_assert(!fy_history_find(history, "grep", &learned));
+    /* The newest counts most. */
+    for (int i = 0; i < 30; i++) {
+        fy_history_add(history, "grep -v", 1000, 900, 0.5);
+    }
+    ck_assert(fy_history_find(history, "grep -v", &learned));
+    ck_assert(learned.out_bytes > 890 && learned.out_bytes <= 900);
+    fy_history_free(history);
+}
+END_TEST
+
+START_TEST(test_two_runs_at_once)
+{
+    struct fy_history *one, *two;
+    struct fy_learned learned;
+    ck_assert_int_eq(fy_history_open(path, &one), 0);
+    ck_assert_int_eq(fy_history_open(path, &two), 0);
+    fy_history_add(one, "a", 1, 1, 0);
+    fy_history_add(two, "b", 2, 2, 0);
+    ck_assert_int_eq(fy_history_save(one), 0);
+    ck_assert_int_eq(fy_history_save(two), 0);
+    fy_history_free(one);
+    fy_history_free(two);
+    ck_assert_int_eq(fy_history_open(path, &one), 0);
+    ck_assert(fy_history_find(one, "a", &learned));
+    ck_assert(fy_history_find(one, "b", &learned));
+    fy_history_free(one);
+}
+END_TEST
+
+START_TEST(test_bad_files)
+{
+    static const char garbage[] = "this is no database, whatever it says";
+    struct fy_history *history;
+    struct fy_learned learned;
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_gt(fputs(garbage, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(fy_history_open(path, &history), 0);
+    fy_history_add(history, "a", 1, 1, 0);
+    ck_assert(fy_history_find(history, "a", &learned));
+    ck_assert_int_eq(fy_history_save(history), FY_ERR_IO);
+    fy_history_free(history);
+    /* Not ours: it is as it was. */
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_size, sizeof garbage - 1);
+
+    ck_assert_int_eq(fy_history_open("/proc/none/history.db", &history), 0);
+    ck_assert_int_eq(fy_history_save(history), 0);
+    fy_history_add(history, "a", 1, 1, 0);
+    ck_assert_int_eq(fy_history_save(history), FY_ERR_IO);
+    fy_history_free(history);
+    fy_history_free(NULL);
+}
+END_TEST
+
+START_TEST(test_many_keys_and_long_ones)
+{
+    struct fy_history *history;
+    struct fy_learned learned;
+    char key[2000];
+    ck_assert_int_eq(fy_history_open(path, &history), 0);
+    memset(key, 'x', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    fy_history_add(history, key, 1, 1, 0);
+    ck_assert(!fy_history_find(history, key, &learned));
+    for (int i = 0; i < 20000; i++) {
+        (void)snprintf(key, sizeof key, "command %d", i);
+        fy_history_add(history, key, 1, 1, 0);
+    }
+    ck_assert_int_eq(fy_history_save(history), 0);
+    fy_history_free(history);
+    ck_assert_int_eq(fy_history_open(path, &history), 0);
+    unsigned found = 0;
+    for (int i = 0; i < 20000; i++) {
+        (void)snprintf(key, sizeof key, "command %d", i);
+        found += fy_history_find(history, key, &learned);
+    }
+    ck_assert_uint_eq(found, 4096);
+    fy_history_free(history);
+}
+END_TEST
+
+static const struct fy_cost_host lan = {
+    .rtt_seconds = 0.5e-3, .bytes_a_second = 115e6, .speed = 1};
+
+static bool
+pays(uint8_t output, double ratio, struct fy_cost_input input,
+     struct fy_cost_host host)
+{
+    struct fy_invocation invocation = {.output = output, .work = 1};
+    struct fy_learned learned = {0};
+    struct fy_cost cost;
+    if (ratio >= 0) {
+        learned = (struct fy_learned){.runs = 3,
+                                      .in_bytes = 1e6,
+                                      .out_bytes = 1e6 * ratio,
+                                      .busy_seconds = 1e-3};
+    }
+    fy_cost_predict(&invocation, &learned, &input, &host, &cost);
+    ck_assert(cost.there_seconds > 0 && cost.here_seconds >= 0);
+    return fy_cost_pays(&input, &cost);
+}
+
+START_TEST(test_what_pays)
+{
+    struct fy_cost_input big = {
+        .remote_bytes = 1000000000, .remote_files = 1, .known = true};
+    struct fy_cost_input small = {
+        .remote_bytes = 100, .remote_files = 1, .known = true};
+    struct fy_cost_input mixed = {.remote_bytes = 1000,
+                                  .local_bytes = 1000000000,
+                                  .remote_files = 1,
+                                  .known = true};
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, lan));
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, small, lan));
+    ck_assert(pays(FY_OUTPUT_COPIES, -1, big, lan));
+    ck_assert(!pays(FY_OUTPUT_GROWS, -1, big, lan));
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, mixed, lan));
+    /* What was learned overrules the annotation, both ways. */
+    ck_assert(!pays(FY_OUTPUT_FILTERS, 5, big, lan));
+    ck_assert(pays(FY_OUTPUT_GROWS, 0.01, big, lan));
+    /* Nothing crosses when the output stays. */
+    big.output_stays = true;
+    ck_assert(pays(FY_OUTPUT_GROWS, -1, big, lan));
+    /* A host at its limits. */
+    struct fy_cost_host busy = lan;
+    busy.load = 40;
+    busy.bytes_a_second = 10e9;
+    big.output_stays = false;
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, big, busy));
+    big.known = false;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, busy));
+}
+END_TEST
+
+START_TEST(test_when_sizes_matter)
+{
+    struct fy_learned none = {0};
+    struct fy_learned grew = {.runs = 1, .in_bytes = 10, .out_bytes = 20};
+    struct fy_cost_input input = {.remote_files = 1};
+    struct fy_invocation filter = {.output = FY_OUTPUT_FILTERS};
+    struct fy_invocation grows = {.output = FY_OUTPUT_GROWS};
+    ck_assert(!fy_cost_needs_sizes(&filter, &none, &input));
+    ck_assert(fy_cost_needs_sizes(&filter, &grew, &input));
+    ck_assert(fy_cost_needs_sizes(&grows, &none, &input));
+    input.output_stays = true;
+    ck_assert(!fy_cost_needs_sizes(&grows, &none, &input));
+    input.local_bytes = 1;
+    ck_assert(fy_cost_needs_sizes(&filter, &none, &input));
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("placement");
+    TCase *files = tcase_create("history");
+    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_test(files, test_remembers);
+    tcase_add_test(files, test_two_runs_at_once);
+    tcase_add_test(files, test_bad_files);
+    tcase_add_test(files, test_many_keys_and_long_ones);
+    suite_add_tcase(suite, files);
+    TCase *model = tcase_create("cost");
+    tcase_add_test(model, test_what_pays);
+    tcase_add_test(model, test_when_sizes_matter);
+    suite_add_tcase(suite, model);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
