@@ -5,6 +5,7 @@ libfycommon_la_SOURCES = \
 	common/buffer.c common/buffer.h \
 	common/number.c \
 	common/record.h \
+	common/sha256.c common/sha256.h \
 	common/settings.c common/settings.h \
 	common/status.c common/status.h
 libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

@@ -30,6 +30,19 @@ libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 EXTRA_libferry_la_DEPENDENCIES = shim/libferry.map
 EXTRA_DIST += shim/libferry.map
 
+# Stands in for a command that may run elsewhere. Static: it must start fast,
+# and be no program that the preloaded library enters.
+pkglibexec_PROGRAMS += ferry-stub
+ferry_stub_SOURCES = \
+	common/sha256.c common/sha256.h \
+	shim/stub.c shim/stub_local.h \
+	shim/stub_again.c \
+	shim/stub_hello.c \
+	shim/stub_serve.c \
+	shim/stub_signal.c
+ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS)
+ferry_stub_LDFLAGS = -all-static
+
 # Tool side: makes the preloaded object.
 noinst_LTLIBRARIES += libfyshimgen.la
 libfyshimgen_la_SOURCES = \

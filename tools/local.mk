@@ -29,7 +29,8 @@ libfytools_la_SOURCES = \
 	tools/tool.h \
 	tools/verify.c
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"'
+	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"' \
+	-DFY_PKGLIBEXECDIR='"$(pkglibexecdir)"'
 libfytools_la_LIBADD = libfyproxy.la libfyshimgen.la libfyannotations.la libfyverify.la \
 	libfypager.la libfymodel.la libfycommon.la -ldl
 

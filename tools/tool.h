@@ -48,6 +48,7 @@ struct fy_places {
     bool uninstalled;       /* running in a build tree */
     char engine[PATH_MAX];  /* libferry-engine.so */
     char shim[PATH_MAX];    /* libferry.so */
+    char stub[PATH_MAX];    /* ferry-stub */
     char library[PATH_MAX]; /* folder of shipped annotations */
 };
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the connection breaks after bytes of a command that only reads were
+ * delivered: the original runs here as a child, its output is compared with
+ * what was delivered, and only what lies behind that goes out. If it differs,
+ * the command ends with an error: it never delivers a mixture.
+ */
+#include "config.h"
+
+#include "shim/stub_local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/sha256.h"
+
+struct repeat {
+    int from; /* the child's pipe; -1: ended, or the child has the fd itself */
+    uint64_t skip_bytes;
+    const unsigned char *expected;
+    struct fy_sha256 hash;
+};
+
+static char bytes[FY_STUB_DATA_BYTES];
+
+static void
+start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
+{
+    int ends[3][2];
+    memset(ends, -1, sizeof ends);
+    for (int fd = 1; fd < 3; fd++) {
+        if (repeats[fd].skip_bytes == 0 || (fd == 2 && stub->same)) {
+            continue;
+        }
+        if (pipe(ends[fd]) != 0) {
+            goto fail;
+        }
+        ends[fd][0] = stub_high(ends[fd][0]);
+        ends[fd][1] = stub_high(ends[fd][1]);
+        if (ends[fd][0] < 0 || ends[fd][1] < 0) {
+            goto fail;
+        }
+    }
+    /* An inherited SIG_IGN would take the status away. */
+    struct sigaction before, normal = {.sa_handler = SIG_DFL};
+    (void)sigaction(SIGCHLD, &normal, &before);
+    pid_t child = fork();
+    if (child < 0) {
+        goto fail;
+    }
+    if (child == 0) {
+        (void)sigaction(SIGCHLD, &before, NULL);
+        if (ends[1][1] >= 0) {
+            (void)dup2(ends[1][1], 1);
+            if (stub->same) {
+                (void)dup2(ends[1][1], 2);
+            }
+        }
+        if (ends[2][1] >= 0) {
+            (void)dup2(ends[2][1], 2);
+        }
+        stub_exec(stub);
+    }
+    for (int fd = 1; fd < 3; fd++) {
+        if (ends[fd][1] >= 0) {
+            (void)close(ends[fd][1]);
+        }
+        repeats[fd].from = ends[fd][0];
+    }
+    *out_child = child;
+    return;
+fail:
+    stub_complain(stub, "ferry: the connection broke and it cannot be repeated",
+                  strerrordesc_np(errno));
+    stub_end(0, 125);
+}
+
+static void
+refuse(const struct stub *stub, pid_t child)
+{
+    (void)kill(child, SIGKILL);
+    stub_complain(stub, "ferry",
+                  "the connection broke, and repeated, the command writes "
+                  "something else; its output is incomplete");
+    stub_end(0, 125);
+}
+
+/* One read of the child's output. */
+static void
+forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child)
+{
+    ssize_t n = read(repeat->from, bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) {
+        return;
+    }
+    if (n <= 0) {
+        if (repeat->skip_bytes > 0) {
+            refuse(stub, child);
+        }
+        (void)close(repeat->from);
+        repeat->from = -1;
+        return;
+    }
+    size_t skipped = (uint64_t)n < repeat->skip_bytes
+                         ? (size_t)n
+                         : (size_t)repeat->skip_bytes;
+    if (skipped > 0) {
+        fy_sha256_add(&repeat->hash, bytes, skipped);
+        repeat->skip_bytes -= skipped;
+        if (repeat->skip_bytes == 0) {
+            unsigned char found[32];
+            fy_sha256_end(&repeat->hash, found);
+            if (memcmp(found, repeat->expected, sizeof found) != 0) {
+                refuse(stub, child);
+            }
+        }
+    }
+    if (stub_write(fd, bytes + skipped, (size_t)n - skipped) != 0) {
+        /* The child finds it out by itself, as it would have. */
+        (void)close(repeat->from);
+        repeat->from = -1;
+    }
+}
+
+void
+stub_again(const struct stub *stub, const struct fy_stub_again *again)
+{
+    struct repeat repeats[3] = {{.from = -1}, {.from = -1}, {.from = -1}};
+    for (int fd = 1; fd < 3; fd++) {
+        repeats[fd].skip_bytes = again->skip_bytes[fd - 1];
+        repeats[fd].expected = again->hash[fd - 1];
+        fy_sha256_start(&repeats[fd].hash);
+    }
+    pid_t child;
+    start(stub, repeats, &child);
+    stub_signals_to(child);
+    (void)close(stub->socket);
+    while (repeats[1].from >= 0 || repeats[2].from >= 0) {
+        struct pollfd polls[2] = {{.fd = repeats[1].from, .events = POLLIN},
+                                  {.fd = repeats[2].from, .events = POLLIN}};
+        if (poll(polls, 2, -1) <= 0) {
+            continue;
+        }
+        for (int i = 0; i < 2; i++) {
+            if (polls[i].revents) {
+                forward(stub, &repeats[i + 1], i + 1, child);
+            }
+        }
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            stub_end(0, 125);
+        }
+    }
+    stub_end(WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside ferry-stub only: what its files share. One process, one thread; no
+ * stdio, no locale, nothing of the environment is looked at.
+ */
+#ifndef FERRY_SHIM_STUB_LOCAL_H
+#define FERRY_SHIM_STUB_LOCAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proxy/stub.h"
+
+struct stub {
+    int socket;
+    const char *path; /* of the original */
+    char **argv, **envp;
+    bool same;     /* fds 1 and 2 are one description */
+    bool terminal; /* fd 1 is one: WINCH means something */
+};
+
+/* ---- stub.c */
+
+/* Runs the original in this process. */
+void stub_exec(const struct stub *stub) __attribute__((noreturn));
+/* "NAME: a: b" on stderr. */
+void stub_complain(const struct stub *stub, const char *a, const char *b);
+/* An fd above those that programs expect; closes `fd'. -1: none. */
+int stub_high(int fd);
+
+/* ---- stub_hello.c */
+
+/* Connects and says who we are; -1: no session. Sets the socket. */
+int stub_hello(struct stub *stub, const char *socket_path);
+
+/* ---- stub_serve.c */
+
+/* From the hello to the end. */
+void stub_serve(struct stub *stub) __attribute__((noreturn));
+/* 0, or the errno of write(2). Waits where the fd would block. */
+int stub_write(int fd, const void *bytes, size_t n);
+
+/* ---- stub_signal.c */
+
+/* From here on signals are passed on to the session, or to `child' once it
+ * is set, instead of having their default effect. */
+void stub_signals_catch(const struct stub *stub);
+void stub_signals_to(pid_t child);
+/* Stops this process as SIGTSTP would, and says when it goes on. */
+void stub_stop(void);
+/* Where frames go from here on. */
+void stub_send_to(int socket);
+/* One frame; signals that come meanwhile are sent after it. -1: no session. */
+int stub_send(uint32_t type, const void *bytes, uint32_t n);
+/* Ends by `signal' (no core file), or with `status' when it is 0. */
+void stub_end(int signal, int status) __attribute__((noreturn));
+
+/* ---- stub_again.c */
+
+void stub_again(const struct stub *stub, const struct fy_stub_again *again)
+    __attribute__((noreturn));
+
+#endif

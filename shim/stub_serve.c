@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of ferry-stub after its hello: waits for the session's word, then
+ * moves bytes between the session and the descriptors that the shell gave it,
+ * with plain read(2) and write(2), so that blocking, SIGPIPE, job control and
+ * file limits are the kernel's own.
+ */
+#include "config.h"
+
+#include "shim/stub_local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    ROOM_BYTES = 2 * (FY_STUB_DATA_BYTES + sizeof(struct fy_stub_frame)),
+    CREDIT_BYTES = 32 << 10, /* reported at once; less, before waiting */
+};
+
+struct service {
+    struct stub *stub;
+    bool running;     /* RUN came: the original is not an option any more */
+    bool stdin_told;  /* READABLE was sent, or stdin is no pipe */
+    bool reads_stdin; /* and it has not ended */
+    uint64_t wanted_bytes;
+    uint32_t credit_bytes;
+    bool broken[3];
+    size_t used; /* bytes of `room', from its start */
+};
+
+static char room[ROOM_BYTES];
+static char input[FY_STUB_DATA_BYTES];
+
+int
+stub_write(int fd, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t written = write(fd, at, n);
+        if (written >= 0) {
+            at += written;
+            n -= (size_t)written;
+        } else if (errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            (void)poll(&wait, 1, -1);
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+/* The session ended without a word. */
+static void
+lose(const struct service *service)
+{
+    if (!service->running) {
+        stub_exec(service->stub);
+    }
+    stub_complain(service->stub, "ferry",
+                  "its session is gone; the command "
+                  "may not have run to its end");
+    stub_end(0, 125);
+}
+
+static void
+deliver(struct service *service, int fd, const char *bytes, uint32_t n)
+{
+    if (!service->broken[fd]) {
+        int error = stub_write(fd, bytes, n);
+        if (error != 0) {
+            const struct fy_stub_broken broken = {fd, error};
+            service->broken[fd] = true;
+            (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
+        }
+    }
+    service->credit_bytes += n;
+    if (service->credit_bytes >= CREDIT_BYTES) {
+        uint32_t credit = service->credit_bytes;
+        service->credit_bytes = 0;
+        (void)stub_send(FY_STUB_CREDIT, &credit, sizeof credit);
+    }
+}
+
+static void
+obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
+{
+    union {
+        struct fy_stub_run run;
+        struct fy_stub_exit end;
+        struct fy_stub_again again;
+        uint32_t number;
+    } body;
+    memset(&body, 0, sizeof body);
+    memcpy(&body, bytes, n < sizeof body ? n : sizeof body);
+    switch (type) {
+    case FY_STUB_EXEC:
+        stub_exec(service->stub);
+    case FY_STUB_RUN:
+        service->running = true;
+        service->stdin_told = true;
+        service->reads_stdin = body.run.reads_stdin != 0;
+        stub_signals_catch(service->stub);
+        break;
+    case FY_STUB_OUT:
+        deliver(service, 1, bytes, n);
+        break;
+    case FY_STUB_ERR:
+        deliver(service, 2, bytes, n);
+        break;
+    case FY_STUB_WANT:
+        service->wanted_bytes += body.number;
+        break;
+    case FY_STUB_EXIT:
+        stub_end(body.end.signal, body.end.status);
+    case FY_STUB_AGAIN:
+        stub_again(service->stub, &body.again);
+    case FY_STUB_STOPPED:
+        stub_stop();
+        break;
+    default:
+        lose(service);
+    }
+}
+
+/* Every whole frame that is there; the rest moves to the front. */
+static void
+obey_all(struct service *service)
+{
+    size_t at = 0;
+    struct fy_stub_frame frame;
+    while (service->used - at >= sizeof frame) {
+        memcpy(&frame, room + at, sizeof frame);
+        if (frame.bytes > FY_STUB_DATA_BYTES) {
+            lose(service);
+        }
+        if (service->used - at - sizeof frame < frame.bytes) {
+            break;
+        }
+        obey(service, frame.type, room + at + sizeof frame, frame.bytes);
+        at += sizeof frame + frame.bytes;
+    }
+    memmove(room, room + at, service->used - at);
+    service->used -= at;
+}
+
+static void
+receive(struct service *service)
+{
+    ssize_t n = recv(service->stub->socket, room + service->used,
+                     sizeof room - service->used, MSG_DONTWAIT);
+    if (n > 0) {
+        service->used += (size_t)n;
+        obey_all(service);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        lose(service);
+    }
+}
+
+static void
+take_input(struct service *service)
+{
+    size_t most = service->wanted_bytes < sizeof input
+                      ? (size_t)service->wanted_bytes
+                      : sizeof input;
+    ssize_t n = read(0, input, most);
+    if (n > 0) {
+        service->wanted_bytes -= (uint64_t)n;
+        (void)stub_send(FY_STUB_INPUT, input, (uint32_t)n);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        service->reads_stdin = false;
+        (void)stub_send(FY_STUB_INPUT_END, NULL, 0);
+    }
+}
+
+static void
+step(struct service *service)
+{
+    struct pollfd polls[2] = {{.fd = service->stub->socket, .events = POLLIN},
+                              {.fd = -1, .events = POLLIN}};
+    bool takes = service->reads_stdin && service->wanted_bytes > 0;
+    if (takes || !service->stdin_told) {
+        polls[1].fd = 0;
+    }
+    if (poll(polls, 2, -1) <= 0) {
+        return;
+    }
+    if (polls[1].revents && takes) {
+        take_input(service);
+    } else if (polls[1].revents) {
+        service->stdin_told = true;
+        (void)stub_send(FY_STUB_READABLE, NULL, 0);
+    }
+    if (polls[0].revents) {
+        receive(service);
+    }
+}
+
+void
+stub_serve(struct stub *stub)
+{
+    struct stat status;
+    struct service service = {.stub = stub};
+    stub_send_to(stub->socket);
+    service.stdin_told = fstat(0, &status) != 0 || !S_ISFIFO(status.st_mode);
+    for (;;) {
+        /* What was written is told before a wait that may be long. */
+        if (service.credit_bytes > 0) {
+            uint32_t credit = service.credit_bytes;
+            service.credit_bytes = 0;
+            (void)stub_send(FY_STUB_CREDIT, &credit, sizeof credit);
+        }
+        step(&service);
+    }
+}

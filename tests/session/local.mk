@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# The stub and the session: what stands in for a command, and what decides.
+if HAVE_CHECK
+UNIT_TESTS += tests/unit/test_sha256
+endif
+
+tests_unit_test_sha256_SOURCES = tests/unit/test_sha256.c
+tests_unit_test_sha256_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_sha256_LDADD = libfycommon.la $(CHECK_LIBS)
+
+dist_check_SCRIPTS += tests/session/stub.py
+TESTS += tests/session/stub.py

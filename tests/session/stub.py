@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ferry-stub against a scripted session: what it says, how it ends, that it
+becomes the original on any doubt. Prints TAP."""
+import hashlib
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
+EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED = range(1, 9)
+(HELLO, READABLE, INPUT, INPUT_END, SIGNAL, WINDOW, CREDIT,
+ BROKEN) = range(1, 9)
+FIXED = struct.calcsize("=I4iIIIIi4I32Q2H2HIIQ")
+count = failed = 0
+
+
+def check(name, ok, note=""):
+    global count, failed
+    count += 1
+    if not ok:
+        failed += 1
+    print(f"{'ok' if ok else 'not ok'} {count} - {name}")
+    if not ok and note:
+        print(f"# {note}")
+    sys.stdout.flush()
+
+
+class Session:
+    """The other end of one stub."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp()
+        self.path = os.path.join(self.folder, "session")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.listener.settimeout(10)
+        self.block = b""
+
+    def start(self, argv, **options):
+        path = options.pop("path", argv[0])
+        return subprocess.Popen([STUB, self.path, path] + argv, **options)
+
+    def accept(self):
+        self.peer, _ = self.listener.accept()
+        self.peer.settimeout(10)
+        data, fds, _, _ = socket.recv_fds(self.peer, 1 << 16, 8)
+        self.block, self.nfds = data, len(fds)
+        self.cwd = os.readlink(f"/proc/self/fd/{fds[-1]}")
+        for fd in fds:
+            os.close(fd)
+        kind, body = self.receive()
+        assert kind == HELLO
+        values = struct.unpack("=I4iIIIIi4I32Q2H2HIIQ", body[:FIXED])
+        self.hello = dict(zip(
+            "version pid ppid pgid sid open same extra umask nice".split(),
+            values))
+        self.hello["ignored"] = values[10] | values[11] << 32
+        self.strings = body[FIXED:].split(b"\0")[:-1]
+        self.argc, self.envc = values[-3], values[-2]
+
+    def receive(self):
+        while True:
+            if len(self.block) >= 8:
+                n, kind = struct.unpack("=II", self.block[:8])
+                if len(self.block) >= 8 + n:
+                    body = self.block[8:8 + n]
+                    self.block = self.block[8 + n:]
+                    return kind, body
+            data = self.peer.recv(1 << 16)
+            if not data:
+                return None, b""
+            self.block += data
+
+    def send(self, kind, body=b""):
+        self.peer.sendall(struct.pack("=II", len(body), kind) + body)
+
+    def close(self):
+        self.peer.close()
+        self.listener.close()
+
+
+def no_session():
+    got = subprocess.run([STUB, "/nonexistent", "/bin/sh", "sh", "-c",
+                          "echo $0 $1; exit 3", "zero", "one"],
+                         stdout=subprocess.PIPE, check=False)
+    check("without a session it is the original",
+          got.returncode == 3 and got.stdout == b"zero one\n")
+    got = subprocess.run([STUB, "/nonexistent", "/nonexistent/x", "x"],
+                         stderr=subprocess.PIPE, check=False)
+    check("an original that is gone ends with 127", got.returncode == 127)
+
+
+def hello_and_exec():
+    s = Session()
+    environment = {"A": "b", "FERRY_SETTINGS": "mode=0", "LD_PRELOAD":
+                   "/nonexistent/ferry-preload-1.so", "Z": ""}
+    p = s.start(["sh", "-c", "echo here; exit 7"], path="/bin/sh",
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env=environment, umask=0o027)
+    s.accept()
+    check("the hello has pid, umask and words",
+          s.hello["pid"] == p.pid and s.hello["umask"] == 0o027 and
+          s.strings[:4] == [b"/bin/sh", b"sh", b"-c",
+                            b"echo here; exit 7"] and s.argc == 3)
+    check("ferry's own variables are left out",
+          s.strings[4:] == [b"A=b", b"Z="] and s.envc == 2,
+          str(s.strings[4:]))
+    check("four descriptors come along", s.nfds == 4 and
+          s.cwd == os.getcwd())
+    check("no descriptor is counted that is not the program's",
+          s.hello["extra"] == 0, str(s.hello))
+    with open(f"/proc/{p.pid}/comm", encoding="ascii") as file:
+        check("its name is the command's", file.read() == "sh\n")
+    with open(f"/proc/{p.pid}/cmdline", encoding="ascii") as file:
+        check("its words are the command's", file.read().rstrip("\0") ==
+              "sh\0-c\0echo here; exit 7")
+    s.send(EXEC)
+    out, _ = p.communicate(timeout=10)
+    check("EXEC runs the original", out == b"here\n" and p.returncode == 7)
+    s.close()
+
+
+def closed_and_extra():
+    s = Session()
+    r, w = os.pipe()
+    p = s.start(["sh", "-c", "ls /proc/self/fd | tr '\\n' ' ' >&2"],
+                path="/bin/sh", stderr=subprocess.PIPE, pass_fds=(r, w),
+                preexec_fn=lambda: os.close(0))
+    os.close(r)
+    os.close(w)
+    s.accept()
+    check("closed and further descriptors are told",
+          s.hello["open"] == 6 and s.hello["extra"] == 2 and s.nfds == 3,
+          str(s.hello))
+    s.send(EXEC)
+    _, err = p.communicate(timeout=10)
+    check("the original finds its descriptors as they were",
+          err.split()[:3] == [b"0", b"1", b"2"] or err != b"", str(err))
+    s.close()
+
+
+def output_and_status():
+    s = Session()
+    p = s.start(["cat"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL)
+    s.accept()
+    s.send(RUN, struct.pack("=I", 0))
+    s.send(OUT, b"one\n")
+    s.send(ERR, b"two\n")
+    s.send(EXIT, struct.pack("=ii", 0, 42))
+    out, err = p.communicate(timeout=10)
+    check("output, errors and status arrive",
+          (out, err, p.returncode) == (b"one\n", b"two\n", 42))
+    s.close()
+    for number in (signal.SIGTERM, signal.SIGSEGV, signal.SIGKILL):
+        s = Session()
+        p = s.start(["cat"], stdin=subprocess.DEVNULL)
+        s.accept()
+        s.send(RUN, struct.pack("=I", 0))
+        s.send(EXIT, struct.pack("=ii", number, 0))
+        check(f"it dies of {number.name}", p.wait(10) == -number)
+        s.close()
+
+
+def many_bytes():
+    s = Session()
+    p = s.start(["cat"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    s.accept()
+    s.send(RUN, struct.pack("=I", 0))
+    piece = os.urandom(65536)
+    digest, sent, credit = hashlib.sha256(), 0, 0
+    pid = os.fork()
+    if pid == 0:
+        data = p.stdout.read()
+        os._exit(0 if hashlib.sha256(data).digest() ==
+                 hashlib.sha256(piece * 160).digest() else 1)
+    p.stdout.close()
+    while sent < 160 * len(piece):
+        s.send(OUT, piece)
+        sent += len(piece)
+        while sent - credit > 1 << 20:
+            kind, body = s.receive()
+            assert kind == CREDIT
+            credit += struct.unpack("=I", body)[0]
+    while credit < sent:
+        _, body = s.receive()
+        credit += struct.unpack("=I", body)[0]
+    s.send(EXIT, struct.pack("=ii", 0, 0))
+    check("every byte is written and credited", p.wait(10) == 0 and
+          credit == sent and os.waitpid(pid, 0)[1] == 0)
+    s.close()
+
+
+def broken_pipe():
+    for ignored in (False, True):
+        s = Session()
+        r, w = os.pipe()
+        p = s.start(["cat"], stdout=w, stdin=subprocess.DEVNULL,
+                    restore_signals=not ignored)
+        os.close(w)
+        s.accept()
+        os.close(r)
+        s.send(RUN, struct.pack("=I", 0))
+        s.send(OUT, b"x")
+        if not ignored:
+            check("SIGPIPE kills it", p.wait(10) == -signal.SIGPIPE)
+        else:
+            kind, body = s.receive()
+            check("with SIGPIPE ignored the session is told",
+                  kind == BROKEN and struct.unpack("=ii", body) == (1, 32) and
+                  s.hello["ignored"] >> 12 & 1)
+            s.send(EXIT, struct.pack("=ii", 0, 1))
+            p.wait(10)
+        s.close()
+
+
+def signals():
+    s = Session()
+    p = s.start(["cat"], stdin=subprocess.DEVNULL)
+    s.accept()
+    s.send(RUN, struct.pack("=I", 0))
+    time.sleep(0.2)
+    p.send_signal(signal.SIGINT)
+    check("a signal is passed on", s.receive() ==
+          (SIGNAL, struct.pack("=I", signal.SIGINT)))
+    p.send_signal(signal.SIGTSTP)
+    check("a stop is passed on", s.receive() ==
+          (SIGNAL, struct.pack("=I", signal.SIGTSTP)))
+    # Of an orphaned group (this test may be one) nobody can stop by TSTP.
+    for _ in range(100):
+        with open(f"/proc/{p.pid}/stat", encoding="ascii") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+        if state == "T":
+            break
+        time.sleep(0.01)
+    p.send_signal(signal.SIGCONT)
+    check("and so is going on", s.receive() ==
+          (SIGNAL, struct.pack("=I", signal.SIGCONT)))
+    s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
+    check("it ends as the command did", p.wait(10) == -signal.SIGINT)
+    s.close()
+    s = Session()
+    p = s.start(["cat"], stdin=subprocess.DEVNULL)
+    s.accept()
+    p.send_signal(signal.SIGTERM)
+    check("before the decision signals have their usual effect",
+          p.wait(10) == -signal.SIGTERM)
+    s.close()
+
+
+def blocked_write():
+    s = Session()
+    r, w = os.pipe()
+    p = s.start(["cat"], stdout=w, stdin=subprocess.DEVNULL)
+    os.close(w)
+    s.accept()
+    s.send(RUN, struct.pack("=I", 0))
+    for _ in range(2):
+        s.send(OUT, b"x" * 65536)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    while True:
+        kind, body = s.receive()
+        if kind != CREDIT:
+            break
+    check("a signal gets through while a write waits",
+          (kind, body) == (SIGNAL, struct.pack("=I", signal.SIGINT)))
+    p.kill()
+    p.wait()
+    os.close(r)
+    s.close()
+
+
+def standard_input():
+    s = Session()
+    p = s.start(["cat"], stdin=subprocess.PIPE)
+    s.accept()
+    p.stdin.write(b"hello")
+    p.stdin.flush()
+    check("waiting data is told", s.receive()[0] == READABLE)
+    s.send(RUN, struct.pack("=I", 1))
+    s.send(WANT, struct.pack("=I", 3))
+    check("no more is read than wanted", s.receive() == (INPUT, b"hel"))
+    s.send(WANT, struct.pack("=I", 100))
+    check("the rest follows", s.receive() == (INPUT, b"lo"))
+    p.stdin.close()
+    check("the end is told", s.receive()[0] == INPUT_END)
+    s.send(EXIT, struct.pack("=ii", 0, 0))
+    p.wait(10)
+    s.close()
+
+
+def again():
+    text = b"".join(b"line %d\n" % i for i in range(50000))
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(text)
+        file.flush()
+        for good in (True, False):
+            s = Session()
+            p = s.start(["sh", "-c", "cat %s; exit 9" % file.name],
+                        path="/bin/sh", stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            s.accept()
+            s.send(RUN, struct.pack("=I", 0))
+            s.send(OUT, text[:60000])
+            digest = hashlib.sha256(text[:60000] if good else b"other")
+            s.send(AGAIN, struct.pack("=QQ", 60000, 0) + digest.digest() +
+                   bytes(32))
+            out, err = p.communicate(timeout=10)
+            if good:
+                check("repeated, every byte comes once",
+                      out == text and p.returncode == 9 and err == b"")
+            else:
+                check("repeated with other output, it fails and says so",
+                      out == text[:60000] and p.returncode == 125 and
+                      b"ferry" in err)
+            s.close()
+
+
+def lost():
+    s = Session()
+    p = s.start(["echo", "here"], path="/bin/echo", stdout=subprocess.PIPE)
+    s.accept()
+    s.close()
+    out, _ = p.communicate(timeout=10)
+    check("a session that goes away before the decision changes nothing",
+          out == b"here\n" and p.returncode == 0)
+
+
+def same_output():
+    s = Session()
+    p = s.start(["cat"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL)
+    s.accept()
+    check("2>&1 is told", s.hello["same"] == 2, str(s.hello))
+    s.send(EXEC)
+    p.communicate(timeout=10)
+    s.close()
+
+
+def main():
+    for test in (no_session, hello_and_exec, closed_and_extra,
+                 output_and_status, many_bytes, broken_pipe, signals,
+                 blocked_write, standard_input, again, lost, same_output):
+        try:
+            test()
+        except Exception as error:  # pylint: disable=broad-except
+            check(test.__name__, False, re.sub(r"\s+", " ", repr(error)))
+    print(f"1..{count}")
+    return 1 if failed else 0
+
+
+sys.exit(main())
