@@ -3,3 +3,7 @@
 EXTRA_DIST += tests/pipeline/delay.c
 EXTRA_DIST += tests/pipeline/rig
 EXTRA_DIST += tests/pipeline/rig.py
+EXTRA_DIST += tests/pipeline/cases
+EXTRA_DIST += tests/pipeline/harness.py
+EXTRA_DIST += tests/pipeline/worker.py
+EXTRA_DIST += tests/pipeline/table

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a script plain and under ferry on a rig, and finds every difference.
+
+Each script has a folder of its own on the mount (M, where it starts) and one on
+the client (L), filled with the same tree; the names of the two runs' folders
+differ in one letter, which is put back before comparing. Compared are stdout,
+stderr, the exit status, what was left running, and both folders: kind, mode,
+owner, links, content, and the times that are older than the run.
+"""
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig as rigs  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"
+# What shells say of a child that a signal ended: "script: line 3: 1234 Killed".
+PIDS = re.compile(rb"(line \d+: +|^ +|^\[\d+\] *[-+]? *)\d+ ", re.M)
+OLD = 1577836800  # the files' times: 2020-01-01 and on
+
+
+class Side:
+    """One worker on the client: plain, or under ferry."""
+
+    def __init__(self, rig, letter, ferry=None, report=None, options=()):
+        self.rig, self.letter, self.ferry = rig, letter, ferry
+        self.report, self.options = report, list(options)
+        self.process, self.lock = None, threading.Lock()
+        self.reports, self.sessions = [], 0
+
+    def command(self):
+        worker = [PYTHON, os.path.join(HERE, "worker.py")]
+        if not self.ferry:
+            return worker
+        report = []
+        if self.report:
+            self.reports.append("%s.%d" % (self.report, self.sessions))
+            report = ["--report=" + self.reports[-1]]
+        return [self.ferry, "run", *report, *self.options, "--", *worker]
+
+    def start(self):
+        self.sessions += 1
+        env = dict(os.environ, LC_ALL="C.UTF-8")
+        self.log = open(os.path.join(self.rig.folder, "run/worker-%s.log" %
+                                     self.letter), "ab")
+        self.process = self.rig.popen(
+            "client", self.command(), stdin=subprocess.PIPE, env=env,
+            stdout=subprocess.PIPE, stderr=self.log, start_new_session=True)
+
+    def run(self, job):
+        """The answer of worker.py, or {"trouble": text}."""
+        with self.lock:
+            if not self.process:
+                self.start()
+            timer = threading.Timer(job["timeout"] + 15, self.process.kill)
+            timer.start()
+            try:
+                self.process.stdin.write(json.dumps(job).encode() + b"\n")
+                self.process.stdin.flush()
+                line = self.process.stdout.readline()
+            except OSError:
+                line = b""
+            finally:
+                timer.cancel()
+            if line:
+                return json.loads(line)
+            status = self.stop()
+            return {"trouble": "the session ended (status %s): %s" % (
+                status, self.said())}
+
+    def said(self):
+        with open(self.log.name, "rb") as f:
+            return f.read()[-500:].decode(errors="replace").strip()
+
+    def stop(self):
+        """Ends the session; its exit status, or None when it had to be
+        killed."""
+        process, self.process = self.process, None
+        if not process:
+            return 0
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+        try:
+            status = process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = None
+        process.stdout.close()
+        return status
+
+
+def write(path, content, mode=0o644):
+    with open(path, "wb") as f:
+        f.write(content)
+    os.chmod(path, mode)
+
+
+class Bench:
+    """A rig with two sides, and numbered folders for scripts."""
+
+    def __init__(self, rig, fill, ferry=None, report=None, options=(),
+                 mount=True):
+        """`fill(folder, local, view)' makes the tree of one script."""
+        self.rig, self.fill = rig, fill
+        if mount and ferry:
+            options = ["--mount", rig.mount_option(), *options]
+        self.plain = Side(rig, "p")
+        self.other = Side(rig, "f", ferry, report, options)
+        self.number, self.lock = 0, threading.Lock()
+        self.began = time.time()
+
+    def prepare(self):
+        with self.lock:
+            self.number += 1
+            number = self.number
+        data = self.rig.data()
+        for letter in "pf":
+            name = "%s%05d" % (letter, number)
+            folder = os.path.join(data, name)
+            local = self.local(name)
+            os.mkdir(folder)
+            os.makedirs(local)
+            self.fill(folder, local, os.path.join(self.rig.work, name))
+        return number
+
+    def local(self, name):
+        return os.path.join(self.rig.work, name)
+
+    def job(self, number, letter, argv, script, cwd="mnt", env=None,
+            timeout=20, **more):
+        """`script' is put on the client; SCRIPT in argv stands for it."""
+        name = "%s%05d" % (letter, number)
+        mnt = os.path.join(self.rig.mnt, name)
+        work = os.path.join(self.rig.work, name)
+        write(os.path.join(self.local(name), "script"), script)
+        values = {"M": mnt, "L": work, "HOME": work, "TERM": "xterm",
+                  "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                  "LC_ALL": "C.UTF-8", "TMPDIR": work}
+        for key, value in (env or {}).items():
+            values[key] = value
+        if more.get("stdin"):
+            more["stdin"] = os.path.join(mnt, more["stdin"])
+        return dict(more, argv=[work + "/script" if a == "SCRIPT" else a
+                                for a in argv],
+                    cwd=work if cwd == "local" else mnt, env=values,
+                    work=work, timeout=timeout)
+
+    def run(self, argv, script, **how):
+        """Both runs: (list of differences, plain answer, other answer)."""
+        number = self.prepare()
+        answers = {}
+
+        def one(side):
+            answers[side.letter] = side.run(
+                self.job(number, side.letter, argv, script, **how))
+        second = threading.Thread(target=one, args=(self.other,))
+        second.start()
+        one(self.plain)
+        second.join()
+        found = self.differences(number, answers, how.get("cwd"))
+        if not found:
+            self.forget(number)
+        return found, answers["p"], answers["f"]
+
+    def forget(self, number):
+        for letter in "pf":
+            name = "%s%05d" % (letter, number)
+            for folder in (os.path.join(self.rig.data(), name),
+                           self.local(name)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    # ---- comparing --------------------------------------------------------
+
+    def differences(self, number, answers, _cwd=None):
+        plain, other = answers["p"], answers["f"]
+        for name, answer in (("plain", plain), ("ferry", other)):
+            if "trouble" in answer:
+                return ["%s: %s" % (name, answer["trouble"])]
+        old, new = b"f%05d" % number, b"p%05d" % number
+        found = []
+        if plain["status"] != other["status"]:
+            found.append("status %s, plain %s" % (other["status"],
+                                                  plain["status"]))
+        for name, a, b in zip(("stdout", "stderr"), plain["texts"],
+                              other["texts"]):
+            a = base64.b64decode(a)
+            b = base64.b64decode(b).replace(old, new)
+            a, b = PIDS.sub(rb"\1PID ", a), PIDS.sub(rb"\1PID ", b)
+            if a != b:
+                found.append(name + ": " + first_difference(a, b))
+        if "timed out" in plain["notes"]:
+            found.append("the plain run timed out")
+        if plain["notes"] != other["notes"]:
+            found.append("%s, plain %s" % (other["notes"], plain["notes"]))
+        for what, root in (("mount", self.rig.data()), ("client",
+                                                        self.rig.work)):
+            trees = [self.look(os.path.join(os.fsencode(root), name), old, new)
+                     for name in (new, old)]
+            for path in sorted(set(trees[0]) | set(trees[1])):
+                a, b = trees[0].get(path), trees[1].get(path)
+                if a != b:
+                    found.append("%s file %r: %s, plain %s" % (what, path, b,
+                                                               a))
+        return found
+
+    def look(self, root, old, new):
+        """{path: what it is} of everything below a folder."""
+        seen = {}
+        for folder, names, files in os.walk(root):
+            for name in names + files:
+                path = os.path.join(folder, name)
+                seen[os.path.relpath(path, root)] = self.entry(path, old, new)
+        seen[b"."] = self.entry(root, old, new)
+        return seen
+
+    def entry(self, path, old, new):
+        try:
+            s = os.lstat(path)
+        except OSError as e:
+            return str(e)
+        what = [stat.filemode(s.st_mode), s.st_uid, s.st_gid,
+                "new" if s.st_mtime > self.began - 5 else s.st_mtime_ns]
+        if stat.S_ISLNK(s.st_mode):
+            what.append(os.readlink(path).replace(old, new))
+            what[3] = ""
+        elif stat.S_ISREG(s.st_mode):
+            with open(path, "rb") as f:
+                content = f.read().replace(old, new)
+            what += [s.st_nlink, len(content),
+                     hashlib.sha256(content).hexdigest()[:12],
+                     content[:60]]
+        return what
+
+
+def first_difference(a, b):
+    """Where two outputs part, for people."""
+    i = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y),
+             min(len(a), len(b)))
+    start = max(0, a.rfind(b"\n", 0, i) + 1)
+    return "from byte %d of %d, plain %d: %r, plain %r" % (
+        i, len(b), len(a), b[start:i + 120], a[start:i + 120])
+
+
+# ---- reports ----------------------------------------------------------------
+
+def stages(reports):
+    """Every stage of the sessions' JSON reports, and what was wrong."""
+    found, wrong = [], []
+    for path in reports:
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as f:
+                found.append(json.load(f).get("stages", []))
+        except (OSError, ValueError) as e:
+            found.append([])
+            wrong.append("%s: %s" % (os.path.basename(path), e))
+    return found, wrong
+
+
+def is_placed(stage):
+    return bool(stage.get("placed")) and not stage.get("declined")
+
+
+# ---- the tree ----------------------------------------------------------------
+
+WORDS = ("apple banana cherry date elder fig grape hazel iris juniper kiwi "
+         "lemon mango nettle olive pear quince rose sage thyme umber violet "
+         "willow yarrow zinnia").split()
+
+
+class Numbers:
+    """A small generator of its own: the same tree on every machine."""
+
+    def __init__(self, seed):
+        self.state = seed * 2654435761 % (1 << 32) or 1
+
+    def __call__(self, below):
+        self.state ^= self.state << 13 & 0xffffffff
+        self.state ^= self.state >> 17
+        self.state ^= self.state << 5 & 0xffffffff
+        return self.state % below
+
+
+def contents():
+    n = Numbers(7)
+
+    def words(lines):
+        return "".join("%s %s %d\n" % (WORDS[n(25)], WORDS[n(25)], n(1000))
+                       for _ in range(lines)).encode()
+    log = "".join(
+        '10.0.%d.%d - - [01/Jan/2020:%02d:%02d:%02d] "GET /%s/%s HTTP/1.1" '
+        "%d %d\n" % (n(3), n(9), n(24), n(60), n(60), WORDS[n(5)],
+                     WORDS[n(25)], (200, 200, 200, 304, 404, 500)[n(6)],
+                     n(90000)) for _ in range(1500)).encode()
+    return {
+        b"a.txt": words(100), b"b.txt": words(80),
+        b"c.txt": words(9)[:-1],  # no final newline
+        b"nums": "".join("%d\n" % n(100000) for _ in range(1000)).encode(),
+        b"log": log, b"empty": b"", b"one": b"one line\n",
+        b"crlf.txt": b"first\r\nsecond\r\n",
+        b"tabs": b"".join(b"%d\t%s\t%d\n" % (i, WORDS[i % 25].encode(),
+                                             n(99)) for i in range(60)),
+        b"sorted1": "".join(sorted(w + "\n" for w in WORDS[:18])).encode(),
+        b"sorted2": "".join(sorted(w + "\n" for w in WORDS[9:])).encode(),
+        b"binary": bytes(n(256) for _ in range(4000)),
+        b"data.json": b'{"name": "x", "list": [1, 2, {"deep": true}]}\n' * 3,
+        b"with space.txt": words(5), b"new\nline.txt": words(4),
+        b"-dash": words(3), b"\xff\xfe.txt": words(3),
+        b"*star": words(2), "héé.txt".encode(): words(3),
+        b"sub/one.txt": words(20), b"sub/two.txt": words(20),
+        b"sub/deep/three.txt": words(10), b"sub/deep/.hidden": words(2),
+        b"sub/deep/code.c": b"#include <stdio.h>\nint main(void)\n{\n"
+                            b"\tputs(\"hello\");\n\treturn 0;\n}\n",
+        b"run.sh": b"#!/bin/sh\necho \"$0 $*\"\nexit 3\n",
+    }
+
+
+CONTENTS = contents()
+
+
+def fill(folder, local, view):
+    """The tree of a case; `view' is what the client calls `local'."""
+    top = os.fsencode(folder)
+    os.makedirs(os.path.join(top, b"sub/deep"))
+    os.mkdir(os.path.join(top, b"nothing"))
+    for name, content in CONTENTS.items():
+        write(os.path.join(top, name), content,
+              0o755 if name == b"run.sh" else 0o644)
+    os.link(os.path.join(top, b"one"), os.path.join(top, b"one.hard"))
+    for name, target in ((b"link", b"a.txt"), (b"sub/up", b".."),
+                         (b"dangling", b"nowhere"),
+                         (b"abs", os.fsencode(view) + b"/local.txt"),
+                         (b"out", os.fsencode(view)),
+                         (b"sub/back", b"../b.txt")):
+        os.symlink(target, os.path.join(top, name))
+    write(os.path.join(local, "local.txt"), CONTENTS[b"b.txt"][:300])
+    write(os.path.join(local, "big"), CONTENTS[b"log"] * 2)
+    os.mkdir(os.path.join(local, "dir"))
+    age(top)
+    age(os.fsencode(local))
+
+
+def age(top):
+    for i, (folder, _, files) in enumerate(sorted(os.walk(top, topdown=False))):
+        for j, name in enumerate(sorted(files)):
+            os.utime(os.path.join(folder, name), (OLD, OLD + i * 100 + j),
+                     follow_symlinks=False)
+        os.utime(folder, (OLD, OLD + i))
+
+
+def wanted(pattern, name):
+    return not pattern or re.search(pattern, name)
