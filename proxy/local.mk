@@ -6,11 +6,15 @@ libfyproxy_la_SOURCES = \
 	proxy/confine.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/history.c proxy/history.h \
+	proxy/mounts.c proxy/mounts.h \
+	proxy/place.c \
 	proxy/proxy.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/spec.h \
+	proxy/sshfs.c \
 	proxy/stub.h \
-	proxy/transport.h \
+	proxy/transport.c proxy/transport.h proxy/transports.h \
+	proxy/transport_ssh.c \
 	proxy/wire.h
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)

@@ -20,26 +20,63 @@
  *   ssh://[user@]host[:port]/path     ferry proxy --stdio over ssh
  *   loopback:///path                  a proxy on this machine, by socketpair
  *   tls://host[:port]/path            refused for now: FY_ERR_UNSUPPORTED
- * Each may be followed by ?fault=... (tests; see fault.c) and, for ssh,
- * ?option=... as for ssh -o, repeated with '&'.
+ * "/~" and "/~/x" are the home of the user there: path is then "~" or "~/x".
+ * %XX stands for a byte; a '?' or '%' in the path has to be written so. After
+ * a '?', joined by '&':
+ *   fault=...    tests, see fault.c
+ *   option=K=V   as ssh -o K=V; may be repeated
+ *   config=FILE  as ssh -F; "none" for none
+ *   command=CMD  instead of ssh; blanks separate its words
+ *   ferry=PATH   of ferry on that host; it is tried before its PATH
  */
 struct fy_place {
     const struct fy_transport *transport;
     char user[64], host[256]; /* "" when absent */
     char port[8];
-    char path[PATH_MAX];      /* absolute on that host */
-    char fault[256];          /* "" without */
-    char options[8][256];     /* of ssh */
+    char path[PATH_MAX];  /* absolute on that host, or "~", "~/..." */
+    char fault[256];      /* "" without */
+    char options[8][256]; /* of ssh */
     unsigned noptions;
+    char config[256], command[256], ferry[256]; /* "" without */
+};
+
+/* A proxy that was started. */
+struct fy_link {
+    int in, out;            /* the wire's bytes: read, write; may be one */
+    int said;               /* a file of what it wrote to stderr */
+    pid_t pid;              /* of the child, 0: none */
+    unsigned skipped_bytes; /* before the magic line */
+    unsigned matched;
 };
 
 struct fy_transport {
     const char *scheme;
-    /* Starts it; two fds (may be one) and the child's pid (or 0). */
+    /* Starts it; never waits. */
     int (*open)(const struct fy_place *place, const char *ferry_path,
-                struct fy_buffer *why, int *out_in, int *out_out,
-                pid_t *out_pid);
+                struct fy_buffer *why, struct fy_link *out);
 };
+
+/* What a proxy writes first (what a login prints before is skipped). */
+#define FY_PROXY_MAGIC "ferry-proxy 1\n"
+
+/*
+ * Starts the proxy of a place. `ferry_path': of this machine's own ferry, for
+ * loopback. Never waits: fy_link_greet() tells when it is there.
+ * FY_ERR_UNSUPPORTED, FY_ERR_IO with `why'.
+ */
+int fy_link_open(const struct fy_place *place, const char *ferry_path,
+                 struct fy_buffer *why, struct fy_link *out) FY_MUST_CHECK;
+/*
+ * Call when `in' is readable until it returns 0: the magic line was read and
+ * what follows is the wire. FY_ERR_BUSY: not yet. FY_ERR_IO: it ended, or what
+ * came is no proxy's; `why' says the last that it wrote to stderr.
+ */
+int fy_link_greet(struct fy_link *link, struct fy_buffer *why) FY_MUST_CHECK;
+/* The last line that it wrote to stderr; nothing is added when there is none. */
+void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
+/* Closes what is open (in and out only when not -1: set them to -1 when a wire
+ * took them) and waits for the child, which is killed after `patience_ms'. */
+void fy_link_close(struct fy_link *link, unsigned patience_ms);
 
 int fy_place_parse(const char *text, struct fy_place *out,
                    struct fy_buffer *why) FY_MUST_CHECK;
@@ -53,13 +90,17 @@ void fy_place_name(const struct fy_place *place, struct fy_buffer *out);
 struct fy_mount {
     char path[PATH_MAX]; /* mount point on this machine, absolute, no link */
     uint64_t device;     /* st_dev */
-    char type[32];       /* "fuse.sshfs", "nfs4", ...; "" when only configured */
+    char type[32]; /* "fuse.sshfs", "nfs4", ...; "" when only configured */
     struct fy_place place;
-    bool configured;     /* by --mount or ferry.conf: said when it fails */
-    char found_by[64];   /* for --explain: "mountinfo", "--mount", "ferry.conf" */
+    bool configured;    /* by --mount or ferry.conf: said when it fails */
+    bool owners_differ; /* users or modes are shown otherwise than there */
+    bool read_only;     /* mounted so here: nothing may be changed there */
+    char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
 };
 
-enum { FY_MAX_MOUNTS = 64 };
+enum {
+    FY_MAX_MOUNTS = 64
+};
 
 /*
  * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds what
@@ -69,6 +110,11 @@ enum { FY_MAX_MOUNTS = 64 };
 int fy_mounts_find(const char *const *configured, bool discover,
                    struct fy_mount *out, unsigned *out_n,
                    struct fy_buffer *why) FY_MUST_CHECK;
+
+/* The same from a text like that file's; `proc': where processes are looked
+ * up, "/proc" (tests: another folder). Appends to *out_n. */
+void fy_mounts_discover(const char *mountinfo, const char *proc,
+                        struct fy_mount *out, unsigned *out_n);
 
 /* Other mounts of this machine below `path'; NULL-terminated, new; or NULL. */
 char **fy_mounts_below(const char *path);

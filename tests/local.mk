@@ -21,6 +21,7 @@ UNIT_TESTS =
 include tests/lang/local.mk
 include tests/unit/proxy.mk
 include tests/session/local.mk
+include tests/proxy/local.mk
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_settings

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of this machine's mounts are another host's files: what the user
+ * configured, and what mountinfo names. Refuses mounts of other users, hidden
+ * ones, and those that show the files otherwise than their host does. Asks no
+ * file system anything but for configured folders, so a dead mount cannot hang
+ * it.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "proxy/mounts.h"
+
+/* Octal escapes of mountinfo, in place. */
+static void
+unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; to++) {
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' &&
+            from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
+            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 |
+                         (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+static bool
+has_ro(const char *options)
+{
+    return strcmp(options, "ro") == 0 || strncmp(options, "ro,", 3) == 0;
+}
+
+/* The line is cut in pieces. */
+static bool
+parse_line(char *line, struct fy_mount_line *out)
+{
+    char *rest = NULL;
+    char *words[64];
+    unsigned n = 0;
+    for (char *word = strtok_r(line, " ", &rest); word && n < 64;
+         word = strtok_r(NULL, " ", &rest)) {
+        words[n++] = word;
+    }
+    unsigned dash = 6;
+    while (dash < n && strcmp(words[dash], "-") != 0) {
+        dash++;
+    }
+    if (n < 10 || dash + 3 >= n) {
+        return false;
+    }
+    unsigned major_number, minor_number;
+    if (sscanf(words[0], "%u", &out->id) != 1 ||
+        sscanf(words[1], "%u", &out->parent) != 1 ||
+        sscanf(words[2], "%u:%u", &major_number, &minor_number) != 2) {
+        return false;
+    }
+    out->device = makedev(major_number, minor_number);
+    out->root = words[3];
+    out->point = words[4];
+    out->type = words[dash + 1];
+    out->source = words[dash + 2];
+    out->options = words[dash + 3];
+    out->read_only = has_ro(words[5]) || has_ro(words[dash + 3]);
+    unescape(words[3]);
+    unescape(words[4]);
+    unescape(words[dash + 1]);
+    unescape(words[dash + 2]);
+    return true;
+}
+
+int
+fy_mount_table_parse(const char *text, struct fy_mount_table *out)
+{
+    size_t lines = 1;
+    for (const char *at = text; (at = strchr(at, '\n')); at++) {
+        lines++;
+    }
+    struct fy_mount_table table = {.text = strdup(text)};
+    table.lines = calloc(lines, sizeof *table.lines);
+    if (!table.text || !table.lines) {
+        fy_mount_table_clear(&table);
+        return FY_ERR_NOMEM;
+    }
+    char *rest = NULL;
+    for (char *line = strtok_r(table.text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (parse_line(line, &table.lines[table.n])) {
+            table.n++;
+        }
+    }
+    *out = table;
+    return 0;
+}
+
+void
+fy_mount_table_clear(struct fy_mount_table *table)
+{
+    free(table->text);
+    free(table->lines);
+    table->text = NULL;
+    table->lines = NULL;
+    table->n = 0;
+}
+
+/* The whole file, NUL-terminated, new; NULL when it cannot be read. */
+static char *
+read_all(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t capacity = 0;
+    if (file) {
+        if (getdelim(&text, &capacity, '\0', file) < 0) {
+            free(text);
+            text = NULL;
+        }
+        fclose(file);
+    }
+    return text;
+}
+
+bool
+fy_path_is_beneath(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    if (n == 1) {
+        return path[0] == '/' && path[1];
+    }
+    return strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
+static bool
+is_ancestor(const struct fy_mount_table *table, unsigned ancestor,
+            const struct fy_mount_line *line)
+{
+    unsigned id = line->parent;
+    for (size_t depth = 0; depth < table->n; depth++) {
+        if (id == ancestor) {
+            return true;
+        }
+        size_t i = 0;
+        while (i < table->n && table->lines[i].id != id) {
+            i++;
+        }
+        if (i == table->n || table->lines[i].parent == id) {
+            return false;
+        }
+        id = table->lines[i].parent;
+    }
+    return false;
+}
+
+/* Another mount lies over it or over a folder on the way to it. */
+static bool
+is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *other = &table->lines[i];
+        if (other == line || is_ancestor(table, other->id, line)) {
+            continue;
+        }
+        if (fy_path_is_beneath(line->point, other->point) ||
+            (strcmp(line->point, other->point) == 0 &&
+             is_ancestor(table, line->id, other))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* [user@]host:path of sshfs and nfs; host perhaps in brackets. */
+static bool
+parse_source(const char *source, const char *root, struct fy_place *place)
+{
+    const char *host = source;
+    const char *bracket = strchr(source, '[');
+    const char *colon = strchr(source, ':');
+    const char *at = NULL;
+    if (bracket && colon && bracket < colon) {
+        const char *close = strchr(bracket, ']');
+        if (!close || close[1] != ':') {
+            return false;
+        }
+        colon = close + 1;
+    }
+    if (!colon) {
+        return false;
+    }
+    at = memrchr(source, '@', (size_t)(colon - source));
+    if (at) {
+        size_t n = (size_t)(at - source);
+        if (n >= sizeof place->user) {
+            return false;
+        }
+        memcpy(place->user, source, n);
+        place->user[n] = '\0';
+        host = at + 1;
+    }
+    size_t n = (size_t)(colon - host);
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+        host++;
+        n -= 2;
+    }
+    if (n >= sizeof place->host) {
+        return false;
+    }
+    memcpy(place->host, host, n);
+    place->host[n] = '\0';
+    if ((*place->user && !fy_place_word(place->user, "._-+@\\$")) ||
+        !fy_place_word(place->host, ".-_:%")) {
+        return false;
+    }
+    const char *path = colon + 1;
+    if (strcmp(root, "/") == 0) {
+        root = "";
+    }
+    int wrote;
+    if (*path == '/') {
+        wrote = snprintf(place->path, sizeof place->path, "%s%s",
+                         strcmp(path, "/") == 0 && *root ? "" : path, root);
+    } else if (*path == '~') {
+        return false; /* sftp would take it for a name; be sure */
+    } else {
+        /* sftp begins in the home of the user there. */
+        wrote = snprintf(place->path, sizeof place->path, "~%s%s%s",
+                         *path ? "/" : "", path, root);
+    }
+    if (wrote < 0 || (size_t)wrote >= sizeof place->path) {
+        return false;
+    }
+    size_t used = (size_t)wrote;
+    while (used > 1 && place->path[used - 1] == '/') {
+        place->path[--used] = '\0';
+    }
+    return true;
+}
+
+/* FUSE: only our own mounts and root's: others' could answer with anything. */
+static bool
+is_ours(const char *options)
+{
+    const char *at = strstr(options, "user_id=");
+    unsigned uid;
+    return !at || sscanf(at, "user_id=%u", &uid) != 1 || uid == 0 ||
+           uid == getuid();
+}
+
+/* A bind mount's process was started for another mount point. */
+static bool
+learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
+      const char *proc, struct fy_mount *out)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *other = &table->lines[i];
+        if (other->device == line->device &&
+            strcmp(other->source, line->source) == 0 &&
+            fy_sshfs_learn(other->point, other->source, proc, out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+discover_line(const struct fy_mount_table *table,
+              const struct fy_mount_line *line, const char *proc,
+              struct fy_mount *out)
+{
+    bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
+    bool nfs =
+        strcmp(line->type, "nfs") == 0 || strcmp(line->type, "nfs4") == 0;
+    if ((!ssh && !nfs) || (ssh && !is_ours(line->options)) ||
+        strlen(line->point) >= sizeof out->path ||
+        !parse_source(line->source, line->root, &out->place)) {
+        return false;
+    }
+    out->place.transport = fy_transport_find("ssh", 3);
+    strcpy(out->path, line->point);
+    strcpy(out->type, line->type);
+    strcpy(out->found_by, "mountinfo");
+    out->device = line->device;
+    out->read_only = line->read_only;
+    return !ssh || learn(table, line, proc, out);
+}
+
+static void
+discover(const struct fy_mount_table *table, const char *proc,
+         struct fy_mount *out, unsigned *out_n)
+{
+    for (size_t i = 0; i < table->n && *out_n < FY_MAX_MOUNTS; i++) {
+        const struct fy_mount_line *line = &table->lines[i];
+        bool known = false;
+        for (unsigned j = 0; j < *out_n; j++) {
+            known = known || strcmp(out[j].path, line->point) == 0;
+        }
+        struct fy_mount *mount = &out[*out_n];
+        memset(mount, 0, sizeof *mount);
+        if (!known && !is_hidden(table, line) &&
+            discover_line(table, line, proc, mount)) {
+            ++*out_n;
+        }
+    }
+}
+
+void
+fy_mounts_discover(const char *mountinfo, const char *proc,
+                   struct fy_mount *out, unsigned *out_n)
+{
+    struct fy_mount_table table;
+    if (fy_mount_table_parse(mountinfo, &table) == 0) {
+        discover(&table, proc, out, out_n);
+        fy_mount_table_clear(&table);
+    }
+}
+
+static bool
+is_remote(const char *type)
+{
+    static const char *const types[] = {"nfs", "nfs4", "cifs",  "smb3",
+                                        "9p",  "ceph", "lustre"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(type, types[i]) == 0) {
+            return true;
+        }
+    }
+    return strncmp(type, "fuse", 4) == 0;
+}
+
+/* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */
+static int
+configure(const char *text, const struct fy_mount_table *table,
+          struct fy_mount *out, struct fy_buffer *why)
+{
+    const char *scheme = strstr(text, "://");
+    const char *equals =
+        scheme ? memrchr(text, '=', (size_t)(scheme - text)) : NULL;
+    if (!equals || equals == text || (size_t)(equals - text) >= PATH_MAX) {
+        fy_buffer_add(why, "not DIR=PLACE: \"");
+        fy_buffer_add(why, text);
+        fy_buffer_add(why, "\"");
+        return FY_ERR_INVALID;
+    }
+    memset(out, 0, sizeof *out);
+    int status = fy_place_parse(equals + 1, &out->place, why);
+    if (status) {
+        return status;
+    }
+    char folder[PATH_MAX];
+    memcpy(folder, text, (size_t)(equals - text));
+    folder[equals - text] = '\0';
+    struct stat about;
+    if (!realpath(folder, out->path) || stat(out->path, &about) != 0 ||
+        !S_ISDIR(about.st_mode)) {
+        fy_buffer_add(why, "no folder: ");
+        fy_buffer_add(why, folder);
+        return FY_ERR_INVALID;
+    }
+    if (strcmp(out->path, "/") == 0) {
+        fy_buffer_add(why, "the root folder cannot be a mount of ferry");
+        return FY_ERR_INVALID;
+    }
+    out->configured = true;
+    strcpy(out->found_by, "--mount");
+    /* A folder of a local file system is told by its path alone: its device is
+     * that of files which are not meant. */
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *line = &table->lines[i];
+        if (line->device != about.st_dev || is_hidden(table, line)) {
+            continue;
+        }
+        if (strcmp(line->point, out->path) == 0 ||
+            (is_remote(line->type) &&
+             fy_path_is_beneath(out->path, line->point))) {
+            out->device = about.st_dev;
+            out->read_only = line->read_only;
+            snprintf(out->type, sizeof out->type, "%s", line->type);
+            if (strcmp(line->type, "fuse.sshfs") == 0) {
+                struct fy_mount seen;
+                memset(&seen, 0, sizeof seen);
+                (void)fy_sshfs_learn(line->point, line->source, "/proc", &seen);
+                out->owners_differ = seen.owners_differ;
+            }
+        }
+    }
+    return 0;
+}
+
+int
+fy_mounts_find(const char *const *configured, bool discovery,
+               struct fy_mount *out, unsigned *out_n, struct fy_buffer *why)
+{
+    char *text = read_all("/proc/self/mountinfo");
+    struct fy_mount_table table;
+    int status = fy_mount_table_parse(text ? text : "", &table);
+    free(text);
+    if (status) {
+        return status;
+    }
+    unsigned n = 0;
+    for (; configured && *configured; configured++) {
+        if (n == FY_MAX_MOUNTS) {
+            fy_buffer_add(why, "more mounts than ferry can hold");
+            status = FY_ERR_INVALID;
+            goto clear;
+        }
+        status = configure(*configured, &table, &out[n], why);
+        if (status) {
+            goto clear;
+        }
+        unsigned same = 0;
+        while (strcmp(out[same].path, out[n].path) != 0) {
+            same++;
+        }
+        if (same != n) {
+            out[same] = out[n]; /* the later one overrides */
+        } else {
+            n++;
+        }
+    }
+    if (discovery) {
+        discover(&table, "/proc", out, &n);
+    }
+    *out_n = n;
+clear:
+    fy_mount_table_clear(&table);
+    return status;
+}
+
+char **
+fy_mounts_below(const char *path)
+{
+    char *text = read_all("/proc/self/mountinfo");
+    struct fy_mount_table table;
+    char **below = NULL;
+    int status = text ? fy_mount_table_parse(text, &table) : FY_ERR_IO;
+    free(text);
+    if (status) {
+        return NULL;
+    }
+    /* One block: the pointers, then the texts. */
+    size_t bytes = sizeof *below, n = 0;
+    for (size_t i = 0; i < table.n; i++) {
+        if (fy_path_is_beneath(table.lines[i].point, path)) {
+            bytes += sizeof *below + strlen(table.lines[i].point) + 1;
+            n++;
+        }
+    }
+    below = malloc(bytes);
+    if (below) {
+        char *to = (char *)(below + n + 1);
+        n = 0;
+        for (size_t i = 0; i < table.n; i++) {
+            if (fy_path_is_beneath(table.lines[i].point, path)) {
+                below[n++] = strcpy(to, table.lines[i].point);
+                to += strlen(to) + 1;
+            }
+        }
+        below[n] = NULL;
+    }
+    fy_mount_table_clear(&table);
+    return below;
+}

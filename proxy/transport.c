@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts proxies and waits for their first line: the table of transports and
+ * what they share. Nothing here blocks but fy_link_close(), for as long as it
+ * is told. One thread at a time per link.
+ */
+#include "config.h"
+
+#include "proxy/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/transports.h"
+
+enum {
+    SKIPPED_MAX_BYTES = 64 << 10, /* of what a login may print before */
+};
+
+static int
+open_loopback(const struct fy_place *place, const char *ferry_path,
+              struct fy_buffer *why, struct fy_link *out)
+{
+    const char *path = *place->ferry ? place->ferry : ferry_path;
+    const char *argv[] = {path, "proxy", "--stdio", NULL};
+    return fy_transport_spawn(argv, why, out);
+}
+
+static int
+open_tls(const struct fy_place *place, const char *ferry_path,
+         struct fy_buffer *why, struct fy_link *out)
+{
+    (void)place, (void)ferry_path, (void)out;
+    fy_buffer_add(why, "tls:// is not supported by this version; use ssh://");
+    return FY_ERR_UNSUPPORTED;
+}
+
+static const struct fy_transport transports[] = {
+    {"ssh", fy_transport_ssh},
+    {"loopback", open_loopback},
+    {"tls", open_tls},
+};
+
+const struct fy_transport *
+fy_transport_find(const char *scheme, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof transports / sizeof transports[0]; i++) {
+        if (strlen(transports[i].scheme) == bytes &&
+            memcmp(transports[i].scheme, scheme, bytes) == 0) {
+            return &transports[i];
+        }
+    }
+    return NULL;
+}
+
+/* In the child. Only what is safe after fork in a program with threads. */
+_Noreturn static void
+become(const char *const *argv, int stream, int said)
+{
+    setsid(); /* the terminal's Ctrl-C is for the user's commands */
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = SIG_DFL;
+    for (int i = 1; i < NSIG; i++) {
+        sigaction(i, &action, NULL);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Both are above 2: see fy_transport_spawn(). */
+    if (dup2(stream, 0) == 0 && dup2(stream, 1) == 1 && dup2(said, 2) == 2) {
+        close_range(3, ~0U, 0);
+        execvp(argv[0], (char *const *)argv);
+        const char *reason = strerrordesc_np(errno);
+        ssize_t ignored = write(2, argv[0], strlen(argv[0]));
+        ignored = write(2, ": ", 2);
+        ignored = write(2, reason, reason ? strlen(reason) : 0);
+        (void)ignored;
+    }
+    _exit(127);
+}
+
+/* The same descriptor above 2, close-on-exec. -1: errno. */
+static int
+above_stdio(int fd)
+{
+    if (fd < 0 || fd > 2) {
+        return fd;
+    }
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return moved;
+}
+
+int
+fy_transport_spawn(const char *const *argv, struct fy_buffer *why,
+                   struct fy_link *out)
+{
+    int pair[2];
+    int said = above_stdio(memfd_create("ferry-said", MFD_CLOEXEC));
+    if (said < 0) {
+        goto failed;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        goto close_said;
+    }
+    pair[0] = above_stdio(pair[0]);
+    pair[1] = above_stdio(pair[1]);
+    if (pair[0] < 0 || pair[1] < 0 ||
+        fcntl(said, F_SETFL, O_APPEND | O_RDWR) != 0) {
+        goto close_pair;
+    }
+    /* All signals wait until the child's handlers are gone. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        become(argv, pair[1], said);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0) {
+        goto close_pair;
+    }
+    close(pair[1]);
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    memset(out, 0, sizeof *out);
+    out->in = out->out = pair[0];
+    out->said = said;
+    out->pid = pid;
+    return 0;
+
+close_pair:
+    for (int i = 0; i < 2; i++) {
+        if (pair[i] >= 0) {
+            close(pair[i]);
+        }
+    }
+close_said:
+    close(said);
+failed:
+    fy_buffer_add(why, "cannot start ");
+    fy_buffer_add(why, argv[0]);
+    return FY_ERR_IO;
+}
+
+int
+fy_link_open(const struct fy_place *place, const char *ferry_path,
+             struct fy_buffer *why, struct fy_link *out)
+{
+    return place->transport->open(place, ferry_path, why, out);
+}
+
+int
+fy_link_greet(struct fy_link *link, struct fy_buffer *why)
+{
+    static const char magic[] = FY_PROXY_MAGIC;
+    const unsigned magic_bytes = sizeof magic - 1;
+    /* Byte by byte: what follows the line is the wire's. */
+    while (link->skipped_bytes < SKIPPED_MAX_BYTES) {
+        char c;
+        ssize_t n = read(link->in, &c, 1);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return FY_ERR_BUSY;
+        }
+        if (n <= 0) {
+            size_t before = why ? why->used : 0;
+            fy_link_last_words(link, why);
+            if (why && why->used == before) {
+                fy_buffer_add(why, "the connection ended at once");
+            }
+            return FY_ERR_IO;
+        }
+        link->skipped_bytes++;
+        /* It begins with an f and holds no other. */
+        link->matched =
+            c == magic[link->matched] ? link->matched + 1 : c == magic[0];
+        if (link->matched == magic_bytes) {
+            return 0;
+        }
+    }
+    fy_buffer_add(why, "what answered is no ferry proxy of this version");
+    return FY_ERR_IO;
+}
+
+void
+fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
+{
+    char text[1024];
+    off_t end = lseek(link->said, 0, SEEK_END);
+    off_t from = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0;
+    ssize_t n =
+        end > 0 ? pread(link->said, text, (size_t)(end - from), from) : 0;
+    while (n > 0 && (unsigned char)text[n - 1] <= ' ') {
+        n--;
+    }
+    ssize_t start = n;
+    while (start > 0 && text[start - 1] != '\n' && text[start - 1] != '\r') {
+        start--;
+    }
+    for (ssize_t i = start; i < n; i++) {
+        /* It may come from anywhere and goes to a terminal. */
+        unsigned char c = (unsigned char)text[i];
+        fy_buffer_add_char(out, c < 0x20 || c == 0x7f ? '?' : text[i]);
+    }
+}
+
+void
+fy_link_close(struct fy_link *link, unsigned patience_ms)
+{
+    if (link->in >= 0) {
+        close(link->in);
+    }
+    if (link->out >= 0 && link->out != link->in) {
+        close(link->out);
+    }
+    link->in = link->out = -1;
+    if (link->pid > 0) {
+        int pidfd = pidfd_open(link->pid, 0);
+        struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+        if (pidfd < 0 || poll(&ended, 1, (int)patience_ms) != 1) {
+            kill(link->pid, SIGKILL);
+        }
+        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        if (pidfd >= 0) {
+            close(pidfd);
+        }
+        link->pid = 0;
+    }
+    if (link->said >= 0) {
+        close(link->said);
+    }
+    link->said = -1;
+}

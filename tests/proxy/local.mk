@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Places, mounts, confinement: proxy/{place,transport,mounts,confine,tools}*.c.
+if HAVE_CHECK
+UNIT_TESTS += tests/unit/test_place
+UNIT_TESTS += tests/unit/test_mounts
+endif
+
+PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+
+tests_unit_test_place_SOURCES = tests/unit/test_place.c
+tests_unit_test_place_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_place_LDADD = $(PLACE_TEST_LIBS)
+
+tests_unit_test_mounts_SOURCES = tests/unit/test_mounts.c
+tests_unit_test_mounts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)

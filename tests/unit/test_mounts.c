@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy/mounts.c and sshfs.c: which mounts are found and what is learned of
+ * them, from made-up mountinfo texts and made-up process folders.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/mounts.h"
+#include "proxy/transport.h"
+
+static char proc[] = "/tmp/ferry-proc-XXXXXX";
+static struct fy_mount mounts[FY_MAX_MOUNTS];
+static unsigned nmounts;
+
+static void
+setup(void)
+{
+    strcpy(proc + strlen(proc) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(proc));
+    nmounts = 0;
+}
+
+static void
+teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", proc);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void
+put(const char *pid, const char *name, const char *bytes, size_t n)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", proc, pid);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/%s/%s", proc, pid, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+#define SSHFS(pid, words) \
+    (put(pid, "comm", "sshfs\n", 6), put(pid, "cmdline", words, sizeof words))
+
+#define LINE(id, point, rest) id " 1 0:" id " / " point " rw - " rest "\n"
+
+START_TEST(test_kinds)
+{
+    SSHFS("10", "sshfs\0me@host:/data\0/mnt/s");
+    fy_mounts_discover(
+        "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        "nonsense\n"
+        "23 22 0:50 / /mnt/s rw,nosuid - fuse.sshfs me@host:/data "
+        "rw,user_id=0,group_id=0\n"
+        "24 22 0:51 / /mnt/n\\040n rw shared:1 master:2 - nfs4 "
+        "[fe80::1]:/export/a ro,vers=4.2\n"
+        "25 22 0:52 / /mnt/g rw - fuse.glusterfs host:/vol rw\n"
+        "26 22 0:53 / /mnt/auto rw - autofs systemd-1 rw,fd=3\n"
+        "27 22 0:51 /sub/x /mnt/bound rw - nfs host:/export rw\n",
+        proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 3);
+    ck_assert_str_eq(mounts[0].path, "/mnt/s");
+    ck_assert_str_eq(mounts[0].place.user, "me");
+    ck_assert_str_eq(mounts[0].place.host, "host");
+    ck_assert_str_eq(mounts[0].place.path, "/data");
+    ck_assert_str_eq(mounts[0].found_by, "mountinfo");
+    ck_assert(!mounts[0].read_only);
+    ck_assert_str_eq(mounts[1].path, "/mnt/n n");
+    ck_assert_str_eq(mounts[1].place.host, "fe80::1");
+    ck_assert_str_eq(mounts[1].place.path, "/export/a");
+    ck_assert_str_eq(mounts[1].type, "nfs4");
+    ck_assert(mounts[1].read_only);
+    ck_assert_str_eq(mounts[2].place.path, "/export/sub/x");
+}
+END_TEST
+
+START_TEST(test_home)
+{
+    SSHFS("10", "sshfs\0h:\0/mnt/a");
+    SSHFS("11", "sshfs\0h:sub/\0/mnt/b");
+    SSHFS("12", "sshfs\0h:/\0/mnt/c");
+    fy_mounts_discover("23 1 0:50 / /mnt/a rw - fuse.sshfs h: rw\n"
+                       "24 1 0:51 / /mnt/b rw - fuse.sshfs h:sub/ rw\n"
+                       "25 1 0:52 / /mnt/c rw - fuse.sshfs h:/ rw\n"
+                       "26 1 0:52 /x /mnt/c2 rw - fuse.sshfs h:/ rw\n",
+                       proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 4);
+    ck_assert_str_eq(mounts[0].place.path, "~");
+    ck_assert_str_eq(mounts[1].place.path, "~/sub");
+    ck_assert_str_eq(mounts[2].place.path, "/");
+    ck_assert_str_eq(mounts[3].place.path, "/x"); /* bound */
+}
+END_TEST
+
+START_TEST(test_hidden)
+{
+    fy_mounts_discover("22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+                       "30 22 0:50 / /mnt/a rw - nfs h:/a rw\n"
+                       "31 30 0:51 / /mnt/a rw - tmpfs x rw\n"
+                       "32 22 0:52 / /srv/x/b rw - nfs h:/b rw\n"
+                       "33 22 0:53 / /srv/x rw - tmpfs x rw\n"
+                       "34 22 0:54 / /opt/c rw - nfs h:/c rw\n"
+                       "35 34 0:55 / /opt/c/d rw - nfs h:/d rw\n",
+                       proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 2);
+    ck_assert_str_eq(mounts[0].path, "/opt/c");
+    ck_assert_str_eq(mounts[1].path, "/opt/c/d");
+}
+END_TEST
+
+START_TEST(test_hostile)
+{
+    char line[512];
+    snprintf(line, sizeof line,
+             "30 1 0:50 / /m/a rw - fuse.sshfs h:/a rw,user_id=%u,x\n",
+             getuid() + 1);
+    SSHFS("10", "sshfs\0h:/a\0/m/a");
+    SSHFS("11", "sshfs\0-oProxyCommand=evil:/a\0/m/b");
+    SSHFS("12", "sshfs\0a@-oProxyCommand=evil:/a\0/m/c");
+    fy_mounts_discover(line, proc, mounts, &nmounts);
+    fy_mounts_discover(
+        "31 1 0:51 / /m/b rw - fuse.sshfs -oProxyCommand=evil:/a rw\n"
+        "32 1 0:52 / /m/c rw - fuse.sshfs a@-oProxyCommand=evil:/a rw\n"
+        "33 1 0:53 / /m/d rw - nfs :/a rw\n"
+        "34 1 0:54 / /m/e rw - nfs nocolon rw\n"
+        "35 1 0:55 / /m/f rw - nfs [::1:/a rw\n"
+        "36 1 0:56 / /m/g rw - nfs -x:/a rw\n"
+        "37 1 0:57 / /m/h rw - nfs h:~root/a rw\n"
+        "38 1 0:58 / /m/i rw - nfs\n",
+        proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 0);
+}
+END_TEST
+
+START_TEST(test_sshfs_options)
+{
+    SSHFS("10", "sshfs\0-p\0002222\0u@h:/a\0/m/a/\0-o\0reconnect,IdentityFile="
+                "/k\\,1,ServerAliveInterval=5,uid=7\0-F/cfg");
+    SSHFS("11", "sshfs\0u@h:/a\0/m/b\0-oport=23,ssh_command=ssh -i /x");
+    SSHFS("12", "sshfs\0u@h:/a\0/m/c\0-o\0follow_symlinks");
+    SSHFS("13", "sshfs\0u@h:/a\0/m/d\0-F\0relative");
+    SSHFS("14", "sshfs\0u@h:/a\0rel/e\0-oIdentityFile=key,Port=99,idmap=none");
+    put("15", "comm", "cat\n", 4);
+    put("15", "cmdline", "sshfs\0u@h:/a\0/m/f", 17);
+    fy_mounts_discover(
+        LINE("30", "/m/a", "fuse.sshfs u@h:/a rw")
+            LINE("31", "/m/b", "fuse.sshfs u@h:/a rw")
+                LINE("32", "/m/c", "fuse.sshfs u@h:/a rw")
+                    LINE("33", "/m/d", "fuse.sshfs u@h:/a rw")
+                        LINE("34", "/m/e", "fuse.sshfs u@h:/a rw")
+                            LINE("35", "/m/f", "fuse.sshfs u@h:/a rw"),
+        proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 3);
+    ck_assert_str_eq(mounts[0].place.port, "2222");
+    ck_assert_str_eq(mounts[0].place.config, "/cfg");
+    ck_assert_uint_eq(mounts[0].place.noptions, 2);
+    ck_assert_str_eq(mounts[0].place.options[0], "IdentityFile=/k,1");
+    ck_assert_str_eq(mounts[0].place.options[1], "ServerAliveInterval=5");
+    ck_assert(mounts[0].owners_differ);
+    ck_assert_str_eq(mounts[1].place.port, "23");
+    ck_assert_str_eq(mounts[1].place.command, "ssh -i /x");
+    ck_assert(!mounts[1].owners_differ);
+    ck_assert_str_eq(mounts[2].path, "/m/e");
+    ck_assert_uint_eq(mounts[2].place.noptions, 1);
+    ck_assert_str_eq(mounts[2].place.options[0], "Port=99");
+    ck_assert(!mounts[2].owners_differ);
+}
+END_TEST
+
+START_TEST(test_sshfs_ambiguous)
+{
+    /* Two of that name, on different ports: no guess. */
+    SSHFS("10", "sshfs\0h:/a\0x/m\0-p22");
+    SSHFS("11", "sshfs\0h:/a\0y/m\0-p23");
+    fy_mounts_discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"), proc, mounts,
+                       &nmounts);
+    ck_assert_uint_eq(nmounts, 0);
+    /* The whole path is certain. */
+    SSHFS("12", "sshfs\0h:/a\0/1/m\0-p24");
+    fy_mounts_discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"), proc, mounts,
+                       &nmounts);
+    ck_assert_uint_eq(nmounts, 1);
+    ck_assert_str_eq(mounts[0].place.port, "24");
+}
+END_TEST
+
+START_TEST(test_configured)
+{
+    char a[64], b[128], linked[64], said[512];
+    struct fy_buffer why;
+    snprintf(a, sizeof a, "%s/a=b", proc);
+    snprintf(linked, sizeof linked, "%s/link", proc);
+    ck_assert_int_eq(mkdir(a, 0755), 0);
+    ck_assert_int_eq(symlink(a, linked), 0);
+    snprintf(b, sizeof b, "%s/=loopback:///srv/x", linked);
+    const char *texts[] = {b, NULL};
+    ck_assert_int_eq(fy_mounts_find(texts, false, mounts, &nmounts, NULL), 0);
+    ck_assert_uint_eq(nmounts, 1);
+    ck_assert_str_eq(mounts[0].path, a);
+    ck_assert_str_eq(mounts[0].place.path, "/srv/x");
+    ck_assert(mounts[0].configured);
+    ck_assert_uint_eq(mounts[0].device, 0);
+    snprintf(b, sizeof b, "%s=ssh://h/y", a);
+    ck_assert_int_eq(fy_mounts_find(texts, false, mounts, &nmounts, NULL), 0);
+    ck_assert_str_eq(mounts[0].path, a);
+
+    static const char *const bad[] = {"x",           "=ssh://h/x",
+                                      "/tmp",        "/no/such=ssh://h/x",
+                                      "/tmp=ssh://", "/dev/null=ssh://h/x",
+                                      "/=ssh://h/x", "/tmp=what://h/x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        fy_buffer_start(&why, said, sizeof said);
+        texts[0] = bad[i];
+        nmounts = 77;
+        ck_assert_msg(fy_mounts_find(texts, false, mounts, &nmounts, &why) ==
+                          FY_ERR_INVALID,
+                      "%s", bad[i]);
+        ck_assert_uint_eq(nmounts, 77);
+        ck_assert_uint_gt(why.used, 0);
+    }
+}
+END_TEST
+
+START_TEST(test_below)
+{
+    char **below = fy_mounts_below("/");
+    ck_assert_ptr_nonnull(below);
+    bool found = false;
+    for (char **at = below; *at; at++) {
+        found = found || strcmp(*at, "/proc") == 0;
+    }
+    ck_assert(found);
+    free(below);
+    below = fy_mounts_below("/pro");
+    ck_assert_ptr_nonnull(below);
+    ck_assert_ptr_null(*below);
+    free(below);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("mounts");
+    TCase *tests = tcase_create("mounts");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, test_kinds);
+    tcase_add_test(tests, test_home);
+    tcase_add_test(tests, test_hidden);
+    tcase_add_test(tests, test_hostile);
+    tcase_add_test(tests, test_sshfs_options);
+    tcase_add_test(tests, test_sshfs_ambiguous);
+    tcase_add_test(tests, test_configured);
+    tcase_add_test(tests, test_below);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
