@@ -65,6 +65,13 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry
+nobase_dist_pkgdata_DATA += \
+	annotations/lib/commands/files.ferry \
+	annotations/lib/commands/order.ferry \
+	annotations/lib/commands/programs.ferry \
+	annotations/lib/commands/search.ferry \
+	annotations/lib/commands/sums.ferry \
+	annotations/lib/commands/text.ferry
 EXTRA_DIST += annotations/lib/README.md
 
 dist_man_MANS += docs/ferry-annotations.5
