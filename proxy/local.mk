@@ -12,6 +12,9 @@ libfyproxy_la_SOURCES = \
 	proxy/reason.c proxy/reason.h \
 	proxy/spec.h \
 	proxy/sshfs.c \
+	proxy/split.c proxy/split.h \
+	proxy/split_parts.c proxy/split_parts.h \
+	proxy/split_sort.c proxy/split_text.c \
 	proxy/stub.h \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests of proxy/.
+PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la \
+	$(CHECK_LIBS)
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_placement
+UNIT_TESTS += tests/unit/test_split
 endif
+
 tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_placement_LDADD = libfyproxy.la libfyannotations.la $(CHECK_LIBS)
+tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_split_SOURCES = tests/unit/test_split.c
+tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_split_LDADD = $(PROXY_TEST_LIBS)
