@@ -10,7 +10,8 @@ libfyproxy_la_SOURCES = \
 	proxy/place.c \
 	proxy/proxy.h \
 	proxy/reason.c proxy/reason.h \
-	proxy/spec.h \
+	proxy/rope.c proxy/rope.h \
+	proxy/spec.c proxy/spec.h \
 	proxy/sshfs.c \
 	proxy/split.c proxy/split.h \
 	proxy/split_parts.c proxy/split_parts.h \
@@ -18,6 +19,6 @@ libfyproxy_la_SOURCES = \
 	proxy/stub.h \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \
-	proxy/wire.h
+	proxy/wire.c proxy/wire.h
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)

@@ -2,9 +2,10 @@
 /*
  * The CBOR bodies of the wire (PROTOCOL.md): what the client says of itself
  * and the proxy of itself, and one stage. Encoded and decoded here only.
- * Everything decoded is untrusted: lengths are checked before allocation, what
- * is missing or of the wrong type is refused with its name in `why'; unknown
- * keys are skipped unless they begin with '!' (required).
+ * Everything decoded is untrusted: lengths are checked before allocation; what
+ * is missing, there twice, of the wrong type or out of range is refused with its
+ * name in `why', as is a NUL in anything but tool.identity; unknown keys are
+ * skipped unless they begin with '!' (required).
  */
 #ifndef FERRY_PROXY_SPEC_H
 #define FERRY_PROXY_SPEC_H
@@ -45,7 +46,7 @@ struct fy_stream_spec {
     int64_t offset;       /* FILE: where the description stands */
     uint32_t flags;       /* FILE: O_ACCMODE | O_APPEND, Linux values */
     uint64_t device_unused, inode; /* FILE: as the client sees it; 0 unknown */
-    uint64_t stage;       /* LINK: number of the writer's stage */
+    uint64_t stage;                /* LINK: number of the writer's stage */
 };
 
 struct fy_tool {
@@ -72,25 +73,25 @@ struct fy_stage_spec {
     uint64_t limits[16][2]; /* see stub.h; UINT64_MAX: infinity */
     uint16_t rows, columns;
     struct fy_stream_spec in, out, err;
-    uint32_t copies;        /* the most copies it may be split into; 1: none */
-    bool compress;          /* zstd on the body of the response */
+    uint32_t copies; /* the most copies it may be split into; 1: none */
+    bool compress;   /* zstd on the body of the response */
     struct fy_config_hash *configs;
     uint32_t nconfigs;
 };
 
 /* Both: sent by the client as the body of POST /hello and answered likewise. */
 struct fy_hello {
-    uint32_t version;       /* FY_PROTOCOL_VERSION */
-    struct fy_bytes ferry;  /* package version */
+    uint32_t version;      /* FY_PROTOCOL_VERSION */
+    struct fy_bytes ferry; /* package version */
     uint32_t uid, gid;
     struct fy_bytes user, host, kernel, machine; /* names; uname fields */
     uint32_t cores;
-    double load;            /* of the last minute */
+    double load; /* of the last minute */
     uint64_t memory_bytes;
-    double speed;           /* of one core: bytes/s that it hashes; 0: unknown */
-    bool spaces;            /* stages see the client's paths (mount namespaces) */
-    bool all_users;         /* ... and every uid as it is */
-    uint32_t landlock;      /* its ABI version; 0: none */
+    double speed;      /* of one core: bytes/s that it hashes; 0: unknown */
+    bool spaces;       /* stages see the client's paths (mount namespaces) */
+    bool all_users;    /* ... and every uid as it is */
+    uint32_t landlock; /* its ABI version; 0: none */
     uint32_t stages_max, stages_now;
     struct fy_bytes unpaired; /* reserved; empty */
 };
@@ -107,11 +108,19 @@ struct fy_probe_result {
     bool complete; /* false: the walk was cut short */
 };
 
+/* GET /stage/N/touched: what the stage may have changed, as the client names
+ * it; for its caches. */
+struct fy_touched {
+    uint32_t npaths;
+    struct fy_bytes *paths; /* owned array */
+    bool all;               /* more than can be listed: the whole mount */
+};
+
 /*
  * Encoders return new bytes (free()) in *out, *out_bytes. FY_ERR_NOMEM,
  * FY_ERR_OVERFLOW beyond FY_SPEC_MAX_BYTES.
- * Decoders fill *out with pointers into `bytes', which must stay, followed by
- * one NUL; `why' (may be NULL) gets what is wrong. FY_ERR_INVALID, _NOMEM.
+ * Decoders fill *out with pointers into `bytes', which must stay and are
+ * changed: a decoded string moves by a byte to end in a NUL; `why' (may be NULL) gets what is wrong. FY_ERR_INVALID, _NOMEM.
  */
 int fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
                          size_t *out_bytes) FY_MUST_CHECK;
@@ -133,5 +142,17 @@ int fy_probe_result_encode(const struct fy_probe_result *result, char **out,
                            size_t *out_bytes) FY_MUST_CHECK;
 int fy_probe_result_decode(char *bytes, size_t n, struct fy_probe_result *out,
                            struct fy_buffer *why) FY_MUST_CHECK;
+int fy_touched_encode(const struct fy_touched *touched, char **out,
+                      size_t *out_bytes) FY_MUST_CHECK;
+int fy_touched_decode(char *bytes, size_t n, struct fy_touched *out,
+                      struct fy_buffer *why) FY_MUST_CHECK;
+void fy_touched_clear(struct fy_touched *touched);
+
+/* Row i of all keys of all maps, for tests against PROTOCOL.md; false: none. */
+struct fy_spec_key {
+    const char *map, *key, *type;
+    bool required;
+};
+bool fy_spec_key(unsigned i, struct fy_spec_key *out);
 
 #endif

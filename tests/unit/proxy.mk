@@ -4,6 +4,8 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 	$(CHECK_LIBS)
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_placement
+UNIT_TESTS += tests/unit/test_spec
+UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
 endif
 
@@ -14,3 +16,11 @@ tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_split_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
+tests_unit_test_spec_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_spec_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
+tests_unit_test_wire_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_wire_LDADD = $(PROXY_TEST_LIBS)
