@@ -9,10 +9,11 @@ trap 'rm -rf "$t"' EXIT
 : >"$t/empty.c"
 ${CC:-cc} -O2 -I"$build" -o "$t/startup" "$here/startup.c" &&
     ${CC:-cc} -O2 -shared -fPIC -o "$t/empty.so" "$t/empty.c" || exit 1
-# What `ferry run' preloads: the process that it starts says so itself.
-# shellcheck disable=SC2016
-preload=$("$build/ferry" run --device host -- sh -c 'echo "$LD_PRELOAD"') || exit 1
-preload=${preload%%:*}
+# What `ferry run' preloads: the kernel knows what it gave to the process.
+preload=$("$build/ferry" run --device host -- cat /proc/self/environ |
+    tr '\0' '\n' |
+    sed -n 's/^LD_PRELOAD=\([^:]*\).*/\1/p')
+[ -n "$preload" ] || exit 1
 settings="mode=1;device=host;engine=$build/.libs/libferry-engine.so"
 show()
 {

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlopen and its relatives as the next object in line defines them: libc
- * (libdl, before glibc 2.34) or another preloaded tool. They cannot be
+ * The functions that we export too, as the next object in line defines them:
+ * libc (libdl, before glibc 2.34) or another preloaded tool. They cannot be
  * imported, because we export the same names first, nor looked up with dlsym,
  * which is one of them: so symbol tables are read by hand.
  */
 #include "config.h"
 
+#include <string.h>
+
+#include "shim/exec.h"
 #include "shim/object.h"
 #include "shim/shim.h"
 
 enum {
-    FUNCTIONS = 4
+    FUNCTIONS = 4,
+    EXEC_FUNCTIONS = 13
 };
 static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
                                              "dlclose"};
@@ -51,4 +55,52 @@ fy_libc_find(void)
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
     return &found;
+}
+
+/* In the order of struct fy_exec_originals. */
+static const char *const exec_names[EXEC_FUNCTIONS] = {
+    "execve",       "execvpe",     "fexecve",      "execveat", "posix_spawn",
+    "posix_spawnp", "pidfd_spawn", "pidfd_spawnp", "syscall",  "system",
+    "popen",        "pclose",      "fclose",
+};
+_Static_assert(sizeof(struct fy_exec_originals) ==
+                   EXEC_FUNCTIONS * sizeof(void *),
+               "exec_names");
+
+static int
+look_exec(const struct fy_object *object, void *closure)
+{
+    void **out = closure;
+    if (object->index == 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < EXEC_FUNCTIONS; i++) {
+        const ElfW(Sym) *symbol =
+            out[i] ? NULL : fy_object_symbol(object, exec_names[i]);
+        if (symbol) {
+            out[i] = fy_object_address(object, symbol);
+        }
+    }
+    /* libc has the first, and behind libc nobody has more of them. */
+    return object->soname && strcmp(object->soname, "libc.so.6") == 0;
+}
+
+const struct fy_exec_originals *
+fy_originals(void)
+{
+    static union {
+        struct fy_exec_originals by_name;
+        void *in_order[EXEC_FUNCTIONS];
+    } found;
+    static bool ready;
+    /* As above: whoever races here, or runs on shared memory, stores the same. */
+    if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+        void *at[EXEC_FUNCTIONS] = {NULL};
+        fy_object_each_early(look_exec, at);
+        for (unsigned i = 0; i < EXEC_FUNCTIONS; i++) {
+            found.in_order[i] = at[i];
+        }
+        __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+    }
+    return &found.by_name;
 }

@@ -9,17 +9,26 @@ libferry_la_SOURCES = \
 	shim/dispatch.c \
 	shim/dl.c \
 	shim/engine.c \
+	shim/exec.c shim/exec.h \
 	shim/image.h \
 	shim/libc.c \
 	shim/object.c shim/object.h \
 	shim/patch.c \
+	shim/plan.c \
+	shim/popen.c \
 	shim/scope.c \
 	shim/shim.h \
+	shim/snapshot.c \
+	shim/spawn.c \
+	shim/system.c \
+	shim/touch.c \
 	shim/arch/x86_64/dl.S \
 	shim/arch/x86_64/enter.S \
 	shim/arch/x86_64/image.S \
 	shim/arch/x86_64/layout.h \
+	shim/arch/x86_64/raw.h \
 	shim/arch/x86_64/state.c \
+	shim/arch/x86_64/syscall.S \
 	shim/arch/x86_64/unwind.c
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns

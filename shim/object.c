@@ -9,6 +9,7 @@
 #include "shim/object.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "shim/shim.h"
 
@@ -131,6 +132,56 @@ fy_object_each(fy_object_visit *visit, void *closure)
 {
     struct walk walk = {visit, closure, 0};
     return dl_iterate_phdr(walk_one, &walk);
+}
+
+/* The dynamic linker's list of objects, which it publishes for debuggers. */
+static const struct link_map *
+first_map(void)
+{
+    const ElfW(Phdr) *phdr = (const void *)getauxval(AT_PHDR);
+    unsigned long count = getauxval(AT_PHNUM);
+    const ElfW(Dyn) *dynamic = NULL;
+    uintptr_t base = 0;
+    for (unsigned long i = 0; phdr && i < count; i++) {
+        if (phdr[i].p_type == PT_PHDR) {
+            base = (uintptr_t)phdr - phdr[i].p_vaddr;
+        }
+    }
+    for (unsigned long i = 0; phdr && i < count; i++) {
+        if (phdr[i].p_type == PT_DYNAMIC) {
+            dynamic = (const void *)(base + phdr[i].p_vaddr);
+        }
+    }
+    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+        if (dynamic->d_tag == DT_DEBUG && dynamic->d_un.d_ptr) {
+            return ((const struct r_debug *)dynamic->d_un.d_ptr)->r_map;
+        }
+    }
+    return NULL;
+}
+
+int
+fy_object_each_early(fy_object_visit *visit, void *closure)
+{
+    extern const ElfW(Dyn) own[] __asm__("_DYNAMIC") FY_HIDDEN;
+    const struct link_map *map = first_map();
+    if (!map) {
+        return fy_object_each(visit, closure);
+    }
+    for (unsigned index = 0; map; map = map->l_next, index++) {
+        struct fy_object object = {.base = map->l_addr,
+                                   .name = map->l_name,
+                                   .index = index,
+                                   .dynamic = map->l_ld};
+        if (map->l_ld == own || !read_tables(&object)) {
+            continue;
+        }
+        int result = visit(&object, closure);
+        if (result) {
+            return result;
+        }
+    }
+    return 0;
 }
 
 static int

@@ -46,6 +46,14 @@ typedef int fy_object_visit(const struct fy_object *object, void *closure);
  */
 int fy_object_each(fy_object_visit *visit, void *closure);
 
+/*
+ * As fy_object_each(), but takes no lock, so that it can be called where another
+ * process or thread may hold it for ever: the visitor must stop at an object
+ * that was there before main. Of `out' it has what fy_object_symbol() needs,
+ * index and soname.
+ */
+int fy_object_each_early(fy_object_visit *visit, void *closure);
+
 /* How many objects were ever loaded and unloaded. */
 void fy_object_counts(uint64_t *loaded, uint64_t *unloaded);
 

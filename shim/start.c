@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What runs in every process at start: finds FERRY_SETTINGS, sets the mode,
- * undoes what merely exporting names has changed. Everything else waits for
- * the first call that needs it. Linked with -z initfirst, so that it runs
- * before the constructors of other libraries, which may call us.
+ * hides from the program what only we have put into its environment (exec
+ * gives it to the next one), undoes what merely exporting names has changed.
+ * Everything else waits for the first call that needs it. Linked with
+ * -z initfirst, so that it runs before the constructors of other libraries,
+ * which may call us or look at the environment.
  */
 #include "config.h"
 
+#include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "shim/exec.h"
 #include "shim/object.h"
 #include "shim/shim.h"
 
 #define VARIABLE "FERRY_SETTINGS="
+#define PRELOAD  "LD_PRELOAD="
 
 uint8_t fy_mode;
 unsigned fy_startup_objects;
 
 /*
- * A copy: programs overwrite their environment (setproctitle). Small enough to
+ * Copies: programs overwrite their environment (setproctitle). Small enough to
  * stay, with what the constructor sets, on the page that relocation has already
  * made ours (this file is linked first).
  */
 static char text_room[1400];
 static const char *text = "";
+struct fy_hidden_environment fy_hidden;
 
 /*
  * The constructor calls nothing in libc that it can do without: each function
@@ -42,25 +47,137 @@ starts_with(const char *string, const char *prefix)
     return true;
 }
 
-static void
-keep_text(const char *value)
+static size_t
+length(const char *string)
 {
     size_t bytes = 0;
-    char *room = text_room;
-    while (value[bytes]) {
+    while (string[bytes]) {
         bytes++;
     }
-    if (++bytes > sizeof text_room) {
+    return bytes;
+}
+
+static char *
+copy(char *to, const char *from, size_t bytes)
+{
+    while (bytes--) {
+        *to++ = *from++;
+    }
+    *to++ = '\0';
+    return to;
+}
+
+/* One entry of LD_PRELOAD. */
+struct part {
+    char *start;
+    size_t bytes; /* 0: there is none */
+};
+
+static bool
+is_ours(const struct part *part)
+{
+    const char *name = part->start + part->bytes;
+    while (name > part->start && name[-1] != '/') {
+        name--;
+    }
+    size_t bytes = (size_t)(part->start + part->bytes - name);
+    return starts_with(name, "ferry-preload-") ||
+           (bytes == sizeof "libferry.so" - 1 &&
+            starts_with(name, "libferry.so"));
+}
+
+/* Our own entry in the value of LD_PRELOAD. */
+static struct part
+find_ours(char *value)
+{
+    struct part part = {value, 0};
+    while (*part.start) {
+        part.bytes = 0;
+        while (part.start[part.bytes] && part.start[part.bytes] != ':' &&
+               part.start[part.bytes] != ' ') {
+            part.bytes++;
+        }
+        if (part.bytes && is_ours(&part)) {
+            return part;
+        }
+        part.start += part.bytes + (part.start[part.bytes] != '\0');
+    }
+    part.bytes = 0;
+    return part;
+}
+
+/*
+ * Keeps both texts: the settings, and LD_PRELOAD with our own entry alone. False
+ * without memory; then nothing was changed.
+ */
+static bool
+keep(const char *settings, const struct part *ours)
+{
+    size_t settings_bytes = length(settings);
+    size_t preload_bytes = ours->bytes ? sizeof PRELOAD - 1 + ours->bytes : 0;
+    size_t bytes = settings_bytes + preload_bytes + 2;
+    char *room = text_room;
+    if (bytes > sizeof text_room) {
         room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (room == MAP_FAILED) {
-            return;
+            return false;
         }
     }
-    while (bytes--) {
-        room[bytes] = value[bytes];
+    text = room + sizeof VARIABLE - 1;
+    char *next = copy(room, settings, settings_bytes);
+    if (preload_bytes) {
+        copy(next, PRELOAD, sizeof PRELOAD - 1);
+        copy(next + sizeof PRELOAD - 1, ours->start, ours->bytes);
+        fy_hidden = (struct fy_hidden_environment){room, next, settings_bytes,
+                                                   preload_bytes};
     }
-    text = room;
+    return true;
+}
+
+/* Takes our entry out of the value of LD_PRELOAD; true when it was all. */
+static bool
+take_out(const char *value, const struct part *ours)
+{
+    char *to = ours->start, *from = to + ours->bytes;
+    if (!*from && to == value) {
+        return true;
+    }
+    if (*from) {
+        from++; /* the separator after it, or the one before */
+    } else {
+        to--;
+    }
+    while ((*to++ = *from++) != '\0') {
+        continue;
+    }
+    return false;
+}
+
+static void
+remove_entry(char **entry)
+{
+    do {
+        entry[0] = entry[1];
+    } while (*entry++);
+}
+
+/*
+ * Whether the kernel says that this is no setuid program or the like: for such
+ * a one another's wishes do not count. The auxiliary vector follows the
+ * environment; getauxval would have to be bound. Not found: it is one, for which
+ * the dynamic linker has removed variables.
+ */
+static bool
+is_plain(char **environment_end)
+{
+    for (const ElfW(auxv_t) *at = (void *)(environment_end + 1);
+         at->a_type != AT_NULL; at++) {
+        if (at->a_type == AT_SECURE) {
+            return at->a_un.a_val == 0;
+        }
+    }
+    return false;
 }
 
 static uint8_t
@@ -85,20 +202,40 @@ start(int argc, char **argv, char **envp)
 {
     (void)argc;
     (void)argv;
-    if (!fy_image.model) {
+    if (fy_image.model) {
+        fy_startup_objects = fy_patch_start();
+    }
+    char **settings = NULL, **preload = NULL, **end = envp;
+    struct part ours = {NULL, 0};
+    for (; *end; end++) {
+        if (!settings && starts_with(*end, VARIABLE)) {
+            settings = end;
+        } else if (starts_with(*end, PRELOAD)) {
+            preload = end; /* the last one counts */
+        }
+    }
+    if (!settings || !is_plain(end)) {
         return;
     }
-    fy_startup_objects = fy_patch_start();
-    for (char **entry = envp; *entry; entry++) {
-        if (!starts_with(*entry, VARIABLE)) {
-            continue;
-        }
-        if (getauxval(AT_SECURE)) {
-            break; /* setuid and the like: another's wishes do not count */
-        }
-        keep_text(*entry + sizeof VARIABLE - 1);
+    if (preload) {
+        ours = find_ours(*preload + sizeof PRELOAD - 1);
+    }
+    if (!keep(*settings, &ours)) {
+        return;
+    }
+    if (fy_image.model) {
         fy_mode = parse_mode(text);
-        break;
+    }
+    if (ours.bytes) {
+        bool all = take_out(*preload + sizeof PRELOAD - 1, &ours);
+        char **first = preload < settings ? preload : settings;
+        char **second = preload < settings ? settings : preload;
+        if (all || second == settings) {
+            remove_entry(second);
+        }
+        if (all || first == settings) {
+            remove_entry(first);
+        }
     }
 }
 

@@ -123,6 +123,9 @@ is_ours(const char *entry, size_t bytes)
            memcmp(entry + start, FY_PRELOAD_PREFIX, prefix) == 0;
 }
 
+/* Of the object that an outer ferry run has preloaded into this process. */
+extern const char ferry_image[] __attribute__((weak));
+
 int
 fy_launch_environment(const char *preload, const struct fy_settings *settings)
 {
@@ -137,17 +140,20 @@ fy_launch_environment(const char *preload, const struct fy_settings *settings)
     struct fy_buffer to;
     fy_buffer_start(&to, list, room);
     fy_buffer_add(&to, preload);
-    for (const char *entry = before; entry && *entry;) {
-        size_t n = strcspn(entry, ": ");
-        if (n && !is_ours(entry, n)) {
-            if (to.used) {
-                fy_buffer_add_char(&to, ':');
-            }
-            fy_buffer_add_bytes(&to, entry, n);
-        }
-        entry += n + (entry[n] != '\0');
+    if (*preload && before) {
+        fy_buffer_add_char(&to, ':');
     }
-    if (to.used ? setenv("LD_PRELOAD", list, 1) : unsetenv("LD_PRELOAD")) {
+    bool kept = before && !*before;
+    for (const char *entry = before; entry && *entry;) {
+        size_t n = strcspn(entry, ": "), whole = n + (entry[n] != '\0');
+        if (!n || !is_ours(entry, n)) {
+            fy_buffer_add_bytes(&to, entry, whole);
+            kept = true;
+        }
+        entry += whole;
+    }
+    if (*preload || kept ? setenv("LD_PRELOAD", list, 1)
+                         : unsetenv("LD_PRELOAD")) {
         goto free_both;
     }
     if (*preload) {
@@ -155,6 +161,9 @@ fy_launch_environment(const char *preload, const struct fy_settings *settings)
         if (status == 0 && setenv(FY_SETTINGS_ENV, text, 1) != 0) {
             status = FY_ERR_NOMEM;
         }
+    } else if (ferry_image) {
+        /* An outer run's exec would put its own in: none is wanted. */
+        status = setenv(FY_SETTINGS_ENV, "", 1) ? FY_ERR_NOMEM : 0;
     } else {
         status = unsetenv(FY_SETTINGS_ENV) ? FY_ERR_NOMEM : 0;
     }

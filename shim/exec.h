@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exec half of libferry.so: every way to start a program goes through here,
+ * so that it gets back what start.c has hidden from this one, and so that an
+ * annotated command that could touch a mount becomes a stub.
+ *
+ *   wrapper -> fy_plan_make()   what is started, with which environment
+ *           -> original(stub)   only when the plan has one; if that fails, and
+ *           -> original(path)   always: its result and errno are the program's
+ *
+ * Rules beyond shim.h's: nothing here waits, locks or allocates (system and
+ * popen apart, see spawn.c); a vfork child may run any of it, on its parent's
+ * memory, and so may a signal handler.
+ */
+#ifndef FERRY_SHIM_EXEC_H
+#define FERRY_SHIM_EXEC_H
+
+#include <spawn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "common/snapshot.h"
+#include "shim/shim.h"
+
+/* ---- start.c: what is hidden from the program ----------------------------- */
+
+struct fy_hidden_environment {
+    const char *settings; /* "FERRY_SETTINGS=..."; NULL: nothing is hidden */
+    const char *preload;  /* "LD_PRELOAD=" and our own path */
+    size_t settings_bytes, preload_bytes; /* without NUL */
+};
+extern FY_HIDDEN struct fy_hidden_environment fy_hidden;
+
+/* ---- libc.c: originals ------------------------------------------------------ */
+
+typedef int fy_spawn_fn(pid_t *pid, const char *path,
+                        const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const argv[],
+                        char *const envp[]);
+
+/* As the next object in line defines them; all there, libc being loaded. */
+struct fy_exec_originals {
+    int (*execve)(const char *path, char *const argv[], char *const envp[]);
+    int (*execvpe)(const char *file, char *const argv[], char *const envp[]);
+    int (*fexecve)(int fd, char *const argv[], char *const envp[]);
+    int (*execveat)(int dir, const char *path, char *const argv[],
+                    char *const envp[], int flags); /* or NULL */
+    fy_spawn_fn *spawn, *spawnp;
+    fy_spawn_fn *pidfd_spawn, *pidfd_spawnp; /* or NULL */
+    long (*syscall)(long number, ...);
+    int (*system)(const char *command);
+    FILE *(*popen)(const char *command, const char *mode);
+    int (*pclose)(FILE *stream);
+    int (*fclose)(FILE *stream);
+};
+
+/* Found at the first call, without a lock, allocation or system call. */
+FY_HIDDEN const struct fy_exec_originals *fy_originals(void);
+
+/* ---- snapshot.c ------------------------------------------------------------- */
+
+/* The session's snapshot, valid as a whole; NULL without an active session. */
+FY_HIDDEN const struct fy_snapshot *fy_snapshot(void);
+
+static inline const char *
+fy_snapshot_string(const struct fy_snapshot *snapshot, uint32_t offset)
+{
+    return (const char *)snapshot + offset;
+}
+
+/* Whether that name is annotated; its flags. */
+FY_HIDDEN bool fy_snapshot_find(const struct fy_snapshot *snapshot,
+                                const char *name, uint32_t *out_flags);
+
+/* ---- touch.c ---------------------------------------------------------------- */
+
+/* What statx(2) says of a file, as far as it matters here. */
+struct fy_file {
+    uint64_t device;
+    unsigned mode; /* type and permissions */
+};
+
+/*
+ * 0 or a negative error number. Never asks a file server anew about a file it
+ * has told about. `flags' are those of statx(2).
+ */
+FY_HIDDEN int fy_file_look(int dir, const char *path, int flags,
+                           struct fy_file *out);
+
+/*
+ * Whether a command could touch a mount of the session; its fds are unknown
+ * when `fds_change' (file actions of posix_spawn). Errs towards yes: the session
+ * looks more closely.
+ */
+FY_HIDDEN bool fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
+                          char *const argv[], bool fds_change);
+
+/* ---- plan.c ------------------------------------------------------------------ */
+
+enum {
+    FY_PLAN_PATH_BYTES = 4096, /* PATH_MAX */
+    FY_PLAN_STACK_BYTES = 64 << 10,
+};
+
+/* How a program is named. */
+struct fy_target {
+    int dir;          /* as execveat's */
+    const char *path; /* NULL: dir itself */
+    int flags;        /* AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH */
+    bool search;      /* path is looked for in PATH */
+    bool whole;       /* can be exec'd by its path alone */
+    bool fds_change;
+};
+
+struct fy_plan {
+    char *const *argv, *const *envp; /* the caller's */
+    size_t env_bytes;  /* room for the repaired environment; 0: envp does */
+    size_t stub_bytes; /* room for the stub's arguments; 0: no stub */
+    size_t nargs, nenv;
+    long settings_at, preload_at; /* rows of envp, or -1 */
+    const struct fy_snapshot *snapshot;
+    const char *folder; /* of PATH, where the program is; not terminated */
+    size_t folder_bytes;
+};
+
+FY_HIDDEN void fy_plan_make(const struct fy_target *target, char *const argv[],
+                            char *const envp[], struct fy_plan *out);
+
+/* Fill rooms of those sizes, and return what to pass on. */
+FY_HIDDEN char *const *fy_plan_environment(const struct fy_plan *plan,
+                                           void *room);
+FY_HIDDEN char *const *fy_plan_stub(const struct fy_plan *plan,
+                                    const struct fy_target *target, void *room);
+
+/*
+ * Room for one call: the wrapper's own stack, or, where that would not do, a
+ * mapping, which fy_room_free() tells by its size. NULL: none left. (What a
+ * vfork child maps and does not come to free stays its parent's.)
+ */
+#define FY_ROOM(bytes)                                              \
+    ((bytes) <= FY_PLAN_STACK_BYTES ? __builtin_alloca((bytes) | 1) \
+                                    : fy_room_map(bytes))
+FY_HIDDEN void *fy_room_map(size_t bytes);
+FY_HIDDEN void fy_room_free(void *room, size_t bytes);
+
+/* ---- exec.c -------------------------------------------------------------------- */
+
+/* From syscall.S: execve and execveat by number; the original for the others. */
+FY_HIDDEN long fy_syscall_exec(long number, long a, long b, long c, long d,
+                               long e);
+FY_HIDDEN void *fy_syscall_original(void);
+
+/* ---- spawn.c ------------------------------------------------------------------- */
+
+/* posix_spawn(3) under a name that is not exported. */
+FY_HIDDEN fy_spawn_fn fy_spawn;
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a command that is about to be started could touch a mount of the
+ * session: its working folder, its arguments, its standard input. Looks, and
+ * never opens, reads or waits for any of them. Runs in vfork children.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "shim/arch/x86_64/raw.h"
+#include "shim/exec.h"
+
+enum {
+    MOST_LOOKED_AT = 64 /* arguments */
+};
+
+/* As st_dev of stat(2) has it. */
+static uint64_t
+device_number(uint64_t major, uint64_t minor)
+{
+    return (major & 0xfff) << 8 | (major & ~UINT64_C(0xfff)) << 32 |
+           (minor & 0xff) | (minor & ~UINT64_C(0xff)) << 12;
+}
+
+int
+fy_file_look(int dir, const char *path, int flags, struct fy_file *out)
+{
+    struct statx status;
+    if (!path) {
+        path = "";
+        flags |= AT_EMPTY_PATH;
+    }
+    long result = fy_raw(SYS_statx, dir, (long)path,
+                         flags | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+                         STATX_TYPE | STATX_MODE, (long)&status, 0);
+    if (result < 0) {
+        return (int)result;
+    }
+    out->device = device_number(status.stx_dev_major, status.stx_dev_minor);
+    out->mode = status.stx_mode;
+    return 0;
+}
+
+static const struct fy_snapshot_mount *
+mounts_of(const struct fy_snapshot *snapshot)
+{
+    return (const void *)((const char *)snapshot + snapshot->mounts);
+}
+
+static bool
+has_device(const struct fy_snapshot *snapshot, uint64_t device)
+{
+    for (uint32_t i = 0; i < snapshot->nmounts; i++) {
+        if (mounts_of(snapshot)[i].device == device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* With a frame of its own for the path. */
+static __attribute__((noinline)) bool
+folder_is_below(const struct fy_snapshot *snapshot)
+{
+    char path[4096];
+    if (fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0) < 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < snapshot->nmounts; i++) {
+        const struct fy_snapshot_mount *mount = &mounts_of(snapshot)[i];
+        if (strncmp(path, fy_snapshot_string(snapshot, mount->path),
+                    mount->path_bytes) == 0 &&
+            (path[mount->path_bytes] == '/' ||
+             path[mount->path_bytes] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+names_a_mount(const struct fy_snapshot *snapshot, const char *argument)
+{
+    for (uint32_t i = 0; i < snapshot->nmounts; i++) {
+        if (strstr(argument,
+                   fy_snapshot_string(snapshot, mounts_of(snapshot)[i].path))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pipe from which nothing has come yet: its writer may be remote. */
+static bool
+waits_for_input(void)
+{
+    struct pollfd in = {.fd = 0, .events = POLLIN};
+    return fy_raw(SYS_poll, (long)&in, 1, 0, 0, 0, 0) == 0;
+}
+
+bool
+fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
+           char *const argv[], bool fds_change)
+{
+    struct fy_file file;
+    if (fds_change && (flags & FY_SNAPSHOT_STDIN)) {
+        return true;
+    }
+    if (!fds_change && fy_file_look(0, NULL, 0, &file) == 0) {
+        if ((S_ISREG(file.mode) || S_ISDIR(file.mode)) &&
+            has_device(snapshot, file.device)) {
+            return true;
+        }
+        if (S_ISFIFO(file.mode) && (flags & FY_SNAPSHOT_STDIN) &&
+            waits_for_input()) {
+            return true;
+        }
+    }
+    if ((fy_file_look(AT_FDCWD, ".", 0, &file) == 0 &&
+         has_device(snapshot, file.device)) ||
+        folder_is_below(snapshot)) {
+        return true;
+    }
+    unsigned looked_at = 0;
+    for (size_t i = 1; argv[0] && argv[i]; i++) {
+        if (names_a_mount(snapshot, argv[i])) {
+            return true;
+        }
+        if (argv[i][0] != '-' && argv[i][0] && looked_at < MOST_LOOKED_AT) {
+            looked_at++;
+            if (fy_file_look(AT_FDCWD, argv[i], 0, &file) == 0 &&
+                has_device(snapshot, file.device)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
