@@ -54,8 +54,7 @@ int fy_confine_check(struct fy_confine *confine,
                      const struct fy_stage_spec *spec,
                      const struct fy_invocation *invocation,
                      struct fy_cage **out_cage, int out_files[3],
-                     unsigned *out_reason,
-                     struct fy_buffer *why) FY_MUST_CHECK;
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
  * In the child, single-threaded, after its fds are in place: enters the
@@ -75,7 +74,8 @@ const char *fy_cage_program(const struct fy_cage *cage);
  * for a script also its interpreter's, joined by '+'. Cached by inode, size and
  * mtime. FY_ERR_IO, FY_ERR_OVERFLOW. One thread.
  */
-int fy_tool_identity(const char *path, char *out, size_t capacity) FY_MUST_CHECK;
+int fy_tool_identity(const char *path, char *out,
+                     size_t capacity) FY_MUST_CHECK;
 
 /* SHA-256 of a file of at most 1 MiB; all zero when there is none. */
 int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;

@@ -3,11 +3,13 @@
 # only; nothing of it enters a host program.
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
+	proxy/compress.c proxy/compress.h \
 	proxy/confine.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/history.c proxy/history.h \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \
+	proxy/protocol.h \
 	proxy/proxy.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/rope.c proxy/rope.h \

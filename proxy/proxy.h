@@ -28,8 +28,8 @@ struct fy_session_options {
     const char *stub;   /* path of ferry-stub */
     const char *ferry;  /* path of ferry, for loopback */
     const char *history; /* SQLite file of what was learned; NULL: none */
-    bool force;         /* offload whatever may be, not only what pays */
-    bool record;        /* keep stages for fy_session_report() */
+    bool force;          /* offload whatever may be, not only what pays */
+    bool record;         /* keep stages for fy_session_report() */
 };
 
 /*
@@ -56,15 +56,15 @@ struct fy_stage_report {
     const char *const *argv;
     uint32_t argc;
     int32_t pid;
-    const char *placed;   /* the place's name, or NULL: here */
-    unsigned declined;    /* enum fy_stage_reason; NONE when placed */
-    const char *why;      /* one clause more, or "" */
-    int32_t linked_to;    /* pid of the stage that reads its stdout there; 0 */
+    const char *placed; /* the place's name, or NULL: here */
+    unsigned declined;  /* enum fy_stage_reason; NONE when placed */
+    const char *why;    /* one clause more, or "" */
+    int32_t linked_to;  /* pid of the stage that reads its stdout there; 0 */
     uint64_t bytes_from_link, bytes_to_link; /* that crossed the network */
     double seconds;
     double predicted_seconds; /* there, 0: no prediction */
     double predicted_local_seconds;
-    int32_t exit;         /* 128 + signal as shells do; -1: unknown (here) */
+    int32_t exit; /* 128 + signal as shells do; -1: unknown (here) */
 };
 
 struct fy_link_report {

@@ -8,13 +8,13 @@
 #define FERRY_PROXY_REASON_H
 
 #define FY_STAGE_REASONS(X)                                                    \
-    X(NONE, "none")                   /* it ran on a proxy */                  \
-    X(NOT_ANNOTATED, "not-annotated") /* no command block of that name */      \
-    X(NOT_PARSED, "not-parsed")       /* a flag or operand no block knows */   \
-    X(FORBIDDEN, "forbidden")         /* the annotation says never */          \
-    X(LOCAL_FILES, "local-files")     /* nothing it reads is on a mount */     \
-    X(MIXED_PLACES, "mixed-places")   /* operands here and there */            \
-    X(LOCAL_INPUT, "local-input")     /* stdin comes from this machine */      \
+    X(NONE, "none")                     /* it ran on a proxy */                \
+    X(NOT_ANNOTATED, "not-annotated")   /* no command block of that name */    \
+    X(NOT_PARSED, "not-parsed")         /* a flag or operand no block knows */ \
+    X(FORBIDDEN, "forbidden")           /* the annotation says never */        \
+    X(LOCAL_FILES, "local-files")       /* nothing it reads is on a mount */   \
+    X(MIXED_PLACES, "mixed-places")     /* operands here and there */          \
+    X(LOCAL_INPUT, "local-input")       /* stdin comes from this machine */    \
     X(TERMINAL_INPUT, "terminal-input") /* it reads the terminal */            \
     X(OPEN_FILES, "open-files")         /* inherited fds beyond 0, 1, 2 */     \
     X(ODD_STREAM, "odd-stream")         /* fds 0-2: closed, a socket, ... */   \
@@ -26,12 +26,12 @@
     X(OUTSIDE, "outside")               /* not beneath an exported root */     \
     X(OTHER_TOOL, "other-tool")         /* not the same program there */       \
     X(OTHER_CONFIG, "other-config")     /* an implicit input differs there */  \
-    X(OTHER_NAMES, "other-names")       /* users or paths are named otherwise */ \
-    X(TOO_SMALL, "too-small")           /* no gain expected */                 \
-    X(UNPROFITABLE, "unprofitable")     /* the cost model says no */           \
-    X(LOST_LINK, "lost-link")           /* the connection broke; ran here */   \
-    X(LIMITS, "limits") /* resource limits cannot be carried over */           \
-    X(DISABLED, "disabled")             /* switched off, or session ending */
+    X(OTHER_NAMES, "other-names")   /* users or paths are named otherwise */   \
+    X(TOO_SMALL, "too-small")       /* no gain expected */                     \
+    X(UNPROFITABLE, "unprofitable") /* the cost model says no */               \
+    X(LOST_LINK, "lost-link")       /* the connection broke; ran here */       \
+    X(LIMITS, "limits")     /* resource limits cannot be carried over */       \
+    X(DISABLED, "disabled") /* switched off, or session ending */
 
 enum fy_stage_reason {
 #define FY_STAGE_REASON_ENUM(id, word) FY_STAGE_##id,

@@ -60,13 +60,13 @@ enum fy_session_to_stub {
 struct fy_stub_hello {
     uint32_t version;
     int32_t pid, ppid, pgid, sid;
-    uint32_t open;       /* bit i: fd i is open */
-    uint32_t same;       /* bit 1: fd 1 and fd 2 are one open file description */
-    uint32_t extra_fds;  /* open fds beyond 2 */
-    uint32_t umask;      /* mode bits */
-    int32_t nice;        /* -20 .. 19 */
-    uint32_t ignored[2]; /* signals that are ignored; bit n-1 of 64 */
-    uint32_t blocked[2]; /* signals that are blocked */
+    uint32_t open;      /* bit i: fd i is open */
+    uint32_t same;      /* bit 1: fd 1 and fd 2 are one open file description */
+    uint32_t extra_fds; /* open fds beyond 2 */
+    uint32_t umask;     /* mode bits */
+    int32_t nice;       /* -20 .. 19 */
+    uint32_t ignored[2];    /* signals that are ignored; bit n-1 of 64 */
+    uint32_t blocked[2];    /* signals that are blocked */
     uint64_t limits[16][2]; /* getrlimit() of resource i: soft, hard */
     uint16_t rows, columns; /* of the terminal on fd 1 or 0; 0: none */
     uint16_t reserved[2];
@@ -91,7 +91,7 @@ struct fy_stub_exit {
 
 /* The bytes of stdout that were delivered: how many, and their SHA-256. */
 struct fy_stub_again {
-    uint64_t skip_bytes[2];     /* of stdout, stderr */
+    uint64_t skip_bytes[2]; /* of stdout, stderr */
     unsigned char hash[2][32];
 };
 
