@@ -15,3 +15,8 @@ bench-decline: libferry.la tests/preload/make_preload
 bench-startup: all
 	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/startup.sh
 .PHONY: bench-decline bench-startup
+
+# What the wire costs; by hand.
+noinst_PROGRAMS += bench/wire
+bench_wire_SOURCES = bench/wire.c
+bench_wire_LDADD = libfyproxy.la libfycommon.la

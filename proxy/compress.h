@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * zstd on the body of a response, for links that are slower than the processor
- * ("content-encoding: zstd" in the head). Memory is bounded on both sides: the
+ * ("ferry-encoding: zstd" in the head). Memory is bounded on both sides: the
  * window is 1 MiB, and the decoder gives out what its caller has room for, so
  * that a few bytes cannot become gigabytes. One thread for each object.
  *

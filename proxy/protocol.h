@@ -19,7 +19,7 @@
 
 /* id, name, where it stands. */
 #define FY_FIELDS(X)                                   \
-    X(ENCODING, "content-encoding", "head")            \
+    X(ENCODING, "ferry-encoding", "head")              \
     X(REASON, "ferry-reason", "head, trailer")         \
     X(WHY, "ferry-why", "head")                        \
     X(EXIT, "ferry-exit", "trailer")                   \
@@ -35,7 +35,7 @@
 #define FY_PATH_PROBE "/probe"
 #define FY_PATH_STAGE "/stage"
 
-#define FY_FIELD_ENCODING      "content-encoding"
+#define FY_FIELD_ENCODING      "ferry-encoding"
 #define FY_FIELD_REASON        "ferry-reason"
 #define FY_FIELD_WHY           "ferry-why"
 #define FY_FIELD_EXIT          "ferry-exit"

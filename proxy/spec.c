@@ -175,7 +175,7 @@ SHAPE(probe_result, "probe-result", fy_probe_result);
 
 static const struct field touched_fields[] = {
     A(fy_touched, "paths", STRINGS, true, paths, npaths, NULL),
-    F(fy_touched, "all", BOOLEAN, false, all),
+    F(fy_touched, "complete", BOOLEAN, true, complete),
 };
 SHAPE(touched, "touched", fy_touched);
 

@@ -108,12 +108,12 @@ struct fy_probe_result {
     bool complete; /* false: the walk was cut short */
 };
 
-/* GET /stage/N/touched: what the stage may have changed, as the client names
- * it; for its caches. */
+/* GET /stage/N/touched: files and folders that the stage changed, as the client
+ * names them; for its caches. */
 struct fy_touched {
     uint32_t npaths;
     struct fy_bytes *paths; /* owned array */
-    bool all;               /* more than can be listed: the whole mount */
+    bool complete;          /* false: there may be more */
 };
 
 /*

@@ -192,11 +192,11 @@ START_TEST(the_others_come_back)
     ck_assert(result_back.complete);
     free(bytes);
 
-    struct fy_touched touched = {.npaths = 0, .all = true}, touched_back;
+    struct fy_touched touched = {.npaths = 0, .complete = true}, touched_back;
     ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
     ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL), 0);
     ck_assert_uint_eq(touched_back.npaths, 0);
-    ck_assert(touched_back.all);
+    ck_assert(touched_back.complete);
     fy_touched_clear(&touched_back);
     free(bytes);
 }
