@@ -66,7 +66,9 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry
 nobase_dist_pkgdata_DATA += \
+	annotations/lib/commands/archive.ferry \
 	annotations/lib/commands/files.ferry \
+	annotations/lib/commands/git.ferry \
 	annotations/lib/commands/order.ferry \
 	annotations/lib/commands/programs.ferry \
 	annotations/lib/commands/search.ferry \
