@@ -194,6 +194,13 @@ struct ast_import {
     struct ast_import *next;
 };
 
+/* A `command' or `common' block as text; command_ast.h has its parser. */
+struct ast_raw {
+    struct fy_span span; /* from the word to the closing brace */
+    const char *doc;
+    struct ast_raw *next;
+};
+
 struct ast_file {
     struct ast_import *imports;
     struct ast_family *families;
@@ -201,6 +208,7 @@ struct ast_file {
     struct ast_struct *structs;
     struct ast_handle *handles;
     struct ast_function *functions;
+    struct ast_raw *commands;
 };
 
 #endif

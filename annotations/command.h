@@ -22,7 +22,9 @@ struct fy_commands; /* a compiled set */
 
 /*
  * As fy_compile(), for the command blocks of the same files (function blocks
- * are checked for syntax only). New in *out, fy_commands_free().
+ * are checked for syntax only); a folder also means every *.ferry in its
+ * sub-folder `commands'. The blocks of one name that a path declares replace
+ * those of the paths before it. New in *out, fy_commands_free().
  */
 int fy_commands_compile(const char *const *paths, unsigned npaths,
                         const char *library_dir,
@@ -31,6 +33,12 @@ int fy_commands_compile(const char *const *paths, unsigned npaths,
 int fy_commands_compile_text(const char *name, const char *text, size_t bytes,
                              struct fy_diagnostics *diagnostics,
                              struct fy_commands **out) FY_MUST_CHECK;
+/* fy_compile() and fy_commands_compile() at once, for `ferry check'. */
+int fy_compile_with_commands(const char *const *paths, unsigned npaths,
+                             const char *library_dir,
+                             struct fy_diagnostics *diagnostics,
+                             struct fy_model **model,
+                             struct fy_commands **commands) FY_MUST_CHECK;
 void fy_commands_free(struct fy_commands *commands);
 void fy_commands_dump(const struct fy_commands *commands, FILE *to);
 
@@ -41,8 +49,8 @@ struct fy_command_name {
     bool reads_cwd;   /* some block may read the working folder implicitly */
 };
 size_t fy_commands_count(const struct fy_commands *commands);
-const struct fy_command_name *fy_commands_name(
-    const struct fy_commands *commands, size_t i);
+const struct fy_command_name *
+fy_commands_name(const struct fy_commands *commands, size_t i);
 
 enum fy_use_kind {
     FY_USE_FILE,   /* a path: a file, or a folder named as such */
@@ -84,23 +92,23 @@ enum fy_output { /* the estimate before anything was learned */
 };
 
 struct fy_invocation {
-    const char *command;  /* "grep", "git status": the block's name */
-    const char *file;     /* where it is declared */
+    const char *command; /* "grep", "git status": the block's name */
+    const char *file;    /* where it is declared */
     uint32_t line;
-    struct fy_use *uses;  /* in order of argv */
+    struct fy_use *uses; /* in order of argv */
     uint32_t nuses;
-    bool reads_stdin;     /* reads fd 0 (also through "-") */
-    bool pure;            /* may be run twice; writes nothing but stdout */
-    bool effect;          /* must never be repeated */
-    bool reads_cwd;       /* the working folder, unnamed */
-    bool cwd_is_tree;     /* ... and all below it */
-    bool writes_cwd;      /* makes or changes files in it, unnamed */
-    bool owners;          /* prints or stores users' and groups' names */
-    bool terminal;        /* looks at the terminal beyond isatty(1) */
-    uint8_t split;        /* enum fy_split */
-    uint8_t merge;        /* enum fy_merge */
-    uint8_t output;       /* enum fy_output */
-    double work;          /* relative seconds a byte; 1: like cat */
+    bool reads_stdin; /* reads fd 0 (also through "-") */
+    bool pure;        /* may be run twice; writes nothing but stdout */
+    bool effect;      /* must never be repeated */
+    bool reads_cwd;   /* the working folder, unnamed */
+    bool cwd_is_tree; /* ... and all below it */
+    bool writes_cwd;  /* makes or changes files in it, unnamed */
+    bool owners;      /* prints or stores users' and groups' names */
+    bool terminal;    /* looks at the terminal beyond isatty(1) */
+    uint8_t split;    /* enum fy_split */
+    uint8_t merge;    /* enum fy_merge */
+    uint8_t output;   /* enum fy_output */
+    double work;      /* relative seconds a byte; 1: like cat */
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
     char *key; /* command and flags without operands, for what is learned */
@@ -116,10 +124,12 @@ struct fy_invocation {
  * it must not be offloaded. `why' gets one clause for people. FY_ERR_NOMEM.
  */
 int fy_invocation_parse(const struct fy_commands *commands, const char *name,
-                        const char *const *argv,
-                        const char *const *environment,
+                        const char *const *argv, const char *const *environment,
                         struct fy_invocation *out,
                         struct fy_buffer *why) FY_MUST_CHECK;
+/* What it is, a statement of the language a line, for people and tests. */
+void fy_invocation_dump(const struct fy_invocation *invocation,
+                        const char *const *argv, FILE *to);
 void fy_invocation_clear(struct fy_invocation *invocation);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "annotations/command_check.h"
 #include "annotations/compile.h"
 
 #include <dirent.h>
@@ -244,6 +245,23 @@ free_entries(struct fy_front *front)
     } while (0)
 
 static void
+parse_commands(struct fy_front *front, struct ast_raw *list)
+{
+    struct ast_file raws = {0};
+    APPEND(ast_raw, raws.commands, list);
+    for (const struct ast_raw *raw = raws.commands;
+         raw && !fy_diagnostics_full(front->diagnostics); raw = raw->next) {
+        struct cmd_block *block =
+            fy_command_parse(&front->arena, front->diagnostics, raw);
+        if (block) {
+            block->path = front->path;
+            *front->blocks_end = block;
+            front->blocks_end = &block->next;
+        }
+    }
+}
+
+static void
 parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
 {
     struct ast_file file;
@@ -260,6 +278,9 @@ parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
         load_import(front, source, i, depth + 1);
     }
     source->is_open = 0;
+    if (front->wants_commands) {
+        parse_commands(front, file.commands);
+    }
     APPEND(ast_family, front->all.families, file.families);
     APPEND(ast_spelling, front->all.spellings, file.spellings);
     APPEND(ast_struct, front->all.structs, file.structs);
@@ -306,13 +327,24 @@ load_folder(struct fy_front *front, const struct request *request,
     }
 }
 
+static bool
+is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 static void
 load_path(struct fy_front *front, const char *path)
 {
     const struct request request = {no_span, NULL, 0};
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    if (is_folder(path)) {
         load_folder(front, &request, path);
+        const char *commands =
+            fy_arena_print(&front->arena, "%s/commands", path);
+        if (front->wants_commands && is_folder(commands)) {
+            load_folder(front, &request, commands);
+        }
     } else if (!load(front, &request, path)) {
         cannot_read_for(front, &request, path, ENOENT);
     }
@@ -344,16 +376,8 @@ compile_all(struct fy_front *front)
     fy_check_variants(front);
 }
 
-/* What is compiled: a text in memory, or paths. */
-struct input {
-    const char *name, *text;
-    size_t bytes;
-    const char *const *paths;
-    unsigned npaths;
-};
-
 static void
-load_text(struct fy_front *front, const struct input *input)
+load_text(struct fy_front *front, const struct fy_compile_input *input)
 {
     if (input->bytes > FY_MAX_FILE_BYTES) {
         fy_error(front, no_span,
@@ -366,40 +390,85 @@ load_text(struct fy_front *front, const struct input *input)
     parse_source(front, source, 0);
 }
 
+static void
+load_input(struct fy_front *front, const struct fy_compile_input *input)
+{
+    if (input->text) {
+        load_text(front, input);
+    }
+    for (unsigned i = 0; i < input->npaths; i++) {
+        front->path = i;
+        load_path(front, input->paths[i]);
+    }
+}
+
+/* After loading; the set stays with `front'. */
+static void
+compile_commands(struct fy_front *front)
+{
+    if (fy_diagnostics_errors(front->diagnostics) == 0) {
+        fy_command_check_all(&front->arena, front->diagnostics, front->blocks,
+                             front->commands);
+    }
+}
+
+/* The result, when there are no errors. */
 static int
-run(const struct input *input, const char *library_dir,
-    struct fy_diagnostics *diagnostics, struct fy_model **out)
+hand_out(struct fy_front *front, const struct fy_compile_input *input)
+{
+    if (fy_diagnostics_errors(front->diagnostics) > 0) {
+        return FY_ERR_INVALID;
+    }
+    if (input->model) {
+        struct fy_model *model = fy_emit(front);
+        if (!model) {
+            return FY_ERR_NOMEM;
+        }
+        *input->model = model;
+    }
+    if (input->commands) {
+        front->commands->arena.out_of_memory = NULL;
+        *input->commands = front->commands;
+        front->commands = NULL;
+    }
+    return FY_OK;
+}
+
+int
+fy_compile_input(const struct fy_compile_input *input,
+                 struct fy_diagnostics *diagnostics)
 {
     jmp_buf out_of_memory;
     struct fy_front *front = calloc(1, sizeof *front);
+    struct fy_commands *commands =
+        front && input->commands ? calloc(1, sizeof *commands) : NULL;
     volatile int status = FY_ERR_NOMEM;
-    if (!front) {
+    if (!front || (input->commands && !commands)) {
+        free(front);
         return FY_ERR_NOMEM;
     }
     front->open_file = -1;
     front->arena.out_of_memory = &out_of_memory;
     front->arena.limit = (size_t)FY_MAX_MEGABYTES << 20;
     front->diagnostics = diagnostics;
-    front->library_dir = library_dir;
+    front->library_dir = input->library_dir;
+    front->blocks_end = &front->blocks;
+    front->wants_commands = commands != NULL;
+    if (commands) {
+        commands->arena.out_of_memory = &out_of_memory;
+        commands->arena.limit = front->arena.limit;
+        front->commands = commands;
+    }
     /* Only `front' is used after a longjmp, and it does not change. */
     if (setjmp(out_of_memory) == 0) {
-        if (input->text) {
-            load_text(front, input);
+        load_input(front, input);
+        if (input->model) {
+            compile_all(front);
         }
-        for (unsigned i = 0; i < input->npaths; i++) {
-            front->path = i;
-            load_path(front, input->paths[i]);
+        if (input->commands) {
+            compile_commands(front);
         }
-        compile_all(front);
-        struct fy_model *model = NULL;
-        if (fy_diagnostics_errors(diagnostics) > 0) {
-            status = FY_ERR_INVALID;
-        } else if ((model = fy_emit(front)) != NULL) {
-            status = FY_OK;
-        }
-        if (model) {
-            *out = model;
-        }
+        status = hand_out(front, input);
     } else {
         fy_error(front, no_span,
                  "these annotations need more memory than "
@@ -410,6 +479,7 @@ run(const struct input *input, const char *library_dir,
         close(front->open_file);
     }
     free_entries(front);
+    fy_commands_free(front->commands);
     fy_arena_free(&front->arena);
     free(front);
     return status;
@@ -419,8 +489,11 @@ int
 fy_compile(const char *const *paths, unsigned npaths, const char *library_dir,
            struct fy_diagnostics *diagnostics, struct fy_model **out)
 {
-    struct input input = {.paths = paths, .npaths = npaths};
-    return run(&input, library_dir, diagnostics, out);
+    struct fy_compile_input input = {.paths = paths,
+                                     .npaths = npaths,
+                                     .library_dir = library_dir,
+                                     .model = out};
+    return fy_compile_input(&input, diagnostics);
 }
 
 int
@@ -428,6 +501,10 @@ fy_compile_text(const char *name, const char *text, size_t bytes,
                 const char *library_dir, struct fy_diagnostics *diagnostics,
                 struct fy_model **out)
 {
-    struct input input = {.name = name, .text = text, .bytes = bytes};
-    return run(&input, library_dir, diagnostics, out);
+    struct fy_compile_input input = {.name = name,
+                                     .text = text,
+                                     .bytes = bytes,
+                                     .library_dir = library_dir,
+                                     .model = out};
+    return fy_compile_input(&input, diagnostics);
 }

@@ -106,6 +106,9 @@ struct fy_unit_symbol {
     uint8_t integer_bits, spelling;
 };
 
+struct cmd_block;
+struct fy_commands;
+
 struct fy_front {
     struct fy_arena arena;
     struct fy_diagnostics *diagnostics;
@@ -118,6 +121,10 @@ struct fy_front {
     struct fy_source **sources;
     size_t nsources, sources_capacity;
     struct ast_file all; /* of every file */
+    /* command blocks, in order */
+    bool wants_commands;
+    struct cmd_block *blocks, **blocks_end;
+    struct fy_commands *commands; /* owned until they are handed out */
     struct fy_map families, family_uppers, structs, handles, interfaces,
         functions, symbols;
     struct fy_family_info *family_rows;
@@ -196,6 +203,22 @@ struct fy_body {
                        __VA_ARGS__)
 /* "%s" for a place: "file:line" of a span, in the arena. */
 const char *fy_place(struct fy_front *front, struct fy_span span);
+
+/* ---- compile.c ---- */
+
+/* What is compiled, a text in memory or paths, and what is wanted of it. */
+struct fy_compile_input {
+    const char *name, *text; /* text NULL: paths */
+    size_t bytes;
+    const char *const *paths;
+    unsigned npaths;
+    const char *library_dir;
+    struct fy_model **model;       /* NULL: functions are parsed only */
+    struct fy_commands **commands; /* NULL: command blocks are skipped */
+};
+
+int fy_compile_input(const struct fy_compile_input *input,
+                     struct fy_diagnostics *diagnostics);
 
 /* ---- names.c: what files declare; families; placeholders ---- */
 

@@ -15,6 +15,18 @@ libfyannotations_la_SOURCES = \
 	annotations/axis.c \
 	annotations/body.c \
 	annotations/cell.c \
+	annotations/command.c annotations/command.h \
+	annotations/command_ast.h \
+	annotations/command_check.c annotations/command_check.h \
+	annotations/command_condition.c \
+	annotations/command_declare.c \
+	annotations/command_dump.c \
+	annotations/command_invocation.c \
+	annotations/command_match.c annotations/command_match.h \
+	annotations/command_model.h \
+	annotations/command_parse.h \
+	annotations/command_reach.c \
+	annotations/command_resolve.c \
 	annotations/variants.c \
 	annotations/compile.c annotations/compile.h \
 	annotations/diagnostics.c annotations/diagnostics.h \
@@ -27,16 +39,20 @@ libfyannotations_la_SOURCES = \
 	annotations/parse.h \
 	annotations/types.c
 nodist_libfyannotations_la_SOURCES = \
+	annotations/command_parse.tab.c annotations/command_parse.tab.h \
+	annotations/command_scan.lex.c \
 	annotations/parse.tab.c annotations/parse.tab.h \
 	annotations/scan.lex.c
 libfyannotations_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libfyannotations_la_LIBADD = libfymodel.la libfycommon.la
 
 # Rules of our own: automake's would need -y names and leave them in srcdir.
-EXTRA_DIST += annotations/parse.y annotations/scan.l
-BUILT_SOURCES += annotations/parse.tab.h
+EXTRA_DIST += annotations/parse.y annotations/scan.l \
+	annotations/command_parse.y annotations/command_scan.l
+BUILT_SOURCES += annotations/parse.tab.h annotations/command_parse.tab.h
 CLEANFILES += annotations/parse.tab.c annotations/parse.tab.h \
-	annotations/scan.lex.c
+	annotations/scan.lex.c annotations/command_parse.tab.c \
+	annotations/command_parse.tab.h annotations/command_scan.lex.c
 
 annotations/parse.tab.c: annotations/parse.y
 	$(AM_V_GEN)$(MKDIR_P) annotations && \
@@ -48,6 +64,17 @@ annotations/parse.tab.h: annotations/parse.tab.c
 annotations/scan.lex.c: annotations/scan.l annotations/parse.tab.h
 	$(AM_V_GEN)$(MKDIR_P) annotations && \
 	$(LEX) -o annotations/scan.lex.c $(srcdir)/annotations/scan.l
+
+annotations/command_parse.tab.c: annotations/command_parse.y
+	$(AM_V_GEN)$(MKDIR_P) annotations && \
+	$(YACC) -Werror -Wno-yacc -d -o annotations/command_parse.tab.c \
+		$(srcdir)/annotations/command_parse.y
+annotations/command_parse.tab.h: annotations/command_parse.tab.c
+	@test -f $@ || { rm -f annotations/command_parse.tab.c; \
+		$(MAKE) $(AM_MAKEFLAGS) annotations/command_parse.tab.c; }
+annotations/command_scan.lex.c: annotations/command_scan.l annotations/command_parse.tab.h
+	$(AM_V_GEN)$(MKDIR_P) annotations && \
+	$(LEX) -o annotations/command_scan.lex.c $(srcdir)/annotations/command_scan.l
 
 # The shipped annotations.
 nobase_dist_pkgdata_DATA += \

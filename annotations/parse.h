@@ -30,6 +30,10 @@ struct fy_parse {
     uint32_t doc_begin, doc_end; /* run of comment lines; end is that of the
                                   * last one's line, with its newline */
     bool in_doc;
+    char current, previous; /* first bytes of the last two tokens */
+    unsigned braces;        /* open in a command block */
+    uint32_t block_begin;
+    const char *block_doc;
 };
 
 /*

@@ -117,6 +117,7 @@ static const struct ast_name no_name;
 %token <name> NAME "a name" STRING "a string"
 %token <integer> INTEGER "an integer" CHARACTER "a character"
 %token <real> REAL "a real number"
+%token <name> COMMAND_BLOCK "a command block" /* all of it; text: its doc */
 %token BAD "unreadable text"
 %token ARROW "'->'" AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='"
 %token IN_SET "'in' before a string"
@@ -204,9 +205,16 @@ item:
         function->doc = $1.text;
         PUSH(parse->file.functions, function);
     }
+  | COMMAND_BLOCK {
+        struct ast_raw *raw = NEW(ast_raw);
+        raw->span = $1.span;
+        raw->doc = $1.text;
+        PUSH(parse->file.commands, raw);
+    }
   | ';'
   | error ';' { yyerrok; }
   | error '}' { yyerrok; }
+  | error COMMAND_BLOCK { yyerrok; }
   ;
 
 rows: row | rows ',' row { $3->next = $1; $$ = $3; } | rows ',' ;

@@ -2,6 +2,7 @@
 # The annotation language: its units, its .test files, its fuzzer.
 LANG_TEST_FILES = \
 	tests/lang/axes.test \
+	tests/lang/commands.test \
 	tests/lang/expressions.test \
 	tests/lang/families.test \
 	tests/lang/handles.test \
@@ -27,6 +28,7 @@ if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_eval
 UNIT_TESTS += tests/unit/test_model
 UNIT_TESTS += tests/unit/test_compile
+UNIT_TESTS += tests/unit/test_command
 endif
 
 tests_unit_test_eval_SOURCES = tests/unit/test_eval.c
@@ -40,3 +42,7 @@ tests_unit_test_model_LDADD = libfyannotations.la $(CHECK_LIBS)
 tests_unit_test_compile_SOURCES = tests/unit/test_compile.c
 tests_unit_test_compile_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_compile_LDADD = libfyannotations.la $(CHECK_LIBS)
+
+tests_unit_test_command_SOURCES = tests/unit/test_command.c
+tests_unit_test_command_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_command_LDADD = libfyannotations.la $(CHECK_LIBS)

@@ -6,7 +6,12 @@
  *     === title
  *     --- text                   what main.ferry holds
  *     --- file NAME              one more file beside it (any number)
- *     --- model                  fy_model_dump() of the result, if there is one
+ *     --- model                  fy_model_dump() of the result, if there is one,
+ *                                and fy_commands_dump()
+ *     --- argv                   command lines, one a line, words by blanks; a
+ *                                line that begins with NAME=VALUE words
+ *     --- invocations            what each means: fy_invocation_dump(), or why
+ *                                it is not offloaded
  *     --- diagnostics            what fy_diagnostics_print() prints
  *
  * Everything must be exactly as written. With FERRY_UPDATE=1 in the environment
@@ -28,9 +33,12 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "annotations/command.h"
+#include "common/buffer.h"
 
 enum {
-    MAX_FILES = 8
+    MAX_FILES = 8,
+    MAX_WORDS = 64
 };
 
 struct section {
@@ -42,7 +50,7 @@ struct one_case {
     char *title;
     struct section files[MAX_FILES]; /* [0] is main.ferry */
     unsigned nfiles;
-    char *model, *diagnostics;
+    char *model, *diagnostics, *argv, *invocations;
 };
 
 static unsigned count, failures;
@@ -118,16 +126,59 @@ hide_library(char *text)
     }
 }
 
-/* Compiles main.ferry; *model and *diagnostics are new texts. */
+/* What each command line of `lines' means. */
 static void
-compile(char **model_text, char **diagnostics_text)
+print_invocations(const struct fy_commands *commands, const char *lines,
+                  FILE *to)
+{
+    char *copy = must(strdup(lines)), *rest = copy, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        const char *words[MAX_WORDS + 1] = {NULL};
+        const char *environment[MAX_WORDS + 1] = {NULL};
+        unsigned nwords = 0, nenvironment = 0;
+        struct fy_invocation invocation;
+        struct fy_buffer why;
+        char text[256], *word;
+        if (line[0] == '\0') {
+            continue;
+        }
+        fprintf(to, "$ %s\n", line);
+        while ((word = strsep(&line, " ")) && nwords < MAX_WORDS) {
+            if (nwords == 0 && strchr(word, '=') && nenvironment < MAX_WORDS) {
+                environment[nenvironment++] = word;
+            } else {
+                words[nwords++] = strcmp(word, "''") == 0 ? "" : word;
+            }
+        }
+        if (nwords == 0) {
+            die("no command", "argv");
+        }
+        fy_buffer_start(&why, text, sizeof text);
+        int status = fy_invocation_parse(commands, words[0], words, environment,
+                                         &invocation, &why);
+        if (status == FY_OK) {
+            fy_invocation_dump(&invocation, words, to);
+            fy_invocation_clear(&invocation);
+        } else {
+            fprintf(to, "(%s) %s\n", fy_status_text(status), text);
+        }
+    }
+    free(copy);
+}
+
+/* Compiles main.ferry; *model, *diagnostics and *invocations are new texts. */
+static void
+compile(const char *lines, char **model_text, char **diagnostics_text,
+        char **invocations)
 {
     const char *path = "main.ferry";
     struct fy_diagnostics *diagnostics = must(fy_diagnostics_new());
     struct fy_model *model = NULL;
+    struct fy_commands *commands = NULL;
     size_t bytes;
     FILE *to = must(open_memstream(model_text, &bytes));
-    int status = fy_compile(&path, 1, library_dir, diagnostics, &model);
+    int status = fy_compile_with_commands(&path, 1, library_dir, diagnostics,
+                                          &model, &commands);
     if ((status == FY_OK) != (model != NULL) ||
         (status == FY_OK) != (fy_diagnostics_errors(diagnostics) == 0)) {
         fputs("(status and diagnostics disagree)\n", to);
@@ -137,6 +188,12 @@ compile(char **model_text, char **diagnostics_text)
             fputs("(the model is not valid)\n", to);
         }
         fy_model_dump(model, to);
+        fy_commands_dump(commands, to);
+    }
+    fclose(to);
+    to = must(open_memstream(invocations, &bytes));
+    if (commands && lines) {
+        print_invocations(commands, lines, to);
     }
     fclose(to);
     to = must(open_memstream(diagnostics_text, &bytes));
@@ -144,6 +201,7 @@ compile(char **model_text, char **diagnostics_text)
     fclose(to);
     hide_library(*diagnostics_text);
     free(model);
+    fy_commands_free(commands);
     fy_diagnostics_free(diagnostics);
 }
 
@@ -162,12 +220,13 @@ same(const char *what, const char *expected, const char *found)
 static void
 run_case(struct one_case *c, const char *file, FILE *update)
 {
-    char *model, *diagnostics;
+    char *model, *diagnostics, *invocations;
     for (unsigned i = 0; i < c->nfiles; i++) {
         write_file(i == 0 ? "main.ferry" : c->files[i].name, c->files[i].text);
     }
-    compile(&model, &diagnostics);
+    compile(c->argv, &model, &diagnostics, &invocations);
     bool good = same("model", c->model, model);
+    good = same("invocations", c->invocations, invocations) && good;
     good = same("diagnostics", c->diagnostics, diagnostics) && good;
     printf("%sok %u - %s: %s\n", good ? "" : "not ", ++count, file, c->title);
     failures += !good;
@@ -186,7 +245,12 @@ run_case(struct one_case *c, const char *file, FILE *update)
         if (diagnostics[0]) {
             fprintf(update, "--- diagnostics\n%s", diagnostics);
         }
+        if (c->argv) {
+            fprintf(update, "--- argv\n%s--- invocations\n%s", c->argv,
+                    invocations);
+        }
     }
+    free(invocations);
     free(model);
     free(diagnostics);
 }
@@ -200,6 +264,8 @@ clear_case(struct one_case *c)
     free(c->title);
     free(c->model);
     free(c->diagnostics);
+    free(c->argv);
+    free(c->invocations);
     memset(c, 0, sizeof *c);
 }
 
@@ -213,6 +279,12 @@ section(struct one_case *c, const char *line, size_t length, const char *file)
     }
     if (length == 9 && strncmp(line, "--- model", 9) == 0) {
         return &c->model;
+    }
+    if (length == 8 && strncmp(line, "--- argv", 8) == 0) {
+        return &c->argv;
+    }
+    if (length == 15 && strncmp(line, "--- invocations", 15) == 0) {
+        return &c->invocations;
     }
     if (length == 15 && strncmp(line, "--- diagnostics", 15) == 0) {
         return &c->diagnostics;
@@ -325,9 +397,9 @@ run_manual(const char *name, const char *text)
                 write_file(import_name, c.files[0].text);
                 nimported++;
             } else {
-                char *model, *diagnostics;
+                char *model, *diagnostics, *invocations;
                 write_file("main.ferry", c.files[0].text);
-                compile(&model, &diagnostics);
+                compile(NULL, &model, &diagnostics, &invocations);
                 bool good =
                     model[0] != '\0' && same("diagnostics", "", diagnostics);
                 printf("%sok %u - %s: %s\n", good ? "" : "not ", ++count, name,
@@ -335,6 +407,7 @@ run_manual(const char *name, const char *text)
                 failures += !good;
                 free(model);
                 free(diagnostics);
+                free(invocations);
                 (void)unlink("main.ferry");
             }
         } else if (inside) {

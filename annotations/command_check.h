@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One compilation of command blocks: what command_check.c (blocks),
+ * command_declare.c (flags, options, operands) and command_resolve.c
+ * (conditions) share.
+ */
+#ifndef FERRY_ANNOTATIONS_COMMAND_CHECK_H
+#define FERRY_ANNOTATIONS_COMMAND_CHECK_H
+
+#include "annotations/command_model.h"
+#include "annotations/compile.h"
+
+struct fy_command_check {
+    struct fy_diagnostics *diagnostics;
+    struct fy_commands *set;
+    struct fy_arena *arena;    /* the set's */
+    struct fy_arena *scratch;  /* of the compilation */
+    struct cmd_block *commons; /* by next_common */
+    /* the block that is being compiled */
+    struct fy_block *block;
+    bool is_sub; /* its `common' options stand before a sub-command */
+    size_t slots_capacity, conditions_capacity, lists_capacity;
+    size_t operands_capacity, forms_capacity[2];
+    size_t nconditions, nlists;
+    bool in_common;   /* compiling a statement of `common' */
+    bool in_presence; /* ... whether an operand is there */
+    bool too_many;    /* said already */
+};
+
+/* A string of the compilation in the set's memory. */
+const char *fy_command_keep(struct fy_command_check *check, const char *text);
+/* Says once that a block is too large. */
+void fy_command_too_many(struct fy_command_check *check, struct fy_span span,
+                         const char *what, unsigned most);
+
+/* ---- command_declare.c ---- */
+
+/* What a flag, option, number or operand statement declares; its conditions
+ * come later (fy_command_clauses). */
+void fy_command_declare(struct fy_command_check *check,
+                        const struct cmd_statement *statement);
+/* The conditions of its clauses; slots from *slot on, in the same order. */
+void fy_command_clauses(struct fy_command_check *check,
+                        const struct cmd_statement *statement, unsigned *slot);
+/* Sorts the tables that were filled. */
+void fy_command_finish_forms(struct fy_command_check *check);
+/* The table that declarations go to now. */
+struct fy_forms *fy_command_forms(struct fy_command_check *check);
+/* The spelling of exactly that text, or NULL. */
+const struct fy_form *fy_command_find_form(const struct fy_forms *forms,
+                                           const char *text);
+
+/* ---- command_resolve.c ---- */
+
+/* The node of a condition; NULL: FY_ALWAYS. After an error FY_NEVER. */
+uint16_t fy_command_condition(struct fy_command_check *check,
+                              const struct cmd_condition *condition);
+uint16_t fy_command_either(struct fy_command_check *check, uint16_t a,
+                           uint16_t b);
+/* FY_ALWAYS and FY_NEVER. */
+void fy_command_first_conditions(struct fy_command_check *check);
+
+/* ---- command_check.c ---- */
+
+/* Compiles `blocks' into the empty set. What is wrong is in `diagnostics'. */
+void fy_command_check_all(struct fy_arena *scratch,
+                          struct fy_diagnostics *diagnostics,
+                          struct cmd_block *blocks, struct fy_commands *set);
+
+/* ---- command_reach.c ---- */
+
+/* Warns of blocks behind one that takes all they would. */
+void fy_command_check_reach(struct fy_diagnostics *diagnostics,
+                            const struct fy_command *command);
+
+#endif

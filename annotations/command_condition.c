@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a condition of a command block holds for the arguments that were
+ * parsed. What cannot be told (a number out of range, a text too long to match)
+ * fails the block: nobody guesses.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "annotations/command_model.h"
+
+const char *
+fy_environment_find(const char *const *environment, const char *name)
+{
+    size_t length = strlen(name);
+    for (; environment && *environment; environment++) {
+        if (strncmp(*environment, name, length) == 0 &&
+            (*environment)[length] == '=') {
+            return *environment + length + 1;
+        }
+    }
+    return NULL;
+}
+
+static bool
+compare(uint8_t how, int64_t a, int64_t b)
+{
+    switch (how) {
+    case CMD_EQ:
+        return a == b;
+    case CMD_NE:
+        return a != b;
+    case CMD_LT:
+        return a < b;
+    case CMD_LE:
+        return a <= b;
+    case CMD_GT:
+        return a > b;
+    default:
+        return a >= b;
+    }
+}
+
+/* A value as a decimal number; false when it is none. */
+static bool
+number_of(struct fy_parsed *parsed, const char *text, int64_t *out)
+{
+    char *end;
+    int saved = errno;
+    if (text[0] == '\0' || strspn(text, "+-0123456789") != strlen(text)) {
+        return false;
+    }
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno == ERANGE) {
+        parsed->failed = true;
+    }
+    errno = saved;
+    *out = number;
+    return *end == '\0';
+}
+
+static bool
+matches(struct fy_parsed *parsed, const struct fy_condition *condition,
+        const char *text)
+{
+    if (strnlen(text, FY_MAX_MATCHED_BYTES) == FY_MAX_MATCHED_BYTES) {
+        parsed->failed = true;
+        return false;
+    }
+    int status = regexec(condition->regex, text, 0, NULL, 0);
+    if (status != 0 && status != REG_NOMATCH) {
+        parsed->failed = true;
+    }
+    return status == 0;
+}
+
+/* Whether one value is what the condition asks for. */
+static bool
+value_holds(struct fy_parsed *parsed, const struct fy_condition *condition,
+            const struct fy_given *given)
+{
+    const char *text = parsed->argv[given->arg] + given->offset;
+    int64_t number;
+    switch (condition->op) {
+    case CMD_EQUAL:
+        return strcmp(text, condition->text) == 0;
+    case CMD_VALUE:
+        return number_of(parsed, text, &number) &&
+               compare(condition->compare, number, condition->number);
+    default:
+        return matches(parsed, condition, text);
+    }
+}
+
+/* Any value of any of the condition's slots. */
+static bool
+any_value(struct fy_parsed *parsed, const struct fy_condition *condition)
+{
+    const struct fy_block *block = parsed->block;
+    const uint16_t *list = block->lists + condition->a;
+    for (uint16_t l = 0; l < condition->b; l++) {
+        uint32_t left = parsed->times[list[l]];
+        for (size_t i = 0; i < parsed->ngiven && left > 0; i++) {
+            if (parsed->given[i].slot == list[l]) {
+                left--;
+                if (parsed->given[i].arg != 0 &&
+                    value_holds(parsed, condition, &parsed->given[i])) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static int64_t
+count_given(const struct fy_parsed *parsed,
+            const struct fy_condition *condition)
+{
+    int64_t count = 0;
+    for (uint16_t l = 0; l < condition->b; l++) {
+        count += parsed->times[parsed->block->lists[condition->a + l]];
+    }
+    return count;
+}
+
+bool
+fy_condition_holds(struct fy_parsed *parsed, uint16_t condition)
+{
+    const struct fy_condition *node = &parsed->block->conditions[condition];
+    switch (node->op) {
+    case CMD_TRUE:
+        return true;
+    case CMD_FALSE:
+        return false;
+    case CMD_NOT:
+        return !fy_condition_holds(parsed, node->a);
+    case CMD_AND:
+        return fy_condition_holds(parsed, node->a) &&
+               fy_condition_holds(parsed, node->b);
+    case CMD_OR:
+        return fy_condition_holds(parsed, node->a) ||
+               fy_condition_holds(parsed, node->b);
+    case CMD_GIVEN:
+        return count_given(parsed, node) > 0;
+    case CMD_COUNT:
+        return compare(node->compare, count_given(parsed, node), node->number);
+    case CMD_ENV:
+        return fy_environment_find(parsed->environment, node->text) != NULL;
+    default:
+        return any_value(parsed, node);
+    }
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command block declares: flags, options with their values, operands,
+ * and the tables of spellings that the argv parser looks them up in.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "annotations/command_check.h"
+
+struct fy_forms *
+fy_command_forms(struct fy_command_check *check)
+{
+    return check->in_common && check->is_sub ? check->block->common
+                                             : &check->block->own;
+}
+
+const struct fy_form *
+fy_command_find_form(const struct fy_forms *forms, const char *text)
+{
+    for (unsigned i = 0; forms && i < forms->nall; i++) {
+        if (strcmp(forms->all[i].text, text) == 0) {
+            return &forms->all[i];
+        }
+    }
+    return NULL;
+}
+
+static struct fy_slot *
+slot_new(struct fy_command_check *check, enum fy_slot_kind kind,
+         struct fy_span span)
+{
+    struct fy_block *block = check->block;
+    if (block->nslots >= FY_MAX_SLOTS) {
+        fy_command_too_many(check, span, "flags, options and operands",
+                            FY_MAX_SLOTS);
+        return NULL;
+    }
+    block->slots = fy_arena_grow(check->arena, block->slots, block->nslots,
+                                 &check->slots_capacity, sizeof *block->slots);
+    struct fy_slot *slot = &block->slots[block->nslots++];
+    memset(slot, 0, sizeof *slot);
+    slot->kind = (uint8_t)kind;
+    slot->span = span;
+    slot->is_common = check->in_common;
+    return slot;
+}
+
+/* Says what is wrong with a spelling; false when it cannot be used. */
+static bool
+form_is_good(struct fy_command_check *check, const struct cmd_form *form)
+{
+    const char *text = form->name.text;
+    const struct fy_forms *forms = fy_command_forms(check);
+    bool words = forms->is_words;
+    size_t bytes = strlen(text);
+    if (bytes == 0 || (strcmp(text, "--") == 0 && !words)) {
+        fy_error(check, form->name.span, "'%s' cannot be declared", text);
+        return false;
+    }
+    if (fy_command_find_form(forms, text)) {
+        fy_error(check, form->name.span, "'%.*s' is declared twice",
+                 FY_MAX_QUOTED, text);
+        return false;
+    }
+    if (words || form->is_assignment) {
+        return true;
+    }
+    if (text[0] == '-' && text[1] != '-' && bytes > 2) {
+        fy_diagnostic_hint(fy_error(check, form->name.span,
+                                    "'%.*s' has one dash and several letters",
+                                    FY_MAX_QUOTED, text),
+                           "long options with one dash need `style words;'");
+        return false;
+    }
+    if (text[0] == '-' && strchr(text, '=')) {
+        fy_error(check, form->name.span, "'%s' cannot be declared", text);
+        return false;
+    }
+    if (form->argument == CMD_ARGUMENT_EQUALS && text[1] != '-') {
+        fy_diagnostic_hint(fy_error(check, form->name.span,
+                                    "a value after a short option has no '='"),
+                           "write %.2s[%s]", text, form->value.text);
+        return false;
+    }
+    if (form->argument == CMD_ARGUMENT_ATTACHED && text[1] == '-') {
+        fy_diagnostic_hint(fy_error(check, form->name.span,
+                                    "the value of a long option comes after "
+                                    "'='"),
+                           "write %s[=%s]", text, form->value.text);
+        return false;
+    }
+    return true;
+}
+
+static void
+form_new(struct fy_command_check *check, const struct cmd_form *form,
+         uint16_t slot, uint8_t argument)
+{
+    struct fy_forms *forms = fy_command_forms(check);
+    size_t *capacity = &check->forms_capacity[forms != &check->block->own];
+    if (!form_is_good(check, form)) {
+        return;
+    }
+    if (forms->nall >= FY_MAX_FORMS) {
+        fy_command_too_many(check, form->name.span, "spellings", FY_MAX_FORMS);
+        return;
+    }
+    forms->all = fy_arena_grow(check->arena, forms->all, forms->nall, capacity,
+                               sizeof *forms->all);
+    struct fy_form *row = &forms->all[forms->nall++];
+    memset(row, 0, sizeof *row);
+    row->text = fy_command_keep(check, form->name.text);
+    row->bytes = (uint32_t)strlen(row->text);
+    row->slot = slot;
+    row->argument = argument;
+    row->is_assignment = form->is_assignment;
+    if (form->value.text) {
+        row->value = fy_command_keep(check, form->value.text);
+    }
+}
+
+static void
+clause_access(struct fy_command_check *check, struct fy_slot *slot,
+              const struct cmd_clause *clause, enum fy_access access)
+{
+    if (slot->is_path) {
+        fy_error(check, clause->span, "a second access");
+        return;
+    }
+    slot->is_path = true;
+    slot->access = (uint8_t)access;
+}
+
+/* What the clauses say, but for their conditions. */
+static void
+take_clauses(struct fy_command_check *check, struct fy_slot *slot,
+             const struct cmd_value *value)
+{
+    for (const struct cmd_clause *c = value->clauses; c; c = c->next) {
+        switch (c->kind) {
+        case CMD_CLAUSE_IN:
+            clause_access(check, slot, c, FY_ACCESS_IN);
+            break;
+        case CMD_CLAUSE_OUT:
+            clause_access(check, slot, c, FY_ACCESS_OUT);
+            break;
+        case CMD_CLAUSE_INOUT:
+            clause_access(check, slot, c, FY_ACCESS_INOUT);
+            break;
+        case CMD_CLAUSE_FOLDER:
+            clause_access(check, slot, c, FY_ACCESS_IN);
+            slot->is_folder = true;
+            break;
+        case CMD_CLAUSE_DASH:
+            slot->is_dash = true;
+            break;
+        default:
+            break;
+        }
+    }
+    for (const struct cmd_clause *c = value->clauses; c; c = c->next) {
+        bool wants_path = c->kind == CMD_CLAUSE_TREE ||
+                          c->kind == CMD_CLAUSE_FOLLOWS ||
+                          c->kind == CMD_CLAUSE_DASH;
+        if (wants_path && (!slot->is_path || slot->is_folder)) {
+            fy_diagnostic_hint(
+                fy_error(check, c->span, "this is said of paths only"),
+                "write in, out or inout before it");
+            break;
+        }
+    }
+    slot->tree = slot->follows = FY_NEVER;
+    slot->present = FY_ALWAYS;
+    slot->is_optional = value->is_optional;
+    slot->is_repeated = value->is_repeated;
+}
+
+static void
+declare_flags(struct fy_command_check *check, const struct cmd_item *item)
+{
+    unsigned index = check->block->nslots;
+    struct fy_slot *slot = slot_new(check, FY_SLOT_FLAG, item->span);
+    if (!slot) {
+        return;
+    }
+    slot->key = fy_command_keep(check, item->forms->name.text);
+    slot->tree = slot->follows = FY_NEVER;
+    for (const struct cmd_form *f = item->forms; f; f = f->next) {
+        form_new(check, f, (uint16_t)index, CMD_ARGUMENT_NONE);
+    }
+}
+
+static void
+declare_option(struct fy_command_check *check, const struct cmd_item *item)
+{
+    static const struct cmd_value no_value;
+    const struct cmd_value *first = item->values ? item->values : &no_value;
+    unsigned index = check->block->nslots, previous = 0;
+    const char *bracket = NULL;
+    bool has_bracket = false, named = first->name.text != NULL;
+    for (const struct cmd_form *f = item->forms; f; f = f->next) {
+        if (f->value.text) {
+            has_bracket = true;
+            bracket = f->value.text;
+        }
+    }
+    if (!has_bracket && !named) {
+        fy_diagnostic_hint(
+            fy_error(check, item->span, "an option without a value"),
+            "write its value's name behind it, or `flag'");
+        return;
+    }
+    for (const struct cmd_value *v = first; v; v = v->next) {
+        unsigned here = check->block->nslots;
+        struct fy_slot *slot = slot_new(check, FY_SLOT_VALUE, item->span);
+        if (!slot) {
+            return;
+        }
+        slot->name =
+            fy_command_keep(check, v->name.text ? v->name.text : bracket);
+        take_clauses(check, slot, v);
+        if (v == first) {
+            slot->key = fy_command_keep(check, item->forms->name.text);
+        } else {
+            check->block->slots[previous].next = (uint16_t)here;
+        }
+        previous = here;
+    }
+    for (const struct cmd_form *f = item->forms; f; f = f->next) {
+        uint8_t argument = f->argument;
+        if (argument == CMD_ARGUMENT_NONE && named) {
+            argument = CMD_ARGUMENT_NEXT;
+        }
+        if (f->is_assignment && !named) {
+            fy_error(check, f->name.span, "an option without a value");
+            return;
+        }
+        form_new(check, f, (uint16_t)index, argument);
+    }
+}
+
+static void
+declare_number(struct fy_command_check *check, const struct cmd_item *item)
+{
+    struct fy_forms *forms = fy_command_forms(check);
+    unsigned index = check->block->nslots;
+    struct fy_slot *slot;
+    if (forms->number) {
+        fy_error(check, item->span, "a second `number'");
+        return;
+    }
+    if (!(slot = slot_new(check, FY_SLOT_NUMBER, item->span))) {
+        return;
+    }
+    slot->name = fy_command_keep(check, item->values->name.text);
+    slot->key = "-NUM";
+    slot->tree = slot->follows = FY_NEVER;
+    forms->number = (uint16_t)(index + 1);
+}
+
+static void
+declare_operand(struct fy_command_check *check, const struct cmd_item *item)
+{
+    struct fy_block *block = check->block;
+    unsigned index = block->nslots;
+    if (check->in_common && check->is_sub) {
+        fy_error(check, item->span,
+                 "an operand in front of a sub-command's name");
+        return;
+    }
+    if (block->noperands >= FY_MAX_OPERAND_SPECS) {
+        fy_command_too_many(check, item->span, "operands",
+                            FY_MAX_OPERAND_SPECS);
+        return;
+    }
+    struct fy_slot *slot = slot_new(check, FY_SLOT_OPERAND, item->span);
+    if (!slot) {
+        return;
+    }
+    slot->name = fy_command_keep(check, item->values->name.text);
+    take_clauses(check, slot, item->values);
+    block->operands =
+        fy_arena_grow(check->arena, block->operands, block->noperands,
+                      &check->operands_capacity, sizeof *block->operands);
+    block->operands[block->noperands++] = (uint16_t)index;
+}
+
+void
+fy_command_declare(struct fy_command_check *check,
+                   const struct cmd_statement *statement)
+{
+    for (const struct cmd_item *item = statement->items;
+         item && !check->too_many; item = item->next) {
+        switch (statement->kind) {
+        case CMD_FLAG:
+            declare_flags(check, item);
+            break;
+        case CMD_OPTION:
+            declare_option(check, item);
+            break;
+        case CMD_NUMBER:
+            declare_number(check, item);
+            break;
+        default:
+            declare_operand(check, item);
+            break;
+        }
+    }
+}
+
+/* The conditions of the clauses of the value of `slot'. */
+static void
+resolve_clauses(struct fy_command_check *check, unsigned index,
+                const struct cmd_value *value)
+{
+    bool has_present = false;
+    for (const struct cmd_clause *c = value->clauses; c; c = c->next) {
+        uint16_t condition;
+        if (c->kind != CMD_CLAUSE_TREE && c->kind != CMD_CLAUSE_FOLLOWS &&
+            c->kind != CMD_CLAUSE_WHEN) {
+            continue;
+        }
+        check->in_presence = c->kind == CMD_CLAUSE_WHEN &&
+                             check->block->slots[index].kind == FY_SLOT_OPERAND;
+        condition = fy_command_condition(check, c->condition);
+        check->in_presence = false;
+        struct fy_slot *slot = &check->block->slots[index];
+        if (c->kind == CMD_CLAUSE_TREE) {
+            slot->tree = fy_command_either(check, slot->tree, condition);
+        } else if (c->kind == CMD_CLAUSE_FOLLOWS) {
+            slot->follows = fy_command_either(check, slot->follows, condition);
+        } else if (has_present) {
+            fy_diagnostic_hint(fy_error(check, c->span, "a second condition"),
+                               "join them by && or ||");
+        } else {
+            slot->present = condition;
+            has_present = true;
+        }
+    }
+}
+
+void
+fy_command_clauses(struct fy_command_check *check,
+                   const struct cmd_statement *statement, unsigned *slot)
+{
+    for (const struct cmd_item *item = statement->items; item;
+         item = item->next) {
+        if (statement->kind == CMD_FLAG || statement->kind == CMD_NUMBER ||
+            !item->values) {
+            ++*slot;
+            continue;
+        }
+        for (const struct cmd_value *v = item->values; v; v = v->next) {
+            resolve_clauses(check, (*slot)++, v);
+        }
+    }
+}
+
+static int
+by_text(const void *a, const void *b)
+{
+    const struct fy_form *x = a, *y = b;
+    return strcmp(x->text, y->text);
+}
+
+/* Which of the tables a spelling belongs to. */
+enum table {
+    SHORT,
+    LONG,
+    WORD,
+    ASSIGN
+};
+
+static enum table
+table_of(const struct fy_forms *forms, const struct fy_form *form)
+{
+    if (form->is_assignment) {
+        return ASSIGN;
+    }
+    if (forms->is_words || form->text[0] != '-' || form->bytes == 1) {
+        return WORD;
+    }
+    return form->text[1] == '-' ? LONG : SHORT;
+}
+
+static void
+finish(struct fy_command_check *check, struct fy_forms *forms)
+{
+    unsigned counts[4] = {0};
+    for (unsigned i = 0; i < forms->nall; i++) {
+        counts[table_of(forms, &forms->all[i])]++;
+    }
+    forms->longs =
+        fy_arena_array(check->arena, counts[LONG], sizeof *forms->longs);
+    forms->words =
+        fy_arena_array(check->arena, counts[WORD], sizeof *forms->words);
+    forms->assign =
+        fy_arena_array(check->arena, counts[ASSIGN], sizeof *forms->assign);
+    for (unsigned i = 0; i < forms->nall; i++) {
+        const struct fy_form *form = &forms->all[i];
+        switch (table_of(forms, form)) {
+        case SHORT:
+            forms->shorts[(unsigned char)form->text[1]] = (uint16_t)(i + 1);
+            break;
+        case LONG:
+            forms->longs[forms->nlongs] = *form;
+            forms->longs[forms->nlongs].text += 2;
+            forms->longs[forms->nlongs++].bytes -= 2;
+            break;
+        case WORD:
+            forms->words[forms->nwords++] = *form;
+            forms->has_brackets = forms->has_brackets ||
+                                  form->argument == CMD_ARGUMENT_EQUALS ||
+                                  form->argument == CMD_ARGUMENT_ATTACHED;
+            break;
+        case ASSIGN:
+            forms->assign[forms->nassign++] = *form;
+            break;
+        }
+    }
+    qsort(forms->longs, forms->nlongs, sizeof *forms->longs, by_text);
+    qsort(forms->words, forms->nwords, sizeof *forms->words, by_text);
+    qsort(forms->assign, forms->nassign, sizeof *forms->assign, by_text);
+}
+
+void
+fy_command_finish_forms(struct fy_command_check *check)
+{
+    finish(check, &check->block->own);
+    if (check->block->common) {
+        finish(check, check->block->common);
+    }
+}

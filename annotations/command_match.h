@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One attempt to parse arguments by one block: what the argv parser
+ * (command_match.c) and the making of the result (command_invocation.c) share.
+ */
+#ifndef FERRY_ANNOTATIONS_COMMAND_MATCH_H
+#define FERRY_ANNOTATIONS_COMMAND_MATCH_H
+
+#include "annotations/command_model.h"
+
+/* Why a block does not parse; its text is made when nobody else parses. */
+struct fy_failure {
+    const struct fy_entry *entry;
+    const char *text;
+    const char *about; /* an argument or a name; NULL: none */
+    unsigned weight;   /* the heaviest is told */
+};
+
+enum fy_weight {
+    WEIGHT_WORDS = 1, /* another sub-command */
+    WEIGHT_REQUIRE,
+    WEIGHT_PARSE,
+    WEIGHT_NEVER,
+};
+
+struct fy_match {
+    struct fy_parsed parsed; /* `times' and `given' are the two below */
+    const struct fy_entry *entry;
+    const struct fy_block *block;
+    const char *const *argv;
+    uint32_t argc, next; /* next: the argument to be read */
+    uint32_t *times;
+    struct fy_given *given;
+    size_t given_capacity;
+    const char *const *environment;
+    struct fy_failure *failure;
+};
+
+/* Remembers why, unless something heavier is known; always false. */
+bool fy_match_fail(struct fy_match *match, enum fy_weight weight,
+                   const char *text, const char *about);
+/* Reads all arguments by match->block; false: it does not parse. */
+bool fy_match_arguments(struct fy_match *match);
+
+#endif
