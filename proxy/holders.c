@@ -257,7 +257,8 @@ look_into(struct look *look, const char *pid)
         look->found.incomplete =
             look->found.incomplete ||
             (errno != ENOENT && errno != ESRCH && read_basics(pid, &after) &&
-             after.state != 'Z' && after.state != 'X');
+             after.state != 'Z' && after.state != 'X' &&
+             is_of_this_run(&after));
         return;
     }
     unsigned from = look->found.n;
