@@ -7,7 +7,6 @@ libfyproxy_la_SOURCES = \
 	proxy/confine.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/history.c proxy/history.h \
-	proxy/holders.c proxy/holders.h \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \
 	proxy/protocol.h \

@@ -3,7 +3,6 @@
 PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS)
 if HAVE_CHECK
-UNIT_TESTS += tests/unit/test_holders
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_spec
@@ -30,7 +29,3 @@ tests_unit_test_wire_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_compress_SOURCES = tests/unit/test_compress.c
 tests_unit_test_compress_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_compress_LDADD = $(PROXY_TEST_LIBS)
-
-tests_unit_test_holders_SOURCES = tests/unit/test_holders.c
-tests_unit_test_holders_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_holders_LDADD = $(PROXY_TEST_LIBS)
