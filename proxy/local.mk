@@ -13,6 +13,13 @@ libfyproxy_la_SOURCES = \
 	proxy/proxy.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/rope.c proxy/rope.h \
+	proxy/run.c proxy/run.h proxy/run_end.c \
+	proxy/server.c proxy/server.h \
+	proxy/server_facts.c \
+	proxy/server_pump.c \
+	proxy/server_request.c \
+	proxy/server_stage.c \
+	proxy/server_touched.c \
 	proxy/spec.c proxy/spec.h \
 	proxy/sshfs.c \
 	proxy/split.c proxy/split.h \
@@ -21,6 +28,7 @@ libfyproxy_la_SOURCES = \
 	proxy/stub.h \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \
+	proxy/walk.c proxy/walk.h \
 	proxy/wire.c proxy/wire.h
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)

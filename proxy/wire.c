@@ -428,6 +428,9 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
     if (!stream) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
+    if (stream->last_sent) {
+        return NGHTTP2_ERR_DEFERRED; /* its trailers went before */
+    }
     size_t n = stream->queue.bytes < most ? stream->queue.bytes : most;
     bool last = stream->finished && n == stream->queue.bytes;
     if (!n && !last) {
@@ -1019,6 +1022,16 @@ fy_wire_finish(struct fy_wire *wire, int32_t id,
         stream->trailers = trailers;
     }
     stream->finished = true;
+    /* All of the body was sent: its trailers need no window, which the peer may
+     * never open (a stage that wrote nothing, or into another one). */
+    if (stream->trailers && !stream->queue.bytes) {
+        stream->last_sent = true;
+        return nghttp2_submit_trailer(wire->session, id,
+                                      stream->trailers->fields,
+                                      stream->trailers->n)
+                   ? FY_ERR_NOMEM
+                   : FY_OK;
+    }
     resume(stream);
     return FY_OK;
 }

@@ -20,6 +20,7 @@ UNIT_TESTS =
 
 include tests/lang/local.mk
 include tests/unit/proxy.mk
+include tests/unit/server.mk
 include tests/session/local.mk
 include tests/proxy/local.mk
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What descends from a process, by the parents and sessions in /proc: the proxy
+ * is a subreaper, so whatever a stage left behind, even in a session of its own,
+ * is found below it. Numbers are read once and signalled at once; a process that
+ * ended in between is nobody's, as its number is not given out again that soon
+ * and the proxy itself reaps it.
+ */
+#include "config.h"
+
+#include "proxy/run.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct process {
+    pid_t pid, parent, session;
+    uint64_t resident_pages;
+    bool below, chosen, dead;
+};
+
+struct processes {
+    struct process *rows;
+    size_t n, capacity;
+};
+
+/* /proc/PID/stat; the name in parentheses may hold anything. */
+static bool
+read_process(int proc, const char *name, struct process *out)
+{
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof path, "%.20s/stat", name);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    const char *rest = strrchr(text, ')');
+    char state = 0;
+    int parent = 0, session = 0;
+    long resident = 0;
+    if (!rest ||
+        sscanf(rest + 1,
+               " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+               "%*d %*d %*d %*u %*u %ld",
+               &state, &parent, &session, &resident) < 3) {
+        return false;
+    }
+    *out = (struct process){
+        .pid = (pid_t)strtol(name, NULL, 10),
+        .parent = parent,
+        .session = session,
+        .resident_pages = resident > 0 ? (uint64_t)resident : 0,
+        .dead = state == 'Z' || state == 'X',
+    };
+    return true;
+}
+
+static void
+read_processes(struct processes *out)
+{
+    *out = (struct processes){0};
+    DIR *folder = opendir("/proc");
+    if (!folder) {
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(folder))) {
+        struct process row;
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
+            !read_process(dirfd(folder), entry->d_name, &row)) {
+            continue;
+        }
+        if (out->n == out->capacity) {
+            size_t capacity = out->capacity ? 2 * out->capacity : 256;
+            struct process *rows = realloc(out->rows, capacity * sizeof row);
+            if (!rows) {
+                break; /* those found so far are dealt with; the next scan
+                        * finds others */
+            }
+            out->rows = rows;
+            out->capacity = capacity;
+        }
+        out->rows[out->n++] = row;
+    }
+    (void)closedir(folder);
+}
+
+static struct process *
+find(const struct processes *all, pid_t pid)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (all->rows[i].pid == pid) {
+            return &all->rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Marks all below `ancestor', and of these what is of, or below, `session'. */
+static void
+mark(struct processes *all, pid_t ancestor, pid_t session)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < all->n; i++) {
+            struct process *row = &all->rows[i];
+            const struct process *parent = find(all, row->parent);
+            bool below = row->parent == ancestor || (parent && parent->below);
+            bool chosen =
+                below && (session == 0 || row->session == session ||
+                          row->pid == session || (parent && parent->chosen));
+            if ((below && !row->below) || (chosen && !row->chosen)) {
+                row->below = below;
+                row->chosen = chosen;
+                more = true;
+            }
+        }
+    }
+}
+
+unsigned
+fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
+{
+    struct processes all;
+    unsigned found = 0;
+    read_processes(&all);
+    mark(&all, ancestor, session);
+    for (size_t i = 0; i < all.n; i++) {
+        if (all.rows[i].chosen && !all.rows[i].dead) {
+            (void)kill(all.rows[i].pid, signal);
+            found++;
+        }
+    }
+    free(all.rows);
+    return found;
+}
+
+uint64_t
+fy_descendants_memory_bytes(pid_t pid)
+{
+    struct processes all;
+    uint64_t pages = 0;
+    read_processes(&all);
+    mark(&all, pid, 0);
+    for (size_t i = 0; i < all.n; i++) {
+        if (all.rows[i].chosen || all.rows[i].pid == pid) {
+            pages += all.rows[i].resident_pages;
+        }
+    }
+    free(all.rows);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}

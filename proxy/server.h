@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the proxy: one connection, one thread, one epoll. A stage is a process
+ * with up to four streams of the wire; either may end before the other, so each
+ * points at the other and is told when it goes. Nothing is freed while events
+ * are handed out: what ended waits for the end of the turn.
+ */
+#ifndef FERRY_PROXY_SERVER_H
+#define FERRY_PROXY_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zstd.h>
+
+#include "annotations/command.h"
+#include "proxy/confine.h"
+#include "proxy/proxy.h"
+#include "proxy/run.h"
+#include "proxy/spec.h"
+#include "proxy/wire.h"
+
+struct fy_server;
+struct fy_server_stage;
+
+/* A descriptor in the epoll, or none (fd -1). */
+struct fy_watch {
+    int fd;
+    uint32_t events; /* that epoll waits for; 0: not in it */
+    void (*ready)(void *owner, uint32_t events);
+    void *owner;
+};
+
+enum fy_exchange_kind {
+    FY_EXCHANGE_OTHER, /* answered at once */
+    FY_EXCHANGE_HELLO,
+    FY_EXCHANGE_PROBE,
+    FY_EXCHANGE_STAGE,
+    FY_EXCHANGE_STDERR,
+};
+
+/* One stream of the wire. */
+struct fy_exchange {
+    struct fy_server *server;
+    struct fy_exchange *next, **link;
+    int32_t stream;
+    enum fy_exchange_kind kind;
+    bool responded, finished;      /* our head, and our end, are queued */
+    struct fy_server_stage *stage; /* STAGE, STDERR: while both exist */
+    uint64_t number;               /* STDERR: of the stage that is wanted */
+    char *body; /* what came of a request that is read whole */
+    size_t body_bytes, body_capacity;
+};
+
+/* Bytes of the client on their way to a stage's stdin. */
+struct fy_queue {
+    char *bytes;
+    size_t at, n, capacity; /* bytes[at .. at + n) */
+};
+
+enum fy_stage_state {
+    FY_STAGE_WAITING,  /* for the stage whose stdout becomes its stdin */
+    FY_STAGE_STARTING, /* forked, not yet exec'd */
+    FY_STAGE_RUNNING,
+    FY_STAGE_EXITED, /* reaped; its output may go on */
+    FY_STAGE_OVER,   /* nothing of it runs; kept for /touched, or freed */
+};
+
+struct fy_server_stage {
+    struct fy_server *server;
+    struct fy_server_stage *next, **link; /* `next' also holds when dead */
+    struct fy_server_stage *dead_next;
+    uint64_t number;
+    enum fy_stage_state state;
+    char *spec_bytes; /* what `spec' borrows from */
+    struct fy_stage_spec spec;
+    struct fy_invocation invocation;
+    struct fy_cage *cage;
+    struct fy_exchange *out_exchange, *err_exchange;
+    struct fy_run run;
+    struct fy_watch started, in, out, err;
+
+    struct fy_queue queue; /* for stdin */
+    bool in_ended;         /* the client's body is complete */
+    int in_left; /* read: what it has not read of it, once `in' is closed */
+    uint64_t in_bytes, out_bytes;
+    uint64_t out_linked_bytes; /* that it wrote into another stage, about */
+
+    bool out_opened; /* the client opened the window: no link any more */
+    bool out_linked; /* another stage reads it, or is about to */
+    ZSTD_CCtx *zstd;
+
+    bool abandoned;  /* nobody waits for its result */
+    bool killed;     /* by us or the client: a death by KILL is no surprise */
+    unsigned failed; /* enum fy_stage_reason, when we ended it; else NONE */
+    int status;      /* of wait, when EXITED */
+    int64_t offsets[3]; /* FILE streams after it; -1: none */
+    uint64_t cpu_ns, started_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+    struct {
+        int64_t seconds;
+        uint32_t ns;
+    } began;             /* of the files' clock */
+    uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
+    uint64_t kill_ns;    /* when the next, harsher step is due; 0: none */
+    unsigned kill_step;
+};
+
+struct fy_server {
+    const struct fy_proxy_options *options;
+    struct fy_wire *wire;
+    struct fy_confine *confine;
+    struct fy_exchange *exchanges;
+    struct fy_server_stage *stages;
+    struct fy_server_stage *dead; /* freed at the end of the turn */
+    unsigned running;             /* stages of which a process may live */
+    unsigned stages_max, cores;
+    unsigned over; /* stages kept for /touched */
+    double speed;  /* of one core, measured once; 0: not yet */
+    int epoll;
+    struct fy_watch wire_in, wire_out, signals;
+    uint64_t memory_ns;     /* when memory is looked at next */
+    bool ending;            /* a signal asked us to */
+    bool closed;            /* the wire takes nothing any more */
+    char buffer[128 << 10]; /* for one read at a time */
+};
+
+/* ---- server.c: the loop ------------------------------------------------------ */
+
+uint64_t fy_server_now_ns(void);
+/* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
+void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
+                  uint32_t events);
+
+/* ---- server_request.c: the wire's requests ----------------------------------- */
+
+extern const struct fy_wire_events fy_server_events;
+
+/* Head, body and end in one; bytes may be NULL. */
+void fy_exchange_answer(struct fy_exchange *exchange, int status,
+                        const void *bytes, size_t n);
+/* Lets the client send more; ends our body. What cannot be done resets the
+ * stream, and `closed' follows. */
+void fy_exchange_grant(struct fy_exchange *exchange, size_t bytes);
+void fy_exchange_finish(struct fy_exchange *exchange,
+                        const struct fy_wire_pair *trailers, size_t n);
+/* The same without a body, with ferry-reason and ferry-why. */
+void fy_exchange_refuse(struct fy_exchange *exchange, int status,
+                        unsigned reason, const char *why);
+/* A stage began, started or ended: whoever waited for that goes on. */
+void fy_server_settle(struct fy_server *server);
+/* Whether the spec of some stage is still on its way. */
+bool fy_server_receiving(const struct fy_server *server);
+
+/* ---- server_stage.c: one stage ------------------------------------------------ */
+
+/* The whole spec has come: starts it, or refuses. `bytes' is taken. */
+void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
+struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
+                                             uint64_t number);
+/* Bytes for its stdin; the end of them. */
+void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
+                           size_t n);
+void fy_server_stage_input_end(struct fy_server_stage *stage);
+/* Joins the exchange that reads its stderr. */
+void fy_server_stage_stderr(struct fy_server_stage *stage,
+                            struct fy_exchange *exchange);
+/* Starts it, if the stage that it reads has started. */
+void fy_server_stage_unblock(struct fy_server_stage *stage);
+/* More of its output may be sent, or all was. */
+void fy_server_stage_ready(struct fy_server_stage *stage,
+                           const struct fy_exchange *exchange);
+/* The stream is gone: a stage that nobody waits for is ended. */
+void fy_server_stage_detach(struct fy_server_stage *stage,
+                            const struct fy_exchange *exchange);
+/* A signal of the client's. */
+void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
+/* Nobody waits for its output any more: it is brought to its end. */
+void fy_server_stage_abandon(struct fy_server_stage *stage);
+/* Every process that has ended. */
+void fy_server_reap(struct fy_server *server);
+/* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
+uint64_t fy_server_timers(struct fy_server *server);
+/* Ends every stage at once and waits until nothing of them lives. */
+void fy_server_end_stages(struct fy_server *server);
+void fy_server_stage_free(struct fy_server_stage *stage);
+
+/* ---- server_pump.c: between the stage's pipes and the wire -------------------- */
+
+void fy_pump_in(struct fy_server_stage *stage);
+void fy_pump_out(struct fy_server_stage *stage);
+void fy_pump_err(struct fy_server_stage *stage);
+/* Ends our side of its stdin. */
+void fy_pump_in_close(struct fy_server_stage *stage);
+/* It has ended: what is left in its stdin was never read. */
+void fy_pump_in_settle(struct fy_server_stage *stage);
+
+enum {
+    /* What the client may send ahead of the stage's reading. */
+    FY_SERVER_INPUT_BYTES = 1 << 20,
+};
+
+/* ---- server_facts.c ----------------------------------------------------------- */
+
+/* Answers with what this host is; the bytes are the client's hello. */
+void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
+void fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n);
+/* Load of the last minute per core. */
+double fy_server_load(const struct fy_server *server);
+
+/* ---- server_touched.c --------------------------------------------------------- */
+
+/* What the stage's effects changed, see PROTOCOL.md. New in *out. */
+int fy_server_touched(const struct fy_server_stage *stage, char **out,
+                      size_t *out_bytes) FY_MUST_CHECK;
+
+#endif

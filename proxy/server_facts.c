@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this host is and has: /hello and /probe. Everything is measured when it
+ * is asked for, but for the speed of a core, which does not change.
+ */
+#include "config.h"
+
+#include <openssl/evp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "proxy/server.h"
+#include "proxy/walk.h"
+
+enum {
+    SPEED_BYTES = 256 << 10, /* hashed once per connection: under 1 ms */
+    PROBE_ENTRIES = 20000,
+    PROBE_MS = 50, /* as long may other stages wait */
+};
+
+double
+fy_server_load(const struct fy_server *server)
+{
+    double load;
+    return getloadavg(&load, 1) == 1 ? load / server->cores : 0;
+}
+
+/* Bytes a second that one core hashes, of zeroes in the server's buffer. */
+static double
+measure_speed(struct fy_server *server)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    double speed = 0;
+    memset(server->buffer, 0, sizeof server->buffer);
+    if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1) {
+        uint64_t began = fy_server_now_ns();
+        bool good = true;
+        for (size_t done = 0; good && done < SPEED_BYTES;
+             done += sizeof server->buffer) {
+            good = EVP_DigestUpdate(context, server->buffer,
+                                    sizeof server->buffer) == 1;
+        }
+        good = good && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+        uint64_t took = fy_server_now_ns() - began;
+        speed = good && took ? SPEED_BYTES * 1e9 / (double)took : 0;
+    }
+    EVP_MD_CTX_free(context);
+    return speed;
+}
+
+static struct fy_bytes
+text_bytes(const char *text)
+{
+    return (struct fy_bytes){text, strlen(text)};
+}
+
+void
+fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n)
+{
+    struct fy_server *server = exchange->server;
+    char text[256];
+    struct fy_buffer why;
+    struct fy_hello client;
+    fy_buffer_start(&why, text, sizeof text);
+    if (fy_hello_decode(bytes, n, &client, &why)) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
+        return;
+    }
+    if (client.version != FY_PROTOCOL_VERSION) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
+                           "another version of the protocol");
+        return;
+    }
+    if (server->speed == 0) {
+        server->speed = measure_speed(server);
+    }
+    struct utsname name;
+    const struct passwd *user = getpwuid(geteuid());
+    double load = 0;
+    if (uname(&name) < 0 || getloadavg(&load, 1) < 1) {
+        load = 0;
+    }
+    struct fy_hello hello = {
+        .version = FY_PROTOCOL_VERSION,
+        .ferry = text_bytes(PACKAGE_VERSION),
+        .uid = geteuid(),
+        .gid = getegid(),
+        .user = text_bytes(user ? user->pw_name : ""),
+        .host = text_bytes(name.nodename),
+        .kernel = text_bytes(name.release),
+        .machine = text_bytes(name.machine),
+        .cores = server->cores,
+        .load = load,
+        .memory_bytes =
+            (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+        .speed = server->speed,
+        .stages_max = server->stages_max,
+        .stages_now = server->running,
+        .unpaired = text_bytes(""),
+    };
+    fy_confine_describe(server->confine, &hello);
+    char *encoded;
+    size_t nencoded;
+    if (fy_hello_encode(&hello, &encoded, &nencoded)) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+        return;
+    }
+    fy_exchange_answer(exchange, 200, encoded, nencoded);
+    free(encoded);
+}
+
+/* ---- /probe ----------------------------------------------------------------------- */
+
+static void
+add_up(void *context, const char *path, const struct statx *facts)
+{
+    struct fy_probe_result *result = context;
+    (void)path;
+    if (S_ISREG(facts->stx_mode)) {
+        result->bytes += facts->stx_size;
+    }
+    result->files++;
+}
+
+void
+fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n)
+{
+    struct fy_server *server = exchange->server;
+    char text[512];
+    struct fy_buffer why;
+    struct fy_probe probe;
+    unsigned reason = FY_STAGE_OUTSIDE;
+    int root;
+    fy_buffer_start(&why, text, sizeof text);
+    if (fy_probe_decode(bytes, n, &probe, &why)) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
+        return;
+    }
+    if (fy_confine_open_root(server->confine, probe.root.at, &root, &reason,
+                             &why)) {
+        fy_exchange_refuse(exchange, 403, reason, text);
+        goto clear_probe;
+    }
+    struct fy_probe_result result = {.complete = true};
+    struct fy_walk walk = {
+        .entries_left = PROBE_ENTRIES,
+        .end_ns = fy_server_now_ns() + PROBE_MS * UINT64_C(1000000),
+        .complete = true,
+        .found = add_up,
+        .context = &result,
+    };
+    for (uint32_t i = 0; i < probe.npaths; i++) {
+        char name[4096];
+        if (fy_walk_name(probe.mount.at, probe.cwd.at, probe.paths[i].at, name,
+                         sizeof name)) {
+            fy_walk(&walk, root, "", name, probe.tree);
+        } else {
+            walk.complete = false;
+        }
+    }
+    (void)close(root);
+    result.complete = walk.complete;
+    char *encoded;
+    size_t nencoded;
+    if (fy_probe_result_encode(&result, &encoded, &nencoded)) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+        goto clear_probe;
+    }
+    fy_exchange_answer(exchange, 200, encoded, nencoded);
+    free(encoded);
+clear_probe:
+    fy_probe_clear(&probe);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes between a stage's pipes and the wire. stdout is read only as far as the
+ * client's window allows: what was not asked for waits in the kernel's pipe,
+ * where the stage feels it, and where another stage can still take the pipe
+ * over. stdin is granted as the pipe takes it. Nothing blocks.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "proxy/server.h"
+
+enum {
+    TURNS = 4, /* reads of one pipe before the others have theirs */
+};
+
+/* ---- stdin -------------------------------------------------------------------- */
+
+void
+fy_pump_in_close(struct fy_server_stage *stage)
+{
+    if (stage->in.fd < 0) {
+        return;
+    }
+    if (stage->spec.in.kind == FY_STREAM_WIRE &&
+        stage->state <= FY_STAGE_RUNNING) {
+        /* One that reads nothing, so that it sees its end, and is asked how
+         * much was left when it has ended. */
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", stage->in.fd);
+        stage->in_left = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    fy_watch_set(stage->server, &stage->in, 0);
+    fy_run_close(&stage->run.in);
+    stage->in.fd = -1;
+    stage->queue.n = 0;
+}
+
+void
+fy_pump_in_settle(struct fy_server_stage *stage)
+{
+    int left = 0;
+    fy_pump_in_close(stage);
+    if (stage->in_left >= 0 && ioctl(stage->in_left, FIONREAD, &left) == 0 &&
+        left > 0 && (uint64_t)left <= stage->in_bytes) {
+        stage->in_bytes -= (uint64_t)left;
+    }
+    fy_run_close(&stage->in_left);
+}
+
+/* The client may send what the stage has taken. */
+static void
+grant(struct fy_server_stage *stage, size_t bytes)
+{
+    if (stage->out_exchange && bytes) {
+        fy_exchange_grant(stage->out_exchange, bytes);
+    }
+}
+
+/* Writes; how many bytes went, -1 when nobody reads them any more. */
+static ssize_t
+push(struct fy_server_stage *stage, const char *bytes, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t wrote = write(stage->in.fd, bytes + done, n - done);
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (wrote < 0) {
+            return -1;
+        }
+        done += (size_t)wrote;
+    }
+    stage->in_bytes += done;
+    return (ssize_t)done;
+}
+
+void
+fy_pump_in(struct fy_server_stage *stage)
+{
+    struct fy_queue *queue = &stage->queue;
+    if (stage->in.fd < 0 || stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    if (queue->n) {
+        ssize_t done = push(stage, queue->bytes + queue->at, queue->n);
+        if (done < 0) {
+            fy_pump_in_close(stage);
+            return;
+        }
+        queue->at += (size_t)done;
+        queue->n -= (size_t)done;
+        grant(stage, (size_t)done);
+    }
+    if (queue->n) {
+        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+        return;
+    }
+    queue->at = 0;
+    fy_watch_set(stage->server, &stage->in, 0);
+    if (stage->in_ended) {
+        if (stage->spec.in.kind == FY_STREAM_PTY) {
+            (void)!write(stage->in.fd, "\004", 1);
+        }
+        fy_pump_in_close(stage);
+    }
+}
+
+static int
+queue_add(struct fy_queue *queue, const char *bytes, size_t n)
+{
+    if (queue->at && queue->at + queue->n + n > queue->capacity) {
+        memmove(queue->bytes, queue->bytes + queue->at, queue->n);
+        queue->at = 0;
+    }
+    if (queue->n + n > queue->capacity) {
+        size_t capacity = queue->capacity ? queue->capacity : 64 << 10;
+        while (capacity < queue->n + n) {
+            capacity *= 2;
+        }
+        char *larger = realloc(queue->bytes, capacity);
+        if (!larger) {
+            return FY_ERR_NOMEM;
+        }
+        queue->bytes = larger;
+        queue->capacity = capacity;
+    }
+    memcpy(queue->bytes + queue->at + queue->n, bytes, n);
+    queue->n += n;
+    return 0;
+}
+
+void
+fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
+                      size_t n)
+{
+    if (stage->in.fd < 0) {
+        return; /* nobody reads it; the client is not asked for more */
+    }
+    if (stage->state != FY_STAGE_STARTING && stage->queue.n == 0) {
+        ssize_t done = push(stage, bytes, n);
+        if (done < 0) {
+            fy_pump_in_close(stage);
+            return;
+        }
+        grant(stage, (size_t)done);
+        bytes += done;
+        n -= (size_t)done;
+    }
+    if (n && queue_add(&stage->queue, bytes, n)) {
+        /* A stage that lost input must not end as if it had seen it all. */
+        stage->failed = FY_STAGE_LIMITS;
+        fy_server_stage_abandon(stage);
+        return;
+    }
+    if (n && stage->state != FY_STAGE_STARTING) {
+        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+    }
+}
+
+void
+fy_server_stage_input_end(struct fy_server_stage *stage)
+{
+    stage->in_ended = true;
+    fy_pump_in(stage);
+}
+
+/* ---- stdout ------------------------------------------------------------------- */
+
+/* Whether all was read and nobody can write any more. */
+static bool
+at_end(int fd)
+{
+    struct pollfd row = {.fd = fd};
+    int left = 0;
+    return poll(&row, 1, 0) == 1 && (row.revents & POLLHUP) &&
+           ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+/* Compressed as far as it came: whoever waits for a line gets it. */
+static int
+send_compressed(struct fy_server_stage *stage, const void *bytes, size_t n,
+                ZSTD_EndDirective end)
+{
+    char packed[64 << 10];
+    ZSTD_inBuffer from = {bytes, n, 0};
+    size_t left;
+    do {
+        ZSTD_outBuffer to = {packed, sizeof packed, 0};
+        left = ZSTD_compressStream2(stage->zstd, &to, &from, end);
+        if (ZSTD_isError(left)) {
+            return FY_ERR_NOMEM;
+        }
+        int status = to.pos == 0 ? 0
+                                 : fy_wire_send(stage->server->wire,
+                                                stage->out_exchange->stream,
+                                                packed, to.pos);
+        if (status) {
+            return status;
+        }
+    } while (left);
+    return 0;
+}
+
+static int
+send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
+{
+    if (stage->zstd) {
+        return send_compressed(stage, bytes, n, ZSTD_e_flush);
+    }
+    return fy_wire_send(stage->server->wire, stage->out_exchange->stream, bytes,
+                        n);
+}
+
+static void
+out_ended(struct fy_server_stage *stage)
+{
+    fy_watch_set(stage->server, &stage->out, 0);
+    fy_run_close(&stage->run.out);
+    stage->out.fd = -1;
+    if (stage->zstd && stage->out_exchange && !stage->out_exchange->finished &&
+        send_compressed(stage, NULL, 0, ZSTD_e_end)) {
+        stage->failed = FY_STAGE_LIMITS;
+    }
+}
+
+void
+fy_pump_out(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_exchange *exchange = stage->out_exchange;
+    if (stage->out.fd < 0 || !exchange || stage->out_linked ||
+        stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        size_t room = fy_wire_room(server->wire, exchange->stream);
+        if (room == 0) {
+            if (stage->out_opened && at_end(stage->out.fd)) {
+                out_ended(stage);
+                return;
+            }
+            fy_watch_set(server, &stage->out, 0);
+            return;
+        }
+        stage->out_opened = true;
+        size_t want =
+            room < sizeof server->buffer ? room : sizeof server->buffer;
+        ssize_t n = read(stage->out.fd, server->buffer, want);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (n <= 0) { /* EIO: the last one closed the terminal */
+            out_ended(stage);
+            return;
+        }
+        stage->out_bytes += (uint64_t)n;
+        if (send_out(stage, server->buffer, (size_t)n)) {
+            stage->failed = FY_STAGE_LIMITS;
+            fy_server_stage_abandon(stage);
+            return;
+        }
+    }
+    fy_watch_set(server, &stage->out, EPOLLIN);
+}
+
+/* ---- stderr ------------------------------------------------------------------- */
+
+void
+fy_pump_err(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_exchange *exchange = stage->err_exchange;
+    if (stage->err.fd < 0 || !exchange || stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        size_t room = fy_wire_room(server->wire, exchange->stream);
+        if (room == 0 && !at_end(stage->err.fd)) {
+            fy_watch_set(server, &stage->err, 0);
+            return;
+        }
+        size_t want =
+            room < sizeof server->buffer ? room : sizeof server->buffer;
+        ssize_t n = want ? read(stage->err.fd, server->buffer, want) : 0;
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (n <= 0) {
+            fy_watch_set(server, &stage->err, 0);
+            fy_run_close(&stage->run.err);
+            stage->err.fd = -1;
+            fy_exchange_finish(exchange, NULL, 0);
+            return;
+        }
+        if (fy_wire_send(server->wire, exchange->stream, server->buffer,
+                         (size_t)n)) {
+            fy_wire_cancel(server->wire, exchange->stream);
+            return;
+        }
+    }
+    fy_watch_set(server, &stage->err, EPOLLIN);
+}

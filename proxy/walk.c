@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bounded walk, see the header. Used by the proxy's one thread.
+ */
+#include "config.h"
+
+#include "proxy/walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_DEPTH = 64, /* open folders at a time */
+    CLOCK_EVERY = 64,
+};
+
+struct place {
+    char path[PATH_MAX];
+    size_t n;
+    uint64_t device;
+    unsigned depth;
+};
+
+static int
+open_beneath(int root_fd, const char *name, uint64_t flags)
+{
+    const struct open_how how = {.flags = flags | O_CLOEXEC,
+                                 .resolve =
+                                     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
+}
+
+static uint64_t
+device_of(const struct statx *facts)
+{
+    return (uint64_t)facts->stx_dev_major << 32 | facts->stx_dev_minor;
+}
+
+/* Whether one more may be looked at. */
+static bool
+allowed(struct fy_walk *walk)
+{
+    struct timespec now;
+    if (walk->entries_left == 0) {
+        walk->complete = false;
+        return false;
+    }
+    walk->entries_left--;
+    if (walk->entries_left % CLOCK_EVERY == 0) {
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((uint64_t)now.tv_sec * UINT64_C(1000000000) +
+                (uint64_t)now.tv_nsec >=
+            walk->end_ns) {
+            walk->complete = false;
+            walk->entries_left = 0;
+            return false;
+        }
+    }
+    return true;
+}
+
+static int
+stat_at(int folder, const char *name, struct statx *out)
+{
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+    return statx(folder, name, flags | (*name ? 0 : AT_EMPTY_PATH),
+                 STATX_BASIC_STATS | STATX_BTIME, out);
+}
+
+/* Everything in the folder `fd', which is taken. */
+static void
+walk_folder(struct fy_walk *walk, int fd, struct place *place)
+{
+    DIR *folder = place->depth < MAX_DEPTH ? fdopendir(fd) : NULL;
+    if (!folder) {
+        walk->complete = false;
+        (void)close(fd);
+        return;
+    }
+    struct dirent *entry;
+    size_t before = place->n;
+    place->depth++;
+    while ((entry = readdir(folder))) {
+        struct statx facts;
+        size_t n = strlen(entry->d_name);
+        if (strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (!allowed(walk)) {
+            break;
+        }
+        if (before + 1 + n >= sizeof place->path) {
+            walk->complete = false;
+            continue;
+        }
+        if (stat_at(dirfd(folder), entry->d_name, &facts) < 0) {
+            continue; /* it went away */
+        }
+        place->path[before] = '/';
+        memcpy(place->path + before + 1, entry->d_name, n + 1);
+        place->n = before + 1 + n;
+        walk->found(walk->context, place->path, &facts);
+        if (!S_ISDIR(facts.stx_mode) || device_of(&facts) != place->device) {
+            continue;
+        }
+        int below = openat(dirfd(folder), entry->d_name,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below >= 0) {
+            walk_folder(walk, below, place);
+        } else {
+            walk->complete = false;
+        }
+    }
+    place->depth--;
+    place->n = before;
+    place->path[before] = '\0';
+    (void)closedir(folder);
+}
+
+void
+fy_walk(struct fy_walk *walk, int root_fd, const char *prefix, const char *name,
+        bool tree)
+{
+    struct place place = {.depth = 0};
+    struct statx facts;
+    bool itself = strcmp(name, ".") == 0;
+    int n = snprintf(place.path, sizeof place.path, "%s%s%s", prefix,
+                     itself ? "" : "/", itself ? "" : name);
+    if (n < 0 || (size_t)n >= sizeof place.path || !allowed(walk)) {
+        walk->complete = false;
+        return;
+    }
+    place.n = (size_t)n;
+    int fd = open_beneath(root_fd, name, O_PATH);
+    if (fd < 0) {
+        walk->complete &= errno == ENOENT || errno == ENOTDIR;
+        return;
+    }
+    if (stat_at(fd, "", &facts) == 0) {
+        walk->found(walk->context, place.path, &facts);
+        if (tree && S_ISDIR(facts.stx_mode)) {
+            int folder = open_beneath(root_fd, name, O_RDONLY | O_DIRECTORY);
+            place.device = device_of(&facts);
+            if (folder >= 0) {
+                walk_folder(walk, folder, &place);
+            } else {
+                walk->complete = false;
+            }
+        }
+    }
+    (void)close(fd);
+}
+
+/* Adds the parts of `path' to out, which is absolute and clean. */
+static bool
+join(const char *path, char *out, size_t *used, size_t capacity)
+{
+    while (*path) {
+        size_t n = strcspn(path, "/");
+        if (n == 2 && strncmp(path, "..", 2) == 0) {
+            return false;
+        }
+        if (n && !(n == 1 && *path == '.')) {
+            if (*used + 1 + n >= capacity) {
+                return false;
+            }
+            out[(*used)++] = '/';
+            memcpy(out + *used, path, n);
+            *used += n;
+        }
+        path += n;
+        path += *path == '/';
+    }
+    out[*used] = '\0';
+    return true;
+}
+
+bool
+fy_walk_name(const char *mount, const char *cwd, const char *path, char *out,
+             size_t capacity)
+{
+    char whole[PATH_MAX], clean[PATH_MAX];
+    size_t used = 0, n = 0;
+    if (!join(mount, clean, &n, sizeof clean) ||
+        (*path != '/' && !join(cwd, whole, &used, sizeof whole)) ||
+        !join(path, whole, &used, sizeof whole)) {
+        return false;
+    }
+    if (strncmp(whole, clean, n) != 0 || (whole[n] && whole[n] != '/')) {
+        return false;
+    }
+    const char *rest = whole[n] ? whole + n + 1 : ".";
+    if (strlen(rest) >= capacity) {
+        return false;
+    }
+    strcpy(out, rest);
+    return true;
+}

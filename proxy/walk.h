@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A walk over a folder of the storage host that ends by itself: after so many
+ * entries or so much time, because one thread serves the whole connection.
+ * Never follows a link and never leaves the file system it began on.
+ */
+#ifndef FERRY_PROXY_WALK_H
+#define FERRY_PROXY_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct fy_walk {
+    uint64_t entries_left; /* in: the most that are looked at */
+    uint64_t end_ns;       /* CLOCK_MONOTONIC */
+    bool complete;         /* out: nothing was left out */
+    /* For each, `path' as built on the name that was given. */
+    void (*found)(void *context, const char *path, const struct statx *facts);
+    void *context;
+};
+
+/*
+ * Looks at `name' beneath the folder `root_fd' ("." for itself; nothing outside
+ * it is ever reached) and, when `tree', at everything below; `name' is the path
+ * that `found' sees, joined to `prefix'. Sets complete to false when it was cut
+ * short, leaves it otherwise. A name that does not exist is nothing.
+ */
+void fy_walk(struct fy_walk *walk, int root_fd, const char *prefix,
+             const char *name, bool tree);
+
+/*
+ * The path `path' (absolute, or relative to `cwd') as a name beneath `mount':
+ * without its lexical `.' and doubled slashes; `..' is refused. "." for the
+ * mount itself. False: not beneath it, or too long.
+ */
+bool fy_walk_name(const char *mount, const char *cwd, const char *path,
+                  char *out, size_t capacity);
+
+#endif

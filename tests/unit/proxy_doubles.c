@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stand-ins for what decides about a stage: everything is allowed but what a
+ * test names, and the cage only changes folder.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "annotations/command.h"
+#include "annotations/model.h"
+#include "proxy/confine.h"
+#include "tests/unit/proxy_client.h"
+
+struct double_rules double_rules;
+
+struct fy_confine {
+    int unused;
+};
+
+struct fy_cage {
+    char *program, *cwd;
+};
+
+int
+fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
+               struct fy_confine **out)
+{
+    (void)options;
+    (void)why;
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : FY_ERR_NOMEM;
+}
+
+void
+fy_confine_free(struct fy_confine *confine)
+{
+    free(confine);
+}
+
+void
+fy_confine_describe(const struct fy_confine *confine, struct fy_hello *hello)
+{
+    (void)confine;
+    hello->landlock = 7;
+}
+
+int
+fy_confine_open_root(struct fy_confine *confine, const char *root, int *out_fd,
+                     unsigned *out_reason, struct fy_buffer *why)
+{
+    (void)confine;
+    *out_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*out_fd < 0) {
+        *out_reason = FY_STAGE_OUTSIDE;
+        fy_buffer_add(why, "outside");
+        return FY_ERR_UNSUPPORTED;
+    }
+    return 0;
+}
+
+int
+fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation,
+                 struct fy_cage **out_cage, int out_files[3],
+                 unsigned *out_reason, struct fy_buffer *why)
+{
+    const struct fy_stream_spec *streams[3] = {&spec->in, &spec->out,
+                                               &spec->err};
+    (void)confine;
+    (void)invocation;
+    const char *slash = strrchr(spec->tool.path.at, '/');
+    if (double_rules.refuse_tool && slash &&
+        strcmp(slash + 1, double_rules.refuse_tool) == 0) {
+        *out_reason = FY_STAGE_OTHER_TOOL;
+        fy_buffer_add(why, "another\nversion");
+        return FY_ERR_UNSUPPORTED;
+    }
+    struct fy_cage *cage = calloc(1, sizeof *cage);
+    if (!cage) {
+        return FY_ERR_NOMEM;
+    }
+    cage->program = strdup(spec->tool.path.at);
+    cage->cwd = strdup(spec->cwd.at);
+    for (int i = 0; i < 3; i++) {
+        out_files[i] = -1;
+        if (streams[i]->kind == FY_STREAM_FILE) {
+            out_files[i] = open(streams[i]->path.at,
+                                (int)streams[i]->flags | O_CLOEXEC, 0600);
+            if (out_files[i] < 0) {
+                *out_reason = FY_STAGE_OUTSIDE;
+                fy_cage_free(cage);
+                return FY_ERR_UNSUPPORTED;
+            }
+            (void)lseek(out_files[i], streams[i]->offset, SEEK_SET);
+        }
+    }
+    *out_cage = cage;
+    return 0;
+}
+
+int
+fy_cage_enter(struct fy_cage *cage)
+{
+    return chdir(cage->cwd);
+}
+
+void
+fy_cage_free(struct fy_cage *cage)
+{
+    if (cage) {
+        free(cage->program);
+        free(cage->cwd);
+        free(cage);
+    }
+}
+
+const char *
+fy_cage_program(const struct fy_cage *cage)
+{
+    return cage->program;
+}
+
+int
+fy_invocation_parse(const struct fy_commands *commands, const char *name,
+                    const char *const *argv, const char *const *env,
+                    struct fy_invocation *out, struct fy_buffer *why)
+{
+    (void)commands;
+    (void)env;
+    memset(out, 0, sizeof *out);
+    if (strcmp(name, "reboot") == 0) {
+        fy_buffer_add(why, "no such block");
+        return FY_ERR_NOENT;
+    }
+    if (argv[1] && strcmp(argv[1], "--unknown") == 0) {
+        fy_buffer_add(why, "unknown flag");
+        return FY_ERR_INVALID;
+    }
+    if (argv[1] && strcmp(argv[1], "--never") == 0) {
+        fy_buffer_add(why, "never");
+        return FY_ERR_UNSUPPORTED;
+    }
+    out->command = "double";
+    out->file = "double.ferry";
+    out->pure = true;
+    if (strcmp(name, "touch") == 0 || strcmp(name, "cp") == 0) {
+        uint32_t n = 0;
+        while (argv[n]) {
+            n++;
+        }
+        out->pure = false;
+        out->effect = true;
+        out->uses = calloc(1, sizeof *out->uses);
+        out->nuses = out->uses ? 1 : 0;
+        if (out->uses) {
+            out->uses[0].arg = n - 1;
+            out->uses[0].access = FY_ACCESS_OUT;
+        }
+    }
+    return 0;
+}
+
+void
+fy_invocation_clear(struct fy_invocation *invocation)
+{
+    free(invocation->uses);
+    memset(invocation, 0, sizeof *invocation);
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# The storage host's side: a proxy and the stages it starts.
+if HAVE_CHECK
+UNIT_TESTS += tests/unit/test_server
+endif
+
+SERVER_TEST_SOURCES = tests/unit/proxy_client.c tests/unit/proxy_client.h \
+	tests/unit/proxy_doubles.c
+tests_unit_test_server_SOURCES = tests/unit/test_server.c $(SERVER_TEST_SOURCES)
+tests_unit_test_server_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_server_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
