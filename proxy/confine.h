@@ -39,7 +39,17 @@ void fy_confine_free(struct fy_confine *confine);
 void fy_confine_describe(const struct fy_confine *confine,
                          struct fy_hello *hello);
 
-/* Everything the child needs, made by the check; owned by the caller. */
+/*
+ * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home)
+ * that lies beneath an exported root; the caller closes it. FY_ERR_UNSUPPORTED
+ * with *out_reason and `why' otherwise.
+ */
+int fy_confine_open_root(struct fy_confine *confine, const char *root,
+                         int *out_fd, unsigned *out_reason,
+                         struct fy_buffer *why) FY_MUST_CHECK;
+
+/* Everything the child needs, made by the check; owned by the caller; not
+ * longer alive than the fy_confine. */
 struct fy_cage;
 
 /*
@@ -76,6 +86,10 @@ void fy_cage_free(struct fy_cage *cage);
 /* The path to exec, as the check resolved it (also after enter). */
 const char *fy_cage_program(const struct fy_cage *cage);
 
+/* What TMPDIR has to be in the stage's environment: a private folder of this
+ * host; NULL: leave it as the client has it. */
+const char *fy_cage_tmpdir(const struct fy_cage *cage);
+
 /* ---- tools.c: is it the same program? -------------------------------------- */
 
 /*
@@ -86,7 +100,18 @@ const char *fy_cage_program(const struct fy_cage *cage);
 int fy_tool_identity(const char *path, char *out,
                      size_t capacity) FY_MUST_CHECK;
 
-/* SHA-256 of a file of at most 1 MiB; all zero when there is none. */
+/*
+ * SHA-256 of a file of at most 1 MiB; all zero when there is none. Of a folder:
+ * of its names, their types and its time of change in seconds, so that both
+ * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
+ */
 int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
+
+/*
+ * Whether every locale that the environment (NAME=VALUE, NULL-terminated)
+ * chooses exists on this host; both sides ask: a program falls back to "C"
+ * silently. `why' names the one that does not.
+ */
+bool fy_locales_exist(const char *const *environment, struct fy_buffer *why);
 
 #endif

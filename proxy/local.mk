@@ -5,6 +5,8 @@ noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
 	proxy/compress.c proxy/compress.h \
 	proxy/confine.h \
+	proxy/cage.c \
+	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/history.c proxy/history.h \
 	proxy/mounts.c proxy/mounts.h \
@@ -21,11 +23,15 @@ libfyproxy_la_SOURCES = \
 	proxy/server_stage.c \
 	proxy/server_touched.c \
 	proxy/spec.c proxy/spec.h \
+	proxy/spec.h \
+	proxy/roots.c \
+	proxy/space.c \
 	proxy/sshfs.c \
 	proxy/split.c proxy/split.h \
 	proxy/split_parts.c proxy/split_parts.h \
 	proxy/split_sort.c proxy/split_text.c \
 	proxy/stub.h \
+	proxy/tools.c \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \
 	proxy/walk.c proxy/walk.h \

@@ -3,6 +3,7 @@
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
+UNIT_TESTS += tests/unit/test_confine
 endif
 
 PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
@@ -14,3 +15,7 @@ tests_unit_test_place_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_mounts_SOURCES = tests/unit/test_mounts.c
 tests_unit_test_mounts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)
+
+tests_unit_test_confine_SOURCES = tests/unit/test_confine.c
+tests_unit_test_confine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_confine_LDADD = $(PLACE_TEST_LIBS)

@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The check of a stage before anything is started: folder by folder, operand by
+ * operand, program, configuration and limits. Refuses on every doubt; the
+ * client then runs the command itself. Runs in the proxy, one thread.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "annotations/model.h"
+#include "proxy/confines.h"
+
+enum {
+    FILES_MAX = 24
+}; /* that a stage may read beside its root */
+
+/* Of one check. */
+struct check {
+    struct fy_confine *confine;
+    const struct fy_stage_spec *spec;
+    const struct fy_invocation *invocation;
+    struct fy_root root;
+    char mount[PATH_MAX];
+    char base[PATH_MAX]; /* folder of relative operands; "" when outside */
+    bool writes;
+    int files[FILES_MAX];
+    char *paths[FILES_MAX];
+    unsigned nfiles;
+    bool program_in_root;
+    struct fy_cage *cage;
+    unsigned *out_reason;
+    struct fy_buffer *why;
+};
+
+static int
+refuse(struct check *check, unsigned reason, const char *a, const char *b,
+       const char *c)
+{
+    return fy_refuse(check->out_reason, reason, check->why, a, b, c);
+}
+
+/* As a C string: no NUL inside, and it fits. */
+static bool
+text_of(const struct fy_bytes *bytes, char *out, size_t capacity)
+{
+    if (!bytes->at || bytes->n >= capacity ||
+        memchr(bytes->at, '\0', bytes->n)) {
+        return false;
+    }
+    memcpy(out, bytes->at, bytes->n);
+    out[bytes->n] = '\0';
+    return true;
+}
+
+static void
+trim_slashes(char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') {
+        path[--n] = '\0';
+    }
+}
+
+static int
+check_places(struct check *check)
+{
+    char root[PATH_MAX];
+    const struct fy_stage_spec *spec = check->spec;
+    if (!text_of(&spec->mount, check->mount, sizeof check->mount) ||
+        check->mount[0] != '/' || !text_of(&spec->root, root, sizeof root) ||
+        !*root) {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
+    }
+    trim_slashes(check->mount);
+    return fy_roots_find(check->confine, root, &check->root, check->out_reason,
+                         check->why);
+}
+
+/* The working folder: beneath the mount, or a stage that does not use it. */
+static int
+check_folder(struct check *check)
+{
+    char folder[PATH_MAX];
+    int fd;
+    if (!text_of(&check->spec->cwd, folder, sizeof folder) ||
+        folder[0] != '/') {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed working folder",
+                      NULL, NULL);
+    }
+    const struct fy_invocation *invocation = check->invocation;
+    if (!fy_client_relative(check->mount, folder, check->base,
+                            sizeof check->base)) {
+        if (invocation->reads_cwd || invocation->writes_cwd) {
+            return refuse(check, FY_STAGE_OUTSIDE, "the working folder ",
+                          folder, " is not on the mount");
+        }
+        check->base[0] = '\0';
+        strcpy(check->cage->folder, "/");
+        return 0;
+    }
+    unsigned flags =
+        FY_RESOLVE_FOLDER | (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0);
+    int status = fy_resolve(&check->root, check->base, flags, folder, &fd,
+                            check->out_reason, check->why);
+    if (!status) {
+        close(fd);
+        trim_slashes(folder);
+        strcpy(check->cage->folder, folder);
+    }
+    return status;
+}
+
+static bool
+is_device(const char *path)
+{
+    return strcmp(path, "/dev/null") == 0 || strcmp(path, "/dev/zero") == 0 ||
+           strcmp(path, "/dev/full") == 0;
+}
+
+/* An operand or folder as the client names it: relative to the root. */
+static int
+to_relative(struct check *check, const char *text, char *out)
+{
+    if (*text == '/') {
+        if (!fy_client_relative(check->mount, text, out, PATH_MAX)) {
+            return refuse(check, FY_STAGE_OUTSIDE, text, " is not on the mount",
+                          NULL);
+        }
+        return 0;
+    }
+    if (!*check->base) {
+        return refuse(check, FY_STAGE_OUTSIDE, text,
+                      " is relative to a folder that is not on the mount",
+                      NULL);
+    }
+    /* Not collapsed: the kernel knows what .. means behind links. */
+    int n = snprintf(out, PATH_MAX, "%s/%s", check->base, text);
+    if (n < 0 || n >= PATH_MAX) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
+                      NULL);
+    }
+    return 0;
+}
+
+static int
+check_use(struct check *check, const struct fy_use *use)
+{
+    char text[PATH_MAX], relative[PATH_MAX];
+    const struct fy_stage_spec *spec = check->spec;
+    if (use->is_stdin) {
+        return 0;
+    }
+    if (use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed operand", NULL,
+                      NULL);
+    }
+    struct fy_bytes bytes = {spec->argv[use->arg].at + use->offset,
+                             spec->argv[use->arg].n - use->offset};
+    if (!text_of(&bytes, text, sizeof text)) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
+                      NULL);
+    }
+    if (!*text || is_device(text)) {
+        return 0; /* "" exists nowhere */
+    }
+    int status = to_relative(check, text, relative);
+    if (status) {
+        return status;
+    }
+    unsigned flags = FY_RESOLVE_MISSING;
+    if (use->kind == FY_USE_FOLDER) {
+        flags = FY_RESOLVE_FOLDER;
+    } else if (use->kind == FY_USE_TREE) {
+        flags |= FY_RESOLVE_TREE | (use->follows ? FY_RESOLVE_FOLLOWS : 0);
+    }
+    int fd;
+    status = fy_resolve(&check->root, relative, flags, text, &fd,
+                        check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    check->writes = check->writes || use->access != FY_ACCESS_IN;
+    if (use->kind == FY_USE_FOLDER) {
+        strcpy(check->base, relative);
+    }
+    return 0;
+}
+
+static int
+check_uses(struct check *check)
+{
+    int status = 0;
+    check->writes = check->invocation->effect || check->invocation->writes_cwd;
+    for (uint32_t i = 0; !status && i < check->invocation->nuses; i++) {
+        status = check_use(check, &check->invocation->uses[i]);
+    }
+    return status;
+}
+
+/* A descriptor of the host's file `path' (or of the mount's, by the client's
+ * path), -1 when there is none. */
+static int
+open_any(struct check *check, const char *path, bool *in_root)
+{
+    char relative[PATH_MAX];
+    int fd;
+    *in_root =
+        fy_client_relative(check->mount, path, relative, sizeof relative);
+    if (!*in_root) {
+        return open(path, O_PATH | O_CLOEXEC);
+    }
+    unsigned ignored;
+    return fy_resolve(&check->root, relative, FY_RESOLVE_MISSING, path, &fd,
+                      &ignored, NULL) == 0
+               ? fd
+               : -1;
+}
+
+/* Takes fd; the stage may read and execute it, by this path. */
+static bool
+keep_file(struct check *check, int fd, const char *path)
+{
+    if (check->nfiles == FILES_MAX ||
+        !(check->paths[check->nfiles] = strdup(path))) {
+        close(fd);
+        return false;
+    }
+    check->files[check->nfiles++] = fd;
+    return true;
+}
+
+/* The program at `path' is the client's: held. */
+static bool
+is_same_tool(struct check *check, const char *path, const char *identity)
+{
+    char link[40], here[512];
+    bool in_root;
+    int fd = open_any(check, path, &in_root);
+    if (fd < 0) {
+        return false;
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
+        fy_tool_identity(link, here, sizeof here) != 0 ||
+        strcmp(here, identity) != 0) {
+        close(fd);
+        return false;
+    }
+    check->program_in_root = in_root;
+    return keep_file(check, fd, path);
+}
+
+static int
+check_tool(struct check *check)
+{
+    static const char *const folders[] = {"/usr/bin", "/bin", "/usr/local/bin",
+                                          "/usr/sbin", "/sbin"};
+    char path[PATH_MAX], identity[512];
+    const struct fy_tool *tool = &check->spec->tool;
+    if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
+        !text_of(&tool->identity, identity, sizeof identity) || !*identity) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, "a malformed program", NULL,
+                      NULL);
+    }
+    if (is_same_tool(check, path, identity)) {
+        strcpy(check->cage->program, path);
+        return 0;
+    }
+    const char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char other[PATH_MAX];
+        int n = snprintf(other, sizeof other, "%s/%s", folders[i], name);
+        if (*name && n > 0 && (size_t)n < sizeof other &&
+            strcmp(other, path) != 0 && is_same_tool(check, other, identity)) {
+            strcpy(check->cage->program, other);
+            return 0;
+        }
+    }
+    return refuse(check, FY_STAGE_OTHER_TOOL, path,
+                  " is missing or another version there", NULL);
+}
+
+static const char *
+variable(const struct fy_stage_spec *spec, const char *name)
+{
+    size_t n = strlen(name);
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const struct fy_bytes *entry = &spec->env[i];
+        if (entry->n > n && memcmp(entry->at, name, n) == 0 &&
+            entry->at[n] == '=') {
+            return entry->at + n + 1;
+        }
+    }
+    return "";
+}
+
+/* The loader's variables and the locale. */
+static int
+check_environment(struct check *check)
+{
+    static const char *const locales[] = {
+        "LOCPATH",    "LC_ALL",      "LC_CTYPE",    "LC_NUMERIC", "LC_TIME",
+        "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LANG"};
+    const struct fy_stage_spec *spec = check->spec;
+    if (*variable(spec, "LD_PRELOAD") || *variable(spec, "LD_AUDIT")) {
+        return refuse(check, FY_STAGE_OTHER_TOOL,
+                      "the loader is told to preload something", NULL, NULL);
+    }
+    char path[PATH_MAX];
+    for (const char *at = variable(spec, "LD_LIBRARY_PATH"); *at;) {
+        size_t n = strcspn(at, ":;");
+        snprintf(path, sizeof path, "%.*s", (int)(n < 4000 ? n : 4000), at);
+        if (n && access(path, F_OK) == 0) {
+            return refuse(check, FY_STAGE_OTHER_TOOL,
+                          "LD_LIBRARY_PATH names a folder of this host: ", path,
+                          NULL);
+        }
+        at += n + (at[n] != '\0');
+    }
+    char texts[sizeof locales / sizeof locales[0]][160];
+    const char *environment[sizeof locales / sizeof locales[0] + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
+        const char *value = variable(spec, locales[i]);
+        if (strlen(value) > 120) {
+            return refuse(check, FY_STAGE_OTHER_TOOL, "an odd ", locales[i],
+                          NULL);
+        }
+        if (*value) {
+            snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i], value);
+            environment[n] = texts[n];
+            n++;
+        }
+    }
+    environment[n] = NULL;
+    char said[200];
+    struct fy_buffer buffer;
+    fy_buffer_start(&buffer, said, sizeof said);
+    if (!fy_locales_exist(environment, &buffer)) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, said, " there", NULL);
+    }
+    return 0;
+}
+
+static bool
+is_names(const char *path)
+{
+    return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
+}
+
+static int
+check_configs(struct check *check)
+{
+    unsigned names = 0;
+    for (uint32_t i = 0; i < check->spec->nconfigs; i++) {
+        const struct fy_config_hash *config = &check->spec->configs[i];
+        char path[PATH_MAX], link[40];
+        unsigned char here[32];
+        if (!text_of(&config->path, path, sizeof path) || path[0] != '/') {
+            return refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
+                          NULL, NULL);
+        }
+        bool in_root;
+        int fd = open_any(check, path, &in_root);
+        memset(here, 0, sizeof here);
+        int status = 0;
+        if (fd >= 0) {
+            snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+            status = fy_config_hash(link, here);
+        }
+        bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
+        struct stat about;
+        bool shown = fd >= 0 && same && !in_root && fstat(fd, &about) == 0 &&
+                     S_ISREG(about.st_mode); /* who knows it may read it */
+        if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
+            return refuse(check, FY_STAGE_OTHER_CONFIG,
+                          "too many configuration files", NULL, NULL);
+        }
+        if (!same) {
+            return refuse(check,
+                          is_names(path) ? FY_STAGE_OTHER_NAMES
+                                         : FY_STAGE_OTHER_CONFIG,
+                          path, " is another there", NULL);
+        }
+        names |= strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
+        names |= strcmp(path, "/etc/group") == 0 ? 2u : 0u;
+    }
+    if (check->invocation->owners && names != 3) {
+        return refuse(check, FY_STAGE_OTHER_NAMES,
+                      "users may be named otherwise there", NULL, NULL);
+    }
+    return 0;
+}
+
+/* What the stage's limits are here. Never above our own. */
+static int
+check_limits(struct check *check)
+{
+    static const unsigned carried[] = {
+        RLIMIT_CPU,  RLIMIT_FSIZE,  RLIMIT_DATA,    RLIMIT_STACK,
+        RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS};
+    for (size_t i = 0; i < sizeof carried / sizeof carried[0]; i++) {
+        unsigned resource = carried[i];
+        struct rlimit own;
+        if (getrlimit((__rlimit_resource_t)resource, &own) != 0) {
+            continue;
+        }
+        rlim_t soft = check->spec->limits[resource][0];
+        rlim_t hard = check->spec->limits[resource][1];
+        if (soft > own.rlim_max && resource != RLIMIT_NOFILE &&
+            resource != RLIMIT_MEMLOCK && resource != RLIMIT_CORE) {
+            /* It would end there where it would go on here. */
+            return refuse(check, FY_STAGE_LIMITS,
+                          "a resource limit is lower there", NULL, NULL);
+        }
+        hard = hard < own.rlim_max ? hard : own.rlim_max;
+        soft = soft < hard ? soft : hard;
+        check->cage->limits[resource].rlim_cur = soft;
+        check->cage->limits[resource].rlim_max = hard;
+        check->cage->limited[resource] = true;
+    }
+    check->cage->umask = check->spec->umask & 0777;
+    check->cage->nice = check->spec->nice < 19 ? check->spec->nice : 19;
+    return 0;
+}
+
+static int
+open_stream(struct check *check, const struct fy_stream_spec *stream,
+            int *out_fd)
+{
+    char path[PATH_MAX], relative[PATH_MAX], link[40];
+    if (stream->kind != FY_STREAM_FILE) {
+        return 0;
+    }
+    if (!text_of(&stream->path, path, sizeof path) ||
+        !fy_client_relative(check->mount, path, relative, sizeof relative)) {
+        return refuse(check, FY_STAGE_OUTSIDE, "a redirected file",
+                      " is not on the mount", NULL);
+    }
+    int fd;
+    int status = fy_resolve(&check->root, relative, 0, path, &fd,
+                            check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    struct stat about;
+    bool writes = (stream->flags & O_ACCMODE) != O_RDONLY;
+    if (fstat(fd, &about) != 0 ||
+        (stream->inode && stream->inode != about.st_ino)) {
+        close(fd);
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, path,
+                      " is another file there", NULL);
+    }
+    if (writes && !S_ISREG(about.st_mode)) {
+        close(fd);
+        return refuse(check, FY_STAGE_ODD_STREAM, path, " is no file", NULL);
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int opened = open(link, (int)(stream->flags & (O_ACCMODE | O_APPEND)) |
+                                O_NOCTTY | O_CLOEXEC);
+    int saved = errno;
+    close(fd);
+    if (opened < 0) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, path, ": ",
+                      strerrordesc_np(saved));
+    }
+    if (S_ISREG(about.st_mode) &&
+        (stream->offset < 0 ||
+         lseek(opened, stream->offset, SEEK_SET) != stream->offset)) {
+        close(opened);
+        return refuse(check, FY_STAGE_ODD_STREAM, path, ": a bad offset", NULL);
+    }
+    check->writes = check->writes || writes;
+    *out_fd = opened;
+    return 0;
+}
+
+/* The namespaces and rules. */
+static int
+furnish(struct check *check)
+{
+    struct fy_confine *confine = check->confine;
+    struct fy_cage *cage = check->cage;
+    bool equal = strcmp(check->mount, check->root.path) == 0;
+    bool strangers =
+        confine->kind == FY_SPACE_USER && check->invocation->owners;
+    const struct fy_space *space = NULL;
+    int temporary = -1;
+    if (equal && (confine->kind == FY_SPACE_NONE || strangers)) {
+        if (!*confine->plain_temporary &&
+            fy_temporary_new(confine, confine->plain_temporary,
+                             sizeof confine->plain_temporary) != 0) {
+            return refuse(check, FY_STAGE_REFUSED, "no temporary folder", NULL,
+                          NULL);
+        }
+        if (confine->plain_temporary_fd < 0) {
+            confine->plain_temporary_fd =
+                open(confine->plain_temporary, O_PATH | O_CLOEXEC);
+        }
+        temporary = confine->plain_temporary_fd;
+        strcpy(cage->tmpdir, confine->plain_temporary);
+    } else if (strangers) {
+        return refuse(check, FY_STAGE_OTHER_NAMES,
+                      "in a user namespace other users have no names", NULL,
+                      NULL);
+    } else {
+        int status = fy_space_get(confine, check->mount, &check->root, &space,
+                                  check->out_reason, check->why);
+        if (status) {
+            return status;
+        }
+        for (unsigned i = 0; i < check->nfiles; i++) {
+            if (fy_space_hides(space, check->paths[i])) {
+                return refuse(check, FY_STAGE_OTHER_CONFIG, check->paths[i],
+                              " is not seen by stages there", NULL);
+            }
+        }
+        cage->has_space = true;
+        memcpy(cage->namespaces, space->fds, sizeof cage->namespaces);
+        temporary = space->temporary_fd;
+    }
+    char beneath[PATH_MAX];
+    const char *wanted = variable(check->spec, "TMPDIR");
+    if (cage->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
+        strcmp(wanted, "/var/tmp") != 0 &&
+        !(check->writes &&
+          fy_client_relative(check->mount, wanted, beneath, sizeof beneath))) {
+        strcpy(cage->tmpdir, "/tmp");
+    }
+    if (!confine->landlock) {
+        return 0;
+    }
+    struct fy_landlock_wish wish = {.root_fd = check->root.fd,
+                                    .writes = check->writes,
+                                    .executes = check->program_in_root,
+                                    .temporary_fd = temporary,
+                                    .files = check->files,
+                                    .nfiles = check->nfiles};
+    if (fy_landlock_ruleset(confine, &wish, &cage->ruleset) != 0) {
+        return refuse(check, FY_STAGE_REFUSED,
+                      "Landlock rules: ", strerrordesc_np(errno), NULL);
+    }
+    return 0;
+}
+
+static int
+check_all(struct check *check, int out_files[3])
+{
+    int (*const steps[])(struct check *) = {check_folder,      check_uses,
+                                            check_tool,        check_limits,
+                                            check_environment, check_configs};
+    int status = 0;
+    for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
+        status = steps[i](check);
+    }
+    const struct fy_stream_spec *streams[] = {
+        &check->spec->in, &check->spec->out, &check->spec->err};
+    for (unsigned i = 0; !status && i < 3; i++) {
+        status = open_stream(check, streams[i], &out_files[i]);
+    }
+    return status ? status : furnish(check);
+}
+
+int
+fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation,
+                 struct fy_cage **out_cage, int out_files[3],
+                 unsigned *out_reason, struct fy_buffer *why)
+{
+    int files[3] = {-1, -1, -1};
+    struct check *check = calloc(1, sizeof *check);
+    struct fy_cage *cage = calloc(1, sizeof *cage);
+    int status = FY_ERR_NOMEM;
+    if (!check || !cage) {
+        goto free_check;
+    }
+    cage->ruleset = -1;
+    check->confine = confine;
+    check->spec = spec;
+    check->invocation = invocation;
+    check->cage = cage;
+    check->out_reason = out_reason;
+    check->why = why;
+    if (confine->limited && !confine->landlock && !confine->unlocked) {
+        status = refuse(check, FY_STAGE_REFUSED,
+                        "folders are exported, but this kernel has no Landlock",
+                        NULL, NULL);
+        goto free_check;
+    }
+    status = check_places(check);
+    if (status) {
+        goto free_check;
+    }
+    status = check_all(check, files);
+    fy_root_close(&check->root);
+    for (unsigned i = 0; i < check->nfiles; i++) {
+        close(check->files[i]);
+        free(check->paths[i]);
+    }
+    if (!status) {
+        memcpy(out_files, files, sizeof files);
+        *out_cage = cage;
+        cage = NULL;
+    }
+free_check:
+    for (unsigned i = 0; status && i < 3; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+    if (cage) {
+        fy_cage_free(cage);
+    }
+    free(check);
+    if (status == FY_ERR_NOMEM) {
+        *out_reason = FY_STAGE_BUSY;
+    }
+    return status;
+}
+
+int
+fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
+               struct fy_confine **out)
+{
+    struct fy_confine *confine = calloc(1, sizeof *confine);
+    if (!confine) {
+        return FY_ERR_NOMEM;
+    }
+    confine->plain_temporary_fd = -1;
+    for (const char *const *at = options->roots; at && *at; at++) {
+        int status = confine->nroots == FY_MAX_ROOTS || **at != '/'
+                         ? FY_ERR_INVALID
+                         : fy_root_open(*at, &confine->roots[confine->nroots]);
+        if (status) {
+            fy_buffer_add(why, "cannot export the folder ");
+            fy_buffer_add(why, *at);
+            fy_confine_free(confine);
+            return status;
+        }
+        confine->nroots++;
+    }
+    confine->limited = options->roots != NULL;
+    confine->unlocked = !options->landlock;
+    confine->landlock = options->landlock ? fy_landlock_version() : 0;
+    confine->kind = fy_space_probe();
+    const char *home = getenv("HOME");
+    const struct passwd *user =
+        home && *home == '/' ? NULL : getpwuid(geteuid());
+    home = user ? user->pw_dir : home;
+    snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");
+    if (confine->landlock) {
+        fy_landlock_system(confine);
+    }
+    *out = confine;
+    return 0;
+}
+
+void
+fy_confine_free(struct fy_confine *confine)
+{
+    if (!confine) {
+        return;
+    }
+    for (unsigned i = 0; i < confine->nroots; i++) {
+        fy_root_close(&confine->roots[i]);
+    }
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        fy_space_close(&confine->spaces[i]);
+    }
+    for (unsigned i = 0; i < confine->nsystem; i++) {
+        close(confine->system[i].fd);
+    }
+    if (confine->plain_temporary_fd >= 0) {
+        close(confine->plain_temporary_fd);
+    }
+    if (*confine->temporary) {
+        fy_temporary_remove(confine->temporary);
+    }
+    free(confine);
+}
+
+void
+fy_confine_describe(const struct fy_confine *confine, struct fy_hello *hello)
+{
+    hello->spaces = confine->kind != FY_SPACE_NONE;
+    hello->all_users = confine->kind != FY_SPACE_USER;
+    hello->landlock = confine->landlock;
+}

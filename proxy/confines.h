@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of confine.c, roots.c, space.c and cage.c.
+ */
+#ifndef FERRY_PROXY_CONFINES_H
+#define FERRY_PROXY_CONFINES_H
+
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "proxy/confine.h"
+
+enum {
+    FY_MAX_ROOTS = 32,
+    FY_MAX_SPACES = 16,
+    FY_MAX_SYSTEM = 48,
+    FY_NAMESPACES = 4,
+};
+
+/* A folder that is held open: what is beneath it can be resolved safely. */
+struct fy_root {
+    char path[PATH_MAX]; /* its true path on this host */
+    int fd;              /* O_PATH */
+    dev_t device;
+    ino_t inode;
+};
+
+enum fy_space_kind {
+    FY_SPACE_NONE, /* the kernel refuses */
+    FY_SPACE_ROOT, /* mount namespace; every user as it is */
+    FY_SPACE_USER, /* user namespace as well: other users are "nobody" */
+};
+
+/* One client mount as it is seen there. */
+struct fy_space {
+    char mount[PATH_MAX];
+    dev_t device;
+    ino_t inode;
+    int fds[FY_NAMESPACES]; /* user, mnt, net, ipc in this order; -1: none */
+    int temporary_fd;       /* the private /tmp, O_PATH */
+    size_t emptied_bytes;   /* so much of mount names a folder that shows
+                             * nothing else of the host; 0: none */
+};
+
+struct fy_confine {
+    struct fy_root roots[FY_MAX_ROOTS];
+    unsigned nroots;
+    unsigned landlock; /* ABI version, 0: not used */
+    enum fy_space_kind kind;
+    bool limited;  /* roots were given: without Landlock nothing runs ... */
+    bool unlocked; /* ... unless it was switched off */
+    char plain_temporary[PATH_MAX]; /* for stages without a space, "" */
+    int plain_temporary_fd;
+    struct fy_space spaces[FY_MAX_SPACES];
+    unsigned nspaces;
+    char home[PATH_MAX];
+    char temporary[PATH_MAX]; /* private folder, "" until needed */
+    unsigned ntemporaries;    /* made in it */
+    struct {
+        int fd;
+        uint64_t access;
+    } system[FY_MAX_SYSTEM];
+    unsigned nsystem;
+};
+
+struct fy_cage {
+    char program[PATH_MAX];
+    char folder[PATH_MAX]; /* working folder inside */
+    char tmpdir[PATH_MAX]; /* "" */
+    bool has_space;
+    int namespaces[FY_NAMESPACES]; /* borrowed from the space */
+    int ruleset;                   /* -1: none */
+    mode_t umask;
+    int nice;
+    struct rlimit limits[16];
+    bool limited[16];
+};
+
+/* ---- roots.c ------------------------------------------------------------------ */
+
+/* Refusal: sets *out_reason, appends up to three texts, returns
+ * FY_ERR_UNSUPPORTED. */
+int fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
+              const char *a, const char *b, const char *c);
+
+int fy_root_open(const char *path, struct fy_root *out) FY_MUST_CHECK;
+void fy_root_close(struct fy_root *root);
+int fy_roots_find(struct fy_confine *confine, const char *path,
+                  struct fy_root *out, unsigned *out_reason,
+                  struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * `path' as the client names it, relative to the mount: "." for the mount
+ * itself; false when it is not lexically beneath it. Absolute paths only.
+ */
+bool fy_client_relative(const char *mount, const char *path, char *out,
+                        size_t capacity);
+
+enum fy_resolve_flag {
+    FY_RESOLVE_MISSING = 1 << 0, /* may be missing (the command will say so) */
+    FY_RESOLVE_FOLDER = 1 << 1,  /* must be a folder */
+    FY_RESOLVE_TREE = 1 << 2,    /* no other mount below it */
+    FY_RESOLVE_FOLLOWS =
+        1 << 3, /* links inside are followed: all are looked at */
+};
+
+/*
+ * Opens (O_PATH) what `relative' means beneath the root: neither it nor a link
+ * on the way leaves it, no link that a client could take otherwise (absolute,
+ * "..") is used, it is a regular file or a folder. *out_fd -1 when missing.
+ * `shown' is for messages.
+ */
+int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
+               const char *shown, int *out_fd, unsigned *out_reason,
+               struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- space.c ------------------------------------------------------------------ */
+
+enum fy_space_kind fy_space_probe(void);
+/* Finds or makes the space of a mount; borrowed. FY_ERR_UNSUPPORTED with
+ * reason. */
+int fy_space_get(struct fy_confine *confine, const char *mount,
+                 const struct fy_root *root, const struct fy_space **out,
+                 unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+/* Whether a file of the host cannot be seen in it by its path. */
+bool fy_space_hides(const struct fy_space *space, const char *path);
+void fy_space_close(struct fy_space *space);
+/* Makes a new private folder beneath confine->temporary. */
+int fy_temporary_new(struct fy_confine *confine, char *out,
+                     size_t capacity) FY_MUST_CHECK;
+void fy_temporary_remove(const char *path);
+
+/* ---- cage.c ------------------------------------------------------------------- */
+
+/* The ABI version that this kernel offers and we can use, or 0. */
+unsigned fy_landlock_version(void);
+void fy_landlock_system(struct fy_confine *confine);
+struct fy_landlock_wish {
+    int root_fd;
+    bool writes, executes; /* beneath the root */
+    int temporary_fd;      /* -1: none; all rights */
+    const int *files;      /* more files to be read and executed */
+    unsigned nfiles;
+};
+int fy_landlock_ruleset(const struct fy_confine *confine,
+                        const struct fy_landlock_wish *wish,
+                        int *out) FY_MUST_CHECK;
+
+#endif

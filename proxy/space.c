@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spaces: namespaces in which the client's mount point exists on this host and
+ * shows the root. Each is made once, by a child that then ends, and lives on in
+ * the descriptors that stages enter by setns(). Nothing of the host is changed:
+ * a mount point that does not exist here is made in a file system of memory
+ * that shows everything else of its folder as it was.
+ *
+ * The child uses system calls only; what it cannot do it writes into a pipe.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/confines.h"
+
+enum {
+    ENTRIES_MAX = 1024, /* of the folder in which the mount point is missing */
+};
+
+/* What the child is to make. Made before fork. */
+struct plan {
+    enum fy_space_kind kind;
+    const char *mount; /* the client's, plain: "/a/b" */
+    const char *root;  /* true path here */
+    dev_t device;
+    ino_t inode;
+    const char *temporary; /* private folder for /tmp; "": only a probe */
+    uid_t uid;
+    gid_t gid;
+};
+
+/* What it could not do, and what it left out. */
+struct failure {
+    int error;
+    char what[60];
+    size_t emptied_bytes; /* see struct fy_space; no failure */
+};
+
+static bool
+failed(struct failure *failure, const char *what)
+{
+    failure->error = errno;
+    strncpy(failure->what, what, sizeof failure->what - 1);
+    return false;
+}
+
+static bool
+write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    return written;
+}
+
+static bool
+map_ids(const struct plan *plan, struct failure *failure)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%u %u 1", plan->uid, plan->uid);
+    if (!write_file("/proc/self/setgroups", "deny") ||
+        !write_file("/proc/self/uid_map", text)) {
+        return failed(failure, "mapping the user");
+    }
+    snprintf(text, sizeof text, "%u %u 1", plan->gid, plan->gid);
+    return write_file("/proc/self/gid_map", text) ||
+           failed(failure, "mapping the group");
+}
+
+static bool
+unshare_all(const struct plan *plan, struct failure *failure)
+{
+    if (plan->kind == FY_SPACE_USER) {
+        if (unshare(CLONE_NEWUSER) != 0) {
+            return failed(failure, "a user namespace");
+        }
+        if (!map_ids(plan, failure)) {
+            return false;
+        }
+    }
+    if (unshare(CLONE_NEWNS) != 0) {
+        return failed(failure, "a mount namespace");
+    }
+    /* Without them a stage still has no TCP (Landlock). */
+    (void)(unshare(CLONE_NEWNET) == 0);
+    (void)(unshare(CLONE_NEWIPC) == 0);
+    /* Slave: what the host unmounts goes away here too, nothing goes back. */
+    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
+        return failed(failure, "private mounts");
+    }
+    return true;
+}
+
+static int
+clone_tree(int fd, const char *path, unsigned flags)
+{
+    return (int)syscall(SYS_open_tree, fd, path,
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
+}
+
+static int
+attach(int tree, const char *to)
+{
+    return (int)syscall(SYS_move_mount, tree, "", AT_FDCWD, to,
+                        MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* Shows one entry of `from' in `to', which is ours. */
+static bool
+show(int from, int to, const char *name, unsigned type)
+{
+    char target[PATH_MAX];
+    if (type == DT_LNK) {
+        ssize_t n = readlinkat(from, name, target, sizeof target - 1);
+        if (n < 0) {
+            return false;
+        }
+        target[n] = '\0';
+        return symlinkat(target, to, name) == 0;
+    }
+    if (type == DT_DIR) {
+        if (mkdirat(to, name, 0755) != 0) {
+            return false;
+        }
+    } else {
+        int fd =
+            openat(to, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+        if (fd < 0) {
+            return false;
+        }
+        close(fd);
+    }
+    int tree = clone_tree(from, name,
+                          AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+                              (type == DT_DIR ? AT_RECURSIVE : 0));
+    bool shown = tree >= 0 && syscall(SYS_move_mount, tree, "", to, name,
+                                      MOVE_MOUNT_F_EMPTY_PATH) == 0;
+    if (tree >= 0) {
+        close(tree);
+    }
+    /* What cannot be shown stays empty: nothing there is the client's. */
+    return shown || errno == EACCES || errno == ENOENT || errno == EINVAL;
+}
+
+struct entry { /* linux_dirent64 */
+    uint64_t inode;
+    int64_t offset;
+    unsigned short bytes;
+    unsigned char type;
+    char name[];
+};
+
+/* Everything of `from' in `to'. A folder of too many entries (homes) stays
+ * empty: a stage reaches only its mount and the system's folders anyway. */
+static bool
+show_all(int from, int to, bool must, bool *emptied)
+{
+    int dir = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) {
+        *emptied = true;
+        return errno == EACCES && !must;
+    }
+    _Alignas(struct entry) char block[32768];
+    unsigned count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        long n;
+        lseek(dir, 0, SEEK_SET);
+        while ((n = syscall(SYS_getdents64, dir, block, sizeof block)) > 0) {
+            for (long at = 0; at < n;) {
+                struct entry *entry = (struct entry *)(block + at);
+                unsigned type = entry->type;
+                struct stat about;
+                at += entry->bytes;
+                if (strcmp(entry->name, ".") == 0 ||
+                    strcmp(entry->name, "..") == 0) {
+                    continue;
+                }
+                if (pass == 0) {
+                    count++;
+                    continue;
+                }
+                if (type == DT_UNKNOWN) {
+                    if (fstatat(dir, entry->name, &about,
+                                AT_SYMLINK_NOFOLLOW) != 0) {
+                        continue;
+                    }
+                    type = IFTODT(about.st_mode);
+                }
+                if (!show(from, to, entry->name, type) && errno != EEXIST) {
+                    close(dir);
+                    return false;
+                }
+            }
+        }
+        if (count > ENTRIES_MAX) {
+            errno = E2BIG;
+            close(dir);
+            *emptied = true;
+            return !must;
+        }
+    }
+    close(dir);
+    return true;
+}
+
+/*
+ * The mount point's last existing folder is `folder' (an absolute path without
+ * links, "" for "/"): covers it by a file system of memory which shows the same
+ * and, at `rest', new folders.
+ */
+static bool
+cover(const char *folder, const char *rest, struct failure *failure)
+{
+    /* Made in our private /tmp, then moved. */
+    static const char scratch[] = "/tmp/.ferry-cover";
+    const char *from_path = *folder ? folder : "/";
+    int from = open(from_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || (mkdir(scratch, 0755) != 0 && errno != EEXIST) ||
+        mount("ferry", scratch, "tmpfs", MS_NOSUID | MS_NODEV,
+              "mode=0755,size=4m") != 0) {
+        return failed(failure, "a file system of memory");
+    }
+    /* Showing /tmp must not show it within itself. */
+    if (mount("none", scratch, NULL, MS_UNBINDABLE, NULL) != 0) {
+        return failed(failure, "a private file system of memory");
+    }
+    int to = open(scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX];
+    size_t n = strcspn(rest, "/");
+    memcpy(path, rest, n);
+    for (;;) {
+        path[n] = '\0';
+        if (to < 0 || mkdirat(to, path, 0755) != 0) {
+            return failed(failure, "the folders of the mount point");
+        }
+        size_t more = strspn(rest + n, "/");
+        if (!rest[n + more]) {
+            break;
+        }
+        size_t next = n + more + strcspn(rest + n + more, "/");
+        memcpy(path, rest, next);
+        n = next;
+    }
+    bool must = !*folder || strncmp(folder, "/usr", 4) == 0 ||
+                strncmp(folder, "/etc", 4) == 0 ||
+                strncmp(folder, "/opt", 4) == 0;
+    bool emptied = false;
+    if (!show_all(from, to, must, &emptied)) {
+        return failed(failure, "showing the mount point's folder");
+    }
+    failure->emptied_bytes = emptied ? strlen(folder) : 0;
+    if (*folder) {
+        if (mount(scratch, folder, NULL, MS_MOVE, NULL) != 0) {
+            return failed(failure, "covering the mount point's folder");
+        }
+    } else if (fchdir(to) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 ||
+               umount2(".", MNT_DETACH) != 0 || chdir("/") != 0) {
+        return failed(failure, "a root of its own");
+    }
+    rmdir(scratch);
+    close(to);
+    close(from);
+    return true;
+}
+
+/* Walks to `mount'; makes what is missing. */
+static bool
+make_point(const char *mount_path, struct failure *failure)
+{
+    char path[PATH_MAX];
+    size_t done = 0, n = 0;
+    path[0] = '\0';
+    for (;;) {
+        n = done + 1 + strcspn(mount_path + done + 1, "/");
+        memcpy(path, mount_path, n);
+        path[n] = '\0';
+        struct stat about;
+        if (lstat(path, &about) != 0) {
+            if (errno != ENOENT) {
+                return failed(failure, "the mount point");
+            }
+            /* In our own /tmp a folder can simply be made. */
+            if (strncmp(path, "/tmp/", 5) != 0) {
+                path[done] = '\0';
+                return cover(path, mount_path + done + 1, failure);
+            }
+            if (mkdir(path, 0755) != 0) {
+                return failed(failure, "the mount point in /tmp");
+            }
+        } else if (!S_ISDIR(about.st_mode)) {
+            errno = S_ISLNK(about.st_mode) ? ELOOP : ENOTDIR;
+            return failed(failure, "the mount point");
+        }
+        if (!mount_path[n]) {
+            return true;
+        }
+        done = n;
+    }
+}
+
+static bool
+build(const struct plan *plan, struct failure *failure)
+{
+    struct stat about;
+    char path[PATH_MAX];
+    int root = open(plan->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || fstat(root, &about) != 0 || about.st_dev != plan->device ||
+        about.st_ino != plan->inode) {
+        errno = root < 0 ? errno : ESTALE;
+        return failed(failure, "the root");
+    }
+    int tree = clone_tree(root, "", AT_EMPTY_PATH | AT_RECURSIVE);
+    int temporary = clone_tree(AT_FDCWD, plan->temporary, 0);
+    int again = clone_tree(AT_FDCWD, plan->temporary, 0);
+    if (tree < 0 || temporary < 0 || again < 0) {
+        return failed(failure, "copies of mounts");
+    }
+    if (attach(temporary, "/tmp") != 0) {
+        return failed(failure, "a private /tmp");
+    }
+    (void)(attach(again, "/var/tmp") == 0);
+    close(temporary);
+    close(again);
+    close(root);
+    if (!make_point(plan->mount, failure)) {
+        return false;
+    }
+    if (attach(tree, plan->mount) != 0) {
+        return failed(failure, "the mount");
+    }
+    close(tree);
+    if (chdir(plan->mount) != 0 || stat(".", &about) != 0) {
+        return failed(failure, "entering the mount");
+    }
+    if (about.st_dev != plan->device || about.st_ino != plan->inode ||
+        syscall(SYS_getcwd, path, sizeof path) < 0 ||
+        strcmp(path, plan->mount) != 0) {
+        errno = ESTALE;
+        return failed(failure, "the mount is not what it should be");
+    }
+    return true;
+}
+
+_Noreturn static void
+child(const struct plan *plan, int to_parent, int from_parent)
+{
+    struct failure failure = {0};
+    (void)(unshare_all(plan, &failure) &&
+           (!*plan->temporary || build(plan, &failure)));
+    ssize_t n = write(to_parent, &failure, sizeof failure);
+    char go;
+    if (n == sizeof failure) {
+        n = read(from_parent, &go, 1); /* until it holds our namespaces */
+    }
+    _exit(0);
+}
+
+static const char *const namespace_names[FY_NAMESPACES] = {"user", "mnt", "net",
+                                                           "ipc"};
+
+/* Those of the child that are not our own. */
+static void
+hold(pid_t pid, int fds[FY_NAMESPACES])
+{
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        char path[64];
+        struct stat ours, theirs;
+        snprintf(path, sizeof path, "/proc/self/ns/%s", namespace_names[i]);
+        bool known = stat(path, &ours) == 0;
+        snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid,
+                 namespace_names[i]);
+        fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+        if (fds[i] >= 0 && known && fstat(fds[i], &theirs) == 0 &&
+            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) {
+            close(fds[i]);
+            fds[i] = -1;
+        }
+    }
+}
+
+/* Makes it; fds may be NULL (a probe). */
+static int
+make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
+{
+    int up[2], down[2];
+    int status = FY_ERR_IO;
+    memset(failure, 0, sizeof *failure);
+    failure->error = EIO;
+    if (pipe2(up, O_CLOEXEC) != 0) {
+        return FY_ERR_IO;
+    }
+    if (pipe2(down, O_CLOEXEC) != 0) {
+        goto close_up;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(up[0]);
+        close(down[1]);
+        child(plan, up[1], down[0]);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(up[1]);
+    up[1] = -1;
+    close(down[0]);
+    down[0] = -1;
+    if (pid > 0) {
+        ssize_t n;
+        do {
+            n = read(up[0], failure, sizeof *failure);
+        } while (n < 0 && errno == EINTR);
+        if (n == sizeof *failure && !failure->error) {
+            status = 0;
+            if (fds) {
+                hold(pid, fds);
+            }
+        }
+        close(down[1]);
+        down[1] = -1;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (down[i] >= 0) {
+            close(down[i]);
+        }
+    }
+close_up:
+    for (int i = 0; i < 2; i++) {
+        if (up[i] >= 0) {
+            close(up[i]);
+        }
+    }
+    return status;
+}
+
+enum fy_space_kind
+fy_space_probe(void)
+{
+    struct failure failure;
+    struct plan plan = {.kind = FY_SPACE_ROOT,
+                        .temporary = "",
+                        .uid = geteuid(),
+                        .gid = getegid()};
+    if (geteuid() == 0 && make(&plan, NULL, &failure) == 0) {
+        return FY_SPACE_ROOT;
+    }
+    plan.kind = FY_SPACE_USER;
+    return make(&plan, NULL, &failure) == 0 ? FY_SPACE_USER : FY_SPACE_NONE;
+}
+
+/* Where a client's mount point cannot be. */
+static bool
+is_possible(const char *mount)
+{
+    static const char *const taken[] = {"/proc", "/sys"};
+    static const char *const system[] = {
+        "/usr",     "/bin", "/sbin",    "/lib",  "/lib32", "/lib64",
+        "/libx32",  "/etc", "/dev",     "/proc", "/sys",   "/usr/bin",
+        "/usr/lib", "/tmp", "/var/tmp", "/var"};
+    if (mount[0] != '/' || !mount[1] || strstr(mount, "//") ||
+        strstr(mount, "/./") || strstr(mount, "/../")) {
+        return false;
+    }
+    const char *last = strrchr(mount, '/');
+    if (!last[1] || strcmp(last, "/.") == 0 || strcmp(last, "/..") == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof system / sizeof system[0]; i++) {
+        if (strcmp(mount, system[i]) == 0) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        size_t n = strlen(taken[i]);
+        if (strncmp(mount, taken[i], n) == 0 && mount[n] == '/') {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+fy_space_get(struct fy_confine *confine, const char *mount,
+             const struct fy_root *root, const struct fy_space **out,
+             unsigned *out_reason, struct fy_buffer *why)
+{
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        struct fy_space *space = &confine->spaces[i];
+        if (space->device == root->device && space->inode == root->inode &&
+            strcmp(space->mount, mount) == 0) {
+            *out = space;
+            return 0;
+        }
+    }
+    if (confine->kind == FY_SPACE_NONE) {
+        return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why,
+                         "this host's kernel lets it make no namespace, so ",
+                         mount, " cannot exist there");
+    }
+    if (confine->nspaces == FY_MAX_SPACES || !is_possible(mount)) {
+        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
+                         " cannot be made a mount point there", NULL);
+    }
+    struct fy_space *space = &confine->spaces[confine->nspaces];
+    char temporary[PATH_MAX];
+    if (fy_temporary_new(confine, temporary, sizeof temporary) != 0) {
+        return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
+                         "no private folder for temporary files", NULL, NULL);
+    }
+    struct plan plan = {.kind = confine->kind,
+                        .mount = mount,
+                        .root = root->path,
+                        .device = root->device,
+                        .inode = root->inode,
+                        .temporary = temporary,
+                        .uid = geteuid(),
+                        .gid = getegid()};
+    struct failure failure;
+    if (make(&plan, space->fds, &failure) != 0) {
+        failure.what[sizeof failure.what - 1] = '\0';
+        fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
+                  " cannot be made there: ", failure.what);
+        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, ": ",
+                         strerrordesc_np(failure.error), NULL);
+    }
+    space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
+    if (space->fds[1] < 0 || space->temporary_fd < 0) {
+        fy_space_close(space);
+        return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
+                         "a namespace could not be held", NULL, NULL);
+    }
+    strcpy(space->mount, mount);
+    space->emptied_bytes = failure.emptied_bytes;
+    space->device = root->device;
+    space->inode = root->inode;
+    confine->nspaces++;
+    *out = space;
+    return 0;
+}
+
+bool
+fy_space_hides(const struct fy_space *space, const char *path)
+{
+    size_t n = space->emptied_bytes;
+    size_t mount = strlen(space->mount);
+    if (strncmp(path, space->mount, mount) == 0 && path[mount] == '/') {
+        return false;
+    }
+    return strncmp(path, "/tmp/", 5) == 0 ||
+           strncmp(path, "/var/tmp/", 9) == 0 ||
+           (n && strncmp(path, space->mount, n) == 0 && path[n] == '/');
+}
+
+int
+fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
+{
+    if (!*confine->temporary) {
+        const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+        char path[PATH_MAX];
+        bool made = false;
+        for (size_t i = 0; !made && i < sizeof places / sizeof places[0]; i++) {
+            int n = snprintf(path, sizeof path, "%s/ferry-proxy-XXXXXX",
+                             places[i] ? places[i] : "");
+            made = places[i] && places[i][0] == '/' && n > 0 &&
+                   (size_t)n < sizeof path - 16 && mkdtemp(path);
+        }
+        if (!made) {
+            return FY_ERR_IO;
+        }
+        strcpy(confine->temporary, path);
+    }
+    int n = snprintf(out, capacity, "%s/%u", confine->temporary,
+                     confine->ntemporaries);
+    if (n <= 0 || (size_t)n >= capacity || mkdir(out, 0700) != 0) {
+        return FY_ERR_IO;
+    }
+    confine->ntemporaries++;
+    return 0;
+}
+
+static int
+remove_one(const char *path, const struct stat *about, int type,
+           struct FTW *state)
+{
+    (void)about, (void)type, (void)state;
+    return remove(path) != 0 && errno != ENOENT;
+}
+
+void
+fy_temporary_remove(const char *path)
+{
+    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+void
+fy_space_close(struct fy_space *space)
+{
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        if (space->fds[i] >= 0) {
+            close(space->fds[i]);
+        }
+        space->fds[i] = -1;
+    }
+    if (space->temporary_fd >= 0) {
+        close(space->temporary_fd);
+    }
+    space->temporary_fd = -1;
+}

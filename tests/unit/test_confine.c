@@ -1,0 +1,866 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy/confine.c, roots.c, space.c, cage.c: what a stage is refused, and what
+ * it can reach when it was not. Runs as whoever runs the tests, and as root a
+ * second time as an ordinary user (user namespaces).
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "annotations/model.h"
+#include "proxy/confine.h"
+
+#define MOUNT "/mnt-of-the-client/deep/data"
+
+static char base[64], root[80], outside[80];
+static struct fy_confine *confine;
+static char why_text[1024];
+static struct fy_buffer why;
+static unsigned reason;
+static int files[3];
+
+/* One stage, written by hand. */
+static struct fy_stage_spec spec;
+static struct fy_invocation invocation;
+static struct fy_bytes argv[8], env[8];
+static struct fy_use uses[8];
+static struct fy_config_hash configs[4];
+static char identity[256];
+
+static struct fy_bytes
+bytes(const char *text)
+{
+    return (struct fy_bytes){text, strlen(text)};
+}
+
+/* With $B, the folder of this test. */
+static void
+shell(const char *script)
+{
+    ck_assert_int_eq(setenv("B", base, 1), 0);
+    ck_assert_msg(system(script) == 0, "%s", script);
+}
+
+static void
+program(const char *path)
+{
+    ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
+    spec.tool.path = bytes(path);
+    spec.tool.identity = bytes(identity);
+}
+
+static void
+reset(void)
+{
+    memset(&spec, 0, sizeof spec);
+    memset(&invocation, 0, sizeof invocation);
+    spec.argv = argv;
+    spec.env = env;
+    spec.configs = configs;
+    spec.mount = bytes(MOUNT);
+    spec.root = bytes(root);
+    spec.cwd = bytes(MOUNT);
+    spec.umask = 022;
+    for (unsigned i = 0; i < 16; i++) {
+        spec.limits[i][0] = spec.limits[i][1] = UINT64_MAX;
+        struct rlimit own;
+        getrlimit((__rlimit_resource_t)i, &own);
+        if (own.rlim_max != RLIM_INFINITY) {
+            spec.limits[i][0] = spec.limits[i][1] = own.rlim_max;
+        }
+    }
+    invocation.uses = uses;
+    argv[0] = bytes("cat");
+    spec.argc = 1;
+    program("/bin/cat");
+    fy_buffer_start(&why, why_text, sizeof why_text);
+}
+
+static void
+operand(const char *text, unsigned access, unsigned kind)
+{
+    argv[spec.argc] = bytes(text);
+    uses[invocation.nuses++] = (struct fy_use){
+        .arg = spec.argc++, .access = (uint8_t)access, .kind = (uint8_t)kind};
+}
+
+static struct fy_cage *
+accept(void)
+{
+    struct fy_cage *cage = NULL;
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
+                                  &reason, &why);
+    ck_assert_msg(status == 0, "%d: %s", status, why_text);
+    return cage;
+}
+
+static unsigned
+refused(void)
+{
+    struct fy_cage *cage = NULL;
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    reason = 0;
+    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
+                                  &reason, &why);
+    if (!status) {
+        fy_cage_free(cage);
+        return FY_STAGE_NONE;
+    }
+    ck_assert_int_eq(status, FY_ERR_UNSUPPORTED);
+    ck_assert_uint_gt(why.used, 0);
+    return reason;
+}
+
+/* Reason for a cat of this operand. */
+static unsigned
+cat(const char *text)
+{
+    reset();
+    operand(text, FY_ACCESS_IN, FY_USE_FILE);
+    return refused();
+}
+
+/* Runs sh -c `script' in a cage; its output, "exit N" behind it. */
+static const char *
+inside(struct fy_cage *cage, const char *script)
+{
+    static char out[8192];
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        dup2(ends[1], 2);
+        if (fy_cage_enter(cage) != 0) {
+            dprintf(1, "enter: %s", strerror(errno));
+            _exit(126);
+        }
+        execl("/bin/sh", "sh", "-c", script, NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(ends[0], out + used, sizeof out - 32 - used)) > 0) {
+        used += (size_t)n;
+    }
+    close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    fy_cage_free(cage);
+    snprintf(out + used, 32, "exit %d",
+             WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    return out;
+}
+
+static void
+open_confine(const char *const *roots)
+{
+    struct fy_confine_options options = {.roots = roots, .landlock = true};
+    ck_assert_int_eq(fy_confine_new(&options, &why, &confine), 0);
+}
+
+static void
+setup(void)
+{
+    strcpy(base, "/var/tmp/ferry-confine-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(base));
+    snprintf(root, sizeof root, "%s/root", base);
+    snprintf(outside, sizeof outside, "%s/outside", base);
+    shell("mkdir -p $B/root/sub/deeper && echo one >$B/root/file && "
+          "echo secret >$B/outside && chmod 755 $B");
+    shell("cd $B/root && echo two >sub/two && ln -s file plain && "
+          "ln -s sub linked && ln -s ../outside up && ln -s ../file sub/up");
+    shell("cd $B/root && ln -s " MOUNT "/file absolute && mkfifo fifo && "
+          "ln -s loop loop && ln -s /proc/self/root magic");
+    reset();
+    open_confine(NULL);
+}
+
+static void
+teardown(void)
+{
+    fy_confine_free(confine);
+    confine = NULL;
+    shell("rm -rf $B");
+}
+
+static void
+setup_user(void)
+{
+    if (geteuid() == 0) {
+        ck_assert_int_eq(setgid(65534), 0);
+        ck_assert_int_eq(setuid(65534), 0);
+        /* Else /proc/self is root's. */
+        ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    }
+    setup();
+}
+
+START_TEST(test_operands)
+{
+    ck_assert_uint_eq(cat("file"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("./sub/../file"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat(MOUNT "/file"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("//mnt-of-the-client/./deep//data/file"),
+                      FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("missing"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("missing/too"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("file/under"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("plain"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("linked/two"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("linked/missing"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat("/dev/null"), FY_STAGE_NONE);
+    ck_assert_uint_eq(cat(""), FY_STAGE_NONE);
+
+    ck_assert_uint_eq(cat("../outside"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("sub/../../outside"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("../root/file"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("missing/../../x"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("up"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("sub/up"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("absolute"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("magic/etc/passwd"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("loop"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("fifo"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("/etc/passwd"), FY_STAGE_OUTSIDE);
+    ck_assert_uint_eq(cat("/proc/self/root/etc/passwd"), FY_STAGE_OUTSIDE);
+    ck_assert_uint_eq(cat("/dev/stdin"), FY_STAGE_OUTSIDE);
+    ck_assert_uint_eq(cat(MOUNT "/../data/file"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("/mnt-of-the-client/deep/../deep/data/file"),
+                      FY_STAGE_OUTSIDE);
+    ck_assert_uint_eq(cat(MOUNT "x/file"), FY_STAGE_OUTSIDE);
+
+    static char text[3 * PATH_MAX];
+    memset(text, 'a', sizeof text - 1);
+    ck_assert_uint_eq(cat(text), FY_STAGE_UNCLEAR_PATH);
+}
+END_TEST
+
+START_TEST(test_folders)
+{
+    reset();
+    spec.cwd = bytes(MOUNT "/sub");
+    operand("two", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    operand("../file", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    operand("../../outside", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+
+    /* tar -C sub two */
+    reset();
+    operand("sub", FY_ACCESS_IN, FY_USE_FOLDER);
+    operand("two", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    reset();
+    operand("file", FY_ACCESS_IN, FY_USE_FOLDER);
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+
+    /* Elsewhere: only if nothing depends on it. */
+    reset();
+    spec.cwd = bytes("/home/elsewhere");
+    operand(MOUNT "/file", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    invocation.reads_cwd = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+    invocation.reads_cwd = false;
+    operand("file", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+
+    static const char *const bad[] = {MOUNT "/linked", MOUNT "/up",
+                                      MOUNT "/missing", MOUNT "/file"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        reset();
+        spec.cwd = bytes(bad[i]);
+        unsigned got = refused();
+        if (i == 0) {
+            /* A link: only the physical folder is the client's. */
+            ck_assert(got == FY_STAGE_NONE || got == FY_STAGE_UNCLEAR_PATH);
+        } else {
+            ck_assert_uint_eq(got, FY_STAGE_UNCLEAR_PATH);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_trees)
+{
+    reset();
+    operand(".", FY_ACCESS_IN, FY_USE_TREE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    uses[0].follows = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+    reset();
+    operand("sub/deeper", FY_ACCESS_IN, FY_USE_TREE);
+    uses[0].follows = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    reset();
+    spec.root = bytes("/");
+    spec.mount = spec.cwd = bytes(MOUNT);
+    operand(".", FY_ACCESS_IN, FY_USE_TREE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+}
+END_TEST
+
+START_TEST(test_roots)
+{
+    char slashes[128], linked[128], sub[128];
+    snprintf(slashes, sizeof slashes, "%s///", root);
+    snprintf(linked, sizeof linked, "%s/link", base);
+    snprintf(sub, sizeof sub, "%s/sub", root);
+    ck_assert_int_eq(symlink(root, linked), 0);
+    const char *roots[] = {slashes, NULL};
+    const char *by_link[] = {linked, NULL};
+    const char *const *both[] = {roots, by_link};
+    for (unsigned i = 0; i < 2; i++) {
+        fy_confine_free(confine);
+        open_confine(both[i]);
+        ck_assert_uint_eq(cat("file"), FY_STAGE_NONE);
+        reset();
+        spec.root = bytes(sub);
+        operand("two", FY_ACCESS_IN, FY_USE_FILE);
+        ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+        reset();
+        spec.root = bytes(linked);
+        ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+        static const char *const bad[] = {"/", "/etc",  "relative", "",
+                                          "~", "~root", "/no/such"};
+        for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
+            reset();
+            spec.root = bytes(bad[j]);
+            unsigned got = refused();
+            ck_assert_msg(got == FY_STAGE_OUTSIDE || got == FY_STAGE_REFUSED,
+                          "%s: %u", bad[j], got);
+        }
+        reset();
+        char dots[160];
+        snprintf(dots, sizeof dots, "%s/..", root);
+        spec.root = bytes(dots);
+        ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+        snprintf(dots, sizeof dots, "%s/magic", root);
+        ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+        /* A name that only begins like it. */
+        shell("mkdir -p $B/rootlike");
+        snprintf(dots, sizeof dots, "%s/rootlike", base);
+        spec.root = bytes(dots);
+        ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+    }
+    int fd = -1;
+    ck_assert_int_eq(fy_confine_open_root(confine, sub, &fd, &reason, &why), 0);
+    close(fd);
+    ck_assert_int_eq(fy_confine_open_root(confine, base, &fd, &reason, &why),
+                     FY_ERR_UNSUPPORTED);
+    const char *missing[] = {"/no/such", NULL};
+    struct fy_confine_options options = {.roots = missing};
+    struct fy_confine *other;
+    ck_assert_int_ne(fy_confine_new(&options, &why, &other), 0);
+}
+END_TEST
+
+/* getcwd, paths and messages are the client's. */
+static void
+look_inside(const char *mount)
+{
+    char expected[256], folder[128];
+    reset();
+    snprintf(folder, sizeof folder, "%s/sub", mount);
+    spec.mount = bytes(mount);
+    spec.cwd = bytes(folder);
+    const char *out =
+        inside(accept(), "pwd -P; cat two; cat no 2>&1; cat \"$PWD/../file\"");
+    snprintf(expected, sizeof expected,
+             "%s\ntwo\ncat: no: No such file or directory\none\nexit 0",
+             folder);
+    ck_assert_str_eq(out, expected);
+}
+
+START_TEST(test_space)
+{
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    if (!hello.spaces) {
+        fprintf(stderr, "SKIP: no namespaces\n");
+        return;
+    }
+    ck_assert(hello.all_users == (geteuid() == 0));
+    look_inside(MOUNT);                /* its first folder is missing */
+    look_inside("/mnt/no such mount"); /* a folder that exists, once empty */
+    look_inside("/tmp/below/temporary");
+    look_inside("/usr/share/client/data"); /* a folder with entries */
+    look_inside(root);                     /* the same path */
+    look_inside("/home");                  /* exists */
+    look_inside(MOUNT);                    /* again, as it was made */
+    /* Nothing of it is seen from here. */
+    ck_assert_int_ne(access("/mnt-of-the-client", F_OK), 0);
+    ck_assert_int_ne(access("/mnt/no such mount", F_OK), 0);
+    ck_assert_int_ne(access("/usr/share/client", F_OK), 0);
+    ck_assert_int_ne(access("/tmp/below", F_OK), 0);
+}
+END_TEST
+
+START_TEST(test_impossible_points)
+{
+    static const char *const bad[] = {
+        "/",     "/usr",       "/etc",       "/proc/1", "/tmp",
+        "/a//b", "/a/../b",    "/a/..",      "/a/.",    "relative",
+        "",      "/bin/x/y/z", "/etc/passwd"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        reset();
+        spec.mount = spec.cwd = bytes(bad[i]);
+        ck_assert_msg(refused() != FY_STAGE_NONE, "%s", bad[i]);
+    }
+}
+END_TEST
+
+START_TEST(test_cage)
+{
+    reset();
+    spec.umask = 027;
+    spec.nice = 3;
+    spec.limits[RLIMIT_NOFILE][0] = 77;
+    spec.limits[RLIMIT_NOFILE][1] = UINT64_MAX;
+    spec.limits[RLIMIT_CORE][0] = 0;
+    const char *out = inside(
+        accept(), "umask; nice; ulimit -n; ulimit -c; "
+                  "grep NoNewPrivs /proc/self/status | tr -dc 0-9; echo");
+    ck_assert_str_eq(out, "0027\n3\n77\n0\n1\nexit 0");
+}
+END_TEST
+
+START_TEST(test_reach)
+{
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    if (!hello.landlock) {
+        fprintf(stderr, "SKIP: no Landlock\n");
+        return;
+    }
+    char script[1024];
+    /* Reads: nothing outside, by no way. */
+    reset();
+    snprintf(script, sizeof script,
+             "for f in %s %s/file ../outside up /var/log /root /home "
+             "/proc/1/root/etc/passwd /proc/self/root%s /proc/%d/cwd/file; do "
+             "cat \"$f\" >/dev/null 2>&1 && echo \"$f\"; "
+             "ls \"$f\"/. >/dev/null 2>&1 && echo \"$f/.\"; done; "
+             "cat file plain sub/two; echo x >/dev/null; head -c1 /dev/zero | "
+             "wc -c",
+             outside, base, outside, (int)getpid());
+    ck_assert_str_eq(inside(accept(), script), "one\none\ntwo\n1\nexit 0");
+
+    /* A stage that only reads cannot write but to /tmp. */
+    reset();
+    ck_assert_str_eq(
+        inside(accept(), "(echo x >file) 2>/dev/null && echo wrote; "
+                         "rm -f file 2>/dev/null; (: >new) 2>/dev/null && "
+                         "echo made; echo t >/tmp/t && cat /tmp/t; cat file"),
+        "t\none\nexit 0");
+
+    /* An effect can, beneath its root. */
+    reset();
+    invocation.effect = true;
+    ck_assert_str_eq(inside(accept(),
+                            "echo x >new && mkdir d && mv new d/n && "
+                            "ln d/n sub/n && cat sub/n && rm -r d sub/n; "
+                            "(echo x >../x) 2>/dev/null || echo no; "
+                            "(echo x >/var/tmp/../x) 2>/dev/null || echo no"),
+                     "x\nno\nno\nexit 0");
+
+    /* The private /tmp is not the host's. */
+    reset();
+    ck_assert_int_ne(access("/tmp/t", F_OK), 0);
+    ck_assert_str_eq(inside(accept(), "cat /tmp/t"), "t\nexit 0");
+}
+END_TEST
+
+START_TEST(test_network)
+{
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    if (hello.landlock < 6) {
+        fprintf(stderr, "SKIP: Landlock without network or scopes\n");
+        return;
+    }
+    reset();
+    char script[640];
+    snprintf(script, sizeof script,
+             "python3 -c '\n"
+             "import socket,os\n"
+             "def t(f):\n"
+             "  try: f(); print(\"reached\")\n"
+             "  except OSError as e: print(\"no\")\n"
+             "t(lambda: socket.create_connection((\"127.0.0.1\", 22), 1))\n"
+             "t(lambda: socket.socket().bind((\"127.0.0.1\", 9)))\n"
+             "t(lambda: os.kill(%d, 0))\n"
+             "'",
+             (int)getpid());
+    ck_assert_str_eq(inside(accept(), script), "no\nno\nno\nexit 0");
+}
+END_TEST
+
+START_TEST(test_race)
+{
+    /* A name that is a folder of ours at one moment and a link to the outside
+     * at the next: whatever the check saw, the secret never comes out. */
+    char script[512];
+    pid_t pid = fork();
+    if (pid == 0) {
+        char a[128], b[128], c[128];
+        snprintf(a, sizeof a, "%s/race", root);
+        snprintf(b, sizeof b, "%s/race.dir", root);
+        snprintf(c, sizeof c, "%s/race.link", root);
+        mkdir(b, 0755);
+        char inner[160];
+        snprintf(inner, sizeof inner, "%s/outside", b);
+        close(open(inner, O_CREAT | O_WRONLY, 0644));
+        if (symlink(base, c) != 0) {
+            _exit(1);
+        }
+        for (;;) {
+            rename(b, a);
+            rename(a, b);
+            rename(c, a);
+            rename(a, c);
+        }
+    }
+    unsigned ran = 0;
+    snprintf(script, sizeof script,
+             "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
+             "cat race/outside; done 2>/dev/null; echo");
+    for (unsigned i = 0; i < 150; i++) {
+        reset();
+        operand("race/outside", FY_ACCESS_IN, FY_USE_FILE);
+        struct fy_cage *cage = NULL;
+        if (fy_confine_check(confine, &spec, &invocation, &cage, files, &reason,
+                             &why) == 0) {
+            ran++;
+            ck_assert_ptr_null(strstr(inside(cage, script), "secret"));
+        }
+        reset();
+        spec.in.kind = FY_STREAM_FILE;
+        spec.in.path = bytes(MOUNT "/race/outside");
+        if (fy_confine_check(confine, &spec, &invocation, &cage, files, &reason,
+                             &why) == 0) {
+            char byte;
+            ck_assert_int_eq(read(files[0], &byte, 1), 0); /* ours is empty */
+            close(files[0]);
+            fy_cage_free(cage);
+        }
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ck_assert_uint_gt(ran, 0);
+}
+END_TEST
+
+START_TEST(test_streams)
+{
+    reset();
+    spec.in = (struct fy_stream_spec){
+        .kind = FY_STREAM_FILE, .path = bytes(MOUNT "/file"), .offset = 2};
+    spec.out = (struct fy_stream_spec){.kind = FY_STREAM_FILE,
+                                       .path = bytes(MOUNT "/sub/two"),
+                                       .flags = O_WRONLY | O_APPEND};
+    struct fy_cage *cage = accept();
+    char text[8] = "";
+    ck_assert_int_eq(read(files[0], text, sizeof text), 2);
+    ck_assert_str_eq(text, "e\n");
+    ck_assert_int_eq(write(files[1], "more\n", 5), 5);
+    ck_assert_int_eq(files[2], -1);
+    ck_assert_int_eq(fcntl(files[1], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    ck_assert_str_eq(inside(cage, "cat sub/two"), "two\nmore\nexit 0");
+    close(files[0]);
+    close(files[1]);
+
+    static const char *const bad[] = {MOUNT "/missing", MOUNT "/up",
+                                      MOUNT "/fifo",    "/etc/passwd",
+                                      "file",           MOUNT "/sub"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        reset();
+        spec.out = (struct fy_stream_spec){
+            .kind = FY_STREAM_FILE, .path = bytes(bad[i]), .flags = O_WRONLY};
+        ck_assert_msg(refused() != FY_STAGE_NONE, "%s", bad[i]);
+    }
+    reset();
+    spec.in = (struct fy_stream_spec){
+        .kind = FY_STREAM_FILE, .path = bytes(MOUNT "/file"), .offset = -1};
+    ck_assert_uint_eq(refused(), FY_STAGE_ODD_STREAM);
+    spec.in.offset = 0;
+    spec.in.inode = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+}
+END_TEST
+
+START_TEST(test_tool)
+{
+    reset();
+    spec.tool.identity = bytes("build-id:00");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    reset();
+    /* The same program elsewhere. */
+    spec.tool.path = bytes("/opt/elsewhere/bin/cat");
+    struct fy_cage *cage = accept();
+    ck_assert_str_eq(fy_cage_program(cage), "/usr/bin/cat");
+    fy_cage_free(cage);
+    /* On the mount itself. */
+    shell("cp /bin/cat $B/root/own");
+    reset();
+    spec.tool.path = bytes(MOUNT "/own");
+    cage = accept();
+    ck_assert_str_eq(fy_cage_program(cage), MOUNT "/own");
+    ck_assert_str_eq(inside(cage, MOUNT "/own file"), "one\nexit 0");
+    reset();
+    spec.tool.path = bytes("cat");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    reset();
+    spec.env[0] = bytes("LC_ALL=xx_XX.UTF-8");
+    spec.envc = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    spec.env[0] = bytes("LC_ALL=C.UTF-8");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.env[0] = bytes("LD_PRELOAD=libx.so");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    spec.env[0] = bytes("LD_LIBRARY_PATH=/no/such::/usr/lib");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    spec.env[0] = bytes("TMPDIR=/scratch/me");
+    cage = accept();
+    ck_assert_str_eq(fy_cage_tmpdir(cage), "/tmp");
+    fy_cage_free(cage);
+}
+END_TEST
+
+START_TEST(test_configs)
+{
+    char config[128];
+    /* Not in a temporary folder: the stage has its own. */
+    snprintf(config, sizeof config, "/dev/shm/ferry-gitconfig-%d",
+             (int)getpid());
+    FILE *file = fopen(config, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("settings\n", file);
+    fclose(file);
+    reset();
+    spec.nconfigs = 2;
+    configs[0].path = bytes(config);
+    ck_assert_int_eq(fy_config_hash(config, configs[0].sha256), 0);
+    configs[1].path = bytes("/etc/no-such-config");
+    memset(configs[1].sha256, 0, 32);
+    char script[160];
+    snprintf(script, sizeof script, "cat %s", config);
+    ck_assert_str_eq(inside(accept(), script), "settings\nexit 0");
+    configs[0].sha256[5] ^= 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    memset(configs[0].sha256, 0, 32);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    unlink(config);
+
+    reset();
+    snprintf(config, sizeof config, "%s/gitconfig", base);
+    shell("echo settings >$B/gitconfig");
+    spec.nconfigs = 1;
+    configs[0].path = bytes(config);
+    ck_assert_int_eq(fy_config_hash(config, configs[0].sha256), 0);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+
+    /* The mount's own names: does it mean the same folder? */
+    reset();
+    spec.nconfigs = 1;
+    configs[0].path = bytes(MOUNT);
+    ck_assert_int_eq(fy_config_hash(root, configs[0].sha256), 0);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    shell("touch $B/root/another");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+START_TEST(test_owners)
+{
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    reset();
+    invocation.owners = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+    spec.nconfigs = 2;
+    configs[0].path = bytes("/etc/passwd");
+    configs[1].path = bytes("/etc/group");
+    ck_assert_int_eq(fy_config_hash("/etc/passwd", configs[0].sha256), 0);
+    ck_assert_int_eq(fy_config_hash("/etc/group", configs[1].sha256), 0);
+    ck_assert_uint_eq(refused(),
+                      hello.all_users ? FY_STAGE_NONE : FY_STAGE_OTHER_NAMES);
+    /* Equal paths need no namespace. */
+    spec.mount = spec.cwd = bytes(root);
+    struct fy_cage *cage = accept();
+    if (!hello.all_users) {
+        ck_assert_ptr_nonnull(fy_cage_tmpdir(cage));
+    }
+    char expected[32];
+    snprintf(expected, sizeof expected, "0 %u\nexit 0", geteuid());
+    ck_assert_str_eq(inside(cage, "stat -c %u / file | tr '\\n' ' ' | "
+                                  "sed 's/ $//'; echo"),
+                     expected);
+    configs[0].sha256[0] ^= 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+}
+END_TEST
+
+START_TEST(test_limits)
+{
+    struct rlimit own;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &own), 0);
+    struct rlimit small = {1 << 20, 1 << 20};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    reset();
+    spec.limits[RLIMIT_FSIZE][0] = UINT64_MAX;
+    ck_assert_uint_eq(refused(), FY_STAGE_LIMITS);
+    spec.limits[RLIMIT_FSIZE][0] = 1024;
+    spec.limits[RLIMIT_FSIZE][1] = UINT64_MAX;
+    ck_assert_str_eq(inside(accept(), "ulimit -Sf; ulimit -Hf"),
+                     "2\n2048\nexit 0");
+}
+END_TEST
+
+START_TEST(test_malformed)
+{
+    reset();
+    operand("file", FY_ACCESS_IN, FY_USE_FILE);
+    uses[0].arg = 7;
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    uses[0].arg = 1;
+    uses[0].offset = 99;
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    reset();
+    spec.mount.n = 0;
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    reset();
+    spec.cwd = (struct fy_bytes){"/a\0b", 4};
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    reset();
+    memset(&spec.tool, 0, sizeof spec.tool);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    reset();
+    memset(&spec.root, 0, sizeof spec.root);
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+}
+END_TEST
+
+static unsigned
+open_files(void)
+{
+    unsigned n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir)) {
+        n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+START_TEST(test_no_leaks)
+{
+    reset();
+    operand("file", FY_ACCESS_IN, FY_USE_FILE);
+    spec.in = (struct fy_stream_spec){.kind = FY_STREAM_FILE,
+                                      .path = bytes(MOUNT "/file")};
+    fy_cage_free(accept());
+    close(files[0]);
+    unsigned before = open_files();
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (unsigned i = 0; i < 200; i++) {
+        fy_cage_free(accept());
+        close(files[0]);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double us = ((double)(to.tv_sec - from.tv_sec) * 1e9 +
+                 (double)(to.tv_nsec - from.tv_nsec)) /
+                200e3;
+    reset();
+    operand("up", FY_ACCESS_IN, FY_USE_FILE);
+    for (unsigned i = 0; i < 50; i++) {
+        ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+    }
+    ck_assert_uint_eq(open_files(), before);
+
+    /* fork, enter, exit against fork, exit. */
+    double spent[2] = {0, 0};
+    for (unsigned round = 0; round < 4; round++) {
+        unsigned kind = round % 2;
+        reset();
+        struct fy_cage *cage = accept();
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        for (unsigned i = 0; i < 100; i++) {
+            pid_t pid = fork();
+            if (pid == 0) {
+                _exit(kind ? fy_cage_enter(cage) != 0 : 0);
+            }
+            int status;
+            waitpid(pid, &status, 0);
+            ck_assert_int_eq(status, 0);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        spent[kind] = ((double)(to.tv_sec - from.tv_sec) * 1e9 +
+                       (double)(to.tv_nsec - from.tv_nsec)) /
+                      100e3;
+        fy_cage_free(cage);
+    }
+    fprintf(stderr, "# check %.0f us, enter %.0f us a stage\n", us,
+            spent[1] - spent[0]);
+}
+END_TEST
+
+static TCase *
+cases(const char *name, void (*before)(void))
+{
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, before, teardown);
+    tcase_set_timeout(tests, 30);
+    tcase_add_test(tests, test_operands);
+    tcase_add_test(tests, test_folders);
+    tcase_add_test(tests, test_trees);
+    tcase_add_test(tests, test_roots);
+    tcase_add_test(tests, test_space);
+    tcase_add_test(tests, test_impossible_points);
+    tcase_add_test(tests, test_cage);
+    tcase_add_test(tests, test_reach);
+    tcase_add_test(tests, test_network);
+    tcase_add_test(tests, test_race);
+    tcase_add_test(tests, test_streams);
+    tcase_add_test(tests, test_tool);
+    tcase_add_test(tests, test_configs);
+    tcase_add_test(tests, test_owners);
+    tcase_add_test(tests, test_limits);
+    tcase_add_test(tests, test_malformed);
+    tcase_add_test(tests, test_no_leaks);
+    return tests;
+}
+
+int
+main(void)
+{
+    Suite *suite = suite_create("confine");
+    suite_add_tcase(suite, cases("here", setup));
+    if (geteuid() == 0) {
+        suite_add_tcase(suite, cases("user", setup_user));
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
