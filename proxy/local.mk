@@ -4,7 +4,6 @@
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
 	proxy/compress.c proxy/compress.h \
-	proxy/confine.h \
 	proxy/cage.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
@@ -23,7 +22,6 @@ libfyproxy_la_SOURCES = \
 	proxy/server_stage.c \
 	proxy/server_touched.c \
 	proxy/spec.c proxy/spec.h \
-	proxy/spec.h \
 	proxy/roots.c \
 	proxy/space.c \
 	proxy/sshfs.c \
