@@ -9,7 +9,7 @@ EXTRA_DIST += bench/xlintstd
 
 # What the preload costs a call that is declined, and a program's start.
 EXTRA_DIST += bench/decline.c bench/decline.sh bench/decline_target.c
-EXTRA_DIST += bench/startup.c bench/startup.sh
+EXTRA_DIST += bench/startup.c bench/startup.sh bench/exec.sh
 bench-decline: libferry.la tests/preload/make_preload
 	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/decline.sh
 bench-startup: all
@@ -20,3 +20,6 @@ bench-startup: all
 noinst_PROGRAMS += bench/wire
 bench_wire_SOURCES = bench/wire.c
 bench_wire_LDADD = libfyproxy.la libfycommon.la
+bench-exec: libferry.la tests/exec/make_snapshot
+	FERRY_BUILDDIR='$(abs_builddir)' bash $(srcdir)/bench/exec.sh
+.PHONY: bench-decline bench-exec bench-startup

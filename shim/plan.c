@@ -167,6 +167,14 @@ search_path(void)
     return "/bin:/usr/bin";
 }
 
+/* Whether execvpe(3) tries the next folder after this error. */
+static bool
+goes_on_after(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES ||
+           error == ENODEV || error == ESTALE || error == ETIMEDOUT;
+}
+
 /*
  * The first file that execvpe(3) would manage to start. With a frame of its own
  * for the path.
@@ -184,11 +192,14 @@ search(const char *name, struct found *out)
         size_t bytes = strcspn(folder, ":");
         if (bytes + 1 + name_bytes < sizeof path) {
             join(path, folder, bytes, name);
-            if (fy_file_look(AT_FDCWD, path, 0, &out->file) == 0 &&
-                S_ISREG(out->file.mode) && executable(path)) {
+            int status = fy_file_look(AT_FDCWD, path, 0, &out->file);
+            if (status == 0 && S_ISREG(out->file.mode) && executable(path)) {
                 out->folder = folder;
                 out->folder_bytes = bytes;
                 return true;
+            }
+            if (status && !goes_on_after(-status)) {
+                return false;
             }
         }
         folder += bytes;

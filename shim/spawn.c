@@ -27,6 +27,16 @@ is_of_stub(int status, const char *stub, bool actions)
            fy_raw(SYS_faccessat, AT_FDCWD, (long)stub, X_OK, 0, 0, 0) != 0;
 }
 
+/* Whether POSIX_SPAWN_RESETIDS changes nothing (make sets it always). */
+static bool
+ids_are_reset(void)
+{
+    return fy_raw(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
+               fy_raw(SYS_geteuid, 0, 0, 0, 0, 0, 0) &&
+           fy_raw(SYS_getgid, 0, 0, 0, 0, 0, 0) ==
+               fy_raw(SYS_getegid, 0, 0, 0, 0, 0, 0);
+}
+
 static int
 spawn(fy_spawn_fn *by_path, fy_spawn_fn *original, bool search, pid_t *pid,
       const char *path, const posix_spawn_file_actions_t *actions,
@@ -43,7 +53,7 @@ spawn(fy_spawn_fn *by_path, fy_spawn_fn *original, bool search, pid_t *pid,
         .path = path,
         .search = search,
         /* With other ids other things can be executed. */
-        .whole = !(flags & POSIX_SPAWN_RESETIDS),
+        .whole = !(flags & POSIX_SPAWN_RESETIDS) || ids_are_reset(),
         .fds_change = acts,
     };
     struct fy_plan plan;

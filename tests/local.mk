@@ -10,6 +10,7 @@ AM_TESTS_ENVIRONMENT = \
 	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
 
 include tests/drive/local.mk
+include tests/exec/local.mk
 include tests/judges/local.mk
 include tests/pipeline/local.mk
 include tests/program/local.mk

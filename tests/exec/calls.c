@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts programs in every way C has and writes down what came of it. Run with
+ * and without ferry: not one line may differ. What a started program is (this
+ * one, with "show") prints its arguments and its environment in its order.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum form {
+    EXECVE,
+    EXECV,
+    EXECVP,
+    EXECVPE,
+    EXECL,
+    EXECLP,
+    EXECLE,
+    FEXECVE,
+    EXECVEAT,
+    SYSCALL,
+    SYSCALL_AT,
+    SPAWN,
+    SPAWNP,
+    SPAWN_ACTS,
+    FORMS
+};
+static const char *const form_names[FORMS] = {
+    "execve",
+    "execv",
+    "execvp",
+    "execvpe",
+    "execl",
+    "execlp",
+    "execle",
+    "fexecve",
+    "execveat",
+    "syscall",
+    "syscall execveat",
+    "spawn",
+    "spawnp",
+    "spawn with actions",
+};
+
+static char *self;
+
+/* Only returns on failure, with the error; in the parent for spawn: after it. */
+static int
+launch(enum form form, const char *path, char *const argv[], char *const envp[])
+{
+    pid_t pid;
+    int status, fd;
+    posix_spawn_file_actions_t actions;
+    errno = 0;
+    switch (form) {
+    case EXECVE:
+        execve(path, argv, envp);
+        break;
+    case EXECV:
+        execv(path, argv);
+        break;
+    case EXECVP:
+        execvp(path, argv);
+        break;
+    case EXECVPE:
+        execvpe(path, argv, envp);
+        break;
+    case EXECL:
+        execl(path, argv[0], argv[1], argv[2], argv[3], (char *)NULL);
+        break;
+    case EXECLP:
+        execlp(path, argv[0], argv[1], argv[2], argv[3], (char *)NULL);
+        break;
+    case EXECLE:
+        execle(path, argv[0], argv[1], argv[2], argv[3], (char *)NULL, envp);
+        break;
+    case FEXECVE:
+        fd = open(path, O_RDONLY);
+        fexecve(fd, argv, envp);
+        break;
+    case EXECVEAT:
+        execveat(AT_FDCWD, path, argv, envp, 0);
+        break;
+    case SYSCALL:
+        syscall(SYS_execve, path, argv, envp);
+        break;
+    case SYSCALL_AT:
+        syscall(SYS_execveat, AT_FDCWD, path, argv, envp, 0);
+        break;
+    case SPAWN_ACTS:
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, 7, "/dev/null", O_RDONLY, 0);
+        status = posix_spawn(&pid, path, &actions, NULL, argv, envp);
+        goto spawned;
+    case SPAWN:
+        status = posix_spawn(&pid, path, NULL, NULL, argv, envp);
+        goto spawned;
+    case SPAWNP:
+        status = posix_spawnp(&pid, path, NULL, NULL, argv, envp);
+spawned:
+        if (status) {
+            printf("[errno %d] ", errno);
+            errno = status;
+            break;
+        }
+        waitpid(pid, &status, 0);
+        fflush(stdout);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+    case FORMS:
+        break;
+    }
+    return errno;
+}
+
+static void
+attempt(enum form form, const char *path, char *const argv[],
+        char *const envp[])
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int error = launch(form, path, argv, envp);
+        printf("%s\n", strerrorname_np(error));
+        fflush(stdout);
+        _exit(99);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    printf("%s '%.40s' -> %x\n", form_names[form], path, (unsigned)status);
+}
+
+static void
+show(int argc, char **argv, char **envp)
+{
+    for (int i = 0; i < argc; i++) {
+        printf("%s|", argv[i]);
+    }
+    printf("\n");
+    if (envp != environ) {
+        printf("two environments\n");
+    }
+    for (char **entry = environ; *entry; entry++) {
+        printf("  %s\n", *entry);
+    }
+}
+
+static void
+forms(void)
+{
+    char *argv[] = {"name", "show", "a b", "", NULL};
+    char *none[] = {NULL};
+    char *some[] = {"A=1", "LD_PRELOAD=libm.so.6", "B=", "PATH=/nowhere", NULL};
+    char *empty[] = {"LD_PRELOAD=", "Z=26", NULL};
+    char *twice[] = {"LD_PRELOAD=libm.so.6", "X=1", "LD_PRELOAD=libdl.so.2",
+                     NULL};
+    char *spaces[] = {"LD_PRELOAD= libm.so.6 libdl.so.2", NULL};
+    for (int form = 0; form < FORMS; form++) {
+        attempt(form, self, argv, none);
+        attempt(form, self, argv, some);
+        attempt(form, self, argv, empty);
+        attempt(form, self, argv, twice);
+        attempt(form, self, argv, spaces);
+        attempt(form, self, argv, environ);
+    }
+    attempt(EXECVE, self, argv, NULL);
+    attempt(SYSCALL, self, argv, NULL);
+    setenv("ADDED", "later", 1);
+    unsetenv("HOME");
+    setenv("LD_PRELOAD", "libm.so.6", 1);
+    attempt(EXECV, self, argv, NULL);
+    attempt(EXECLP, self, argv, NULL);
+    clearenv();
+    attempt(EXECV, self, argv, NULL);
+    attempt(EXECVP, self, argv, NULL);
+    putenv("ALONE=1");
+    attempt(EXECL, self, argv, NULL);
+}
+
+/* With files that calls.sh has made in the working folder. */
+static void
+errors(void)
+{
+    static const char *const paths[] = {
+        "missing",     "./missing",  "folder",    "./folder", "plain",
+        "./plain",     "./text/x",   "",          "noexec",   "./noexec",
+        "./badinterp", "badinterp",  "./garbage", "garbage",  "./script",
+        "script",      "./headless", "headless",  "cat",      "./loop",
+        "hidden",      "./setuid"};
+    static const char *const searches[] = {NULL,
+                                           "",
+                                           ":",
+                                           "first:second",
+                                           "second:first",
+                                           "locked:second",
+                                           "locked",
+                                           "text:second",
+                                           "missing::second",
+                                           "loop:second",
+                                           "second:",
+                                           ":second",
+                                           "plain"};
+    static char longest[PATH_MAX + 100];
+    char *argv[] = {"it", "1", "2", "3", NULL};
+    memset(longest, 'x', sizeof longest - 1);
+    for (int form = 0; form < FORMS; form++) {
+        for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+            attempt(form, paths[i], argv, environ);
+        }
+        attempt(form, longest, argv, environ);
+        longest[300] = '\0';
+        attempt(form, longest, argv, environ);
+        longest[300] = 'x';
+    }
+    for (size_t s = 0; s < sizeof searches / sizeof *searches; s++) {
+        searches[s] ? setenv("PATH", searches[s], 1) : unsetenv("PATH");
+        printf("PATH=%s\n", searches[s] ? searches[s] : "(none)");
+        for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+            attempt(EXECVP, paths[i], argv, environ);
+            attempt(EXECLP, paths[i], argv, environ);
+            attempt(SPAWNP, paths[i], argv, environ);
+        }
+    }
+}
+
+/* The largest argument list that still starts, found by halving. */
+static void
+limits(void)
+{
+    static const enum form some[] = {EXECVE, EXECVP, SPAWN, SYSCALL};
+    enum {
+        MOST = 1 << 20,
+        PIECE = 100
+    };
+    static char piece[PIECE];
+    static char *argv[MOST / 10];
+    struct rlimit stack = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_STACK, &stack);
+    memset(piece, 'y', sizeof piece - 1);
+    for (size_t f = 0; f < sizeof some / sizeof *some; f++) {
+        int low = 1, high = MOST / 10 - 4;
+        while (low < high) {
+            int middle = low + (high - low + 1) / 2, status;
+            argv[0] = "cat"; /* an annotated name */
+            argv[1] = "quiet";
+            for (int i = 2; i < middle + 2; i++) {
+                argv[i] = piece;
+            }
+            argv[middle + 2] = NULL;
+            pid_t pid = fork();
+            if (pid == 0) {
+                int error = launch(some[f], self, argv, environ);
+                _exit(error == E2BIG ? 7 : 8);
+            }
+            waitpid(pid, &status, 0);
+            if (status == 0) {
+                low = middle;
+            } else if (WIFEXITED(status) && WEXITSTATUS(status) == 7) {
+                high = middle - 1;
+            } else {
+                printf("status %x\n", (unsigned)status);
+                return;
+            }
+        }
+        printf("%s: %d\n", form_names[some[f]], low);
+    }
+}
+
+int
+main(int argc, char **argv, char **envp)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    self = realpath("/proc/self/exe", NULL);
+    if (strcmp(what, "show") == 0) {
+        show(argc, argv, envp);
+    } else if (strcmp(what, "quiet") == 0) {
+        return 0;
+    } else if (strcmp(what, "forms") == 0) {
+        forms();
+    } else if (strcmp(what, "errors") == 0) {
+        errors();
+    } else if (strcmp(what, "limits") == 0) {
+        limits();
+    } else if (argc > 3) {
+        printf("ran as %s\n", argv[0]); /* what errors() starts */
+    } else {
+        return 2;
+    }
+    return 0;
+}
