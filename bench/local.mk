@@ -14,8 +14,6 @@ bench-decline: libferry.la tests/preload/make_preload
 	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/decline.sh
 bench-startup: all
 	FERRY_BUILDDIR='$(abs_builddir)' $(SHELL) $(srcdir)/bench/startup.sh
-.PHONY: bench-decline bench-startup
-
 # What the wire costs; by hand.
 noinst_PROGRAMS += bench/wire
 bench_wire_SOURCES = bench/wire.c
