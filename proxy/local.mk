@@ -7,6 +7,7 @@ libfyproxy_la_SOURCES = \
 	proxy/cage.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
+	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
 	proxy/history.c proxy/history.h \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "proxy/fault.h"
 #include "proxy/transports.h"
 
 static int
@@ -186,6 +187,12 @@ parse_query(const char *at, struct fy_place *out, struct fy_buffer *why,
             return wrong(why, "a bad value", text);
         }
         at += n + (at[n] == '&');
+    }
+    if (*out->fault) {
+        int status = fy_fault_check(out->fault, why);
+        if (status) {
+            return status;
+        }
     }
     for (unsigned i = 0; i < out->noptions; i++) {
         /* "-o X" may be "Key=Value" or "Key Value"; ours are the first. */

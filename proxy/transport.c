@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/fault.h"
 #include "proxy/transports.h"
 
 enum {
@@ -160,7 +161,14 @@ int
 fy_link_open(const struct fy_place *place, const char *ferry_path,
              struct fy_buffer *why, struct fy_link *out)
 {
-    return place->transport->open(place, ferry_path, why, out);
+    int status = place->transport->open(place, ferry_path, why, out);
+    if (!status && *place->fault) {
+        status = fy_fault_start(place->fault, &out->in, &out->out, why);
+        if (status) {
+            fy_link_close(out, 0);
+        }
+    }
+    return status;
 }
 
 int

@@ -5,6 +5,7 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
+UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
@@ -29,3 +30,7 @@ tests_unit_test_wire_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_compress_SOURCES = tests/unit/test_compress.c
 tests_unit_test_compress_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_compress_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_fault_SOURCES = tests/unit/test_fault.c
+tests_unit_test_fault_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_fault_LDADD = $(PROXY_TEST_LIBS) -lpthread
