@@ -7,3 +7,4 @@ EXTRA_DIST += tests/pipeline/cases
 EXTRA_DIST += tests/pipeline/harness.py
 EXTRA_DIST += tests/pipeline/worker.py
 EXTRA_DIST += tests/pipeline/table
+EXTRA_DIST += tests/pipeline/generate
