@@ -3,16 +3,23 @@
 # only; nothing of it enters a host program.
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
+	proxy/ask.c \
+	proxy/classify.c proxy/classify.h \
 	proxy/compress.c proxy/compress.h \
 	proxy/cage.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
+	proxy/flow.c \
+	proxy/guest.c \
 	proxy/history.c proxy/history.h \
+	proxy/holders.c proxy/holders.h \
+	proxy/link.c \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \
 	proxy/protocol.h \
 	proxy/proxy.h \
+	proxy/reach.c proxy/reach.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/rope.c proxy/rope.h \
 	proxy/run.c proxy/run.h proxy/run_end.c \
@@ -22,6 +29,8 @@ libfyproxy_la_SOURCES = \
 	proxy/server_request.c \
 	proxy/server_stage.c \
 	proxy/server_touched.c \
+	proxy/session.c proxy/session.h \
+	proxy/snapshot.c \
 	proxy/spec.c proxy/spec.h \
 	proxy/roots.c \
 	proxy/space.c \
@@ -29,6 +38,7 @@ libfyproxy_la_SOURCES = \
 	proxy/split.c proxy/split.h \
 	proxy/split_parts.c proxy/split_parts.h \
 	proxy/split_sort.c proxy/split_text.c \
+	proxy/stage.c proxy/stage.h \
 	proxy/stub.h \
 	proxy/tools.c \
 	proxy/transport.c proxy/transport.h proxy/transports.h \

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request for a stage: everything that the proxy must know to run it as it
+ * would run here. Reads the local program and implicit inputs (to compare
+ * them), never a file on a mount but the mount point itself.
+ */
+#include "config.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/confine.h"
+#include "proxy/stage.h"
+
+enum {
+    CONFIGS_MAX = 64
+};
+
+struct request {
+    struct stage *stage;
+    struct fy_stage_spec spec;
+    struct fy_config_hash configs[CONFIGS_MAX];
+    char *paths[CONFIGS_MAX];
+    char program[PATH_MAX], identity[256];
+};
+
+static struct fy_bytes
+bytes_of(const char *text)
+{
+    return (struct fy_bytes){.at = text, .n = strlen(text)};
+}
+
+static const char *
+variable(const struct stage *stage, const char *name, size_t n)
+{
+    for (uint32_t i = 0; i < stage->hello.envc; i++) {
+        if (strncmp(stage->env[i], name, n) == 0 && stage->env[i][n] == '=') {
+            return stage->env[i] + n + 1;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * "~/x", "$NAME/x", "/x" as the program would find it; NULL: the variable is
+ * not set, so it looks nowhere. New.
+ */
+static char *
+expand(const struct stage *stage, const char *text)
+{
+    const char *value = "", *rest = text;
+    if (text[0] == '~') {
+        value = variable(stage, "HOME", 4);
+        rest = text + 1;
+    } else if (text[0] == '$') {
+        size_t n = strcspn(text + 1, "/");
+        value = variable(stage, text + 1, n);
+        rest = text + 1 + n;
+    }
+    if (!value || (value[0] == '\0' && rest != text)) {
+        return NULL;
+    }
+    size_t n = strlen(value) + strlen(rest) + 1;
+    char *path = malloc(n);
+    if (path) {
+        (void)snprintf(path, n, "%s%s", value, rest);
+    }
+    return path;
+}
+
+/* Takes `path'. False: it cannot be compared. */
+static bool
+add_config(struct request *request, char *path)
+{
+    struct fy_stage_spec *spec = &request->spec;
+    if (!path) {
+        return true;
+    }
+    if (path[0] != '/' || spec->nconfigs == CONFIGS_MAX ||
+        fy_config_hash(path, request->configs[spec->nconfigs].sha256)) {
+        free(path);
+        return false;
+    }
+    request->configs[spec->nconfigs].path = bytes_of(path);
+    request->paths[spec->nconfigs++] = path;
+    return true;
+}
+
+static bool
+add_configs(struct request *request)
+{
+    struct stage *stage = request->stage;
+    const char *const *configs = stage->invocation.configs;
+    for (; configs && *configs; configs++) {
+        if (!add_config(request, expand(stage, *configs))) {
+            return false;
+        }
+    }
+    if (stage->invocation.owners &&
+        (!add_config(request, strdup("/etc/passwd")) ||
+         !add_config(request, strdup("/etc/group")))) {
+        return false;
+    }
+    return variable(stage, "TZ", 2) ||
+           add_config(request, strdup("/etc/localtime"));
+}
+
+static struct fy_stream_spec
+stream_of(const struct fy_stream_plan *plan)
+{
+    struct fy_stream_spec spec = {.kind = plan->kind, .path = bytes_of("")};
+    if (plan->kind == FY_STREAM_FILE) {
+        spec.path = bytes_of(plan->path);
+        spec.offset = plan->offset;
+        spec.flags = plan->flags;
+        spec.inode = plan->inode;
+    }
+    return spec;
+}
+
+static int
+fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
+{
+    struct stage *stage = request->stage;
+    struct fy_stage_spec *spec = &request->spec;
+    if (fy_path_join(stage->facts.cwd, stage->facts.path, request->program) ||
+        fy_tool_identity(request->program, request->identity,
+                         sizeof request->identity)) {
+        fy_buffer_add(why, "the program cannot be read");
+        return FY_ERR_IO;
+    }
+    spec->stage = stage->number;
+    spec->tool.path = bytes_of(request->program);
+    spec->tool.identity = bytes_of(request->identity);
+    spec->argc = stage->hello.argc;
+    spec->envc = stage->hello.envc;
+    spec->argv = calloc(spec->argc + 1u, sizeof *spec->argv);
+    spec->env = calloc(spec->envc + 1u, sizeof *spec->env);
+    if (!spec->argv || !spec->env) {
+        return FY_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < spec->argc; i++) {
+        spec->argv[i] = bytes_of(stage->argv[i]);
+    }
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        spec->env[i] = bytes_of(stage->env[i]);
+    }
+    spec->mount = bytes_of(stage->mount->path);
+    spec->root = bytes_of(stage->mount->place.path);
+    spec->cwd = bytes_of(stage->facts.cwd);
+    spec->umask = stage->hello.umask;
+    spec->nice = stage->hello.nice;
+    spec->ignored = stage->hello.ignored[0] | (uint64_t)stage->hello.ignored[1]
+                                                  << 32;
+    memcpy(spec->limits, stage->hello.limits, sizeof spec->limits);
+    spec->rows = stage->hello.rows;
+    spec->columns = stage->hello.columns;
+    spec->in = stream_of(&stage->plan.in);
+    if (feeder) {
+        spec->in.kind = FY_STREAM_LINK;
+        spec->in.stage = feeder->number;
+    }
+    spec->out = stream_of(&stage->plan.out);
+    spec->err = stream_of(&stage->plan.err);
+    spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
+    spec->configs = request->configs;
+    if (!add_configs(request)) {
+        fy_buffer_add(why, "an implicit input cannot be compared");
+        return FY_ERR_IO;
+    }
+    return 0;
+}
+
+int
+fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
+              size_t *out_n, struct fy_buffer *why)
+{
+    char *body = NULL;
+    size_t n = 0;
+    struct request *request = calloc(1, sizeof *request);
+    if (!request) {
+        return FY_ERR_NOMEM;
+    }
+    request->stage = stage;
+    int status = fill(request, feeder, why);
+    if (!status) {
+        status = fy_stage_spec_encode(&request->spec, &body, &n);
+    }
+    if (!status) {
+        *out = malloc(n + sizeof(uint32_t));
+        status = *out ? 0 : FY_ERR_NOMEM;
+    }
+    if (!status) {
+        uint32_t length = htobe32((uint32_t)n);
+        memcpy(*out, &length, sizeof length);
+        memcpy(*out + sizeof length, body, n);
+        *out_n = n + sizeof length;
+    }
+    free(body);
+    free(request->spec.argv);
+    free(request->spec.env);
+    for (unsigned i = 0; i < CONFIGS_MAX; i++) {
+        free(request->paths[i]);
+    }
+    free(request);
+    return status;
+}

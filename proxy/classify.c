@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where what a stage reads and writes is; see the header. Every doubt is a
+ * reason to run it here. Links are followed by the proxy, which refuses what
+ * leaves its root; names alone are looked at here.
+ */
+#include "config.h"
+
+#include "proxy/classify.h"
+
+#include "annotations/model.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+struct look {
+    const struct fy_stage_facts *facts;
+    const struct fy_invocation *invocation;
+    const struct fy_mount *mounts;
+    unsigned nmounts;
+    struct fy_stage_plan *plan;
+    struct fy_buffer *why;
+    char **nested; /* mounts below plan->mount */
+    bool writes_operand;
+};
+
+void
+fy_stream_look(int fd, struct fy_stream_fact *out)
+{
+    struct statx status;
+    char link[64];
+    memset(out, 0, sizeof *out);
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS,
+              &status) != 0) {
+        return;
+    }
+    out->open = true;
+    out->mode = status.stx_mode;
+    out->device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    out->rdevice = makedev(status.stx_rdev_major, status.stx_rdev_minor);
+    out->inode = status.stx_ino;
+    out->links = status.stx_nlink;
+    out->flags = fcntl(fd, F_GETFL);
+    out->offset = S_ISREG(out->mode) ? lseek(fd, 0, SEEK_CUR) : 0;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, out->path, sizeof out->path - 1);
+    out->path[n > 0 ? n : 0] = '\0';
+}
+
+/* ---- paths ---------------------------------------------------------------------- */
+
+int
+fy_path_join(const char *base, const char *text, char out[PATH_MAX])
+{
+    size_t used = 0;
+    bool named = text[0] == '/'; /* a name was passed: ".." is uncertain */
+    if (text[0] != '/') {
+        used = strlen(base);
+        if (used >= PATH_MAX || base[0] != '/') {
+            return FY_ERR_INVALID;
+        }
+        memcpy(out, base, used);
+        while (used > 0 && out[used - 1] == '/') {
+            used--;
+        }
+    }
+    for (const char *at = text; *at != '\0';) {
+        size_t n = strcspn(at, "/");
+        if (n == 2 && at[0] == '.' && at[1] == '.') {
+            if (named) {
+                return FY_ERR_INVALID;
+            }
+            while (used > 0 && out[--used] != '/') {
+            }
+        } else if (n > 0 && !(n == 1 && at[0] == '.')) {
+            if (n + 2 > PATH_MAX - used) {
+                return FY_ERR_OVERFLOW;
+            }
+            out[used++] = '/';
+            memcpy(out + used, at, n);
+            used += n;
+            named = true;
+        }
+        at += n;
+        at += *at == '/';
+    }
+    if (used == 0) {
+        out[used++] = '/';
+    }
+    out[used] = '\0';
+    return 0;
+}
+
+static bool
+is_beneath(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    while (n > 0 && folder[n - 1] == '/') {
+        n--;
+    }
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+const struct fy_mount *
+fy_mount_of(const struct fy_mount *mounts, unsigned nmounts, const char *path)
+{
+    const struct fy_mount *found = NULL;
+    for (unsigned i = 0; i < nmounts; i++) {
+        if (is_beneath(path, mounts[i].path) &&
+            (!found || strlen(mounts[i].path) > strlen(found->path))) {
+            found = &mounts[i];
+        }
+    }
+    return found;
+}
+
+static unsigned
+say(const struct look *look, unsigned reason, const char *text,
+    const char *name)
+{
+    fy_buffer_add(look->why, text);
+    fy_buffer_add(look->why, name);
+    return reason;
+}
+
+/* `path' belongs to the stage's place, which it settles if it is the first. */
+static unsigned
+claim(struct look *look, const char *path, bool tree)
+{
+    const struct fy_mount *mount =
+        fy_mount_of(look->mounts, look->nmounts, path);
+    if (!mount) {
+        return say(look, FY_STAGE_LOCAL_FILES, "on this machine: ", path);
+    }
+    if (!look->plan->mount) {
+        look->plan->mount = mount;
+        look->nested = fy_mounts_below(mount->path);
+        if (!look->nested) {
+            return say(look, FY_STAGE_NESTED_MOUNT, "nobody can say", "");
+        }
+    } else if (look->plan->mount != mount) {
+        return say(look, FY_STAGE_MIXED_PLACES, "on another mount: ", path);
+    }
+    for (char **nested = look->nested; nested && *nested; nested++) {
+        if (is_beneath(path, *nested) || (tree && is_beneath(*nested, path))) {
+            return say(look, FY_STAGE_NESTED_MOUNT, "", *nested);
+        }
+    }
+    return FY_STAGE_NONE;
+}
+
+/* ---- operands ---------------------------------------------------------------------- */
+
+static bool
+is_neutral(const char *path)
+{
+    return strcmp(path, "/dev/null") == 0;
+}
+
+/* Names that mean something else in every process. */
+static bool
+is_magic(const char *path)
+{
+    return is_beneath(path, "/dev") || is_beneath(path, "/proc") ||
+           is_beneath(path, "/sys");
+}
+
+static unsigned
+look_at_operands(struct look *look)
+{
+    const struct fy_invocation *invocation = look->invocation;
+    unsigned local = 0;
+    char base[PATH_MAX], path[PATH_MAX], first_local[PATH_MAX] = "";
+    memcpy(base, look->facts->cwd, sizeof base);
+    bool certain = true; /* base is physical */
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        const char *text = look->facts->argv[use->arg] + use->offset;
+        if (use->is_stdin) {
+            continue;
+        }
+        if (text[0] == '\0') {
+            return say(look, FY_STAGE_UNCLEAR_PATH, "an empty name", "");
+        }
+        int status = fy_path_join(base, text, path);
+        if (status || (!certain && strncmp(text, "..", 2) == 0)) {
+            return say(look, FY_STAGE_UNCLEAR_PATH, "", text);
+        }
+        if (use->kind == FY_USE_FOLDER) {
+            memcpy(base, path, sizeof base);
+            certain = false;
+        }
+        if (is_neutral(path)) {
+            continue;
+        }
+        if (is_magic(path)) {
+            return say(look, FY_STAGE_UNCLEAR_PATH, "", text);
+        }
+        unsigned reason = claim(look, path, use->kind == FY_USE_TREE);
+        if (reason == FY_STAGE_LOCAL_FILES) {
+            if (local++ == 0) {
+                memcpy(first_local, path, sizeof first_local);
+            }
+            look->why->used = 0;
+            look->why->text[0] = '\0';
+        } else if (reason) {
+            return reason;
+        }
+        if (use->access != FY_ACCESS_IN) {
+            look->plan->effect = look->writes_operand = true;
+        }
+    }
+    if (local > 0) {
+        return say(look,
+                   look->plan->mount ? FY_STAGE_MIXED_PLACES
+                                     : FY_STAGE_LOCAL_FILES,
+                   "on this machine: ", first_local);
+    }
+    if (invocation->reads_cwd || invocation->writes_cwd) {
+        return claim(look, look->facts->cwd, invocation->cwd_is_tree);
+    }
+    return FY_STAGE_NONE;
+}
+
+/* ---- descriptors ------------------------------------------------------------------- */
+
+static bool
+is_null(const struct fy_stream_fact *fact)
+{
+    return S_ISCHR(fact->mode) && fact->rdevice == makedev(1, 3);
+}
+
+/* Terminals are the only character devices besides that are let pass. */
+static bool
+is_terminal(const struct fy_stream_fact *fact)
+{
+    unsigned kind = major(fact->rdevice);
+    return S_ISCHR(fact->mode) && (kind == 4 || (kind >= 136 && kind <= 143));
+}
+
+static void
+fill_file(const struct fy_stream_fact *fact, struct fy_stream_plan *plan)
+{
+    plan->kind = FY_STREAM_FILE;
+    plan->path = fact->path;
+    plan->offset = fact->offset;
+    plan->flags = (uint32_t)fact->flags & (O_ACCMODE | O_APPEND);
+    plan->inode = fact->inode;
+}
+
+/* Whether the name of the file behind a descriptor still leads to it. */
+static bool
+is_named(const struct fy_stream_fact *fact)
+{
+    size_t n = strlen(fact->path);
+    return fact->path[0] == '/' && fact->links > 0 && fact->offset >= 0 &&
+           !(n > 10 && strcmp(fact->path + n - 10, " (deleted)") == 0);
+}
+
+static unsigned
+look_at_input(struct look *look)
+{
+    const struct fy_stream_fact *fact = &look->facts->streams[0];
+    struct fy_stream_plan *plan = &look->plan->in;
+    if (!fact->open) {
+        return say(look, FY_STAGE_ODD_STREAM, "stdin is closed", "");
+    }
+    plan->kind = FY_STREAM_NULL;
+    if (!look->invocation->reads_stdin || is_null(fact)) {
+        return FY_STAGE_NONE;
+    }
+    if (S_ISFIFO(fact->mode)) {
+        plan->kind = FY_STREAM_LINK;
+        plan->is_pipe = true;
+        plan->pipe_device = fact->device;
+        plan->pipe_inode = fact->inode;
+        look->plan->needs_link = true;
+        return FY_STAGE_NONE;
+    }
+    if (is_terminal(fact)) {
+        return FY_STAGE_TERMINAL_INPUT;
+    }
+    if (!S_ISREG(fact->mode) || !is_named(fact) ||
+        (fact->flags & O_ACCMODE) == O_WRONLY) {
+        return say(look, FY_STAGE_ODD_STREAM, "stdin", "");
+    }
+    if (!fy_mount_of(look->mounts, look->nmounts, fact->path)) {
+        return say(look, FY_STAGE_LOCAL_INPUT, "stdin: ", fact->path);
+    }
+    fill_file(fact, plan);
+    return claim(look, fact->path, false);
+}
+
+static unsigned
+look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
+{
+    const struct fy_stream_fact *fact = &look->facts->streams[fd];
+    const char *name = fd == 1 ? "stdout" : "stderr";
+    if (!fact->open || (fact->flags & O_ACCMODE) == O_RDONLY) {
+        return say(look, FY_STAGE_ODD_STREAM, name, " cannot be written");
+    }
+    plan->kind = FY_STREAM_WIRE;
+    if (is_null(fact)) {
+        plan->kind = FY_STREAM_NULL;
+    } else if (is_terminal(fact)) {
+        plan->kind = fd == 1 ? FY_STREAM_PTY : FY_STREAM_WIRE;
+    } else if (S_ISFIFO(fact->mode)) {
+        plan->is_pipe = true;
+        plan->pipe_device = fact->device;
+        plan->pipe_inode = fact->inode;
+    } else if (S_ISREG(fact->mode)) {
+        /* Its writes belong to the place only if the stage does. */
+        const struct fy_mount *mount =
+            fy_mount_of(look->mounts, look->nmounts, fact->path);
+        if (is_named(fact) && mount &&
+            (!look->plan->mount || mount == look->plan->mount)) {
+            fill_file(fact, plan);
+            look->plan->effect = true;
+            return claim(look, fact->path, false);
+        }
+    } else if (!S_ISSOCK(fact->mode)) {
+        return say(look, FY_STAGE_ODD_STREAM, name, "");
+    }
+    return FY_STAGE_NONE;
+}
+
+static unsigned
+look_at_outputs(struct look *look)
+{
+    const struct fy_stream_fact *streams = look->facts->streams;
+    struct fy_stage_plan *plan = look->plan;
+    unsigned reason = look_at_output(look, 1, &plan->out);
+    if (reason) {
+        return reason;
+    }
+    bool terminal = is_terminal(&streams[1]) && is_terminal(&streams[2]) &&
+                    streams[1].rdevice == streams[2].rdevice;
+    if ((look->facts->same & 2) || terminal) {
+        plan->err.kind =
+            plan->out.kind == FY_STREAM_NULL ? FY_STREAM_NULL : FY_STREAM_SAME;
+    } else if (look->facts->same & 4) {
+        return say(look, FY_STAGE_ODD_STREAM, "stdout and stderr are one file",
+                   "");
+    } else {
+        reason = look_at_output(look, 2, &plan->err);
+        if (reason) {
+            return reason;
+        }
+    }
+    if (plan->in.kind == FY_STREAM_FILE &&
+        ((plan->out.kind == FY_STREAM_FILE &&
+          plan->in.inode == plan->out.inode) ||
+         (plan->err.kind == FY_STREAM_FILE &&
+          plan->in.inode == plan->err.inode))) {
+        return say(look, FY_STAGE_ODD_STREAM, "it reads what it writes", "");
+    }
+    return FY_STAGE_NONE;
+}
+
+/* ---- the whole --------------------------------------------------------------------- */
+
+/* What the place's kind makes impossible, once it is known. */
+static unsigned
+look_at_place(struct look *look)
+{
+    const struct fy_mount *mount = look->plan->mount;
+    const struct fy_invocation *invocation = look->invocation;
+    if (!mount) {
+        return FY_STAGE_NONE;
+    }
+    if (invocation->owners && mount->owners_differ) {
+        return say(look, FY_STAGE_OTHER_NAMES,
+                   "the mount shows other owners than its host", "");
+    }
+    if (mount->read_only && look->plan->effect) {
+        return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
+    }
+    return FY_STAGE_NONE;
+}
+
+unsigned
+fy_classify(const struct fy_stage_facts *facts,
+            const struct fy_invocation *invocation,
+            const struct fy_mount *mounts, unsigned nmounts,
+            struct fy_stage_plan *out, struct fy_buffer *why)
+{
+    struct look look = {facts, invocation, mounts, nmounts,
+                        out,   why,        NULL,   false};
+    char program[PATH_MAX];
+    memset(out, 0, sizeof *out);
+    out->effect = invocation->effect || invocation->writes_cwd;
+    if (facts->extra_fds > 0) {
+        return FY_STAGE_OPEN_FILES;
+    }
+    if (facts->cwd[0] != '/') {
+        return say(&look, FY_STAGE_UNCLEAR_PATH, "the working folder", "");
+    }
+    if (fy_path_join(facts->cwd, facts->path, program) ||
+        fy_mount_of(mounts, nmounts, program)) {
+        return say(&look, FY_STAGE_UNCLEAR_PATH,
+                   "the program itself: ", facts->path);
+    }
+    unsigned reason = look_at_operands(&look);
+    if (!reason) {
+        reason = look_at_input(&look);
+    }
+    if (!reason && !out->mount && !out->needs_link) {
+        reason = FY_STAGE_LOCAL_FILES;
+    }
+    if (!reason) {
+        reason = look_at_outputs(&look);
+    }
+    if (!reason && invocation->terminal &&
+        (is_terminal(&facts->streams[0]) || is_terminal(&facts->streams[1]) ||
+         is_terminal(&facts->streams[2]))) {
+        reason = FY_STAGE_TERMINAL_INPUT;
+    }
+    if (!reason) {
+        reason = look_at_place(&look);
+    }
+    /* A file that it writes from a position is written again with the same. */
+    bool appends =
+        (out->out.kind == FY_STREAM_FILE && (out->out.flags & O_APPEND)) ||
+        (out->err.kind == FY_STREAM_FILE && (out->err.flags & O_APPEND));
+    out->repeatable = invocation->pure && !look.writes_operand && !appends;
+    free(look.nested); /* one block */
+    return reason;
+}

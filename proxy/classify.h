@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where what a stage reads and writes is: from its words, its folder and its
+ * descriptors, without touching the files. Nothing here waits, so that a mount
+ * that hangs stops nobody but its own users. Pure functions; any thread.
+ */
+#ifndef FERRY_PROXY_CLASSIFY_H
+#define FERRY_PROXY_CLASSIFY_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "annotations/command.h"
+#include "common/buffer.h"
+#include "proxy/reason.h"
+#include "proxy/spec.h"
+#include "proxy/transport.h"
+
+/* What is known of one of fds 0-2 of the stage. */
+struct fy_stream_fact {
+    bool open;
+    mode_t mode;
+    uint64_t device, inode, rdevice;
+    int flags; /* of fcntl(F_GETFL) */
+    int64_t offset;
+    uint32_t links;
+    char path[PATH_MAX]; /* as /proc/PID/fd/N names it */
+};
+
+struct fy_stage_facts {
+    const char *path; /* of the program, as given to execve */
+    const char *const *argv, *const *env;
+    char cwd[PATH_MAX]; /* absolute; "" when unknown */
+    struct fy_stream_fact streams[3];
+    uint32_t same; /* see fy_stub_hello */
+    uint32_t extra_fds;
+};
+
+struct fy_stream_plan {
+    enum fy_stream_kind kind;
+    const char *path; /* FILE: of the facts */
+    int64_t offset;
+    uint32_t flags;
+    uint64_t inode;
+    bool is_pipe; /* its other end decides what becomes of it */
+    uint64_t pipe_device, pipe_inode;
+};
+
+struct fy_stage_plan {
+    const struct fy_mount *mount; /* NULL: a filter of whatever feeds it */
+    struct fy_stream_plan in, out, err;
+    bool needs_link; /* its stdin is a pipe that it reads */
+    bool effect;     /* something there or a file on the mount is changed */
+    bool repeatable; /* it may be run again from its beginning */
+};
+
+/*
+ * The descriptor `fd', which stays open. Never waits for a file system.
+ */
+void fy_stream_look(int fd, struct fy_stream_fact *out);
+
+/*
+ * FY_STAGE_NONE and *out (pointers into the facts and mounts), or the reason
+ * why it runs here, with one clause more in `why'.
+ */
+unsigned fy_classify(const struct fy_stage_facts *facts,
+                     const struct fy_invocation *invocation,
+                     const struct fy_mount *mounts, unsigned nmounts,
+                     struct fy_stage_plan *out, struct fy_buffer *why);
+
+/*
+ * Joins `text' to the absolute folder `base', without "." and doubled slashes.
+ * ".." is followed only where it is certain: in front of a text, on a physical
+ * base. FY_ERR_INVALID elsewhere, FY_ERR_OVERFLOW beyond PATH_MAX.
+ */
+int fy_path_join(const char *base, const char *text,
+                 char out[PATH_MAX]) FY_MUST_CHECK;
+/* The innermost mount that holds the absolute path; NULL: none. */
+const struct fy_mount *fy_mount_of(const struct fy_mount *mounts,
+                                   unsigned nmounts, const char *path);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes, credits, signals and the result of a stage that runs at a proxy.
+ * Memory is bounded: the proxy may send what the stub has not yet written up to
+ * FY_STUB_WINDOW_BYTES, and nothing before its reader is known.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/protocol.h"
+#include "proxy/stage.h"
+
+enum {
+    ERR_BYTES = 64 << 10,   /* the window of stderr */
+    STEP_BYTES = 128 << 10, /* less is not worth a frame */
+    SIGNALS_MAX = 64,
+};
+
+static struct stage *
+of_out(struct exchange *exchange)
+{
+    return (struct stage *)((char *)exchange - offsetof(struct stage, out));
+}
+
+static struct stage *
+of_err(struct exchange *exchange)
+{
+    return (struct stage *)((char *)exchange - offsetof(struct stage, err));
+}
+
+/* ---- windows ------------------------------------------------------------------------ */
+
+static void
+grant(struct stage *stage, int i, struct exchange *exchange, uint64_t bytes)
+{
+    if (exchange->reach &&
+        fy_wire_grant(exchange->reach->wire, exchange->stream, (size_t)bytes) ==
+            0) {
+        stage->granted_bytes[i] += bytes;
+    }
+}
+
+void
+fy_flow_grant(struct stage *stage)
+{
+    if (stage->state != STAGE_RUNNING || !stage->settled) {
+        return;
+    }
+    uint64_t held = stage->granted_bytes[0] + stage->granted_bytes[1] -
+                    stage->credited_bytes;
+    uint64_t room =
+        held < FY_STUB_WINDOW_BYTES ? FY_STUB_WINDOW_BYTES - held : 0;
+    uint64_t open = stage->granted_bytes[1] - stage->received_bytes[1];
+    if (stage->err_open && open < ERR_BYTES / 2 && room >= ERR_BYTES) {
+        grant(stage, 1, &stage->err, ERR_BYTES - open);
+        room -= ERR_BYTES - open;
+    }
+    /* Joined to a reader there, it has no output here. */
+    if (stage->out_open && !stage->feeds && room >= STEP_BYTES) {
+        grant(stage, 0, &stage->out, room);
+    }
+}
+
+void
+fy_flow_credit(struct stage *stage, uint32_t bytes)
+{
+    if (bytes > stage->handed_bytes - stage->credited_bytes) {
+        bytes = (uint32_t)(stage->handed_bytes - stage->credited_bytes);
+    }
+    stage->credited_bytes += bytes;
+    fy_flow_grant(stage);
+}
+
+static void
+deliver(struct stage *stage, int i, const char *bytes, size_t n)
+{
+    if (stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) {
+        return;
+    }
+    if (!stage->hash[i]) {
+        stage->hash[i] = EVP_MD_CTX_new();
+        if (!stage->hash[i] ||
+            !EVP_DigestInit_ex(stage->hash[i], EVP_sha256(), NULL)) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
+            return;
+        }
+    }
+    stage->received_bytes[i] += n;
+    stage->handed_bytes += n;
+    (void)EVP_DigestUpdate(stage->hash[i], bytes, n);
+    while (n > 0 && stage->guest) {
+        size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
+        fy_guest_send(stage->guest, i == 0 ? FY_STUB_OUT : FY_STUB_ERR, bytes,
+                      part);
+        bytes += part;
+        n -= part;
+    }
+}
+
+/* ---- the stage's own stream -------------------------------------------------------------- */
+
+static const char *
+field(const struct fy_wire_pair *pairs, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(pairs[i].name, name) == 0) {
+            return pairs[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* A decimal number of a trailer; `missing' when it is not one. */
+static int64_t
+number(const struct fy_wire_pair *pairs, size_t n, const char *name,
+       int64_t missing)
+{
+    const char *text = field(pairs, n, name);
+    char *end;
+    if (!text || text[0] < '0' || text[0] > '9') {
+        return missing;
+    }
+    long long value = strtoll(text, &end, 10);
+    return *end == '\0' ? value : missing;
+}
+
+static void
+out_response(struct exchange *exchange, int status,
+             const struct fy_wire_pair *pairs, size_t n)
+{
+    struct stage *stage = of_out(exchange);
+    if (stage->state != STAGE_ASKED) {
+        return;
+    }
+    if (status == 200) {
+        const struct fy_stub_run run = {0};
+        stage->state = STAGE_RUNNING;
+        if (stage->guest) {
+            fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
+        }
+        fy_flow_grant(stage);
+        return;
+    }
+    const char *word = field(pairs, n, FY_FIELD_REASON);
+    const char *why = field(pairs, n, FY_FIELD_WHY);
+    unsigned reason =
+        word ? fy_stage_reason_find(word) : (unsigned)FY_STAGE_REFUSED;
+    if (reason == FY_STAGE_NONE || reason >= FY_STAGE_REASON_COUNT) {
+        reason = FY_STAGE_REFUSED;
+    }
+    /* Nothing has begun, here or there; what feeds it goes on by itself. */
+    struct stage *feeder = stage->fed_by;
+    stage->refused = true;
+    fy_stage_detach(stage);
+    fy_stage_decline(stage, reason, why);
+    if (feeder) {
+        fy_stage_open(feeder);
+        fy_stage_try_end(feeder);
+    }
+}
+
+static void
+out_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    deliver(of_out(exchange), 0, bytes, n);
+}
+
+static void
+out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
+        size_t n)
+{
+    struct stage *stage = of_out(exchange);
+    if (stage->state != STAGE_RUNNING) {
+        return;
+    }
+    int64_t status = number(trailers, n, FY_FIELD_EXIT, -1);
+    int64_t death = number(trailers, n, FY_FIELD_DEATH, -1);
+    if ((status < 0 || status > 255) && (death < 1 || death > 64)) {
+        const char *word = field(trailers, n, FY_FIELD_REASON);
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                           word ? word : "it was cut off");
+        return;
+    }
+    stage->has_result = true;
+    stage->exit_status = death > 0 ? 0 : (int)status;
+    stage->exit_signal = death > 0 ? (int)death : 0;
+    stage->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
+    stage->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
+    stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
+    stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
+    stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
+    stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
+    stage->ended_ns = fy_session_now_ns();
+    stage->state = STAGE_ENDED;
+}
+
+static void
+out_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage = of_out(exchange);
+    (void)error;
+    stage->out_open = false;
+    if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
+    } else if (stage->state == STAGE_ENDED) {
+        struct stage *reader = stage->feeds;
+        fy_stage_try_end(stage);
+        if (reader && reader->state == STAGE_ENDED) {
+            fy_stage_try_end(reader);
+        }
+    }
+}
+
+static void
+err_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    deliver(of_err(exchange), 1, bytes, n);
+}
+
+static void
+err_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage = of_err(exchange);
+    stage->err_open = false;
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
+    if (error != 0) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
+    } else {
+        fy_stage_try_end(stage);
+    }
+}
+
+const struct exchange fy_out_exchange = {
+    .response = out_response,
+    .data = out_data,
+    .end = out_end,
+    .closed = out_closed,
+};
+
+const struct exchange fy_err_exchange = {
+    .data = err_data,
+    .closed = err_closed,
+};
+
+/* ---- to the command ------------------------------------------------------------------------ */
+
+static void
+told(struct exchange *exchange, uint32_t error)
+{
+    (void)error;
+    free(exchange);
+}
+
+/* A request whose answer does not matter. */
+static void
+tell(struct stage *stage, const char *path)
+{
+    struct exchange *exchange;
+    if (stage->state != STAGE_RUNNING || !stage->reach->wire ||
+        stage->reach->broken) {
+        return;
+    }
+    exchange = calloc(1, sizeof *exchange);
+    if (exchange) {
+        exchange->closed = told;
+        if (fy_reach_request(stage->reach, path, false, exchange)) {
+            free(exchange);
+        }
+    }
+}
+
+void
+fy_flow_signal(struct stage *stage, uint32_t signal)
+{
+    char path[64];
+    if (signal >= 1 && signal <= SIGNALS_MAX) {
+        (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
+                       (unsigned long long)stage->number, signal);
+        tell(stage, path);
+    }
+}
+
+void
+fy_flow_window(struct stage *stage, unsigned rows, unsigned columns)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "/stage/%llu/window?rows=%u&columns=%u",
+                   (unsigned long long)stage->number, rows, columns);
+    tell(stage, path);
+}
+
+void
+fy_flow_free(struct stage *stage)
+{
+    for (int i = 0; i < 2; i++) {
+        EVP_MD_CTX_free(stage->hash[i]);
+    }
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who holds the ends of pipes, see the header. One walk over /proc serves all
+ * pipes that are asked for; descriptors are looked at by stat, which asks no
+ * file system for pipes.
+ */
+#include "config.h"
+
+#include "proxy/holders.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct process {
+    pid_t pid;
+    uint64_t start; /* clock ticks since the machine started */
+};
+
+struct fy_holders {
+    DIR *proc;
+    struct process *old; /* sorted by pid */
+    size_t nold;
+};
+
+/* Of /proc/PID/stat. False: it is gone. */
+static bool
+read_stat(int proc, const char *name, char *state, pid_t *parent,
+          uint64_t *start)
+{
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof path, "%.40s/stat", name);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    /* The name in parentheses may hold anything. */
+    char *at = strrchr(text, ')');
+    if (!at || at[1] != ' ') {
+        return false;
+    }
+    at += 2;
+    *state = *at;
+    char *field = at;
+    for (int i = 3; i < 22; i++) {
+        if (i == 4) {
+            *parent = (pid_t)strtol(field, NULL, 10);
+        }
+        field = strchr(field, ' ');
+        if (!field) {
+            return false;
+        }
+        field++;
+    }
+    *start = strtoull(field, NULL, 10);
+    return true;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct process *one = a, *two = b;
+    return one->pid < two->pid ? -1 : one->pid > two->pid;
+}
+
+int
+fy_holders_new(struct fy_holders **out)
+{
+    struct fy_holders *holders = calloc(1, sizeof *holders);
+    if (!holders) {
+        return FY_ERR_NOMEM;
+    }
+    size_t capacity = 0;
+    holders->proc = opendir("/proc");
+    const struct dirent *entry;
+    while (holders->proc && (entry = readdir(holders->proc))) {
+        struct process process;
+        pid_t parent;
+        char state;
+        if (!isdigit((unsigned char)entry->d_name[0]) ||
+            !read_stat(dirfd(holders->proc), entry->d_name, &state, &parent,
+                       &process.start)) {
+            continue;
+        }
+        process.pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (holders->nold == capacity) {
+            capacity = capacity ? 2 * capacity : 256;
+            struct process *larger =
+                realloc(holders->old, capacity * sizeof *larger);
+            if (!larger) {
+                fy_holders_free(holders);
+                return FY_ERR_NOMEM;
+            }
+            holders->old = larger;
+        }
+        holders->old[holders->nold++] = process;
+    }
+    if (holders->nold > 1) {
+        qsort(holders->old, holders->nold, sizeof *holders->old, compare);
+    }
+    *out = holders;
+    return 0;
+}
+
+void
+fy_holders_free(struct fy_holders *holders)
+{
+    if (holders) {
+        if (holders->proc) {
+            (void)closedir(holders->proc);
+        }
+        free(holders->old);
+        free(holders);
+    }
+}
+
+/* Whether the process ran before the session did. */
+static bool
+is_old(const struct fy_holders *holders, const char *name)
+{
+    struct process key = {(pid_t)strtol(name, NULL, 10), 0};
+    if (holders->nold == 0) {
+        return false;
+    }
+    const struct process *found = bsearch(&key, holders->old, holders->nold,
+                                          sizeof *holders->old, compare);
+    char state;
+    pid_t parent;
+    uint64_t start;
+    return found &&
+           read_stat(dirfd(holders->proc), name, &state, &parent, &start) &&
+           start == found->start;
+}
+
+static void
+note(struct fy_pipe_holders *row, const struct fy_holders *holders,
+     const char *name, mode_t mode)
+{
+    pid_t pid = (pid_t)strtol(name, NULL, 10);
+    struct fy_holder *holder = NULL;
+    if (row->n > 0 && row->holders[row->n - 1].pid == pid) {
+        holder = &row->holders[row->n - 1];
+    } else if (row->n == FY_HOLDERS_MAX) {
+        row->more = true;
+        return;
+    } else {
+        char state = '?';
+        pid_t parent;
+        uint64_t start;
+        (void)read_stat(dirfd(holders->proc), name, &state, &parent, &start);
+        holder = &row->holders[row->n++];
+        *holder = (struct fy_holder){.pid = pid, .sleeps = state == 'S'};
+    }
+    holder->reads = holder->reads || (mode & S_IRUSR);
+    holder->writes = holder->writes || (mode & S_IWUSR);
+}
+
+/* False: its descriptors cannot be read. */
+static bool
+look(const struct fy_holders *holders, const char *name,
+     struct fy_pipe_holders *pipes, unsigned npipes)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "%.40s/fd", name);
+    int fd =
+        openat(dirfd(holders->proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!folder) {
+        int error = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return error == ENOENT || error == ESRCH;
+    }
+    const struct dirent *entry;
+    errno = 0;
+    while ((entry = readdir(folder))) {
+        struct stat link, target;
+        char text[32];
+        if (!isdigit((unsigned char)entry->d_name[0])) {
+            continue;
+        }
+        /* Only links to pipes are followed: to ask a file's file system may
+         * take long. A named pipe reads as a path: it is never joined. */
+        ssize_t n =
+            readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
+        if (n < 6 || memcmp(text, "pipe:[", 6) != 0) {
+            continue;
+        }
+        if (fstatat(dirfd(folder), entry->d_name, &target, 0) != 0 ||
+            fstatat(dirfd(folder), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) !=
+                0) {
+            continue;
+        }
+        for (unsigned i = 0; i < npipes; i++) {
+            if (target.st_ino == pipes[i].inode &&
+                target.st_dev == pipes[i].device) {
+                note(&pipes[i], holders, name, link.st_mode);
+            }
+        }
+    }
+    bool whole = errno == 0 || errno == ENOENT || errno == ESRCH;
+    (void)closedir(folder);
+    return whole;
+}
+
+/* Whether a process that cannot be looked at could have our pipes: one that is
+ * no kernel thread, and of nobody who cannot have been started from here. */
+static bool
+may_be_ours(const struct fy_holders *holders, const char *name)
+{
+    char state;
+    pid_t parent;
+    uint64_t start;
+    return read_stat(dirfd(holders->proc), name, &state, &parent, &start) &&
+           parent != 2 && state != 'Z' && state != 'X';
+}
+
+int
+fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
+                unsigned npipes, bool *out_hidden)
+{
+    pid_t self = getpid();
+    if (!holders->proc) {
+        return FY_ERR_IO;
+    }
+    for (unsigned i = 0; i < npipes; i++) {
+        pipes[i].n = 0;
+        pipes[i].more = false;
+    }
+    *out_hidden = false;
+    rewinddir(holders->proc);
+    const struct dirent *entry;
+    while ((entry = readdir(holders->proc))) {
+        const char *name = entry->d_name;
+        if (!isdigit((unsigned char)name[0]) ||
+            strtol(name, NULL, 10) == self || is_old(holders, name)) {
+            continue;
+        }
+        if (!look(holders, name, pipes, npipes) && may_be_ours(holders, name)) {
+            *out_hidden = true;
+        }
+    }
+    return 0;
+}
+
+bool
+fy_pipe_has_data(pid_t pid)
+{
+    char path[64];
+    int waiting = 1;
+    (void)snprintf(path, sizeof path, "/proc/%ld/fd/0", (long)pid);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return true;
+    }
+    if (ioctl(fd, FIONREAD, &waiting) != 0) {
+        waiting = 1;
+    }
+    (void)close(fd);
+    return waiting != 0;
+}

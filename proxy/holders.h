@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who holds the ends of pipes, read from /proc. What is not readable and may
+ * be of this run is reported, so that nothing is concluded from it.
+ */
+#ifndef FERRY_PROXY_HOLDERS_H
+#define FERRY_PROXY_HOLDERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/status.h"
+
+enum {
+    FY_HOLDERS_MAX = 32
+}; /* of one pipe that are told apart */
+
+struct fy_holder {
+    pid_t pid;
+    bool reads, writes; /* it holds that end */
+    bool sleeps;        /* state S: it waits for something */
+};
+
+struct fy_pipe_holders {
+    uint64_t device, inode; /* set by the caller */
+    struct fy_holder holders[FY_HOLDERS_MAX];
+    unsigned n;
+    bool more; /* than that many */
+};
+
+struct fy_holders;
+
+/* Remembers the processes that run now: they cannot hold pipes that are made
+ * later. FY_ERR_NOMEM. */
+int fy_holders_new(struct fy_holders **out) FY_MUST_CHECK;
+void fy_holders_free(struct fy_holders *holders);
+
+/*
+ * Fills the rows. This process is left out. *out_hidden: some process that may
+ * be of this run could not be looked at. FY_ERR_IO: no /proc.
+ */
+int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
+                    unsigned npipes, bool *out_hidden) FY_MUST_CHECK;
+
+/* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
+ * can say. */
+bool fy_pipe_has_data(pid_t pid);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who reads what a stage writes: another stage of the same proxy (then they are
+ * joined there), or somebody here. Decided by who holds the ends of the pipe
+ * between them; time only bounds how long an answer is waited for. To let the
+ * bytes come here is always right; joining needs proof.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/holders.h"
+#include "proxy/stage.h"
+
+enum {
+    FIRST_MS = 1,
+    LAST_MS = 50,
+    OPEN_MS = 300,   /* a writer's output goes to its pipe after that */
+    INPUT_MS = 1000, /* a reader with no stage in front runs here after that */
+    PIPES_MAX = 64,  /* looked at in one scan; further ones wait */
+};
+static const uint64_t ms_ns = 1000000;
+
+static bool
+is_writer(const struct stage *stage)
+{
+    return (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) &&
+           !stage->settled && stage->plan.out.is_pipe;
+}
+
+/* What it writes may still be joined to a reader there. */
+static bool
+may_feed(const struct stage *stage)
+{
+    return stage->plan.out.is_pipe &&
+           (stage->state == STAGE_WAIT_REACH ||
+            stage->state == STAGE_WAIT_INPUT || is_writer(stage));
+}
+
+static struct stage *
+find_stage(const struct fy_session *session, pid_t pid)
+{
+    for (struct stage *stage = session->stages; stage; stage = stage->next) {
+        if (stage->guest && stage->hello.pid == pid) {
+            return stage;
+        }
+    }
+    return NULL;
+}
+
+/* ---- what a scan shows of one pipe ------------------------------------------------------ */
+
+struct view {
+    unsigned readers, writers;
+    struct stage *reader, *writer; /* the only one of its side, if a stage */
+    bool quiet;           /* all that are no stages wait for something */
+    bool certain;         /* everybody was seen */
+    struct stage *feeder; /* some writer that may be joined */
+};
+
+static void
+see(const struct fy_session *session, const struct fy_pipe_holders *row,
+    bool hidden, struct view *out)
+{
+    memset(out, 0, sizeof *out);
+    out->quiet = true;
+    out->certain = !hidden && !row->more;
+    for (unsigned i = 0; i < row->n; i++) {
+        const struct fy_holder *holder = &row->holders[i];
+        struct stage *stage = find_stage(session, holder->pid);
+        out->quiet = out->quiet && (stage || holder->sleeps);
+        if (holder->reads) {
+            out->reader = out->readers++ == 0 ? stage : NULL;
+        }
+        if (holder->writes) {
+            out->writer = out->writers++ == 0 ? stage : NULL;
+            if (stage && may_feed(stage)) {
+                out->feeder = stage;
+            }
+        }
+    }
+}
+
+/* Whether the stage saw the same at its last look; remembers this one. */
+static bool
+seen_before(struct stage *stage, uint64_t what, uint64_t now)
+{
+    bool before =
+        stage->seen == what && now > stage->seen_ns && stage->seen_ns != 0;
+    stage->seen = what;
+    stage->seen_ns = now;
+    return before;
+}
+
+static bool
+may_join(const struct stage *writer, const struct stage *reader)
+{
+    return reader->state == STAGE_WAIT_INPUT &&
+           reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
+           reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
+           (!reader->mount || reader->reach == writer->reach) &&
+           writer->reach->state == REACH_READY;
+}
+
+static void
+join(struct stage *writer, struct stage *reader)
+{
+    if (!reader->mount) {
+        reader->mount = writer->mount;
+        reader->reach = writer->reach;
+    }
+    fy_stage_ask(reader, writer);
+}
+
+static void
+decide_writer(struct stage *stage, const struct view *view, uint64_t now)
+{
+    const uint64_t somebody_here = 1;
+    if (view->readers == 1 && view->reader && may_join(stage, view->reader) &&
+        view->certain) {
+        if (view->writers == 1 && view->writer == stage) {
+            if (seen_before(stage, (uint64_t)view->reader->hello.pid, now) &&
+                !fy_pipe_has_data(view->reader->hello.pid)) {
+                join(stage, view->reader);
+            }
+            return;
+        }
+        if (view->quiet && seen_before(stage, somebody_here, now)) {
+            fy_stage_open(stage);
+        }
+    } else if (view->readers == 0 || (view->readers == 1 && view->reader)) {
+        fy_stage_open(stage); /* nobody, or one that cannot be joined */
+    } else if (view->quiet && seen_before(stage, somebody_here, now)) {
+        fy_stage_open(stage);
+    }
+    if (!stage->settled && now - stage->began_ns > OPEN_MS * ms_ns &&
+        now - stage->asked_ns > OPEN_MS * ms_ns) {
+        fy_stage_open(stage);
+    }
+}
+
+static void
+decide_reader(struct stage *stage, const struct view *view, uint64_t now)
+{
+    const uint64_t somebody_here = 1;
+    if (view->feeder) {
+        return; /* it is decided with that one */
+    }
+    if (view->writers == 0 || (view->writers == 1 && view->writer) ||
+        (view->quiet && seen_before(stage, somebody_here, now)) ||
+        now - stage->began_ns > INPUT_MS * ms_ns) {
+        fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
+                         "its input comes from this machine");
+    }
+}
+
+/* ---- the scan ---------------------------------------------------------------------------- */
+
+static struct fy_pipe_holders *
+row_of(struct fy_pipe_holders *rows, unsigned *n, uint64_t device,
+       uint64_t inode)
+{
+    for (unsigned i = 0; i < *n; i++) {
+        if (rows[i].device == device && rows[i].inode == inode) {
+            return &rows[i];
+        }
+    }
+    if (*n == PIPES_MAX) {
+        return NULL;
+    }
+    rows[*n].device = device;
+    rows[*n].inode = inode;
+    return &rows[(*n)++];
+}
+
+static unsigned
+collect(const struct fy_session *session, struct fy_pipe_holders *rows)
+{
+    unsigned n = 0;
+    for (const struct stage *stage = session->stages; stage;
+         stage = stage->next) {
+        if (stage->state == STAGE_WAIT_INPUT) {
+            (void)row_of(rows, &n, stage->plan.in.pipe_device,
+                         stage->plan.in.pipe_inode);
+        } else if (is_writer(stage)) {
+            (void)row_of(rows, &n, stage->plan.out.pipe_device,
+                         stage->plan.out.pipe_inode);
+        }
+    }
+    return n;
+}
+
+static void
+decide(struct fy_session *session, struct fy_pipe_holders *rows, unsigned n,
+       bool hidden)
+{
+    uint64_t now = fy_session_now_ns();
+    for (unsigned i = 0; i < n; i++) {
+        struct stage *next;
+        for (struct stage *stage = session->stages; stage; stage = next) {
+            struct view view;
+            next = stage->next;
+            if (is_writer(stage) &&
+                stage->plan.out.pipe_inode == rows[i].inode &&
+                stage->plan.out.pipe_device == rows[i].device) {
+                see(session, &rows[i], hidden, &view);
+                decide_writer(stage, &view, now);
+            }
+        }
+        for (struct stage *stage = session->stages; stage; stage = next) {
+            struct view view;
+            next = stage->next;
+            if (stage->state == STAGE_WAIT_INPUT &&
+                stage->plan.in.pipe_inode == rows[i].inode &&
+                stage->plan.in.pipe_device == rows[i].device) {
+                see(session, &rows[i], hidden, &view);
+                decide_reader(stage, &view, now);
+            }
+        }
+    }
+}
+
+static void
+scan(struct timer *timer)
+{
+    struct fy_session *session =
+        (struct fy_session *)((char *)timer -
+                              offsetof(struct fy_session, scan));
+    uint64_t began = fy_session_now_ns();
+    struct fy_pipe_holders *rows = calloc(PIPES_MAX, sizeof *rows);
+    unsigned n = rows ? collect(session, rows) : 0;
+    bool hidden = true;
+    uint64_t delay_ms = session->scan_delay_ms;
+    if (n > 0) {
+        if (fy_holders_scan(session->holders, rows, n, &hidden)) {
+            /* Without /proc nothing is known: time alone decides. */
+            for (unsigned i = 0; i < n; i++) {
+                rows[i].more = true;
+            }
+        }
+        decide(session, rows, n, hidden);
+    }
+    bool more = rows && collect(session, rows) > 0;
+    free(rows);
+    session->scan_delay_ms = delay_ms < LAST_MS / 2 ? 2 * delay_ms : LAST_MS;
+    if (more && session->scan.due_ns == 0) {
+        uint64_t cost = fy_session_now_ns() - began;
+        uint64_t wait = delay_ms * ms_ns;
+        fy_session_set(session, &session->scan,
+                       wait > 4 * cost ? wait : 4 * cost);
+    }
+}
+
+void
+fy_link_poke(struct fy_session *session)
+{
+    session->scan_delay_ms = FIRST_MS;
+    if (session->scan.due_ns == 0 ||
+        session->scan.due_ns > fy_session_now_ns() + FIRST_MS * ms_ns) {
+        session->scan.run = scan;
+        fy_session_set(session, &session->scan, FIRST_MS * ms_ns);
+    }
+}

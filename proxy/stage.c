@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of one stage: what it is, whether it may run elsewhere, and how it
+ * ends. The rule of every doubt: as long as nothing was delivered and no effect
+ * begun, the original runs, and nobody sees that anything was tried.
+ */
+#include "config.h"
+
+#include "proxy/stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proxy/protocol.h"
+
+enum {
+    WAIT_REACH_MS = 5000,
+    /* A stage that ended because what fed it was cut off hears of that within
+     * this time, on the same connection. */
+    FEEDER_MS = 200,
+    FAILED = 125, /* the status of a stage that is known to be incomplete */
+};
+static const uint64_t ms_ns = 1000000;
+
+/* ---- records ---------------------------------------------------------------------- */
+
+void
+fy_record_free(struct record *record)
+{
+    if (record) {
+        free(record->argv);
+        free(record);
+    }
+}
+
+/* Remembers the words of a stage: one block behind the pointers. */
+static void
+record_new(struct stage *stage)
+{
+    struct fy_session *session = stage->session;
+    if (!session->options.record || session->nrecords >= RECORDS_MAX) {
+        return;
+    }
+    size_t n = 0, argc = stage->hello.argc;
+    for (size_t i = 0; i < argc; i++) {
+        n += strlen(stage->argv[i]) + 1;
+    }
+    struct record *record = calloc(1, sizeof *record);
+    char **argv = malloc((argc + 1) * sizeof *argv + n);
+    if (!record || !argv) {
+        free(record);
+        free(argv);
+        return;
+    }
+    char *to = (char *)(argv + argc + 1);
+    for (size_t i = 0; i < argc; i++) {
+        argv[i] = to;
+        to = stpcpy(to, stage->argv[i]) + 1;
+    }
+    argv[argc] = NULL;
+    record->argv = argv;
+    record->report.argv = (const char *const *)argv;
+    record->report.argc = (uint32_t)argc;
+    record->report.pid = stage->hello.pid;
+    record->report.exit = -1;
+    record->report.declined = FY_STAGE_DISABLED;
+    record->report.why = "";
+    *session->records_end = record;
+    session->records_end = &record->next;
+    session->nrecords++;
+    stage->record = record;
+}
+
+void
+fy_stage_note(struct stage *stage, unsigned reason, const char *why,
+              int exit_status)
+{
+    struct record *record = stage->record;
+    if (!record) {
+        return;
+    }
+    record->report.declined = reason;
+    record->report.exit = exit_status;
+    record->report.placed =
+        reason == FY_STAGE_NONE && stage->reach ? stage->reach->name : NULL;
+    record->report.seconds =
+        (double)(fy_session_now_ns() - stage->began_ns) / 1e9;
+    record->report.bytes_from_link =
+        stage->received_bytes[0] + stage->received_bytes[1];
+    (void)snprintf(record->why, sizeof record->why, "%s", why ? why : "");
+    record->report.why = record->why;
+}
+
+/* ---- the last word ------------------------------------------------------------------ */
+
+static void
+finish(struct stage *stage)
+{
+    struct guest *guest = stage->guest;
+    fy_session_unset(stage->session, &stage->timer);
+    stage->state = STAGE_DONE;
+    stage->guest = NULL;
+    if (guest) {
+        fy_guest_finish(guest);
+    }
+    fy_link_poke(stage->session);
+}
+
+void
+fy_stage_detach(struct stage *stage)
+{
+    if (stage->feeds) {
+        stage->feeds->fed_by = NULL;
+        stage->feeds = NULL;
+    }
+    if (stage->fed_by) {
+        stage->fed_by->feeds = NULL;
+        stage->fed_by = NULL;
+    }
+    if (stage->out_open && stage->out.reach) {
+        fy_wire_cancel(stage->out.reach->wire, stage->out.stream);
+    }
+    if (stage->err_open && stage->err.reach) {
+        fy_wire_cancel(stage->err.reach->wire, stage->err.stream);
+    }
+}
+
+void
+fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
+{
+    fy_stage_note(stage, reason, why, -1);
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_EXEC, NULL, 0);
+    }
+    finish(stage);
+}
+
+static void
+end_with(struct stage *stage, int signal, int status)
+{
+    const struct fy_stub_exit end = {signal, status};
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_EXIT, &end, sizeof end);
+    }
+    finish(stage);
+}
+
+/* The command may have done something that cannot be done twice. */
+static void
+fail(struct stage *stage, const char *why)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text,
+                     "%.100s: ferry: %.200s; what it did at %.100s is "
+                     "incomplete or unknown\n",
+                     stage->argv[0], why,
+                     stage->reach ? stage->reach->name : "its proxy");
+    if (stage->guest && n > 0) {
+        fy_guest_send(stage->guest, FY_STUB_ERR, text,
+                      (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    }
+    fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
+    end_with(stage, 0, FAILED);
+}
+
+static void
+repeat(struct stage *stage, unsigned reason, const char *why)
+{
+    struct fy_stub_again again = {{0}, {{0}}};
+    for (int i = 0; i < 2; i++) {
+        again.skip_bytes[i] = stage->received_bytes[i];
+        if (stage->hash[i]) {
+            (void)EVP_DigestFinal_ex(stage->hash[i], again.hash[i], NULL);
+        }
+    }
+    fy_stage_note(stage, reason, why, -1);
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_AGAIN, &again, sizeof again);
+    }
+    finish(stage);
+}
+
+/* One stage of those that cannot go on; its streams are cancelled. */
+static void
+recover(struct stage *stage, unsigned reason, const char *why)
+{
+    bool delivered =
+        stage->received_bytes[0] > 0 || stage->received_bytes[1] > 0;
+    bool begun = stage->state >= STAGE_ASKED && !stage->refused;
+    fy_stage_detach(stage);
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
+    if (begun && !stage->plan_repeatable_here) {
+        fail(stage, why);
+    } else if (delivered) {
+        repeat(stage, reason, why);
+    } else {
+        fy_stage_decline(stage, reason, why);
+    }
+}
+
+void
+fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
+{
+    struct stage *group[64];
+    unsigned n = 0;
+    struct stage *first = stage;
+    while (first->fed_by) {
+        first = first->fed_by;
+    }
+    /* What feeds a stage that runs again has to run again as well. */
+    bool repeatable = true;
+    for (struct stage *each = first; each && n < 64; each = each->feeds) {
+        group[n++] = each;
+        bool begun = each->state >= STAGE_ASKED && !each->refused;
+        repeatable = repeatable && (!begun || each->plan.repeatable) &&
+                     (each->guest || each->state != STAGE_DONE);
+        each->plan_repeatable_here = repeatable;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        recover(group[i], reason, why);
+    }
+}
+
+void
+fy_stage_try_end(struct stage *stage)
+{
+    if (stage->state != STAGE_ENDED || stage->err_open || stage->out_open) {
+        return;
+    }
+    if (stage->feeds && stage->plan.repeatable &&
+        stage->feeds->state < STAGE_DONE) {
+        return; /* it may have to run again for its reader */
+    }
+    if (stage->fed_by && !stage->fed_by->has_result) {
+        uint64_t waited = fy_session_now_ns() - stage->ended_ns;
+        if (waited < FEEDER_MS * ms_ns) {
+            fy_session_set(stage->session, &stage->timer,
+                           FEEDER_MS * ms_ns - waited + ms_ns);
+            return;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        if (stage->files[i] >= 0 && stage->offsets[i] >= 0) {
+            (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
+        }
+    }
+    fy_history_add(stage->session->history, stage->invocation.key,
+                   stage->in_bytes, stage->out_bytes,
+                   (double)stage->cpu_ns / 1e9);
+    fy_stage_note(stage, FY_STAGE_NONE, "",
+                  stage->exit_signal ? 128 + stage->exit_signal
+                                     : stage->exit_status);
+    if (stage->record && stage->feeds) {
+        stage->record->report.linked_to = stage->feeds->hello.pid;
+    }
+    struct stage *feeder = stage->fed_by;
+    end_with(stage, stage->exit_signal, stage->exit_status);
+    if (feeder) {
+        feeder->feeds = NULL;
+        stage->fed_by = NULL;
+        fy_stage_try_end(feeder);
+    }
+}
+
+/* ---- asking -------------------------------------------------------------------------- */
+
+void
+fy_stage_open(struct stage *stage)
+{
+    stage->settled = true;
+    fy_flow_grant(stage);
+}
+
+void
+fy_stage_ask(struct stage *stage, struct stage *feeder)
+{
+    char text[200] = "", path[64];
+    struct fy_buffer why;
+    char *body = NULL;
+    size_t n;
+    fy_buffer_start(&why, text, sizeof text);
+    stage->number = stage->session->next_stage++;
+    fy_session_unset(stage->session, &stage->timer);
+    if (fy_ask_encode(stage, feeder, &body, &n, &why)) {
+        fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG, text);
+        return;
+    }
+    stage->state = STAGE_ASKED;
+    stage->asked_ns = fy_session_now_ns();
+    stage->out = fy_out_exchange;
+    stage->err = fy_err_exchange;
+    if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->out)) {
+        goto refuse;
+    }
+    stage->out_open = true;
+    struct fy_wire *wire = stage->reach->wire;
+    if (fy_wire_send(wire, stage->out.stream, body, n) ||
+        fy_wire_finish(wire, stage->out.stream, NULL, 0)) {
+        goto refuse;
+    }
+    if (stage->plan.err.kind == FY_STREAM_WIRE) {
+        (void)snprintf(path, sizeof path, "/stage/%llu/stderr",
+                       (unsigned long long)stage->number);
+        if (fy_reach_request(stage->reach, path, false, &stage->err)) {
+            goto refuse;
+        }
+        stage->err_open = true;
+    }
+    free(body);
+    if (feeder) {
+        feeder->feeds = stage;
+        stage->fed_by = feeder;
+        feeder->settled = true;
+    }
+    if (!stage->plan.out.is_pipe) {
+        stage->settled = true;
+    }
+    fy_link_poke(stage->session);
+    return;
+refuse:
+    free(body);
+    stage->refused = true;
+    fy_stage_detach(stage);
+    fy_stage_decline(stage, FY_STAGE_BUSY, "the request cannot be sent");
+}
+
+static void
+try_place(struct stage *stage)
+{
+    struct reach *reach = stage->reach;
+    if (!reach || reach->state == REACH_BAD) {
+        fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
+    } else if (reach->state == REACH_READY) {
+        fy_stage_ask(stage, NULL);
+    } else {
+        stage->state = STAGE_WAIT_REACH;
+        fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+    }
+}
+
+void
+fy_stages_reached(struct fy_session *session, struct reach *reach)
+{
+    struct stage *next;
+    for (struct stage *stage = session->stages; stage; stage = next) {
+        next = stage->next;
+        if (stage->reach != reach || stage->state != STAGE_WAIT_REACH) {
+            continue;
+        }
+        if (reach->state == REACH_READY) {
+            fy_stage_ask(stage, NULL);
+        } else {
+            fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach->trouble);
+        }
+    }
+}
+
+static void
+on_timer(struct timer *timer)
+{
+    struct stage *stage =
+        (struct stage *)((char *)timer - offsetof(struct stage, timer));
+    if (stage->state == STAGE_WAIT_REACH) {
+        fy_stage_decline(stage, FY_STAGE_NO_PROXY,
+                         "it does not answer in time");
+    } else {
+        fy_stage_try_end(stage);
+    }
+}
+
+/* ---- the hello ------------------------------------------------------------------------ */
+
+/* Pointers to `count' strings at *at; false: there are not as many. */
+static bool
+split_strings(const char **out, uint32_t count, const char **at,
+              const char *end)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *nul = memchr(*at, '\0', (size_t)(end - *at));
+        if (!nul) {
+            return false;
+        }
+        out[i] = *at;
+        *at = nul + 1;
+    }
+    return true;
+}
+
+static int
+read_hello(struct stage *stage, const char *body, size_t n)
+{
+    if (n < sizeof stage->hello) {
+        return FY_ERR_INVALID;
+    }
+    memcpy(&stage->hello, body, sizeof stage->hello);
+    size_t rest = n - sizeof stage->hello;
+    const struct fy_stub_hello *hello = &stage->hello;
+    if (hello->version != FY_STUB_VERSION || hello->argc == 0 ||
+        hello->argc > rest || hello->envc > rest) {
+        return FY_ERR_INVALID;
+    }
+    stage->block = malloc(rest);
+    stage->argv = calloc(hello->argc + 1u, sizeof *stage->argv);
+    stage->env = calloc(hello->envc + 1u, sizeof *stage->env);
+    if (!stage->block || !stage->argv || !stage->env) {
+        return FY_ERR_NOMEM;
+    }
+    memcpy(stage->block, body + sizeof *hello, rest);
+    const char *at = stage->block, *end = stage->block + rest;
+    if (!split_strings(&stage->facts.path, 1, &at, end) ||
+        !split_strings(stage->argv, hello->argc, &at, end) ||
+        !split_strings(stage->env, hello->envc, &at, end) || at != end) {
+        return FY_ERR_INVALID;
+    }
+    return 0;
+}
+
+/* What the descriptors are. Those that are moved later are kept. */
+static void
+read_fds(struct stage *stage, struct guest *guest)
+{
+    struct fy_stage_facts *facts = &stage->facts;
+    unsigned at = 0;
+    for (int fd = 0; fd < 3; fd++) {
+        if ((stage->hello.open >> fd & 1) && at < guest->nfds) {
+            fy_stream_look(guest->fds[at++], &facts->streams[fd]);
+        }
+    }
+    if (at < guest->nfds) {
+        struct fy_stream_fact folder;
+        fy_stream_look(guest->fds[at], &folder);
+        memcpy(facts->cwd, folder.path, sizeof facts->cwd);
+        size_t n = strlen(facts->cwd);
+        if (n > 10 && strcmp(facts->cwd + n - 10, " (deleted)") == 0) {
+            facts->cwd[0] = '\0';
+        }
+    }
+    facts->argv = stage->argv;
+    facts->env = stage->env;
+    facts->same = stage->hello.same;
+    facts->extra_fds = stage->hello.extra_fds;
+}
+
+static void
+keep_files(struct stage *stage, struct guest *guest)
+{
+    const enum fy_stream_kind kinds[3] = {
+        stage->plan.in.kind, stage->plan.out.kind, stage->plan.err.kind};
+    unsigned at = 0;
+    for (int fd = 0; fd < 3; fd++) {
+        if (!(stage->hello.open >> fd & 1) || at >= guest->nfds) {
+            continue;
+        }
+        if (kinds[fd] == FY_STREAM_FILE) {
+            stage->files[fd] = fcntl(guest->fds[at], F_DUPFD_CLOEXEC, 3);
+        }
+        at++;
+    }
+}
+
+/* FY_STAGE_NONE: a candidate. */
+static unsigned
+understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
+{
+    struct fy_session *session = stage->session;
+    const char *slash = strrchr(stage->facts.path, '/');
+    const char *name = slash ? slash + 1 : stage->facts.path;
+    if (session->ending > 1) {
+        return FY_STAGE_DISABLED;
+    }
+    int status =
+        fy_invocation_parse(session->options.commands, name, stage->argv,
+                            stage->env, &stage->invocation, why);
+    if (status) {
+        return status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
+               : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN
+                                              : FY_STAGE_NOT_PARSED;
+    }
+    stage->parsed = true;
+    read_fds(stage, guest);
+    unsigned reason =
+        fy_classify(&stage->facts, &stage->invocation, session->mounts,
+                    session->nmounts, &stage->plan, why);
+    if (!reason) {
+        keep_files(stage, guest);
+    }
+    return reason;
+}
+
+void
+fy_stage_begin(struct guest *guest, const char *body, size_t n)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+    char text[256] = "";
+    struct fy_buffer why;
+    if (!stage) {
+        fy_guest_drop(guest);
+        return;
+    }
+    stage->session = guest->session;
+    memset(stage->files, -1, sizeof stage->files);
+    memset(stage->offsets, -1, sizeof stage->offsets);
+    stage->timer.run = on_timer;
+    stage->began_ns = fy_session_now_ns();
+    if (read_hello(stage, body, n) || stage->hello.pid != guest->pid) {
+        free(stage->block);
+        free(stage->argv);
+        free(stage->env);
+        free(stage);
+        fy_guest_drop(guest);
+        return;
+    }
+    stage->guest = guest;
+    guest->stage = stage;
+    stage->next = guest->session->stages;
+    guest->session->stages = stage;
+    record_new(stage);
+    fy_buffer_start(&why, text, sizeof text);
+    unsigned reason = understand(stage, guest, &why);
+    fy_guest_close_fds(guest);
+    if (reason) {
+        fy_stage_decline(stage, reason, text);
+        return;
+    }
+    stage->mount = stage->plan.mount;
+    if (stage->mount) {
+        stage->reach = fy_reach_of(stage->session, stage->mount);
+    }
+    if (stage->plan.needs_link) {
+        stage->state = STAGE_WAIT_INPUT;
+        fy_link_poke(stage->session);
+    } else {
+        try_place(stage);
+    }
+}
+
+/* ---- what the stub says ------------------------------------------------------------------ */
+
+void
+fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
+{
+    uint32_t word = 0;
+    uint16_t size[2];
+    struct fy_stub_broken broken;
+    if (n >= sizeof word) {
+        memcpy(&word, body, sizeof word);
+    }
+    switch (type) {
+    case FY_STUB_READABLE:
+        if (stage->state == STAGE_WAIT_INPUT) {
+            fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
+                             "its input comes from this machine");
+        }
+        break;
+    case FY_STUB_CREDIT:
+        fy_flow_credit(stage, word);
+        break;
+    case FY_STUB_SIGNAL:
+        fy_flow_signal(stage, word);
+        break;
+    case FY_STUB_WINDOW:
+        if (n >= sizeof size) {
+            memcpy(size, body, sizeof size);
+            fy_flow_window(stage, size[0], size[1]);
+        }
+        break;
+    case FY_STUB_BROKEN:
+        if (n >= sizeof broken) {
+            memcpy(&broken, body, sizeof broken);
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                               strerrordesc_np(broken.error));
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void
+fy_stage_orphan(struct stage *stage)
+{
+    stage->guest = NULL;
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
+    /* It was killed, or SIGPIPE ended it: what runs there must end too. */
+    fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
+    struct stage *feeder = stage->fed_by;
+    fy_stage_detach(stage);
+    finish(stage);
+    if (feeder) {
+        fy_stage_try_end(feeder);
+    }
+}
+
+static void
+stage_free(struct stage *stage)
+{
+    fy_flow_free(stage);
+    if (stage->parsed) {
+        fy_invocation_clear(&stage->invocation);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (stage->files[i] >= 0) {
+            (void)close(stage->files[i]);
+        }
+    }
+    free(stage->block);
+    free(stage->argv);
+    free(stage->env);
+    free(stage);
+}
+
+void
+fy_stages_sweep(struct fy_session *session)
+{
+    struct stage **link = &session->stages;
+    while (*link) {
+        struct stage *stage = *link;
+        if (stage->state != STAGE_DONE || stage->out_open || stage->err_open) {
+            link = &stage->next;
+            continue;
+        }
+        *link = stage->next;
+        if (stage->feeds) {
+            stage->feeds->fed_by = NULL;
+        }
+        if (stage->fed_by) {
+            stage->fed_by->feeds = NULL;
+        }
+        stage_free(stage);
+    }
+}

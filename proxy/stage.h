@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the session: one command that may run elsewhere, from its stub's hello
+ * to its end. See session.h for who does what.
+ */
+#ifndef FERRY_PROXY_STAGE_H
+#define FERRY_PROXY_STAGE_H
+
+#include <openssl/evp.h>
+
+#include "proxy/classify.h"
+#include "proxy/reach.h"
+#include "proxy/session.h"
+
+enum stage_state {
+    STAGE_WAIT_REACH, /* for the connection */
+    STAGE_WAIT_INPUT, /* a filter: for what feeds it */
+    STAGE_ASKED,      /* the proxy has the request */
+    STAGE_RUNNING,    /* it was accepted */
+    STAGE_ENDED,      /* its result is known */
+    STAGE_DONE,       /* the stub has its last word */
+};
+
+struct stage {
+    struct fy_session *session;
+    struct stage *next;
+    struct guest *guest; /* NULL: the stub is gone or has its last word */
+    enum stage_state state;
+    struct fy_stub_hello hello;
+    char *block; /* the strings of the hello */
+    const char **argv, **env;
+    struct fy_stage_facts facts;
+    struct fy_invocation invocation;
+    bool parsed;
+    struct fy_stage_plan plan;
+    const struct fy_mount *mount; /* the plan's, or its feeder's */
+    struct reach *reach;
+    uint64_t number;
+    struct exchange out, err;
+    bool out_open, err_open;      /* these streams are not closed yet */
+    bool settled;                 /* who reads its stdout is known */
+    struct stage *feeds, *fed_by; /* joined there */
+    int files[3]; /* descriptions that are moved at the end; -1: none */
+    struct timer timer;
+    uint64_t began_ns, asked_ns;
+    /* What link.c saw at its last look. */
+    uint64_t seen_ns, seen;
+    /* Flow: bytes the proxy may send, that came, that the stub wrote. */
+    uint64_t granted_bytes[2], received_bytes[2];
+    uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
+    EVP_MD_CTX *hash[2];
+    /* The result. */
+    bool has_result;
+    bool refused;              /* the proxy has not begun anything */
+    bool plan_repeatable_here; /* with all that feeds it */
+    int exit_status, exit_signal;
+    int64_t offsets[3]; /* -1: none */
+    uint64_t cpu_ns, in_bytes, out_bytes;
+    uint64_t ended_ns;
+    struct record *record;
+};
+
+/* ---- stage.c */
+
+/* The original runs here. Only while the stub may still do that. */
+void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
+/* The stage and what is joined to it cannot go on there. */
+void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
+/* Sends the request; `feeder' is joined to its stdin, or NULL. */
+void fy_stage_ask(struct stage *stage, struct stage *feeder);
+/* Its output may come: nobody there reads it. */
+void fy_stage_open(struct stage *stage);
+/* A connection became ready, or bad. */
+void fy_stages_reached(struct fy_session *session, struct reach *reach);
+/* Its stub gets its last word if all is known. */
+void fy_stage_try_end(struct stage *stage);
+void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
+void fy_record_free(struct record *record);
+/* The last lines of a record. */
+void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
+                   int exit_status);
+
+/* ---- flow.c */
+
+extern const struct exchange fy_out_exchange, fy_err_exchange;
+
+void fy_flow_grant(struct stage *stage);
+void fy_flow_credit(struct stage *stage, uint32_t bytes);
+/* A signal, or a new window size, to the proxy. */
+void fy_flow_signal(struct stage *stage, uint32_t number);
+void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
+void fy_flow_free(struct stage *stage);
+
+/* ---- ask.c */
+
+/* The bytes of the request: u32 length and the spec. New in *out. */
+int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
+                  size_t *out_n, struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- link.c */
+
+/* Something that a decision hangs on has changed: looks soon. */
+void fy_link_poke(struct fy_session *session);
+
+#endif
