@@ -91,26 +91,42 @@ enum fy_output { /* the estimate before anything was learned */
     FY_OUTPUT_NAMES,   /* by the number of files, not their bytes */
 };
 
+/*
+ * A file that must not be there (or, present: one of which must) in the working
+ * folder or any above it, up to the mount's root; "~/..." is in the home folder.
+ */
+struct fy_absent {
+    const char *path;
+    const char *matching; /* only with a line that this POSIX ERE matches,
+                           * whatever the case; NULL: at all */
+    bool present;
+};
+
 struct fy_invocation {
     const char *command; /* "grep", "git status": the block's name */
     const char *file;    /* where it is declared */
     uint32_t line;
     struct fy_use *uses; /* in order of argv */
     uint32_t nuses;
-    bool reads_stdin; /* reads fd 0 (also through "-") */
-    bool pure;        /* may be run twice; writes nothing but stdout */
-    bool effect;      /* must never be repeated */
-    bool reads_cwd;   /* the working folder, unnamed */
-    bool cwd_is_tree; /* ... and all below it */
-    bool writes_cwd;  /* makes or changes files in it, unnamed */
-    bool owners;      /* prints or stores users' and groups' names */
-    bool terminal;    /* looks at the terminal beyond isatty(1) */
-    uint8_t split;    /* enum fy_split */
-    uint8_t merge;    /* enum fy_merge */
-    uint8_t output;   /* enum fy_output */
-    double work;      /* relative seconds a byte; 1: like cat */
+    bool reads_stdin;  /* reads fd 0 (also through "-") */
+    bool pure;         /* may be run twice; writes nothing but stdout */
+    bool effect;       /* must never be repeated */
+    bool reads_cwd;    /* the working folder, unnamed */
+    bool cwd_is_tree;  /* ... and all below it */
+    bool writes_cwd;   /* makes or changes files in it, unnamed */
+    bool owners;       /* prints or stores users' and groups' names */
+    bool attributes;   /* prints or goes by what a mount may show otherwise:
+                           * inode, device, blocks, links, atime, ctime */
+    bool status_found; /* of split parts: 0 if any part ended by 0, as grep */
+    bool terminal;     /* looks at the terminal beyond isatty(1) */
+    uint8_t split;     /* enum fy_split */
+    uint8_t merge;     /* enum fy_merge */
+    uint8_t output;    /* enum fy_output */
+    double work;       /* relative seconds a byte; 1: like cat */
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
+    const struct fy_absent *absents;
+    uint32_t nabsents;
     char *key; /* command and flags without operands, for what is learned */
 };
 

@@ -16,6 +16,7 @@ enum cmd_op {
     CMD_ENV,     /* name */
     CMD_EQUAL,   /* name == text */
     CMD_MATCHES, /* name, text is the expression */
+    CMD_ONLY,    /* ... of every value */
     CMD_COUNT,   /* count(name) compare number */
     CMD_VALUE,   /* value(name) compare number */
     CMD_NOT,     /* a */
@@ -107,6 +108,10 @@ enum cmd_statement_kind {
     CMD_SPLIT,
     CMD_MERGE,
     CMD_STYLE,
+    CMD_ATTRIBUTES,
+    CMD_STATUS,
+    CMD_ABSENT,
+    CMD_PRESENT,
 };
 
 struct cmd_statement {
@@ -115,6 +120,7 @@ struct cmd_statement {
     struct fy_span span;
     struct cmd_item *items;
     struct ast_names *words;
+    struct ast_name text;            /* of `matching' */
     struct cmd_condition *condition; /* NULL: always */
     double number;
     struct cmd_statement *next;

@@ -21,6 +21,7 @@ struct fy_command_check {
     bool is_sub; /* its `common' options stand before a sub-command */
     size_t slots_capacity, conditions_capacity, lists_capacity;
     size_t operands_capacity, forms_capacity[2];
+    struct fy_map spellings[2]; /* of own and common: index + 1 */
     size_t nconditions, nlists;
     bool in_common;   /* compiling a statement of `common' */
     bool in_presence; /* ... whether an operand is there */
@@ -46,9 +47,9 @@ void fy_command_clauses(struct fy_command_check *check,
 void fy_command_finish_forms(struct fy_command_check *check);
 /* The table that declarations go to now. */
 struct fy_forms *fy_command_forms(struct fy_command_check *check);
-/* The spelling of exactly that text, or NULL. */
-const struct fy_form *fy_command_find_form(const struct fy_forms *forms,
-                                           const char *text);
+/* The spelling of exactly that text, or NULL; `common': of those options. */
+const struct fy_form *fy_command_find_form(const struct fy_command_check *check,
+                                           bool common, const char *text);
 
 /* ---- command_resolve.c ---- */
 
@@ -57,11 +58,23 @@ uint16_t fy_command_condition(struct fy_command_check *check,
                               const struct cmd_condition *condition);
 uint16_t fy_command_either(struct fy_command_check *check, uint16_t a,
                            uint16_t b);
+/* The compiled expression, NULL after an error. */
+const regex_t *fy_command_regex(struct fy_command_check *check,
+                                struct ast_name text);
 /* FY_ALWAYS and FY_NEVER. */
 void fy_command_first_conditions(struct fy_command_check *check);
 
 /* ---- command_check.c ---- */
 
+/* A block with what it inherits, for names that begin with `first'. */
+const struct fy_block *fy_command_block(struct fy_command_check *check,
+                                        const struct cmd_block *own,
+                                        const char *first, bool is_sub);
+
+/* ---- command_names.c ---- */
+
+/* Whether a block has a name that begins with that word. */
+bool fy_command_is_for(const struct cmd_block *block, const char *word);
 /* Compiles `blocks' into the empty set. What is wrong is in `diagnostics'. */
 void fy_command_check_all(struct fy_arena *scratch,
                           struct fy_diagnostics *diagnostics,

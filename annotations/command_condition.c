@@ -107,14 +107,32 @@ any_value(struct fy_parsed *parsed, const struct fy_condition *condition)
         for (size_t i = 0; i < parsed->ngiven && left > 0; i++) {
             if (parsed->given[i].slot == list[l]) {
                 left--;
-                if (parsed->given[i].arg != 0 &&
-                    value_holds(parsed, condition, &parsed->given[i])) {
+                if (value_holds(parsed, condition, &parsed->given[i])) {
                     return true;
                 }
             }
         }
     }
     return false;
+}
+
+/* Whether all values match; there may be none. */
+static bool
+only_such_values(struct fy_parsed *parsed, const struct fy_condition *condition)
+{
+    const struct fy_block *block = parsed->block;
+    const uint16_t *list = block->lists + condition->a;
+    for (uint16_t l = 0; l < condition->b; l++) {
+        for (size_t i = 0; i < parsed->ngiven; i++) {
+            const struct fy_given *given = &parsed->given[i];
+            if (given->slot == list[l] &&
+                !matches(parsed, condition,
+                         parsed->argv[given->arg] + given->offset)) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static int64_t
@@ -151,6 +169,8 @@ fy_condition_holds(struct fy_parsed *parsed, uint16_t condition)
         return compare(node->compare, count_given(parsed, node), node->number);
     case CMD_ENV:
         return fy_environment_find(parsed->environment, node->text) != NULL;
+    case CMD_ONLY:
+        return only_such_values(parsed, node);
     default:
         return any_value(parsed, node);
     }

@@ -18,14 +18,14 @@ fy_command_forms(struct fy_command_check *check)
 }
 
 const struct fy_form *
-fy_command_find_form(const struct fy_forms *forms, const char *text)
+fy_command_find_form(const struct fy_command_check *check, bool common,
+                     const char *text)
 {
-    for (unsigned i = 0; forms && i < forms->nall; i++) {
-        if (strcmp(forms->all[i].text, text) == 0) {
-            return &forms->all[i];
-        }
-    }
-    return NULL;
+    const struct fy_map_entry *entry =
+        fy_map_find(&check->spellings[common], text);
+    const struct fy_forms *forms =
+        common ? check->block->common : &check->block->own;
+    return entry ? &forms->all[entry->value - 1] : NULL;
 }
 
 static struct fy_slot *
@@ -60,7 +60,7 @@ form_is_good(struct fy_command_check *check, const struct cmd_form *form)
         fy_error(check, form->name.span, "'%s' cannot be declared", text);
         return false;
     }
-    if (fy_command_find_form(forms, text)) {
+    if (fy_command_find_form(check, forms != &check->block->own, text)) {
         fy_error(check, form->name.span, "'%.*s' is declared twice",
                  FY_MAX_QUOTED, text);
         return false;
@@ -68,11 +68,12 @@ form_is_good(struct fy_command_check *check, const struct cmd_form *form)
     if (words || form->is_assignment) {
         return true;
     }
-    if (text[0] == '-' && text[1] != '-' && bytes > 2) {
+    if ((text[0] == '+' && bytes > 1) ||
+        (text[0] == '-' && text[1] != '-' && bytes > 2)) {
         fy_diagnostic_hint(fy_error(check, form->name.span,
-                                    "'%.*s' has one dash and several letters",
+                                    "'%.*s' is no option of getopt_long()",
                                     FY_MAX_QUOTED, text),
-                           "long options with one dash need `style words;'");
+                           "options like -name and +name need `style words;'");
         return false;
     }
     if (text[0] == '-' && strchr(text, '=')) {
@@ -100,7 +101,8 @@ form_new(struct fy_command_check *check, const struct cmd_form *form,
          uint16_t slot, uint8_t argument)
 {
     struct fy_forms *forms = fy_command_forms(check);
-    size_t *capacity = &check->forms_capacity[forms != &check->block->own];
+    bool common = forms != &check->block->own;
+    size_t *capacity = &check->forms_capacity[common];
     if (!form_is_good(check, form)) {
         return;
     }
@@ -114,6 +116,8 @@ form_new(struct fy_command_check *check, const struct cmd_form *form,
     memset(row, 0, sizeof *row);
     row->text = fy_command_keep(check, form->name.text);
     row->bytes = (uint32_t)strlen(row->text);
+    fy_map_add(check->scratch, &check->spellings[common], row->text, NULL)
+        ->value = forms->nall;
     row->slot = slot;
     row->argument = argument;
     row->is_assignment = form->is_assignment;
@@ -412,6 +416,7 @@ finish(struct fy_command_check *check, struct fy_forms *forms)
             break;
         case WORD:
             forms->words[forms->nwords++] = *form;
+            forms->has_plus = forms->has_plus || form->text[0] == '+';
             forms->has_brackets = forms->has_brackets ||
                                   form->argument == CMD_ARGUMENT_EQUALS ||
                                   form->argument == CMD_ARGUMENT_ATTACHED;

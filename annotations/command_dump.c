@@ -26,7 +26,7 @@ static void
 dump_name(FILE *to, const char *name)
 {
     const char *c = name;
-    while (*c == '-' && c < name + 2) {
+    while ((*c == '-' || *c == '+') && c < name + 2) {
         c++;
     }
     bool plain = *c != '\0' && *c != '-' && *c != '.';
@@ -77,7 +77,8 @@ dump_condition(const struct fy_block *block, uint16_t index, FILE *to)
         dump_text(to, node->text);
         return;
     case CMD_MATCHES:
-        fputs("matches(", to);
+    case CMD_ONLY:
+        fputs(node->op == CMD_ONLY ? "only(" : "matches(", to);
         dump_name(to, node->name);
         fputs(", ", to);
         dump_text(to, node->text);
@@ -219,6 +220,17 @@ dump_texts(const struct fy_block *block, FILE *to)
         dump_when(block, block->configs.items[i].when, to);
         fputc('\n', to);
     }
+    for (unsigned i = 0; i < block->absents.count; i++) {
+        const struct fy_rule *rule = &block->absents.items[i];
+        fputs(rule->word ? "    present " : "    absent ", to);
+        dump_text(to, rule->text);
+        if (rule->matching) {
+            fputs(" matching ", to);
+            dump_text(to, rule->matching);
+        }
+        dump_when(block, rule->when, to);
+        fputc('\n', to);
+    }
 }
 
 static void
@@ -244,11 +256,13 @@ dump_block(const struct fy_block *block, FILE *to)
         fputc('\n', to);
     }
     dump_if(block, "owners", block->owners, to);
+    dump_if(block, "attributes", block->attributes, to);
     dump_if(block, "terminal", block->terminal, to);
     dump_if(block, "pure", block->pure, to);
     dump_if(block, "effect", block->effect, to);
     dump_rules(block, "split", &block->splits, fy_split_words, to);
     dump_rules(block, "merge", &block->merges, fy_merge_words, to);
+    dump_if(block, "status found", block->status_found, to);
 }
 
 void
@@ -288,19 +302,31 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         dump_text(to, invocation->configs[i]);
         fputc('\n', to);
     }
-    fprintf(to, "    %s%s%s%s%s%s%s\n",
+    for (uint32_t i = 0; i < invocation->nabsents; i++) {
+        const struct fy_absent *absent = &invocation->absents[i];
+        fputs(absent->present ? "    present " : "    absent ", to);
+        dump_text(to, absent->path);
+        if (absent->matching) {
+            fputs(" matching ", to);
+            dump_text(to, absent->matching);
+        }
+        fputc('\n', to);
+    }
+    fprintf(to, "    %s%s%s%s%s%s%s%s\n",
             invocation->pure && !invocation->effect ? "pure" : "effect",
             invocation->reads_stdin ? ", stdin" : "",
             invocation->reads_cwd ? ", reads cwd" : "",
             invocation->cwd_is_tree ? " tree" : "",
             invocation->writes_cwd ? ", writes cwd" : "",
             invocation->owners ? ", owners" : "",
+            invocation->attributes ? ", attributes" : "",
             invocation->terminal ? ", terminal" : "");
     fprintf(to, "    stdout %s, work %g", fy_output_words[invocation->output],
             invocation->work);
     if (invocation->split != FY_SPLIT_NONE) {
-        fprintf(to, ", split %s, merge %s", fy_split_words[invocation->split],
-                fy_merge_words[invocation->merge]);
+        fprintf(to, ", split %s, merge %s%s", fy_split_words[invocation->split],
+                fy_merge_words[invocation->merge],
+                invocation->status_found ? ", status found" : "");
     }
     fputc('\n', to);
 }

@@ -103,6 +103,28 @@ make_configs(struct fy_match *match, struct fy_invocation *out)
 }
 
 static int
+make_absents(struct fy_match *match, struct fy_invocation *out)
+{
+    const struct fy_rules *rules = &match->block->absents;
+    if (rules->count == 0) {
+        return FY_OK;
+    }
+    struct fy_absent *absents = malloc(rules->count * sizeof *absents);
+    if (!absents) {
+        return FY_ERR_NOMEM;
+    }
+    out->absents = absents;
+    for (unsigned i = 0; i < rules->count; i++) {
+        const struct fy_rule *rule = &rules->items[i];
+        if (holds(match, rule->when)) {
+            absents[out->nabsents++] =
+                (struct fy_absent){rule->text, rule->matching, rule->word != 0};
+        }
+    }
+    return FY_OK;
+}
+
+static int
 make_key(struct fy_match *match, struct fy_invocation *out)
 {
     const struct fy_block *block = match->block;
@@ -158,11 +180,16 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->cwd_is_tree = holds(match, block->cwd_is_tree);
     out->writes_cwd = holds(match, block->writes_cwd);
     out->owners = holds(match, block->owners);
+    out->attributes = holds(match, block->attributes);
+    out->status_found = holds(match, block->status_found);
     out->terminal = holds(match, block->terminal);
     out->effect = out->writes_cwd || holds(match, block->effect);
     int status = make_uses(match, out);
     if (status == FY_OK) {
         status = make_configs(match, out);
+    }
+    if (status == FY_OK) {
+        status = make_absents(match, out);
     }
     if (status == FY_OK) {
         status = make_key(match, out);
@@ -321,6 +348,7 @@ fy_invocation_clear(struct fy_invocation *invocation)
     if (invocation->configs && invocation->configs[0]) {
         free((void *)invocation->configs);
     }
+    free((void *)invocation->absents);
     free(invocation->uses);
     free(invocation->key);
     memset(invocation, 0, sizeof *invocation);

@@ -306,6 +306,10 @@ take_argument(struct fy_match *match, const struct fy_forms *forms)
                    ? TAKEN
                    : FAILED;
     }
+    if (forms->has_plus && text[0] == '+') {
+        (void)unknown(match, text);
+        return FAILED;
+    }
     if (!is_option_like(text)) {
         return OPERAND_MET;
     }
@@ -314,7 +318,8 @@ take_argument(struct fy_match *match, const struct fy_forms *forms)
         return TAKEN;
     }
     if (forms->is_words) {
-        return unknown(match, text) ? TAKEN : FAILED;
+        (void)unknown(match, text);
+        return FAILED;
     }
     match->next++;
     return (text[1] == '-' ? take_long(match, forms, match->next - 1)

@@ -21,7 +21,7 @@ enum {
     FY_MAX_CONDITION_DEPTH = 200,
     FY_MAX_RULES = 200, /* of one kind in one block */
     FY_MAX_ARGUMENTS = 1 << 22,
-    FY_MAX_MATCHED_BYTES = 1 << 20, /* of one value, by matches() */
+    FY_MAX_MATCHED_BYTES = 1 << 16, /* of one value, by matches() */
     FY_MAX_WORDS = 8,               /* of one name */
     FY_MAX_BLOCKS = 20000,
 };
@@ -79,6 +79,7 @@ struct fy_forms {
     unsigned nall, nlongs, nwords, nassign;
     bool is_words;     /* `style words' */
     bool has_brackets; /* words with [=X] or [X] */
+    bool has_plus;     /* words that begin with + */
     uint16_t number;   /* slot + 1; 0: none */
 };
 
@@ -87,6 +88,7 @@ struct fy_rule { /* the first that holds counts */
     uint8_t word;
     double number;
     const char *text;
+    const char *matching; /* of `absent' and `present' */
 };
 
 struct fy_rules {
@@ -107,8 +109,9 @@ struct fy_block {
     uint16_t *keys;     /* slots with a key, sorted by it */
     unsigned nslots, noperands, nkeys;
     uint16_t reads_stdin, reads_cwd, cwd_is_tree, writes_cwd;
-    uint16_t owners, terminal, pure, effect;
+    uint16_t owners, attributes, terminal, pure, effect, status_found;
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
+    struct fy_rules absents; /* word 1: `present' */
 };
 
 struct fy_entry {                    /* a block under one of its names */
@@ -134,6 +137,7 @@ struct fy_commands {
     size_t nentries;
     regex_t **regexes;
     size_t nregexes, regexes_capacity;
+    struct fy_map regex_texts; /* while compiling: text to index */
 };
 
 /* Something given: a flag, or the text at argv[arg] + offset. */

@@ -111,12 +111,13 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token COUNT "'count'" DASH "'dash'" EFFECT "'effect'" ENV "'env'"
+%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" EFFECT "'effect'" ENV "'env'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
 %token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MATCHES "'matches'"
-%token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" OPERAND "'operand'"
-%token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PURE "'pure'"
-%token READS "'reads'" REQUIRE "'require'" SPLIT "'split'" STDIN "'stdin'"
+%token MATCHING "'matching'"
+%token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
+%token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
+%token READS "'reads'" REQUIRE "'require'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STYLE "'style'" TERMINAL "'terminal'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" VALUE_WORD "'value'" WHEN "'when'"
 %token WORK "'work'" WRITES "'writes'"
@@ -126,7 +127,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 
 %type <names> title_words strings names
 %type <title> titles title
-%type <name> title_word reference
+%type <name> title_word reference matching
 %type <number> is_common compare equality
 %type <integer> integer
 %type <real> real
@@ -249,6 +250,23 @@ statement:
         $$ = statement_new(parse, CMD_WORK, @2, $3);
         $$->number = $2;
     }
+  | ABSENT strings matching when ';' {
+        REVERSE(ast_names, $2);
+        $$ = statement_new(parse, CMD_ABSENT, @1, $4);
+        $$->words = $2;
+        $$->text = $3;
+    }
+  | PRESENT strings matching when ';' {
+        REVERSE(ast_names, $2);
+        $$ = statement_new(parse, CMD_PRESENT, @1, $4);
+        $$->words = $2;
+        $$->text = $3;
+    }
+  | STATUS NAME when ';' {
+        $$ = statement_new(parse, CMD_STATUS, @1, $3);
+        $$->words = names_push(parse, NULL, $2);
+    }
+  | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
   | OWNERS when ';' { $$ = statement_new(parse, CMD_OWNERS, @1, $2); }
   | TERMINAL when ';' { $$ = statement_new(parse, CMD_TERMINAL, @1, $2); }
   | PURE when ';' { $$ = statement_new(parse, CMD_PURE, @1, $2); }
@@ -268,6 +286,10 @@ statement:
     }
   ;
 
+matching:
+    %empty { $$ = (struct ast_name){.text = NULL}; }
+  | MATCHING STRING { $$ = $2; }
+  ;
 strings:
     STRING { $$ = names_push(parse, NULL, $1); }
   | strings ',' STRING { $$ = names_push(parse, $1, $3); }
@@ -430,6 +452,10 @@ primary:
         $$ = about(parse, CMD_MATCHES, @3, $3);
         $$->text = $5;
     }
+  | ONLY '(' reference ',' STRING ')' {
+        $$ = about(parse, CMD_ONLY, @3, $3);
+        $$->text = $5;
+    }
   | ENV '(' NAME ')' { $$ = about(parse, CMD_ENV, @3, $3); }
   ;
 reference: NAME | FLAG | STRING ;
@@ -572,7 +598,7 @@ describe(const yypcontext_t *context, struct fy_command_text *parse,
                       span->end - span->begin);
     for (int i = 0; i < n; i++) {
         const char *name = yysymbol_name(all[i]);
-        if (all[i] >= YYSYMBOL_COUNT && all[i] <= YYSYMBOL_WRITES)
+        if (all[i] >= YYSYMBOL_ABSENT && all[i] <= YYSYMBOL_WRITES)
             fy_suggestion_try(
                 suggestion, /* without its quotes */
                 fy_arena_text(parse->arena, name + 1, strlen(name) - 2));

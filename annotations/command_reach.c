@@ -15,6 +15,17 @@ same_words(const struct fy_entry *a, const struct fy_entry *b)
     return strcmp(a->name, b->name) == 0;
 }
 
+static const struct fy_form *
+find_form(const struct fy_forms *forms, const char *text)
+{
+    for (unsigned i = 0; i < forms->nall; i++) {
+        if (strcmp(forms->all[i].text, text) == 0) {
+            return &forms->all[i];
+        }
+    }
+    return NULL;
+}
+
 /* Whether `a' knows every spelling of `b', with as much behind it. */
 static bool
 knows_all(const struct fy_forms *a, const struct fy_forms *b)
@@ -23,7 +34,7 @@ knows_all(const struct fy_forms *a, const struct fy_forms *b)
         return false;
     }
     for (unsigned i = 0; i < b->nall; i++) {
-        const struct fy_form *form = fy_command_find_form(a, b->all[i].text);
+        const struct fy_form *form = find_form(a, b->all[i].text);
         if (!form || form->argument != b->all[i].argument) {
             return false;
         }

@@ -14,7 +14,7 @@
 #include "annotations/command_check.h"
 
 enum {
-    MAX_REGEX_BYTES = 512,
+    MAX_REGEX_BYTES = 1024,
     MAX_REGEX_GROUPS = 32,
     MAX_REGEX_REPEATS = 1000, /* product of the upper bounds of {m,n} */
 };
@@ -76,12 +76,11 @@ list_add(struct fy_command_check *check, uint16_t slot)
 static const struct fy_form *
 find_flag(struct fy_command_check *check, const char *text)
 {
-    const struct fy_block *block = check->block;
     const struct fy_form *form = NULL;
     if (!check->in_common || !check->is_sub) {
-        form = fy_command_find_form(&block->own, text);
+        form = fy_command_find_form(check, false, text);
     }
-    return form ? form : fy_command_find_form(block->common, text);
+    return form ? form : fy_command_find_form(check, true, text);
 }
 
 /* Adds the slots of that value name to the list; `operands': only those. */
@@ -93,7 +92,8 @@ list_named(struct fy_command_check *check, const char *name, bool common,
     unsigned count = 0;
     for (unsigned i = 0; i < block->nslots; i++) {
         const struct fy_slot *slot = &block->slots[i];
-        if (slot->name && strcmp(slot->name, name) == 0 &&
+        if (slot->name && slot->name[0] == name[0] &&
+            strcmp(slot->name, name) == 0 &&
             (!check->is_sub || slot->is_common == common) &&
             (!operands || slot->kind == FY_SLOT_OPERAND)) {
             list_add(check, (uint16_t)i);
@@ -219,8 +219,8 @@ regex_objection(const char *text)
     return NULL;
 }
 
-static const regex_t *
-compile_regex(struct fy_command_check *check, struct ast_name text)
+const regex_t *
+fy_command_regex(struct fy_command_check *check, struct ast_name text)
 {
     struct fy_commands *set = check->set;
     const char *objection = regex_objection(text.text);
@@ -228,6 +228,11 @@ compile_regex(struct fy_command_check *check, struct ast_name text)
     if (objection) {
         fy_error(check, text.span, "a bad regular expression: %s", objection);
         return NULL;
+    }
+    struct fy_map_entry *known =
+        fy_map_add(check->scratch, &set->regex_texts, text.text, NULL);
+    if (known->value > 0) {
+        return set->regexes[known->value - 1];
     }
     set->regexes = fy_arena_grow(
         check->arena, set->regexes, set->nregexes, &set->regexes_capacity,
@@ -243,6 +248,7 @@ compile_regex(struct fy_command_check *check, struct ast_name text)
         return NULL;
     }
     set->regexes[set->nregexes++] = regex;
+    known->value = set->nregexes;
     return regex;
 }
 
@@ -271,7 +277,8 @@ build(struct fy_command_check *check, const struct cmd_condition *c,
     if (c->b) {
         b = build(check, c->b, depth + 1);
     }
-    if (c->op == CMD_MATCHES && !(regex = compile_regex(check, c->text))) {
+    if ((c->op == CMD_MATCHES || c->op == CMD_ONLY) &&
+        !(regex = fy_command_regex(check, c->text))) {
         return FY_NEVER;
     }
     node = node_new(check, c->span, (enum cmd_op)c->op);
