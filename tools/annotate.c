@@ -13,12 +13,17 @@
 #include "annotations/annotations.h"
 #include "tools/launch.h"
 
-/* First line of what the diagnostics print. */
-static void
-first_line(const struct fy_diagnostics *diagnostics, char *out, size_t bytes)
+void
+fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
+                    char *out, size_t bytes)
 {
     char *text = NULL;
     size_t size = 0;
+    if (!fy_diagnostics_errors(diagnostics)) {
+        (void)snprintf(out, bytes, "cannot compile the annotations: %s",
+                       fy_status_text(status));
+        return;
+    }
     FILE *memory = open_memstream(&text, &size);
     (void)snprintf(out, bytes, "it has errors");
     if (!memory) {
@@ -44,12 +49,7 @@ compile(const char *const *paths, unsigned npaths, const char *library,
     }
     int status = fy_compile(paths, npaths, library, diagnostics, &model);
     if (status) {
-        if (fy_diagnostics_errors(diagnostics)) {
-            first_line(diagnostics, trouble, bytes);
-        } else {
-            (void)snprintf(trouble, bytes, "cannot compile the annotations: %s",
-                           fy_status_text(status));
-        }
+        fy_first_diagnostic(diagnostics, status, trouble, bytes);
         model = NULL;
     }
     fy_diagnostics_free(diagnostics);

@@ -69,7 +69,7 @@ fy_tool_explain(int argc, char **argv)
     }
     struct fy_run_options options;
     int status;
-    if (fy_run_options_parse(argc, argv, &options, &status)) {
+    if (fy_run_options_parse("explain", argc, argv, &options, &status)) {
         return status;
     }
     options.explain = true;

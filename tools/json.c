@@ -374,6 +374,23 @@ utf8_length(const unsigned char *c)
     return n;
 }
 
+double
+fy_json_number(const struct fy_json *object, const char *key)
+{
+    const struct fy_json *member = fy_json_member(object, key);
+    return member && member->kind == FY_JSON_NUMBER ? member->number : 0;
+}
+
+uint64_t
+fy_json_count(const struct fy_json *object, const char *key)
+{
+    double number = fy_json_number(object, key);
+    if (!(number > 0)) {
+        return 0;
+    }
+    return number < 0x1p63 ? (uint64_t)number : (uint64_t)1 << 63;
+}
+
 void
 fy_json_write_string(const char *text, FILE *to)
 {

@@ -50,6 +50,10 @@ void fy_json_free(struct fy_json_document *document);
 const struct fy_json *fy_json_member(const struct fy_json *object,
                                      const char *key);
 
+/* A number member, 0 without; and as a count: not negative, at most 2^63. */
+double fy_json_number(const struct fy_json *object, const char *key);
+uint64_t fy_json_count(const struct fy_json *object, const char *key);
+
 /* The text quoted; bytes that are no UTF-8 become U+FFFD. */
 void fy_json_write_string(const char *text, FILE *to);
 

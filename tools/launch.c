@@ -87,8 +87,9 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
 void
 fy_launch_end(struct fy_launch_state *state)
 {
-    static const char *const files[] = {"record", "explain", "findings",
-                                        "findings.tally"};
+    static const char *const files[] = {"record",   "explain",
+                                        "findings", "findings.tally",
+                                        "snapshot", "session"};
     if (state->record) {
         munmap(state->record, state->record_bytes);
     }
@@ -107,6 +108,7 @@ fy_launch_end(struct fy_launch_state *state)
         rmdir(state->scratch);
     }
     free(state->model);
+    fy_pipeline_free(&state->pipeline);
     memset(state, 0, sizeof *state);
 }
 
@@ -118,9 +120,11 @@ is_ours(const char *entry, size_t bytes)
     while (start && entry[start - 1] != '/') {
         start--;
     }
-    size_t prefix = strlen(FY_PRELOAD_PREFIX);
-    return bytes - start > prefix &&
-           memcmp(entry + start, FY_PRELOAD_PREFIX, prefix) == 0;
+    size_t prefix = strlen(FY_PRELOAD_PREFIX), n = bytes - start;
+    return (n > prefix &&
+            memcmp(entry + start, FY_PRELOAD_PREFIX, prefix) == 0) ||
+           (n == strlen(FY_PRELOAD_PLAIN) &&
+            memcmp(entry + start, FY_PRELOAD_PLAIN, n) == 0);
 }
 
 /* Of the object that an outer ferry run has preloaded into this process. */

@@ -7,17 +7,21 @@
 #ifndef FERRY_TOOLS_LAUNCH_H
 #define FERRY_TOOLS_LAUNCH_H
 
-#include "annotations/model.h"
+#include "annotations/annotations.h"
 #include "common/record.h"
 #include "tools/options.h"
+#include "tools/pipeline.h"
 #include "tools/tool.h"
 
 /* File names of the objects that ferry makes to be preloaded. */
 #define FY_PRELOAD_PREFIX "ferry-preload-"
+/* ... and of the one without names, for sessions alone. */
+#define FY_PRELOAD_PLAIN "libferry.so"
 
 struct fy_launch_state {
     struct fy_places places;
-    struct fy_model *model;   /* owned; NULL: run without ferry */
+    struct fy_model *model; /* owned; NULL: no library calls are offloaded */
+    struct fy_pipeline pipeline;
     char preload[PATH_MAX];   /* object to preload, or "" */
     char scratch[PATH_MAX];   /* folder to remove at the end, or "" */
     struct fy_record *record; /* mapped counters, or NULL */
@@ -37,6 +41,10 @@ void fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
 struct fy_model *fy_launch_compile(const struct fy_run_options *options,
                                    const struct fy_places *places,
                                    char *trouble, size_t bytes);
+
+/* What a failed compilation is said to suffer from: one clause. */
+void fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
+                         char *out, size_t bytes);
 
 /*
  * Makes the object to preload for a model, or finds it in the cache. 0, or a

@@ -20,12 +20,15 @@ libfytools_la_SOURCES = \
 	tools/kernel.c tools/kernel.h \
 	tools/launch.c tools/launch.h \
 	tools/options.c tools/options.h \
+	tools/pipeline.c tools/pipeline.h \
 	tools/places.c \
 	tools/preload.c \
 	tools/report.c tools/report.h \
 	tools/report_print.c \
+	tools/report_stages.c \
 	tools/run.c \
 	tools/say.c \
+	tools/shell.c \
 	tools/tool.h \
 	tools/verify.c
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \

@@ -16,7 +16,10 @@ static const struct {
     const char *help;
 } subcommands[] = {
     {"run", fy_tool_run, "[OPTION]... [--] COMMAND...",
-     "run a program, its annotated calls on a device"},
+     "run a program: its annotated calls on a device, its commands near the "
+     "storage"},
+    {"shell", fy_tool_shell, "[OPTION]... [SHELL [ARGUMENT]...]",
+     "an interactive shell whose commands run near the storage"},
     {"check", fy_tool_check, "[--dump] FILE...", "check annotation files"},
     {"verify", fy_tool_verify, "FILE... -- COMMAND...",
      "compare annotated calls with their originals while a program runs"},
@@ -36,8 +39,8 @@ static void
 print_help(void)
 {
     printf("Usage: ferry SUBCOMMAND [ARGUMENT]...\n"
-           "Runs programs with their annotated library calls on a device of "
-           "limited memory.\n\n");
+           "Runs unmodified programs: annotated library calls on a device, "
+           "annotated commands\nnext to the storage that they read.\n\n");
     for (size_t i = 0; i < SUBCOMMANDS; i++) {
         printf("  ferry %s %s\n        %s\n", subcommands[i].name,
                subcommands[i].arguments, subcommands[i].help);

@@ -12,11 +12,22 @@
 
 #include "tools/tool.h"
 
-static const char help[] =
+static const char help_run[] =
     "Usage: ferry run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
-    "Runs COMMAND; the library calls that annotations name may run on a "
-    "device.\n"
-    "The exit status is COMMAND's.\n\n"
+    "Runs COMMAND; library calls that annotations name may run on a device, "
+    "and\n"
+    "commands that they name next to the files of a remote mount.\n"
+    "The exit status is COMMAND's.\n\n";
+
+static const char help_shell[] =
+    "Usage: ferry shell [OPTION]... [--] [SHELL [ARGUMENT]...]\n"
+    "Starts your shell (SHELL, or the one of your account) as 'ferry run' "
+    "does.\n\n";
+
+static const char help[] =
+    "  --mount FOLDER=PLACE  the files of FOLDER are at PLACE, such as\n"
+    "                        ssh://user@host:port/path; more than once\n"
+    "  --no-discover         do not look for sshfs, NFS and Gluster mounts\n"
     "  --device auto|none|host[,memory=SIZE]\n"
     "                        where calls may run. 'auto' takes a GPU if there "
     "is "
@@ -33,7 +44,9 @@ static const char help[] =
     "  --help\n";
 
 enum option_id {
-    OPTION_DEVICE = 256,
+    OPTION_MOUNT = 256,
+    OPTION_NO_DISCOVER,
+    OPTION_DEVICE,
     OPTION_FORCE,
     OPTION_CHUNK,
     OPTION_ANNOTATIONS,
@@ -43,6 +56,8 @@ enum option_id {
 };
 
 static const struct option long_options[] = {
+    {"mount", required_argument, NULL, OPTION_MOUNT},
+    {"no-discover", no_argument, NULL, OPTION_NO_DISCOVER},
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"force", no_argument, NULL, OPTION_FORCE},
     {"chunk", required_argument, NULL, OPTION_CHUNK},
@@ -55,13 +70,13 @@ static const struct option long_options[] = {
 
 /* Sets one setting from an option; says what is wrong with its value. */
 static int
-set(struct fy_settings *settings, const char *option, const char *name,
-    const char *value)
+set(struct fy_settings *settings, unsigned origin, const char *option,
+    const char *name, const char *value)
 {
     char cause[128];
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
-    int status = fy_settings_set(settings, FY_SETTING_WIRE, name, value, &why);
+    int status = fy_settings_set(settings, origin, name, value, &why);
     if (status) {
         fy_say("%s '%s': %s", option, value, cause);
     }
@@ -79,7 +94,7 @@ fy_parse_device_option(const char *text, struct fy_settings *settings)
     if (comma) {
         *comma = '\0';
     }
-    int status = set(settings, "--device", "device", copy);
+    int status = set(settings, FY_SETTING_WIRE, "--device", "device", copy);
     if (status == 0 && comma) {
         if (strncmp(comma + 1, "memory=", 7) != 0) {
             fy_say("--device '%s': after the comma expected memory=SIZE", text);
@@ -89,7 +104,8 @@ fy_parse_device_option(const char *text, struct fy_settings *settings)
                    text);
             status = FY_ERR_INVALID;
         } else {
-            status = set(settings, "--device memory", "memory", comma + 8);
+            status = set(settings, FY_SETTING_WIRE, "--device memory", "memory",
+                         comma + 8);
         }
     }
     free(copy);
@@ -125,13 +141,20 @@ static int
 take(int id, struct fy_run_options *options)
 {
     switch (id) {
+    case OPTION_MOUNT:
+        return set(&options->settings, FY_SETTING_USER, "--mount", "mount",
+                   optarg);
+    case OPTION_NO_DISCOVER:
+        options->settings.discover = false;
+        return 0;
     case OPTION_DEVICE:
         return fy_parse_device_option(optarg, &options->settings);
     case OPTION_FORCE:
         options->settings.force = true;
         return 0;
     case OPTION_CHUNK:
-        return set(&options->settings, "--chunk", "chunk", optarg);
+        return set(&options->settings, FY_SETTING_WIRE, "--chunk", "chunk",
+                   optarg);
     case OPTION_ANNOTATIONS:
         return add_annotations(optarg, options);
     case OPTION_REPORT:
@@ -147,9 +170,10 @@ take(int id, struct fy_run_options *options)
 }
 
 int
-fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
-                     int *out_status)
+fy_run_options_parse(const char *name, int argc, char **argv,
+                     struct fy_run_options *out, int *out_status)
 {
+    bool shell = strcmp(name, "shell") == 0;
     char config[PATH_MAX];
     memset(out, 0, sizeof *out);
     *out_status = FY_EXIT_USAGE;
@@ -164,18 +188,22 @@ fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
     int id;
     while ((id = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
         if (id == OPTION_HELP) {
+            (void)fputs(shell ? help_shell : help_run, stdout);
             (void)fputs(help, stdout);
             *out_status = fy_finish_output(FY_EXIT_OK);
             return FY_ERR_INVALID;
         }
         if (take(id, out)) {
-            fy_usage_error("run");
+            fy_usage_error(name);
             return FY_ERR_INVALID;
         }
     }
+    if (optind >= argc && shell) {
+        return 0;
+    }
     if (optind >= argc) {
         fy_say("a command is missing");
-        fy_usage_error("run");
+        fy_usage_error(name);
         return FY_ERR_INVALID;
     }
     out->command = argv + optind;

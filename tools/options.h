@@ -20,15 +20,17 @@ struct fy_run_options {
     bool report;             /* a table on stderr, or JSON in report_path */
     const char *report_path; /* NULL: stderr; borrowed */
     bool explain;
-    char *const *command; /* NULL-terminated, never empty; borrowed */
+    char *const *command; /* NULL-terminated; NULL: none was given; borrowed */
 };
 
 /*
- * Defaults, ferry.conf, then the command line. 0, or an exit status to end
+ * `name': the subcommand, for messages; a command must be there for all but
+ * "shell". Defaults, ferry.conf, then the command line. 0, or an exit status to end
  * with (--help was printed, or the line was wrong and that was said): then
  * *out_status has it and the result is FY_ERR_INVALID.
  */
-int fy_run_options_parse(int argc, char **argv, struct fy_run_options *out,
+int fy_run_options_parse(const char *name, int argc, char **argv,
+                         struct fy_run_options *out,
                          int *out_status) FY_MUST_CHECK;
 
 /* "auto", "none", "host" or "host,memory=SIZE"; says what is wrong with it. */

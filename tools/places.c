@@ -66,6 +66,7 @@ fy_places_find(struct fy_places *out)
     char *slash = NULL;
     if (n > 0) {
         self[n] = '\0';
+        memcpy(out->ferry, self, (size_t)n + 1);
         slash = strrchr(self, '/');
     }
     if (slash) {

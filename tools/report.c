@@ -137,6 +137,7 @@ fy_report_print(const struct fy_report *report, FILE *to)
     if (report->trouble[0]) {
         (void)fprintf(to, "ferry: %s\n", report->trouble);
     }
+    fy_report_print_pipelines(report, to);
     if (report->nrows == 0) {
         return;
     }
@@ -204,28 +205,12 @@ fy_report_write_json(const struct fy_report *report, FILE *to)
         (void)fputs(i ? ",\n" : "\n", to);
         write_row(&report->rows[i], to);
     }
-    (void)fputs(report->nrows ? "\n  ]\n}\n" : "]\n}\n", to);
+    (void)fputs(report->nrows ? "\n  ],\n" : "],\n", to);
+    fy_report_write_pipelines(report, to);
+    (void)fputs("\n}\n", to);
 }
 
 /* ---- from JSON ---- */
-
-static double
-number_of(const struct fy_json *object, const char *key)
-{
-    const struct fy_json *member = fy_json_member(object, key);
-    return member && member->kind == FY_JSON_NUMBER ? member->number : 0;
-}
-
-/* A count: not negative, at most 2^63. */
-static uint64_t
-count_of(const struct fy_json *object, const char *key)
-{
-    double number = number_of(object, key);
-    if (!(number > 0)) {
-        return 0;
-    }
-    return number < 0x1p63 ? (uint64_t)number : (uint64_t)1 << 63;
-}
 
 /* Copies a string member, control characters made harmless for a terminal. */
 static void
@@ -248,18 +233,18 @@ read_row(const struct fy_json *object, struct fy_report_row *row)
 {
     memset(row, 0, sizeof *row);
     copy_text(object, "name", row->name, sizeof row->name);
-    row->calls = count_of(object, "calls");
-    row->offloaded = count_of(object, "offloaded");
+    row->calls = fy_json_count(object, "calls");
+    row->offloaded = fy_json_count(object, "offloaded");
     const struct fy_json *declined = fy_json_member(object, "declined");
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
-        row->declined[i] = count_of(declined, fy_reason_word(i));
+        row->declined[i] = fy_json_count(declined, fy_reason_word(i));
     }
-    row->bytes_in = count_of(object, "bytes_in");
-    row->bytes_out = count_of(object, "bytes_out");
-    row->chunks = count_of(object, "chunks");
-    row->lower_bound_bytes = count_of(object, "lower_bound_bytes");
-    row->original_seconds = number_of(object, "original_seconds");
-    row->device_seconds = number_of(object, "device_seconds");
+    row->bytes_in = fy_json_count(object, "bytes_in");
+    row->bytes_out = fy_json_count(object, "bytes_out");
+    row->chunks = fy_json_count(object, "chunks");
+    row->lower_bound_bytes = fy_json_count(object, "lower_bound_bytes");
+    row->original_seconds = fy_json_number(object, "original_seconds");
+    row->device_seconds = fy_json_number(object, "device_seconds");
 }
 
 static int
@@ -285,11 +270,11 @@ read_root(const struct fy_json *root, struct fy_report *out)
     }
     copy_text(root, "device", out->device, sizeof out->device);
     copy_text(root, "trouble", out->trouble, sizeof out->trouble);
-    out->memory_bytes = count_of(root, "memory_bytes");
-    out->seconds = number_of(root, "seconds");
-    uint64_t exit_status = count_of(root, "exit_status");
+    out->memory_bytes = fy_json_count(root, "memory_bytes");
+    out->seconds = fy_json_number(root, "seconds");
+    uint64_t exit_status = fy_json_count(root, "exit_status");
     out->exit_status = exit_status < 255 ? (int)exit_status : 255;
-    return 0;
+    return fy_report_read_pipelines(root, out);
 }
 
 int
@@ -308,10 +293,13 @@ fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
     if (status) {
         return status;
     }
+    out->document = document;
     status = read_root(root, out);
     if (status == FY_ERR_INVALID) {
         (void)snprintf(why, why_bytes, "it has no list of functions");
     }
-    fy_json_free(document);
+    if (status) {
+        fy_report_clear(out);
+    }
     return status;
 }

@@ -13,6 +13,7 @@
 #include "annotations/model.h"
 #include "common/record.h"
 #include "common/status.h"
+#include "proxy/proxy.h"
 
 struct fy_report_row {
     char name[128]; /* the annotation's name, as "dgemm" or "cblas_dgemm" */
@@ -21,6 +22,8 @@ struct fy_report_row {
     uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
     double original_seconds, device_seconds;
 };
+
+struct fy_json_document;
 
 struct fy_report {
     char device[128];           /* "host", "none", ... */
@@ -31,6 +34,11 @@ struct fy_report {
     char *const *command;       /* NULL-terminated, borrowed; NULL: not known */
     struct fy_report_row *rows; /* functions that were called */
     size_t nrows;
+    struct fy_stage_report *stages; /* array owned, strings borrowed, or of */
+    size_t nstages;
+    struct fy_link_report *links;
+    size_t nlinks;
+    struct fy_json_document *document; /* ... this; owned, NULL without */
 };
 
 /*
@@ -41,6 +49,18 @@ int fy_report_take(const struct fy_model *model, const struct fy_record *record,
                    struct fy_report *out) FY_MUST_CHECK;
 
 void fy_report_print(const struct fy_report *report, FILE *to);
+/* One line a stage: what it was, where it ran and why. At most 1000. */
+void fy_report_print_stages(const struct fy_report *report, FILE *to);
+
+/* Parts of the others, about commands. */
+struct fy_json;
+void fy_report_print_pipelines(const struct fy_report *report, FILE *to);
+void fy_report_write_pipelines(const struct fy_report *report, FILE *to);
+int fy_report_read_pipelines(const struct fy_json *root,
+                             struct fy_report *out) FY_MUST_CHECK;
+
+/* What the report owns. */
+void fy_report_clear(struct fy_report *report);
 
 /* The caller checks ferror(to). */
 void fy_report_write_json(const struct fy_report *report, FILE *to);

@@ -42,6 +42,6 @@ fy_tool_report(int argc, char **argv)
         return FY_EXIT_FAILURE;
     }
     fy_report_print(&report, stdout);
-    free(report.rows);
+    fy_report_clear(&report);
     return fy_finish_output(FY_EXIT_OK);
 }

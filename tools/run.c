@@ -40,12 +40,9 @@ scratch_file(const struct fy_launch_state *state, const char *name,
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
 }
 
-/*
- * Everything between the options and the command. 0, or a status with
- * state->trouble set: then the command runs without ferry.
- */
+/* The half of library calls: model, counters, the object to preload. */
 static int
-prepare(struct fy_run_options *options, struct fy_launch_state *state)
+prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
 {
     struct fy_settings *settings = &options->settings;
     bool count = options->report || options->explain;
@@ -58,7 +55,6 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
             (unsigned long long)settings->memory_bytes, MEMORY_MIN_BYTES);
         return FY_ERR_NOFIT;
     }
-    fy_places_find(&state->places);
     if (access(state->places.engine, R_OK) != 0) {
         fy_launch_trouble(state, "cannot read the engine %s: %s",
                           state->places.engine, strerror(errno));
@@ -92,12 +88,42 @@ prepare(struct fy_run_options *options, struct fy_launch_state *state)
     bool force = settings->force && strcmp(settings->device, "none") != 0;
     settings->mode = force ? (count ? FY_MODE_FORCE_COUNT : FY_MODE_FORCE)
                            : (count ? FY_MODE_ASK_COUNT : FY_MODE_ASK);
-    status = fy_launch_environment(state->preload, settings);
-    if (status) {
-        fy_launch_trouble(state, "cannot set the environment: %s",
-                          fy_status_text(status));
+    return 0;
+}
+
+/*
+ * The half of commands: a session that proxies are reached through. What fails
+ * is said at once, and the commands run here.
+ */
+static void
+prepare_commands(struct fy_run_options *options, struct fy_launch_state *state)
+{
+    char cause[sizeof state->trouble];
+    if (!state->scratch[0] &&
+        fy_launch_scratch(state, false, &options->settings)) {
+        fy_say("%s; all commands run here", state->trouble);
+        state->trouble[0] = '\0';
+        return;
     }
-    return status;
+    if (fy_pipeline_start(&state->pipeline, &state->places, state->scratch,
+                          options, cause, sizeof cause)) {
+        fy_say("%s; all commands run here", cause);
+        return;
+    }
+    if (!state->preload[0]) {
+        strcpy(state->preload, state->places.shim);
+    }
+}
+
+/* Sets the environment for what was got ready. */
+static void
+publish(struct fy_run_options *options, struct fy_launch_state *state)
+{
+    if (fy_launch_environment(state->preload, &options->settings)) {
+        fy_say("cannot set the environment; running without ferry");
+        (void)unsetenv("LD_PRELOAD");
+        (void)unsetenv(FY_SETTINGS_ENV);
+    }
 }
 
 /* The decisions that the engine wrote down, bounded. */
@@ -148,7 +174,7 @@ write_report(const struct fy_report *report, const char *path)
 }
 
 static void
-tell(const struct fy_run_options *options, const struct fy_launch_state *state,
+tell(const struct fy_run_options *options, struct fy_launch_state *state,
      int wait_status, double seconds)
 {
     struct fy_report report = {
@@ -161,13 +187,16 @@ tell(const struct fy_run_options *options, const struct fy_launch_state *state,
     (void)snprintf(report.device, sizeof report.device, "%s",
                    state->trouble[0] ? "none" : options->settings.device);
     (void)snprintf(report.trouble, sizeof report.trouble, "%s", state->trouble);
-    if (state->record && state->model &&
-        fy_report_take(state->model, state->record, &report)) {
+    if ((state->record && state->model &&
+         fy_report_take(state->model, state->record, &report)) ||
+        fy_pipeline_report(&state->pipeline, &report)) {
         fy_say("no memory for the report");
+        fy_report_clear(&report);
         return;
     }
     if (options->explain) {
         print_decisions(options);
+        fy_report_print_stages(&report, stderr);
     }
     if (options->report && options->report_path) {
         write_report(&report, options->report_path);
@@ -175,7 +204,7 @@ tell(const struct fy_run_options *options, const struct fy_launch_state *state,
     if (options->explain || !options->report_path) {
         fy_report_print(&report, stderr);
     }
-    free(report.rows);
+    fy_report_clear(&report);
 }
 
 int
@@ -190,27 +219,34 @@ fy_launch(struct fy_run_options *options)
     if (strcmp(options->settings.device, "auto") == 0) {
         strcpy(options->settings.device, "none");
     }
-    bool idle = strcmp(options->settings.device, "none") == 0 && !count;
-    if (!idle && prepare(options, &state) != 0) {
+    bool calls = strcmp(options->settings.device, "none") != 0 || count;
+    bool commands = fy_pipeline_find(&state.pipeline, options);
+    fy_places_find(&state.places);
+    if (calls && prepare_calls(options, &state) != 0) {
         fy_say("%s; running without ferry", state.trouble);
+        state.preload[0] = '\0';
+        options->settings.mode = FY_MODE_NEVER;
     }
-    if (idle || state.trouble[0]) {
-        if (fy_launch_environment("", &options->settings)) {
-            fy_say("out of memory");
-        }
+    if (commands) {
+        prepare_commands(options, &state);
     }
+    publish(options, &state);
     if (!count && !state.scratch[0]) {
         free(state.model);
+        fy_pipeline_free(&state.pipeline);
         return fy_child_become(options->command);
     }
     double start = now_seconds();
     if (fy_child_run(options->command, &child)) {
         fy_say("cannot start a process: %s", strerror(errno));
+        fy_pipeline_end(&state.pipeline);
         fy_launch_end(&state);
         return FY_EXIT_CANNOT_RUN;
     }
+    double seconds = now_seconds() - start;
+    fy_pipeline_end(&state.pipeline);
     if (count && !child.exec_errno) {
-        tell(options, &state, child.wait_status, now_seconds() - start);
+        tell(options, &state, child.wait_status, seconds);
     }
     fy_launch_end(&state);
     return fy_child_imitate(&child, options->command);
@@ -221,7 +257,7 @@ fy_tool_run(int argc, char **argv)
 {
     struct fy_run_options options;
     int status;
-    if (fy_run_options_parse(argc, argv, &options, &status)) {
+    if (fy_run_options_parse("run", argc, argv, &options, &status)) {
         return status;
     }
     return fy_launch(&options);

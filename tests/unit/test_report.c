@@ -89,7 +89,7 @@ START_TEST(test_round_trip)
     ck_assert_ptr_nonnull(strstr(first, "2.00")); /* (3 + 1) / 2 */
     free(first);
     free(second);
-    free(out.rows);
+    fy_report_clear(&out);
     free(text);
 }
 END_TEST
@@ -106,7 +106,7 @@ START_TEST(test_empty)
                      0);
     ck_assert_uint_eq(out.nrows, 0);
     ck_assert_str_eq(out.trouble, "no engine");
-    free(out.rows);
+    fy_report_clear(&out);
     free(text);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(test_hostile_values)
     ck_assert_uint_eq(out.rows[0].offloaded, UINT64_C(1) << 63);
     ck_assert_uint_eq(out.rows[0].chunks, 0);
     ck_assert_int_eq(out.exit_status, 255);
-    free(out.rows);
+    fy_report_clear(&out);
 }
 END_TEST
 
@@ -204,7 +204,7 @@ START_TEST(test_fuzz)
         if (fy_report_read_json(block, length, &out, why, sizeof why) == 0) {
             read++;
             free(to_table(&out));
-            free(out.rows);
+            fy_report_clear(&out);
         }
         free(block);
     }

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts and ends the session of a run, see the header. Whatever fails here
+ * leaves one line, and the commands run where they always did.
+ */
+#include "config.h"
+
+#include "tools/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/launch.h"
+
+enum {
+    CAUSE_BYTES = 512
+};
+
+/* Adds one configured text when it stands for a mount; says why not. */
+static void
+add_configured(const char *text, struct fy_pipeline *pipeline)
+{
+    char cause[CAUSE_BYTES];
+    struct fy_buffer why;
+    const char *one[] = {text, NULL};
+    unsigned n = 0;
+    fy_buffer_start(&why, cause, sizeof cause);
+    if (pipeline->nmounts == FY_MAX_MOUNTS) {
+        fy_say("--mount '%s': more than %d mounts", text, FY_MAX_MOUNTS);
+        return;
+    }
+    if (fy_mounts_find(one, false, pipeline->mounts + pipeline->nmounts, &n,
+                       &why)) {
+        fy_say("--mount '%s': %s; it is left out", text, cause);
+        return;
+    }
+    for (unsigned i = 0; n && i < pipeline->nmounts; i++) {
+        /* A later one, of the command line, replaces one of ferry.conf. */
+        if (strcmp(pipeline->mounts[i].path,
+                   pipeline->mounts[pipeline->nmounts].path) == 0) {
+            pipeline->mounts[i] = pipeline->mounts[pipeline->nmounts];
+            return;
+        }
+    }
+    pipeline->nmounts += n;
+}
+
+static bool
+has_path(const struct fy_pipeline *pipeline, const char *path)
+{
+    for (unsigned i = 0; i < pipeline->nmounts; i++) {
+        if (strcmp(pipeline->mounts[i].path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What mountinfo names and nobody configured. */
+static void
+add_discovered(struct fy_pipeline *pipeline)
+{
+    char cause[CAUSE_BYTES];
+    struct fy_buffer why;
+    unsigned n = 0;
+    struct fy_mount *found = calloc(FY_MAX_MOUNTS, sizeof *found);
+    fy_buffer_start(&why, cause, sizeof cause);
+    if (!found || fy_mounts_find(NULL, true, found, &n, &why)) {
+        free(found);
+        return; /* no /proc, no memory: nothing is found */
+    }
+    for (unsigned i = 0; i < n && pipeline->nmounts < FY_MAX_MOUNTS; i++) {
+        if (!has_path(pipeline, found[i].path)) {
+            pipeline->mounts[pipeline->nmounts++] = found[i];
+        }
+    }
+    free(found);
+}
+
+bool
+fy_pipeline_find(struct fy_pipeline *pipeline,
+                 const struct fy_run_options *options)
+{
+    memset(pipeline, 0, sizeof *pipeline);
+    pipeline->mounts = calloc(FY_MAX_MOUNTS, sizeof *pipeline->mounts);
+    char *texts = strdup(options->settings.mounts);
+    if (!pipeline->mounts || !texts) {
+        fy_say("no memory for the list of mounts");
+        free(texts);
+        return false;
+    }
+    for (char *text = texts; *text;) {
+        char *end = strchr(text, '\n');
+        *end = '\0'; /* every line of the setting ends in one */
+        add_configured(text, pipeline);
+        text = end + 1;
+    }
+    free(texts);
+    if (options->settings.discover) {
+        add_discovered(pipeline);
+    }
+    return pipeline->nmounts > 0;
+}
+
+static struct fy_commands *
+compile(const char *const *paths, unsigned npaths, const char *library,
+        char *trouble, size_t bytes)
+{
+    struct fy_commands *commands = NULL;
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    if (!diagnostics) {
+        (void)snprintf(trouble, bytes, "out of memory");
+        return NULL;
+    }
+    int status =
+        fy_commands_compile(paths, npaths, library, diagnostics, &commands);
+    if (status) {
+        fy_first_diagnostic(diagnostics, status, trouble, bytes);
+        commands = NULL;
+    }
+    fy_diagnostics_free(diagnostics);
+    return commands;
+}
+
+struct fy_commands *
+fy_pipeline_compile(const struct fy_places *places, const char *const *paths,
+                    unsigned npaths, char *trouble, size_t bytes)
+{
+    char shipped[PATH_MAX];
+    const char *all[FY_MAX_ANNOTATION_PATHS + 1];
+    unsigned n = 0;
+    int length =
+        snprintf(shipped, sizeof shipped, "%s/commands", places->library);
+    if (length < 0 || length >= (int)sizeof shipped ||
+        access(shipped, R_OK) != 0) {
+        (void)snprintf(trouble, bytes,
+                       "cannot read the shipped annotations %s: %s", shipped,
+                       strerror(errno));
+        return NULL;
+    }
+    all[n++] = shipped;
+    for (unsigned i = 0; i < npaths && n <= FY_MAX_ANNOTATION_PATHS; i++) {
+        if (access(paths[i], R_OK) == 0) {
+            all[n++] = paths[i];
+        }
+    }
+    struct fy_commands *commands =
+        compile(all, n, places->library, trouble, bytes);
+    if (commands || n == 1) {
+        return commands;
+    }
+    fy_say("%s; only the shipped command annotations are used ('ferry check' "
+           "says more)",
+           trouble);
+    return compile(all, 1, places->library, trouble, bytes);
+}
+
+/* The file of what was learned, "" without a cache. */
+static void
+find_history(char out[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    int n = fy_cache_folder(folder)
+                ? -1
+                : snprintf(out, PATH_MAX, "%s/history.db", folder);
+    if (n < 0 || n >= PATH_MAX) {
+        out[0] = '\0';
+    }
+}
+
+int
+fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
+                  const char *folder, struct fy_run_options *options,
+                  char *trouble, size_t bytes)
+{
+    char cause[CAUSE_BYTES], history[PATH_MAX];
+    struct fy_buffer why;
+    fy_buffer_start(&why, cause, sizeof cause);
+    pipeline->commands = fy_pipeline_compile(
+        places, options->annotations, options->nannotations, trouble, bytes);
+    if (!pipeline->commands) {
+        return FY_ERR_INVALID;
+    }
+    find_history(history);
+    struct fy_session_options session = {
+        .commands = pipeline->commands,
+        .mounts = pipeline->mounts,
+        .nmounts = pipeline->nmounts,
+        .folder = folder,
+        .stub = places->stub,
+        .ferry = places->ferry,
+        .history = history[0] ? history : NULL,
+        .force = options->settings.force,
+        .record = options->report || options->explain,
+    };
+    int status = fy_session_start(&session, &why, &pipeline->session);
+    if (status) {
+        (void)snprintf(trouble, bytes, "cannot start the session: %s",
+                       cause[0] ? cause : fy_status_text(status));
+        return status;
+    }
+    (void)snprintf(options->settings.snapshot,
+                   sizeof options->settings.snapshot, "%s",
+                   fy_session_snapshot(pipeline->session));
+    return 0;
+}
+
+void
+fy_pipeline_end(struct fy_pipeline *pipeline)
+{
+    if (pipeline->session) {
+        fy_session_end(pipeline->session, true);
+    }
+}
+
+int
+fy_pipeline_report(const struct fy_pipeline *pipeline, struct fy_report *report)
+{
+    if (!pipeline->session) {
+        return 0;
+    }
+    unsigned nstages = fy_session_stages(pipeline->session);
+    unsigned nlinks = fy_session_links(pipeline->session);
+    report->stages = calloc(nstages + 1, sizeof *report->stages);
+    report->links = calloc(nlinks + 1, sizeof *report->links);
+    if (!report->stages || !report->links) {
+        return FY_ERR_NOMEM;
+    }
+    for (unsigned i = 0; i < nstages; i++) {
+        fy_session_stage(pipeline->session, i, &report->stages[i]);
+    }
+    for (unsigned i = 0; i < nlinks; i++) {
+        fy_session_link(pipeline->session, i, &report->links[i]);
+    }
+    report->nstages = nstages;
+    report->nlinks = nlinks;
+    return 0;
+}
+
+void
+fy_pipeline_free(struct fy_pipeline *pipeline)
+{
+    if (pipeline->session) {
+        fy_session_free(pipeline->session);
+    }
+    fy_commands_free(pipeline->commands);
+    free(pipeline->mounts);
+    memset(pipeline, 0, sizeof *pipeline);
+}

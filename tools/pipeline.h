@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pipelines' half of a run: mounts found, command annotations compiled, a
+ * session started; what became of the stages, for reports.
+ */
+#ifndef FERRY_TOOLS_PIPELINE_H
+#define FERRY_TOOLS_PIPELINE_H
+
+#include "proxy/proxy.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/tool.h"
+
+struct fy_pipeline {
+    struct fy_mount *mounts; /* owned */
+    unsigned nmounts;
+    struct fy_commands *commands; /* owned */
+    struct fy_session *session;   /* owned */
+};
+
+/*
+ * The mounts of options and of this machine. What is wrong with a configured
+ * one is said; the others are used. Whether there are any.
+ */
+bool fy_pipeline_find(struct fy_pipeline *pipeline,
+                      const struct fy_run_options *options);
+
+/*
+ * Command annotations: shipped ones, then `paths'. A user's file with errors is
+ * left out with one line. New, or NULL with `trouble' (of `bytes') set.
+ */
+struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
+                                        const char *const *paths,
+                                        unsigned npaths, char *trouble,
+                                        size_t bytes);
+
+/*
+ * Starts the session in `folder' (private, exists) and sets
+ * settings->snapshot. 0, or a status with `trouble' set.
+ */
+int fy_pipeline_start(struct fy_pipeline *pipeline,
+                      const struct fy_places *places, const char *folder,
+                      struct fy_run_options *options, char *trouble,
+                      size_t bytes) FY_MUST_CHECK;
+
+/* Waits for the stages that still run, ends the session. May be called twice. */
+void fy_pipeline_end(struct fy_pipeline *pipeline);
+
+/* After the end: stages and links of the report; FY_ERR_NOMEM. Strings are
+ * borrowed from the session. */
+int fy_pipeline_report(const struct fy_pipeline *pipeline,
+                       struct fy_report *report) FY_MUST_CHECK;
+
+void fy_pipeline_free(struct fy_pipeline *pipeline);
+
+#endif
