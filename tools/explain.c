@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "proxy/reason.h"
 #include "tools/launch.h"
 
 static const struct {
@@ -42,6 +43,40 @@ static const struct {
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,
                "every reason has a meaning");
 
+static const struct {
+    enum fy_stage_reason reason;
+    const char *meaning;
+} stage_meanings[] = {
+    {FY_STAGE_NONE, "the command ran at a proxy"},
+    {FY_STAGE_NOT_ANNOTATED, "no annotation has a command of that name"},
+    {FY_STAGE_NOT_PARSED, "an option or operand that the annotation lacks"},
+    {FY_STAGE_FORBIDDEN, "the annotation says never, with these options"},
+    {FY_STAGE_LOCAL_FILES, "nothing that it reads is on a mount"},
+    {FY_STAGE_MIXED_PLACES, "it reads or writes files here and there"},
+    {FY_STAGE_LOCAL_INPUT, "its standard input comes from this machine"},
+    {FY_STAGE_TERMINAL_INPUT, "it reads the terminal"},
+    {FY_STAGE_OPEN_FILES, "it inherits open files beyond 0, 1 and 2"},
+    {FY_STAGE_ODD_STREAM, "its fds 0-2: closed, a socket, a device, ..."},
+    {FY_STAGE_UNCLEAR_PATH, "a path goes through a link or leaves the mount"},
+    {FY_STAGE_NESTED_MOUNT, "another mount lies below an operand"},
+    {FY_STAGE_NO_PROXY, "the host has no ferry that can be reached"},
+    {FY_STAGE_BUSY, "the proxy is at its limits"},
+    {FY_STAGE_REFUSED, "the proxy's own annotations refuse it"},
+    {FY_STAGE_OUTSIDE, "an operand is not beneath a root of the proxy"},
+    {FY_STAGE_OTHER_TOOL, "the host has another version of the program"},
+    {FY_STAGE_OTHER_CONFIG, "a configuration file differs on the host"},
+    {FY_STAGE_OTHER_NAMES, "users, groups or paths are others on the host"},
+    {FY_STAGE_TOO_SMALL, "too little to do"},
+    {FY_STAGE_UNPROFITABLE, "expected to be faster here (see --force)"},
+    {FY_STAGE_LOST_LINK, "the connection broke; it ran here"},
+    {FY_STAGE_LIMITS, "resource limits that cannot be carried over"},
+    {FY_STAGE_DISABLED, "switched off, or the session is ending"},
+};
+
+_Static_assert(sizeof stage_meanings / sizeof stage_meanings[0] ==
+                   FY_STAGE_REASON_COUNT,
+               "every reason of a stage has a meaning");
+
 static void
 print_reasons(void)
 {
@@ -50,6 +85,11 @@ print_reasons(void)
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         printf("  %-15s %s\n", fy_reason_word(meanings[i].reason),
                meanings[i].meaning);
+    }
+    printf("\nWhy a command did not run at a proxy:\n\n");
+    for (size_t i = 0; i < FY_STAGE_REASON_COUNT; i++) {
+        printf("  %-15s %s\n", fy_stage_reason_word(stage_meanings[i].reason),
+               stage_meanings[i].meaning);
     }
 }
 

@@ -48,6 +48,7 @@ dist_man_MANS += \
 	docs/ferry-explain.1 \
 	docs/ferry-report.1 \
 	docs/ferry-run.1 \
+	docs/ferry-shell.1 \
 	docs/ferry-verify.1
 EXTRA_DIST += docs/ARCHITECTURE.md
 
