@@ -50,7 +50,6 @@ struct fy_places {
     char shim[PATH_MAX];    /* libferry.so */
     char stub[PATH_MAX];    /* ferry-stub */
     char library[PATH_MAX]; /* folder of shipped annotations */
-    char stub[PATH_MAX];    /* ferry-stub */
     char ferry[PATH_MAX];   /* this program */
 };
 
