@@ -45,7 +45,8 @@ grant(struct stage *stage, int i, struct exchange *exchange, uint64_t bytes)
 void
 fy_flow_grant(struct stage *stage)
 {
-    if (stage->state != STAGE_RUNNING || !stage->settled) {
+    if ((stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) ||
+        !stage->settled) {
         return;
     }
     uint64_t held = stage->granted_bytes[0] + stage->granted_bytes[1] -

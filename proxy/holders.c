@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,16 @@ struct process {
     uint64_t start; /* clock ticks since the machine started */
 };
 
+struct inherited {
+    int fd;
+    dev_t device;
+    ino_t inode;
+};
+
 struct fy_holders {
     DIR *proc;
+    struct inherited inherited[64];
+    unsigned ninherited;
     struct process *old; /* sorted by pid */
     size_t nold;
 };
@@ -76,6 +85,85 @@ compare(const void *a, const void *b)
     return one->pid < two->pid ? -1 : one->pid > two->pid;
 }
 
+static void
+read_inherited(struct fy_holders *holders)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        struct stat status;
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        int flags = fd > 2 ? fcntl(fd, F_GETFD) : -1;
+        if (flags >= 0 && !(flags & FD_CLOEXEC) && fstat(fd, &status) == 0 &&
+            holders->ninherited < 64) {
+            holders->inherited[holders->ninherited++] =
+                (struct inherited){fd, status.st_dev, status.st_ino};
+        }
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+}
+
+static bool
+was_inherited(const struct fy_holders *holders, int fd,
+              const struct stat *status)
+{
+    for (unsigned i = 0; i < holders->ninherited; i++) {
+        const struct inherited *each = &holders->inherited[i];
+        if (each->fd == fd && each->device == status->st_dev &&
+            each->inode == status->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it is closed by exec, by the text of fdinfo. */
+static bool
+is_closed_by_exec(int proc, pid_t pid, const char *fd)
+{
+    char path[80], text[512];
+    (void)snprintf(path, sizeof path, "%ld/fdinfo/%.20s", (long)pid, fd);
+    int file = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    ssize_t n = read(file, text, sizeof text - 1);
+    (void)close(file);
+    text[n > 0 ? n : 0] = '\0';
+    const char *flags = strstr(text, "flags:");
+    return flags && (strtoul(flags + 6, NULL, 8) & O_CLOEXEC);
+}
+
+unsigned
+fy_holders_extra(const struct fy_holders *holders, pid_t pid)
+{
+    char path[64];
+    unsigned count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    DIR *folder = opendir(path);
+    if (!folder || !holders->proc) {
+        return UINT_MAX;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(folder))) {
+        struct stat status;
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        if (fd <= 2 ||
+            is_closed_by_exec(dirfd(holders->proc), pid, entry->d_name)) {
+            continue;
+        }
+        /* Of a file on a mount this may wait; nobody passes those on. */
+        if (fstatat(dirfd(folder), entry->d_name, &status, 0) != 0 ||
+            !was_inherited(holders, fd, &status)) {
+            count++;
+        }
+    }
+    (void)closedir(folder);
+    return count;
+}
+
 int
 fy_holders_new(struct fy_holders **out)
 {
@@ -84,6 +172,7 @@ fy_holders_new(struct fy_holders **out)
         return FY_ERR_NOMEM;
     }
     size_t capacity = 0;
+    read_inherited(holders);
     holders->proc = opendir("/proc");
     const struct dirent *entry;
     while (holders->proc && (entry = readdir(holders->proc))) {

@@ -43,6 +43,13 @@ void fy_holders_free(struct fy_holders *holders);
 int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
                     unsigned npipes, bool *out_hidden) FY_MUST_CHECK;
 
+/*
+ * Descriptors beyond 2 that `pid' would hand to the program it runs, less those
+ * that this process had inherited itself when fy_holders_new() was called: what
+ * everybody has is nobody's input. UINT_MAX: nobody can say.
+ */
+unsigned fy_holders_extra(const struct fy_holders *holders, pid_t pid);
+
 /* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
  * can say. */
 bool fy_pipe_has_data(pid_t pid);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy/holders.h"
 #include "proxy/protocol.h"
 
 enum {
@@ -315,7 +316,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     if (feeder) {
         feeder->feeds = stage;
         stage->fed_by = feeder;
-        feeder->settled = true;
+        fy_stage_open(feeder); /* its stderr, that is */
     }
     if (!stage->plan.out.is_pipe) {
         stage->settled = true;
@@ -444,6 +445,10 @@ read_fds(struct stage *stage, struct guest *guest)
     facts->env = stage->env;
     facts->same = stage->hello.same;
     facts->extra_fds = stage->hello.extra_fds;
+    if (facts->extra_fds > 0) {
+        facts->extra_fds =
+            fy_holders_extra(stage->session->holders, stage->hello.pid);
+    }
 }
 
 static void
