@@ -19,6 +19,7 @@ include tests/verify/local.mk
 
 UNIT_TESTS =
 
+include tests/fuzz/local.mk
 include tests/lang/local.mk
 include tests/unit/proxy.mk
 include tests/unit/server.mk
