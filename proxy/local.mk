@@ -24,10 +24,12 @@ libfyproxy_la_SOURCES = \
 	proxy/rope.c proxy/rope.h \
 	proxy/run.c proxy/run.h proxy/run_end.c \
 	proxy/server.c proxy/server.h \
+	proxy/server_end.c \
 	proxy/server_facts.c \
 	proxy/server_pump.c \
 	proxy/server_request.c \
 	proxy/server_stage.c \
+	proxy/server_start.c \
 	proxy/server_touched.c \
 	proxy/session.c proxy/session.h \
 	proxy/snapshot.c \

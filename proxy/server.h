@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <zstd.h>
 
 #include "annotations/command.h"
+#include "proxy/compress.h"
 #include "proxy/confine.h"
 #include "proxy/proxy.h"
 #include "proxy/run.h"
@@ -88,7 +88,7 @@ struct fy_server_stage {
 
     bool out_opened; /* the client opened the window: no link any more */
     bool out_linked; /* another stage reads it, or is about to */
-    ZSTD_CCtx *zstd;
+    struct fy_squeeze *squeeze; /* its output is sent compressed */
 
     bool abandoned;  /* nobody waits for its result */
     bool killed;     /* by us or the client: a death by KILL is no surprise */
@@ -151,44 +151,62 @@ void fy_server_settle(struct fy_server *server);
 /* Whether the spec of some stage is still on its way. */
 bool fy_server_receiving(const struct fy_server *server);
 
-/* ---- server_stage.c: one stage ------------------------------------------------ */
+/* ---- server_start.c: from the spec to the exec -------------------------------- */
 
 /* The whole spec has come: starts it, or refuses. `bytes' is taken. */
 void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
-struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
-                                             uint64_t number);
-/* Bytes for its stdin; the end of them. */
-void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
-                           size_t n);
-void fy_server_stage_input_end(struct fy_server_stage *stage);
+/* Starts it, if the stage that it reads has started. */
+void fy_server_stage_unblock(struct fy_server_stage *stage);
 /* Joins the exchange that reads its stderr. */
 void fy_server_stage_stderr(struct fy_server_stage *stage,
                             struct fy_exchange *exchange);
-/* Starts it, if the stage that it reads has started. */
-void fy_server_stage_unblock(struct fy_server_stage *stage);
-/* More of its output may be sent, or all was. */
-void fy_server_stage_ready(struct fy_server_stage *stage,
-                           const struct fy_exchange *exchange);
+
+/* ---- server_stage.c: while it runs, and its result ----------------------------- */
+
+struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
+                                             uint64_t number);
+/* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
+void fy_server_stage_settle(struct fy_server_stage *stage);
+/* Every process that has ended. */
+void fy_server_reap(struct fy_server *server);
 /* The stream is gone: a stage that nobody waits for is ended. */
 void fy_server_stage_detach(struct fy_server_stage *stage,
                             const struct fy_exchange *exchange);
+/* Takes it off its exchanges. */
+void fy_server_stage_leave(struct fy_server_stage *stage);
+/* Takes it out of the list; freed when nothing can point at it any more. */
+void fy_server_stage_discard(struct fy_server_stage *stage);
+void fy_server_stage_free(struct fy_server_stage *stage);
+/* Closes one of its descriptors and what waits for it. */
+void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
+                    int *fd);
+
+/* ---- server_end.c: before its own end ------------------------------------------ */
+
 /* A signal of the client's. */
 void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
 /* Nobody waits for its output any more: it is brought to its end. */
 void fy_server_stage_abandon(struct fy_server_stage *stage);
-/* Every process that has ended. */
-void fy_server_reap(struct fy_server *server);
+/* This host ends it, and with it what reads from it, which would see an end of
+ * input that is none. */
+void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
 /* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
 uint64_t fy_server_timers(struct fy_server *server);
 /* Ends every stage at once and waits until nothing of them lives. */
 void fy_server_end_stages(struct fy_server *server);
-void fy_server_stage_free(struct fy_server_stage *stage);
 
 /* ---- server_pump.c: between the stage's pipes and the wire -------------------- */
 
 void fy_pump_in(struct fy_server_stage *stage);
 void fy_pump_out(struct fy_server_stage *stage);
 void fy_pump_err(struct fy_server_stage *stage);
+/* More of its output may be sent, or all was. */
+void fy_server_stage_ready(struct fy_server_stage *stage,
+                           const struct fy_exchange *exchange);
+/* Bytes for its stdin; the end of them. */
+void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
+                           size_t n);
+void fy_server_stage_input_end(struct fy_server_stage *stage);
 /* Ends our side of its stdin. */
 void fy_pump_in_close(struct fy_server_stage *stage);
 /* It has ended: what is left in its stdin was never read. */

@@ -190,39 +190,21 @@ at_end(int fd)
            ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
-/* Compressed as far as it came: whoever waits for a line gets it. */
 static int
-send_compressed(struct fy_server_stage *stage, const void *bytes, size_t n,
-                ZSTD_EndDirective end)
+sink(void *context, const void *bytes, size_t n)
 {
-    char packed[64 << 10];
-    ZSTD_inBuffer from = {bytes, n, 0};
-    size_t left;
-    do {
-        ZSTD_outBuffer to = {packed, sizeof packed, 0};
-        left = ZSTD_compressStream2(stage->zstd, &to, &from, end);
-        if (ZSTD_isError(left)) {
-            return FY_ERR_NOMEM;
-        }
-        int status = to.pos == 0 ? 0
-                                 : fy_wire_send(stage->server->wire,
-                                                stage->out_exchange->stream,
-                                                packed, to.pos);
-        if (status) {
-            return status;
-        }
-    } while (left);
-    return 0;
+    const struct fy_server_stage *stage = context;
+    return fy_wire_send(stage->server->wire, stage->out_exchange->stream, bytes,
+                        n);
 }
 
+/* Compressed as far as it came: whoever waits for a line gets it. */
 static int
 send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
 {
-    if (stage->zstd) {
-        return send_compressed(stage, bytes, n, ZSTD_e_flush);
-    }
-    return fy_wire_send(stage->server->wire, stage->out_exchange->stream, bytes,
-                        n);
+    return stage->squeeze
+               ? fy_squeeze_add(stage->squeeze, bytes, n, true, sink, stage)
+               : sink(stage, bytes, n);
 }
 
 static void
@@ -231,8 +213,9 @@ out_ended(struct fy_server_stage *stage)
     fy_watch_set(stage->server, &stage->out, 0);
     fy_run_close(&stage->run.out);
     stage->out.fd = -1;
-    if (stage->zstd && stage->out_exchange && !stage->out_exchange->finished &&
-        send_compressed(stage, NULL, 0, ZSTD_e_end)) {
+    if (stage->squeeze && stage->out_exchange &&
+        !stage->out_exchange->finished &&
+        fy_squeeze_end(stage->squeeze, sink, stage)) {
         stage->failed = FY_STAGE_LIMITS;
     }
 }
@@ -319,4 +302,16 @@ fy_pump_err(struct fy_server_stage *stage)
         }
     }
     fy_watch_set(server, &stage->err, EPOLLIN);
+}
+
+void
+fy_server_stage_ready(struct fy_server_stage *stage,
+                      const struct fy_exchange *exchange)
+{
+    if (exchange == stage->out_exchange) {
+        fy_pump_out(stage);
+    } else {
+        fy_pump_err(stage);
+    }
+    fy_server_stage_settle(stage);
 }

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "proxy/protocol.h"
 #include "proxy/server.h"
 
 enum {
     SMALL_BODY_BYTES = 1 << 20, /* of a hello or a probe */
-    SPEC_HEAD_BYTES = 4,        /* the length before the spec */
     LAST_SIGNAL = 64,
 };
 
@@ -55,7 +55,7 @@ fy_exchange_refuse(struct fy_exchange *exchange, int status, unsigned reason,
     }
     text[n] = '\0';
     const struct fy_wire_pair pairs[] = {
-        {"ferry-reason", fy_stage_reason_word(reason)}, {"ferry-why", text}};
+        {FY_FIELD_REASON, fy_stage_reason_word(reason)}, {FY_FIELD_WHY, text}};
     exchange->responded = exchange->finished = true;
     if (fy_wire_respond(exchange->server->wire, exchange->stream, status, pairs,
                         2, false)) {
@@ -220,7 +220,7 @@ static size_t
 spec_bytes(const struct fy_exchange *exchange)
 {
     const unsigned char *at = (const unsigned char *)exchange->body;
-    return exchange->body_bytes < SPEC_HEAD_BYTES
+    return exchange->body_bytes < FY_SPEC_LENGTH_BYTES
                ? 0
                : (size_t)at[0] << 24 | (size_t)at[1] << 16 |
                      (size_t)at[2] << 8 | at[3];
@@ -242,8 +242,8 @@ static void
 stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
 {
     while (n && !exchange->stage && !exchange->responded) {
-        size_t want = SPEC_HEAD_BYTES + spec_bytes(exchange);
-        if (want > SPEC_HEAD_BYTES + (size_t)FY_SPEC_MAX_BYTES) {
+        size_t want = FY_SPEC_LENGTH_BYTES + spec_bytes(exchange);
+        if (want > FY_SPEC_LENGTH_BYTES + (size_t)FY_SPEC_MAX_BYTES) {
             fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                                "the spec is too large");
             return;
@@ -258,14 +258,14 @@ stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
         bytes += take;
         n -= take;
         size_t whole = spec_bytes(exchange);
-        if (whole && exchange->body_bytes == SPEC_HEAD_BYTES + whole) {
+        if (whole && exchange->body_bytes == FY_SPEC_LENGTH_BYTES + whole) {
             char *spec = exchange->body;
-            memmove(spec, spec + SPEC_HEAD_BYTES, whole + 1);
+            memmove(spec, spec + FY_SPEC_LENGTH_BYTES, whole + 1);
             exchange->body = NULL;
             exchange->body_bytes = exchange->body_capacity = 0;
             fy_server_stage_begin(exchange, spec, whole);
             fy_server_settle(exchange->server);
-        } else if (!whole && exchange->body_bytes == SPEC_HEAD_BYTES) {
+        } else if (!whole && exchange->body_bytes == FY_SPEC_LENGTH_BYTES) {
             fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                                "the spec is empty");
         }
@@ -312,11 +312,11 @@ on_request(void *context, int32_t stream, const char *method, const char *path,
     *out_user = exchange;
     bool post = strcmp(method, "POST") == 0;
     size_t window = 64 << 10;
-    if (post && strcmp(path, "/hello") == 0) {
+    if (post && strcmp(path, FY_PATH_HELLO) == 0) {
         exchange->kind = FY_EXCHANGE_HELLO;
-    } else if (post && strcmp(path, "/probe") == 0) {
+    } else if (post && strcmp(path, FY_PATH_PROBE) == 0) {
         exchange->kind = FY_EXCHANGE_PROBE;
-    } else if (post && strcmp(path, "/stage") == 0) {
+    } else if (post && strcmp(path, FY_PATH_STAGE) == 0) {
         exchange->kind = FY_EXCHANGE_STAGE;
         window = FY_SERVER_INPUT_BYTES;
     } else {

@@ -8,6 +8,7 @@
 #include "tests/unit/proxy_client.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -363,4 +364,113 @@ job_free(struct job *job)
     free(job->out);
     free(job->err);
     memset(job, 0, sizeof *job);
+}
+
+/* ---- what the tests share -------------------------------------------------- */
+
+struct client shared;
+char client_folder[] = "/tmp/ferry-server-XXXXXX";
+
+void
+fixture_start(void)
+{
+    static const struct fy_proxy_options options = {.stages_max = 200};
+    client_start(&shared, &options);
+}
+
+void
+fixture_end(void)
+{
+    int status = client_end(&shared);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                  "the proxy ended with status %#x", (unsigned)status);
+}
+
+void
+fixture_start_in_folder(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(client_folder));
+    ck_assert_int_eq(chdir(client_folder), 0);
+    fixture_start();
+}
+
+void
+fixture_end_in_folder(void)
+{
+    char command[64];
+    fixture_end();
+    (void)snprintf(command, sizeof command, "rm -rf %s", client_folder);
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(system(command), 0);
+}
+
+bool
+alive(pid_t pid)
+{
+    char path[64], text[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return false;
+    }
+    bool read_it = fgets(text, sizeof text, file) != NULL;
+    (void)fclose(file);
+    const char *rest = read_it ? strrchr(text, ')') : NULL;
+    return rest && rest[2] != 'Z' && rest[2] != 'X';
+}
+
+void
+wait_until_gone(pid_t pid, double seconds)
+{
+    double until = seconds_now() + seconds;
+    while (alive(pid)) {
+        ck_assert_msg(seconds_now() < until, "process %d lives on", (int)pid);
+        if (shared.wire) {
+            client_turn(&shared, 5);
+        } else {
+            (void)usleep(5000);
+        }
+    }
+}
+
+/* Until the job's stderr holds `lines' lines. */
+void
+wait_for_lines(struct job *job, unsigned lines)
+{
+    double until = seconds_now() + 10;
+    unsigned n = 0;
+    while (n < lines) {
+        n = 0;
+        for (size_t i = 0; i < job->err_bytes; i++) {
+            n += job->err[i] == '\n';
+        }
+        ck_assert_msg(seconds_now() < until, "%u of %u lines came", n, lines);
+        if (n < lines) {
+            client_turn(&shared, 20);
+        }
+    }
+}
+
+void
+idle(double seconds)
+{
+    double until = seconds_now() + seconds;
+    while (seconds_now() < until) {
+        client_turn(&shared, 10);
+    }
+}
+
+unsigned
+count_fds(pid_t pid)
+{
+    char path[64];
+    unsigned n = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *list = opendir(path);
+    ck_assert_ptr_nonnull(list);
+    while (readdir(list)) {
+        n++;
+    }
+    (void)closedir(list);
+    return n;
 }

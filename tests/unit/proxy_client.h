@@ -80,4 +80,21 @@ extern struct double_rules {
     int file_flags;
 } double_rules;
 
+/* ---- what the tests share: one client, jobs that are static because the wire
+ * knows of them until the fixture ends it ---- */
+
+extern struct client shared;
+extern char client_folder[]; /* of the fixture in a folder */
+
+void fixture_start(void); /* of 200 stages */
+void fixture_end(void);
+void fixture_start_in_folder(void);
+void fixture_end_in_folder(void);
+bool alive(pid_t pid);
+void wait_until_gone(pid_t pid, double seconds);
+/* Until the job's stderr holds `lines' lines. */
+void wait_for_lines(struct job *job, unsigned lines);
+void idle(double seconds);
+unsigned count_fds(pid_t pid);
+
 #endif

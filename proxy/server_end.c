@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bringing stages to their end: because the client does not want them any more,
+ * because they are over this host's limits, because the connection is gone. A
+ * stage first loses its readers, then is asked, then is made to end.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/server.h"
+
+static void
+signal_group(const struct fy_server_stage *stage, int signal)
+{
+    if (stage->state == FY_STAGE_STARTING || stage->state == FY_STAGE_RUNNING) {
+        /* The leader is not reaped: the number is its. It may not have made
+         * its group yet. */
+        if (kill(-stage->run.pid, signal) < 0) {
+            (void)kill(stage->run.pid, signal);
+        }
+    } else if (stage->state == FY_STAGE_EXITED) {
+        (void)fy_descendants_signal(getpid(), stage->run.pid, signal);
+    }
+}
+
+void
+fy_server_stage_signal(struct fy_server_stage *stage, int signal)
+{
+    /* A session of its own is an orphaned one, where the terminal's stops are
+     * not obeyed; the client saw one that was. */
+    if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) {
+        signal = SIGSTOP;
+    }
+    stage->killed |= signal == SIGKILL;
+    signal_group(stage, signal);
+}
+
+/* First its output goes, then it is asked, then it is made to end. */
+static void
+next_step(struct fy_server_stage *stage)
+{
+    static const unsigned waits_ms[] = {100, 500, 1000};
+    uint64_t now = fy_server_now_ns();
+    if (stage->kill_step == 1) {
+        signal_group(stage, SIGTERM);
+        signal_group(stage, SIGCONT);
+    } else if (stage->kill_step >= 2) {
+        stage->killed = true;
+        (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
+        signal_group(stage, SIGKILL);
+    }
+    unsigned last = sizeof waits_ms / sizeof waits_ms[0] - 1;
+    unsigned step = stage->kill_step < last ? stage->kill_step : last;
+    stage->kill_step++;
+    stage->kill_ns = now + waits_ms[step] * UINT64_C(1000000);
+}
+
+void
+fy_server_stage_abandon(struct fy_server_stage *stage)
+{
+    if (stage->state == FY_STAGE_OVER || stage->abandoned) {
+        return;
+    }
+    stage->abandoned = true;
+    if (stage->state == FY_STAGE_WAITING) {
+        fy_server_stage_leave(stage);
+        stage->state = FY_STAGE_OVER;
+        stage->server->running--;
+        fy_server_stage_discard(stage);
+        return;
+    }
+    /* Its readers are gone, so it ends as it would here. Its input stays open:
+     * an end that is none would make its result look whole. */
+    if (!stage->out_linked) {
+        fy_watch_close(stage, &stage->out, &stage->run.out);
+    }
+    fy_watch_close(stage, &stage->err, &stage->run.err);
+    stage->kill_step = stage->failed || stage->state == FY_STAGE_EXITED;
+    next_step(stage);
+    fy_server_stage_settle(stage);
+}
+
+/* The proxy ends it: so must what reads from it, which would see an end of
+ * input that is none. */
+void
+fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason)
+{
+    struct fy_server *server = stage->server;
+    if (stage->failed) {
+        return;
+    }
+    stage->failed = reason;
+    fy_server_stage_abandon(stage);
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        if (at->spec.in.kind == FY_STREAM_LINK &&
+            at->spec.in.stage == stage->number &&
+            (at->state == FY_STAGE_STARTING || at->state == FY_STAGE_RUNNING ||
+             at->state == FY_STAGE_EXITED)) {
+            fy_server_stage_fail(at, reason);
+        }
+    }
+}
+
+/* ---- the clock ------------------------------------------------------------------ */
+
+static void
+check_memory(struct fy_server *server)
+{
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        if (at->state == FY_STAGE_RUNNING && !at->failed &&
+            fy_descendants_memory_bytes(at->run.pid) >
+                server->options->memory_bytes) {
+            fy_server_stage_fail(at, FY_STAGE_LIMITS);
+        }
+    }
+}
+
+static uint64_t
+sooner(uint64_t one, uint64_t other)
+{
+    return one == 0 || (other && other < one) ? other : one;
+}
+
+uint64_t
+fy_server_timers(struct fy_server *server)
+{
+    uint64_t now = fy_server_now_ns(), next_ns = 0;
+    if (server->options->memory_bytes && server->running &&
+        now >= server->memory_ns) {
+        check_memory(server);
+        server->memory_ns = now + 250 * UINT64_C(1000000);
+    }
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        if (at->state == FY_STAGE_OVER || at->state == FY_STAGE_WAITING) {
+            continue;
+        }
+        if (at->kill_ns && now >= at->kill_ns) {
+            next_step(at);
+        }
+        if (at->deadline_ns && now >= at->deadline_ns &&
+            at->state < FY_STAGE_EXITED) {
+            at->deadline_ns = 0;
+            fy_server_stage_fail(at, FY_STAGE_LIMITS);
+            continue;
+        }
+        if (at->err_end_ns && now >= at->err_end_ns) {
+            fy_watch_close(at, &at->err, &at->run.err);
+            fy_server_stage_settle(at);
+            continue;
+        }
+        next_ns = sooner(next_ns, at->kill_ns);
+        next_ns = sooner(next_ns, at->deadline_ns);
+        next_ns = sooner(next_ns, at->err_end_ns);
+    }
+    if (server->options->memory_bytes && server->running) {
+        next_ns = sooner(next_ns, server->memory_ns);
+    }
+    return next_ns;
+}
+
+/* ---- the connection's end --------------------------------------------------------- */
+
+/* Whether this process has no children left. */
+static bool
+alone(struct fy_server *server)
+{
+    siginfo_t info = {0};
+    fy_server_reap(server);
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+           errno == ECHILD;
+}
+
+void
+fy_server_end_stages(struct fy_server *server)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        at->killed = true;
+        fy_server_stage_abandon(at);
+    }
+    (void)fy_descendants_signal(getpid(), 0, SIGTERM);
+    (void)fy_descendants_signal(getpid(), 0, SIGCONT);
+    /* Time to remove temporary files; then no more. What cannot be killed waits
+     * in the kernel for a disk, and is not waited for. */
+    for (unsigned i = 0; i < 1000 && !alone(server); i++) {
+        if (i >= 60) {
+            (void)fy_descendants_signal(getpid(), 0, SIGKILL);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Beginning a stage: what it may do is decided here, by this host's own
+ * annotations and by confine.h, never by the client. It is started in a process
+ * of its own and accepted when that has exec'd; a stage that reads another one
+ * waits until the other has started.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/protocol.h"
+#include "proxy/server.h"
+
+static void
+refuse(struct fy_server_stage *stage, int status, unsigned reason,
+       const char *why)
+{
+    if (stage->out_exchange) {
+        fy_exchange_refuse(stage->out_exchange, status, reason, why);
+    }
+}
+
+/* The writer's output is the client's again, or the reader's for good. */
+static void
+settle_link(struct fy_server_stage *stage, bool started)
+{
+    struct fy_server_stage *writer =
+        stage->spec.in.kind == FY_STREAM_LINK
+            ? fy_server_stage_find(stage->server, stage->spec.in.stage)
+            : NULL;
+    if (!writer || writer->out.fd < 0) {
+        return;
+    }
+    if (started) {
+        fy_watch_close(writer, &writer->out, &writer->run.out);
+    } else {
+        writer->out_linked = false;
+        (void)fcntl(writer->out.fd, F_SETFL,
+                    fcntl(writer->out.fd, F_GETFL) | O_NONBLOCK);
+        fy_pump_out(writer);
+    }
+    fy_server_stage_settle(writer);
+}
+
+static void
+on_started(void *owner, uint32_t events)
+{
+    struct fy_server_stage *stage = owner;
+    int error = 0;
+    (void)events;
+    ssize_t n = read(stage->started.fd, &error, sizeof error);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    fy_watch_close(stage, &stage->started, &stage->run.started);
+    stage->state = FY_STAGE_RUNNING;
+    settle_link(stage, n == 0 && !stage->abandoned);
+    if (n != 0) {
+        char why[256];
+        (void)snprintf(why, sizeof why, "it could not be executed: %s",
+                       strerror(n == sizeof error ? error : EIO));
+        refuse(stage, 409,
+               error == ENOENT || error == EACCES || error == ENOEXEC
+                   ? FY_STAGE_OTHER_TOOL
+                   : FY_STAGE_LIMITS,
+               why);
+        stage->killed = true;
+        fy_server_stage_abandon(stage);
+    } else if (stage->out_exchange) {
+        struct fy_exchange *exchange = stage->out_exchange;
+        const struct fy_wire_pair pair = {FY_FIELD_ENCODING, FY_ENCODING_ZSTD};
+        exchange->responded = true;
+        if (fy_wire_respond(stage->server->wire, exchange->stream, 200, &pair,
+                            stage->squeeze ? 1 : 0, true)) {
+            fy_wire_cancel(stage->server->wire, exchange->stream);
+        }
+        fy_pump_in(stage);
+        fy_pump_out(stage);
+        fy_pump_err(stage);
+    }
+    fy_server_settle(stage->server);
+}
+
+static void
+on_in(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_in(owner);
+}
+
+static void
+on_out(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_out(owner);
+    fy_server_stage_settle(owner);
+}
+
+static void
+on_err(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_err(owner);
+    fy_server_stage_settle(owner);
+}
+
+static struct fy_watch
+watch(struct fy_server_stage *stage, int fd,
+      void (*ready)(void *owner, uint32_t events))
+{
+    return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
+}
+
+/* Checks and forks; `link' as fy_run_start(). Refuses what it cannot. */
+static int
+launch(struct fy_server_stage *stage, int link)
+{
+    struct fy_server *server = stage->server;
+    char text[512];
+    struct fy_buffer why;
+    int files[3] = {-1, -1, -1};
+    unsigned reason = FY_STAGE_REFUSED;
+    fy_buffer_start(&why, text, sizeof text);
+    int status =
+        fy_confine_check(server->confine, &stage->spec, &stage->invocation,
+                         &stage->cage, files, &reason, &why);
+    if (status) {
+        refuse(stage, status == FY_ERR_UNSUPPORTED ? 403 : 503,
+               status == FY_ERR_UNSUPPORTED ? reason : FY_STAGE_BUSY, text);
+        return status;
+    }
+    struct timespec clock;
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
+    stage->began.seconds = clock.tv_sec;
+    stage->began.ns = (uint32_t)clock.tv_nsec;
+    status =
+        fy_run_start(&stage->spec, stage->cage, files, link, &stage->run, &why);
+    if (status) {
+        refuse(stage, 503, FY_STAGE_BUSY, text);
+        return status;
+    }
+    stage->state = FY_STAGE_STARTING;
+    stage->started_ns = fy_server_now_ns();
+    if (server->options->seconds > 0) {
+        stage->deadline_ns =
+            stage->started_ns + (uint64_t)(server->options->seconds * 1e9);
+    }
+    stage->started = watch(stage, stage->run.started, on_started);
+    stage->in = watch(stage, stage->run.in, on_in);
+    stage->out = watch(stage, stage->run.out, on_out);
+    stage->err = watch(stage, stage->run.err, on_err);
+    fy_watch_set(server, &stage->started, EPOLLIN);
+    return 0;
+}
+
+void
+fy_server_stage_unblock(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_server_stage *writer =
+        fy_server_stage_find(server, stage->spec.in.stage);
+    if (writer ? writer->state < FY_STAGE_RUNNING
+               : fy_server_receiving(server)) {
+        return; /* that may still come */
+    }
+    const char *why = NULL;
+    if (!writer) {
+        why = "the stage that it reads does not exist";
+    } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
+               writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE ||
+               writer->spec.compress) {
+        why = "the stage that it reads cannot be linked any more";
+    }
+    if (why) {
+        refuse(stage, 409, FY_STAGE_ODD_STREAM, why);
+        fy_server_stage_abandon(stage);
+        return;
+    }
+    writer->out_linked = true;
+    if (launch(stage, writer->out.fd)) {
+        writer->out_linked = false;
+        fy_server_stage_abandon(stage);
+    }
+}
+
+/* Whether this host has room for one more. */
+static int
+check_room(const struct fy_server *server, const struct fy_stage_spec *spec,
+           struct fy_buffer *why)
+{
+    double limit = server->options->load_max;
+    if (server->running >= server->stages_max) {
+        fy_buffer_add(why, "as many stages run as may");
+        return FY_ERR_BUSY;
+    }
+    /* A stage that continues one that runs here costs less than its output. */
+    if (limit > 0 && spec->in.kind != FY_STREAM_LINK &&
+        fy_server_load(server) > limit) {
+        fy_buffer_add(why, "the load is too high");
+        return FY_ERR_BUSY;
+    }
+    return 0;
+}
+
+/* By this host's own annotations. */
+static int
+understand(struct fy_server_stage *stage, unsigned *reason,
+           struct fy_buffer *why)
+{
+    const struct fy_stage_spec *spec = &stage->spec;
+    const char *slash = strrchr(spec->tool.path.at, '/');
+    const char **argv = calloc((size_t)spec->argc + 1, sizeof *argv);
+    const char **env = calloc((size_t)spec->envc + 1, sizeof *env);
+    int status = FY_ERR_NOMEM;
+    if (argv && env) {
+        for (uint32_t i = 0; i < spec->argc; i++) {
+            argv[i] = spec->argv[i].at;
+        }
+        for (uint32_t i = 0; i < spec->envc; i++) {
+            env[i] = spec->env[i].at;
+        }
+        status = fy_invocation_parse(stage->server->options->commands,
+                                     slash ? slash + 1 : spec->tool.path.at,
+                                     argv, env, &stage->invocation, why);
+        *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
+                  : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED
+                  : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN
+                                                 : FY_STAGE_BUSY;
+    }
+    free((void *)argv);
+    free((void *)env);
+    return status;
+}
+
+/* A stage that is in no list yet. */
+static struct fy_server_stage *
+new_stage(struct fy_exchange *exchange, char *bytes)
+{
+    struct fy_server_stage *stage = calloc(1, sizeof *stage);
+    if (!stage) {
+        return NULL;
+    }
+    stage->server = exchange->server;
+    stage->spec_bytes = bytes;
+    stage->run = (struct fy_run){.started = -1,
+                                 .in = -1,
+                                 .out = -1,
+                                 .err = -1,
+                                 .terminal = -1,
+                                 .files = {-1, -1, -1}};
+    stage->started.fd = stage->in.fd = stage->out.fd = stage->err.fd = -1;
+    stage->in_left = -1;
+    for (int i = 0; i < 3; i++) {
+        stage->offsets[i] = -1;
+    }
+    return stage;
+}
+
+/* Whether it may run at all; its answer when not. */
+static int
+admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
+{
+    char text[512];
+    struct fy_buffer why;
+    unsigned reason = FY_STAGE_REFUSED;
+    fy_buffer_start(&why, text, sizeof text);
+    int status = fy_stage_spec_decode(stage->spec_bytes, n, &stage->spec, &why);
+    if (!status) {
+        status = fy_run_check(&stage->spec, &why);
+    }
+    if (!status &&
+        fy_server_stage_find(stage->server, stage->spec.stage) != NULL) {
+        fy_buffer_add(&why, "there is a stage of that number");
+        status = FY_ERR_INVALID;
+    }
+    if (status) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
+        return status;
+    }
+    if (check_room(stage->server, &stage->spec, &why)) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, text);
+        return FY_ERR_BUSY;
+    }
+    status = understand(stage, &reason, &why);
+    if (status) {
+        fy_exchange_refuse(exchange, 403, reason, text);
+        return status;
+    }
+    if (stage->spec.compress && stage->spec.out.kind == FY_STREAM_WIRE) {
+        if (fy_squeeze_new(0, &stage->squeeze)) {
+            fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+            return FY_ERR_NOMEM;
+        }
+    }
+    return 0;
+}
+
+void
+fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
+{
+    struct fy_server *server = exchange->server;
+    struct fy_server_stage *stage = new_stage(exchange, bytes);
+    if (!stage) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+        free(bytes);
+        return;
+    }
+    if (admit(stage, exchange, n)) {
+        fy_server_stage_free(stage);
+        return;
+    }
+    stage->number = stage->spec.stage;
+    stage->link = &server->stages;
+    stage->next = server->stages;
+    if (stage->next) {
+        stage->next->link = &stage->next;
+    }
+    server->stages = stage;
+    server->running++;
+    stage->out_exchange = exchange;
+    exchange->stage = stage;
+    /* A reader is started by fy_server_settle(), when its writer runs. */
+    if (stage->spec.in.kind != FY_STREAM_LINK && launch(stage, -1)) {
+        fy_server_stage_abandon(stage);
+    }
+}
+
+void
+fy_server_stage_stderr(struct fy_server_stage *stage,
+                       struct fy_exchange *exchange)
+{
+    exchange->responded = true;
+    if (fy_wire_respond(stage->server->wire, exchange->stream, 200, NULL, 0,
+                        true)) {
+        fy_wire_cancel(stage->server->wire, exchange->stream);
+        return;
+    }
+    if (stage->err_exchange ||
+        (stage->state != FY_STAGE_WAITING && stage->err.fd < 0) ||
+        (stage->spec.err.kind != FY_STREAM_WIRE &&
+         stage->spec.err.kind != FY_STREAM_PTY)) {
+        fy_exchange_finish(exchange, NULL, 0);
+        return;
+    }
+    stage->err_exchange = exchange;
+    exchange->stage = stage;
+    fy_pump_err(stage);
+    fy_server_stage_settle(stage);
+}

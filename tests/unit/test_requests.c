@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requests of the wire to a real proxy: what is refused and with which
+ * reason, limits, /hello, /probe, and nonsense.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "tests/unit/proxy_client.h"
+
+/* ---- refusals ---------------------------------------------------------------------------------- */
+
+static void
+refused(const char *path, const char *argument, int status, const char *reason)
+{
+    static struct job jobs[8];
+    static unsigned used;
+    struct job *job = &jobs[used++];
+    const char *argv[] = {path, argument, NULL};
+    job_init(job, &shared, argv);
+    job_run(job);
+    client_wait(&shared, &job->err_ended, 10);
+    ck_assert_int_eq(job->status, status);
+    ck_assert_str_eq(job->reason, reason);
+    ck_assert_int_eq(job->exit, -1);
+    ck_assert(!strchr(job->why, '\n'));
+    job_free(job);
+}
+
+START_TEST(refusals)
+{
+    refused("/sbin/reboot", NULL, 403, "not-annotated");
+    refused("/bin/cat", "--unknown", 403, "not-parsed");
+    refused("/bin/cat", "--never", 403, "forbidden");
+    refused("/nowhere/cat", NULL, 409, "other-tool");
+}
+END_TEST
+
+START_TEST(refused_by_confinement)
+{
+    static struct job job;
+    (void)client_end(&shared);
+    double_rules.refuse_tool = "true";
+    fixture_start();
+    const char *argv[] = {"/bin/true", NULL};
+    job_init(&job, &shared, argv);
+    job_run(&job);
+    ck_assert_int_eq(job.status, 403);
+    ck_assert_str_eq(job.reason, "other-tool");
+    ck_assert_str_eq(job.why, "another?version");
+    job_free(&job);
+}
+END_TEST
+
+static void
+restart(struct fy_proxy_options options)
+{
+    (void)client_end(&shared);
+    client_start(&shared, &options);
+}
+
+START_TEST(too_many_stages)
+{
+    static struct job one, two, three;
+    restart((struct fy_proxy_options){.stages_max = 1});
+    job_shell(&one, &shared, "sleep 100");
+    job_begin(&one, false);
+    job_shell(&two, &shared, "echo no");
+    job_run(&two);
+    ck_assert_int_eq(two.status, 503);
+    ck_assert_str_eq(two.reason, "busy");
+    ck_assert_int_eq(job_get(&one, "signal?15"), 200);
+    job_open(&one, 100);
+    client_wait(&shared, &one.ended, 10);
+    client_wait(&shared, &one.err_ended, 10);
+    job_shell(&three, &shared, "echo yes");
+    job_run(&three);
+    ck_assert_str_eq(three.out, "yes\n");
+    job_free(&one);
+    job_free(&two);
+    job_free(&three);
+}
+END_TEST
+
+START_TEST(too_long_and_too_large)
+{
+    static struct job one, two;
+    restart((struct fy_proxy_options){
+        .stages_max = 10, .seconds = 0.3, .memory_bytes = 100 << 20});
+    job_shell(&one, &shared, "sleep 100");
+    job_run(&one);
+    ck_assert_str_eq(one.reason, "limits");
+    ck_assert_int_eq(one.exit, -1);
+    ck_assert_int_eq(one.signal, -1);
+    restart(
+        (struct fy_proxy_options){.stages_max = 10, .memory_bytes = 100 << 20});
+    job_shell(&two, &shared,
+              "head -c 300000000 /dev/zero | tail -c 250000000 "
+              "| sleep 20");
+    job_run(&two);
+    ck_assert_str_eq(two.reason, "limits");
+    job_free(&one);
+    job_free(&two);
+}
+END_TEST
+
+/* ---- the rest of the protocol ------------------------------------------------------------------- */
+
+/* A small POST; its answer's status, the body in job->out. */
+static int
+post(struct job *job, const char *path, const char *bytes, size_t n)
+{
+    job->small_ended = false;
+    job->small_status = 0;
+    ck_assert_int_eq(
+        fy_wire_request(shared.wire, path, true, job, &job->small_stream), 0);
+    ck_assert_int_eq(fy_wire_send(shared.wire, job->small_stream, bytes, n), 0);
+    ck_assert_int_eq(fy_wire_finish(shared.wire, job->small_stream, NULL, 0),
+                     0);
+    ck_assert_int_eq(fy_wire_grant(shared.wire, job->small_stream, 1 << 20), 0);
+    client_wait(&shared, &job->small_ended, 10);
+    return job->small_status;
+}
+
+START_TEST(hello)
+{
+    static struct job job;
+    struct fy_hello mine = {.version = FY_PROTOCOL_VERSION}, its;
+    struct fy_bytes *names[] = {&mine.ferry,  &mine.user,    &mine.host,
+                                &mine.kernel, &mine.machine, &mine.unpaired};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *names[i] = (struct fy_bytes){"x", 1};
+    }
+    char *bytes;
+    size_t n;
+    job.stream = job.err_stream = -1;
+    ck_assert_int_eq(fy_hello_encode(&mine, &bytes, &n), 0);
+    ck_assert_int_eq(post(&job, "/hello", bytes, n), 200);
+    free(bytes);
+    ck_assert_int_eq(fy_hello_decode(job.out, job.out_bytes, &its, NULL), 0);
+    ck_assert_uint_eq(its.version, FY_PROTOCOL_VERSION);
+    ck_assert_uint_eq(its.uid, geteuid());
+    ck_assert_uint_gt(its.cores, 0);
+    ck_assert(its.speed > 1e7);
+    ck_assert_uint_eq(its.landlock, 7);
+    ck_assert_uint_eq(its.stages_max, 200);
+    free(job.out);
+    memset(&job, 0, sizeof job);
+}
+END_TEST
+
+START_TEST(probing)
+{
+    static struct job job;
+    struct fy_probe probe = {.npaths = 2, .tree = true};
+    struct fy_bytes paths[] = {{"tree", 4}, {"/elsewhere/x", 12}};
+    struct fy_probe_result result;
+    ck_assert_int_eq(system("mkdir -p tree/a/b && printf 12345 > tree/a/f && "
+                            "printf 678 > tree/a/b/g && ln -s / tree/out"),
+                     0);
+    probe.mount = (struct fy_bytes){"/mnt/x", 6};
+    probe.cwd = (struct fy_bytes){"/mnt/x", 6};
+    probe.root = (struct fy_bytes){client_folder, strlen(client_folder)};
+    probe.paths = paths;
+    for (int round = 0; round < 2; round++) {
+        char *bytes;
+        size_t n;
+        probe.npaths = round == 0 ? 1 : 2;
+        job.stream = job.err_stream = -1;
+        ck_assert_int_eq(fy_probe_encode(&probe, &bytes, &n), 0);
+        ck_assert_int_eq(post(&job, "/probe", bytes, n), 200);
+        free(bytes);
+        ck_assert_int_eq(
+            fy_probe_result_decode(job.out, job.out_bytes, &result, NULL), 0);
+        ck_assert_uint_eq(result.bytes, 8);
+        ck_assert_uint_eq(result.files, 6);
+        ck_assert_int_eq(result.complete, round == 0);
+        free(job.out);
+        memset(&job, 0, sizeof job);
+    }
+}
+END_TEST
+
+START_TEST(nonsense_harms_nobody)
+{
+    static struct job good, bad;
+    job_shell(&good, &shared, "sleep 0.3; echo fine");
+    job_begin(&good, false);
+    job_open(&good, 1000);
+    bad.stream = bad.err_stream = -1;
+    ck_assert_int_eq(post(&bad, "/stage", "\0\0\0\4junk", 8), 400);
+    ck_assert_int_eq(post(&bad, "/stage", "\377\377\377\377junk", 8), 400);
+    ck_assert_int_eq(post(&bad, "/stage", "\0\0\0\0", 4), 400);
+    ck_assert_int_eq(post(&bad, "/stage", "\0\0", 2), 400);
+    ck_assert_int_eq(post(&bad, "/stage", "\0\0\0\50junk", 8), 400);
+    ck_assert_int_eq(post(&bad, "/hello", "junk", 4), 400);
+    ck_assert_int_eq(post(&bad, "/probe", "", 0), 400);
+    ck_assert_int_eq(post(&bad, "/elsewhere", "", 0), 404);
+    client_wait(&shared, &good.ended, 10);
+    ck_assert_str_eq(good.out, "fine\n");
+    ck_assert_int_eq(job_get(&good, "elsewhere"), 404);
+    free(bad.out);
+    memset(&bad, 0, sizeof bad);
+    job_free(&good);
+}
+END_TEST
+
+START_TEST(two_of_one_number)
+{
+    static struct job one, two;
+    job_shell(&one, &shared, "sleep 0.2; echo one");
+    job_shell(&two, &shared, "echo two");
+    two.spec.stage = one.spec.stage;
+    two.spec.err.kind = FY_STREAM_NULL;
+    job_begin(&one, false);
+    job_run(&two);
+    ck_assert_int_eq(two.status, 400);
+    job_open(&one, 100);
+    client_wait(&shared, &one.ended, 10);
+    ck_assert_str_eq(one.out, "one\n");
+    job_free(&one);
+    job_free(&two);
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+    Suite *all = suite_create("requests");
+    TCase *stages = tcase_create("stages");
+    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
+    tcase_set_timeout(stages, 60);
+    tcase_add_test(stages, refusals);
+    tcase_add_test(stages, refused_by_confinement);
+    tcase_add_test(stages, too_many_stages);
+    tcase_add_test(stages, too_long_and_too_large);
+    tcase_add_test(stages, hello);
+    tcase_add_test(stages, nonsense_harms_nobody);
+    tcase_add_test(stages, two_of_one_number);
+    suite_add_tcase(all, stages);
+    TCase *files = tcase_create("files");
+    tcase_add_checked_fixture(files, fixture_start_in_folder,
+                              fixture_end_in_folder);
+    tcase_set_timeout(files, 60);
+    tcase_add_test(files, probing);
+    suite_add_tcase(all, files);
+    return all;
+}
+
+int
+main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a stage of the proxy is given, and what comes of it: descriptors,
+ * environment, signals, terminals, files, windows and input.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "tests/unit/proxy_client.h"
+
+/* ---- what a stage is given and gives -------------------------------------------- */
+
+START_TEST(one_stage)
+{
+    static struct job job;
+    job_shell(&job, &shared, "echo out; echo err >&2; exit 3");
+    job_run(&job);
+    ck_assert_int_eq(job.status, 200);
+    ck_assert_str_eq(job.out, "out\n");
+    ck_assert_str_eq(job.err, "err\n");
+    ck_assert_int_eq(job.exit, 3);
+    ck_assert_int_eq(job.signal, -1);
+    ck_assert_int_eq(job.out_told, 4);
+    ck_assert_int_gt(job.cpu_ns, 0);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(its_own_death)
+{
+    static struct job job;
+    job_shell(&job, &shared, "kill -SEGV $$");
+    job_run(&job);
+    ck_assert_int_eq(job.signal, SIGSEGV);
+    ck_assert_int_eq(job.exit, -1);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(environment_is_the_clients)
+{
+    static struct job job;
+    static const struct fy_bytes env[] = {{"ONE=1", 5}, {"TWO=a\nb", 7}};
+    const char *argv[] = {"/usr/bin/env", "-0", NULL};
+    job_init(&job, &shared, argv);
+    job.spec.envc = 2;
+    memcpy(job.spec.env, env, sizeof env);
+    job_run(&job);
+    ck_assert_uint_eq(job.out_bytes, 14);
+    ck_assert_int_eq(memcmp(job.out, "ONE=1\0TWO=a\nb", 14), 0);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(argv0_and_folder)
+{
+    static struct job job;
+    job_shell(&job, &shared, "echo $0; pwd");
+    job.spec.argv[0] = (struct fy_bytes){"-name", 5};
+    job.spec.cwd = (struct fy_bytes){"/usr", 4};
+    job_run(&job);
+    ck_assert_str_eq(job.out, "-name\n/usr\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(signals_and_priority)
+{
+    static struct job job;
+    job_shell(&job, &shared, "grep -E 'Sig(Blk|Ign)' /proc/self/status; nice");
+    job.spec.ignored = UINT64_C(1) << (SIGUSR1 - 1);
+    job.spec.nice = 7;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "SigBlk:\t0000000000000000\n"
+                              "SigIgn:\t0000000000000200\n7\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(only_three_descriptors)
+{
+    static struct job job;
+    const char *argv[] = {"/bin/ls", "/proc/self/fd", NULL};
+    job_init(&job, &shared, argv);
+    job_run(&job);
+    ck_assert_str_eq(job.out,
+                     "0\n1\n2\n3\n"); /* 3: ls reads the client_folder */
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(closed_streams)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "test -e /proc/$$/fd/0; echo $?; "
+              "test -e /proc/$$/fd/2; echo $?");
+    job.spec.in.kind = job.spec.err.kind = FY_STREAM_CLOSED;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "1\n1\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(same_keeps_the_order)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done");
+    job.spec.err.kind = FY_STREAM_SAME;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5\no6\ne6\n"
+                              "o7\ne7\no8\ne8\no9\ne9\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(no_output_at_all)
+{
+    static struct job job;
+    job_shell(&job, &shared, "echo lost; exit 5");
+    job.spec.out.kind = FY_STREAM_NULL;
+    job_begin(&job, false); /* the window stays closed */
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_int_eq(job.exit, 5);
+    ck_assert_uint_eq(job.out_total, 0);
+    job_free(&job);
+}
+END_TEST
+
+/* ---- files ------------------------------------------------------------------------ */
+
+START_TEST(files_and_offsets)
+{
+    static struct job job;
+    FILE *file = fopen("in", "w");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs("first\nsecond\nthird\n", file);
+    (void)fclose(file);
+    job_shell(&job, &shared, "read line; echo got $line");
+    job.spec.in.kind = FY_STREAM_FILE;
+    job.spec.in.path = (struct fy_bytes){"in", 2};
+    job.spec.in.offset = 6;
+    job.spec.out.kind = FY_STREAM_FILE;
+    job.spec.out.path = (struct fy_bytes){"out", 3};
+    job.spec.out.flags = O_WRONLY | O_CREAT;
+    job_run(&job);
+    ck_assert_int_eq(job.exit, 0);
+    ck_assert_int_eq(job.in_offset, 13);
+    ck_assert_int_eq(job.out_offset, 11);
+    char text[32] = "";
+    file = fopen("out", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fread(text, 1, sizeof text, file), 11);
+    (void)fclose(file);
+    ck_assert_str_eq(text, "got second\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(touched_names_what_changed)
+{
+    static struct job job;
+    struct fy_touched touched;
+    ck_assert_int_eq(mkdir("old", 0700), 0);
+    ck_assert_int_eq(close(creat("old/before", 0600)), 0);
+    ck_assert_int_eq(close(creat("old/same", 0600)), 0);
+    (void)usleep(50000);
+    const char *argv[] = {"/usr/bin/touch", "old/before", "old/new", "old",
+                          NULL};
+    job_init(&job, &shared, argv);
+    job_run(&job);
+    ck_assert_int_eq(job.exit, 0);
+    job.out_bytes = 0;
+    ck_assert_int_eq(job_get(&job, "touched"), 200);
+    char *bytes = malloc(job.out_bytes + 1);
+    memcpy(bytes, job.out, job.out_bytes + 1);
+    ck_assert_int_eq(fy_touched_decode(bytes, job.out_bytes, &touched, NULL),
+                     0);
+    ck_assert(touched.complete);
+    bool before = false, new = false, same = false, itself = false;
+    for (uint32_t i = 0; i < touched.npaths; i++) {
+        const char *name = touched.paths[i].at + strlen(client_folder);
+        ck_assert(strncmp(touched.paths[i].at, client_folder,
+                          strlen(client_folder)) == 0);
+        before |= strcmp(name, "/old/before") == 0;
+        new |= strcmp(name, "/old/new") == 0;
+        same |= strcmp(name, "/old/same") == 0;
+        itself |= strcmp(name, "/old") == 0;
+    }
+    ck_assert(before && itself && !new && !same);
+    fy_touched_clear(&touched);
+    free(bytes);
+    job_free(&job);
+}
+END_TEST
+
+/* ---- windows and input --------------------------------------------------------------- */
+
+START_TEST(output_larger_than_the_window)
+{
+    static struct job job;
+    const char *argv[] = {"/usr/bin/head", "-c", "20000000", "/dev/zero", NULL};
+    job_init(&job, &shared, argv);
+    job.discard = true;
+    job_begin(&job, false);
+    job_open(&job, 10000);
+    client_wait(&shared, &job.ended, 60);
+    ck_assert_uint_eq(job.out_total, 20000000);
+    ck_assert_int_eq(job.exit, 0);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(closed_window_holds_it_back)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "echo ready >&2; head -c 3000000 /dev/zero; echo done >&2");
+    job.discard = true;
+    job_begin(&job, false);
+    wait_for_lines(&job, 1);
+    idle(0.2);
+    ck_assert_uint_eq(job.out_total, 0);
+    ck_assert_str_eq(job.err, "ready\n"); /* it waits in its pipe */
+    job_open(&job, 1 << 20);
+    client_wait(&shared, &job.ended, 20);
+    ck_assert_uint_eq(job.out_total, 3000000);
+    job_free(&job);
+}
+END_TEST
+
+/* The end of an output that nobody asked for yet is kept with it. */
+START_TEST(empty_output_waits_too)
+{
+    static struct job job;
+    job_shell(&job, &shared, "exit 4");
+    job_begin(&job, false);
+    idle(0.2);
+    ck_assert(!job.ended);
+    job_open(&job, 1000);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_int_eq(job.exit, 4);
+    job_free(&job);
+}
+END_TEST
+
+/* All that was granted was used; the end needs no more window. */
+START_TEST(exactly_the_window)
+{
+    static struct job job;
+    job_shell(&job, &shared, "printf 12345; sleep 0.1");
+    job_begin(&job, false);
+    ck_assert_int_eq(fy_wire_grant(shared.wire, job.stream, 5), 0);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_str_eq(job.out, "12345");
+    ck_assert_int_eq(job.exit, 0);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(zstd_output)
+{
+    static struct job job;
+    const char *argv[] = {"/usr/bin/seq", "100000", NULL};
+    job_init(&job, &shared, argv);
+    job.spec.compress = true;
+    job_run(&job);
+    ck_assert_str_eq(job.encoding, "zstd");
+    ck_assert_uint_lt(job.out_bytes, 588895 / 2);
+    char *plain = malloc(1 << 20);
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    ZSTD_inBuffer from = {job.out, job.out_bytes, 0};
+    ZSTD_outBuffer to = {plain, 1 << 20, 0};
+    ck_assert_uint_eq(ZSTD_decompressStream(context, &to, &from), 0);
+    ck_assert_uint_eq(to.pos, 588895);
+    ck_assert_int_eq(memcmp(plain + 588888, "100000\n", 7), 0);
+    ck_assert_int_eq(job.out_told, 588895);
+    (void)ZSTD_freeDCtx(context);
+    free(plain);
+    job_free(&job);
+}
+END_TEST
+
+/* Streams `bytes' of zeroes into the job's stdin, then ends it. */
+static void
+feed(struct job *job, uint64_t bytes)
+{
+    static const char block[256 << 10];
+    double until = seconds_now() + 300;
+    while (bytes && !job->ended) {
+        size_t n = fy_wire_room(shared.wire, job->stream);
+        n = n < sizeof block ? n : sizeof block;
+        n = n < bytes ? n : (size_t)bytes;
+        if (n) {
+            ck_assert_int_eq(fy_wire_send(shared.wire, job->stream, block, n),
+                             0);
+            bytes -= n;
+        }
+        client_turn(&shared, n ? 0 : 50);
+        ck_assert_msg(seconds_now() < until, "it takes too long");
+    }
+    if (!job->ended) {
+        ck_assert_int_eq(fy_wire_finish(shared.wire, job->stream, NULL, 0), 0);
+    }
+}
+
+START_TEST(a_gigabyte_of_input)
+{
+    static struct job job;
+    const char *argv[] = {"/usr/bin/wc", "-c", NULL};
+    job_init(&job, &shared, argv);
+    job.spec.in.kind = FY_STREAM_WIRE;
+    job_begin(&job, true);
+    job_open(&job, 1 << 20);
+    feed(&job, 1000000000);
+    client_wait(&shared, &job.ended, 60);
+    ck_assert_str_eq(job.out, "1000000000\n");
+    ck_assert_int_eq(job.in_bytes, 1000000000);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(through_cat)
+{
+    static struct job job;
+    const char *argv[] = {"/bin/cat", NULL};
+    job_init(&job, &shared, argv);
+    job.spec.in.kind = FY_STREAM_WIRE;
+    job.discard = true;
+    job_begin(&job, true);
+    job_open(&job, 100000);
+    feed(&job, 50000000);
+    client_wait(&shared, &job.ended, 60);
+    ck_assert_uint_eq(job.out_total, 50000000);
+    job_free(&job);
+}
+END_TEST
+
+/* What it did not read is not counted as read. */
+START_TEST(input_that_is_not_wanted)
+{
+    static struct job job;
+    const char *argv[] = {"/usr/bin/head", "-c", "1000", NULL};
+    job_init(&job, &shared, argv);
+    job.spec.in.kind = FY_STREAM_WIRE;
+    job_begin(&job, true);
+    job_open(&job, 1 << 20);
+    feed(&job, 100000000);
+    client_wait(&shared, &job.ended, 20);
+    ck_assert_uint_eq(job.out_total, 1000);
+    ck_assert_int_eq(job.exit, 0);
+    ck_assert_int_ge(job.in_bytes, 1000);
+    ck_assert_int_le(job.in_bytes, 1 << 20);
+    job_free(&job);
+}
+END_TEST
+
+/* ---- terminals ---------------------------------------------------------------------------- */
+
+START_TEST(a_terminal)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "test -t 0; echo $?; test -t 1; echo $?; test -t 2; echo $?; "
+              "stty size; : </dev/tty && echo own; printf 'a\\tb\\n'");
+    job.spec.out.kind = FY_STREAM_PTY;
+    job.spec.in.kind = FY_STREAM_PTY;
+    job.spec.err.kind = FY_STREAM_SAME;
+    job.spec.rows = 33;
+    job.spec.columns = 99;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "0\n0\n0\n33 99\nown\na\tb\n");
+    ck_assert_int_eq(job.exit, 0);
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(only_stdout_is_a_terminal)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "test -t 0; echo $?; test -t 1; echo $?; test -t 2; echo $? >&2");
+    job.spec.out.kind = FY_STREAM_PTY;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "1\n0\n");
+    ck_assert_str_eq(job.err, "1\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(window_changes)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "trap 'stty size <&1; exit' WINCH; echo ready >&2; "
+              "while :; do sleep 0.05; done");
+    job.spec.out.kind = FY_STREAM_PTY;
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    wait_for_lines(&job, 1);
+    ck_assert_int_eq(job_get(&job, "window?rows=11&columns=22"), 200);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_str_eq(job.out, "11 22\n");
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(large_output_of_a_terminal)
+{
+    static struct job job;
+    job_shell(&job, &shared, "seq 50000");
+    job.spec.out.kind = FY_STREAM_PTY;
+    job_run(&job);
+    ck_assert_uint_eq(job.out_bytes, 288894);
+    ck_assert_int_eq(memcmp(job.out + 288888, "50000\n", 6), 0);
+    job_free(&job);
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+    Suite *all = suite_create("run");
+    TCase *stages = tcase_create("stages");
+    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
+    tcase_set_timeout(stages, 60);
+    tcase_add_test(stages, one_stage);
+    tcase_add_test(stages, its_own_death);
+    tcase_add_test(stages, environment_is_the_clients);
+    tcase_add_test(stages, argv0_and_folder);
+    tcase_add_test(stages, signals_and_priority);
+    tcase_add_test(stages, only_three_descriptors);
+    tcase_add_test(stages, closed_streams);
+    tcase_add_test(stages, same_keeps_the_order);
+    tcase_add_test(stages, no_output_at_all);
+    tcase_add_test(stages, output_larger_than_the_window);
+    tcase_add_test(stages, closed_window_holds_it_back);
+    tcase_add_test(stages, empty_output_waits_too);
+    tcase_add_test(stages, exactly_the_window);
+    tcase_add_test(stages, zstd_output);
+    tcase_add_test(stages, a_gigabyte_of_input);
+    tcase_add_test(stages, through_cat);
+    tcase_add_test(stages, input_that_is_not_wanted);
+    tcase_add_test(stages, a_terminal);
+    tcase_add_test(stages, only_stdout_is_a_terminal);
+    tcase_add_test(stages, window_changes);
+    tcase_add_test(stages, large_output_of_a_terminal);
+    suite_add_tcase(all, stages);
+    TCase *files = tcase_create("files");
+    tcase_add_checked_fixture(files, fixture_start_in_folder,
+                              fixture_end_in_folder);
+    tcase_set_timeout(files, 60);
+    tcase_add_test(files, files_and_offsets);
+    tcase_add_test(files, touched_names_what_changed);
+    suite_add_tcase(all, files);
+    return all;
+}
+
+int
+main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
