@@ -67,15 +67,6 @@ int fy_confine_check(struct fy_confine *confine,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
- * An O_PATH descriptor of the host's folder `root', when that is beneath an
- * exported root: for what the proxy itself looks at (/probe, /touched).
- * FY_ERR_UNSUPPORTED with *out_reason and `why' (may be NULL).
- */
-int fy_confine_open_root(struct fy_confine *confine, const char *root,
-                         int *out_fd, unsigned *out_reason,
-                         struct fy_buffer *why) FY_MUST_CHECK;
-
-/*
  * In the child, single-threaded, after its fds are in place: enters the
  * namespace, changes folder, sets umask, limits, no_new_privs, Landlock.
  * Async-signal-safe functions only. 0, or -1 with errno: _exit(126).

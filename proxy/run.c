@@ -12,15 +12,17 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "proxy/split.h"
 
 enum {
     /* What waits in the kernel while nobody reads: the most that a user
@@ -37,9 +39,11 @@ struct plan {
     const struct fy_stage_spec *spec;
     struct fy_cage *cage;
     char **argv, **env;
-    int child[3]; /* what becomes fds 0-2; -1: closed */
-    int terminal; /* the stage's side of the pty, or -1 */
-    int status;   /* write: errno of what failed */
+    char *tmpdir;              /* the entry of `env' that is ours */
+    struct fy_split_job split; /* copies 0: one process */
+    int child[3];              /* what becomes fds 0-2; -1: closed */
+    int terminal;              /* the stage's side of the pty, or -1 */
+    int status;                /* write: errno of what failed */
     pid_t parent;
 };
 
@@ -90,11 +94,12 @@ fy_run_check(const struct fy_stage_spec *spec, struct fy_buffer *why)
     return 0;
 }
 
-/* The strings of `n' blocks; NULL: no memory. Free the array only. */
+/* The strings of `n' blocks, with room for one more; NULL: no memory. Free the
+ * array only. */
 static char **
 strings(const struct fy_bytes *blocks, uint32_t n)
 {
-    char **list = calloc((size_t)n + 1, sizeof *list);
+    char **list = calloc((size_t)n + 2, sizeof *list);
     for (uint32_t i = 0; list && i < n; i++) {
         list[i] = (char *)(uintptr_t)blocks[i].at;
     }
@@ -228,8 +233,6 @@ child(struct plan *plan)
     if (take_descriptors(plan) < 0) {
         fail(plan);
     }
-    /* A priority that is not ours to give is left as it is. */
-    (void)setpriority(PRIO_PROCESS, 0, plan->spec->nice);
     take_signals(plan);
     if (fy_cage_enter(plan->cage) < 0) {
         fail(plan);
@@ -239,8 +242,76 @@ child(struct plan *plan)
     if (getppid() != plan->parent) {
         _exit(126);
     }
+    if (plan->split.copies && access(plan->split.program, X_OK) == 0) {
+        /* From here on it is the stage. */
+        (void)close(plan->status);
+        fy_split_run(&plan->split);
+    }
     (void)execve(fy_cage_program(plan->cage), plan->argv, plan->env);
     fail(plan);
+}
+
+/* ---- its environment and its copies ------------------------------------------ */
+
+/* The client's entries, but for the folder of temporary files where the client's
+ * does not exist here. */
+static int
+plan_environment(struct plan *plan)
+{
+    static const char name[] = "TMPDIR=";
+    const char *folder = fy_cage_tmpdir(plan->cage);
+    uint32_t n = plan->spec->envc, at = 0;
+    plan->env = strings(plan->spec->env, n);
+    if (!plan->env) {
+        return FY_ERR_NOMEM;
+    }
+    if (!folder) {
+        return 0;
+    }
+    size_t bytes = sizeof name + strlen(folder);
+    plan->tmpdir = malloc(bytes);
+    if (!plan->tmpdir) {
+        return FY_ERR_NOMEM;
+    }
+    (void)snprintf(plan->tmpdir, bytes, "%s%s", name, folder);
+    while (at < n && strncmp(plan->env[at], name, sizeof name - 1) != 0) {
+        at++;
+    }
+    plan->env[at] = plan->tmpdir;
+    return 0;
+}
+
+/* 0 matches is 1 for these, in a part as in the whole. */
+static bool
+tells_by_status(const char *command)
+{
+    static const char *const names[] = {"grep", "egrep", "fgrep"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(command, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+plan_copies(struct plan *plan, const struct fy_invocation *invocation)
+{
+    uint32_t arg;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t most = cores > 1 ? (uint32_t)cores : 1;
+    uint32_t copies = plan->spec->copies < most ? plan->spec->copies : most;
+    if (copies < 2 || !fy_split_possible(invocation, &arg)) {
+        return;
+    }
+    plan->split = (struct fy_split_job){
+        .program = fy_cage_program(plan->cage),
+        .argv = plan->argv,
+        .env = plan->env,
+        .invocation = invocation,
+        .status_found = tells_by_status(invocation->command),
+        .copies = copies,
+    };
 }
 
 /* ---- the proxy's side ------------------------------------------------------- */
@@ -320,7 +391,8 @@ plan_streams(struct plan *plan, const int files[3], int link,
 }
 
 int
-fy_run_start(const struct fy_stage_spec *spec, struct fy_cage *cage,
+fy_run_start(const struct fy_stage_spec *spec,
+             const struct fy_invocation *invocation, struct fy_cage *cage,
              int files[3], int link, struct fy_run *out, struct fy_buffer *why)
 {
     struct fy_run run = {.started = -1,
@@ -338,10 +410,10 @@ fy_run_start(const struct fy_stage_spec *spec, struct fy_cage *cage,
     files[0] = files[1] = files[2] = -1;
     int status = FY_ERR_NOMEM;
     plan.argv = strings(spec->argv, spec->argc);
-    plan.env = strings(spec->env, spec->envc);
-    if (!plan.argv || !plan.env) {
+    if (!plan.argv || plan_environment(&plan)) {
         goto undo;
     }
+    plan_copies(&plan, invocation);
     status = plan_streams(&plan, run.files, link, &run);
     if (!status && pipe2(ends, O_CLOEXEC) < 0) {
         status = FY_ERR_IO;
@@ -378,6 +450,7 @@ undo:;
     fy_run_close(&ends[1]);
     free(plan.argv);
     free(plan.env);
+    free(plan.tmpdir);
     errno = error;
     return status;
 }

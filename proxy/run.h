@@ -36,12 +36,14 @@ int fy_run_check(const struct fy_stage_spec *spec,
 
 /*
  * Forks the stage. `files' as fy_confine_check() opened them: taken in every
- * case. `link': the read end that becomes stdin when that is FY_STREAM_LINK;
+ * case. spec->copies above 1: as many copies of it, where the invocation allows
+ * (split.h). `link': the read end that becomes stdin when that is FY_STREAM_LINK;
  * borrowed, the caller closes its own once the stage has started. Everything
  * that fy_run holds is non-blocking and close-on-exec; nothing else of this
  * process reaches the stage. FY_ERR_IO (errno), FY_ERR_NOMEM, with `why'.
  */
-int fy_run_start(const struct fy_stage_spec *spec, struct fy_cage *cage,
+int fy_run_start(const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation, struct fy_cage *cage,
                  int files[3], int link, struct fy_run *out,
                  struct fy_buffer *why) FY_MUST_CHECK;
 

@@ -141,8 +141,8 @@ launch(struct fy_server_stage *stage, int link)
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
     stage->began.seconds = clock.tv_sec;
     stage->began.ns = (uint32_t)clock.tv_nsec;
-    status =
-        fy_run_start(&stage->spec, stage->cage, files, link, &stage->run, &why);
+    status = fy_run_start(&stage->spec, &stage->invocation, stage->cage, files,
+                          link, &stage->run, &why);
     if (status) {
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;

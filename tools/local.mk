@@ -23,6 +23,7 @@ libfytools_la_SOURCES = \
 	tools/pipeline.c tools/pipeline.h \
 	tools/places.c \
 	tools/preload.c \
+	tools/proxy.c \
 	tools/report.c tools/report.h \
 	tools/report_print.c \
 	tools/report_stages.c \
@@ -46,6 +47,7 @@ dist_man_MANS += \
 	docs/ferry-check.1 \
 	docs/ferry-doctor.1 \
 	docs/ferry-explain.1 \
+	docs/ferry-proxy.1 \
 	docs/ferry-report.1 \
 	docs/ferry-run.1 \
 	docs/ferry-shell.1 \

@@ -28,6 +28,8 @@ static const struct {
     {"report", fy_tool_report, "FILE.json", "print a report written by run"},
     {"doctor", fy_tool_doctor, "[-- PROGRAM]",
      "what this machine has, and what of a program ferry can reach"},
+    {"proxy", fy_tool_proxy, "--stdio [OPTION]...",
+     "run commands next to their files, for another machine"},
     {"calibrate", fy_tool_calibrate, "", "measure this machine's rates"},
 };
 

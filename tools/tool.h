@@ -29,7 +29,8 @@ enum {
 typedef int fy_subcommand(int argc, char **argv); /* argv[0]: "ferry run" */
 
 fy_subcommand fy_tool_run, fy_tool_shell, fy_tool_check, fy_tool_verify,
-    fy_tool_explain, fy_tool_doctor, fy_tool_calibrate, fy_tool_report;
+    fy_tool_explain, fy_tool_doctor, fy_tool_calibrate, fy_tool_report,
+    fy_tool_proxy;
 
 /* One line on stderr: "ferry: " and the formatted text. */
 void fy_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -77,7 +77,7 @@ unsigned client_descendants(const struct client *client);
 /* What the doubles say. */
 extern struct double_rules {
     const char *refuse_tool; /* basename that confine refuses, OTHER_TOOL */
-    int file_flags;
+    const char *tmpdir;      /* of every cage */
 } double_rules;
 
 /* ---- what the tests share: one client, jobs that are static because the wire

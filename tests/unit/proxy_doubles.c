@@ -171,3 +171,10 @@ fy_invocation_clear(struct fy_invocation *invocation)
     free(invocation->uses);
     memset(invocation, 0, sizeof *invocation);
 }
+
+const char *
+fy_cage_tmpdir(const struct fy_cage *cage)
+{
+    (void)cage;
+    return double_rules.tmpdir;
+}

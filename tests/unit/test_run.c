@@ -63,6 +63,26 @@ START_TEST(environment_is_the_clients)
 }
 END_TEST
 
+START_TEST(but_for_temporary_files)
+{
+    static struct job job;
+    static const struct fy_bytes env[] = {{"TMPDIR=/x", 9}, {"A=1", 3}};
+    const char *argv[] = {"/usr/bin/env", NULL};
+    (void)client_end(&shared);
+    double_rules.tmpdir = "/elsewhere";
+    fixture_start();
+    for (uint32_t had = 0; had < 2; had++) {
+        job_init(&job, &shared, argv);
+        job.spec.envc = 1;
+        job.spec.env[0] = env[had];
+        job_run(&job);
+        ck_assert_str_eq(job.out, had == 0 ? "TMPDIR=/elsewhere\n"
+                                           : "A=1\nTMPDIR=/elsewhere\n");
+        job_free(&job);
+    }
+}
+END_TEST
+
 START_TEST(argv0_and_folder)
 {
     static struct job job;
@@ -75,15 +95,14 @@ START_TEST(argv0_and_folder)
 }
 END_TEST
 
-START_TEST(signals_and_priority)
+START_TEST(signals)
 {
     static struct job job;
-    job_shell(&job, &shared, "grep -E 'Sig(Blk|Ign)' /proc/self/status; nice");
+    job_shell(&job, &shared, "grep -E 'Sig(Blk|Ign)' /proc/self/status");
     job.spec.ignored = UINT64_C(1) << (SIGUSR1 - 1);
-    job.spec.nice = 7;
     job_run(&job);
     ck_assert_str_eq(job.out, "SigBlk:\t0000000000000000\n"
-                              "SigIgn:\t0000000000000200\n7\n");
+                              "SigIgn:\t0000000000000200\n");
     job_free(&job);
 }
 END_TEST
@@ -439,8 +458,9 @@ suite(void)
     tcase_add_test(stages, one_stage);
     tcase_add_test(stages, its_own_death);
     tcase_add_test(stages, environment_is_the_clients);
+    tcase_add_test(stages, but_for_temporary_files);
     tcase_add_test(stages, argv0_and_folder);
-    tcase_add_test(stages, signals_and_priority);
+    tcase_add_test(stages, signals);
     tcase_add_test(stages, only_three_descriptors);
     tcase_add_test(stages, closed_streams);
     tcase_add_test(stages, same_keeps_the_order);

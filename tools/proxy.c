@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ferry proxy: runs stages on a storage host for the ferry run at the other end
+ * of its standard input and output. Nothing is printed there but the wire; it is
+ * waited for by whoever connects, so nothing is done that can wait.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "annotations/command.h"
+#include "annotations/diagnostics.h"
+#include "proxy/proxy.h"
+#include "tools/tool.h"
+
+enum {
+    MAX_ROOTS = 64,
+    MAX_PATHS = 64,
+};
+
+static const char help[] =
+    "Usage: ferry proxy --stdio [OPTION]...\n"
+    "Runs commands next to their files for a `ferry run' elsewhere, which "
+    "starts\n"
+    "it over ssh.\n\n"
+    "  --stdio             serve one client on standard input and output\n"
+    "  --root DIR          only files beneath DIR; repeatable (default: what\n"
+    "                      the user may)\n"
+    "  --stages N          at most N commands at a time (4 for each core)\n"
+    "  --memory SIZE       end a command that uses more, such as 2GiB\n"
+    "  --seconds N         end a command that takes longer\n"
+    "  --load X            refuse commands above this load per core\n"
+    "  --annotations PATH  also know the commands of this file or folder\n"
+    "  --no-landlock       do not use the kernel's Landlock\n"
+    "  --help\n";
+
+struct request {
+    struct fy_proxy_options options;
+    const char *roots[MAX_ROOTS + 1];
+    unsigned nroots;
+    const char *paths[MAX_PATHS + 1];
+    unsigned npaths;
+    bool stdio;
+};
+
+static bool
+read_positive(const char *option, const char *text, double *out)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(number) || number <= 0) {
+        fy_say("--%s '%s': expected a number above 0", option, text);
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+static bool
+take_option(struct request *request, int id, const char *text)
+{
+    uint64_t number;
+    switch (id) {
+    case 'i':
+        request->stdio = true;
+        return true;
+    case 'r':
+        if (request->nroots == MAX_ROOTS || *text != '/') {
+            fy_say(*text == '/' ? "--root: too many of them"
+                                : "--root: expected an absolute path");
+            return false;
+        }
+        request->roots[request->nroots++] = text;
+        return true;
+    case 'n':
+        if (fy_parse_number(text, &number) || number == 0 || number > 10000) {
+            fy_say("--stages '%s': expected a number from 1 to 10000", text);
+            return false;
+        }
+        request->options.stages_max = (unsigned)number;
+        return true;
+    case 'm':
+        if (fy_parse_size(text, &request->options.memory_bytes)) {
+            fy_say("--memory '%s': expected a size such as 2GiB", text);
+            return false;
+        }
+        return true;
+    case 's':
+        return read_positive("seconds", text, &request->options.seconds);
+    case 'l':
+        return read_positive("load", text, &request->options.load_max);
+    case 'a':
+        if (request->npaths == MAX_PATHS) {
+            fy_say("--annotations: too many of them");
+            return false;
+        }
+        request->paths[request->npaths++] = text;
+        return true;
+    case 'L':
+        request->options.landlock = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/*
+ * The wire's descriptors, away from 0 and 1, where something might print: there
+ * is /dev/null then.
+ */
+static int
+take_stdio(int *out_in, int *out_out)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (null < 0 || in < 0 || out < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0) {
+        return FY_ERR_IO;
+    }
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0) {
+        return FY_ERR_IO;
+    }
+    if (null > STDERR_FILENO) {
+        (void)close(null);
+    }
+    *out_in = in;
+    *out_out = out;
+    return 0;
+}
+
+static int
+serve(struct request *request)
+{
+    struct fy_places places;
+    char shipped[PATH_MAX + 16];
+    struct fy_commands *commands = NULL;
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    int in, out;
+    if (!diagnostics) {
+        fy_say("out of memory");
+        return FY_EXIT_FAILURE;
+    }
+    /* Only the commands: this host's libraries are of no interest. */
+    fy_places_find(&places);
+    (void)snprintf(shipped, sizeof shipped, "%s/commands", places.library);
+    request->paths[0] = shipped;
+    int status = fy_commands_compile(request->paths, request->npaths,
+                                     places.library, diagnostics, &commands);
+    if (status) {
+        fy_diagnostics_print(diagnostics, stderr);
+        fy_say("the commands' annotations cannot be used: %s",
+               fy_status_text(status));
+    }
+    fy_diagnostics_free(diagnostics);
+    if (status) {
+        return FY_EXIT_FAILURE;
+    }
+    if (take_stdio(&in, &out)) {
+        fy_say("cannot use standard input and output: %s", strerror(errno));
+        status = FY_EXIT_FAILURE;
+    } else {
+        request->options.commands = commands;
+        request->options.roots = request->nroots ? request->roots : NULL;
+        status = fy_proxy_serve(in, out, &request->options);
+    }
+    fy_commands_free(commands);
+    return status;
+}
+
+int
+fy_tool_proxy(int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        {"stdio", no_argument, NULL, 'i'},
+        {"root", required_argument, NULL, 'r'},
+        {"stages", required_argument, NULL, 'n'},
+        {"memory", required_argument, NULL, 'm'},
+        {"seconds", required_argument, NULL, 's'},
+        {"load", required_argument, NULL, 'l'},
+        {"annotations", required_argument, NULL, 'a'},
+        {"no-landlock", no_argument, NULL, 'L'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct request request = {.options = {.landlock = true}, .npaths = 1};
+    int id;
+    optind = 0;
+    while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (id == 'h') {
+            (void)fputs(help, stdout);
+            return fy_finish_output(FY_EXIT_OK);
+        }
+        if (!take_option(&request, id, optarg)) {
+            return fy_usage_error("proxy");
+        }
+    }
+    if (optind < argc || !request.stdio) {
+        fy_say(request.stdio ? "there are no operands"
+                             : "--stdio is missing: a ferry run starts this");
+        return fy_usage_error("proxy");
+    }
+    if (isatty(STDOUT_FILENO)) {
+        fy_say("standard output is a terminal: a ferry run starts this");
+        return FY_EXIT_FAILURE;
+    }
+    return serve(&request);
+}
