@@ -28,31 +28,31 @@ enum kind {
     BY_FD,
     BY_FOLDER,
     BY_NUMBER,
+    BY_NUMBER_AT,
 };
 
 static int
 call(enum kind kind, const struct fy_target *target, char *const argv[],
      char *const envp[])
 {
-    const struct fy_exec_originals *original = fy_originals();
     switch (kind) {
     case BY_SEARCH:
-        return original->execvpe(target->path, argv, envp);
+        return FY_ORIGINAL(fy_execve_fn, FY_EXECVPE)(target->path, argv, envp);
     case BY_FD:
-        return original->fexecve(target->dir, argv, envp);
+        return FY_ORIGINAL(fy_fexecve_fn, FY_FEXECVE)(target->dir, argv, envp);
     case BY_FOLDER:
-        return original->execveat(target->dir, target->path, argv, envp,
-                                  target->flags);
+        return FY_ORIGINAL(fy_execveat_fn, FY_EXECVEAT)(
+            target->dir, target->path, argv, envp, target->flags);
     case BY_NUMBER:
-        if (target->dir == AT_FDCWD && target->flags == 0) {
-            return (int)original->syscall(SYS_execve, target->path, argv, envp);
-        }
-        return (int)original->syscall(SYS_execveat, target->dir, target->path,
-                                      argv, envp, target->flags);
+        return (int)FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL)(
+            SYS_execve, target->path, argv, envp);
+    case BY_NUMBER_AT:
+        return (int)FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL)(
+            SYS_execveat, target->dir, target->path, argv, envp, target->flags);
     case BY_PATH:
         break;
     }
-    return original->execve(target->path, argv, envp);
+    return FY_ORIGINAL(fy_execve_fn, FY_EXECVE)(target->path, argv, envp);
 }
 
 static int
@@ -75,7 +75,7 @@ exec_planned(enum kind kind, const struct fy_target *target, char *const argv[],
     }
     if (stub_room) {
         char *const *list = fy_plan_stub(&plan, target, stub_room);
-        fy_originals()->execve(list[0], list, environment);
+        FY_ORIGINAL(fy_execve_fn, FY_EXECVE)(list[0], list, environment);
         fy_room_free(stub_room, plan.stub_bytes);
     }
     *error = saved;
@@ -235,12 +235,7 @@ fy_syscall_exec(long number, long a, long b, long c, long d, long e)
         .whole = path &&
                  (!at || ((int)e == 0 && ((int)a == AT_FDCWD || *path == '/'))),
     };
-    return exec_planned(BY_NUMBER, &target, (char *const *)(at ? c : b),
+    return exec_planned(at ? BY_NUMBER_AT : BY_NUMBER, &target,
+                        (char *const *)(at ? c : b),
                         (char *const *)(at ? d : c));
-}
-
-void *
-fy_syscall_original(void)
-{
-    return (void *)(uintptr_t)fy_originals()->syscall;
 }

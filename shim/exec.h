@@ -40,24 +40,39 @@ typedef int fy_spawn_fn(pid_t *pid, const char *path,
                         const posix_spawnattr_t *attributes, char *const argv[],
                         char *const envp[]);
 
-/* As the next object in line defines them; all there, libc being loaded. */
-struct fy_exec_originals {
-    int (*execve)(const char *path, char *const argv[], char *const envp[]);
-    int (*execvpe)(const char *file, char *const argv[], char *const envp[]);
-    int (*fexecve)(int fd, char *const argv[], char *const envp[]);
-    int (*execveat)(int dir, const char *path, char *const argv[],
-                    char *const envp[], int flags); /* or NULL */
-    fy_spawn_fn *spawn, *spawnp;
-    fy_spawn_fn *pidfd_spawn, *pidfd_spawnp; /* or NULL */
-    long (*syscall)(long number, ...);
-    int (*system)(const char *command);
-    FILE *(*popen)(const char *command, const char *mode);
-    int (*pclose)(FILE *stream);
-    int (*fclose)(FILE *stream);
+/* The functions that are wrapped; their types follow. */
+enum fy_wrapped {
+    FY_EXECVE,
+    FY_EXECVPE,
+    FY_FEXECVE,
+    FY_EXECVEAT,
+    FY_SPAWN,
+    FY_SPAWNP,
+    FY_PIDFD_SPAWN,
+    FY_PIDFD_SPAWNP,
+    FY_SYSCALL,
+    FY_SYSTEM,
+    FY_POPEN,
+    FY_PCLOSE,
+    FY_FCLOSE,
+    FY_WRAPPED_COUNT
 };
+typedef int fy_execve_fn(const char *path, char *const argv[],
+                         char *const envp[]); /* execvpe too */
+typedef int fy_fexecve_fn(int fd, char *const argv[], char *const envp[]);
+typedef int fy_execveat_fn(int dir, const char *path, char *const argv[],
+                           char *const envp[], int flags);
+typedef long fy_syscall_fn(long number, ...);
+typedef int fy_system_fn(const char *command);
+typedef FILE *fy_popen_fn(const char *command, const char *mode);
+typedef int fy_fclose_fn(FILE *stream); /* pclose too */
 
-/* Found at the first call, without a lock, allocation or system call. */
-FY_HIDDEN const struct fy_exec_originals *fy_originals(void);
+/*
+ * As the next object in line defines it. Looked for at its first call, without
+ * a lock, allocation or system call; NULL only where libc is too old for it.
+ */
+FY_HIDDEN void *fy_original(enum fy_wrapped which);
+#define FY_ORIGINAL(type, which) ((type *)(uintptr_t)fy_original(which))
 
 /* ---- snapshot.c ------------------------------------------------------------- */
 
@@ -100,8 +115,7 @@ FY_HIDDEN bool fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
 /* ---- plan.c ------------------------------------------------------------------ */
 
 enum {
-    FY_PLAN_PATH_BYTES = 4096, /* PATH_MAX */
-    FY_PLAN_STACK_BYTES = 64 << 10,
+    FY_PLAN_STACK_BYTES = 64 << 10
 };
 
 /* How a program is named. */
@@ -120,6 +134,8 @@ struct fy_plan {
     size_t stub_bytes; /* room for the stub's arguments; 0: no stub */
     size_t nargs, nenv;
     long settings_at, preload_at; /* rows of envp, or -1 */
+    const char *preload;          /* the latter's value */
+    size_t preload_bytes;         /* as it was when it was counted */
     const struct fy_snapshot *snapshot;
     const char *folder; /* of PATH, where the program is; not terminated */
     size_t folder_bytes;
@@ -127,6 +143,9 @@ struct fy_plan {
 
 FY_HIDDEN void fy_plan_make(const struct fy_target *target, char *const argv[],
                             char *const envp[], struct fy_plan *out);
+
+/* Whether the effective user and group are the real ones. */
+FY_HIDDEN bool fy_ids_are_same(void);
 
 /* Fill rooms of those sizes, and return what to pass on. */
 FY_HIDDEN char *const *fy_plan_environment(const struct fy_plan *plan,
@@ -147,10 +166,9 @@ FY_HIDDEN void fy_room_free(void *room, size_t bytes);
 
 /* ---- exec.c -------------------------------------------------------------------- */
 
-/* From syscall.S: execve and execveat by number; the original for the others. */
+/* From syscall.S: execve and execveat by number. */
 FY_HIDDEN long fy_syscall_exec(long number, long a, long b, long c, long d,
                                long e);
-FY_HIDDEN void *fy_syscall_original(void);
 
 /* ---- spawn.c ------------------------------------------------------------------- */
 

@@ -14,8 +14,7 @@
 #include "shim/shim.h"
 
 enum {
-    FUNCTIONS = 4,
-    EXEC_FUNCTIONS = 13
+    FUNCTIONS = 4
 };
 static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
                                              "dlclose"};
@@ -57,50 +56,47 @@ fy_libc_find(void)
     return &found;
 }
 
-/* In the order of struct fy_exec_originals. */
-static const char *const exec_names[EXEC_FUNCTIONS] = {
+/* ---- those of exec.h --------------------------------------------------------- */
+
+/* In the order of enum fy_wrapped. */
+static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
     "execve",       "execvpe",     "fexecve",      "execveat", "posix_spawn",
     "posix_spawnp", "pidfd_spawn", "pidfd_spawnp", "syscall",  "system",
     "popen",        "pclose",      "fclose",
 };
-_Static_assert(sizeof(struct fy_exec_originals) ==
-                   EXEC_FUNCTIONS * sizeof(void *),
-               "exec_names");
+
+struct wanted {
+    const char *name;
+    void *found;
+};
 
 static int
-look_exec(const struct fy_object *object, void *closure)
+look_for(const struct fy_object *object, void *closure)
 {
-    void **out = closure;
+    struct wanted *wanted = closure;
     if (object->index == 0) {
         return 0;
     }
-    for (unsigned i = 0; i < EXEC_FUNCTIONS; i++) {
-        const ElfW(Sym) *symbol =
-            out[i] ? NULL : fy_object_symbol(object, exec_names[i]);
-        if (symbol) {
-            out[i] = fy_object_address(object, symbol);
-        }
+    const ElfW(Sym) *symbol = fy_object_symbol(object, wanted->name);
+    if (symbol) {
+        wanted->found = fy_object_address(object, symbol);
+        return 1;
     }
-    /* libc has the first, and behind libc nobody has more of them. */
+    /* Nobody behind libc has them. */
     return object->soname && strcmp(object->soname, "libc.so.6") == 0;
 }
 
-const struct fy_exec_originals *
-fy_originals(void)
+void *
+fy_original(enum fy_wrapped which)
 {
-    static union {
-        struct fy_exec_originals by_name;
-        void *in_order[EXEC_FUNCTIONS];
-    } found;
-    static bool ready;
-    /* As above: whoever races here, or runs on shared memory, stores the same. */
-    if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
-        void *at[EXEC_FUNCTIONS] = {NULL};
-        fy_object_each_early(look_exec, at);
-        for (unsigned i = 0; i < EXEC_FUNCTIONS; i++) {
-            found.in_order[i] = at[i];
-        }
-        __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+    static void *known[FY_WRAPPED_COUNT];
+    /* Whoever races here, or runs on shared memory, stores the same. */
+    void *original = __atomic_load_n(&known[which], __ATOMIC_RELAXED);
+    if (!original) {
+        struct wanted wanted = {wrapped_names[which], NULL};
+        fy_object_each_early(look_for, &wanted);
+        original = wanted.found;
+        __atomic_store_n(&known[which], original, __ATOMIC_RELAXED);
     }
-    return &found.by_name;
+    return original;
 }

@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -33,6 +34,18 @@ static bool
 has_prefix(const char *string, const char *prefix)
 {
     return strncmp(string, prefix, strlen(prefix)) == 0;
+}
+
+/* access(2) with the effective ids, which Linux before 5.8 does not know. */
+static bool
+executable(const char *path)
+{
+    long result =
+        fy_raw(SYS_faccessat2, AT_FDCWD, (long)path, X_OK, AT_EACCESS, 0, 0);
+    if (result == -ENOSYS || result == -EPERM) {
+        result = fy_raw(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
+    }
+    return result == 0;
 }
 
 /* ---- room --------------------------------------------------------------------- */
@@ -65,6 +78,29 @@ leads(const char *entry)
             entry[fy_hidden.preload_bytes] == ' ');
 }
 
+bool
+fy_ids_are_same(void)
+{
+    return fy_raw(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
+               fy_raw(SYS_geteuid, 0, 0, 0, 0, 0, 0) &&
+           fy_raw(SYS_getgid, 0, 0, 0, 0, 0, 0) ==
+               fy_raw(SYS_getegid, 0, 0, 0, 0, 0, 0);
+}
+
+/*
+ * In a chroot, or for another user, ld.so would complain that it cannot read
+ * our library; and where ids differ it ignores the variable. Asked with the real
+ * ids: without the capabilities that exec takes away.
+ */
+static bool
+can_preload(void)
+{
+    return fy_raw(SYS_faccessat, AT_FDCWD,
+                  (long)(fy_hidden.preload + sizeof PRELOAD - 1), R_OK, 0, 0,
+                  0) == 0 &&
+           fy_ids_are_same();
+}
+
 static void
 plan_environment(struct fy_plan *plan)
 {
@@ -75,6 +111,7 @@ plan_environment(struct fy_plan *plan)
             plan->settings_at = (long)plan->nenv;
         } else if (has_prefix(entry, PRELOAD)) {
             plan->preload_at = (long)plan->nenv;
+            plan->preload = entry + sizeof PRELOAD - 1;
         }
     }
     if (!fy_hidden.settings) {
@@ -87,10 +124,15 @@ plan_environment(struct fy_plan *plan)
         }
         return;
     }
+    if (!can_preload()) {
+        return;
+    }
     plan->env_bytes = (plan->nenv + 3) * sizeof(char *);
-    if (plan->preload_at >= 0 && !leads(plan->envp[plan->preload_at])) {
-        plan->env_bytes +=
-            fy_hidden.preload_bytes + strlen(plan->envp[plan->preload_at]) + 2;
+    if (plan->preload && leads(plan->envp[plan->preload_at])) {
+        plan->preload = NULL; /* as it shall be */
+    } else if (plan->preload) {
+        plan->preload_bytes = strlen(plan->preload);
+        plan->env_bytes += fy_hidden.preload_bytes + plan->preload_bytes + 2;
     }
 }
 
@@ -110,13 +152,13 @@ fy_plan_environment(const struct fy_plan *plan, void *room)
     }
     if (plan->preload_at < 0) {
         list[n++] = fy_hidden.preload;
-    } else if (!leads(plan->envp[plan->preload_at])) {
+    } else if (plan->preload) {
         char *text = (char *)(list + plan->nenv + 3);
         list[plan->preload_at] = text;
-        const char *theirs = plan->envp[plan->preload_at] + sizeof PRELOAD - 1;
         text = mempcpy(text, fy_hidden.preload, fy_hidden.preload_bytes);
         *text++ = ':';
-        memcpy(text, theirs, strlen(theirs) + 1);
+        text = mempcpy(text, plan->preload, plan->preload_bytes);
+        *text = '\0';
     }
     list[n++] = fy_hidden.settings;
     list[n] = NULL;
@@ -125,24 +167,36 @@ fy_plan_environment(const struct fy_plan *plan, void *room)
 
 /* ---- the program ------------------------------------------------------------------- */
 
+/* How a program begins. */
+struct head {
+    long bytes; /* as read */
+    union {
+        Elf64_Ehdr elf;
+        char text[HEAD_BYTES]; /* terminated */
+    } u;
+};
+
+static void
+read_head(const char *path, struct head *out)
+{
+    long file = fy_raw(SYS_openat, AT_FDCWD, (long)path,
+                       O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
+    out->bytes = 0;
+    if (file >= 0) {
+        long n = fy_raw(SYS_read, file, (long)&out->u, HEAD_BYTES - 1, 0, 0, 0);
+        fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
+        out->bytes = n < 0 ? 0 : n;
+    }
+    out->u.text[out->bytes] = '\0';
+}
+
 /* What is known of a target. */
 struct found {
     struct fy_file file;
     const char *folder; /* of PATH, when it was searched */
     size_t folder_bytes;
+    struct head head;
 };
-
-static bool
-executable(const char *path)
-{
-    /* With the effective ids, as exec does; Linux before 5.8 cannot. */
-    long result =
-        fy_raw(SYS_faccessat2, AT_FDCWD, (long)path, X_OK, AT_EACCESS, 0, 0);
-    if (result == -ENOSYS || result == -EPERM) {
-        result = fy_raw(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
-    }
-    return result == 0;
-}
 
 /* FOLDER/NAME, or NAME where the folder is empty. Returns its end. */
 static char *
@@ -175,35 +229,36 @@ goes_on_after(int error)
            error == ENODEV || error == ESTALE || error == ETIMEDOUT;
 }
 
-/*
- * The first file that execvpe(3) would manage to start. With a frame of its own
- * for the path.
- */
+/* The first file that execvpe(3) would manage to start. */
 static __attribute__((noinline)) bool
 search(const char *name, struct found *out)
 {
-    char path[FY_PLAN_PATH_BYTES];
-    size_t name_bytes = strlen(name);
-    const char *folder = search_path();
-    if (name_bytes == 0 || name_bytes >= sizeof path) {
+    size_t name_bytes = strlen(name), longest = 0;
+    const char *folders = search_path();
+    for (const char *at = folders; *at; at += *at == ':') {
+        size_t bytes = strcspn(at, ":");
+        longest = bytes > longest ? bytes : longest;
+        at += bytes;
+    }
+    if (name_bytes == 0 || name_bytes > NAME_MAX || longest >= PATH_MAX) {
         return false;
     }
-    for (;;) {
-        size_t bytes = strcspn(folder, ":");
-        if (bytes + 1 + name_bytes < sizeof path) {
-            join(path, folder, bytes, name);
-            int status = fy_file_look(AT_FDCWD, path, 0, &out->file);
-            if (status == 0 && S_ISREG(out->file.mode) && executable(path)) {
-                out->folder = folder;
-                out->folder_bytes = bytes;
-                return true;
-            }
-            if (status && !goes_on_after(-status)) {
-                return false;
-            }
+    char *path = __builtin_alloca(longest + name_bytes + 2);
+    for (const char *at = folders;;) {
+        size_t bytes = strcspn(at, ":");
+        join(path, at, bytes, name);
+        int status = fy_file_look(AT_FDCWD, path, 0, &out->file);
+        if (status == 0 && S_ISREG(out->file.mode) && executable(path)) {
+            out->folder = at;
+            out->folder_bytes = bytes;
+            read_head(path, &out->head);
+            return true;
         }
-        folder += bytes;
-        if (!*folder++) {
+        if (status && !goes_on_after(-status)) {
+            return false;
+        }
+        at += bytes;
+        if (!*at++) {
             return false;
         }
     }
@@ -211,56 +266,44 @@ search(const char *name, struct found *out)
 
 /* Whether a #! line names something that can be executed. */
 static bool
-has_interpreter(char *head)
+has_interpreter(struct head *head)
 {
-    char *start = head + 2 + strspn(head + 2, " \t");
+    char *start = head->u.text + 2 + strspn(head->u.text + 2, " \t");
     char *end = start + strcspn(start, " \t\n");
     if (!*end || end == start) {
         return false; /* cut off, or nothing */
     }
+    char ended_by = *end;
     *end = '\0';
-    return executable(start);
+    bool result = executable(start);
+    *end = ended_by;
+    return result;
 }
 
-/* Whether the kernel will run what is in the file, as far as we can tell. */
-static __attribute__((noinline)) bool
-has_program(const char *path)
+static bool
+is_elf(const struct head *head)
 {
-    union {
-        Elf64_Ehdr elf;
-        char text[HEAD_BYTES];
-    } head;
-    long file = fy_raw(SYS_openat, AT_FDCWD, (long)path,
-                       O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
-    if (file < 0) {
-        return false;
-    }
-    long n = fy_raw(SYS_read, file, (long)&head, HEAD_BYTES - 1, 0, 0, 0);
-    fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
-    if (n < 3) {
-        return false;
-    }
-    head.text[n] = '\0';
-    if (head.text[0] == '#' && head.text[1] == '!') {
-        return has_interpreter(head.text);
-    }
-    return n >= (long)sizeof head.elf &&
-           memcmp(head.text, ELFMAG, SELFMAG) == 0 &&
-           head.elf.e_ident[EI_CLASS] == ELFCLASS64 &&
-           head.elf.e_machine == EM_X86_64 &&
-           (head.elf.e_type == ET_EXEC || head.elf.e_type == ET_DYN);
+    return head->bytes >= (long)sizeof head->u.elf &&
+           memcmp(head->u.text, ELFMAG, SELFMAG) == 0;
 }
 
-/* The program's path, in its own frame for the sake of has_program(). */
-static __attribute__((noinline)) bool
-can_run(const char *name, const struct found *found)
+/* An ELF file into which the dynamic linker cannot load us. */
+static bool
+is_foreign(const struct head *head)
 {
-    char path[FY_PLAN_PATH_BYTES];
-    if (!found->folder) {
-        return executable(name) && has_program(name);
+    return is_elf(head) && (head->u.elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+                            head->u.elf.e_machine != EM_X86_64);
+}
+
+/* Whether the kernel will run it, as far as we can tell. */
+static bool
+is_program(struct head *head)
+{
+    if (head->bytes > 2 && memcmp(head->u.text, "#!", 2) == 0) {
+        return has_interpreter(head);
     }
-    join(path, found->folder, found->folder_bytes, name); /* search()'s */
-    return has_program(path);
+    return is_elf(head) && !is_foreign(head) &&
+           (head->u.elf.e_type == ET_EXEC || head->u.elf.e_type == ET_DYN);
 }
 
 /* ---- the stub --------------------------------------------------------------------- */
@@ -293,7 +336,7 @@ fits(const struct fy_plan *plan)
 
 static void
 plan_stub(struct fy_plan *plan, const struct fy_target *target,
-          const struct found *found)
+          struct found *found)
 {
     uint32_t flags;
     const struct fy_snapshot *snapshot = fy_snapshot();
@@ -301,7 +344,8 @@ plan_stub(struct fy_plan *plan, const struct fy_target *target,
         !fy_snapshot_find(snapshot, last_part(target->path), &flags) ||
         !plan->argv || !plan->argv[0] ||
         !fy_touches(snapshot, flags, plan->argv, target->fds_change) ||
-        !can_run(target->path, found) ||
+        (!found->folder && !executable(target->path)) ||
+        !is_program(&found->head) ||
         !executable(fy_snapshot_string(snapshot, snapshot->stub))) {
         return;
     }
@@ -338,28 +382,38 @@ void
 fy_plan_make(const struct fy_target *target, char *const argv[],
              char *const envp[], struct fy_plan *out)
 {
-    struct found found = {.folder = NULL};
+    struct found found;
     *out = (struct fy_plan){.argv = argv, .envp = envp};
     if (!fy_hidden.settings && !*fy_settings_text()) {
         return;
     }
-    bool found_it = false;
+    found.folder = NULL;
+    found.folder_bytes = 0;
+    found.head.bytes = 0;
+    bool known = false;
     if (target->search && !strchr(target->path, '/')) {
-        found_it = search(target->path, &found);
+        known = search(target->path, &found);
     } else {
         int status =
             fy_file_look(target->dir, target->path, target->flags, &found.file);
         if (status == -ENOENT || status == -ENOTDIR) {
             return; /* a shell that tries every folder of PATH */
         }
-        found_it = status == 0;
+        known = status == 0 && S_ISREG(found.file.mode);
+        if (known && target->whole) {
+            read_head(target->path, &found.head);
+        }
     }
-    /* What it gives more rights to is nobody's to influence. */
-    if (found_it && (found.file.mode & (S_ISUID | S_ISGID))) {
+    /*
+     * A setuid program has more rights than who would influence it, and in one
+     * for another machine the dynamic linker would complain.
+     */
+    if (known &&
+        ((found.file.mode & (S_ISUID | S_ISGID)) || is_foreign(&found.head))) {
         return;
     }
     plan_environment(out);
-    if (found_it && S_ISREG(found.file.mode) && target->whole) {
+    if (known && target->whole) {
         plan_stub(out, target, &found);
     }
 }

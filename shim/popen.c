@@ -34,6 +34,7 @@ enum {
 };
 
 static struct row *table; /* mapped by the first popen */
+static int rows_used;     /* the first so many have ever been taken */
 
 static struct row *
 take_row(void)
@@ -57,6 +58,12 @@ take_row(void)
         pid_t nobody = 0;
         if (__atomic_compare_exchange_n(&rows[i].pid, &nobody, -1, false,
                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            int used = __atomic_load_n(&rows_used, __ATOMIC_RELAXED);
+            while (used <= i && !__atomic_compare_exchange_n(
+                                    &rows_used, &used, i + 1, false,
+                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+                continue;
+            }
             return &rows[i];
         }
     }
@@ -104,7 +111,8 @@ start(const char *command, int end, int child_fd, pid_t *out_pid)
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     int status = posix_spawn_file_actions_adddup2(&actions, end, child_fd);
-    for (int i = 0; i < ROWS && status == 0; i++) {
+    int used = __atomic_load_n(&rows_used, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < used && status == 0; i++) {
         if (__atomic_load_n(&table[i].file, __ATOMIC_ACQUIRE) &&
             table[i].fd != child_fd) {
             status = posix_spawn_file_actions_addclose(&actions, table[i].fd);
@@ -142,7 +150,7 @@ open_stream(struct row *row, const char *command, const struct mode *mode)
         goto close_ends;
     }
     if (start(command, theirs, child_fd, &pid)) {
-        fy_originals()->fclose(file);
+        FY_ORIGINAL(fy_fclose_fn, FY_FCLOSE)(file);
         close(theirs);
         return NULL;
     }
@@ -178,7 +186,7 @@ popen(const char *command, const char *mode)
             free_row(row);
         }
     }
-    return fy_originals()->popen(command, mode);
+    return FY_ORIGINAL(fy_popen_fn, FY_POPEN)(command, mode);
 }
 
 static int
@@ -202,13 +210,14 @@ close_stream(FILE *file, int *out_result)
     if (!rows) {
         return false;
     }
-    for (int i = 0; i < ROWS; i++) {
+    int used = __atomic_load_n(&rows_used, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < used; i++) {
         if (__atomic_load_n(&rows[i].file, __ATOMIC_ACQUIRE) != file) {
             continue;
         }
         pid_t pid = rows[i].pid;
         free_row(&rows[i]); /* before its address can be another stream's */
-        int written = fy_originals()->fclose(file);
+        int written = FY_ORIGINAL(fy_fclose_fn, FY_FCLOSE)(file);
         /* Somebody has closed its fd: libc does not wait then either. */
         bool lost = written == EOF && errno == EBADF;
         int status = lost ? 0 : wait_for(pid);
@@ -224,7 +233,7 @@ pclose(FILE *stream)
     int result;
     return stream && close_stream(stream, &result)
                ? result
-               : fy_originals()->pclose(stream);
+               : FY_ORIGINAL(fy_fclose_fn, FY_PCLOSE)(stream);
 }
 
 EXPORT int
@@ -233,5 +242,5 @@ fclose(FILE *stream)
     int result;
     return stream && close_stream(stream, &result)
                ? result
-               : fy_originals()->fclose(stream);
+               : FY_ORIGINAL(fy_fclose_fn, FY_FCLOSE)(stream);
 }

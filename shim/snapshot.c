@@ -17,7 +17,8 @@
 #include "shim/exec.h"
 
 enum {
-    MOST_BYTES = 64 << 20
+    MOST_BYTES = 64 << 20,
+    MOST_SETTINGS_BYTES = 32 << 10
 };
 
 static const struct fy_snapshot *published;
@@ -83,10 +84,11 @@ is_valid(const struct fy_snapshot *snapshot, uint64_t bytes)
 static __attribute__((noinline)) const struct fy_snapshot *
 map(void)
 {
-    char path[4096];
     struct stat status;
     const struct fy_snapshot *snapshot = NULL;
-    if (!fy_settings_value("snapshot", path, sizeof path)) {
+    size_t room = strlen(fy_settings_text()) + 1;
+    char *path = room <= MOST_SETTINGS_BYTES ? __builtin_alloca(room) : NULL;
+    if (!path || !fy_settings_value("snapshot", path, room)) {
         __atomic_store_n(&unusable, true, __ATOMIC_RELAXED);
         return NULL;
     }

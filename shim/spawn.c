@@ -27,18 +27,8 @@ is_of_stub(int status, const char *stub, bool actions)
            fy_raw(SYS_faccessat, AT_FDCWD, (long)stub, X_OK, 0, 0, 0) != 0;
 }
 
-/* Whether POSIX_SPAWN_RESETIDS changes nothing (make sets it always). */
-static bool
-ids_are_reset(void)
-{
-    return fy_raw(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
-               fy_raw(SYS_geteuid, 0, 0, 0, 0, 0, 0) &&
-           fy_raw(SYS_getgid, 0, 0, 0, 0, 0, 0) ==
-               fy_raw(SYS_getegid, 0, 0, 0, 0, 0, 0);
-}
-
 static int
-spawn(fy_spawn_fn *by_path, fy_spawn_fn *original, bool search, pid_t *pid,
+spawn(enum fy_wrapped by_path, enum fy_wrapped which, bool search, pid_t *pid,
       const char *path, const posix_spawn_file_actions_t *actions,
       const posix_spawnattr_t *attributes, char *const argv[],
       char *const envp[])
@@ -52,8 +42,8 @@ spawn(fy_spawn_fn *by_path, fy_spawn_fn *original, bool search, pid_t *pid,
         .dir = AT_FDCWD,
         .path = path,
         .search = search,
-        /* With other ids other things can be executed. */
-        .whole = !(flags & POSIX_SPAWN_RESETIDS) || ids_are_reset(),
+        /* With other ids other things can be executed; make asks always. */
+        .whole = !(flags & POSIX_SPAWN_RESETIDS) || fy_ids_are_same(),
         .fds_change = acts,
     };
     struct fy_plan plan;
@@ -69,10 +59,12 @@ spawn(fy_spawn_fn *by_path, fy_spawn_fn *original, bool search, pid_t *pid,
     if (plan.stub_bytes) {
         stub_room = FY_ROOM(plan.stub_bytes);
     }
+    fy_spawn_fn *original = FY_ORIGINAL(fy_spawn_fn, which);
     int status = -1;
     if (stub_room) {
         char *const *list = fy_plan_stub(&plan, &target, stub_room);
-        status = by_path(pid, list[0], actions, attributes, list, environment);
+        status = FY_ORIGINAL(fy_spawn_fn, by_path)(
+            pid, list[0], actions, attributes, list, environment);
         if (status > 0 && is_of_stub(status, list[0], acts)) {
             status = -1;
         }
@@ -94,9 +86,8 @@ fy_spawn(pid_t *pid, const char *path,
          const posix_spawnattr_t *attributes, char *const argv[],
          char *const envp[])
 {
-    const struct fy_exec_originals *originals = fy_originals();
-    return spawn(originals->spawn, originals->spawn, false, pid, path, actions,
-                 attributes, argv, envp);
+    return spawn(FY_SPAWN, FY_SPAWN, false, pid, path, actions, attributes,
+                 argv, envp);
 }
 
 EXPORT __attribute__((alias("fy_spawn"))) fy_spawn_fn posix_spawn;
@@ -107,9 +98,8 @@ posix_spawnp(pid_t *pid, const char *file,
              const posix_spawnattr_t *attributes, char *const argv[],
              char *const envp[])
 {
-    const struct fy_exec_originals *originals = fy_originals();
-    return spawn(originals->spawn, originals->spawnp, true, pid, file, actions,
-                 attributes, argv, envp);
+    return spawn(FY_SPAWN, FY_SPAWNP, true, pid, file, actions, attributes,
+                 argv, envp);
 }
 
 /* Only where libc has them: a program may ask whether they are there. */
@@ -120,9 +110,8 @@ pidfd_spawn(int *pidfd, const char *path,
             const posix_spawnattr_t *attributes, char *const argv[],
             char *const envp[])
 {
-    const struct fy_exec_originals *originals = fy_originals();
-    return spawn(originals->pidfd_spawn, originals->pidfd_spawn, false, pidfd,
-                 path, actions, attributes, argv, envp);
+    return spawn(FY_PIDFD_SPAWN, FY_PIDFD_SPAWN, false, pidfd, path, actions,
+                 attributes, argv, envp);
 }
 
 EXPORT int
@@ -131,8 +120,7 @@ pidfd_spawnp(int *pidfd, const char *file,
              const posix_spawnattr_t *attributes, char *const argv[],
              char *const envp[])
 {
-    const struct fy_exec_originals *originals = fy_originals();
-    return spawn(originals->pidfd_spawn, originals->pidfd_spawnp, true, pidfd,
-                 file, actions, attributes, argv, envp);
+    return spawn(FY_PIDFD_SPAWN, FY_PIDFD_SPAWNP, true, pidfd, file, actions,
+                 attributes, argv, envp);
 }
 #endif

@@ -104,7 +104,7 @@ system(const char *command)
     /* Whether the shell takes "-x" for an option depends on libc's version. */
     if (!command || *command == '-' || *command == '+' || !fy_hidden.settings ||
         !ignore_begin(&restore)) {
-        return fy_originals()->system(command);
+        return FY_ORIGINAL(fy_system_fn, FY_SYSTEM)(command);
     }
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);

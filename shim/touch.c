@@ -64,11 +64,14 @@ has_device(const struct fy_snapshot *snapshot, uint64_t device)
     return false;
 }
 
-/* With a frame of its own for the path. */
+/*
+ * By name: parts of a mount may have other devices. A folder with a longer name
+ * is told by its device only, for the sake of small stacks.
+ */
 static __attribute__((noinline)) bool
 folder_is_below(const struct fy_snapshot *snapshot)
 {
-    char path[4096];
+    char path[1024];
     if (fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0) < 0) {
         return false;
     }

@@ -70,6 +70,86 @@ equal "vfork: stubs" "$(sort -u "$t/stubs")" "/bin/cat|cat|$t/mount/f"
 same "a signal handler that starts programs" "$t/shared" handler "$t/mount/f"
 same "threads that start programs" "$t/shared" threads "$t/mount/f"
 
+same "a handler on a small stack" "$t/shared" small-stack "$t/mount/f"
+started_all=$(grep -c "|cat|$t/mount/f" "$t/stubs")
+equal "a handler on a small stack: stubs" "$started_all" 3
+same "a program that writes over its environment" "$t/shared" title "$t/mount/f"
+stubs "a program that writes over its environment" \
+    "/usr/bin/cat|cat|$t/mount/f" "/usr/bin/cat|cat|$t/mount/f"
+
+# ---- what touches a mount -----------------------------------------------------------
+# A file system of its own, that no name tells.
+shm=$(mktemp -d /dev/shm/ferry-exec.XXXXXX 2>/dev/null)
+if [ -n "$shm" ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d "$t")" ]; then
+    trap 'rm -rf "$t" "$shm"' EXIT
+    printf 'b\na\n' >"$shm/data"
+    mkdir "$shm/sub"
+    ln -s "$shm/data" link
+    snapshot /nowhere/mount "$shm"
+    while IFS='|' read -r wanted command; do
+        same "by device: $command" sh -c "$command; :"
+        equal "by device: $command: stubs" "$(grep -c . "$t/stubs")" "$wanted"
+    done <<END
+1|cat $shm/data
+1|cat link
+1|sort <$shm/data
+1|cat 3<$shm/data <&3
+0|cat 3<$shm/data </etc/hostname
+0|cat /etc/hostname
+1|cd $shm; ls
+1|cd $shm/sub; cat ../data
+1|cd $shm; /bin/cat /etc/hostname
+0|ls -d /
+0|cat text
+1|cat text text text $shm/data
+0|cat -- -x $shm-none
+0|sleep 0 $shm/data
+0|tail -n 1 $shm/data
+1|cat text - /proc/self/cwd/text $shm/sub/../data
+1|grep -e a -r $shm
+END
+    rm -rf "$shm"
+else
+    skip "by device" "no file system of its own"
+fi
+snapshot "$t/mount" -
+while IFS='|' read -r wanted command; do
+    same "by name: $command" sh -c "$command; :"
+    equal "by name: $command: stubs" "$(grep -c . "$t/stubs")" "$wanted"
+done <<END
+1|grep --file=$t/mount/f text
+1|cat text $t/mount/../mount/f
+0|cat text
+1|cd $t/mount; cat f
+0|cd $t/mount/..; cat work/text
+1|sleep 0.2 | cat
+0|echo x | (sleep 0.1; cat)
+0|true | (sleep 0.1; cat)
+0|(sleep 0.2; echo x) | ls -d /
+END
+
+# ---- where we cannot be loaded --------------------------------------------------------
+mkdir "$t/private" "$t/root" "$t/root/bin" "$t/root/lib64"
+if cp "$library" "$t/private/libferry.so" && [ "$(id -u)" -eq 0 ]; then
+    chmod 700 "$t/private"
+    keep=$library library=$t/private/libferry.so
+    same "a user who may not read our library" \
+        setpriv --reuid 65534 --clear-groups sh -c 'env; cat /etc/hostname'
+    cp /bin/cat /bin/sh "$t/root/bin" && cp /lib64/ld-linux-x86-64.so.2 \
+        "$(ldconfig -p | sed -n 's/.*libc\.so\.6 (.*x86-64.*=> //p' | head -n 1)" "$t/root/lib64"
+    cp "$t/mount/f" "$t/root/f"
+    same "a chroot" env LD_LIBRARY_PATH=/lib64 chroot "$t/root" /bin/sh -c 'cat /f; cat /none'
+    library=$keep
+else
+    skip "where we cannot be loaded" "not root"
+fi
+echo 'int main(void) { __asm__ volatile("int $0x80" : : "a"(1), "b"(7)); return 9; }' >narrow.c
+if $cc -m32 -w -nostdlib -static -e main -o narrow narrow.c 2>/dev/null; then
+    same "a program of another class" ./narrow
+else
+    skip "a program of another class" "no 32-bit compiler"
+fi
+
 # ---- a snapshot that is none ------------------------------------------------------
 snapshot "$t/mount" -
 same "a snapshot" cat "$t/mount/f"

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -161,6 +162,78 @@ test_handler(void)
     printf("%d failed\n", (int)failed);
 }
 
+/* As a crash handler does, on the little stack that it has. */
+static void
+on_fault(int number)
+{
+    int status = 0;
+    (void)number;
+    for (int i = 0; i < 8; i++) {
+        pid_t pid = _Fork();
+        if (pid == 0) {
+            start(i);
+        }
+        waitpid(pid, &status, 0);
+        dprintf(1, "%d: %x\n", i, (unsigned)status);
+    }
+    _exit(3);
+}
+
+static void
+test_small_stack(void)
+{
+    enum {
+        BYTES = 8192
+    }; /* SIGSTKSZ of old */
+    char *room = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(room, BYTES, PROT_NONE);
+    stack_t stack = {.ss_sp = room + BYTES, .ss_size = BYTES};
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+    fflush(stdout);
+    raise(SIGSEGV);
+}
+
+/* Writes over its arguments and environment, as setproctitle does. */
+static void
+test_title(char **argv)
+{
+    char *first = argv[0], *last = first;
+    for (char **entry = argv; *entry; entry++) {
+        last = *entry == last || *entry == first ? *entry + strlen(*entry) + 1
+                                                 : last;
+    }
+    size_t count = 0;
+    while (environ[count]) {
+        count++;
+    }
+    char **list = calloc(count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        if (environ[i] == last) {
+            last = environ[i] + strlen(environ[i]) + 1;
+        }
+        list[i] = strdup(environ[i]);
+    }
+    mounted = strdup(mounted);
+    environ = list;
+    memset(first, 'x', (size_t)(last - first));
+    fflush(stdout);
+    for (int i = 0; i < 4; i++) {
+        char *args[] = {"cat", (char *)mounted, NULL};
+        pid_t pid;
+        int status = -1;
+        if (posix_spawnp(&pid, i % 2 ? "env" : "cat", NULL, NULL,
+                         i % 2 ? (char *[]){"env", NULL} : args,
+                         environ) == 0) {
+            waitpid(pid, &status, 0);
+        }
+        printf("%x\n", (unsigned)status);
+        fflush(stdout);
+    }
+}
+
 static void *
 starter(void *arg)
 {
@@ -223,6 +296,10 @@ main(int argc, char **argv)
         test_vfork();
     } else if (strcmp(argv[1], "handler") == 0) {
         test_handler();
+    } else if (strcmp(argv[1], "small-stack") == 0) {
+        test_small_stack();
+    } else if (strcmp(argv[1], "title") == 0) {
+        test_title(argv);
     } else {
         test_threads();
     }

@@ -32,7 +32,8 @@ syscall:
 	.cfi_adjust_cfa_offset 8
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
-	call	fy_syscall_original
+	movl	$8, %edi /* FY_SYSCALL */
+	call	fy_original
 	movq	%rax, original(%rip)
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
