@@ -256,9 +256,6 @@ fy_stage_try_end(struct stage *stage)
     fy_stage_note(stage, FY_STAGE_NONE, "",
                   stage->exit_signal ? 128 + stage->exit_signal
                                      : stage->exit_status);
-    if (stage->record && stage->feeds) {
-        stage->record->report.linked_to = stage->feeds->hello.pid;
-    }
     struct stage *feeder = stage->fed_by;
     end_with(stage, stage->exit_signal, stage->exit_status);
     if (feeder) {
@@ -316,6 +313,9 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     if (feeder) {
         feeder->feeds = stage;
         stage->fed_by = feeder;
+        if (feeder->record) {
+            feeder->record->report.linked_to = stage->hello.pid;
+        }
         fy_stage_open(feeder); /* its stderr, that is */
     }
     if (!stage->plan.out.is_pipe) {

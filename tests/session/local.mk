@@ -16,3 +16,7 @@ tests_session_drive_SOURCES = tests/session/drive.c
 tests_session_drive_CFLAGS = $(AM_CFLAGS)
 tests_session_drive_LDADD = libfyproxy.la libfyannotations.la libfymodel.la \
 	libfycommon.la
+
+dist_check_SCRIPTS += tests/session/pipes.py
+EXTRA_DIST += tests/session/commands.ferry
+TESTS += tests/session/pipes.py

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts whose stages run at a loopback proxy through tests/session/drive,
+against the same scripts without it: output, errors, status, files. Prints TAP.
+
+Arguments: words that must be in a test's name; --shell NAME; --repeat N."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
+SOURCE = os.path.abspath(os.environ.get("FERRY_SRCDIR", "."))
+DRIVE = os.path.join(BUILD, "tests/session/drive")
+STUB = os.path.join(BUILD, "ferry-stub")
+COMMANDS = os.path.join(SOURCE, "tests/session/commands.ferry")
+
+# name, script, what the report must hold (stages that went, joins), or None
+SCRIPTS = [
+    ("one command", "cat s", "cat none 0"),
+    ("two files", "cat s t", "cat none 0"),
+    ("a missing file", "cat s missing t", "cat none 1"),
+    ("status", "grep -c nothing s; echo $?", "grep none 1"),
+    ("a chain", "cat n | grep 7 | sort -r | head -3", "linked 3"),
+    ("pipestatus", "cat n | grep 77 | sort -r | head -3;"
+     "echo ${PIPESTATUS[*]}", "linked 3"),
+    ("to a builtin", "cat s | while read x; do echo \"<$x>\"; done", "none"),
+    ("from a builtin", "echo b | sort", "sort local-input"),
+    ("two writers", "(cat s; cat t) | sort", "none"),
+    ("two writers in braces", "{ cat s; cat t; } | sort | head -2", "none"),
+    ("two readers", "cat n | { head -1; cat; } | tail -1", "none"),
+    ("a loop", "for f in s t; do cat $f; done | sort -r", "none"),
+    ("nested subshells", "( (cat s); (cat t | tac) ) | sort | uniq -c",
+     "none"),
+    ("errors into the pipe", "cat s missing 2>&1 | sort", "none"),
+    ("errors only", "cat missing 2>&1 >/dev/null | tr a-z A-Z", "none"),
+    ("early end", "cat n n n n | head -1", "none"),
+    ("early end, status", "cat n n n n | head -1; echo ${PIPESTATUS[*]}",
+     None),
+    ("early end here", "cat n n n n | sed 1q; echo ${PIPESTATUS[1]}", "none"),
+    ("no reader at all", "cat n n n n | true; echo ${PIPESTATUS[1]}", "none"),
+    ("a reader that does not read", "cat n | sleep 0.2", "none"),
+    ("a reader with its own file", "cat n | cat s", "none"),
+    ("stdin of the mount", "wc -l < n", "wc none 0"),
+    ("shared position", "{ head -n 2; cat; } < s", None),
+    ("position after", "{ sort; echo; cat; } < s", None),
+    ("to a file there", "sort s > out; cat out; rm out", "sort none 0"),
+    ("appended", "echo x > out; sort s >> out; sort t >> out; cat out;"
+     "rm out", "sort none 0"),
+    ("chain to a file", "cat n | grep 9 | sort -r > out; md5sum < out;"
+     "rm out", "linked 2"),
+    ("output option", "sort -o out s; cat out; rm out", "sort none 0"),
+    ("tee", "cat s | tee out | tr a-z A-Z; cat out; rm out", "none"),
+    ("to a file here", "f=$(mktemp); sort s > $f; cat $f; rm $f",
+     "sort none 0"),
+    ("substitution", "x=$(cat s | sort); echo \"$x\"", "linked 1"),
+    ("process substitution", "paste <(cat s) <(sort t)", "none"),
+    ("process substitution, out", "cat s > >(tr a-z A-Z); sleep 0.4", None),
+    ("from here and there", "cat s /etc/hostname", "cat mixed-places"),
+    ("files of here", "cat /etc/hostname", "cat local-files"),
+    ("dot dot", "cd sub; cat ../s", "cat none 0"),
+    ("unclear dot dot", "cat sub/../s", "cat unclear-path"),
+    ("standard input by name", "cat s | cat - t", "linked 1"),
+    ("background", "cat n | sort | tail -1 & wait; echo $?", "none"),
+    ("background filter", "cat s | sort > /dev/null & cat t | sort; wait",
+     None),
+    ("pipefail", "set -o pipefail; cat missing | sort; echo $?", "none"),
+    ("much output", "cat n n n n n n n n | md5sum", "cat none 0"),
+    ("much output through a filter", "cat n n n n | tac | md5sum",
+     "linked 1"),
+    ("a slow reader", "cat n | (sleep 0.3; md5sum)", "none"),
+    ("named pipe", "mkfifo p; cat s > p & sort p; wait; rm p", None),
+    ("here document", "cat - s <<E\nhello\nE", None),
+    ("closed stdout", "cat s >&-; echo $?", "cat odd-stream"),
+    ("full device", "cat s > /dev/full; echo $?", None),
+    ("no input", "sort < /dev/null; cat s > /dev/null", "none"),
+    ("coprocess", "coproc cat; echo hi >&${COPROC[1]};"
+     "read x <&${COPROC[0]}; echo $x; exec {COPROC[1]}>&-; wait", None),
+    ("a filter in a function", "f() { grep 7; }; cat n | f | wc -l", None),
+    ("wrappers in between", "cat n | env grep 7 | nice sort | tail -1",
+     "linked"),
+    ("exec", "exec cat s", "cat none 0"),
+    ("interrupted by timeout", "timeout 0.3 cat p0; echo $?", None),
+]
+
+
+def prepare(folder):
+    os.makedirs(os.path.join(folder, "sub"))
+    with open(os.path.join(folder, "s"), "w", encoding="ascii") as file:
+        file.write("pear\napple\nfig\n")
+    with open(os.path.join(folder, "t"), "w", encoding="ascii") as file:
+        file.write("zebra\nant\n")
+    with open(os.path.join(folder, "n"), "w", encoding="ascii") as file:
+        file.write("".join(f"{i}\n" for i in range(1, 50001)))
+    os.mkfifo(os.path.join(folder, "p0"))
+
+
+def run(argv, folder):
+    with subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          start_new_session=True) as process:
+        try:
+            out, err = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return (b"", b"it hangs", -999)
+    return out, err, process.returncode
+
+
+def main():
+    arguments = sys.argv[1:]
+    shells, repeat = ["bash"], 1
+    if "--shell" in arguments:
+        at = arguments.index("--shell")
+        shells = arguments[at + 1].split(",")
+        del arguments[at:at + 2]
+    if "--repeat" in arguments:
+        at = arguments.index("--repeat")
+        repeat = int(arguments[at + 1])
+        del arguments[at:at + 2]
+    top = tempfile.mkdtemp()
+    folder = os.path.join(top, "mnt")
+    prepare(folder)
+    number = failed = 0
+    for _ in range(repeat):
+        for shell in shells:
+            for name, script, wanted in SCRIPTS:
+                if any(word not in name for word in arguments):
+                    continue
+                if shell not in ("bash", "zsh") and any(
+                        word in script for word in
+                        ("PIPESTATUS", "<(", ">(", "coproc", "pipefail")):
+                    continue
+                if shell == "zsh" and ("PIPESTATUS" in script or
+                                       "coproc" in script):
+                    continue
+                plain = run([shell, "-c", script], folder)
+                private = tempfile.mkdtemp(dir=top)
+                report = os.path.join(private, "report")
+                carried = run(
+                    ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
+                     report, DRIVE, STUB, COMMANDS, private,
+                     f"{folder}=loopback://{folder}", "--", shell, "-c",
+                     script], folder)
+                with open(report, encoding="utf-8") as file:
+                    rows = file.read()
+                shutil.rmtree(private)
+                good = plain == carried
+                if wanted and wanted.startswith("linked"):
+                    joins = int(wanted.split()[1]) if " " in wanted else 1
+                    good_report = rows.count(" linked ") >= joins
+                else:
+                    good_report = not wanted or wanted in rows
+                number += 1
+                if not good or not good_report:
+                    failed += 1
+                print(f"{'ok' if good and good_report else 'not ok'} "
+                      f"{number} - {shell}: {name}")
+                if not good:
+                    print(f"# plain   {plain}\n# carried {carried}"[:600])
+                if not good or not good_report:
+                    print("# " + rows.replace("\n", "\n# "))
+                sys.stdout.flush()
+    shutil.rmtree(top)
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+sys.exit(main())
