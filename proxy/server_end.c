@@ -192,6 +192,9 @@ fy_server_end_stages(struct fy_server *server)
         at->killed = true;
         fy_server_stage_abandon(at);
     }
+    if (alone(server)) {
+        return;
+    }
     (void)fy_descendants_signal(getpid(), 0, SIGTERM);
     (void)fy_descendants_signal(getpid(), 0, SIGCONT);
     /* Time to remove temporary files; then no more. What cannot be killed waits
