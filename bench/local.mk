@@ -21,3 +21,10 @@ bench_wire_LDADD = libfyproxy.la libfycommon.la
 bench-exec: libferry.la tests/exec/make_snapshot
 	FERRY_BUILDDIR='$(abs_builddir)' bash $(srcdir)/bench/exec.sh
 .PHONY: bench-decline bench-exec bench-startup
+if HAVE_CHECK
+noinst_PROGRAMS += bench/stage
+endif
+bench_stage_SOURCES = bench/stage.c tests/unit/proxy_client.c \
+	tests/unit/proxy_client.h tests/unit/proxy_doubles.c
+bench_stage_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+bench_stage_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
