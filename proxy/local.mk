@@ -49,3 +49,4 @@ libfyproxy_la_SOURCES = \
 	proxy/wire.c proxy/wire.h
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)
+EXTRA_DIST += proxy/PROTOCOL.md

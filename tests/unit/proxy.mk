@@ -6,6 +6,7 @@ if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
+UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
@@ -34,3 +35,7 @@ tests_unit_test_compress_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_fault_SOURCES = tests/unit/test_fault.c
 tests_unit_test_fault_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_fault_LDADD = $(PROXY_TEST_LIBS) -lpthread
+
+tests_unit_test_protocol_SOURCES = tests/unit/test_protocol.c
+tests_unit_test_protocol_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_protocol_LDADD = $(PROXY_TEST_LIBS)
