@@ -175,51 +175,55 @@ fill_list(void *room, const char *first, va_list *list)
     return room;
 }
 
-/*
- * Up to INT_MAX arguments would be E2BIG anyway; without memory for fewer it is
- * what the originals say too.
- */
-#define LIST_BEGIN(name)                                      \
-    va_list list;                                             \
-    va_start(list, first);                                    \
-    size_t bytes = count_list(first, &list) * sizeof(char *); \
-    va_end(list);                                             \
-    void *room = FY_ROOM(bytes);                              \
-    if (!room) {                                              \
-        errno = E2BIG;                                        \
-        return -1;                                            \
-    }                                                         \
-    va_start(list, first);                                    \
-    char **name = fill_list(room, first, &list)
+static int
+exec_list(enum kind kind, const char *path, const char *first, va_list *list,
+          bool has_environment)
+{
+    va_list again;
+    va_copy(again, *list);
+    size_t bytes = count_list(first, &again) * sizeof(char *);
+    va_end(again);
+    void *room = FY_ROOM(bytes);
+    if (!room) {
+        errno = E2BIG; /* they would be, were there memory for the list */
+        return -1;
+    }
+    char **argv = fill_list(room, first, list);
+    char *const *envp =
+        has_environment ? va_arg(*list, char *const *) : environ;
+    int result = kind == BY_SEARCH ? exec_search(path, argv, envp)
+                                   : exec_path(path, argv, envp);
+    fy_room_free(room, bytes);
+    return result;
+}
 
 EXPORT int
 execl(const char *path, const char *first, ...)
 {
-    LIST_BEGIN(argv);
+    va_list list;
+    va_start(list, first);
+    int result = exec_list(BY_PATH, path, first, &list, false);
     va_end(list);
-    int result = exec_path(path, argv, environ);
-    fy_room_free(room, bytes);
     return result;
 }
 
 EXPORT int
 execlp(const char *file, const char *first, ...)
 {
-    LIST_BEGIN(argv);
+    va_list list;
+    va_start(list, first);
+    int result = exec_list(BY_SEARCH, file, first, &list, false);
     va_end(list);
-    int result = exec_search(file, argv, environ);
-    fy_room_free(room, bytes);
     return result;
 }
 
 EXPORT int
 execle(const char *path, const char *first, ...)
 {
-    LIST_BEGIN(argv);
-    char *const *envp = va_arg(list, char *const *);
+    va_list list;
+    va_start(list, first);
+    int result = exec_list(BY_PATH, path, first, &list, true);
     va_end(list);
-    int result = exec_path(path, argv, envp);
-    fy_room_free(room, bytes);
     return result;
 }
 

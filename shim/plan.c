@@ -319,7 +319,7 @@ last_part(const char *path)
 static bool
 fits(const struct fy_plan *plan)
 {
-    struct rlimit stack;
+    struct rlimit stack = {0, 0};
     uint64_t most = 6 << 20, bytes = plan->env_bytes + plan->stub_bytes;
     if (fy_raw(SYS_getrlimit, RLIMIT_STACK, (long)&stack, 0, 0, 0, 0) == 0 &&
         stack.rlim_cur / 4 < most) {

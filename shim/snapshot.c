@@ -84,7 +84,7 @@ is_valid(const struct fy_snapshot *snapshot, uint64_t bytes)
 static __attribute__((noinline)) const struct fy_snapshot *
 map(void)
 {
-    struct stat status;
+    struct stat status = {.st_size = 0};
     const struct fy_snapshot *snapshot = NULL;
     size_t room = strlen(fy_settings_text()) + 1;
     char *path = room <= MOST_SETTINGS_BYTES ? __builtin_alloca(room) : NULL;

@@ -31,7 +31,7 @@ device_number(uint64_t major, uint64_t minor)
 int
 fy_file_look(int dir, const char *path, int flags, struct fy_file *out)
 {
-    struct statx status;
+    struct statx status = {.stx_mode = 0};
     if (!path) {
         path = "";
         flags |= AT_EMPTY_PATH;

@@ -4,7 +4,7 @@
 # errno they fail, and that a process in the middle of them is not harmed.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=common.sh disable=SC1091
-t='' build=''
+t='' build='' cc=''
 . "$here/common.sh"
 
 compile -o "$t/calls" "$here/calls.c"
