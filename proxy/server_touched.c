@@ -2,8 +2,7 @@
 /*
  * After a stage with effects: the folders and files beneath what it declared to
  * write that changed since it began, so that the client can refresh what its
- * mount remembers of them. Files that are new since then are not listed, their
- * folders are.
+ * mount remembers of them. New files too: one may have taken an old one's name.
  */
 #include "config.h"
 
@@ -42,9 +41,7 @@ static void
 note(void *context, const char *path, const struct statx *facts)
 {
     struct list *list = context;
-    if (!since(list->stage, &facts->stx_ctime) ||
-        (!S_ISDIR(facts->stx_mode) && (facts->stx_mask & STATX_BTIME) &&
-         since(list->stage, &facts->stx_btime))) {
+    if (!since(list->stage, &facts->stx_ctime)) {
         return;
     }
     char *copy = list->n < TOUCHED_PATHS ? strdup(path) : NULL;

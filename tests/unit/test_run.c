@@ -218,7 +218,7 @@ START_TEST(touched_names_what_changed)
         same |= strcmp(name, "/old/same") == 0;
         itself |= strcmp(name, "/old") == 0;
     }
-    ck_assert(before && itself && !new && !same);
+    ck_assert(before && itself && new && !same);
     fy_touched_clear(&touched);
     free(bytes);
     job_free(&job);
