@@ -95,8 +95,10 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/types.ferry
 nobase_dist_pkgdata_DATA += \
 	annotations/lib/commands/archive.ferry \
+	annotations/lib/commands/encode.ferry \
 	annotations/lib/commands/files.ferry \
 	annotations/lib/commands/git.ferry \
+	annotations/lib/commands/image.ferry \
 	annotations/lib/commands/order.ferry \
 	annotations/lib/commands/programs.ferry \
 	annotations/lib/commands/search.ferry \

@@ -9,6 +9,7 @@ AM_TESTS_ENVIRONMENT = \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY \
 	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
 
+include tests/commands/local.mk
 include tests/drive/local.mk
 include tests/exec/local.mk
 include tests/judges/local.mk
