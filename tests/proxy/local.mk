@@ -19,3 +19,10 @@ tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_confine_SOURCES = tests/unit/test_confine.c
 tests_unit_test_confine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_confine_LDADD = $(PLACE_TEST_LIBS)
+
+# sshfs on an sshd of its own.
+check_PROGRAMS += tests/proxy/mounted
+tests_proxy_mounted_SOURCES = tests/proxy/mounted.c
+tests_proxy_mounted_LDADD = libfyproxy.la libfycommon.la
+dist_check_SCRIPTS += tests/proxy/sshfs.sh
+TESTS += tests/proxy/sshfs.sh

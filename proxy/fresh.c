@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Refreshing a mount's caches without a word to its file system. Found by
+ * experiment (sshfs 3.7.3, libfuse 3.14, Linux 6.18) and kept by
+ * tests/proxy/sshfs.sh:
+ *
+ * sshfs keeps attributes, names and link targets by path for 20 s; the kernel
+ * keeps attributes and entries for 1 s more and pages until attributes change;
+ * nobody keeps what is missing.
+ * - open(2) of a file makes sshfs ask for its attributes again, and forget them
+ *   when that fails.
+ * - chown(2) of a folder to the owner that it has makes sshfs forget its names
+ *   and attributes. It changes its ctime and fails on others' folders. As root
+ *   a wrong owner would be written, so not after a stage that changed owners;
+ *   never on a link: the server would follow it.
+ * - link(2) from another file system onto a path makes the kernel look it up
+ *   again (LOOKUP_EXCL) before it fails with EEXIST or EXDEV. It has no effect.
+ * - A folder that is gone stays in sshfs's cache whatever one does, because all
+ *   that would remove it fails first. So beforehand: making and removing an
+ *   entry in it removes its own attributes from the cache.
+ * - A link's target stays for 20 s.
+ * NFS: statx(AT_STATX_FORCE_SYNC) asks the server; what a changed folder held
+ * is then looked up again, and open(2) drops pages of a changed file.
+ * Anything else gets open(2) and statx(2). Plain folders have nothing to
+ * refresh.
+ *
+ * Writes: the kernel hands them on at once, sshfs sends them at once and waits
+ * at close(2). One request more on the same connection is answered after them.
+ */
+#include "config.h"
+
+#include "proxy/fresh.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    WORKERS = 8,
+    CROWD = 32, /* files of one folder that are read in one go */
+};
+
+enum kind {
+    PLAIN, /* nothing is cached */
+    SSHFS,
+    NFS,
+    OTHER,
+};
+
+static enum kind
+kind_of(const struct fy_mount *mount)
+{
+    if (!*mount->type) {
+        return PLAIN;
+    }
+    if (strcmp(mount->type, "fuse.sshfs") == 0) {
+        return SSHFS;
+    }
+    return strncmp(mount->type, "nfs", 3) == 0 ? NFS : OTHER;
+}
+
+/* A name in `folder' that nobody has. */
+static bool
+new_name(const char *folder, char *out, size_t capacity)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) {
+        return false;
+    }
+    int n = snprintf(out, capacity, "%s/.ferry-%016llx", folder,
+                     (unsigned long long)number);
+    return n > 0 && (size_t)n < capacity;
+}
+
+/* What is missing is never cached: this is answered by the host. */
+static int
+round_trip(const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    if (!new_name(folder, path, sizeof path)) {
+        return FY_ERR_IO;
+    }
+    return lstat(path, &about) != 0 && errno == ENOENT ? 0 : FY_ERR_IO;
+}
+
+static void
+forget_doomed(const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    if (lstat(folder, &about) == 0 && S_ISDIR(about.st_mode) &&
+        new_name(folder, path, sizeof path) && mkdir(path, 0700) == 0) {
+        rmdir(path);
+    }
+}
+
+int
+fy_fresh_before(const struct fy_mount *mount, const char *const *doomed)
+{
+    enum kind kind = kind_of(mount);
+    if (kind == PLAIN) {
+        return 0;
+    }
+    int fd = open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return FY_ERR_IO;
+    }
+    int status = syncfs(fd) == 0 ? 0 : FY_ERR_IO;
+    close(fd);
+    if (!status && kind != NFS) {
+        status = round_trip(mount->path);
+    }
+    for (; !status && kind == SSHFS && doomed && *doomed; doomed++) {
+        forget_doomed(*doomed);
+    }
+    return status;
+}
+
+/* The kernel looks the path up again. */
+static void
+look_up_again(const char *path)
+{
+    int ignored = linkat(AT_FDCWD, "/dev/null", AT_FDCWD, path, 0);
+    (void)ignored;
+}
+
+static void
+open_again(const char *path)
+{
+    int fd =
+        open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static void
+ask_again(const char *path)
+{
+    struct statx about;
+    int ignored =
+        statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC,
+              STATX_BASIC_STATS, &about);
+    (void)ignored;
+}
+
+/* The names and attributes of a folder; true: they are forgotten. */
+static bool
+forget_folder(const char *path, uid_t owner, bool owners_changed)
+{
+    return !owners_changed &&
+           fchownat(AT_FDCWD, path, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* True: what is seen now is what is there. */
+static bool
+refresh_sshfs(const char *path, bool owners_changed)
+{
+    struct stat about;
+    if (lstat(path, &about) != 0) {
+        look_up_again(path);
+        return true;
+    }
+    if (S_ISREG(about.st_mode)) {
+        open_again(path);
+        look_up_again(path);
+        return true;
+    }
+    bool forgotten = S_ISDIR(about.st_mode) &&
+                     forget_folder(path, about.st_uid, owners_changed);
+    mode_t before = about.st_mode;
+    look_up_again(path);
+    /* Something else than before is news; the same may be old. */
+    return forgotten || lstat(path, &about) != 0 ||
+           (about.st_mode & S_IFMT) != (before & S_IFMT);
+}
+
+static bool
+refresh(enum kind kind, const char *path, bool owners_changed)
+{
+    struct stat about;
+    if (kind == SSHFS) {
+        return refresh_sshfs(path, owners_changed);
+    }
+    ask_again(path);
+    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode)) {
+        open_again(path);
+        ask_again(path);
+    }
+    return true;
+}
+
+struct work {
+    enum kind kind;
+    const char *const *paths;
+    size_t n;
+    bool owners_changed;
+    atomic_size_t next;
+    atomic_uint stale;
+};
+
+static void *
+run(void *context)
+{
+    struct work *work = context;
+    size_t i;
+    while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
+        if (work->paths[i] &&
+            !refresh(work->kind, work->paths[i], work->owners_changed)) {
+            atomic_fetch_add(&work->stale, 1);
+        }
+    }
+    return NULL;
+}
+
+static void
+share(struct work *work)
+{
+    pthread_t threads[WORKERS];
+    size_t started = 0;
+    while (started < WORKERS && started + 1 < work->n &&
+           pthread_create(&threads[started], NULL, run, work) == 0) {
+        started++;
+    }
+    run(work);
+    while (started) {
+        pthread_join(threads[--started], NULL);
+    }
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Bytes of the path's folder. */
+static size_t
+folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct dirent *const *)a)->d_name,
+                  (*(const struct dirent *const *)b)->d_name);
+}
+
+static bool
+is_among(struct dirent **names, int n, const char *name)
+{
+    size_t low = 0, high = (size_t)n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(names[middle]->d_name, name);
+        if (order == 0) {
+            return true;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return false;
+}
+
+/*
+ * Many files of one folder: reading its names brings their attributes too, so
+ * that looking them up again asks nobody. They are taken out of the list; those
+ * that are no files or gone stay in it.
+ */
+static void
+refresh_crowd(const char **paths, size_t n, bool owners_changed)
+{
+    char folder[PATH_MAX];
+    struct stat about;
+    struct dirent **names;
+    size_t bytes = folder_bytes(paths[0]);
+    if (!bytes || bytes >= sizeof folder) {
+        return;
+    }
+    memcpy(folder, paths[0], bytes);
+    folder[bytes] = '\0';
+    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode) ||
+        !forget_folder(folder, about.st_uid, owners_changed)) {
+        return;
+    }
+    int nnames = scandir(folder, &names, NULL, NULL);
+    if (nnames < 0) {
+        return;
+    }
+    qsort(names, (size_t)nnames, sizeof *names, by_name);
+    for (size_t i = 0; i < n; i++) {
+        if (is_among(names, nnames, paths[i] + bytes + 1)) {
+            look_up_again(paths[i]);
+            if (lstat(paths[i], &about) == 0 && S_ISREG(about.st_mode)) {
+                paths[i] = NULL;
+            }
+        }
+    }
+    while (nnames) {
+        free(names[--nnames]);
+    }
+    free(names);
+}
+
+unsigned
+fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
+               bool owners_changed)
+{
+    struct work work = {.kind = kind_of(mount),
+                        .owners_changed = owners_changed};
+    while (paths[work.n]) {
+        work.n++;
+    }
+    const char **sorted = malloc((work.n + 1) * sizeof *sorted);
+    if (work.kind == PLAIN || !work.n || !sorted) {
+        free(sorted);
+        return sorted || work.kind == PLAIN ? 0 : (unsigned)work.n;
+    }
+    memcpy(sorted, paths, work.n * sizeof *sorted);
+    qsort(sorted, work.n, sizeof *sorted, compare);
+    size_t kept = 0;
+    for (size_t i = 0; i < work.n; i++) {
+        if (!i || strcmp(sorted[i], sorted[kept - 1]) != 0) {
+            sorted[kept++] = sorted[i];
+        }
+    }
+    work.n = kept;
+    for (size_t i = 0, end; work.kind == SSHFS && i < work.n; i = end) {
+        size_t bytes = folder_bytes(sorted[i]);
+        for (end = i + 1; end < work.n && folder_bytes(sorted[end]) == bytes &&
+                          memcmp(sorted[end], sorted[i], bytes) == 0;
+             end++) {
+        }
+        if (end - i >= CROWD) {
+            refresh_crowd(sorted + i, end - i, owners_changed);
+        }
+    }
+    work.paths = sorted;
+    share(&work);
+    free(sorted);
+    return atomic_load(&work.stale);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For sshfs.sh: what proxy/mounts.c finds of a real mount, proxy/transport.c
+ * over a real ssh, proxy/fresh.c on real caches.
+ *
+ *   mounted find DIR            place of the mount, its path and options
+ *   mounted greet DIR           "greeted" or the last words
+ *   mounted fresh DIR CHANGE PATH...
+ *       looks at the paths, runs sh -c CHANGE, refreshes them, looks again;
+ *       prints both looks and how many may be stale
+ *   mounted doomed DIR CHANGE PATH...   the same, PATHs will be removed folders
+ *   mounted held DIR CHANGE FILE        the same through an open descriptor
+ *   mounted before DIR CHANGE FILE      writes and keeps FILE open, flushes, runs
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/fresh.h"
+#include "proxy/transport.h"
+
+static struct fy_mount mounts[FY_MAX_MOUNTS];
+
+static const struct fy_mount *
+find(const char *folder)
+{
+    unsigned n = 0;
+    if (fy_mounts_find(NULL, true, mounts, &n, NULL) == 0) {
+        for (unsigned i = 0; i < n; i++) {
+            if (strcmp(mounts[i].path, folder) == 0) {
+                return &mounts[i];
+            }
+        }
+    }
+    fprintf(stderr, "%s is not found\n", folder);
+    exit(2);
+}
+
+static int
+greet(const struct fy_mount *mount)
+{
+    char text[512];
+    struct fy_buffer why;
+    struct fy_link link;
+    fy_buffer_start(&why, text, sizeof text);
+    int status = fy_link_open(&mount->place, "/nowhere", &why, &link);
+    if (!status) {
+        while ((status = fy_link_greet(&link, &why)) == FY_ERR_BUSY) {
+            struct pollfd in = {.fd = link.in, .events = POLLIN};
+            (void)poll(&in, 1, 20000);
+        }
+        fy_link_close(&link, 2000);
+    }
+    puts(status ? text : "greeted");
+    return status != 0;
+}
+
+/* What a user sees of a path. */
+static void
+look(const char *path)
+{
+    struct stat about;
+    char text[256] = "";
+    if (lstat(path, &about) != 0) {
+        printf("[%s]", errno == ENOENT ? "none" : strerror(errno));
+        return;
+    }
+    printf("[%o %lld", about.st_mode,
+           S_ISDIR(about.st_mode) ? 0 : (long long)about.st_size);
+    if (S_ISDIR(about.st_mode)) {
+        struct dirent **names;
+        int n = scandir(path, &names, NULL, alphasort);
+        for (int i = 2; i < n; i++) {
+            printf(" %s", names[i]->d_name);
+        }
+    } else if (S_ISREG(about.st_mode)) {
+        int fd = open(path, O_RDONLY);
+        ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+        printf("%s", n > 0 ? " " : "");
+        for (ssize_t i = 0; i + 1 < n; i++) {
+            putchar(text[i] == '\n' ? ' ' : text[i]);
+        }
+        close(fd);
+    } else if (readlink(path, text, sizeof text - 1) > 0) {
+        printf(" -> %s", text);
+    }
+    printf("]");
+}
+
+static void
+look_at(char *const *paths)
+{
+    for (; *paths; paths++) {
+        look(*paths);
+    }
+    printf("\n");
+}
+
+static int
+hold(const struct fy_mount *mount, const char *change, char **paths)
+{
+    char text[256] = "";
+    struct stat about;
+    int fd = open(paths[0], O_RDONLY);
+    if (fd < 0 || read(fd, text, 1) != 1 || system(change) != 0) {
+        return 1;
+    }
+    fy_fresh_after(mount, (const char *const *)paths, false);
+    if (fstat(fd, &about) != 0) {
+        return 1;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    printf("%lld %.*s\n", (long long)about.st_size, n > 0 ? (int)n : 0, text);
+    return 0;
+}
+
+static int
+write_before(const struct fy_mount *mount, const char *change, const char *path)
+{
+    static char block[1 << 16];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    for (unsigned i = 0; i < 64; i++) {
+        if (write(fd, block, sizeof block) != sizeof block) {
+            return 1;
+        }
+    }
+    if (fy_fresh_before(mount, NULL) != 0) {
+        return 1;
+    }
+    int status = system(change);
+    close(fd);
+    return status != 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 3) {
+        return 2;
+    }
+    const char *what = argv[1];
+    const struct fy_mount *mount = find(argv[2]);
+    char text[1024];
+    struct fy_buffer name;
+    fy_buffer_start(&name, text, sizeof text);
+    if (strcmp(what, "find") == 0) {
+        fy_place_name(&mount->place, &name);
+        printf("%s %s %u %d %d\n", text, mount->place.path,
+               mount->place.noptions, mount->owners_differ, mount->read_only);
+        return 0;
+    }
+    if (strcmp(what, "greet") == 0) {
+        return greet(mount);
+    }
+    if (argc < 5) {
+        return 2;
+    }
+    char **paths = argv + 4;
+    if (strcmp(what, "held") == 0) {
+        return hold(mount, argv[3], paths);
+    }
+    if (strcmp(what, "before") == 0) {
+        return write_before(mount, argv[3], paths[0]);
+    }
+    bool doomed = strcmp(what, "doomed") == 0;
+    look_at(paths);
+    if (fy_fresh_before(mount, doomed ? (const char *const *)paths : NULL) ||
+        system(argv[3]) != 0) {
+        return 1;
+    }
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    unsigned stale = fy_fresh_after(mount, (const char *const *)paths, false);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    look_at(paths);
+    printf("%u stale\n", stale);
+    fprintf(stderr, "# %d paths refreshed in %.1f ms\n", argc - 4,
+            (double)(to.tv_sec - from.tv_sec) * 1e3 +
+                (double)(to.tv_nsec - from.tv_nsec) / 1e6);
+    return 0;
+}

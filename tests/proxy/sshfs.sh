@@ -1,0 +1,195 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A real sshfs on a real sshd of our own on loopback: the mount is found with
+# its port and key, ssh reaches a proxy by them, and after changes on the server
+# the client sees the truth at once, without a changed mtime anywhere.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+mounted=${FERRY_BUILDDIR:-.}/tests/proxy/mounted
+. "$srcdir/tests/tap.sh"
+[ -x "$mounted" ] || skip_all "tests/proxy/mounted is not built"
+mounted=$(realpath "$mounted")
+[ -w /dev/fuse ] || skip_all "no /dev/fuse"
+PATH=$PATH:/usr/sbin
+for tool in sshfs sshd ssh-keygen fusermount3; do
+    command -v "$tool" >/dev/null || skip_all "no $tool"
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-sshfs-XXXXXX") || exit 1
+point=$work/point
+root=$work/root
+daemon=
+clean()
+{
+    fusermount3 -u -q "$work/again" 2>/dev/null
+    fusermount3 -u -q "$point" 2>/dev/null || umount -l "$point" 2>/dev/null
+    [ -z "$daemon" ] || kill "$daemon"
+    rm -rf "$work"
+}
+trap clean EXIT
+mkdir "$point" "$root" "$work/bin" "$work/again"
+
+ssh-keygen -q -t ed25519 -N '' -f "$work/key"
+ssh-keygen -q -t ed25519 -N '' -f "$work/host"
+cp "$work/key.pub" "$work/authorized"
+chmod 600 "$work/authorized"
+# What stands for ferry there: a login's noise, the magic line, then silence.
+cat >"$work/bin/ferry" <<'END'
+#!/bin/sh
+[ "$*" = "proxy --stdio" ] || exit 2
+echo Welcome
+echo "ferry-proxy 1"
+cat >/dev/null
+END
+chmod 755 "$work/bin/ferry"
+
+port=$((20000 + $$ % 20000))
+tries=0
+: >"$work/sshd.log"
+[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
+while [ -z "$daemon" ] && [ $tries -lt 5 ]; do
+    port=$((port + 1))
+    tries=$((tries + 1))
+    cat >"$work/config" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $work/host
+AuthorizedKeysFile $work/authorized
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+SetEnv PATH=$work/bin:/usr/bin:/bin
+Subsystem sftp internal-sftp
+END
+    "$(command -v sshd)" -D -e -f "$work/config" 2>"$work/sshd.log" &
+    daemon=$!
+    waited=0
+    until grep -q "Server listening" "$work/sshd.log"; do
+        kill -0 "$daemon" 2>/dev/null || break
+        waited=$((waited + 1))
+        [ $waited -lt 100 ] || break
+        sleep 0.1
+    done
+    kill -0 "$daemon" 2>/dev/null || daemon=
+done
+[ -n "$daemon" ] || skip_all "sshd does not start: $(tail -n 1 "$work/sshd.log")"
+
+user=$(id -un)
+mount_there()
+{
+    sshfs -p "$port" "$user@127.0.0.1:$root" "$1" \
+        -o "IdentityFile=$work/key,StrictHostKeyChecking=no" \
+        -o "UserKnownHostsFile=/dev/null,LogLevel=ERROR$2"
+}
+mount_there "$point" "" 2>"$work/mount.log" ||
+    skip_all "sshfs does not mount: $(tail -n 1 "$work/mount.log")"
+
+equal "the mount is found with port and options" "$("$mounted" find "$point")" \
+    "ssh://$user@127.0.0.1:$port $root 4 0 0"
+equal "ssh reaches the proxy by them" "$("$mounted" greet "$point")" greeted
+rm "$work/bin/ferry"
+if command -v ferry >/dev/null; then
+    skip "a host without ferry says so" "ferry is installed"
+else
+    equal "a host without ferry says so" "$("$mounted" greet "$point")" \
+        "ferry is not installed there"
+fi
+mount_there "$work/again" ",follow_symlinks" 2>/dev/null
+empty "a mount that follows links is left alone" \
+    "$("$mounted" find "$work/again" 2>/dev/null)"
+fusermount3 -u "$work/again"
+mount_there "$work/again" ",ro,idmap=user" 2>/dev/null
+equal "a read-only mount with mapped users is known as such" \
+    "$("$mounted" find "$work/again")" \
+    "ssh://$user@127.0.0.1:$port $root 4 1 1"
+fusermount3 -u "$work/again"
+
+# fresh NAME VERB PREPARE CHANGE WANTED PATH...: a folder of its own each time
+count=0
+fresh()
+{
+    name=$1 verb=$2 prepare=$3 change=$4 wanted=$5
+    shift 5
+    count=$((count + 1))
+    here=$root/$count
+    mkdir "$here"
+    (cd "$here" && sh -c "$prepare") || not_ok "prepare $name"
+    arguments=
+    for path; do
+        arguments="$arguments $point/$count/$path"
+    done
+    # shellcheck disable=SC2086
+    got=$("$mounted" "$verb" "$point" \
+        "cd $here && $change && find . -printf '%p %T@\n' >$work/times" \
+        $arguments 2>>"$work/spent" | tail -n +2)
+    equal "$name" "$(echo "$got" | paste -sd' ')" "$wanted"
+    times=$(cd "$here" && find . -printf '%p %T@\n')
+    equal "$name: no time changed" "$times" "$(cat "$work/times")"
+}
+
+fresh "a file grown" fresh "echo one >f" "echo two >>f" \
+    "[100644 8 one two] 0 stale" f
+fresh "a file shrunk" fresh "echo oneone >f" "echo x >f" \
+    "[100644 2 x] 0 stale" f
+fresh "a file of the same size" fresh "echo one >f" "echo two >f" \
+    "[100644 4 two] 0 stale" f
+fresh "a file replaced" fresh "echo one >f" "echo newer >g && mv g f" \
+    "[100644 6 newer] 0 stale" f
+fresh "a file removed" fresh "echo one >f" "rm f" "[none] 0 stale" f
+fresh "a file made" fresh "true" "echo one >f" "[100644 4 one] 0 stale" f
+fresh "a file that is a folder now" fresh "echo one >f" \
+    "rm f && mkdir f && touch f/x" "[40755 0 x] 0 stale" f
+fresh "a file that is a link now" fresh "echo one >f" \
+    "rm f && ln -s g f" "[120777 1 -> g] 0 stale" f
+fresh "a folder that is a file now" fresh "mkdir d" \
+    "rmdir d && echo one >d" "[100644 4 one] 0 stale" d
+fresh "a file without permissions now" fresh "echo one >f" "chmod 0 f" \
+    "$([ "$(id -u)" -eq 0 ] && echo '[100000 4 one] 0 stale' ||
+        echo '[100000 4] 0 stale')" f
+fresh "a folder's new names" fresh "mkdir d && touch d/a" "touch d/b" \
+    "[40755 0 a b] 0 stale" d
+fresh "a folder's lost names" fresh "mkdir d && touch d/a d/b" "rm d/a" \
+    "[40755 0 b] 0 stale" d
+fresh "a folder's mode" fresh "mkdir d" "chmod 700 d" "[40700 0] 0 stale" d
+fresh "a folder removed that was doomed" doomed "mkdir d && touch d/a" \
+    "rm -r d" "[none] 0 stale" d
+fresh "a folder removed that was not" fresh "mkdir d" "rmdir d" \
+    "[40755 0] 1 stale" d
+fresh "a link's target is told to be stale" fresh "ln -s a l" "ln -sfn b l" \
+    "[120777 1 -> a] 1 stale" l
+
+count=$((count + 1))
+mkdir "$root/$count"
+echo one >"$root/$count/f"
+equal "an open descriptor sees what was appended" \
+    "$("$mounted" held "$point" "echo two >>$root/$count/f" "$point/$count/f")" \
+    "8 ne
+two"
+equal "what was written is there before a stage" \
+    "$("$mounted" before "$point" "stat -c %s $root/$count/w" \
+        "$point/$count/w")" 4194304
+
+# Many files of one folder, some of them replaced.
+count=$((count + 1))
+mkdir "$root/$count"
+paths=
+i=0
+while [ $i -lt 200 ]; do
+    echo old >"$root/$count/$i"
+    paths="$paths $point/$count/$i"
+    i=$((i + 1))
+done
+# shellcheck disable=SC2086
+got=$("$mounted" fresh "$point" \
+    "cd $root/$count && sed -i s/old/newer/ 1?? && rm 5 && mkdir 6d" \
+    $paths "$point/$count" 2>>"$work/spent" | sed -n 2p)
+equal "two hundred files: those replaced" \
+    "$(echo "$got" | grep -o '\[100644 6 newer\]' | wc -l)" 100
+equal "two hundred files: the others" \
+    "$(echo "$got" | grep -o '\[100644 4 old\]' | wc -l)" 99
+equal "two hundred files: the one removed" \
+    "$(echo "$got" | grep -o '\[none\]' | wc -l)" 1
+equal "two hundred files: their folder" \
+    "$(echo "$got" | grep -c ' 6d ')" 1
+grep -h "201 paths" "$work/spent"
+finish
