@@ -17,18 +17,22 @@ EXTRA_DIST += $(LANG_TEST_FILES)
 
 dist_check_SCRIPTS += tests/lang/messages.py
 TESTS += tests/lang/messages.py
-check_PROGRAMS += tests/lang/run tests/fuzz/fuzz_annotations
-TESTS += tests/lang/run tests/fuzz/fuzz_annotations
+check_PROGRAMS += tests/lang/run tests/fuzz/fuzz_annotations \
+	tests/fuzz/fuzz_commands
+TESTS += tests/lang/run tests/fuzz/fuzz_annotations tests/fuzz/fuzz_commands
 tests_lang_run_SOURCES = tests/lang/run.c
 tests_lang_run_LDADD = libfyannotations.la
 tests_fuzz_fuzz_annotations_SOURCES = tests/fuzz/fuzz_annotations.c
 tests_fuzz_fuzz_annotations_LDADD = libfyannotations.la
+tests_fuzz_fuzz_commands_SOURCES = tests/fuzz/fuzz_commands.c
+tests_fuzz_fuzz_commands_LDADD = libfyannotations.la
 
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_eval
 UNIT_TESTS += tests/unit/test_model
 UNIT_TESTS += tests/unit/test_compile
 UNIT_TESTS += tests/unit/test_command
+UNIT_TESTS += tests/unit/test_command_getopt
 endif
 
 tests_unit_test_eval_SOURCES = tests/unit/test_eval.c
@@ -46,3 +50,7 @@ tests_unit_test_compile_LDADD = libfyannotations.la $(CHECK_LIBS)
 tests_unit_test_command_SOURCES = tests/unit/test_command.c
 tests_unit_test_command_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_command_LDADD = libfyannotations.la $(CHECK_LIBS)
+
+tests_unit_test_command_getopt_SOURCES = tests/unit/test_command_getopt.c
+tests_unit_test_command_getopt_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_command_getopt_LDADD = libfyannotations.la $(CHECK_LIBS)
