@@ -34,7 +34,8 @@ libfyproxy_la_SOURCES = \
 	proxy/server_touched.c \
 	proxy/session.c proxy/session.h \
 	proxy/snapshot.c \
-	proxy/spec.c proxy/spec.h \
+	proxy/spec.c proxy/spec.h proxy/specs.h \
+	proxy/spec_decode.c proxy/spec_encode.c \
 	proxy/roots.c \
 	proxy/space.c \
 	proxy/sshfs.c \
@@ -47,7 +48,8 @@ libfyproxy_la_SOURCES = \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \
 	proxy/walk.c proxy/walk.h \
-	proxy/wire.c proxy/wire.h
+	proxy/wire.c proxy/wire.h proxy/wires.h \
+	proxy/wire_receive.c proxy/wire_send.c
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)
 EXTRA_DIST += proxy/PROTOCOL.md

@@ -1,36 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/2 over two descriptors, for the session and for the proxy: nghttp2 does
- * the protocol, this file the bytes. A body is copied once, into its stream's
+ * the protocol, these files the bytes. A body is copied once, into its stream's
  * rope (rope.h); its frames take it from there to writev(). Whatever is wrong
  * with what the peer sends ends the stream or the connection, nothing else.
  * Runs in the one thread that owns the connection.
  */
 #include "config.h"
 
-#include "proxy/wire.h"
-
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
+#include "proxy/wires.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <uthash.h>
-
-#include <nghttp2/nghttp2.h>
-
-#include "proxy/rope.h"
 
 enum {
-    QUEUE_BYTES = 1 << 20, /* of one stream, told by fy_wire_room() */
-    QUEUE_MAX_BYTES = 16 << 20,
     BATCH_MIN_BYTES = 32 << 10, /* made into frames before a write */
     BATCH_MAX_BYTES = 1 << 20,
     ROUNDS = 16, /* reads or writes in one fy_wire_io() */
@@ -39,86 +28,20 @@ enum {
     RESETS_PER_SECOND = 1 << 16,
 };
 
-/* The fields of one header block; blocks never interleave on a connection. */
-struct head {
-    struct fy_wire_pair pairs[FY_WIRE_MAX_PAIRS];
-    size_t npairs, used;
-    int status;
-    char *method, *path;
-    char text[FY_WIRE_MAX_HEAD_BYTES];
-};
-
-/* Fields to be sent after the body. */
-struct trailers {
-    size_t n, used;
-    nghttp2_nv fields[FY_WIRE_MAX_PAIRS];
-    char text[FY_WIRE_MAX_HEAD_BYTES];
-};
-
-struct stream {
-    UT_hash_handle hh;
-    struct fy_wire *wire;
-    void *user;
-    struct trailers *trailers;
-    struct fy_rope queue;
-    uint64_t credit; /* granted and neither received nor told to nghttp2 ... */
-    uint64_t untold; /* ... and the part of it that nghttp2 was not told */
-    int32_t id;
-    bool told;      /* the owner knows of it */
-    bool open;      /* nghttp2 knows of it: its HEADERS went or came */
-    bool headed;    /* the head of the response: sent or received */
-    bool body;      /* we may still send */
-    bool finished;  /* fy_wire_finish() */
-    bool last_sent; /* END_STREAM is on its way */
-    bool waits;     /* nghttp2 found nothing to send */
-    bool granted;   /* the peer granted something */
-    bool changed;   /* `ready' may have to be called */
-    bool cancelled;
-    bool failed; /* uthash: no memory */
-};
-
-struct fy_wire {
-    struct fy_wire_events events;
-    void *context;
-    nghttp2_session *session;
-    struct stream *streams;
-    struct head *head; /* of the block that is being received */
-    struct fy_rope out;
-    struct fy_block_pool pool;
-    size_t batch_bytes;
-    struct fy_wire_counters counters;
-    uint64_t ping_sent_ns; /* of the PING that is not answered; 0: none */
-    enum fy_wire_role role;
-    int in_fd, out_fd;
-    bool socket;  /* out_fd is one */
-    bool blocked; /* the last write would have blocked */
-    bool broken;
-    bool any_untold, any_changed;
-    unsigned char *block; /* FY_WIRE_READ_BYTES */
-};
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 /* ---- streams ---- */
 
-static struct stream *
-find_stream(const struct fy_wire *wire, int32_t id)
+struct fy_wire_stream *
+fy_wire_find(const struct fy_wire *wire, int32_t id)
 {
-    struct stream *stream;
+    struct fy_wire_stream *stream;
     HASH_FIND(hh, wire->streams, &id, sizeof id, stream);
     return stream;
 }
 
-static struct stream *
-add_stream(struct fy_wire *wire, int32_t id)
+struct fy_wire_stream *
+fy_wire_add(struct fy_wire *wire, int32_t id)
 {
-    struct stream *stream = calloc(1, sizeof *stream);
+    struct fy_wire_stream *stream = calloc(1, sizeof *stream);
     if (!stream) {
         return NULL;
     }
@@ -132,8 +55,8 @@ add_stream(struct fy_wire *wire, int32_t id)
     return stream;
 }
 
-static void
-remove_stream(struct stream *stream, uint32_t error)
+void
+fy_wire_remove(struct fy_wire_stream *stream, uint32_t error)
 {
     struct fy_wire *wire = stream->wire;
     HASH_DEL(wire->streams, stream);
@@ -145,328 +68,18 @@ remove_stream(struct stream *stream, uint32_t error)
     free(stream);
 }
 
-static void
-mark_changed(struct stream *stream)
+void
+fy_wire_mark(struct fy_wire_stream *stream)
 {
     stream->changed = true;
     stream->wire->any_changed = true;
 }
 
-static void
-drop_queue(struct stream *stream)
+void
+fy_wire_drop(struct fy_wire_stream *stream)
 {
     fy_rope_clear(&stream->queue, &stream->wire->pool);
     stream->body = false;
-}
-
-/* ---- what is received ---- */
-
-static int
-on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame,
-                 void *user)
-{
-    struct fy_wire *wire = user;
-    (void)session;
-    wire->head->npairs = wire->head->used = 0;
-    wire->head->status = 0;
-    wire->head->method = wire->head->path = NULL;
-    if (wire->role == FY_WIRE_SERVER && frame->hd.type == NGHTTP2_HEADERS &&
-        frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        struct stream *stream = add_stream(wire, frame->hd.stream_id);
-        if (!stream) {
-            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        }
-        stream->open = true;
-    }
-    return 0;
-}
-
-/* A NUL-terminated copy within the head, or NULL. */
-static char *
-head_copy(struct head *head, const uint8_t *bytes, size_t n)
-{
-    if (n >= sizeof head->text - head->used || memchr(bytes, 0, n)) {
-        return NULL;
-    }
-    char *copy = head->text + head->used;
-    memcpy(copy, bytes, n);
-    copy[n] = 0;
-    head->used += n + 1;
-    return copy;
-}
-
-static int
-on_header(nghttp2_session *session, const nghttp2_frame *frame,
-          const uint8_t *name, size_t nname, const uint8_t *value,
-          size_t nvalue, uint8_t flags, void *user)
-{
-    struct fy_wire *wire = user;
-    struct head *head = wire->head;
-    (void)session;
-    (void)frame;
-    (void)flags;
-    const char *n = head_copy(head, name, nname);
-    char *v = n ? head_copy(head, value, nvalue) : NULL;
-    if (!v || head->npairs == FY_WIRE_MAX_PAIRS) {
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
-    }
-    if (n[0] != ':') {
-        head->pairs[head->npairs++] = (struct fy_wire_pair){n, v};
-    } else if (!strcmp(n, ":method")) {
-        head->method = v;
-    } else if (!strcmp(n, ":path")) {
-        head->path = v;
-    } else if (!strcmp(n, ":status")) {
-        head->status = (int)strtol(v, NULL, 10); /* nghttp2: three digits */
-    }
-    return 0;
-}
-
-/* The peer's body is complete. */
-static void
-ended(struct stream *stream, const struct fy_wire_pair *pairs, size_t npairs)
-{
-    struct fy_wire *wire = stream->wire;
-    if (wire->events.end && stream->told && !stream->cancelled) {
-        wire->events.end(wire->context, stream->id, stream->user, pairs,
-                         npairs);
-    }
-    /* The server is done: nobody reads what the client would still send. */
-    if (wire->role == FY_WIRE_CLIENT && !stream->last_sent &&
-        !stream->cancelled && (!stream->finished || stream->queue.bytes)) {
-        drop_queue(stream);
-        stream->cancelled = true;
-        (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE,
-                                        stream->id, NGHTTP2_NO_ERROR);
-    }
-}
-
-static void
-received_head(struct stream *stream, const nghttp2_frame *frame)
-{
-    struct fy_wire *wire = stream->wire;
-    struct head *head = wire->head;
-    bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-    if (wire->role == FY_WIRE_SERVER &&
-        frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        if (!head->path || !head->method ||
-            (strcmp(head->method, "GET") != 0 &&
-             strcmp(head->method, "POST") != 0)) {
-            (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE,
-                                            stream->id, NGHTTP2_REFUSED_STREAM);
-            return;
-        }
-        stream->told = true;
-        if (wire->events.request) {
-            wire->events.request(wire->context, stream->id, head->method,
-                                 head->path, &stream->user);
-        }
-        if (last) {
-            ended(stream, NULL, 0);
-        }
-    } else if (wire->role == FY_WIRE_CLIENT && !stream->headed) {
-        if (head->status < 200) {
-            return; /* nobody sends those */
-        }
-        stream->headed = true;
-        if (wire->events.response && !stream->cancelled) {
-            wire->events.response(wire->context, stream->id, stream->user,
-                                  head->status, head->pairs, head->npairs);
-        }
-        if (last) {
-            ended(stream, NULL, 0);
-        }
-    } else if (last) {
-        ended(stream, head->pairs, head->npairs);
-    }
-}
-
-static int
-on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    struct fy_wire *wire = user;
-    struct stream *stream = find_stream(wire, frame->hd.stream_id);
-    (void)session;
-    switch (frame->hd.type) {
-    case NGHTTP2_HEADERS:
-        if (stream) {
-            received_head(stream, frame);
-        }
-        break;
-    case NGHTTP2_DATA:
-        if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-            ended(stream, NULL, 0);
-        }
-        break;
-    case NGHTTP2_WINDOW_UPDATE:
-        if (stream) {
-            stream->granted = true;
-            mark_changed(stream);
-        } else if (!frame->hd.stream_id) {
-            for (stream = wire->streams; stream; stream = stream->hh.next) {
-                mark_changed(stream);
-            }
-        }
-        break;
-    case NGHTTP2_SETTINGS:
-        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) &&
-            wire->role == FY_WIRE_CLIENT && !wire->counters.rtt_ns) {
-            return fy_wire_ping(wire) == FY_OK ? 0
-                                               : NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-        break;
-    case NGHTTP2_PING:
-        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) && wire->ping_sent_ns &&
-            !memcmp(frame->ping.opaque_data, &wire->ping_sent_ns,
-                    sizeof wire->ping_sent_ns)) {
-            uint64_t took = now_ns() - wire->ping_sent_ns;
-            wire->counters.rtt_ns = took ? took : 1;
-            wire->ping_sent_ns = 0;
-        }
-        break;
-    default:
-        break;
-    }
-    return 0;
-}
-
-static int
-on_data(nghttp2_session *session, uint8_t flags, int32_t id,
-        const uint8_t *bytes, size_t n, void *user)
-{
-    struct fy_wire *wire = user;
-    struct stream *stream = find_stream(wire, id);
-    (void)flags;
-    if (stream) {
-        stream->credit -= stream->credit < n ? stream->credit : n;
-    }
-    if (stream && stream->told && !stream->cancelled && wire->events.data) {
-        wire->events.data(wire->context, id, stream->user, bytes, n);
-    }
-    /* Each stream's window bounds what is on its way; the connection's own
-     * never holds anything up. */
-    return nghttp2_session_consume_connection(session, n)
-               ? NGHTTP2_ERR_CALLBACK_FAILURE
-               : 0;
-}
-
-static int
-on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
-                void *user)
-{
-    struct stream *stream = find_stream(user, id);
-    (void)session;
-    if (stream) {
-        remove_stream(stream, error);
-    }
-    return 0;
-}
-
-/* ---- what is sent ---- */
-
-static ssize_t
-on_send(nghttp2_session *session, const uint8_t *bytes, size_t n, int flags,
-        void *user)
-{
-    struct fy_wire *wire = user;
-    (void)session;
-    (void)flags;
-    if (wire->out.bytes >= wire->batch_bytes) {
-        return NGHTTP2_ERR_WOULDBLOCK;
-    }
-    return fy_rope_add(&wire->out, &wire->pool, bytes, n)
-               ? NGHTTP2_ERR_CALLBACK_FAILURE
-               : (ssize_t)n;
-}
-
-/* A frame's head and its body, out of the stream's queue. */
-static int
-on_send_data(nghttp2_session *session, nghttp2_frame *frame,
-             const uint8_t *head, size_t n, nghttp2_data_source *source,
-             void *user)
-{
-    struct fy_wire *wire = user;
-    struct stream *stream = find_stream(wire, frame->hd.stream_id);
-    (void)session;
-    (void)source;
-    if (wire->out.bytes >= wire->batch_bytes) {
-        return NGHTTP2_ERR_WOULDBLOCK;
-    }
-    if (!stream || stream->queue.bytes < n) { /* cancelled meanwhile */
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    }
-    if (fy_rope_add(&wire->out, &wire->pool, head, 9) ||
-        fy_rope_move(&wire->out, &stream->queue, n)) {
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
-    }
-    mark_changed(stream);
-    return 0;
-}
-
-static ssize_t
-on_frame_length(nghttp2_session *session, uint8_t type, int32_t id,
-                int32_t connection_window, int32_t stream_window, uint32_t most,
-                void *user)
-{
-    (void)session;
-    (void)type;
-    (void)id;
-    (void)connection_window;
-    (void)stream_window;
-    (void)user;
-    return most < FY_WIRE_FRAME_BYTES ? most : FY_WIRE_FRAME_BYTES;
-}
-
-/* nghttp2 asks what the next frame of a body holds. */
-static ssize_t
-on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
-             uint32_t *flags, nghttp2_data_source *source, void *user)
-{
-    struct stream *stream = find_stream(user, id);
-    (void)buffer;
-    (void)source;
-    if (!stream) {
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    }
-    if (stream->last_sent) {
-        return NGHTTP2_ERR_DEFERRED; /* its trailers went before */
-    }
-    size_t n = stream->queue.bytes < most ? stream->queue.bytes : most;
-    bool last = stream->finished && n == stream->queue.bytes;
-    if (!n && !last) {
-        stream->waits = true;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    if (n) {
-        *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    }
-    if (last) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        stream->last_sent = true;
-        if (stream->trailers) {
-            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            if (nghttp2_submit_trailer(session, id, stream->trailers->fields,
-                                       stream->trailers->n)) {
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-            }
-        }
-    }
-    return (ssize_t)n;
-}
-
-static int
-on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    struct fy_wire *wire = user;
-    (void)session;
-    if (frame->hd.type == NGHTTP2_HEADERS && wire->role == FY_WIRE_CLIENT) {
-        struct stream *stream = find_stream(wire, frame->hd.stream_id);
-        if (stream) {
-            stream->open = true;
-            wire->any_untold |= stream->untold > 0;
-        }
-    }
-    return 0;
 }
 
 /* ---- making and ending ---- */
@@ -489,20 +102,8 @@ make_session(struct fy_wire *wire)
     nghttp2_option_set_peer_max_concurrent_streams(option, FY_WIRE_MAX_STREAMS);
     nghttp2_option_set_stream_reset_rate_limit(option, RESETS,
                                                RESETS_PER_SECOND);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks,
-                                                            on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks,
-                                                              on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks,
-                                                           on_stream_close);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks,
-                                                         on_frame_sent);
-    nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
-    nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
-    nghttp2_session_callbacks_set_data_source_read_length_callback(
-        callbacks, on_frame_length);
+    fy_wire_receive_callbacks(callbacks);
+    fy_wire_send_callbacks(callbacks);
     int rv = wire->role == FY_WIRE_CLIENT
                  ? nghttp2_session_client_new2(&wire->session, callbacks, wire,
                                                option)
@@ -599,7 +200,7 @@ fy_wire_free(struct fy_wire *wire)
     }
     wire->broken = true;
     while (wire->streams) {
-        remove_stream(wire->streams, NGHTTP2_CONNECT_ERROR);
+        fy_wire_remove(wire->streams, NGHTTP2_CONNECT_ERROR);
     }
     nghttp2_session_del(wire->session);
     fy_rope_clear(&wire->out, &wire->pool);
@@ -664,7 +265,7 @@ read_some(struct fy_wire *wire)
 static int
 tell_grants(struct fy_wire *wire)
 {
-    struct stream *stream, *next;
+    struct fy_wire_stream *stream, *next;
     if (!wire->any_untold) {
         return FY_OK;
     }
@@ -748,7 +349,7 @@ write_some(struct fy_wire *wire)
 static void
 tell_ready(struct fy_wire *wire)
 {
-    struct stream *stream, *next;
+    struct fy_wire_stream *stream, *next;
     if (!wire->any_changed) {
         return;
     }
@@ -757,7 +358,8 @@ tell_ready(struct fy_wire *wire)
         bool changed = stream->changed;
         stream->changed = false;
         if (changed && stream->told && stream->body && !stream->finished &&
-            !stream->cancelled && stream->queue.bytes <= QUEUE_BYTES / 2 &&
+            !stream->cancelled &&
+            stream->queue.bytes <= FY_WIRE_QUEUE_BYTES / 2 &&
             fy_wire_room(wire, stream->id) && wire->events.ready) {
             wire->events.ready(wire->context, stream->id, stream->user);
         }
@@ -790,291 +392,22 @@ fy_wire_io(struct fy_wire *wire, bool readable, bool writable)
     return status;
 }
 
-/* ---- requests and responses ---- */
-
-/* A field to be sent: what no header may hold becomes '?'. */
-static int
-set_field(nghttp2_nv *field, const char *name, const char *value, char *text,
-          size_t room, size_t *out_used)
-{
-    while (*value == ' ' || *value == '\t') {
-        value++;
-    }
-    size_t n = strlen(value);
-    while (n && (value[n - 1] == ' ' || value[n - 1] == '\t')) {
-        n--;
-    }
-    size_t nname = strlen(name);
-    if (n > FY_WIRE_MAX_VALUE_BYTES) {
-        n = FY_WIRE_MAX_VALUE_BYTES;
-    }
-    if (nname + n > room) {
-        return FY_ERR_OVERFLOW;
-    }
-    if (!nname || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
-        return FY_ERR_INVALID;
-    }
-    memcpy(text, name, nname);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)value[i];
-        text[nname + i] = (char)((c < ' ' && c != '\t') || c == 0x7f ? '?' : c);
-    }
-    *field = (nghttp2_nv){(uint8_t *)text, (uint8_t *)text + nname, nname, n,
-                          NGHTTP2_NV_FLAG_NONE};
-    *out_used = nname + n;
-    return FY_OK;
-}
-
-static int
-set_fields(nghttp2_nv *fields, const struct fy_wire_pair *pairs, size_t npairs,
-           char *text, size_t room)
-{
-    for (size_t i = 0; i < npairs; i++) {
-        size_t used = 0;
-        int status = set_field(&fields[i], pairs[i].name, pairs[i].value, text,
-                               room, &used);
-        if (status) {
-            return status;
-        }
-        text += used;
-        room -= used;
-    }
-    return FY_OK;
-}
-
-static nghttp2_nv
-pseudo(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value,
-                        strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
-}
-
-int
-fy_wire_request(struct fy_wire *wire, const char *path, bool body, void *user,
-                int32_t *out)
-{
-    if (wire->broken) {
-        return FY_ERR_IO;
-    }
-    if (wire->role != FY_WIRE_CLIENT || path[0] != '/' ||
-        strlen(path) > FY_WIRE_MAX_VALUE_BYTES) {
-        return FY_ERR_INVALID;
-    }
-    /* More would wait in nghttp2, behind stages that may wait for them. */
-    uint32_t most = nghttp2_session_get_remote_settings(
-        wire->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    if (HASH_COUNT(wire->streams) >=
-        (most < FY_WIRE_MAX_STREAMS ? most : FY_WIRE_MAX_STREAMS)) {
-        return FY_ERR_BUSY;
-    }
-    const nghttp2_nv fields[] = {
-        pseudo(":method", body ? "POST" : "GET"),
-        pseudo(":scheme", "http"),
-        pseudo(":authority", "ferry"),
-        pseudo(":path", path),
-    };
-    /* What is small (signals, stderr) goes before what is large. */
-    nghttp2_priority_spec priority;
-    nghttp2_priority_spec_init(&priority, 0, body ? 16 : NGHTTP2_MAX_WEIGHT, 0);
-    nghttp2_data_provider provider = {{0}, on_read_body};
-    int32_t id = nghttp2_submit_request(wire->session, &priority, fields,
-                                        sizeof fields / sizeof fields[0],
-                                        body ? &provider : NULL, NULL);
-    if (id < 0) {
-        return id == NGHTTP2_ERR_NOMEM ? FY_ERR_NOMEM : FY_ERR_IO;
-    }
-    struct stream *stream = add_stream(wire, id);
-    if (!stream) {
-        (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE, id,
-                                        NGHTTP2_CANCEL);
-        return FY_ERR_NOMEM;
-    }
-    stream->user = user;
-    stream->told = true;
-    stream->body = body;
-    stream->last_sent = !body;
-    *out = id;
-    return FY_OK;
-}
-
-int
-fy_wire_respond(struct fy_wire *wire, int32_t id, int status,
-                const struct fy_wire_pair *pairs, size_t npairs, bool body)
-{
-    struct stream *stream = find_stream(wire, id);
-    if (wire->broken) {
-        return FY_ERR_IO;
-    }
-    if (!stream || stream->cancelled) {
-        return FY_ERR_NOENT;
-    }
-    if (wire->role != FY_WIRE_SERVER || stream->headed || status < 200 ||
-        status > 999 || npairs > FY_WIRE_MAX_PAIRS - 1) {
-        return FY_ERR_INVALID;
-    }
-    nghttp2_nv fields[FY_WIRE_MAX_PAIRS];
-    char text[FY_WIRE_MAX_HEAD_BYTES / 2];
-    char number[4] = {(char)('0' + status / 100),
-                      (char)('0' + status / 10 % 10), (char)('0' + status % 10),
-                      0};
-    fields[0] = pseudo(":status", number);
-    int result = set_fields(fields + 1, pairs, npairs, text, sizeof text);
-    if (result) {
-        return result;
-    }
-    nghttp2_data_provider provider = {{0}, on_read_body};
-    if (nghttp2_submit_response(wire->session, id, fields, npairs + 1,
-                                body ? &provider : NULL)) {
-        return FY_ERR_NOMEM;
-    }
-    stream->headed = true;
-    stream->body = body;
-    stream->last_sent = !body;
-    mark_changed(stream); /* the window may be open already */
-    return FY_OK;
-}
-
-/* ---- bodies ---- */
-
-size_t
-fy_wire_room(const struct fy_wire *wire, int32_t id)
-{
-    const struct stream *stream = find_stream(wire, id);
-    if (wire->broken || !stream || !stream->body || stream->finished ||
-        stream->cancelled ||
-        (wire->role == FY_WIRE_CLIENT && !stream->granted)) {
-        return 0;
-    }
-    int32_t window =
-        nghttp2_session_get_stream_remote_window_size(wire->session, id);
-    int32_t whole = nghttp2_session_get_remote_window_size(wire->session);
-    if (window > whole) {
-        window = whole;
-    }
-    if (window > QUEUE_BYTES) {
-        window = QUEUE_BYTES;
-    }
-    return window > 0 && (size_t)window > stream->queue.bytes
-               ? (size_t)window - stream->queue.bytes
-               : 0;
-}
-
-/* nghttp2 may ask again what the next frame holds. */
-static void
-resume(struct stream *stream)
-{
-    if (stream->waits) {
-        stream->waits = false;
-        (void)nghttp2_session_resume_data(stream->wire->session, stream->id);
-    }
-}
-
-int
-fy_wire_send(struct fy_wire *wire, int32_t id, const void *bytes, size_t n)
-{
-    struct stream *stream = find_stream(wire, id);
-    if (wire->broken) {
-        return FY_ERR_IO;
-    }
-    if (!stream || stream->cancelled) {
-        return FY_ERR_NOENT;
-    }
-    if (!stream->body || stream->finished) {
-        return FY_ERR_INVALID;
-    }
-    if (n > QUEUE_MAX_BYTES - stream->queue.bytes) {
-        return FY_ERR_OVERFLOW;
-    }
-    int status = fy_rope_add(&stream->queue, &wire->pool, bytes, n);
-    if (!status && n) {
-        resume(stream);
-    }
-    return status;
-}
-
-int
-fy_wire_finish(struct fy_wire *wire, int32_t id,
-               const struct fy_wire_pair *pairs, size_t npairs)
-{
-    struct stream *stream = find_stream(wire, id);
-    if (wire->broken) {
-        return FY_ERR_IO;
-    }
-    if (!stream || stream->cancelled) {
-        return FY_ERR_NOENT;
-    }
-    if (!stream->body || stream->finished || npairs > FY_WIRE_MAX_PAIRS ||
-        (npairs && wire->role != FY_WIRE_SERVER)) {
-        return FY_ERR_INVALID;
-    }
-    if (npairs) {
-        struct trailers *trailers = malloc(sizeof *trailers);
-        if (!trailers) {
-            return FY_ERR_NOMEM;
-        }
-        trailers->n = npairs;
-        int status = set_fields(trailers->fields, pairs, npairs, trailers->text,
-                                sizeof trailers->text);
-        if (status) {
-            free(trailers);
-            return status;
-        }
-        stream->trailers = trailers;
-    }
-    stream->finished = true;
-    /* All of the body was sent: its trailers need no window, which the peer may
-     * never open (a stage that wrote nothing, or into another one). */
-    if (stream->trailers && !stream->queue.bytes) {
-        stream->last_sent = true;
-        return nghttp2_submit_trailer(wire->session, id,
-                                      stream->trailers->fields,
-                                      stream->trailers->n)
-                   ? FY_ERR_NOMEM
-                   : FY_OK;
-    }
-    resume(stream);
-    return FY_OK;
-}
-
-int
-fy_wire_grant(struct fy_wire *wire, int32_t id, size_t bytes)
-{
-    struct stream *stream = find_stream(wire, id);
-    if (wire->broken) {
-        return FY_ERR_IO;
-    }
-    if (!stream) {
-        return FY_ERR_NOENT;
-    }
-    if (bytes > FY_WIRE_MAX_GRANT - stream->credit) {
-        return FY_ERR_OVERFLOW;
-    }
-    stream->credit += bytes;
-    stream->untold += bytes;
-    wire->any_untold |= stream->open && stream->untold > 0;
-    return FY_OK;
-}
-
-void
-fy_wire_cancel(struct fy_wire *wire, int32_t id)
-{
-    struct stream *stream = find_stream(wire, id);
-    if (wire->broken || !stream || stream->cancelled) {
-        return;
-    }
-    drop_queue(stream);
-    stream->cancelled = true;
-    (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE, id,
-                                    NGHTTP2_CANCEL);
-}
-
 /* ---- facts ---- */
+
+uint64_t
+fy_wire_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
 
 void
 fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out)
 {
     *out = wire->counters;
-    out->unanswered_ns = wire->ping_sent_ns ? now_ns() - wire->ping_sent_ns : 0;
+    out->unanswered_ns =
+        wire->ping_sent_ns ? fy_wire_now_ns() - wire->ping_sent_ns : 0;
 }
 
 int
@@ -1087,7 +420,7 @@ fy_wire_ping(struct fy_wire *wire)
     if (wire->ping_sent_ns) {
         return FY_OK;
     }
-    wire->ping_sent_ns = now_ns();
+    wire->ping_sent_ns = fy_wire_now_ns();
     memcpy(payload, &wire->ping_sent_ns, sizeof payload);
     if (nghttp2_submit_ping(wire->session, NGHTTP2_FLAG_NONE, payload)) {
         wire->ping_sent_ns = 0;
