@@ -61,7 +61,10 @@ void fy_run_clear(struct fy_run *run);
  */
 unsigned fy_descendants_signal(pid_t ancestor, pid_t session, int signal);
 
-/* Their resident bytes together, with `pid' itself; 0 when it is gone. */
-uint64_t fy_descendants_memory_bytes(pid_t pid);
+/*
+ * The resident bytes of each of `n' processes and of all that descend from it,
+ * by one look at /proc; 0 for one that is gone.
+ */
+void fy_descendants_memory(const pid_t *pids, size_t n, uint64_t *out_bytes);
 
 #endif

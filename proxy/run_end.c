@@ -18,6 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+    MAX_DEPTH = 64, /* of a family */
+};
+
 struct process {
     pid_t pid, parent, session;
     uint64_t resident_pages;
@@ -66,6 +70,13 @@ read_process(int proc, const char *name, struct process *out)
     return true;
 }
 
+static int
+by_pid(const void *a, const void *b)
+{
+    const struct process *one = a, *other = b;
+    return (one->pid > other->pid) - (one->pid < other->pid);
+}
+
 static void
 read_processes(struct processes *out)
 {
@@ -94,17 +105,19 @@ read_processes(struct processes *out)
         out->rows[out->n++] = row;
     }
     (void)closedir(folder);
+    if (out->n) {
+        qsort(out->rows, out->n, sizeof *out->rows, by_pid);
+    }
 }
 
 static struct process *
 find(const struct processes *all, pid_t pid)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        if (all->rows[i].pid == pid) {
-            return &all->rows[i];
-        }
+    const struct process key = {.pid = pid};
+    if (all->n == 0) {
+        return NULL;
     }
-    return NULL;
+    return bsearch(&key, all->rows, all->n, sizeof key, by_pid);
 }
 
 /* Marks all below `ancestor', and of these what is of, or below, `session'. */
@@ -147,18 +160,29 @@ fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
     return found;
 }
 
-uint64_t
-fy_descendants_memory_bytes(pid_t pid)
+void
+fy_descendants_memory(const pid_t *pids, size_t n, uint64_t *out_bytes)
 {
     struct processes all;
-    uint64_t pages = 0;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     read_processes(&all);
-    mark(&all, pid, 0);
+    memset(out_bytes, 0, n * sizeof *out_bytes);
     for (size_t i = 0; i < all.n; i++) {
-        if (all.rows[i].chosen || all.rows[i].pid == pid) {
-            pages += all.rows[i].resident_pages;
+        const struct process *at = &all.rows[i];
+        uint64_t bytes = at->resident_pages * page_bytes;
+        /* Up to the first that is asked for; parents may have changed while
+         * they were read, so not for ever. */
+        for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
+            size_t j = 0;
+            while (j < n && pids[j] != at->pid) {
+                j++;
+            }
+            if (j < n) {
+                out_bytes[j] += bytes;
+                break;
+            }
+            at = find(&all, at->parent);
         }
     }
     free(all.rows);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

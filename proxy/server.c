@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 
 enum {
     EVENTS = 64, /* taken at once */
+    DESCRIPTORS = 65536,
 };
 
 /* Whatever a login prints comes before it. */
@@ -275,6 +277,21 @@ close_descriptors:
     return status;
 }
 
+/* A stage needs up to ten descriptors of ours; its own limit is the client's. */
+static void
+raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        rlim_t want =
+            limit.rlim_max < DESCRIPTORS ? limit.rlim_max : (rlim_t)DESCRIPTORS;
+        if (limit.rlim_cur < want) {
+            limit.rlim_cur = want;
+            (void)setrlimit(RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
 int
 fy_proxy_serve(int in_fd, int out_fd, const struct fy_proxy_options *options)
 {
@@ -295,6 +312,7 @@ fy_proxy_serve(int in_fd, int out_fd, const struct fy_proxy_options *options)
     (void)sigprocmask(SIG_BLOCK, &signals, &before);
     (void)sigaction(SIGPIPE, &ignore, &pipe_before);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    raise_descriptors();
     int status = serve(in_fd, out_fd, options, &signals, server);
     free(server);
     (void)sigaction(SIGPIPE, &pipe_before, NULL);

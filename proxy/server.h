@@ -73,6 +73,7 @@ struct fy_server_stage {
     uint64_t number;
     enum fy_stage_state state;
     char *spec_bytes; /* what `spec' borrows from */
+    size_t nspec_bytes;
     struct fy_stage_spec spec;
     struct fy_invocation invocation;
     struct fy_cage *cage;
@@ -115,6 +116,8 @@ struct fy_server {
     unsigned running;             /* stages of which a process may live */
     unsigned stages_max, cores;
     unsigned over; /* stages kept for /touched */
+    size_t over_bytes;      /* of their specs */
+    size_t receiving_bytes; /* of bodies that are not complete */
     double speed;  /* of one core, measured once; 0: not yet */
     int epoll;
     struct fy_watch wire_in, wire_out, signals;

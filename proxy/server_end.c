@@ -15,6 +15,10 @@
 
 #include "proxy/server.h"
 
+enum {
+    MEMORY_STAGES = 1024, /* looked at together */
+};
+
 static void
 signal_group(const struct fy_server_stage *stage, int signal)
 {
@@ -114,13 +118,25 @@ fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason)
 static void
 check_memory(struct fy_server *server)
 {
-    struct fy_server_stage *next;
-    for (struct fy_server_stage *at = server->stages; at; at = next) {
-        next = at->next;
-        if (at->state == FY_STAGE_RUNNING && !at->failed &&
-            fy_descendants_memory_bytes(at->run.pid) >
-                server->options->memory_bytes) {
-            fy_server_stage_fail(at, FY_STAGE_LIMITS);
+    pid_t pids[MEMORY_STAGES];
+    struct fy_server_stage *stages[MEMORY_STAGES];
+    uint64_t bytes[MEMORY_STAGES];
+    size_t n = 0;
+    for (struct fy_server_stage *at = server->stages; at && n < MEMORY_STAGES;
+         at = at->next) {
+        if (at->state == FY_STAGE_RUNNING && !at->failed) {
+            stages[n] = at;
+            pids[n++] = at->run.pid;
+        }
+    }
+    if (n == 0) {
+        return;
+    }
+    fy_descendants_memory(pids, n, bytes);
+    for (size_t i = 0; i < n; i++) {
+        /* Nothing is freed before the end of the turn. */
+        if (bytes[i] > server->options->memory_bytes) {
+            fy_server_stage_fail(stages[i], FY_STAGE_LIMITS);
         }
     }
 }

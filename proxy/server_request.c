@@ -19,6 +19,7 @@
 
 enum {
     SMALL_BODY_BYTES = 1 << 20, /* of a hello or a probe */
+    RECEIVING_BYTES = 64 << 20, /* of all bodies that are not complete */
     LAST_SIGNAL = 64,
 };
 
@@ -198,6 +199,9 @@ body_add(struct fy_exchange *exchange, const char *bytes, size_t n,
         return FY_ERR_OVERFLOW;
     }
     size_t want = exchange->body_bytes + n + 1;
+    if (exchange->server->receiving_bytes > RECEIVING_BYTES - n) {
+        return FY_ERR_NOMEM;
+    }
     if (want > exchange->body_capacity) {
         size_t capacity = 2 * exchange->body_capacity;
         capacity = capacity < want ? want : capacity;
@@ -211,6 +215,7 @@ body_add(struct fy_exchange *exchange, const char *bytes, size_t n,
     }
     memcpy(exchange->body + exchange->body_bytes, bytes, n);
     exchange->body_bytes += n;
+    exchange->server->receiving_bytes += n;
     exchange->body[exchange->body_bytes] = '\0';
     return 0;
 }
@@ -261,6 +266,7 @@ stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
         if (whole && exchange->body_bytes == FY_SPEC_LENGTH_BYTES + whole) {
             char *spec = exchange->body;
             memmove(spec, spec + FY_SPEC_LENGTH_BYTES, whole + 1);
+            exchange->server->receiving_bytes -= exchange->body_bytes;
             exchange->body = NULL;
             exchange->body_bytes = exchange->body_capacity = 0;
             fy_server_stage_begin(exchange, spec, whole);
@@ -404,6 +410,7 @@ on_closed(void *context, int32_t stream, void *user, uint32_t error)
         fy_server_stage_detach(exchange->stage, exchange);
     }
     fy_server_settle(context);
+    exchange->server->receiving_bytes -= exchange->body_bytes;
     free(exchange->body);
     free(exchange);
 }

@@ -25,7 +25,8 @@
 #include "proxy/server.h"
 
 enum {
-    KEPT_STAGES = 64,           /* that ended, for /touched */
+    KEPT_STAGES = 64, /* that ended, for /touched */
+    KEPT_BYTES = 32 << 20,
     STDERR_PATIENCE_MS = 10000, /* for its reader, or a process that stayed */
 };
 
@@ -99,6 +100,7 @@ forget_oldest(struct fy_server *server)
     }
     if (oldest) {
         server->over--;
+        server->over_bytes -= oldest->nspec_bytes;
         fy_server_stage_discard(oldest);
     }
 }
@@ -137,7 +139,8 @@ over(struct fy_server_stage *stage)
         return;
     }
     server->over++;
-    if (server->over > KEPT_STAGES) {
+    server->over_bytes += stage->nspec_bytes;
+    while (server->over > KEPT_STAGES || server->over_bytes > KEPT_BYTES) {
         forget_oldest(server);
     }
 }

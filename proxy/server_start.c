@@ -317,6 +317,7 @@ fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
         fy_server_stage_free(stage);
         return;
     }
+    stage->nspec_bytes = n;
     stage->number = stage->spec.stage;
     stage->link = &server->stages;
     stage->next = server->stages;

@@ -311,7 +311,8 @@ job_begin(struct job *job, bool body)
     if (!body) {
         ck_assert_int_eq(fy_wire_finish(wire, job->stream, NULL, 0), 0);
     }
-    if (job->spec.err.kind == FY_STREAM_WIRE) {
+    if (job->spec.err.kind == FY_STREAM_WIRE ||
+        job->spec.err.kind == FY_STREAM_PTY) {
         (void)snprintf(path, sizeof path, "/stage/%llu/stderr",
                        (unsigned long long)job->spec.stage);
         ck_assert_int_eq(

@@ -148,6 +148,12 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
     out->command = "double";
     out->file = "double.ferry";
     out->pure = true;
+    if (strcmp(name, "grep") == 0) { /* the only one that is split */
+        out->command = "grep";
+        out->reads_stdin = true;
+        out->split = FY_SPLIT_LINES;
+        out->merge = FY_MERGE_SUM;
+    }
     if (strcmp(name, "touch") == 0 || strcmp(name, "cp") == 0) {
         uint32_t n = 0;
         while (argv[n]) {

@@ -93,6 +93,27 @@ START_TEST(too_many_stages)
 }
 END_TEST
 
+START_TEST(too_high_a_load)
+{
+    static struct job one, two;
+    double load;
+    if (getloadavg(&load, 1) != 1 || load == 0) {
+        return; /* an idle machine cannot show it */
+    }
+    restart((struct fy_proxy_options){.stages_max = 10, .load_max = 1e-9});
+    job_shell(&one, &shared, "echo no");
+    job_run(&one);
+    ck_assert_int_eq(one.status, 503);
+    ck_assert_str_eq(one.reason, "busy");
+    restart((struct fy_proxy_options){.stages_max = 10, .load_max = 1e9});
+    job_shell(&two, &shared, "echo yes");
+    job_run(&two);
+    ck_assert_str_eq(two.out, "yes\n");
+    job_free(&one);
+    job_free(&two);
+}
+END_TEST
+
 START_TEST(too_long_and_too_large)
 {
     static struct job one, two;
@@ -244,6 +265,7 @@ suite(void)
     tcase_add_test(stages, refusals);
     tcase_add_test(stages, refused_by_confinement);
     tcase_add_test(stages, too_many_stages);
+    tcase_add_test(stages, too_high_a_load);
     tcase_add_test(stages, too_long_and_too_large);
     tcase_add_test(stages, hello);
     tcase_add_test(stages, nonsense_harms_nobody);

@@ -188,6 +188,37 @@ START_TEST(files_and_offsets)
 }
 END_TEST
 
+/* Copies of the command are one stage: to the client, and to a cancel. */
+START_TEST(copies)
+{
+    static struct job jobs[2];
+    ck_assert_int_eq(system("seq 6000000 > in"), 0); /* 46 MB */
+    const char *argv[] = {"/bin/grep", "-c", "7", NULL};
+    for (int i = 0; i < 2; i++) {
+        job_init(&jobs[i], &shared, argv);
+        jobs[i].spec.copies = 4;
+        jobs[i].spec.in.kind = FY_STREAM_FILE;
+        jobs[i].spec.in.path = (struct fy_bytes){"in", 2};
+    }
+    job_run(&jobs[0]);
+    ck_assert_str_eq(jobs[0].out, "2811354\n");
+    ck_assert_int_eq(jobs[0].exit, 0);
+    job_begin(&jobs[1], false);
+    double until = seconds_now() + 10;
+    while (client_descendants(&shared) == 0 && !jobs[1].ended) {
+        ck_assert(seconds_now() < until);
+        client_turn(&shared, 1);
+    }
+    fy_wire_cancel(shared.wire, jobs[1].stream);
+    while (client_descendants(&shared)) {
+        ck_assert(seconds_now() < until);
+        client_turn(&shared, 10);
+    }
+    job_free(&jobs[0]);
+    job_free(&jobs[1]);
+}
+END_TEST
+
 START_TEST(touched_names_what_changed)
 {
     static struct job job;
@@ -406,6 +437,33 @@ START_TEST(a_terminal)
 }
 END_TEST
 
+START_TEST(input_of_a_terminal)
+{
+    static struct job job;
+    job_shell(&job, &shared, "test -t 0 && cat");
+    job.spec.in.kind = FY_STREAM_PTY;
+    job_begin(&job, true);
+    job_open(&job, 1000);
+    ck_assert_int_eq(fy_wire_send(shared.wire, job.stream, "one\ntwo\n", 8), 0);
+    ck_assert_int_eq(fy_wire_finish(shared.wire, job.stream, NULL, 0), 0);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_str_eq(job.out, "one\ntwo\n"); /* no echo, and it ended */
+    job_free(&job);
+}
+END_TEST
+
+START_TEST(only_stderr_is_a_terminal)
+{
+    static struct job job;
+    job_shell(&job, &shared, "test -t 1; echo $?; test -t 2; echo $? >&2");
+    job.spec.err.kind = FY_STREAM_PTY;
+    job_run(&job);
+    ck_assert_str_eq(job.out, "1\n");
+    ck_assert_str_eq(job.err, "0\n");
+    job_free(&job);
+}
+END_TEST
+
 START_TEST(only_stdout_is_a_terminal)
 {
     static struct job job;
@@ -474,6 +532,8 @@ suite(void)
     tcase_add_test(stages, through_cat);
     tcase_add_test(stages, input_that_is_not_wanted);
     tcase_add_test(stages, a_terminal);
+    tcase_add_test(stages, input_of_a_terminal);
+    tcase_add_test(stages, only_stderr_is_a_terminal);
     tcase_add_test(stages, only_stdout_is_a_terminal);
     tcase_add_test(stages, window_changes);
     tcase_add_test(stages, large_output_of_a_terminal);
@@ -483,6 +543,7 @@ suite(void)
                               fixture_end_in_folder);
     tcase_set_timeout(files, 60);
     tcase_add_test(files, files_and_offsets);
+    tcase_add_test(files, copies);
     tcase_add_test(files, touched_names_what_changed);
     suite_add_tcase(all, files);
     return all;

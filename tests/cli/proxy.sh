@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# ferry proxy as a command: what it prints, when it ends, what it refuses.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+ferry=${FERRY_BUILDDIR:-.}/ferry
+. "$srcdir/tests/tap.sh"
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+"$ferry" proxy --stdio </dev/null >"$dir/out" 2>"$dir/err"
+equal "ends well with its connection" $? 0
+empty "nothing on standard error" "$(cat "$dir/err")"
+equal "the first line is the agreed one" "$(head -n 1 "$dir/out")" "ferry-proxy 1"
+
+# Standard error may be closed, and the input may be a file.
+echo junk >"$dir/junk"
+"$ferry" proxy --stdio <"$dir/junk" >"$dir/out" 2>&-
+equal "junk ends the connection" $? 0
+equal "only the wire is on standard output" "$(head -n 1 "$dir/out")" \
+    "ferry-proxy 1"
+
+"$ferry" proxy --stdio --root /usr --root /etc --stages 3 --memory 1GiB \
+    --seconds 9.5 --load 0.5 --no-landlock </dev/null >"$dir/out" 2>"$dir/err"
+equal "takes its options" "$?$(cat "$dir/err")" 0
+
+refuses()
+{
+    name=$1
+    shift
+    "$ferry" proxy "$@" </dev/null >"$dir/out" 2>"$dir/err"
+    equal "$name: exit status" $? 2
+    empty "$name: nothing on standard output" "$(cat "$dir/out")"
+    [ -s "$dir/err" ] && ok "$name: a message" || not_ok "$name: a message"
+}
+refuses "without --stdio"
+refuses "an operand" --stdio operand
+refuses "a relative root" --stdio --root here
+refuses "no stages" --stdio --stages 0
+refuses "a wrong size" --stdio --memory lots
+refuses "a wrong time" --stdio --seconds -1
+refuses "a wrong load" --stdio --load inf
+refuses "an unknown option" --stdio --unknown
+
+"$ferry" proxy --stdio --root "$dir/missing" </dev/null >"$dir/out" 2>"$dir/err"
+equal "a root that does not exist" $? 1
+empty "... says nothing on the wire" "$(cat "$dir/out")"
+
+echo 'command broken {' >"$dir/broken.ferry"
+"$ferry" proxy --stdio --annotations "$dir/broken.ferry" </dev/null \
+    >"$dir/out" 2>"$dir/err"
+equal "broken annotations" $? 1
+empty "... say nothing on the wire" "$(cat "$dir/out")"
+
+# SIGTERM ends it as the end of the connection does.
+mkfifo "$dir/fifo"
+"$ferry" proxy --stdio <"$dir/fifo" >"$dir/out" 2>"$dir/err" &
+pid=$!
+exec 9>"$dir/fifo"
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ -s "$dir/out" ] && break
+    sleep 0.1
+done
+kill -TERM "$pid"
+wait "$pid"
+equal "SIGTERM ends it in order" $? 0
+exec 9>&-
+finish
