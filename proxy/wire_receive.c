@@ -132,6 +132,31 @@ received_head(struct fy_wire_stream *stream, const nghttp2_frame *frame)
     }
 }
 
+/* Notes a round trip. Whatever is slower than the least of the last ones waited
+ * for something else than the link: a peer that was busy, a queue. */
+static int
+pinged(struct fy_wire *wire, const uint8_t *payload)
+{
+    if (!wire->ping_sent_ns ||
+        memcmp(payload, &wire->ping_sent_ns, sizeof wire->ping_sent_ns) != 0) {
+        return 0;
+    }
+    uint64_t took = fy_wire_now_ns() - wire->ping_sent_ns;
+    wire->rtts_ns[wire->npings++ % FY_WIRE_RTTS] = took ? took : 1;
+    wire->ping_sent_ns = 0;
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < FY_WIRE_RTTS && i < wire->npings; i++) {
+        least = wire->rtts_ns[i] < least ? wire->rtts_ns[i] : least;
+    }
+    wire->counters.rtt_ns = least;
+    /* The first ones come while the peer is just starting. */
+    if (wire->role == FY_WIRE_CLIENT && wire->npings < FY_WIRE_RTTS / 2 &&
+        fy_wire_ping(wire)) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    return 0;
+}
+
 static int
 on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
@@ -167,12 +192,8 @@ on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
         }
         break;
     case NGHTTP2_PING:
-        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) && wire->ping_sent_ns &&
-            !memcmp(frame->ping.opaque_data, &wire->ping_sent_ns,
-                    sizeof wire->ping_sent_ns)) {
-            uint64_t took = fy_wire_now_ns() - wire->ping_sent_ns;
-            wire->counters.rtt_ns = took ? took : 1;
-            wire->ping_sent_ns = 0;
+        if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
+            return pinged(wire, frame->ping.opaque_data);
         }
         break;
     default:

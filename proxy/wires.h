@@ -17,7 +17,8 @@
 #include "proxy/rope.h"
 
 enum {
-    FY_WIRE_QUEUE_BYTES = 1 << 20 /* of one stream, told by room() */
+    FY_WIRE_QUEUE_BYTES = 1 << 20, /* of one stream, told by room() */
+    FY_WIRE_RTTS = 8,              /* PINGs that count */
 };
 
 /* The fields of one header block; blocks never interleave on a connection. */
@@ -69,6 +70,8 @@ struct fy_wire {
     size_t batch_bytes;
     struct fy_wire_counters counters;
     uint64_t ping_sent_ns; /* of the PING that is not answered; 0: none */
+    uint64_t rtts_ns[FY_WIRE_RTTS]; /* the last, a ring */
+    unsigned npings;
     enum fy_wire_role role;
     int in_fd, out_fd;
     bool socket;  /* out_fd is one */
