@@ -148,8 +148,10 @@ out_response(struct exchange *exchange, int status,
     const char *why = field(pairs, n, FY_FIELD_WHY);
     unsigned reason =
         word ? fy_stage_reason_find(word) : (unsigned)FY_STAGE_REFUSED;
-    if (reason == FY_STAGE_NONE || reason >= FY_STAGE_REASON_COUNT) {
-        reason = FY_STAGE_REFUSED;
+    if (reason == FY_STAGE_NONE || reason >= FY_STAGE_REASON_COUNT ||
+        reason == FY_STAGE_NOT_ANNOTATED || reason == FY_STAGE_NOT_PARSED ||
+        reason == FY_STAGE_FORBIDDEN) {
+        reason = FY_STAGE_REFUSED; /* those are said of this host's */
     }
     /* Nothing has begun, here or there; what feeds it goes on by itself. */
     struct stage *feeder = stage->fed_by;

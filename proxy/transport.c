@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/environment.h"
 #include "proxy/fault.h"
 #include "proxy/transports.h"
 
@@ -66,8 +67,9 @@ fy_transport_find(const char *scheme, size_t bytes)
 
 /* In the child. Only what is safe after fork in a program with threads. */
 _Noreturn static void
-become(const char *const *argv, int stream, int said)
+become(const char *const *argv, char **variables, int stream, int said)
 {
+    environ = variables;
     setsid(); /* the terminal's Ctrl-C is for the user's commands */
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -105,14 +107,44 @@ above_stdio(int fd)
     return moved;
 }
 
+/* A proxy, or what leads to one, is no program of the run: without what makes
+ * it one. One new block; NULL: no memory. */
+static char **
+environment_new(void)
+{
+    size_t n = 0, bytes = 0;
+    for (char **each = environ; *each; each++, n++) {
+        bytes += strlen(*each) + 1;
+    }
+    char **variables = malloc((n + 1) * sizeof *variables + bytes);
+    if (!variables) {
+        return NULL;
+    }
+    char *to = (char *)(variables + n + 1);
+    n = 0;
+    for (char **each = environ; *each; each++) {
+        size_t used = fy_environment_copy(*each, to);
+        if (used > 0) {
+            variables[n++] = to;
+            to += used;
+        }
+    }
+    variables[n] = NULL;
+    return variables;
+}
+
 int
 fy_transport_spawn(const char *const *argv, struct fy_buffer *why,
                    struct fy_link *out)
 {
     int pair[2];
+    char **variables = environment_new();
+    if (!variables) {
+        goto failed;
+    }
     int said = above_stdio(memfd_create("ferry-said", MFD_CLOEXEC));
     if (said < 0) {
-        goto failed;
+        goto free_variables;
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         goto close_said;
@@ -129,12 +161,13 @@ fy_transport_spawn(const char *const *argv, struct fy_buffer *why,
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-        become(argv, pair[1], said);
+        become(argv, variables, pair[1], said);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0) {
         goto close_pair;
     }
+    free(variables);
     close(pair[1]);
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
     memset(out, 0, sizeof *out);
@@ -151,6 +184,8 @@ close_pair:
     }
 close_said:
     close(said);
+free_variables:
+    free(variables);
 failed:
     fy_buffer_add(why, "cannot start ");
     fy_buffer_add(why, argv[0]);

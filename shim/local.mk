@@ -43,6 +43,7 @@ EXTRA_DIST += shim/libferry.map
 # and be no program that the preloaded library enters.
 pkglibexec_PROGRAMS += ferry-stub
 ferry_stub_SOURCES = \
+	common/environment.c common/environment.h \
 	common/sha256.c common/sha256.h \
 	shim/stub.c shim/stub_local.h \
 	shim/stub_again.c \

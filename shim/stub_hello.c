@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/environment.h"
+
 struct entry { /* of getdents64(2) */
     uint64_t inode;
     int64_t next;
@@ -132,65 +134,6 @@ fill(struct fy_stub_hello *hello)
 
 /* ---- the strings ------------------------------------------------------------ */
 
-static bool
-begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* Whether an entry of LD_PRELOAD is the preloaded library of ferry. */
-static bool
-is_ours(const char *entry, size_t n)
-{
-    size_t at = n;
-    while (at > 0 && entry[at - 1] != '/') {
-        at--;
-    }
-    return (n - at == sizeof "libferry.so" - 1 &&
-            memcmp(entry + at, "libferry.so", n - at) == 0) ||
-           (n - at > sizeof "ferry-preload-" - 1 &&
-            memcmp(entry + at, "ferry-preload-", sizeof "ferry-preload-" - 1) ==
-                0);
-}
-
-/*
- * Copies one string of the environment to `to', as it would be without ferry;
- * returns its bytes with the NUL, 0 when there is nothing left of it.
- */
-static size_t
-copy_variable(const char *text, char *to)
-{
-    static const char preload[] = "LD_PRELOAD=";
-    if (begins(text, "FERRY_SETTINGS=")) {
-        return 0;
-    }
-    size_t used = 0;
-    if (!begins(text, preload)) {
-        used = strlen(text);
-        memcpy(to, text, used);
-    } else {
-        const char *at = text + sizeof preload - 1;
-        memcpy(to, preload, used = sizeof preload - 1);
-        while (*at != '\0') {
-            size_t n = strcspn(at, ": ");
-            if (n > 0 && !is_ours(at, n)) {
-                if (used > sizeof preload - 1) {
-                    to[used++] = ':';
-                }
-                memcpy(to + used, at, n);
-                used += n;
-            }
-            at += n;
-            at += *at != '\0';
-        }
-        if (used == sizeof preload - 1) {
-            return 0;
-        }
-    }
-    to[used++] = '\0';
-    return used;
-}
-
 static char *
 make_frame(const struct stub *stub, size_t *out_n)
 {
@@ -214,7 +157,7 @@ make_frame(const struct stub *stub, size_t *out_n)
         at = stpcpy(at, *word) + 1;
     }
     for (char **word = stub->envp; *word; word++) {
-        size_t bytes = copy_variable(*word, at);
+        size_t bytes = fy_environment_copy(*word, at);
         at += bytes;
         hello.envc += bytes > 0;
     }
