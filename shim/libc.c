@@ -89,7 +89,7 @@ look_for(const struct fy_object *object, void *closure)
 void *
 fy_original(enum fy_wrapped which)
 {
-    static void *known[FY_WRAPPED_COUNT];
+    static FY_NEAR void *known[FY_WRAPPED_COUNT];
     /* Whoever races here, or runs on shared memory, stores the same. */
     void *original = __atomic_load_n(&known[which], __ATOMIC_RELAXED);
     if (!original) {

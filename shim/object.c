@@ -138,8 +138,12 @@ fy_object_each(fy_object_visit *visit, void *closure)
 static const struct link_map *
 first_map(void)
 {
-    const ElfW(Phdr) *phdr = (const void *)getauxval(AT_PHDR);
-    unsigned long count = getauxval(AT_PHNUM);
+    const ElfW(Phdr) *phdr = (const void *)fy_start_phdr;
+    unsigned long count = fy_start_phnum;
+    if (!phdr) {
+        phdr = (const void *)getauxval(AT_PHDR);
+        count = getauxval(AT_PHNUM);
+    }
     const ElfW(Dyn) *dynamic = NULL;
     uintptr_t base = 0;
     for (unsigned long i = 0; phdr && i < count; i++) {
@@ -164,19 +168,24 @@ int
 fy_object_each_early(fy_object_visit *visit, void *closure)
 {
     extern const ElfW(Dyn) own[] __asm__("_DYNAMIC") FY_HIDDEN;
-    const struct link_map *map = first_map();
-    if (!map) {
+    const struct link_map *first = first_map(), *self = first;
+    while (self && self->l_ld != own) {
+        self = self->l_next;
+    }
+    if (!self) {
         return fy_object_each(visit, closure);
     }
-    for (unsigned index = 0; map; map = map->l_next, index++) {
-        struct fy_object object = {.base = map->l_addr,
-                                   .name = map->l_name,
-                                   .index = index,
-                                   .dynamic = map->l_ld};
-        if (map->l_ld == own || !read_tables(&object)) {
+    for (const struct link_map *map = self->l_next; map != self;
+         map = map ? map->l_next : first) {
+        struct fy_object object;
+        if (!map) {
             continue;
         }
-        int result = visit(&object, closure);
+        object = (struct fy_object){.base = map->l_addr,
+                                    .name = map->l_name,
+                                    .index = map == first ? 0 : 1,
+                                    .dynamic = map->l_ld};
+        int result = read_tables(&object) ? visit(&object, closure) : 0;
         if (result) {
             return result;
         }
@@ -253,6 +262,17 @@ gnu_hash(const char *name)
     return h;
 }
 
+/* strcmp would have to be bound, in every program that closes a file. */
+static bool
+equal(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 static bool
 matches(const struct fy_object *object, uint32_t i, const char *name)
 {
@@ -266,7 +286,7 @@ matches(const struct fy_object *object, uint32_t i, const char *name)
     if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
         return false;
     }
-    return strcmp(object->strings + symbol->st_name, name) == 0;
+    return equal(object->strings + symbol->st_name, name);
 }
 
 /* Whether a plain reference would get it: the default version, or unversioned. */

@@ -47,10 +47,10 @@ typedef int fy_object_visit(const struct fy_object *object, void *closure);
 int fy_object_each(fy_object_visit *visit, void *closure);
 
 /*
- * As fy_object_each(), but takes no lock, so that it can be called where another
- * process or thread may hold it for ever: the visitor must stop at an object
- * that was there before main. Of `out' it has what fy_object_symbol() needs,
- * index and soname.
+ * As fy_object_each(), but those behind us come first, and no lock is taken, so
+ * that it can be called where another process or thread may hold it for ever: the
+ * visitor must stop at an object that was there before main. Of `out' it has
+ * what fy_object_symbol() needs, soname, and index: 0 for the program alone.
  */
 int fy_object_each_early(fy_object_visit *visit, void *closure);
 

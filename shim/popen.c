@@ -33,8 +33,8 @@ enum {
     ROWS = 2048
 };
 
-static struct row *table; /* mapped by the first popen */
-static int rows_used;     /* the first so many have ever been taken */
+static FY_NEAR struct row *table; /* mapped by the first popen */
+static FY_NEAR int rows_used;     /* the first so many have ever been taken */
 
 static struct row *
 take_row(void)

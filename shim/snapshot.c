@@ -21,8 +21,8 @@ enum {
     MOST_SETTINGS_BYTES = 32 << 10
 };
 
-static const struct fy_snapshot *published;
-static bool unusable; /* a file of this name can never become one */
+static FY_NEAR const struct fy_snapshot *published;
+static FY_NEAR bool unusable; /* a file of this name can never become one */
 
 static bool
 is_string(const struct fy_snapshot *snapshot, uint32_t offset)

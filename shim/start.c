@@ -22,6 +22,8 @@
 
 uint8_t fy_mode;
 unsigned fy_startup_objects;
+uintptr_t fy_start_phdr;
+unsigned long fy_start_phnum;
 
 /*
  * Copies: programs overwrite their environment (setproctitle). Small enough to
@@ -166,18 +168,29 @@ remove_entry(char **entry)
  * Whether the kernel says that this is no setuid program or the like: for such
  * a one another's wishes do not count. The auxiliary vector follows the
  * environment; getauxval would have to be bound. Not found: it is one, for which
- * the dynamic linker has removed variables.
+ * the dynamic linker has removed variables. Notes the program's headers.
  */
 static bool
 is_plain(char **environment_end)
 {
+    bool plain = false;
     for (const ElfW(auxv_t) *at = (void *)(environment_end + 1);
          at->a_type != AT_NULL; at++) {
-        if (at->a_type == AT_SECURE) {
-            return at->a_un.a_val == 0;
+        switch (at->a_type) {
+        case AT_SECURE:
+            plain = at->a_un.a_val == 0;
+            break;
+        case AT_PHDR:
+            fy_start_phdr = at->a_un.a_val;
+            break;
+        case AT_PHNUM:
+            fy_start_phnum = at->a_un.a_val;
+            break;
+        default:
+            break;
         }
     }
-    return false;
+    return plain;
 }
 
 static uint8_t
