@@ -99,6 +99,14 @@ static void
 prepare_commands(struct fy_run_options *options, struct fy_launch_state *state)
 {
     char cause[sizeof state->trouble];
+    if (state->trouble[0]) {
+        return; /* said already: running without ferry */
+    }
+    if (access(state->places.shim, R_OK) != 0) {
+        fy_say("cannot read %s: %s; all commands run here", state->places.shim,
+               strerror(errno));
+        return;
+    }
     if (!state->scratch[0] &&
         fy_launch_scratch(state, false, &options->settings)) {
         fy_say("%s; all commands run here", state->trouble);
