@@ -637,6 +637,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
         return FY_ERR_NOMEM;
     }
     confine->plain_temporary_fd = -1;
+    confine->temporary_fd = -1;
     for (const char *const *at = options->roots; at && *at; at++) {
         int status = confine->nroots == FY_MAX_ROOTS || **at != '/'
                          ? FY_ERR_INVALID
@@ -685,6 +686,7 @@ fy_confine_free(struct fy_confine *confine)
     }
     if (*confine->temporary) {
         fy_temporary_remove(confine->temporary);
+        close(confine->temporary_fd);
     }
     free(confine);
 }

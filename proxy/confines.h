@@ -56,6 +56,7 @@ struct fy_confine {
     unsigned nspaces;
     char home[PATH_MAX];
     char temporary[PATH_MAX]; /* private folder, "" until needed */
+    int temporary_fd;         /* of it, locked while it is in use */
     unsigned ntemporaries;    /* made in it */
     struct {
         int fd;

@@ -20,9 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/confines.h"
@@ -571,32 +573,7 @@ fy_space_hides(const struct fy_space *space, const char *path)
            (n && strncmp(path, space->mount, n) == 0 && path[n] == '/');
 }
 
-int
-fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
-{
-    if (!*confine->temporary) {
-        const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
-        char path[PATH_MAX];
-        bool made = false;
-        for (size_t i = 0; !made && i < sizeof places / sizeof places[0]; i++) {
-            int n = snprintf(path, sizeof path, "%s/ferry-proxy-XXXXXX",
-                             places[i] ? places[i] : "");
-            made = places[i] && places[i][0] == '/' && n > 0 &&
-                   (size_t)n < sizeof path - 16 && mkdtemp(path);
-        }
-        if (!made) {
-            return FY_ERR_IO;
-        }
-        strcpy(confine->temporary, path);
-    }
-    int n = snprintf(out, capacity, "%s/%u", confine->temporary,
-                     confine->ntemporaries);
-    if (n <= 0 || (size_t)n >= capacity || mkdir(out, 0700) != 0) {
-        return FY_ERR_IO;
-    }
-    confine->ntemporaries++;
-    return 0;
-}
+#define TEMPORARY "ferry-proxy-"
 
 static int
 remove_one(const char *path, const struct stat *about, int type,
@@ -610,6 +587,83 @@ void
 fy_temporary_remove(const char *path)
 {
     (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* Those of proxies of ours that were killed: nobody locks them any more. */
+static void
+remove_abandoned(const char *place)
+{
+    DIR *dir = opendir(place);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        struct stat about;
+        char path[PATH_MAX];
+        if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) != 0) {
+            continue;
+        }
+        int fd = openat(dirfd(dir), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int n = snprintf(path, sizeof path, "%s/%s", place, entry->d_name);
+        /* One that was made this minute may not be locked yet. */
+        if (fd >= 0 && fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
+            time(NULL) - about.st_ctim.tv_sec > 60 && n > 0 &&
+            (size_t)n < sizeof path && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            fy_temporary_remove(path);
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+/* The folder of this proxy's temporary folders. */
+static int
+start_temporary(struct fy_confine *confine)
+{
+    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!places[i] || places[i][0] != '/') {
+            continue;
+        }
+        int n =
+            snprintf(path, sizeof path, "%s/" TEMPORARY "XXXXXX", places[i]);
+        if (n <= 0 || (size_t)n >= sizeof path - 16) {
+            continue;
+        }
+        remove_abandoned(places[i]);
+        if (!mkdtemp(path)) {
+            continue;
+        }
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            rmdir(path);
+            close(fd);
+            continue;
+        }
+        strcpy(confine->temporary, path);
+        confine->temporary_fd = fd;
+        return 0;
+    }
+    return FY_ERR_IO;
+}
+
+int
+fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
+{
+    if (!*confine->temporary && start_temporary(confine) != 0) {
+        return FY_ERR_IO;
+    }
+    int n = snprintf(out, capacity, "%s/%u", confine->temporary,
+                     confine->ntemporaries);
+    if (n <= 0 || (size_t)n >= capacity || mkdir(out, 0700) != 0) {
+        return FY_ERR_IO;
+    }
+    confine->ntemporaries++;
+    return 0;
 }
 
 void

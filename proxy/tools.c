@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/confine.h"
@@ -59,7 +60,9 @@ find_cached(const struct stat *about)
 static void
 keep(const struct stat *about, const char *identity)
 {
-    if (strlen(identity) >= sizeof cache[0].identity) {
+    /* Changed this moment: it may change again within the same tick. */
+    if (strlen(identity) >= sizeof cache[0].identity ||
+        time(NULL) - about->st_ctim.tv_sec < 2) {
         return;
     }
     struct cached *row =

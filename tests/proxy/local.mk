@@ -4,6 +4,7 @@ if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
 UNIT_TESTS += tests/unit/test_confine
+UNIT_TESTS += tests/unit/test_tools
 endif
 
 PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
@@ -19,6 +20,10 @@ tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_confine_SOURCES = tests/unit/test_confine.c
 tests_unit_test_confine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_confine_LDADD = $(PLACE_TEST_LIBS)
+
+tests_unit_test_tools_SOURCES = tests/unit/test_tools.c
+tests_unit_test_tools_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_tools_LDADD = $(PLACE_TEST_LIBS)
 
 # sshfs on an sshd of its own.
 check_PROGRAMS += tests/proxy/mounted

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -534,6 +535,7 @@ START_TEST(test_race)
         }
         for (;;) {
             rename(b, a);
+            sched_yield();
             rename(a, b);
             rename(c, a);
             rename(a, c);
@@ -543,7 +545,8 @@ START_TEST(test_race)
     snprintf(script, sizeof script,
              "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
              "cat race/outside; done 2>/dev/null; echo");
-    for (unsigned i = 0; i < 150; i++) {
+    time_t end = time(NULL) + 10;
+    while (ran < 40 && time(NULL) < end) {
         reset();
         operand("race/outside", FY_ACCESS_IN, FY_USE_FILE);
         struct fy_cage *cage = NULL;
@@ -824,6 +827,46 @@ START_TEST(test_no_leaks)
 }
 END_TEST
 
+static unsigned
+temporaries(void)
+{
+    unsigned n = 0;
+    struct dirent *entry;
+    struct stat about;
+    DIR *dir = opendir(base);
+    while ((entry = readdir(dir))) {
+        n += strncmp(entry->d_name, "ferry-proxy-", 12) == 0 &&
+             fstatat(dirfd(dir), entry->d_name, &about, 0) == 0 &&
+             about.st_uid == geteuid();
+    }
+    closedir(dir);
+    return n;
+}
+
+START_TEST(test_temporaries)
+{
+    /* One of a proxy that was killed long ago cannot be made (its ctime), so
+     * only what is alive and what ended is looked at. */
+    fy_confine_free(confine);
+    ck_assert_int_eq(setenv("TMPDIR", base, 1), 0);
+    open_confine(NULL);
+    ck_assert_uint_eq(temporaries(), 0);
+    reset();
+    ck_assert_str_eq(inside(accept(), "mkdir -p /tmp/a/b; echo x >/tmp/a/b/c"),
+                     "exit 0");
+    struct fy_confine *first = confine;
+    open_confine(NULL);
+    reset();
+    fy_cage_free(accept());
+    ck_assert_uint_eq(temporaries(), 2);
+    fy_confine_free(first);
+    ck_assert_uint_eq(temporaries(), 1);
+    fy_confine_free(confine);
+    confine = NULL;
+    ck_assert_uint_eq(temporaries(), 0);
+}
+END_TEST
+
 static TCase *
 cases(const char *name, void (*before)(void))
 {
@@ -847,6 +890,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_limits);
     tcase_add_test(tests, test_malformed);
     tcase_add_test(tests, test_no_leaks);
+    tcase_add_test(tests, test_temporaries);
     return tests;
 }
 
