@@ -89,31 +89,34 @@ fy_session_set(struct fy_session *session, struct timer *timer,
     session->timers = timer;
 }
 
-/* Runs what is due; milliseconds to the next, -1: none. */
-static int
+static void
 run_timers(struct fy_session *session)
 {
-    uint64_t now = fy_session_now_ns(), next = 0;
-    for (;;) {
-        struct timer *due = NULL;
-        next = 0;
-        for (struct timer *timer = session->timers; timer;
-             timer = timer->next) {
-            if (timer->due_ns <= now) {
-                due = timer;
-            }
-            if (next == 0 || timer->due_ns < next) {
-                next = timer->due_ns;
-            }
+    uint64_t now = fy_session_now_ns();
+    struct timer *due;
+    do {
+        due = session->timers;
+        while (due && due->due_ns > now) {
+            due = due->next;
         }
-        if (!due) {
-            break;
+        if (due) {
+            fy_session_unset(session, due);
+            due->run(due);
         }
-        fy_session_unset(session, due);
-        due->run(due);
+    } while (due);
+}
+
+/* Milliseconds to the next timer; -1: none. */
+static int
+next_timer(const struct fy_session *session)
+{
+    uint64_t now = fy_session_now_ns(), next = UINT64_MAX;
+    for (const struct timer *timer = session->timers; timer;
+         timer = timer->next) {
+        next = timer->due_ns < next ? timer->due_ns : next;
     }
-    if (next == 0) {
-        return -1;
+    if (next == UINT64_MAX || next <= now) {
+        return next == UINT64_MAX ? -1 : 0;
     }
     uint64_t wait_ms = (next - now + 999999) / 1000000;
     return wait_ms < 60000 ? (int)wait_ms : 60000;
@@ -143,19 +146,21 @@ serve(void *argument)
     struct fy_session *session = argument;
     struct epoll_event events[64];
     fy_reaches_start(session);
+    fy_reaches_flush(session);
     for (;;) {
         int ending = __atomic_load_n(&session->ending, __ATOMIC_ACQUIRE);
         if (ending && (ending > 1 || (!session->stages && !session->guests))) {
             break;
         }
-        int n = epoll_wait(session->epoll, events, 64, run_timers(session));
+        int n = epoll_wait(session->epoll, events, 64, next_timer(session));
         for (int i = 0; i < n; i++) {
             struct watch *watch = events[i].data.ptr;
             if (watch->fd >= 0) { /* not closed by an earlier one */
                 watch->ready(watch, events[i].events);
             }
         }
-        fy_reaches_flush(session);
+        run_timers(session);
+        fy_reaches_flush(session); /* nothing that was queued waits */
         fy_guests_sweep(session);
         fy_stages_sweep(session);
     }
