@@ -74,6 +74,21 @@ rule_add(struct fy_command_check *check, const struct cmd_statement *statement,
     rules->items[rules->count++] = rule;
 }
 
+/* One of several of which the first that holds counts. */
+static void
+choice_add(struct fy_command_check *check,
+           const struct cmd_statement *statement, struct fy_rules *rules,
+           struct fy_rule rule)
+{
+    if (rules->count > 0 && !check->in_common &&
+        rules->items[rules->count - 1].when == FY_ALWAYS) {
+        fy_diagnostic_hint(
+            fy_warning(check, statement->span, "this is never looked at"),
+            "one without a condition stands before it");
+    }
+    rule_add(check, statement, rules, rule);
+}
+
 /* A rule whose only word is one of a list. */
 static void
 word_rule(struct fy_command_check *check, const struct cmd_statement *statement,
@@ -81,8 +96,8 @@ word_rule(struct fy_command_check *check, const struct cmd_statement *statement,
 {
     int word = find_word(check, statement->words->name, words, first);
     if (word >= 0) {
-        rule_add(check, statement, rules,
-                 (struct fy_rule){.word = (uint8_t)word});
+        choice_add(check, statement, rules,
+                   (struct fy_rule){.word = (uint8_t)word});
     }
 }
 
@@ -166,7 +181,7 @@ compile_statement(struct fy_command_check *check,
         if (!(rule.number > 0)) {
             fy_error(check, statement->span, "work is a number above 0");
         }
-        rule_add(check, statement, &block->works, rule);
+        choice_add(check, statement, &block->works, rule);
         break;
     case CMD_ABSENT:
     case CMD_PRESENT:
@@ -262,18 +277,30 @@ run_phase(struct fy_command_check *check, const struct cmd_block *block,
 }
 
 static void
+common_blocks(struct fy_command_check *check, const char *first,
+              enum phase phase, unsigned *slot)
+{
+    check->in_common = true;
+    for (const struct cmd_block *b = check->commons; b; b = b->next_common) {
+        if (fy_command_is_for(b, first)) {
+            run_phase(check, b, phase, slot);
+        }
+    }
+    check->in_common = false;
+}
+
+static void
 all_blocks(struct fy_command_check *check, const struct cmd_block *own,
            const char *first, enum phase phase)
 {
     unsigned slot = 0;
-    check->in_common = true;
-    for (const struct cmd_block *b = check->commons; b; b = b->next_common) {
-        if (fy_command_is_for(b, first)) {
-            run_phase(check, b, phase, &slot);
-        }
+    if (phase == STATEMENTS) { /* the first that holds: a block's own */
+        run_phase(check, own, phase, &slot);
+        common_blocks(check, first, phase, &slot);
+    } else {
+        common_blocks(check, first, phase, &slot);
+        run_phase(check, own, phase, &slot);
     }
-    check->in_common = false;
-    run_phase(check, own, phase, &slot);
 }
 
 /* What must be true of a block as a whole. */
