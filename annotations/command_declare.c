@@ -205,12 +205,13 @@ declare_option(struct fy_command_check *check, const struct cmd_item *item)
     unsigned index = check->block->nslots, previous = 0;
     const char *bracket = NULL;
     bool has_bracket = false, named = first->name.text != NULL;
-    for (const struct cmd_form *f = item->forms; f; f = f->next) {
-        if (f->value.text) {
+    const struct cmd_form *form = item->forms; /* there is one */
+    do {
+        if (form->value.text) {
             has_bracket = true;
-            bracket = f->value.text;
+            bracket = form->value.text;
         }
-    }
+    } while ((form = form->next));
     if (!has_bracket && !named) {
         fy_diagnostic_hint(
             fy_error(check, item->span, "an option without a value"),
@@ -228,8 +229,8 @@ declare_option(struct fy_command_check *check, const struct cmd_item *item)
         take_clauses(check, slot, v);
         if (v == first) {
             slot->key = fy_command_keep(check, item->forms->name.text);
-        } else {
-            check->block->slots[previous].next = (uint16_t)here;
+        } else { /* which may have moved */
+            slot[(ptrdiff_t)previous - (ptrdiff_t)here].next = (uint16_t)here;
         }
         previous = here;
     }

@@ -11,14 +11,14 @@ static const char *const compare_words[] = {"==", "!=", "<", "<=", ">", ">="};
 static void
 dump_text(FILE *to, const char *text)
 {
-    fputc('"', to);
+    (void)fputc('"', to);
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\') {
-            fputc('\\', to);
+            (void)fputc('\\', to);
         }
-        fputc(*text, to);
+        (void)fputc(*text, to);
     }
-    fputc('"', to);
+    (void)fputc('"', to);
 }
 
 /* A spelling or a name; those that are no token of the language are quoted. */
@@ -36,7 +36,7 @@ dump_name(FILE *to, const char *name)
                 (*c >= 'A' && *c <= 'Z') || (*c == '=' && name[0] != '-');
     }
     if (plain) {
-        fputs(name, to);
+        (void)fputs(name, to);
     } else {
         dump_text(to, name);
     }
@@ -48,47 +48,47 @@ dump_condition(const struct fy_block *block, uint16_t index, FILE *to)
     const struct fy_condition *node = &block->conditions[index];
     switch (node->op) {
     case CMD_TRUE:
-        fputs("true", to);
+        (void)fputs("true", to);
         return;
     case CMD_FALSE:
-        fputs("false", to);
+        (void)fputs("false", to);
         return;
     case CMD_NOT:
-        fputc('!', to);
+        (void)fputc('!', to);
         dump_condition(block, node->a, to);
         return;
     case CMD_AND:
     case CMD_OR:
-        fputc('(', to);
+        (void)fputc('(', to);
         dump_condition(block, node->a, to);
-        fputs(node->op == CMD_AND ? " && " : " || ", to);
+        (void)fputs(node->op == CMD_AND ? " && " : " || ", to);
         dump_condition(block, node->b, to);
-        fputc(')', to);
+        (void)fputc(')', to);
         return;
     case CMD_GIVEN:
         dump_name(to, node->name);
         return;
     case CMD_ENV:
-        fprintf(to, "env(%s)", node->text);
+        (void)fprintf(to, "env(%s)", node->text);
         return;
     case CMD_EQUAL:
         dump_name(to, node->name);
-        fputs(" == ", to);
+        (void)fputs(" == ", to);
         dump_text(to, node->text);
         return;
     case CMD_MATCHES:
     case CMD_ONLY:
-        fputs(node->op == CMD_ONLY ? "only(" : "matches(", to);
+        (void)fputs(node->op == CMD_ONLY ? "only(" : "matches(", to);
         dump_name(to, node->name);
-        fputs(", ", to);
+        (void)fputs(", ", to);
         dump_text(to, node->text);
-        fputc(')', to);
+        (void)fputc(')', to);
         return;
     default:
-        fputs(node->op == CMD_COUNT ? "count(" : "value(", to);
+        (void)fputs(node->op == CMD_COUNT ? "count(" : "value(", to);
         dump_name(to, node->name);
-        fprintf(to, ") %s %lld", compare_words[node->compare],
-                (long long)node->number);
+        (void)fprintf(to, ") %s %lld", compare_words[node->compare],
+                      (long long)node->number);
     }
 }
 
@@ -96,7 +96,7 @@ static void
 dump_when(const struct fy_block *block, uint16_t condition, FILE *to)
 {
     if (condition != FY_ALWAYS) {
-        fputs(" when ", to);
+        (void)fputs(" when ", to);
         dump_condition(block, condition, to);
     }
 }
@@ -107,9 +107,9 @@ dump_if(const struct fy_block *block, const char *words, uint16_t condition,
         FILE *to)
 {
     if (condition != FY_NEVER) {
-        fprintf(to, "    %s", words);
+        (void)fprintf(to, "    %s", words);
         dump_when(block, condition, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
 }
 
@@ -118,18 +118,18 @@ dump_clauses(const struct fy_block *block, const struct fy_slot *slot, FILE *to)
 {
     static const char *const words[] = {"", " in", " out", " inout"};
     if (slot->is_path) {
-        fputs(slot->is_folder ? " folder" : words[slot->access & 3], to);
+        (void)fputs(slot->is_folder ? " folder" : words[slot->access & 3], to);
     }
-    fputs(slot->is_dash ? " dash" : "", to);
+    (void)fputs(slot->is_dash ? " dash" : "", to);
     if (slot->present != FY_ALWAYS) {
         dump_when(block, slot->present, to);
     }
     if (slot->tree != FY_NEVER) {
-        fputs(" tree", to);
+        (void)fputs(" tree", to);
         dump_when(block, slot->tree, to);
     }
     if (slot->follows != FY_NEVER) {
-        fputs(" follows", to);
+        (void)fputs(" follows", to);
         dump_when(block, slot->follows, to);
     }
 }
@@ -137,12 +137,12 @@ dump_clauses(const struct fy_block *block, const struct fy_slot *slot, FILE *to)
 static void
 dump_form(const struct fy_form *form, FILE *to)
 {
-    fputc(' ', to);
+    (void)fputc(' ', to);
     dump_name(to, form->text);
     if (form->argument == CMD_ARGUMENT_EQUALS) {
-        fprintf(to, "[=%s]", form->value);
+        (void)fprintf(to, "[=%s]", form->value);
     } else if (form->argument == CMD_ARGUMENT_ATTACHED) {
-        fprintf(to, "[%s]", form->value);
+        (void)fprintf(to, "[%s]", form->value);
     }
 }
 
@@ -158,8 +158,8 @@ dump_slot(const struct fy_block *block, unsigned index, FILE *to)
     if (slot->kind == FY_SLOT_VALUE && !slot->key) {
         return; /* printed with the first value */
     }
-    fprintf(to, "    %s%s", forms == block->common ? "common " : "",
-            words[slot->kind]);
+    (void)fprintf(to, "    %s%s", forms == block->common ? "common " : "",
+                  words[slot->kind]);
     for (unsigned i = 0; i < forms->nall; i++) {
         if (forms->all[i].slot == index && slot->key &&
             slot->kind != FY_SLOT_NUMBER) {
@@ -169,21 +169,21 @@ dump_slot(const struct fy_block *block, unsigned index, FILE *to)
         }
     }
     if (slot->name && needs_name) {
-        fprintf(to, "%s%s%s", slot->kind == FY_SLOT_NUMBER ? "" : " ",
-                slot->name,
-                slot->is_repeated   ? "..."
-                : slot->is_optional ? "?"
-                                    : "");
+        (void)fprintf(to, "%s%s%s", slot->kind == FY_SLOT_NUMBER ? "" : " ",
+                      slot->name,
+                      slot->is_repeated   ? "..."
+                      : slot->is_optional ? "?"
+                                          : "");
     }
     if (slot->name) {
         dump_clauses(block, slot, to);
     }
     for (unsigned more = slot->next; more != 0;
          more = block->slots[more].next) {
-        fprintf(to, " %s", block->slots[more].name);
+        (void)fprintf(to, " %s", block->slots[more].name);
         dump_clauses(block, &block->slots[more], to);
     }
-    fputc('\n', to);
+    (void)fputc('\n', to);
 }
 
 static void
@@ -191,9 +191,9 @@ dump_rules(const struct fy_block *block, const char *statement,
            const struct fy_rules *rules, const char *const *words, FILE *to)
 {
     for (unsigned i = 0; i < rules->count; i++) {
-        fprintf(to, "    %s %s", statement, words[rules->items[i].word]);
+        (void)fprintf(to, "    %s %s", statement, words[rules->items[i].word]);
         dump_when(block, rules->items[i].when, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
 }
 
@@ -201,35 +201,35 @@ static void
 dump_texts(const struct fy_block *block, FILE *to)
 {
     for (unsigned i = 0; i < block->requires.count; i++) {
-        fputs("    require ", to);
+        (void)fputs("    require ", to);
         dump_condition(block, block->requires.items[i].when, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
     for (unsigned i = 0; i < block->nevers.count; i++) {
-        fputs("    never ", to);
+        (void)fputs("    never ", to);
         if (block->nevers.items[i].when != FY_ALWAYS) {
             dump_condition(block, block->nevers.items[i].when, to);
-            fputc(' ', to);
+            (void)fputc(' ', to);
         }
         dump_text(to, block->nevers.items[i].text);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
     for (unsigned i = 0; i < block->configs.count; i++) {
-        fputs("    reads ", to);
+        (void)fputs("    reads ", to);
         dump_text(to, block->configs.items[i].text);
         dump_when(block, block->configs.items[i].when, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
     for (unsigned i = 0; i < block->absents.count; i++) {
         const struct fy_rule *rule = &block->absents.items[i];
-        fputs(rule->word ? "    present " : "    absent ", to);
+        (void)fputs(rule->word ? "    present " : "    absent ", to);
         dump_text(to, rule->text);
         if (rule->matching) {
-            fputs(" matching ", to);
+            (void)fputs(" matching ", to);
             dump_text(to, rule->matching);
         }
         dump_when(block, rule->when, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
 }
 
@@ -237,9 +237,9 @@ static void
 dump_block(const struct fy_block *block, FILE *to)
 {
     if (block->own.is_words || block->is_bundle || block->is_first) {
-        fprintf(to, "    style%s%s%s\n", block->own.is_words ? " words" : "",
-                block->is_bundle ? " bundle" : "",
-                block->is_first ? " first" : "");
+        (void)fprintf(
+            to, "    style%s%s%s\n", block->own.is_words ? " words" : "",
+            block->is_bundle ? " bundle" : "", block->is_first ? " first" : "");
     }
     for (unsigned i = 0; i < block->nslots; i++) {
         dump_slot(block, i, to);
@@ -251,9 +251,9 @@ dump_block(const struct fy_block *block, FILE *to)
     dump_if(block, "writes cwd", block->writes_cwd, to);
     dump_rules(block, "stdout", &block->outputs, fy_output_words, to);
     for (unsigned i = 0; i < block->works.count; i++) {
-        fprintf(to, "    work %g", block->works.items[i].number);
+        (void)fprintf(to, "    work %g", block->works.items[i].number);
         dump_when(block, block->works.items[i].when, to);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
     dump_if(block, "owners", block->owners, to);
     dump_if(block, "attributes", block->attributes, to);
@@ -270,8 +270,8 @@ fy_commands_dump(const struct fy_commands *commands, FILE *to)
 {
     for (size_t i = 0; i < commands->nentries; i++) {
         const struct fy_entry *entry = &commands->entries[i];
-        fprintf(to, "command %s  # %s:%u\n", entry->name, entry->block->file,
-                entry->block->line);
+        (void)fprintf(to, "command %s  # %s:%u\n", entry->name,
+                      entry->block->file, entry->block->line);
         dump_block(entry->block, to);
     }
 }
@@ -281,52 +281,53 @@ dump_use(const struct fy_use *use, const char *const *argv, FILE *to)
 {
     static const char *const accesses[] = {"", "in", "out", "inout"};
     static const char *const kinds[] = {"", " tree", " folder"};
-    fprintf(to, "%s%s%s ", accesses[use->access & 3], kinds[use->kind],
-            use->follows ? " follows" : "");
+    (void)fprintf(to, "%s%s%s ", accesses[use->access & 3], kinds[use->kind],
+                  use->follows ? " follows" : "");
     dump_text(to, argv[use->arg] + use->offset);
-    fprintf(to, "%s\n", use->is_stdin ? " # a stream" : "");
+    (void)fprintf(to, "%s\n", use->is_stdin ? " # a stream" : "");
 }
 
 void
 fy_invocation_dump(const struct fy_invocation *invocation,
                    const char *const *argv, FILE *to)
 {
-    fprintf(to, "%s # %s:%u\n", invocation->key, invocation->file,
-            invocation->line);
+    (void)fprintf(to, "%s # %s:%u\n", invocation->key, invocation->file,
+                  invocation->line);
     for (uint32_t i = 0; i < invocation->nuses; i++) {
-        fputs("    ", to);
+        (void)fputs("    ", to);
         dump_use(&invocation->uses[i], argv, to);
     }
     for (size_t i = 0; invocation->configs[i]; i++) {
-        fputs("    reads ", to);
+        (void)fputs("    reads ", to);
         dump_text(to, invocation->configs[i]);
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
     for (uint32_t i = 0; i < invocation->nabsents; i++) {
         const struct fy_absent *absent = &invocation->absents[i];
-        fputs(absent->present ? "    present " : "    absent ", to);
+        (void)fputs(absent->present ? "    present " : "    absent ", to);
         dump_text(to, absent->path);
         if (absent->matching) {
-            fputs(" matching ", to);
+            (void)fputs(" matching ", to);
             dump_text(to, absent->matching);
         }
-        fputc('\n', to);
+        (void)fputc('\n', to);
     }
-    fprintf(to, "    %s%s%s%s%s%s%s%s\n",
-            invocation->pure && !invocation->effect ? "pure" : "effect",
-            invocation->reads_stdin ? ", stdin" : "",
-            invocation->reads_cwd ? ", reads cwd" : "",
-            invocation->cwd_is_tree ? " tree" : "",
-            invocation->writes_cwd ? ", writes cwd" : "",
-            invocation->owners ? ", owners" : "",
-            invocation->attributes ? ", attributes" : "",
-            invocation->terminal ? ", terminal" : "");
-    fprintf(to, "    stdout %s, work %g", fy_output_words[invocation->output],
-            invocation->work);
+    (void)fprintf(to, "    %s%s%s%s%s%s%s%s\n",
+                  invocation->pure && !invocation->effect ? "pure" : "effect",
+                  invocation->reads_stdin ? ", stdin" : "",
+                  invocation->reads_cwd ? ", reads cwd" : "",
+                  invocation->cwd_is_tree ? " tree" : "",
+                  invocation->writes_cwd ? ", writes cwd" : "",
+                  invocation->owners ? ", owners" : "",
+                  invocation->attributes ? ", attributes" : "",
+                  invocation->terminal ? ", terminal" : "");
+    (void)fprintf(to, "    stdout %s, work %g",
+                  fy_output_words[invocation->output], invocation->work);
     if (invocation->split != FY_SPLIT_NONE) {
-        fprintf(to, ", split %s, merge %s%s", fy_split_words[invocation->split],
-                fy_merge_words[invocation->merge],
-                invocation->status_found ? ", status found" : "");
+        (void)fprintf(to, ", split %s, merge %s%s",
+                      fy_split_words[invocation->split],
+                      fy_merge_words[invocation->merge],
+                      invocation->status_found ? ", status found" : "");
     }
-    fputc('\n', to);
+    (void)fputc('\n', to);
 }

@@ -262,8 +262,11 @@ explain(const struct fy_failure *failure, const char *name,
         size_t bytes = strnlen(failure->about, SHOWN);
         fy_buffer_add_char(why, '\'');
         for (size_t i = 0; i < bytes; i++) {
-            unsigned char c = (unsigned char)failure->about[i];
-            fy_buffer_add_char(why, c < ' ' || c == 0x7f ? '?' : (char)c);
+            char c = failure->about[i];
+            if ((unsigned char)c < ' ' || c == 0x7f) {
+                c = '?';
+            }
+            fy_buffer_add_char(why, c);
         }
         fy_buffer_add(why, bytes == SHOWN ? "...' " : "' ");
     }

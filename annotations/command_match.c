@@ -460,25 +460,21 @@ place_operands(struct fy_match *match)
         return fy_match_fail(match, WEIGHT_PARSE, "there are too many operands",
                              NULL);
     }
-    size_t at = 0, left = 0;
-    for (size_t i = 0; i < match->parsed.ngiven; i++) {
-        if (match->given[i].slot != PENDING) {
-            continue;
+    size_t next = 0; /* of what is given */
+    for (size_t i = 0; i < npresent; i++) {
+        const struct fy_slot *slot = &block->slots[present[i]];
+        size_t takes = slot->is_repeated ? rest : 1;
+        if (slot->is_optional) {
+            takes = given > 0;
+            given -= takes;
         }
-        while (left == 0) { /* the next operand that takes something */
-            const struct fy_slot *slot = &block->slots[present[at]];
-            left = 1;
-            if (slot->is_repeated) {
-                left = rest;
-            } else if (slot->is_optional) {
-                left = given > 0;
-                given -= left;
+        for (; takes > 0 && next < match->parsed.ngiven; next++) {
+            if (match->given[next].slot == PENDING) {
+                match->given[next].slot = present[i];
+                match->times[present[i]]++;
+                takes--;
             }
-            at++;
         }
-        left--;
-        match->given[i].slot = present[at - 1];
-        match->times[present[at - 1]]++;
     }
     return true;
 }

@@ -105,10 +105,9 @@ group_names(struct fy_command_check *check)
     qsort(set->entries, set->nentries, sizeof *set->entries, by_name);
     set->commands =
         fy_arena_array(check->arena, set->nentries, sizeof *set->commands);
+    struct fy_command *command = NULL;
     for (size_t i = 0; i < set->nentries; i++) {
         const struct fy_entry *entry = &set->entries[i];
-        struct fy_command *command =
-            set->ncommands ? &set->commands[set->ncommands - 1] : NULL;
         if (!command || strcmp(command->name.name, entry->words[0]) != 0) {
             command = &set->commands[set->ncommands++];
             command->name.name = entry->words[0];

@@ -76,7 +76,7 @@ print_summary(const struct fy_model *model, const struct fy_commands *commands,
     if (ncommands) {
         printf("%zu command%s", ncommands, ncommands == 1 ? "" : "s");
     }
-    fputs(": no errors", stdout);
+    (void)fputs(": no errors", stdout);
     if (warnings) {
         printf(", %u warning%s", warnings, warnings == 1 ? "" : "s");
     }
