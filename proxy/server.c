@@ -27,6 +27,8 @@ enum {
     DESCRIPTORS = 65536,
 };
 
+#define PING_NS (60 * UINT64_C(1000000000))
+
 /* Whatever a login prints comes before it. */
 static const char magic[] = FY_PROXY_MAGIC;
 
@@ -117,17 +119,32 @@ free_dead(struct fy_server *server)
     }
 }
 
-/* For poll: until the next timer, in ms, rounded up. */
-static int
-timeout_ms(uint64_t next_ns)
+/*
+ * What is written is how TCP finds out that a client's machine is gone, and
+ * with that sshd, and we. An answer is not waited for: a client that was stopped
+ * (Ctrl-Z) goes on later.
+ */
+static uint64_t
+send_ping(struct fy_server *server)
 {
     uint64_t now = fy_server_now_ns();
-    if (next_ns == 0) {
-        return -1;
+    if (server->ping_ns == 0) {
+        server->ping_ns = now + PING_NS;
+    } else if (now >= server->ping_ns) {
+        server->ping_ns =
+            fy_wire_ping(server->wire) ? now + PING_NS / 10 : now + PING_NS;
     }
-    return next_ns <= now
-               ? 0
-               : (int)((next_ns - now + 999999) / 1000000 % INT32_MAX);
+    return server->ping_ns;
+}
+
+/* For epoll_wait(): until the next timer, in ms, rounded up. */
+static int
+timeout_ms(struct fy_server *server)
+{
+    uint64_t next_ns = fy_server_timers(server);
+    uint64_t ping_ns = send_ping(server), now = fy_server_now_ns();
+    next_ns = next_ns == 0 || ping_ns < next_ns ? ping_ns : next_ns;
+    return next_ns <= now ? 0 : (int)((next_ns - now + 999999) / 1000000);
 }
 
 /* One wait and what it brought. FY_ERR_IO: the connection is over. */
@@ -136,6 +153,7 @@ turn(struct fy_server *server)
 {
     struct epoll_event events[EVENTS];
     bool one = server->wire_out.fd == server->wire_in.fd;
+    int wait_ms = timeout_ms(server);
     bool writes = fy_wire_wants_write(server->wire);
     /* What epoll refuses, a file, is always ready. */
     bool always_in = false, always_out = false;
@@ -146,7 +164,6 @@ turn(struct fy_server *server)
         fy_watch_set(server, &server->wire_out, writes ? EPOLLOUT : 0);
         always_out = writes && server->wire_out.events == 0;
     }
-    int wait_ms = timeout_ms(fy_server_timers(server));
     int n = epoll_wait(server->epoll, events, EVENTS,
                        always_in || always_out ? 0 : wait_ms);
     if (n < 0 && errno != EINTR) {

@@ -115,13 +115,14 @@ struct fy_server {
     struct fy_server_stage *dead; /* freed at the end of the turn */
     unsigned running;             /* stages of which a process may live */
     unsigned stages_max, cores;
-    unsigned over; /* stages kept for /touched */
+    unsigned over;          /* stages kept for /touched */
     size_t over_bytes;      /* of their specs */
     size_t receiving_bytes; /* of bodies that are not complete */
-    double speed;  /* of one core, measured once; 0: not yet */
+    double speed;           /* of one core, measured once; 0: not yet */
     int epoll;
     struct fy_watch wire_in, wire_out, signals;
     uint64_t memory_ns;     /* when memory is looked at next */
+    uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
     bool closed;            /* the wire takes nothing any more */
     char buffer[128 << 10]; /* for one read at a time */

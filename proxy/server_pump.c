@@ -162,8 +162,7 @@ fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
     }
     if (n && queue_add(&stage->queue, bytes, n)) {
         /* A stage that lost input must not end as if it had seen it all. */
-        stage->failed = FY_STAGE_LIMITS;
-        fy_server_stage_abandon(stage);
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
         return;
     }
     if (n && stage->state != FY_STAGE_STARTING) {
@@ -255,8 +254,7 @@ fy_pump_out(struct fy_server_stage *stage)
         }
         stage->out_bytes += (uint64_t)n;
         if (send_out(stage, server->buffer, (size_t)n)) {
-            stage->failed = FY_STAGE_LIMITS;
-            fy_server_stage_abandon(stage);
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
             return;
         }
     }

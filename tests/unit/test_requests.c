@@ -237,6 +237,39 @@ START_TEST(nonsense_harms_nobody)
 }
 END_TEST
 
+/* Specs with wrong bytes in them: refused or run, and the proxy lives. */
+START_TEST(mutated_specs)
+{
+    static struct job jobs[200];
+    uint32_t seed = 20261121;
+    for (int i = 0; i < 200; i++) {
+        const char *argv[] = {"/bin/true", "operand", NULL};
+        char *bytes;
+        size_t n;
+        job_init(&jobs[i], &shared, argv);
+        jobs[i].spec.envc = 1;
+        ck_assert_int_eq(fy_stage_spec_encode(&jobs[i].spec, &bytes, &n), 0);
+        for (int change = 0; change <= i % 4; change++) {
+            seed = seed * 1664525 + 1013904223;
+            bytes[(seed >> 8) % n] = (char)(seed >> 24);
+        }
+        const char head[4] = {(char)(n >> 24), (char)(n >> 16), (char)(n >> 8),
+                              (char)n};
+        char *body = malloc(n + 4);
+        memcpy(body, head, 4);
+        memcpy(body + 4, bytes, n);
+        int status = post(&jobs[i], "/stage", body, n + 4);
+        ck_assert_msg(status == 200 || (status >= 400 && status <= 503),
+                      "status %d", status);
+        free(body);
+        free(bytes);
+    }
+    for (int i = 0; i < 200; i++) {
+        job_free(&jobs[i]);
+    }
+}
+END_TEST
+
 START_TEST(two_of_one_number)
 {
     static struct job one, two;
@@ -269,6 +302,7 @@ suite(void)
     tcase_add_test(stages, too_long_and_too_large);
     tcase_add_test(stages, hello);
     tcase_add_test(stages, nonsense_harms_nobody);
+    tcase_add_test(stages, mutated_specs);
     tcase_add_test(stages, two_of_one_number);
     suite_add_tcase(all, stages);
     TCase *files = tcase_create("files");
