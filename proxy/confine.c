@@ -638,6 +638,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     }
     confine->plain_temporary_fd = -1;
     confine->temporary_fd = -1;
+    confine->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     for (const char *const *at = options->roots; at && *at; at++) {
         int status = confine->nroots == FY_MAX_ROOTS || **at != '/'
                          ? FY_ERR_INVALID
@@ -683,6 +684,9 @@ fy_confine_free(struct fy_confine *confine)
     }
     if (confine->plain_temporary_fd >= 0) {
         close(confine->plain_temporary_fd);
+    }
+    if (confine->mountinfo_fd >= 0) {
+        close(confine->mountinfo_fd);
     }
     if (*confine->temporary) {
         fy_temporary_remove(confine->temporary);

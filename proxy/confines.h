@@ -13,7 +13,7 @@
 
 enum {
     FY_MAX_ROOTS = 32,
-    FY_MAX_SPACES = 16,
+    FY_MAX_SPACES = 64,
     FY_MAX_SYSTEM = 48,
     FY_NAMESPACES = 4,
 };
@@ -37,10 +37,13 @@ struct fy_space {
     char mount[PATH_MAX];
     dev_t device;
     ino_t inode;
-    int fds[FY_NAMESPACES]; /* user, mnt, net, ipc in this order; -1: none */
-    int temporary_fd;       /* the private /tmp, O_PATH */
-    size_t emptied_bytes;   /* so much of mount names a folder that shows
+    int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
+    int temporary_fd;        /* the private /tmp, O_PATH */
+    size_t emptied_bytes;    /* so much of mount names a folder that shows
                              * nothing else of the host; 0: none */
+    uint64_t mounts_below;   /* hash of the host's mounts below the root */
+    unsigned mounts_changed; /* when that was true */
+    bool stale;              /* the host's mounts are others now */
 };
 
 struct fy_confine {
@@ -54,6 +57,8 @@ struct fy_confine {
     int plain_temporary_fd;
     struct fy_space spaces[FY_MAX_SPACES];
     unsigned nspaces;
+    int mountinfo_fd;        /* becomes readable (POLLPRI) on changes; or -1 */
+    unsigned mounts_changed; /* so often */
     char home[PATH_MAX];
     char temporary[PATH_MAX]; /* private folder, "" until needed */
     int temporary_fd;         /* of it, locked while it is in use */

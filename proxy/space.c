@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #include "proxy/confines.h"
+#include "proxy/transport.h"
 
 enum {
     ENTRIES_MAX = 1024, /* of the folder in which the mount point is missing */
@@ -413,14 +415,14 @@ make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
     }
     sigset_t all, before;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
         close(up[0]);
         close(down[1]);
         child(plan, up[1], down[0]);
     }
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(up[1]);
     up[1] = -1;
     close(down[0]);
@@ -501,6 +503,41 @@ is_possible(const char *mount)
     return true;
 }
 
+/* Of the mounts below a folder, so that one more or less is noticed. */
+static uint64_t
+hash_mounts_below(const char *path)
+{
+    char **below = fy_mounts_below(path);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (char **at = below; at && *at; at++) {
+        for (const char *c = *at; c == *at || c[-1]; c++) {
+            hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+        }
+    }
+    free(below);
+    return hash;
+}
+
+/*
+ * A space shows the mounts that there were when it was made, and those that the
+ * host made or removed since only where they are shared. Stages that have
+ * entered it go on; it is not entered again.
+ */
+static bool
+is_current(struct fy_confine *confine, struct fy_space *space,
+           const struct fy_root *root)
+{
+    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
+    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        confine->mounts_changed++;
+    }
+    if (space->mounts_changed != confine->mounts_changed) {
+        space->stale = hash_mounts_below(root->path) != space->mounts_below;
+        space->mounts_changed = confine->mounts_changed;
+    }
+    return !space->stale;
+}
+
 int
 fy_space_get(struct fy_confine *confine, const char *mount,
              const struct fy_root *root, const struct fy_space **out,
@@ -509,7 +546,8 @@ fy_space_get(struct fy_confine *confine, const char *mount,
     for (unsigned i = 0; i < confine->nspaces; i++) {
         struct fy_space *space = &confine->spaces[i];
         if (space->device == root->device && space->inode == root->inode &&
-            strcmp(space->mount, mount) == 0) {
+            strcmp(space->mount, mount) == 0 && !space->stale &&
+            is_current(confine, space, root)) {
             *out = space;
             return 0;
         }
@@ -538,6 +576,9 @@ fy_space_get(struct fy_confine *confine, const char *mount,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
+    space->stale = false;
+    space->mounts_changed = confine->mounts_changed;
+    space->mounts_below = hash_mounts_below(root->path);
     if (make(&plan, space->fds, &failure) != 0) {
         failure.what[sizeof failure.what - 1] = '\0';
         fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proxy/mounts.h"
@@ -261,20 +262,15 @@ consider(const struct learned *learned, bool exact, struct search *search)
     search->exact = exact;
 }
 
-bool
-fy_sshfs_learn(const char *point, const char *source, const char *proc,
-               struct fy_mount *mount)
+/* One pass over the processes. `learned' and `cmdline' are only room. */
+static void
+look(const char *proc, const char *point, const char *source,
+     struct learned *learned, char *cmdline, struct search *search)
 {
     DIR *folder = opendir(proc);
-    struct search *search = calloc(1, sizeof *search);
-    struct learned *learned = malloc(sizeof *learned);
-    char *cmdline = malloc(CMDLINE_MAX_BYTES);
-    bool usable = false;
-    if (!folder || !search || !learned || !cmdline) {
-        goto free_all;
-    }
     struct dirent *entry;
-    while ((entry = readdir(folder))) {
+    memset(search, 0, sizeof *search);
+    while (folder && (entry = readdir(folder))) {
         char comm[32];
         uid_t owner;
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
@@ -295,6 +291,29 @@ fy_sshfs_learn(const char *point, const char *source, const char *proc,
             consider(learned, is_exact(learned->point, point), search);
         }
     }
+    if (folder) {
+        closedir(folder);
+    }
+}
+
+bool
+fy_sshfs_learn(const char *point, const char *source, const char *proc,
+               struct fy_mount *mount)
+{
+    struct search *search = malloc(sizeof *search);
+    struct learned *learned = malloc(sizeof *learned);
+    char *cmdline = malloc(CMDLINE_MAX_BYTES);
+    bool usable = false;
+    if (!search || !learned || !cmdline) {
+        goto free_all;
+    }
+    look(proc, point, source, learned, cmdline, search);
+    for (unsigned again = 0; search->found > 1 && again < 3; again++) {
+        /* One may be ending: unmounted just now. */
+        const struct timespec pause = {0, 30000000};
+        nanosleep(&pause, NULL);
+        look(proc, point, source, learned, cmdline, search);
+    }
     if (search->found == 1 && !search->best.bad && !search->best.unlike) {
         const struct fy_place *place = &search->best.place;
         strcpy(mount->place.port, place->port);
@@ -309,8 +328,5 @@ free_all:
     free(cmdline);
     free(learned);
     free(search);
-    if (folder) {
-        closedir(folder);
-    }
     return usable;
 }

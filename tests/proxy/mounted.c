@@ -5,6 +5,7 @@
  *
  *   mounted find DIR            place of the mount, its path and options
  *   mounted greet DIR           "greeted" or the last words
+ *   mounted hash DIR OTHER      whether both are the same folder, by its hash
  *   mounted fresh DIR CHANGE PATH...
  *       looks at the paths, runs sh -c CHANGE, refreshes them, looks again;
  *       prints both looks and how many may be stale
@@ -25,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/confine.h"
 #include "proxy/fresh.h"
 #include "proxy/transport.h"
 
@@ -160,6 +162,15 @@ main(int argc, char **argv)
     }
     if (strcmp(what, "greet") == 0) {
         return greet(mount);
+    }
+    if (argc == 4 && strcmp(what, "hash") == 0) {
+        unsigned char one[32], two[32];
+        puts(fy_config_hash(argv[2], one) == 0 &&
+                     fy_config_hash(argv[3], two) == 0 &&
+                     memcmp(one, two, sizeof one) == 0
+                 ? "same"
+                 : "another");
+        return 0;
     }
     if (argc < 5) {
         return 2;

@@ -104,6 +104,13 @@ equal "a read-only mount with mapped users is known as such" \
     "ssh://$user@127.0.0.1:$port $root 4 1 1"
 fusermount3 -u "$work/again"
 
+touch "$root/some file" && mkdir "$root/some folder" && ln -s x "$root/link"
+equal "the mount is known by its hash" "$("$mounted" hash "$point" "$root")" same
+mkdir "$root/same"
+ln -s x "$root/same/link"
+equal "another folder is known as such" \
+    "$("$mounted" hash "$point" "$root/same")" another
+
 # fresh NAME VERB PREPARE CHANGE WANTED PATH...: a folder of its own each time
 count=0
 fresh()

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -253,6 +254,62 @@ START_TEST(test_operands)
 }
 END_TEST
 
+START_TEST(test_other_kinds)
+{
+    /* A hard link is the file itself, here as on the client. */
+    shell("echo shared >$B/first && ln $B/first $B/root/hard");
+    reset();
+    operand("hard", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_str_eq(inside(accept(), "cat hard"), "shared\nexit 0");
+    if (geteuid() == 0) {
+        shell("mknod $B/root/device c 1 5 && mknod $B/root/block b 1 0");
+        ck_assert_uint_eq(cat("device"), FY_STAGE_UNCLEAR_PATH);
+        ck_assert_uint_eq(cat("block"), FY_STAGE_UNCLEAR_PATH);
+    }
+    shell("cd $B/root && ln -s fifo to-fifo");
+    ck_assert_uint_eq(cat("to-fifo"), FY_STAGE_UNCLEAR_PATH);
+}
+END_TEST
+
+/* A file system that the host mounts below a root while the proxy lives. */
+START_TEST(test_new_mount)
+{
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        return;
+    }
+    fy_confine_free(confine);
+    open_confine(NULL);
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/sub/deeper", root);
+    reset();
+    ck_assert_str_eq(inside(accept(), "cat sub/deeper/new 2>/dev/null"),
+                     "exit 1");
+    ck_assert_int_eq(mount("none", folder, "tmpfs", 0, NULL), 0);
+    shell("echo new >$B/root/sub/deeper/new");
+    reset();
+    ck_assert_str_eq(inside(accept(), "cat sub/deeper/new"), "new\nexit 0");
+    reset();
+    ck_assert_str_eq(inside(accept(), "cat sub/deeper/new"), "new\nexit 0");
+    ck_assert_int_eq(umount(folder), 0);
+    reset();
+    ck_assert_str_eq(inside(accept(), "cat sub/deeper/new 2>/dev/null"),
+                     "exit 1");
+}
+END_TEST
+
+/* The same name, another folder. */
+START_TEST(test_new_root)
+{
+    reset();
+    ck_assert_str_eq(inside(accept(), "cat file"), "one\nexit 0");
+    shell("rm -r $B/root && mkdir $B/root && echo again >$B/root/file");
+    reset();
+    ck_assert_str_eq(inside(accept(), "pwd -P; cat file"),
+                     MOUNT "\nagain\nexit 0");
+}
+END_TEST
+
 START_TEST(test_folders)
 {
     reset();
@@ -457,12 +514,14 @@ START_TEST(test_reach)
     reset();
     snprintf(script, sizeof script,
              "for f in %s %s/file ../outside up /var/log /root /home "
-             "/proc/1/root/etc/passwd /proc/self/root%s /proc/%d/cwd/file; do "
+             "/proc/1/root/etc/passwd /proc/self/root%s /proc/%d/cwd/file "
+             "/proc/%d/environ /proc/%d/mem; do "
              "cat \"$f\" >/dev/null 2>&1 && echo \"$f\"; "
              "ls \"$f\"/. >/dev/null 2>&1 && echo \"$f/.\"; done; "
              "cat file plain sub/two; echo x >/dev/null; head -c1 /dev/zero | "
              "wc -c",
-             outside, base, outside, (int)getpid());
+             outside, base, outside, (int)getpid(), (int)getpid(),
+             (int)getpid());
     ck_assert_str_eq(inside(accept(), script), "one\none\ntwo\n1\nexit 0");
 
     /* A stage that only reads cannot write but to /tmp. */
@@ -874,6 +933,9 @@ cases(const char *name, void (*before)(void))
     tcase_add_checked_fixture(tests, before, teardown);
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, test_operands);
+    tcase_add_test(tests, test_other_kinds);
+    tcase_add_test(tests, test_new_mount);
+    tcase_add_test(tests, test_new_root);
     tcase_add_test(tests, test_folders);
     tcase_add_test(tests, test_trees);
     tcase_add_test(tests, test_roots);
