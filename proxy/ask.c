@@ -87,10 +87,35 @@ add_config(struct request *request, char *path)
     return true;
 }
 
+/* Once a connection: the mount's own folder must look alike there. */
+static bool
+add_root(struct request *request)
+{
+    struct stage *stage = request->stage;
+    uint32_t at = request->spec.nconfigs;
+    if (!stage->has_root_hash) {
+        return true;
+    }
+    char *path = strdup(stage->mount->path);
+    if (!path || at == CONFIGS_MAX) {
+        free(path);
+        return false;
+    }
+    memcpy(request->configs[at].sha256, stage->root_hash,
+           sizeof stage->root_hash);
+    request->configs[at].path = bytes_of(path);
+    request->paths[at] = path;
+    request->spec.nconfigs++;
+    return true;
+}
+
 static bool
 add_configs(struct request *request)
 {
     struct stage *stage = request->stage;
+    if (!add_root(request)) {
+        return false;
+    }
     const char *const *configs = stage->invocation.configs;
     for (; configs && *configs; configs++) {
         if (!add_config(request, expand(stage, *configs))) {

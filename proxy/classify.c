@@ -377,6 +377,20 @@ look_at_place(struct look *look)
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
     }
+    if (invocation->attributes && strncmp(mount->type, "fuse.", 5) == 0) {
+        return say(look, FY_STAGE_OTHER_NAMES,
+                   "the mount shows other attributes than its host", "");
+    }
+    /* sshfs goes on showing folders and links that are gone for a while, and
+     * nothing can be done about it (fresh.c). */
+    static const char *const stale[] = {"mv", "rmdir", "ln"};
+    for (size_t i = 0; i < sizeof stale / sizeof *stale; i++) {
+        if (strcmp(mount->type, "fuse.sshfs") == 0 &&
+            strcmp(invocation->command, stale[i]) == 0) {
+            return say(look, FY_STAGE_FORBIDDEN,
+                       "sshfs would go on showing what is gone", "");
+        }
+    }
     if (mount->read_only && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }

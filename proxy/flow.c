@@ -138,6 +138,9 @@ out_response(struct exchange *exchange, int status,
     if (status == 200) {
         const struct fy_stub_run run = {0};
         stage->state = STAGE_RUNNING;
+        if (stage->has_root_hash) {
+            stage->reach->proven[stage->mount - stage->session->mounts] = true;
+        }
         if (stage->guest) {
             fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
         }

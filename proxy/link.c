@@ -35,6 +35,7 @@ may_feed(const struct stage *stage)
 {
     return stage->plan.out.is_pipe &&
            (stage->state == STAGE_WAIT_REACH ||
+            stage->state == STAGE_PREPARING ||
             stage->state == STAGE_WAIT_INPUT || is_writer(stage));
 }
 
@@ -96,7 +97,7 @@ seen_before(struct stage *stage, uint64_t what, uint64_t now)
 static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
-    return reader->state == STAGE_WAIT_INPUT &&
+    return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
            (!reader->mount || reader->reach == writer->reach) &&

@@ -18,6 +18,7 @@ libfyproxy_la_SOURCES = \
 	proxy/link.c \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \
+	proxy/prepare.c \
 	proxy/protocol.h \
 	proxy/proxy.h \
 	proxy/reach.c proxy/reach.h \
@@ -48,7 +49,8 @@ libfyproxy_la_SOURCES = \
 	proxy/transport.c proxy/transport.h proxy/transports.h \
 	proxy/transport_ssh.c \
 	proxy/walk.c proxy/walk.h \
-	proxy/wire.c proxy/wire.h proxy/wires.h \
+	proxy/wire.c proxy/wire.h \
+	proxy/work.c proxy/work.h proxy/wires.h \
 	proxy/wire_receive.c proxy/wire_send.c
 libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)

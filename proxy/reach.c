@@ -81,6 +81,7 @@ disconnect(struct reach *reach)
     reach->hello_bytes = NULL;
     reach->hello_used = 0;
     memset(&reach->hello, 0, sizeof reach->hello);
+    memset(reach->proven, 0, sizeof reach->proven);
 }
 
 static void

@@ -43,8 +43,9 @@ struct reach {
     struct exchange hello_exchange;
     char *hello_bytes;
     size_t hello_used;
-    struct fy_hello hello; /* READY: points into hello_bytes */
-    bool broken;           /* to be given up at the end of this round */
+    struct fy_hello hello;      /* READY: points into hello_bytes */
+    bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
+    bool broken;                /* to be given up at the end of this round */
     char name[512], trouble[256];
     uint64_t began_ns, connected_ns; /* of all connections so far */
     uint64_t heard_bytes;            /* at the last keep-alive */

@@ -24,6 +24,7 @@
 #include "proxy/holders.h"
 #include "proxy/reach.h"
 #include "proxy/stage.h"
+#include "proxy/work.h"
 
 uint64_t
 fy_session_now_ns(void)
@@ -136,8 +137,12 @@ static void
 ring(struct watch *watch, uint32_t events)
 {
     uint64_t count;
+    struct fy_session *session =
+        (struct fy_session *)((char *)watch -
+                              offsetof(struct fy_session, bell));
     (void)events;
     (void)!read(watch->fd, &count, sizeof count);
+    fy_work_collect(session->pool);
 }
 
 static void *
@@ -254,6 +259,10 @@ set_up(struct fy_session *session, struct fy_buffer *why)
         fy_buffer_add(why, strerrordesc_np(errno));
         return FY_ERR_IO;
     }
+    status = fy_pool_new(session->bell.fd, &session->pool);
+    if (status) {
+        return status;
+    }
     status = listen_at(session, why);
     if (status) {
         return status;
@@ -339,6 +348,7 @@ fy_session_free(struct fy_session *session)
         return;
     }
     fy_session_end(session, false);
+    fy_pool_free(session->pool);
     fy_snapshot_free(session);
     if (session->listener.fd >= 0) {
         (void)unlink(session->socket_path);

@@ -82,6 +82,7 @@ struct fy_session {
     struct timer scan; /* link.c: looks at who holds the pipes */
     uint64_t scan_delay_ms;
     struct fy_holders *holders;
+    struct fy_pool *pool;
     struct record *records, **records_end;
     unsigned nrecords;
     struct record **table; /* after the end: the records by number */

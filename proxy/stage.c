@@ -245,6 +245,15 @@ fy_stage_try_end(struct stage *stage)
             return;
         }
     }
+    if (!stage->refreshed) {
+        stage->refreshed = true;
+        if (fy_prepare_after(stage)) {
+            return;
+        }
+    }
+    if (stage->refreshing) {
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         if (stage->files[i] >= 0 && stage->offsets[i] >= 0) {
             (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
@@ -337,10 +346,31 @@ try_place(struct stage *stage)
     if (!reach || reach->state == REACH_BAD) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (reach->state == REACH_READY) {
-        fy_stage_ask(stage, NULL);
+        stage->state = STAGE_PREPARING;
+        if (!fy_prepare_before(stage)) {
+            fy_stage_prepared(stage, 0);
+        }
     } else {
         stage->state = STAGE_WAIT_REACH;
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+    }
+}
+
+void
+fy_stage_prepared(struct stage *stage, int status)
+{
+    stage->prepared = true;
+    if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
+        return;
+    }
+    if (status) {
+        fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
+    } else if (stage->state == STAGE_WAIT_INPUT) {
+        fy_link_poke(stage->session);
+    } else if (stage->reach->state != REACH_READY) {
+        try_place(stage);
+    } else {
+        fy_stage_ask(stage, NULL);
     }
 }
 
@@ -353,11 +383,7 @@ fy_stages_reached(struct fy_session *session, struct reach *reach)
         if (stage->reach != reach || stage->state != STAGE_WAIT_REACH) {
             continue;
         }
-        if (reach->state == REACH_READY) {
-            fy_stage_ask(stage, NULL);
-        } else {
-            fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach->trouble);
-        }
+        try_place(stage);
     }
 }
 
@@ -538,7 +564,9 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
     }
     if (stage->plan.needs_link) {
         stage->state = STAGE_WAIT_INPUT;
-        fy_link_poke(stage->session);
+        if (!stage->mount || !fy_prepare_before(stage)) {
+            fy_stage_prepared(stage, 0);
+        }
     } else {
         try_place(stage);
     }
@@ -607,6 +635,7 @@ static void
 stage_free(struct stage *stage)
 {
     fy_flow_free(stage);
+    fy_prepare_forget(stage);
     if (stage->parsed) {
         fy_invocation_clear(&stage->invocation);
     }
@@ -627,7 +656,8 @@ fy_stages_sweep(struct fy_session *session)
     struct stage **link = &session->stages;
     while (*link) {
         struct stage *stage = *link;
-        if (stage->state != STAGE_DONE || stage->out_open || stage->err_open) {
+        if (stage->state != STAGE_DONE || stage->out_open || stage->err_open ||
+            stage->touched_open) {
             link = &stage->next;
             continue;
         }

@@ -14,6 +14,7 @@
 
 enum stage_state {
     STAGE_WAIT_REACH, /* for the connection */
+    STAGE_PREPARING,  /* for the mount: prepare.c */
     STAGE_WAIT_INPUT, /* a filter: for what feeds it */
     STAGE_ASKED,      /* the proxy has the request */
     STAGE_RUNNING,    /* it was accepted */
@@ -58,6 +59,15 @@ struct stage {
     uint64_t cpu_ns, in_bytes, out_bytes;
     uint64_t ended_ns;
     struct record *record;
+    /* prepare.c */
+    struct fy_job *job; /* under way; owns itself */
+    bool prepared, refreshed, refreshing;
+    bool has_root_hash; /* it proves that the mount shows its host's files */
+    unsigned char root_hash[32];
+    struct exchange touched;
+    bool touched_open;
+    char *touched_bytes;
+    size_t touched_used;
 };
 
 /* ---- stage.c */
@@ -79,6 +89,17 @@ void fy_record_free(struct record *record);
 /* The last lines of a record. */
 void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
                    int exit_status);
+
+/* The mount is ready for it, or (status) it is not. */
+void fy_stage_prepared(struct stage *stage, int status);
+
+/* ---- prepare.c */
+
+/* False: nothing is to be waited for. Else fy_stage_prepared() follows. */
+bool fy_prepare_before(struct stage *stage);
+/* False: likewise. Else fy_stage_try_end() is called again. */
+bool fy_prepare_after(struct stage *stage);
+void fy_prepare_forget(struct stage *stage);
 
 /* ---- flow.c */
 

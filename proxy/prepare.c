@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a mount's caches need around a stage: before it, all that was written
+ * here is on its host, and the mount is known to show that host's files; after
+ * an effect, what this machine remembers is forgotten. Each waits for the mount
+ * in a thread of the pool; the stage's state waits meanwhile.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "annotations/model.h"
+#include "proxy/confine.h"
+#include "proxy/fresh.h"
+#include "proxy/protocol.h"
+#include "proxy/stage.h"
+#include "proxy/work.h"
+
+struct fy_job {
+    struct fy_work work;
+    struct stage *stage; /* NULL: it is gone */
+    struct fy_mount mount;
+    char **paths; /* before: doomed folders; after: what may have changed */
+    size_t npaths, capacity;
+    bool hash_root, owners_changed;
+    unsigned char root_hash[32];
+    int status;
+};
+
+static void
+job_free(struct fy_job *job)
+{
+    for (size_t i = 0; i < job->npaths; i++) {
+        free(job->paths[i]);
+    }
+    free(job->paths);
+    free(job);
+}
+
+static struct fy_job *
+job_new(struct stage *stage)
+{
+    struct fy_job *job = calloc(1, sizeof *job);
+    if (job) {
+        job->stage = stage;
+        job->mount = *stage->mount;
+    }
+    return job;
+}
+
+/* False: no memory. */
+static bool
+add_path(struct fy_job *job, const char *text, size_t n)
+{
+    if (job->npaths + 1 >= job->capacity) {
+        size_t capacity = job->capacity ? 2 * job->capacity : 16;
+        char **larger = realloc(job->paths, capacity * sizeof *larger);
+        if (!larger) {
+            return false;
+        }
+        job->paths = larger;
+        job->capacity = capacity;
+    }
+    char *copy = strndup(text, n);
+    if (!copy) {
+        return false;
+    }
+    job->paths[job->npaths++] = copy;
+    job->paths[job->npaths] = NULL;
+    return true;
+}
+
+/* The path and the folder that it is in, as far as they are on the mount. */
+static bool
+add_changed(struct fy_job *job, const char *path, size_t n)
+{
+    size_t top = strlen(job->mount.path), folder = n;
+    if (n < top || memcmp(path, job->mount.path, top) != 0) {
+        return true;
+    }
+    while (folder > top && path[folder - 1] != '/') {
+        folder--;
+    }
+    return add_path(job, path, n) &&
+           (folder <= top + 1 ? add_path(job, path, top)
+                              : add_path(job, path, folder - 1));
+}
+
+/* Calls add() for the operands that are written; false: no memory. */
+static bool
+add_operands(struct fy_job *job, const struct stage *stage, bool trees_only)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    char path[PATH_MAX];
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->is_stdin || use->access == FY_ACCESS_IN ||
+            (trees_only && use->kind != FY_USE_TREE) ||
+            fy_path_join(stage->facts.cwd, stage->argv[use->arg] + use->offset,
+                         path)) {
+            continue;
+        }
+        if (!(trees_only ? add_path(job, path, strlen(path))
+                         : add_changed(job, path, strlen(path)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Files of this machine have no caches but the kernel's own. */
+static bool
+is_cached(const struct stage *stage)
+{
+    return stage->mount && stage->mount->type[0] != '\0';
+}
+
+/* ---- before ---------------------------------------------------------------------------- */
+
+static void
+run_before(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    job->status = fy_fresh_before(&job->mount, (const char *const *)job->paths);
+    if (!job->status && job->hash_root) {
+        job->status = fy_config_hash(job->mount.path, job->root_hash);
+    }
+}
+
+static void
+done_before(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    struct stage *stage = job->stage;
+    if (stage) {
+        stage->job = NULL;
+        stage->has_root_hash = job->hash_root && !job->status;
+        memcpy(stage->root_hash, job->root_hash, sizeof stage->root_hash);
+        fy_stage_prepared(stage, job->status);
+    }
+    job_free(job);
+}
+
+bool
+fy_prepare_before(struct stage *stage)
+{
+    if (!is_cached(stage)) {
+        return false;
+    }
+    struct fy_job *job = job_new(stage);
+    if (!job) {
+        return false;
+    }
+    const struct reach *reach = stage->reach;
+    job->hash_root = !reach->proven[stage->mount - stage->session->mounts];
+    job->work.run = run_before;
+    job->work.done = done_before;
+    /* rm is the one command that removes the trees it names. */
+    if ((strcmp(stage->invocation.command, "rm") == 0 &&
+         !add_operands(job, stage, true)) ||
+        fy_pool_submit(stage->session->pool, &job->work)) {
+        job_free(job);
+        return false;
+    }
+    stage->job = job;
+    return true;
+}
+
+/* ---- after ----------------------------------------------------------------------------- */
+
+static void
+run_after(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    (void)fy_fresh_after(&job->mount, (const char *const *)job->paths,
+                         job->owners_changed);
+}
+
+static void
+done_after(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    struct stage *stage = job->stage;
+    if (stage) {
+        stage->job = NULL;
+        stage->refreshing = false;
+        fy_stage_try_end(stage);
+    }
+    job_free(job);
+}
+
+static void
+refresh(struct stage *stage)
+{
+    struct fy_job *job = stage->job;
+    if (job->npaths > 0 &&
+        fy_pool_submit(stage->session->pool, &job->work) == 0) {
+        return;
+    }
+    done_after(&job->work);
+}
+
+static void
+touched_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    struct stage *stage =
+        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+    if (n > FY_SPEC_MAX_BYTES - stage->touched_used) {
+        return;
+    }
+    char *larger = realloc(stage->touched_bytes, stage->touched_used + n + 1);
+    if (larger) {
+        memcpy(larger + stage->touched_used, bytes, n);
+        stage->touched_used += n;
+        larger[stage->touched_used] = '\0';
+        stage->touched_bytes = larger;
+    }
+}
+
+static void
+touched_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage =
+        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+    struct fy_touched touched;
+    (void)error;
+    stage->touched_open = false;
+    if (stage->state != STAGE_ENDED || !stage->job) {
+        return;
+    }
+    if (stage->touched_used > 0 &&
+        fy_touched_decode(stage->touched_bytes, stage->touched_used, &touched,
+                          NULL) == 0) {
+        for (uint32_t i = 0; i < touched.npaths; i++) {
+            if (!add_changed(stage->job, touched.paths[i].at,
+                             touched.paths[i].n)) {
+                break;
+            }
+        }
+        fy_touched_clear(&touched);
+    }
+    refresh(stage);
+}
+
+static const struct exchange touched_exchange = {
+    .data = touched_data,
+    .closed = touched_closed,
+};
+
+static bool
+add_files(struct fy_job *job, const struct stage *stage)
+{
+    const struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
+    for (int i = 0; i < 2; i++) {
+        if (plans[i]->kind == FY_STREAM_FILE &&
+            !add_changed(job, plans[i]->path, strlen(plans[i]->path))) {
+            return false;
+        }
+    }
+    return !stage->invocation.writes_cwd ||
+           add_path(job, stage->facts.cwd, strlen(stage->facts.cwd));
+}
+
+bool
+fy_prepare_after(struct stage *stage)
+{
+    if (!stage->plan.effect || !is_cached(stage)) {
+        return false;
+    }
+    struct fy_job *job = job_new(stage);
+    if (!job || !add_operands(job, stage, false) || !add_files(job, stage)) {
+        if (job) {
+            job_free(job);
+        }
+        return false;
+    }
+    job->owners_changed = stage->invocation.owners;
+    job->work.run = run_after;
+    job->work.done = done_after;
+    stage->job = job;
+    stage->refreshing = true;
+    char path[64];
+    (void)snprintf(path, sizeof path, "/stage/%llu/touched",
+                   (unsigned long long)stage->number);
+    stage->touched = touched_exchange;
+    if (stage->invocation.effect && stage->reach->wire &&
+        !stage->reach->broken &&
+        fy_reach_request(stage->reach, path, false, &stage->touched) == 0) {
+        stage->touched_open = true;
+        if (fy_wire_grant(stage->reach->wire, stage->touched.stream,
+                          FY_SPEC_MAX_BYTES) == 0) {
+            return true;
+        }
+        fy_wire_cancel(stage->reach->wire, stage->touched.stream);
+        return true;
+    }
+    refresh(stage);
+    return true;
+}
+
+void
+fy_prepare_forget(struct stage *stage)
+{
+    if (stage->job) {
+        stage->job->stage = NULL;
+        stage->job = NULL;
+    }
+    free(stage->touched_bytes);
+}
