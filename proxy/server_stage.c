@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stage from its spec to its trailers. What it may do is decided here by
- * this host's own annotations and by confine.h, never by the client. Once its
- * process has ended and its output was read to the end, the trailers say how;
- * a stage that the proxy itself ended says so and nothing of exit statuses, so
- * that the client takes it for lost and not for done.
+ * The result of a stage: once its process has ended and its output was read to
+ * the end, the trailers say how. A stage that the proxy itself ended says so and
+ * nothing of exit statuses, so that the client takes it for lost and not for
+ * done. What had effects is remembered for a while, for /touched.
  */
 #include "config.h"
 

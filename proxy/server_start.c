@@ -175,8 +175,7 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
     if (!writer) {
         why = "the stage that it reads does not exist";
     } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
-               writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE ||
-               writer->spec.compress) {
+               writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE) {
         why = "the stage that it reads cannot be linked any more";
     }
     if (why) {
@@ -186,7 +185,7 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
     }
     writer->out_linked = true;
     if (launch(stage, writer->out.fd)) {
-        writer->out_linked = false;
+        settle_link(stage, false);
         fy_server_stage_abandon(stage);
     }
 }

@@ -108,6 +108,7 @@ START_TEST(link_to_one_that_ended)
 {
     static struct job one, two;
     job_shell(&one, &shared, "echo late");
+    one.spec.compress = true; /* not of what goes to the other */
     job_shell(&two, &shared, "cat");
     link_to(&two, &one);
     job_begin(&one, false);
@@ -115,6 +116,7 @@ START_TEST(link_to_one_that_ended)
     job_run(&two);
     client_wait(&shared, &one.ended, 10);
     ck_assert_str_eq(two.out, "late\n");
+    ck_assert_uint_eq(one.out_total, 0);
     ck_assert_int_eq(one.exit, 0);
     job_free(&one);
     job_free(&two);
