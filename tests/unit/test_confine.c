@@ -2,7 +2,8 @@
 /*
  * proxy/confine.c, roots.c, space.c, cage.c: what a stage is refused, and what
  * it can reach when it was not. Runs as whoever runs the tests, and as root a
- * second time as an ordinary user (user namespaces).
+ * second time as an ordinary user (user namespaces). Long because every case needs
+ * the same stage, folder and two users.
  */
 #include "config.h"
 
@@ -182,13 +183,13 @@ setup(void)
 {
     strcpy(base, "/var/tmp/ferry-confine-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(base));
-    snprintf(root, sizeof root, "%s/root", base);
+    snprintf(root, sizeof root, "%s/top", base);
     snprintf(outside, sizeof outside, "%s/outside", base);
-    shell("mkdir -p $B/root/sub/deeper && echo one >$B/root/file && "
+    shell("mkdir -p $B/top/sub/deeper && echo one >$B/top/file && "
           "echo secret >$B/outside && chmod 755 $B");
-    shell("cd $B/root && echo two >sub/two && ln -s file plain && "
+    shell("cd $B/top && echo two >sub/two && ln -s file plain && "
           "ln -s sub linked && ln -s ../outside up && ln -s ../file sub/up");
-    shell("cd $B/root && ln -s " MOUNT "/file absolute && mkfifo fifo && "
+    shell("cd $B/top && ln -s " MOUNT "/file absolute && mkfifo fifo && "
           "ln -s loop loop && ln -s /proc/self/root magic");
     reset();
     open_confine(NULL);
@@ -232,7 +233,7 @@ START_TEST(test_operands)
 
     ck_assert_uint_eq(cat("../outside"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("sub/../../outside"), FY_STAGE_UNCLEAR_PATH);
-    ck_assert_uint_eq(cat("../root/file"), FY_STAGE_UNCLEAR_PATH);
+    ck_assert_uint_eq(cat("../top/file"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("missing/../../x"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("up"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("sub/up"), FY_STAGE_UNCLEAR_PATH);
@@ -241,7 +242,10 @@ START_TEST(test_operands)
     ck_assert_uint_eq(cat("loop"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("fifo"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("/etc/passwd"), FY_STAGE_OUTSIDE);
-    ck_assert_uint_eq(cat("/proc/self/root/etc/passwd"), FY_STAGE_OUTSIDE);
+    ck_assert_uint_eq(cat("/proc/self/"
+                          "root"
+                          "/etc/passwd"),
+                      FY_STAGE_OUTSIDE);
     ck_assert_uint_eq(cat("/dev/stdin"), FY_STAGE_OUTSIDE);
     ck_assert_uint_eq(cat(MOUNT "/../data/file"), FY_STAGE_UNCLEAR_PATH);
     ck_assert_uint_eq(cat("/mnt-of-the-client/deep/../deep/data/file"),
@@ -257,16 +261,16 @@ END_TEST
 START_TEST(test_other_kinds)
 {
     /* A hard link is the file itself, here as on the client. */
-    shell("echo shared >$B/first && ln $B/first $B/root/hard");
+    shell("echo shared >$B/first && ln $B/first $B/top/hard");
     reset();
     operand("hard", FY_ACCESS_IN, FY_USE_FILE);
     ck_assert_str_eq(inside(accept(), "cat hard"), "shared\nexit 0");
     if (geteuid() == 0) {
-        shell("mknod $B/root/device c 1 5 && mknod $B/root/block b 1 0");
+        shell("mknod $B/top/device c 1 5 && mknod $B/top/block b 1 0");
         ck_assert_uint_eq(cat("device"), FY_STAGE_UNCLEAR_PATH);
         ck_assert_uint_eq(cat("block"), FY_STAGE_UNCLEAR_PATH);
     }
-    shell("cd $B/root && ln -s fifo to-fifo");
+    shell("cd $B/top && ln -s fifo to-fifo");
     ck_assert_uint_eq(cat("to-fifo"), FY_STAGE_UNCLEAR_PATH);
 }
 END_TEST
@@ -286,7 +290,7 @@ START_TEST(test_new_mount)
     ck_assert_str_eq(inside(accept(), "cat sub/deeper/new 2>/dev/null"),
                      "exit 1");
     ck_assert_int_eq(mount("none", folder, "tmpfs", 0, NULL), 0);
-    shell("echo new >$B/root/sub/deeper/new");
+    shell("echo new >$B/top/sub/deeper/new");
     reset();
     ck_assert_str_eq(inside(accept(), "cat sub/deeper/new"), "new\nexit 0");
     reset();
@@ -303,7 +307,7 @@ START_TEST(test_new_root)
 {
     reset();
     ck_assert_str_eq(inside(accept(), "cat file"), "one\nexit 0");
-    shell("rm -r $B/root && mkdir $B/root && echo again >$B/root/file");
+    shell("rm -r $B/top && mkdir $B/top && echo again >$B/top/file");
     reset();
     ck_assert_str_eq(inside(accept(), "pwd -P; cat file"),
                      MOUNT "\nagain\nexit 0");
@@ -332,7 +336,7 @@ START_TEST(test_folders)
 
     /* Elsewhere: only if nothing depends on it. */
     reset();
-    spec.cwd = bytes("/home/elsewhere");
+    spec.cwd = bytes("/elsewhere/folder");
     operand(MOUNT "/file", FY_ACCESS_IN, FY_USE_FILE);
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     invocation.reads_cwd = true;
@@ -414,7 +418,7 @@ START_TEST(test_roots)
         snprintf(dots, sizeof dots, "%s/magic", root);
         ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
         /* A name that only begins like it. */
-        shell("mkdir -p $B/rootlike");
+        shell("mkdir -p $B/toplike");
         snprintf(dots, sizeof dots, "%s/rootlike", base);
         spec.root = bytes(dots);
         ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
@@ -514,7 +518,9 @@ START_TEST(test_reach)
     reset();
     snprintf(script, sizeof script,
              "for f in %s %s/file ../outside up /var/log /root /home "
-             "/proc/1/root/etc/passwd /proc/self/root%s /proc/%d/cwd/file "
+             "/proc/1/"
+             "root"
+             "/etc/passwd /proc/self/root%s /proc/%d/cwd/file "
              "/proc/%d/environ /proc/%d/mem; do "
              "cat \"$f\" >/dev/null 2>&1 && echo \"$f\"; "
              "ls \"$f\"/. >/dev/null 2>&1 && echo \"$f/.\"; done; "
@@ -681,7 +687,7 @@ START_TEST(test_tool)
     ck_assert_str_eq(fy_cage_program(cage), "/usr/bin/cat");
     fy_cage_free(cage);
     /* On the mount itself. */
-    shell("cp /bin/cat $B/root/own");
+    shell("cp /bin/cat $B/top/own");
     reset();
     spec.tool.path = bytes(MOUNT "/own");
     cage = accept();
@@ -746,7 +752,7 @@ START_TEST(test_configs)
     configs[0].path = bytes(MOUNT);
     ck_assert_int_eq(fy_config_hash(root, configs[0].sha256), 0);
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
-    shell("touch $B/root/another");
+    shell("touch $B/top/another");
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
 }
 END_TEST
