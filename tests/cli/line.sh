@@ -149,7 +149,7 @@ for _ in 1 2 3 4 5 6 7 8; do
 done
 wait
 empty "eight runs at once with a cold cache" "$(cat "$work/many")"
-equal "they leave one object" "$(find "$XDG_CACHE_HOME/ferry" -type f ! -name calibration | wc -l)" 1
+equal "they leave one object" "$(find "$XDG_CACHE_HOME/ferry" -type f -name "ferry-preload-*" | wc -l)" 1
 object=$(find "$XDG_CACHE_HOME/ferry" -name '*.so')
 good=$(sha256sum <"$object")
 printf 'ferry' | dd of="$object" bs=1 seek=100000 conv=notrunc 2>"$work/err"
