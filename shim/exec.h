@@ -72,6 +72,9 @@ typedef int fy_fclose_fn(FILE *stream); /* pclose too */
  * a lock, allocation or system call; NULL only where libc is too old for it.
  */
 FY_HIDDEN void *fy_original(enum fy_wrapped which);
+
+/* Whether it is another preloaded tool's, and not libc's. */
+FY_HIDDEN bool fy_original_is_foreign(enum fy_wrapped which);
 #define FY_ORIGINAL(type, which) ((type *)(uintptr_t)fy_original(which))
 
 /* ---- snapshot.c ------------------------------------------------------------- */
@@ -90,19 +93,6 @@ FY_HIDDEN bool fy_snapshot_find(const struct fy_snapshot *snapshot,
                                 const char *name, uint32_t *out_flags);
 
 /* ---- touch.c ---------------------------------------------------------------- */
-
-/* What statx(2) says of a file, as far as it matters here. */
-struct fy_file {
-    uint64_t device;
-    unsigned mode; /* type and permissions */
-};
-
-/*
- * 0 or a negative error number. Never asks a file server anew about a file it
- * has told about. `flags' are those of statx(2).
- */
-FY_HIDDEN int fy_file_look(int dir, const char *path, int flags,
-                           struct fy_file *out);
 
 /*
  * Whether a command could touch a mount of the session; its fds are unknown

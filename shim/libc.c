@@ -68,7 +68,14 @@ static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
 struct wanted {
     const char *name;
     void *found;
+    bool foreign;
 };
+
+static bool
+is_libc(const struct fy_object *object)
+{
+    return object->soname && strcmp(object->soname, "libc.so.6") == 0;
+}
 
 static int
 look_for(const struct fy_object *object, void *closure)
@@ -80,10 +87,10 @@ look_for(const struct fy_object *object, void *closure)
     const ElfW(Sym) *symbol = fy_object_symbol(object, wanted->name);
     if (symbol) {
         wanted->found = fy_object_address(object, symbol);
+        wanted->foreign = !is_libc(object);
         return 1;
     }
-    /* Nobody behind libc has them. */
-    return object->soname && strcmp(object->soname, "libc.so.6") == 0;
+    return is_libc(object); /* nobody behind it has them */
 }
 
 void *
@@ -93,10 +100,18 @@ fy_original(enum fy_wrapped which)
     /* Whoever races here, or runs on shared memory, stores the same. */
     void *original = __atomic_load_n(&known[which], __ATOMIC_RELAXED);
     if (!original) {
-        struct wanted wanted = {wrapped_names[which], NULL};
+        struct wanted wanted = {.name = wrapped_names[which]};
         fy_object_each_early(look_for, &wanted);
         original = wanted.found;
         __atomic_store_n(&known[which], original, __ATOMIC_RELAXED);
     }
     return original;
+}
+
+bool
+fy_original_is_foreign(enum fy_wrapped which)
+{
+    struct wanted wanted = {.name = wrapped_names[which]};
+    fy_object_each_early(look_for, &wanted);
+    return wanted.foreign;
 }

@@ -95,9 +95,8 @@ fy_ids_are_same(void)
 static bool
 can_preload(void)
 {
-    return fy_raw(SYS_faccessat, AT_FDCWD,
-                  (long)(fy_hidden.preload + sizeof PRELOAD - 1), R_OK, 0, 0,
-                  0) == 0 &&
+    return fy_raw(SYS_access, (long)(fy_hidden.preload + sizeof PRELOAD - 1),
+                  R_OK, 0, 0, 0, 0) == 0 &&
            fy_ids_are_same();
 }
 
@@ -176,6 +175,22 @@ struct head {
     } u;
 };
 
+/*
+ * stat(2): only calls that programs make at their start, too, for those who
+ * let no others through. 0 or a negative error number. NULL: dir itself.
+ */
+static int
+look(int dir, const char *path, int flags, unsigned *out_mode)
+{
+    struct stat status = {.st_mode = 0};
+    long result = fy_raw(SYS_newfstatat, dir, (long)(path ? path : ""),
+                         (long)&status, path ? flags : AT_EMPTY_PATH, 0, 0);
+    if (result == 0) {
+        *out_mode = status.st_mode;
+    }
+    return (int)result;
+}
+
 static void
 read_head(const char *path, struct head *out)
 {
@@ -192,7 +207,7 @@ read_head(const char *path, struct head *out)
 
 /* What is known of a target. */
 struct found {
-    struct fy_file file;
+    unsigned mode;      /* type and permissions */
     const char *folder; /* of PATH, when it was searched */
     size_t folder_bytes;
     struct head head;
@@ -247,8 +262,8 @@ search(const char *name, struct found *out)
     for (const char *at = folders;;) {
         size_t bytes = strcspn(at, ":");
         join(path, at, bytes, name);
-        int status = fy_file_look(AT_FDCWD, path, 0, &out->file);
-        if (status == 0 && S_ISREG(out->file.mode) && executable(path)) {
+        int status = look(AT_FDCWD, path, 0, &out->mode);
+        if (status == 0 && S_ISREG(out->mode) && executable(path)) {
             out->folder = at;
             out->folder_bytes = bytes;
             read_head(path, &out->head);
@@ -345,8 +360,13 @@ plan_stub(struct fy_plan *plan, const struct fy_target *target,
         !plan->argv || !plan->argv[0] ||
         !fy_touches(snapshot, flags, plan->argv, target->fds_change) ||
         (!found->folder && !executable(target->path)) ||
-        !is_program(&found->head) ||
-        !executable(fy_snapshot_string(snapshot, snapshot->stub))) {
+        !is_program(&found->head)) {
+        return;
+    }
+    /* File actions cannot be done twice, so it must not fail to start. */
+    const char *stub = fy_snapshot_string(snapshot, snapshot->stub);
+    read_head(stub, &found->head);
+    if (!executable(stub) || !is_program(&found->head)) {
         return;
     }
     while (plan->argv[plan->nargs]) {
@@ -395,21 +415,26 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         known = search(target->path, &found);
     } else {
         int status =
-            fy_file_look(target->dir, target->path, target->flags, &found.file);
+            look(target->dir, target->path, target->flags, &found.mode);
         if (status == -ENOENT || status == -ENOTDIR) {
             return; /* a shell that tries every folder of PATH */
         }
-        known = status == 0 && S_ISREG(found.file.mode);
+        known = status == 0 && S_ISREG(found.mode);
         if (known && target->whole) {
             read_head(target->path, &found.head);
         }
+    }
+    /* File actions may change the folder that a relative name begins at. */
+    if (target->fds_change &&
+        *(found.folder ? found.folder : target->path) != '/') {
+        known = false;
     }
     /*
      * A setuid program has more rights than who would influence it, and in one
      * for another machine the dynamic linker would complain.
      */
     if (known &&
-        ((found.file.mode & (S_ISUID | S_ISGID)) || is_foreign(&found.head))) {
+        ((found.mode & (S_ISUID | S_ISGID)) || is_foreign(&found.head))) {
         return;
     }
     plan_environment(out);

@@ -4,7 +4,8 @@
  * no wrapper sees, so its shell would not be covered. The stream is one of
  * fdopen(3)'s; which process belongs to it stands in a table here, so fclose(3),
  * which on libc's own streams waits too, must look there first. Where nothing is
- * hidden, on any error and when the table is full, libc's own does it.
+ * hidden, where another tool wraps it too, on any error and when the table is
+ * full, the original does it.
  */
 #include "config.h"
 
@@ -175,7 +176,7 @@ popen(const char *command, const char *mode)
     int *error = &errno, saved = *error;
     /* Whether the shell takes "-x" for an option depends on libc's version. */
     if (fy_hidden.settings && *command != '-' && *command != '+' &&
-        parse_mode(mode, &parsed)) {
+        parse_mode(mode, &parsed) && !fy_original_is_foreign(FY_POPEN)) {
         struct row *row = take_row();
         FILE *file = row ? open_stream(row, command, &parsed) : NULL;
         *error = saved;

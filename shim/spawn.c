@@ -28,8 +28,8 @@ is_of_stub(int status, const char *stub, bool actions)
 }
 
 static int
-spawn(enum fy_wrapped by_path, enum fy_wrapped which, bool search, pid_t *pid,
-      const char *path, const posix_spawn_file_actions_t *actions,
+spawn(enum fy_wrapped which, bool search, pid_t *pid, const char *path,
+      const posix_spawn_file_actions_t *actions,
       const posix_spawnattr_t *attributes, char *const argv[],
       char *const envp[])
 {
@@ -60,17 +60,15 @@ spawn(enum fy_wrapped by_path, enum fy_wrapped which, bool search, pid_t *pid,
         stub_room = FY_ROOM(plan.stub_bytes);
     }
     fy_spawn_fn *original = FY_ORIGINAL(fy_spawn_fn, which);
-    int status = -1;
+    int status = 0;
+    bool tried = false;
     if (stub_room) {
         char *const *list = fy_plan_stub(&plan, &target, stub_room);
-        status = FY_ORIGINAL(fy_spawn_fn, by_path)(
-            pid, list[0], actions, attributes, list, environment);
-        if (status > 0 && is_of_stub(status, list[0], acts)) {
-            status = -1;
-        }
+        status = original(pid, list[0], actions, attributes, list, environment);
+        tried = status == 0 || !is_of_stub(status, list[0], acts);
         fy_room_free(stub_room, plan.stub_bytes);
     }
-    if (status < 0) {
+    if (!tried) {
         status = original(pid, path, actions, attributes, argv, environment);
         if (status == E2BIG && env_room) {
             status = original(pid, path, actions, attributes, argv, envp);
@@ -86,8 +84,7 @@ fy_spawn(pid_t *pid, const char *path,
          const posix_spawnattr_t *attributes, char *const argv[],
          char *const envp[])
 {
-    return spawn(FY_SPAWN, FY_SPAWN, false, pid, path, actions, attributes,
-                 argv, envp);
+    return spawn(FY_SPAWN, false, pid, path, actions, attributes, argv, envp);
 }
 
 EXPORT __attribute__((alias("fy_spawn"))) fy_spawn_fn posix_spawn;
@@ -98,8 +95,7 @@ posix_spawnp(pid_t *pid, const char *file,
              const posix_spawnattr_t *attributes, char *const argv[],
              char *const envp[])
 {
-    return spawn(FY_SPAWN, FY_SPAWNP, true, pid, file, actions, attributes,
-                 argv, envp);
+    return spawn(FY_SPAWNP, true, pid, file, actions, attributes, argv, envp);
 }
 
 /* Only where libc has them: a program may ask whether they are there. */
@@ -110,8 +106,8 @@ pidfd_spawn(int *pidfd, const char *path,
             const posix_spawnattr_t *attributes, char *const argv[],
             char *const envp[])
 {
-    return spawn(FY_PIDFD_SPAWN, FY_PIDFD_SPAWN, false, pidfd, path, actions,
-                 attributes, argv, envp);
+    return spawn(FY_PIDFD_SPAWN, false, pidfd, path, actions, attributes, argv,
+                 envp);
 }
 
 EXPORT int
@@ -120,7 +116,7 @@ pidfd_spawnp(int *pidfd, const char *file,
              const posix_spawnattr_t *attributes, char *const argv[],
              char *const envp[])
 {
-    return spawn(FY_PIDFD_SPAWN, FY_PIDFD_SPAWNP, true, pidfd, file, actions,
-                 attributes, argv, envp);
+    return spawn(FY_PIDFD_SPAWNP, true, pidfd, file, actions, attributes, argv,
+                 envp);
 }
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * system(3): libc's own starts its shell by a way inside libc that no wrapper
- * sees, so its shell would not be covered. Where nothing is hidden, and for
- * whatever is out of the ordinary, libc's own is called.
+ * sees, so its shell would not be covered. Where nothing is hidden, where another
+ * tool wraps it too, and for whatever is out of the ordinary, the original is
+ * called.
  *
  * As POSIX wants it: the caller ignores SIGINT and SIGQUIT while any thread is in
  * here, and blocks SIGCHLD; the shell has neither. A thread that is cancelled
@@ -103,7 +104,7 @@ system(const char *command)
     sigset_t restore, child, mask;
     /* Whether the shell takes "-x" for an option depends on libc's version. */
     if (!command || *command == '-' || *command == '+' || !fy_hidden.settings ||
-        !ignore_begin(&restore)) {
+        fy_original_is_foreign(FY_SYSTEM) || !ignore_begin(&restore)) {
         return FY_ORIGINAL(fy_system_fn, FY_SYSTEM)(command);
     }
     sigemptyset(&child);

@@ -28,23 +28,31 @@ device_number(uint64_t major, uint64_t minor)
            (minor & 0xff) | (minor & ~UINT64_C(0xff)) << 12;
 }
 
-int
-fy_file_look(int dir, const char *path, int flags, struct fy_file *out)
+/*
+ * What kind of file it is and its device, without asking a file server about
+ * what it has told before. NULL: dir itself.
+ */
+struct file {
+    uint64_t device;
+    unsigned mode;
+};
+
+static bool
+look(int dir, const char *path, struct file *out)
 {
     struct statx status = {.stx_mode = 0};
+    int flags = AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
     if (!path) {
         path = "";
         flags |= AT_EMPTY_PATH;
     }
-    long result = fy_raw(SYS_statx, dir, (long)path,
-                         flags | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
-                         STATX_TYPE | STATX_MODE, (long)&status, 0);
-    if (result < 0) {
-        return (int)result;
+    if (fy_raw(SYS_statx, dir, (long)path, flags, STATX_TYPE, (long)&status,
+               0) < 0) {
+        return false;
     }
     out->device = device_number(status.stx_dev_major, status.stx_dev_minor);
     out->mode = status.stx_mode;
-    return 0;
+    return true;
 }
 
 static const struct fy_snapshot_mount *
@@ -111,11 +119,11 @@ bool
 fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
            char *const argv[], bool fds_change)
 {
-    struct fy_file file;
+    struct file file;
     if (fds_change && (flags & FY_SNAPSHOT_STDIN)) {
         return true;
     }
-    if (!fds_change && fy_file_look(0, NULL, 0, &file) == 0) {
+    if (!fds_change && look(0, NULL, &file)) {
         if ((S_ISREG(file.mode) || S_ISDIR(file.mode)) &&
             has_device(snapshot, file.device)) {
             return true;
@@ -125,8 +133,7 @@ fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
             return true;
         }
     }
-    if ((fy_file_look(AT_FDCWD, ".", 0, &file) == 0 &&
-         has_device(snapshot, file.device)) ||
+    if ((look(AT_FDCWD, ".", &file) && has_device(snapshot, file.device)) ||
         folder_is_below(snapshot)) {
         return true;
     }
@@ -137,7 +144,7 @@ fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
         }
         if (argv[i][0] != '-' && argv[i][0] && looked_at < MOST_LOOKED_AT) {
             looked_at++;
-            if (fy_file_look(AT_FDCWD, argv[i], 0, &file) == 0 &&
+            if (look(AT_FDCWD, argv[i], &file) &&
                 has_device(snapshot, file.device)) {
                 return true;
             }

@@ -73,9 +73,35 @@ same "threads that start programs" "$t/shared" threads "$t/mount/f"
 same "a handler on a small stack" "$t/shared" small-stack "$t/mount/f"
 started_all=$(grep -c "|cat|$t/mount/f" "$t/stubs")
 equal "a handler on a small stack: stubs" "$started_all" 3
+mkdir sub && cp /bin/cat sub/cat
+same "file actions" "$t/shared" actions "$t/mount/f"
 same "a program that writes over its environment" "$t/shared" title "$t/mount/f"
 stubs "a program that writes over its environment" \
     "/usr/bin/cat|cat|$t/mount/f" "/usr/bin/cat|cat|$t/mount/f"
+
+# ---- another tool's wrappers ----------------------------------------------------------
+cat >wraps.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <unistd.h>
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+static void note(const char *name) { dprintf(2, "wrapped %s\n", name); }
+int system(const char *c) { note("system"); return NEXT(system)(c); }
+FILE *popen(const char *c, const char *m) { note("popen"); return NEXT(popen)(c, m); }
+int pclose(FILE *f) { note("pclose"); return NEXT(pclose)(f); }
+int execve(const char *p, char *const a[], char *const e[]) { note("execve"); return NEXT(execve)(p, a, e); }
+int posix_spawn(pid_t *i, const char *p, const posix_spawn_file_actions_t *f,
+    const posix_spawnattr_t *t, char *const a[], char *const e[]) {
+    note("posix_spawn"); return NEXT(posix_spawn)(i, p, f, t, a, e); }
+END
+compile -shared -fPIC -o wraps.so wraps.c
+LD_PRELOAD=$t/work/wraps.so && export LD_PRELOAD
+same "another tool's execve" bash -c '/bin/true; env | grep PRELOAD'
+same "another tool's system and popen" "$t/waits" covers true
+same "another tool's posix_spawn" "$t/shared" title "$t/mount/f"
+unset LD_PRELOAD
 
 # ---- what touches a mount -----------------------------------------------------------
 # A file system of its own, that no name tells.
@@ -164,6 +190,16 @@ for at in 0 8 12 15 23 27 31 35 39 43 59 60 67 $((bytes - 1)); do
     [ "$(cat "$t/ferry")" = "$(cat "$t/mount/f")" ] || none="$none $at"
 done
 equal "a spoiled snapshot is no session" "$none" 0
+crashed=0
+at=0
+while [ $at -lt "$bytes" ]; do
+    snapshot "$t/mount" -
+    "$build/tests/exec/make_snapshot" --spoil $at "$t/snapshot"
+    ferry "$t/calls" forms >"$t/ferry" 2>&1
+    [ $? -lt 126 ] || crashed="$crashed $at"
+    at=$((at + 7))
+done
+equal "a spoiled snapshot harms nobody" "$crashed" 0
 for size in 0 1 30 47 48 60 $((bytes - 1)); do
     snapshot "$t/mount" -
     truncate -s "$size" "$t/snapshot"
@@ -184,5 +220,10 @@ stubs "a session that has ended"
 snapshot "$t/mount" -
 mv "$t/stub" "$t/gone"
 same "a stub that is gone" sh -c "cat '$t/mount/f'; :"
+same "a stub that is gone: file actions" "$t/shared" actions "$t/mount/f"
+printf 'no program' >"$t/stub"
+chmod +x "$t/stub"
+same "a stub that is none" sh -c "cat '$t/mount/f'; :"
+same "a stub that is none: file actions" "$t/shared" actions "$t/mount/f"
 chmod 777 locked
 finish

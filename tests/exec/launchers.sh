@@ -137,6 +137,14 @@ pid = os.posix_spawn("/bin/cat", ["cat", m], {}, file_actions=[(os.POSIX_SPAWN_O
 print(os.waitpid(pid, 0)[1])
 pid = os.posix_spawnp("cat", ["cat", m], os.environ, setpgroup=0, setsigmask=[2], setsigdef=[3])
 print(os.waitpid(pid, 0)[1])
+os.mkdir("inner")
+for path in "./own", "inner/own", "own":
+    try:
+        pid = os.posix_spawn(path, ["own", m], os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, 77)])
+        print(os.waitpid(pid, 0)[1])
+    except OSError as error:
+        print(error)
+os.rmdir("inner")
 first = subprocess.Popen(["cat", m], stdout=subprocess.PIPE)
 second = subprocess.Popen(["sort"], stdin=first.stdout, stdout=subprocess.PIPE)
 first.stdout.close()
@@ -146,6 +154,7 @@ os.environ["NEW"] = "1"
 sys.stdout.flush()
 os.execvp("cat", ["cat", m])
 END
+    cp /bin/cat own
     same "python" $python subprocesses.py "$m/f"
     equal "python: stubs" "$(grep -c "|cat|$m/f" "$t/stubs")" 11
 }
@@ -189,6 +198,9 @@ if chown nobody secure 2>/dev/null && chmod 4755 secure; then
 else
     skip "a setuid program's environment" "not root"
 fi
+same "an environment of twenty thousand variables" sh -c \
+    "env -i \$(seq -f V%g=1 20000) /bin/sh -c '/usr/bin/env; /bin/cat $m/f'"
+stubs "an environment of twenty thousand variables" "/bin/cat|/bin/cat|$m/f"
 same "arguments of half a megabyte" sh -c "cat $m/f \$(seq 1 70000); true"
 same "too many arguments" $python -c "
 import os, subprocess

@@ -241,6 +241,43 @@ test_title(char **argv)
     }
 }
 
+/* With file actions: they are done once, and in the child's folder. */
+static void
+test_actions(void)
+{
+    static const char *const paths[] = {"cat",     "./cat",        "/bin/cat",
+                                        "missing", "/bin/missing", "sub/cat"};
+    char *argv[] = {"cat", (char *)mounted, NULL};
+    for (int kind = 0; kind < 4; kind++) {
+        for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+            posix_spawn_file_actions_t actions;
+            pid_t pid;
+            int status = 0;
+            unlink("once");
+            posix_spawn_file_actions_init(&actions);
+            posix_spawn_file_actions_addopen(&actions, 3, "once",
+                                             O_CREAT | O_EXCL | O_WRONLY, 0600);
+            if (kind & 1) {
+                posix_spawn_file_actions_addchdir_np(&actions, "/bin");
+            }
+            if (kind & 2) {
+                posix_spawn_file_actions_addopen(&actions, 4, "/nowhere/x",
+                                                 O_RDONLY, 0);
+            }
+            fflush(stdout);
+            int error = i % 2 ? posix_spawnp(&pid, paths[i], &actions, NULL,
+                                             argv, environ)
+                              : posix_spawn(&pid, paths[i], &actions, NULL,
+                                            argv, environ);
+            if (!error) {
+                waitpid(pid, &status, 0);
+            }
+            printf("%d %s: %d %x\n", kind, paths[i], error, (unsigned)status);
+            posix_spawn_file_actions_destroy(&actions);
+        }
+    }
+}
+
 static void *
 starter(void *arg)
 {
@@ -306,6 +343,8 @@ main(int argc, char **argv)
         test_handler();
     } else if (strcmp(argv[1], "small-stack") == 0) {
         test_small_stack();
+    } else if (strcmp(argv[1], "actions") == 0) {
+        test_actions();
     } else if (strcmp(argv[1], "title") == 0) {
         test_title(argv);
     } else {
