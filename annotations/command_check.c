@@ -253,6 +253,7 @@ is_declaration(const struct cmd_statement *statement)
 
 enum phase {
     STYLES,
+    EXPECT,
     DECLARE,
     CLAUSES,
     STATEMENTS
@@ -262,6 +263,10 @@ static void
 run_phase(struct fy_command_check *check, const struct cmd_block *block,
           enum phase phase, unsigned *slot)
 {
+    if (phase == EXPECT) {
+        fy_command_expect(check, block->statements);
+        return;
+    }
     for (const struct cmd_statement *s = block->statements;
          s && !check->too_many; s = s->next) {
         if (phase == STYLES && s->kind == CMD_STYLE) {
@@ -338,27 +343,26 @@ check_whole(struct fy_command_check *check, const struct cmd_block *own)
     }
 }
 
-static int
-by_key(const void *a, const void *b, void *block)
-{
-    const struct fy_slot *slots = ((const struct fy_block *)block)->slots;
-    uint16_t x = *(const uint16_t *)a, y = *(const uint16_t *)b;
-    int order = strcmp(slots[x].key, slots[y].key);
-    return order != 0 ? order : (x > y) - (x < y);
-}
-
 static void
 sort_keys(struct fy_command_check *check)
 {
     struct fy_block *block = check->block;
-    block->keys =
-        fy_arena_array(check->arena, block->nslots, sizeof *block->keys);
+    const char **texts =
+        fy_arena_array(check->scratch, block->nslots, sizeof *texts);
+    uint16_t *slots =
+        fy_arena_array(check->scratch, block->nslots, sizeof *slots);
     for (unsigned i = 0; i < block->nslots; i++) {
         if (block->slots[i].key) {
-            block->keys[block->nkeys++] = (uint16_t)i;
+            texts[block->nkeys] = block->slots[i].key;
+            slots[block->nkeys++] = (uint16_t)i;
         }
     }
-    qsort_r(block->keys, block->nkeys, sizeof *block->keys, by_key, block);
+    block->keys =
+        fy_arena_array(check->arena, block->nkeys, sizeof *block->keys);
+    fy_command_sort(texts, block->nkeys, block->keys);
+    for (unsigned i = 0; i < block->nkeys; i++) {
+        block->keys[i] = slots[block->keys[i]];
+    }
 }
 
 const struct fy_block *
@@ -391,6 +395,8 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     }
     fy_command_first_conditions(check);
     all_blocks(check, own, first, STYLES);
+    all_blocks(check, own, first, EXPECT);
+    fy_command_reserve(check);
     all_blocks(check, own, first, DECLARE);
     /* What failed to be declared would be missed by every condition. */
     if (fy_diagnostics_errors(check->diagnostics) > before) {

@@ -36,6 +36,13 @@ void fy_command_too_many(struct fy_command_check *check, struct fy_span span,
 
 /* ---- command_declare.c ---- */
 
+/* Counts what the statements declare, and makes room for all that was counted
+ * at once, so that the tables need not grow. */
+void fy_command_expect(struct fy_command_check *check,
+                       const struct cmd_statement *statements);
+void fy_command_reserve(struct fy_command_check *check);
+/* The order of `count' texts by strcmp(); those that are equal as they come. */
+void fy_command_sort(const char *const *texts, unsigned count, uint16_t *order);
 /* What a flag, option, number or operand statement declares; its conditions
  * come later (fy_command_clauses). */
 void fy_command_declare(struct fy_command_check *check,

@@ -294,6 +294,54 @@ declare_operand(struct fy_command_check *check, const struct cmd_item *item)
 }
 
 void
+fy_command_expect(struct fy_command_check *check,
+                  const struct cmd_statement *statements)
+{
+    struct fy_forms *forms = fy_command_forms(check);
+    bool common = forms != &check->block->own;
+    for (const struct cmd_statement *s = statements; s; s = s->next) {
+        for (const struct cmd_item *item = s->items; item; item = item->next) {
+            check->slots_capacity += item->values == NULL;
+            for (const struct cmd_value *v = item->values; v; v = v->next) {
+                check->slots_capacity++;
+            }
+            for (const struct cmd_form *f = item->forms; f; f = f->next) {
+                check->forms_capacity[common]++;
+            }
+        }
+    }
+}
+
+void
+fy_command_reserve(struct fy_command_check *check)
+{
+    struct fy_block *block = check->block;
+    if (check->slots_capacity > FY_MAX_SLOTS) {
+        check->slots_capacity = FY_MAX_SLOTS;
+    }
+    block->slots = fy_arena_array(check->arena, check->slots_capacity,
+                                  sizeof *block->slots);
+    for (unsigned i = 0; i < 2; i++) {
+        struct fy_forms *forms = i == 0 ? &block->own : block->common;
+        struct fy_map *map = &check->spellings[i];
+        if (!forms) {
+            continue;
+        }
+        if (check->forms_capacity[i] > FY_MAX_FORMS) {
+            check->forms_capacity[i] = FY_MAX_FORMS;
+        }
+        forms->all = fy_arena_array(check->arena, check->forms_capacity[i],
+                                    sizeof *forms->all);
+        for (map->capacity = 16;
+             map->capacity < check->forms_capacity[i] * 2 + 2;
+             map->capacity *= 2) {
+        }
+        map->entries =
+            fy_arena_array(check->scratch, map->capacity, sizeof *map->entries);
+    }
+}
+
+void
 fy_command_declare(struct fy_command_check *check,
                    const struct cmd_statement *statement)
 {
@@ -364,11 +412,41 @@ fy_command_clauses(struct fy_command_check *check,
     }
 }
 
-static int
-by_text(const void *a, const void *b)
+/* The first bytes of a text, so that their order is that of strcmp(). */
+static uint64_t
+prefix_of(const char *text)
 {
-    const struct fy_form *x = a, *y = b;
-    return strcmp(x->text, y->text);
+    uint64_t prefix = 0;
+    for (unsigned i = 0; i < sizeof prefix; i++) {
+        prefix = prefix << 8 | (unsigned char)*text;
+        text += *text != '\0';
+    }
+    return prefix;
+}
+
+void
+fy_command_sort(const char *const *texts, unsigned count, uint16_t *order)
+{
+    uint64_t prefixes[FY_MAX_FORMS];
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t prefix = prefix_of(texts[i]);
+        unsigned low = 0, high = i; /* where it belongs */
+        while (low < high) {
+            unsigned middle = (low + high) / 2;
+            if (prefixes[middle] > prefix ||
+                (prefixes[middle] == prefix &&
+                 strcmp(texts[order[middle]], texts[i]) > 0)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        memmove(prefixes + low + 1, prefixes + low,
+                (i - low) * sizeof *prefixes);
+        memmove(order + low + 1, order + low, (i - low) * sizeof *order);
+        prefixes[low] = prefix;
+        order[low] = (uint16_t)i;
+    }
 }
 
 /* Which of the tables a spelling belongs to. */
@@ -395,9 +473,15 @@ static void
 finish(struct fy_command_check *check, struct fy_forms *forms)
 {
     unsigned counts[4] = {0};
+    const char **texts =
+        fy_arena_array(check->scratch, forms->nall, sizeof *texts);
+    uint16_t *order =
+        fy_arena_array(check->scratch, forms->nall, sizeof *order);
     for (unsigned i = 0; i < forms->nall; i++) {
         counts[table_of(forms, &forms->all[i])]++;
+        texts[i] = forms->all[i].text;
     }
+    fy_command_sort(texts, forms->nall, order);
     forms->longs =
         fy_arena_array(check->arena, counts[LONG], sizeof *forms->longs);
     forms->words =
@@ -405,10 +489,11 @@ finish(struct fy_command_check *check, struct fy_forms *forms)
     forms->assign =
         fy_arena_array(check->arena, counts[ASSIGN], sizeof *forms->assign);
     for (unsigned i = 0; i < forms->nall; i++) {
-        const struct fy_form *form = &forms->all[i];
+        const struct fy_form *form = &forms->all[order[i]];
         switch (table_of(forms, form)) {
         case SHORT:
-            forms->shorts[(unsigned char)form->text[1]] = (uint16_t)(i + 1);
+            forms->shorts[(unsigned char)form->text[1]] =
+                (uint16_t)(order[i] + 1);
             break;
         case LONG:
             forms->longs[forms->nlongs] = *form;
@@ -427,9 +512,6 @@ finish(struct fy_command_check *check, struct fy_forms *forms)
             break;
         }
     }
-    qsort(forms->longs, forms->nlongs, sizeof *forms->longs, by_text);
-    qsort(forms->words, forms->nwords, sizeof *forms->words, by_text);
-    qsort(forms->assign, forms->nassign, sizeof *forms->assign, by_text);
 }
 
 void

@@ -176,6 +176,8 @@ resolve_name(struct fy_command_check *check, const struct cmd_condition *c,
                             UINT16_MAX);
         return false;
     }
+    block->conditions[node].name =
+        form ? form->text : block->slots[block->lists[begin]].name;
     block->conditions[node].a = (uint16_t)begin;
     block->conditions[node].b = (uint16_t)(check->nlists - begin);
     return true;
@@ -294,7 +296,6 @@ build(struct fy_command_check *check, const struct cmd_condition *c,
     if (c->op == CMD_ENV) {
         row->text = fy_command_keep(check, c->name.text);
     } else if (c->name.text) {
-        row->name = fy_command_keep(check, c->name.text);
         row->text = c->text.text ? fy_command_keep(check, c->text.text) : NULL;
         if (!resolve_name(check, c, node)) {
             return FY_NEVER;

@@ -45,17 +45,19 @@ source_new(struct fy_front *front, const char *name, size_t bytes)
 static void
 index_lines(struct fy_front *front, struct fy_source *source)
 {
+    const char *end = source->text + source->bytes, *at = source->text;
     size_t count = 1, n = 0;
-    for (size_t i = 0; i < source->bytes; i++) {
-        count += source->text[i] == '\n';
+    while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+        count++;
+        at++;
     }
     source->lines = fy_arena_array(&front->arena, count, sizeof *source->lines);
     source->nlines = count;
     source->lines[n++] = 0;
-    for (size_t i = 0; i < source->bytes; i++) {
-        if (source->text[i] == '\n') {
-            source->lines[n++] = (uint32_t)(i + 1);
-        }
+    at = source->text;
+    while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+        at++;
+        source->lines[n++] = (uint32_t)(at - source->text);
     }
 }
 
