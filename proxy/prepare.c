@@ -23,7 +23,7 @@ struct fy_job {
     struct fy_mount mount;
     char **paths; /* before: doomed folders; after: what may have changed */
     size_t npaths, capacity;
-    bool hash_root, owners_changed;
+    bool hash_root, refresh_root, owners_changed;
     unsigned char root_hash[32];
     int status;
 };
@@ -123,6 +123,10 @@ run_before(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
     job->status = fy_fresh_before(&job->mount, (const char *const *)job->paths);
+    if (!job->status && job->refresh_root) {
+        const char *root[] = {job->mount.path, NULL};
+        (void)fy_fresh_after(&job->mount, root, false);
+    }
     if (!job->status && job->hash_root) {
         job->status = fy_config_hash(job->mount.path, job->root_hash);
     }
@@ -152,8 +156,12 @@ fy_prepare_before(struct stage *stage)
     if (!job) {
         return false;
     }
-    const struct reach *reach = stage->reach;
-    job->hash_root = !reach->proven[stage->mount - stage->session->mounts];
+    struct reach *reach = stage->reach;
+    size_t at = (size_t)(stage->mount - stage->session->mounts);
+    job->hash_root = !reach->proven[at];
+    /* It looked otherwise than there: perhaps old names, in sshfs's cache. */
+    job->refresh_root = job->hash_root && reach->asked[at];
+    reach->asked[at] = true;
     job->work.run = run_before;
     job->work.done = done_before;
     /* rm is the one command that removes the trees it names. */

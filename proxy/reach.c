@@ -82,6 +82,7 @@ disconnect(struct reach *reach)
     reach->hello_used = 0;
     memset(&reach->hello, 0, sizeof reach->hello);
     memset(reach->proven, 0, sizeof reach->proven);
+    memset(reach->asked, 0, sizeof reach->asked);
 }
 
 static void

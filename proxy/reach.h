@@ -45,6 +45,7 @@ struct reach {
     size_t hello_used;
     struct fy_hello hello;      /* READY: points into hello_bytes */
     bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
+    bool asked[FY_MAX_MOUNTS];  /* they were compared before */
     bool broken;                /* to be given up at the end of this round */
     char name[512], trouble[256];
     uint64_t began_ns, connected_ns; /* of all connections so far */

@@ -199,4 +199,38 @@ equal "two hundred files: the one removed" \
 equal "two hundred files: their folder" \
     "$(echo "$got" | grep -c ' 6d ')" 1
 grep -h "201 paths" "$work/spent"
+
+# Everything together, without any configuration: a script whose commands run
+# there and whose shell looks at what they did here at once.
+ferry=$(realpath "${FERRY_BUILDDIR:-.}")/ferry
+if [ -n "${FERRY_SANITIZED:-}" ] || [ ! -x "$ferry" ]; then
+    skip "a script by ferry run" "not without the preloaded library"
+    finish
+fi
+printf '#!/bin/sh\nexec %s "$@"\n' "$ferry" >"$work/bin/ferry"
+chmod 755 "$work/bin/ferry"
+cat >"$work/script" <<'END'
+echo one >f; cat f; echo two >>f; cat f; wc -l f
+sed -i s/one/1/ f; read -r line <f; echo "$line"
+mkdir d; cp f d/g; ls d; [ -s d/g ] && echo yes
+for i in 1 2 3; do echo "$i $i" >"d/$i"; done; cat d/? | sort -rn | head -n 2
+sort -r f >s; [ -s s ] && cat s
+rm d/1; [ -e d/1 ] || echo gone; echo d/*
+rm -r d; [ -d d ] || echo gone; ls
+grep -c . no-such-file; echo $?
+END
+mkdir "$root/plain" "$root/ferried"
+plain=$(cd "$root/plain" && sh "$work/script" 2>&1)
+ferried=$(cd "$point/ferried" &&
+    "$ferry" run --force --report="$work/report.json" -- sh "$work/script" 2>&1)
+equal "a script by ferry run without configuration" "$ferried" "$plain"
+equal "... leaves the same files" \
+    "$(cd "$root/ferried" && grep -r . | sort)" \
+    "$(cd "$root/plain" && grep -r . | sort)"
+placed=$(grep -o "ssh://$user@127.0.0.1:$port" "$work/report.json" | wc -l)
+if [ "$placed" -ge 5 ]; then
+    ok "... and ran there ($placed)"
+else
+    not_ok "... and ran there ($placed)"
+fi
 finish
