@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy/classify.c: names joined to folders, and where what a stage reads and
+ * writes is, from facts that the test makes up.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "proxy/classify.h"
+
+static const char commands_text[] =
+    "command cat { operand FILE... in dash; stdin when !FILE || FILE == \"-\";"
+    " stdout copies; pure; }\n"
+    "command find { operand DIR... in tree; pure; }\n"
+    "command git { operand WORD...; reads cwd tree; pure; }\n"
+    "command touch { operand FILE... out; effect; }\n"
+    "command ls { operand FILE... in; owners; attributes; pure; }\n"
+    "command less { operand FILE... in; terminal; pure; }\n"
+    "command tar { option -C DIR folder; operand FILE... in tree; pure; }\n";
+
+static struct fy_commands *commands;
+static struct fy_mount mounts[3];
+static struct fy_stage_facts facts;
+static struct fy_invocation invocation;
+static struct fy_stage_plan plan;
+
+static struct fy_stream_fact
+stream(mode_t mode, int flags, const char *path)
+{
+    struct fy_stream_fact fact = {.open = true,
+                                  .mode = mode | 0600,
+                                  .device = 7,
+                                  .inode = 70,
+                                  .flags = flags,
+                                  .links = 1};
+    (void)snprintf(fact.path, sizeof fact.path, "%s", path);
+    return fact;
+}
+
+static void
+set_up(void)
+{
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    ck_assert_int_eq(fy_commands_compile_text("test", commands_text,
+                                              sizeof commands_text - 1,
+                                              diagnostics, &commands),
+                     0);
+    fy_diagnostics_free(diagnostics);
+    memset(mounts, 0, sizeof mounts);
+    (void)strcpy(mounts[0].path, "/data");
+    (void)strcpy(mounts[1].path, "/data/other");
+    (void)strcpy(mounts[2].path, "/ro");
+    mounts[2].read_only = true;
+    memset(&facts, 0, sizeof facts);
+    facts.path = "/usr/bin/x";
+    (void)strcpy(facts.cwd, "/data/sub");
+    facts.streams[0] = stream(S_IFCHR, O_RDONLY, "/dev/null");
+    facts.streams[0].rdevice = makedev(1, 3);
+    facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
+    facts.streams[1].inode = 71;
+    facts.streams[2] = stream(S_IFCHR, O_RDWR, "/dev/pts/4");
+    facts.streams[2].rdevice = makedev(136, 4);
+}
+
+static void
+tear_down(void)
+{
+    fy_commands_free(commands);
+}
+
+/* The words are one text, parted by blanks. */
+static unsigned
+classify(const char *text)
+{
+    static char words[512];
+    static const char *argv[32];
+    char why_text[256];
+    struct fy_buffer why;
+    unsigned n = 0;
+    (void)snprintf(words, sizeof words, "%s", text);
+    char *rest = NULL;
+    for (char *word = strtok_r(words, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest)) {
+        argv[n++] = word;
+    }
+    argv[n] = NULL;
+    facts.argv = argv;
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    ck_assert_int_eq(
+        fy_invocation_parse(commands, argv[0], argv, NULL, &invocation, &why),
+        0);
+    unsigned reason = fy_classify(&facts, &invocation, mounts, 3, &plan, &why);
+    fy_invocation_clear(&invocation);
+    return reason;
+}
+
+START_TEST(test_join)
+{
+    static const struct {
+        const char *base, *text;
+        int status;
+        const char *path;
+    } rows[] = {
+        {"/a/b", "c", 0, "/a/b/c"},
+        {"/a/b", "./c//d/.", 0, "/a/b/c/d"},
+        {"/a/b", "../c", 0, "/a/c"},
+        {"/a/b", "../../../c", 0, "/c"},
+        {"/a/b", "..", 0, "/a"},
+        {"/a", "..", 0, "/"},
+        {"/", "a", 0, "/a"},
+        {"/a/b", "c/..", FY_ERR_INVALID, NULL},
+        {"/a/b", "/x/../y", FY_ERR_INVALID, NULL},
+        {"/a/b", "/..", FY_ERR_INVALID, NULL},
+        {"/a/b", "/x//y/", 0, "/x/y"},
+        {"/a/b", ".", 0, "/a/b"},
+        {"a", "b", FY_ERR_INVALID, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[PATH_MAX];
+        ck_assert_int_eq(fy_path_join(rows[i].base, rows[i].text, path),
+                         rows[i].status);
+        if (rows[i].path) {
+            ck_assert_str_eq(path, rows[i].path);
+        }
+    }
+    char *text = malloc(2 * PATH_MAX), path[PATH_MAX];
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'x', 2 * PATH_MAX - 1);
+    text[2 * PATH_MAX - 1] = '\0';
+    ck_assert_int_eq(fy_path_join("/a", text, path), FY_ERR_OVERFLOW);
+    text[PATH_MAX - 3] = '\0';
+    ck_assert_int_eq(fy_path_join("/a", text, path), FY_ERR_OVERFLOW);
+    free(text);
+}
+END_TEST
+
+START_TEST(test_mount_of)
+{
+    ck_assert_ptr_eq(fy_mount_of(mounts, 3, "/data/x"), &mounts[0]);
+    ck_assert_ptr_eq(fy_mount_of(mounts, 3, "/data"), &mounts[0]);
+    ck_assert_ptr_eq(fy_mount_of(mounts, 3, "/data/other/x"), &mounts[1]);
+    ck_assert_ptr_null(fy_mount_of(mounts, 3, "/datax"));
+    ck_assert_ptr_null(fy_mount_of(mounts, 3, "/"));
+}
+END_TEST
+
+START_TEST(test_operands)
+{
+    static const struct {
+        const char *words;
+        unsigned reason;
+    } rows[] = {
+        {"cat x", FY_STAGE_NONE},
+        {"cat x ../y /data/z", FY_STAGE_NONE},
+        {"cat x /dev/null", FY_STAGE_NONE},
+        {"cat x /etc/hosts", FY_STAGE_MIXED_PLACES},
+        {"cat /etc/hosts x", FY_STAGE_MIXED_PLACES},
+        {"cat /etc/hosts", FY_STAGE_LOCAL_FILES},
+        {"cat x /data/other/y", FY_STAGE_MIXED_PLACES},
+        {"cat a/../x", FY_STAGE_UNCLEAR_PATH},
+        {"cat x /dev/stdin", FY_STAGE_UNCLEAR_PATH},
+        {"cat /proc/self/maps x", FY_STAGE_UNCLEAR_PATH},
+        {"cat ../../x", FY_STAGE_LOCAL_FILES},
+        {"cat -", FY_STAGE_LOCAL_FILES}, /* stdin is /dev/null */
+        {"git status", FY_STAGE_NONE},
+        {"tar -C /data/q y", FY_STAGE_NONE},
+        {"tar -C /tmp y", FY_STAGE_LOCAL_FILES},
+        {"tar -C /data/q ../y", FY_STAGE_UNCLEAR_PATH},
+        {"touch /ro/x", FY_STAGE_REFUSED},
+        {"cat /ro/x", FY_STAGE_NONE},
+        {"less x", FY_STAGE_TERMINAL_INPUT}, /* stderr is one */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unsigned reason = classify(rows[i].words);
+        ck_assert_msg(reason == rows[i].reason, "%s: %s", rows[i].words,
+                      fy_stage_reason_word(reason));
+    }
+    (void)strcpy(facts.cwd, "/tmp");
+    ck_assert_uint_eq(classify("git status"), FY_STAGE_LOCAL_FILES);
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_NONE);
+    facts.cwd[0] = '\0';
+    ck_assert_uint_eq(classify("cat /data/x"), FY_STAGE_UNCLEAR_PATH);
+}
+END_TEST
+
+START_TEST(test_plan)
+{
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_ptr_eq(plan.mount, &mounts[0]);
+    ck_assert(plan.repeatable && !plan.effect && !plan.needs_link);
+    ck_assert_int_eq(plan.in.kind, FY_STREAM_NULL);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_WIRE);
+    ck_assert(plan.out.is_pipe && plan.out.pipe_inode == 71);
+    ck_assert_int_eq(plan.err.kind, FY_STREAM_WIRE);
+    ck_assert_uint_eq(classify("touch x"), FY_STAGE_NONE);
+    ck_assert(!plan.repeatable && plan.effect);
+}
+END_TEST
+
+START_TEST(test_input)
+{
+    facts.streams[0] = stream(S_IFIFO, O_RDONLY, "pipe:[72]");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
+    ck_assert(plan.needs_link && !plan.mount);
+    ck_assert_int_eq(plan.in.kind, FY_STREAM_LINK);
+    ck_assert_uint_eq(classify("cat - x"), FY_STAGE_NONE);
+    ck_assert(plan.needs_link && plan.mount == &mounts[0]);
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert(!plan.needs_link);
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/data/in");
+    facts.streams[0].offset = 12;
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.in.kind, FY_STREAM_FILE);
+    ck_assert_str_eq(plan.in.path, "/data/in");
+    ck_assert_int_eq(plan.in.offset, 12);
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/data/in (deleted)");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_ODD_STREAM);
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/tmp/in");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_LOCAL_INPUT);
+    facts.streams[0] = stream(S_IFSOCK, O_RDWR, "socket:[1]");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_ODD_STREAM);
+    facts.streams[0] = facts.streams[2];
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_TERMINAL_INPUT);
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    facts.streams[0].open = false;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_ODD_STREAM);
+}
+END_TEST
+
+START_TEST(test_output)
+{
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_FILE);
+    ck_assert(plan.effect && plan.repeatable);
+    facts.streams[1].flags |= O_APPEND;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert(plan.effect && !plan.repeatable);
+    facts.same = 2;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.err.kind, FY_STREAM_SAME);
+    facts.same = 4;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_ODD_STREAM);
+    facts.same = 0;
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/data/out");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_ODD_STREAM);
+    facts.streams[0] = stream(S_IFIFO, O_RDONLY, "pipe:[72]");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
+    ck_assert(plan.needs_link && plan.mount == &mounts[0]);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/tmp/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_WIRE);
+    facts.streams[1] = facts.streams[2];
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_PTY);
+    ck_assert_int_eq(plan.err.kind, FY_STREAM_SAME);
+    facts.streams[1].rdevice = makedev(1, 7); /* /dev/full */
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_ODD_STREAM);
+    facts.streams[1].open = false;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_ODD_STREAM);
+}
+END_TEST
+
+START_TEST(test_rest)
+{
+    facts.extra_fds = 1;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_OPEN_FILES);
+    facts.extra_fds = 0;
+    facts.path = "/data/bin/cat";
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_UNCLEAR_PATH);
+    facts.path = "/bin/ls";
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_NONE);
+    mounts[0].owners_differ = true;
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
+    mounts[0].owners_differ = false;
+    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
+    (void)strcpy(mounts[0].type, "nfs4");
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_NONE);
+}
+END_TEST
+
+START_TEST(test_nested)
+{
+    /* Of this machine's own mounts: /proc lies below the root. */
+    char root[] = "/";
+    memcpy(mounts[0].path, root, sizeof root);
+    facts.streams[0] = stream(S_IFIFO, O_RDONLY, "pipe:[72]");
+    (void)strcpy(facts.cwd, "/usr");
+    char **below = fy_mounts_below("/");
+    ck_assert_ptr_nonnull(below);
+    bool has_proc = false;
+    for (char **each = below; *each; each++) {
+        has_proc = has_proc || strcmp(*each, "/proc") == 0;
+    }
+    free(below);
+    ck_assert(has_proc);
+    /* The program itself is on that mount, so all is unclear before. */
+    ck_assert_uint_eq(classify("find ."), FY_STAGE_UNCLEAR_PATH);
+}
+END_TEST
+
+START_TEST(test_look)
+{
+    struct fy_stream_fact fact;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    fy_stream_look(ends[0], &fact);
+    ck_assert(fact.open && S_ISFIFO(fact.mode));
+    ck_assert_int_eq(fact.flags & O_ACCMODE, O_RDONLY);
+    ck_assert(strncmp(fact.path, "pipe:[", 6) == 0);
+    close(ends[0]);
+    close(ends[1]);
+    fy_stream_look(ends[0], &fact);
+    ck_assert(!fact.open);
+    int null = open("/dev/null", O_WRONLY);
+    fy_stream_look(null, &fact);
+    ck_assert_uint_eq(fact.rdevice, makedev(1, 3));
+    close(null);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("classify");
+    TCase *tcase = tcase_create("classify");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_join);
+    tcase_add_test(tcase, test_mount_of);
+    tcase_add_test(tcase, test_operands);
+    tcase_add_test(tcase, test_plan);
+    tcase_add_test(tcase, test_input);
+    tcase_add_test(tcase, test_output);
+    tcase_add_test(tcase, test_rest);
+    tcase_add_test(tcase, test_nested);
+    tcase_add_test(tcase, test_look);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

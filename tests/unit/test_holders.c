@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy/holders.c and proxy/work.c: who has the ends of a pipe, by real
+ * processes; jobs that come back through the bell.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/holders.h"
+#include "proxy/work.h"
+
+static struct fy_holders *holders;
+static int ends[2];
+static struct fy_pipe_holders row;
+
+static void
+set_up(void)
+{
+    struct stat status;
+    ck_assert_int_eq(fy_holders_new(&holders), 0);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(fstat(ends[0], &status), 0);
+    row = (struct fy_pipe_holders){.device = status.st_dev,
+                                   .inode = status.st_ino};
+}
+
+static void
+tear_down(void)
+{
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    fy_holders_free(holders);
+}
+
+static pid_t
+start(bool reads, bool writes)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        if (!reads) {
+            (void)close(ends[0]);
+        } else {
+            (void)dup2(ends[0], 0);
+        }
+        if (!writes) {
+            (void)close(ends[1]);
+        }
+        for (;;) {
+            (void)pause();
+        }
+    }
+    return pid;
+}
+
+static void
+stop(pid_t pid)
+{
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+static const struct fy_holder *
+find(pid_t pid)
+{
+    for (unsigned i = 0; i < row.n; i++) {
+        if (row.holders[i].pid == pid) {
+            return &row.holders[i];
+        }
+    }
+    return NULL;
+}
+
+START_TEST(test_scan)
+{
+    bool hidden;
+    pid_t reader = start(true, false), writer = start(false, true);
+    const struct fy_holder *one, *two;
+    /* Until both have closed what they do not hold, and sleep. */
+    for (int i = 0; i < 500; i++) {
+        ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+        one = find(reader);
+        two = find(writer);
+        if (one && two && !one->writes && !two->reads && one->sleeps &&
+            two->sleeps) {
+            break;
+        }
+        (void)poll(NULL, 0, 10);
+    }
+    ck_assert_uint_eq(row.n, 2); /* not this process */
+    ck_assert(one && one->reads && !one->writes && one->sleeps);
+    ck_assert(two && two->writes && !two->reads && two->sleeps);
+    ck_assert(!row.more);
+    stop(writer);
+    ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+    ck_assert_ptr_null(find(writer));
+    stop(reader);
+    ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+    ck_assert_uint_eq(row.n, 0);
+}
+END_TEST
+
+START_TEST(test_data)
+{
+    pid_t reader = start(true, false);
+    (void)poll(NULL, 0, 100);
+    ck_assert(!fy_pipe_has_data(reader));
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert(fy_pipe_has_data(reader));
+    stop(reader);
+    ck_assert(fy_pipe_has_data(reader)); /* nobody can say */
+}
+END_TEST
+
+START_TEST(test_extra)
+{
+    /* Before: inherited by all. After: somebody's input. */
+    int before = open("/dev/null", O_RDONLY);
+    fy_holders_free(holders);
+    ck_assert_int_eq(fy_holders_new(&holders), 0);
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid()), 0);
+    int after = open("/dev/zero", O_RDONLY);
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid()), 1);
+    (void)close(after);
+    (void)close(before);
+}
+END_TEST
+
+struct job {
+    struct fy_work work;
+    int ran, done;
+};
+
+static void
+run(struct fy_work *work)
+{
+    ((struct job *)work)->ran++;
+}
+
+static void
+done(struct fy_work *work)
+{
+    ((struct job *)work)->done++;
+}
+
+START_TEST(test_pool)
+{
+    struct fy_pool *pool;
+    static struct job jobs[100];
+    int bell = eventfd(0, EFD_CLOEXEC);
+    unsigned finished = 0;
+    ck_assert_int_eq(fy_pool_new(bell, &pool), 0);
+    for (int i = 0; i < 100; i++) {
+        jobs[i].work = (struct fy_work){.run = run, .done = done};
+        ck_assert_int_eq(fy_pool_submit(pool, &jobs[i].work), 0);
+    }
+    while (finished < 100) {
+        uint64_t count;
+        ck_assert_int_eq(read(bell, &count, sizeof count), sizeof count);
+        fy_work_collect(pool);
+        finished = 0;
+        for (int i = 0; i < 100; i++) {
+            finished += jobs[i].done == 1 && jobs[i].ran == 1;
+        }
+    }
+    fy_pool_free(pool);
+    (void)close(bell);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("holders");
+    TCase *tcase = tcase_create("holders");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_scan);
+    tcase_add_test(tcase, test_data);
+    tcase_add_test(tcase, test_extra);
+    tcase_add_test(tcase, test_pool);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
