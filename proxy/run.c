@@ -189,7 +189,7 @@ take_signals(const struct plan *plan)
     }
     sigset_t none;
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Fds 0-2 as planned, and nothing else stays open across the exec. */
@@ -437,9 +437,9 @@ fy_run_start(const struct fy_stage_spec *spec,
 undo:;
     int error = errno;
     if (status) {
+        const char *text = status == FY_ERR_IO ? strerrordesc_np(error) : NULL;
         fy_buffer_add(why, "the stage could not be started: ");
-        fy_buffer_add(why, status == FY_ERR_IO ? strerror(error)
-                                               : fy_status_text(status));
+        fy_buffer_add(why, text ? text : fy_status_text(status));
         fy_run_clear(&run);
     }
     for (int i = 0; i < 3; i++) {

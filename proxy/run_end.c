@@ -20,6 +20,10 @@
 
 enum {
     MAX_DEPTH = 64, /* of a family */
+    /* Which number behind the state of /proc/PID/stat, from 0. */
+    PARENT = 0,
+    SESSION = 2,
+    RESIDENT = 20,
 };
 
 struct process {
@@ -50,21 +54,26 @@ read_process(int proc, const char *name, struct process *out)
     }
     text[n] = '\0';
     const char *rest = strrchr(text, ')');
-    char state = 0;
-    int parent = 0, session = 0;
-    long resident = 0;
-    if (!rest ||
-        sscanf(rest + 1,
-               " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-               "%*d %*d %*d %*u %*u %ld",
-               &state, &parent, &session, &resident) < 3) {
+    if (!rest || rest[1] != ' ' || !rest[2]) {
         return false;
+    }
+    /* Numbers behind the state: its parent is the first, see proc(5). */
+    char state = rest[2], *at = text + (rest + 3 - text);
+    long numbers[RESIDENT + 1];
+    for (int i = 0; i <= RESIDENT; i++) {
+        char *end;
+        numbers[i] = strtol(at, &end, 10);
+        if (end == at) {
+            return false;
+        }
+        at = end;
     }
     *out = (struct process){
         .pid = (pid_t)strtol(name, NULL, 10),
-        .parent = parent,
-        .session = session,
-        .resident_pages = resident > 0 ? (uint64_t)resident : 0,
+        .parent = (pid_t)numbers[PARENT],
+        .session = (pid_t)numbers[SESSION],
+        .resident_pages =
+            numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,
         .dead = state == 'Z' || state == 'X',
     };
     return true;
@@ -86,6 +95,7 @@ read_processes(struct processes *out)
         return;
     }
     struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct process row;
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||

@@ -259,7 +259,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         status = write_magic(out_fd); /* the wire has written nothing yet */
     }
     if (status) {
-        (void)fprintf(stderr, "ferry: cannot serve: %s\n", strerror(errno));
+        (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
     while (!status && !server->ending) {
         /* The connection's end is what a proxy waits for. */
@@ -326,13 +326,13 @@ fy_proxy_serve(int in_fd, int out_fd, const struct fy_proxy_options *options)
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGHUP);
-    (void)sigprocmask(SIG_BLOCK, &signals, &before);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, &before);
     (void)sigaction(SIGPIPE, &ignore, &pipe_before);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     raise_descriptors();
     int status = serve(in_fd, out_fd, options, &signals, server);
     free(server);
     (void)sigaction(SIGPIPE, &pipe_before, NULL);
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -80,6 +80,7 @@ fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n)
         server->speed = measure_speed(server);
     }
     struct utsname name;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const struct passwd *user = getpwuid(geteuid());
     double load = 0;
     if (uname(&name) < 0 || getloadavg(&load, 1) < 1) {

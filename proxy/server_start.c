@@ -65,8 +65,8 @@ on_started(void *owner, uint32_t events)
     settle_link(stage, n == 0 && !stage->abandoned);
     if (n != 0) {
         char why[256];
-        (void)snprintf(why, sizeof why, "it could not be executed: %s",
-                       strerror(n == sizeof error ? error : EIO));
+        errno = n == sizeof error ? error : EIO;
+        (void)snprintf(why, sizeof why, "it could not be executed: %m");
         refuse(stage, 409,
                error == ENOENT || error == EACCES || error == ENOEXEC
                    ? FY_STAGE_OTHER_TOOL

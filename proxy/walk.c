@@ -88,6 +88,7 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
     struct dirent *entry;
     size_t before = place->n;
     place->depth++;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct statx facts;
         size_t n = strlen(entry->d_name);
@@ -188,7 +189,7 @@ bool
 fy_walk_name(const char *mount, const char *cwd, const char *path, char *out,
              size_t capacity)
 {
-    char whole[PATH_MAX], clean[PATH_MAX];
+    char whole[PATH_MAX] = "", clean[PATH_MAX] = "";
     size_t used = 0, n = 0;
     if (!join(mount, clean, &n, sizeof clean) ||
         (*path != '/' && !join(cwd, whole, &used, sizeof whole)) ||
@@ -199,9 +200,10 @@ fy_walk_name(const char *mount, const char *cwd, const char *path, char *out,
         return false;
     }
     const char *rest = whole[n] ? whole + n + 1 : ".";
-    if (strlen(rest) >= capacity) {
+    size_t bytes = strlen(rest) + 1;
+    if (bytes > capacity) {
         return false;
     }
-    strcpy(out, rest);
+    memcpy(out, rest, bytes);
     return true;
 }
