@@ -278,6 +278,7 @@ fy_session_start(const struct fy_session_options *options,
     if (!session) {
         return FY_ERR_NOMEM;
     }
+    fy_link_prepare();
     session->options = *options;
     session->nmounts = options->nmounts;
     session->epoll = session->bell.fd = session->listener.fd = -1;

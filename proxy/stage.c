@@ -501,7 +501,7 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
     struct fy_session *session = stage->session;
     const char *slash = strrchr(stage->facts.path, '/');
     const char *name = slash ? slash + 1 : stage->facts.path;
-    if (session->ending > 1) {
+    if (__atomic_load_n(&session->ending, __ATOMIC_ACQUIRE) > 1) {
         return FY_STAGE_DISABLED;
     }
     int status =

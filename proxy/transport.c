@@ -133,12 +133,23 @@ environment_new(void)
     return variables;
 }
 
+/* Made once, before there are threads that could read while another sets. */
+static char **prepared;
+
+void
+fy_link_prepare(void)
+{
+    if (!prepared) {
+        prepared = environment_new();
+    }
+}
+
 int
 fy_transport_spawn(const char *const *argv, struct fy_buffer *why,
                    struct fy_link *out)
 {
     int pair[2];
-    char **variables = environment_new();
+    char **variables = prepared ? prepared : environment_new();
     if (!variables) {
         goto failed;
     }
@@ -167,7 +178,7 @@ fy_transport_spawn(const char *const *argv, struct fy_buffer *why,
     if (pid < 0) {
         goto close_pair;
     }
-    free(variables);
+    free(variables != prepared ? variables : NULL);
     close(pair[1]);
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
     memset(out, 0, sizeof *out);
@@ -185,7 +196,7 @@ close_pair:
 close_said:
     close(said);
 free_variables:
-    free(variables);
+    free(variables != prepared ? variables : NULL);
 failed:
     fy_buffer_add(why, "cannot start ");
     fy_buffer_add(why, argv[0]);

@@ -59,6 +59,9 @@ struct fy_transport {
 /* What a proxy writes first (what a login prints before is skipped). */
 #define FY_PROXY_MAGIC "ferry-proxy 1\n"
 
+/* Copies the environment of the links to come; before any other thread may
+ * change it. Without it each reads the environment as it is. */
+void fy_link_prepare(void);
 /*
  * Starts the proxy of a place. `ferry_path': of this machine's own ferry, for
  * loopback. Never waits: fy_link_greet() tells when it is there.

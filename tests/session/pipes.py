@@ -15,6 +15,9 @@ BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
 SOURCE = os.path.abspath(os.environ.get("FERRY_SRCDIR", "."))
 DRIVE = os.path.join(BUILD, "tests/session/drive")
 STUB = os.path.join(BUILD, "ferry-stub")
+# A proxy cannot enter its namespaces under ThreadSanitizer: another build.
+PROXY = os.environ.get("FERRY_TEST_PROXY", "")
+PROXY = f"?ferry={PROXY}" if PROXY else ""
 COMMANDS = os.path.join(SOURCE, "tests/session/commands.ferry")
 
 # name, script, what the report must hold (stages that went, joins), or None
@@ -143,7 +146,7 @@ def main():
                 carried = run(
                     ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
                      report, DRIVE, STUB, COMMANDS, private,
-                     f"{folder}=loopback://{folder}", "--", shell, "-c",
+                     f"{folder}=loopback://{folder}{PROXY}", "--", shell, "-c",
                      script], folder)
                 with open(report, encoding="utf-8") as file:
                     rows = file.read()
