@@ -144,19 +144,20 @@ first_map(void)
         phdr = (const void *)getauxval(AT_PHDR);
         count = getauxval(AT_PHNUM);
     }
-    const ElfW(Dyn) *dynamic = NULL;
-    uintptr_t base = 0;
+    const ElfW(Phdr) *own = NULL, *found = NULL;
     for (unsigned long i = 0; phdr && i < count; i++) {
         if (phdr[i].p_type == PT_PHDR) {
-            base = (uintptr_t)phdr - phdr[i].p_vaddr;
+            own = &phdr[i];
+        } else if (phdr[i].p_type == PT_DYNAMIC) {
+            found = &phdr[i];
         }
     }
-    for (unsigned long i = 0; phdr && i < count; i++) {
-        if (phdr[i].p_type == PT_DYNAMIC) {
-            dynamic = (const void *)(base + phdr[i].p_vaddr);
-        }
+    if (!own || !found) {
+        return NULL; /* where it was loaded is not told */
     }
-    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+    const ElfW(Dyn) *dynamic =
+        (const void *)((uintptr_t)phdr - own->p_vaddr + found->p_vaddr);
+    for (; dynamic->d_tag != DT_NULL; dynamic++) {
         if (dynamic->d_tag == DT_DEBUG && dynamic->d_un.d_ptr) {
             return ((const struct r_debug *)dynamic->d_un.d_ptr)->r_map;
         }

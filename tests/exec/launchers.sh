@@ -166,6 +166,11 @@ stubs "a chain" "/usr/bin/cat|cat|$m/f"
 same "stdbuf is seen" stdbuf -oL env
 same "env -i, env -u, and on" env -i A=1 sh -c "env -u A sh -c 'cat $m/f; env'; env"
 stubs "env -i" "/usr/bin/cat|cat|$m/f"
+same "the dynamic linker as a command" /lib64/ld-linux-x86-64.so.2 /bin/sh -c "cat $m/f; env"
+stubs "the dynamic linker as a command" "/usr/bin/cat|cat|$m/f"
+same "LD_BIND_NOW" env LD_BIND_NOW=1 sh -c "cat $m/f; env"
+stubs "LD_BIND_NOW" "/usr/bin/cat|cat|$m/f"
+has busybox && same "busybox by its other names" busybox env sh -c "busybox cat $m/f; cat $m/f"
 same "env FERRY_SETTINGS of the user's" env FERRY_SETTINGS=mine sh -c 'env; echo $FERRY_SETTINGS'
 same "script without #!" sh -c "echo 'cat $m/f' >headless; chmod +x headless; ./headless; env ./headless; find headless -exec ./{} \\;"
 printf '#!/bin/sh -e\ncat %s\necho "$0 $*"\n' "$m/f" >script
