@@ -30,6 +30,7 @@ struct check {
     char mount[PATH_MAX];
     char base[PATH_MAX]; /* folder of relative operands; "" when outside */
     bool writes;
+    bool strangers; /* it may see files of others, and names them */
     int files[FILES_MAX];
     char *paths[FILES_MAX];
     unsigned nfiles;
@@ -83,6 +84,31 @@ check_places(struct check *check)
                          check->why);
 }
 
+/*
+ * What a stage that shows owners will look at. A long listing of the mount's own
+ * folder shows "..": a folder of the client.
+ */
+static int
+check_shown(struct check *check, int fd, bool tree)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    struct stat about;
+    if (!invocation->owners) {
+        return 0;
+    }
+    if (invocation->attributes && fstat(fd, &about) == 0 &&
+        about.st_dev == check->root.device &&
+        about.st_ino == check->root.inode) {
+        return refuse(check, FY_STAGE_OTHER_NAMES,
+                      "the mount's own folder may be shown with what it is in",
+                      NULL, NULL);
+    }
+    if (check->confine->kind == FY_SPACE_USER && !check->strangers) {
+        check->strangers = !invocation->pure || !fy_all_owned(fd, tree);
+    }
+    return 0;
+}
+
 /* The working folder: beneath the mount, or a stage that does not use it. */
 static int
 check_folder(struct check *check)
@@ -109,11 +135,15 @@ check_folder(struct check *check)
         FY_RESOLVE_FOLDER | (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0);
     int status = fy_resolve(&check->root, check->base, flags, folder, &fd,
                             check->out_reason, check->why);
-    if (!status) {
-        close(fd);
-        trim_slashes(folder);
-        strcpy(check->cage->folder, folder);
+    if (status) {
+        return status;
     }
+    if (invocation->reads_cwd) {
+        status = check_shown(check, fd, invocation->cwd_is_tree);
+    }
+    close(fd);
+    trim_slashes(folder);
+    strcpy(check->cage->folder, folder);
     return status;
 }
 
@@ -187,7 +217,11 @@ check_use(struct check *check, const struct fy_use *use)
         return status;
     }
     if (fd >= 0) {
+        status = check_shown(check, fd, use->kind == FY_USE_TREE);
         close(fd);
+    }
+    if (status) {
+        return status;
     }
     check->writes = check->writes || use->access != FY_ACCESS_IN;
     if (use->kind == FY_USE_FOLDER) {
@@ -492,8 +526,9 @@ furnish(struct check *check)
     struct fy_confine *confine = check->confine;
     struct fy_cage *cage = check->cage;
     bool equal = strcmp(check->mount, check->root.path) == 0;
-    bool strangers =
-        confine->kind == FY_SPACE_USER && check->invocation->owners;
+    bool strangers = confine->kind == FY_SPACE_USER &&
+                     check->invocation->owners &&
+                     (check->strangers || !check->invocation->pure);
     const struct fy_space *space = NULL;
     int temporary = -1;
     if (equal && (confine->kind == FY_SPACE_NONE || strangers)) {

@@ -121,6 +121,13 @@ int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
                const char *shown, int *out_fd, unsigned *out_reason,
                struct fy_buffer *why) FY_MUST_CHECK;
 
+/*
+ * Everything that a look at it shows is this user's and their first group's: a
+ * file; a folder, what it holds and the folder it is in; with `tree' all below.
+ * False when that is too much to look at.
+ */
+bool fy_all_owned(int fd, bool tree);
+
 /* ---- space.c ------------------------------------------------------------------ */
 
 enum fy_space_kind fy_space_probe(void);

@@ -325,6 +325,61 @@ tree_is_plain(int folder, unsigned depth, unsigned *entries)
 }
 
 static bool
+is_owned(const struct stat *about)
+{
+    return about->st_uid == geteuid() && about->st_gid == getegid();
+}
+
+/* Down to `depth' folders below this one; bounded. */
+static bool
+tree_is_owned(int folder, unsigned depth, unsigned *entries)
+{
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return false;
+    }
+    bool owned = true;
+    struct dirent *entry;
+    /* ".." too: a long listing shows it. */
+    while (owned && (entry = readdir(dir))) {
+        struct stat about;
+        owned =
+            ++*entries <= FOLLOWED_MAX &&
+            fstatat(copy, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+            is_owned(&about);
+        if (!owned || !depth || !S_ISDIR(about.st_mode) ||
+            strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        int below = openat(copy, entry->d_name,
+                           O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+        owned = below >= 0 && tree_is_owned(below, depth - 1, entries);
+        if (below >= 0) {
+            close(below);
+        }
+    }
+    closedir(dir);
+    return owned;
+}
+
+bool
+fy_all_owned(int fd, bool tree)
+{
+    struct stat about;
+    unsigned entries = 0;
+    if (fstat(fd, &about) != 0 || !is_owned(&about)) {
+        return false;
+    }
+    return !S_ISDIR(about.st_mode) ||
+           tree_is_owned(fd, tree ? FOLLOWED_DEPTH_MAX : 0, &entries);
+}
+
+static bool
 has_mounts_below(int fd)
 {
     char path[PATH_MAX];

@@ -29,6 +29,7 @@
 
 #define MOUNT "/mnt-of-the-client/deep/data"
 
+static char strange[64]; /* with a file of root, for the others; or "" */
 static char base[64], root[80], outside[80];
 static struct fy_confine *confine;
 static char why_text[1024];
@@ -201,12 +202,21 @@ teardown(void)
     fy_confine_free(confine);
     confine = NULL;
     shell("rm -rf $B");
+    if (*strange) {
+        strcpy(base, strange);
+        shell("rm -rf $B");
+    }
 }
 
 static void
 setup_user(void)
 {
     if (geteuid() == 0) {
+        strcpy(strange, "/var/tmp/ferry-strange-XXXXXX");
+        ck_assert_ptr_nonnull(mkdtemp(strange));
+        strcpy(base, strange);
+        shell("mkdir -p $B/d/e/f && touch $B/d/mine $B/d/e/f/root && "
+              "chown -R 65534:65534 $B && chown 0 $B/d/e/f/root");
         ck_assert_int_eq(setgid(65534), 0);
         ck_assert_int_eq(setuid(65534), 0);
         /* Else /proc/self is root's. */
@@ -757,6 +767,42 @@ START_TEST(test_configs)
 }
 END_TEST
 
+/* Only what is shown matters, and only where nothing is changed. */
+static void
+show_owners(void)
+{
+    invocation.pure = true;
+    operand("sub", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    operand(".", FY_ACCESS_IN, FY_USE_TREE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    invocation.attributes = true; /* ls -la shows the client's ".." */
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+    invocation.attributes = false;
+    invocation.nuses = 0;
+    spec.argc = 1;
+    if (*strange) {
+        spec.root = bytes(strange);
+        operand("d/mine", FY_ACCESS_IN, FY_USE_FILE);
+        operand("d/e", FY_ACCESS_IN, FY_USE_FILE);
+        ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+        uses[1].kind = FY_USE_TREE;
+        ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+        uses[1].kind = FY_USE_FILE;
+        operand("d/e/f/root", FY_ACCESS_IN, FY_USE_FILE);
+        ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+        invocation.nuses = 0;
+        spec.argc = 1;
+        invocation.reads_cwd = true;
+        spec.cwd = bytes(MOUNT "/d/e/f");
+        ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+        invocation.reads_cwd = false;
+        spec.cwd = bytes(MOUNT);
+        spec.root = bytes(root);
+    }
+    invocation.pure = false;
+}
+
 START_TEST(test_owners)
 {
     struct fy_hello hello = {0};
@@ -771,6 +817,7 @@ START_TEST(test_owners)
     ck_assert_int_eq(fy_config_hash("/etc/group", configs[1].sha256), 0);
     ck_assert_uint_eq(refused(),
                       hello.all_users ? FY_STAGE_NONE : FY_STAGE_OTHER_NAMES);
+    show_owners();
     /* Equal paths need no namespace. */
     spec.mount = spec.cwd = bytes(root);
     struct fy_cage *cage = accept();
