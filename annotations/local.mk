@@ -104,6 +104,6 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/commands/search.ferry \
 	annotations/lib/commands/sums.ferry \
 	annotations/lib/commands/text.ferry
-EXTRA_DIST += annotations/lib/README.md
+EXTRA_DIST += annotations/lib/README.md annotations/lib/commands/README.md
 
 dist_man_MANS += docs/ferry-annotations.5

@@ -76,12 +76,9 @@ class Trace:
                 self.read.add(path)
         self.read |= self.listed
 
-    def take(self, folder, pid, cwd):
+    def take(self, prefix, pid, cwd):
         """One process's calls; its children begin in the folder it is in."""
-        path = "%s.%d" % (folder, pid)
-        if not os.path.exists(path):
-            return
-        with open(path, encoding="latin-1") as file:
+        with open("%s.%d" % (prefix, pid), encoding="latin-1") as file:
             lines = file.read().split("\n")
         for line in lines:
             match = LINE.match(line)
@@ -90,7 +87,7 @@ class Trace:
             name, arguments, result, rest = match.groups()
             if name in ("clone", "clone3", "fork", "vfork"):
                 if result.isdigit():
-                    self.take(folder, int(result), cwd)
+                    self.take(prefix, int(result), cwd)
                 continue
             if name in ("read", "readv", "pread64", "splice", "sendfile",
                         "copy_file_range"):
@@ -98,9 +95,9 @@ class Trace:
                 self.stdin |= first.strip() == self.pipe
                 continue
             if name == "getdents64":
-                folder = unescape(
+                listed = unescape(
                     re.match(r"\d+<(.*?)>,", arguments).group(1))
-                self.listed.add(self.names.get(folder, folder))
+                self.listed.add(self.names.get(listed, listed))
                 continue
             if name == "fchdir":
                 target = re.match(r"\d+<(.*)>$", arguments)
