@@ -28,7 +28,7 @@ struct fy_snapshot_command {
 };
 
 struct fy_snapshot_mount {
-    uint64_t device; /* st_dev of everything on it */
+    uint64_t device; /* st_dev of everything on it; 0: told by path alone */
     uint32_t path;   /* of the mount point, absolute, no trailing slash */
     uint32_t path_bytes;
 };

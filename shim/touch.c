@@ -17,7 +17,8 @@
 #include "shim/exec.h"
 
 enum {
-    MOST_LOOKED_AT = 64 /* arguments */
+    MOST_LOOKED_AT = 64, /* arguments */
+    NAME_MOST = 1024,
 };
 
 /* As st_dev of stat(2) has it. */
@@ -65,24 +66,17 @@ static bool
 has_device(const struct fy_snapshot *snapshot, uint64_t device)
 {
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
-        if (mounts_of(snapshot)[i].device == device) {
+        /* 0: a folder that is no mount point has no device of its own. */
+        if (device && mounts_of(snapshot)[i].device == device) {
             return true;
         }
     }
     return false;
 }
 
-/*
- * By name: parts of a mount may have other devices. A folder with a longer name
- * is told by its device only, for the sake of small stacks.
- */
-static __attribute__((noinline)) bool
-folder_is_below(const struct fy_snapshot *snapshot)
+static bool
+is_below(const struct fy_snapshot *snapshot, const char *path)
 {
-    char path[1024];
-    if (fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0) < 0) {
-        return false;
-    }
     for (uint32_t i = 0; i < snapshot->nmounts; i++) {
         const struct fy_snapshot_mount *mount = &mounts_of(snapshot)[i];
         if (strncmp(path, fy_snapshot_string(snapshot, mount->path),
@@ -93,6 +87,31 @@ folder_is_below(const struct fy_snapshot *snapshot)
         }
     }
     return false;
+}
+
+/*
+ * By name: parts of a mount may have other devices, or none that tells. What has
+ * a longer name is told by its device only, for the sake of small stacks.
+ */
+static __attribute__((noinline)) bool
+folder_is_below(const struct fy_snapshot *snapshot)
+{
+    char path[NAME_MOST];
+    return fy_raw(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0) > 0 &&
+           is_below(snapshot, path);
+}
+
+static __attribute__((noinline)) bool
+input_is_below(const struct fy_snapshot *snapshot)
+{
+    char path[NAME_MOST];
+    long bytes = fy_raw(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/fd/0",
+                        (long)path, sizeof path, 0, 0);
+    if (bytes <= 0 || bytes >= (long)sizeof path) {
+        return false;
+    }
+    path[bytes] = '\0';
+    return is_below(snapshot, path);
 }
 
 static bool
@@ -125,7 +144,7 @@ fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
     }
     if (!fds_change && look(0, NULL, &file)) {
         if ((S_ISREG(file.mode) || S_ISDIR(file.mode)) &&
-            has_device(snapshot, file.device)) {
+            (has_device(snapshot, file.device) || input_is_below(snapshot))) {
             return true;
         }
         if (S_ISFIFO(file.mode) && (flags & FY_SNAPSHOT_STDIN) &&

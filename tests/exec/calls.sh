@@ -146,6 +146,8 @@ done <<END
 1|grep --file=$t/mount/f text
 1|cat text $t/mount/../mount/f
 0|cat text
+1|sort <$t/mount/f
+0|sort <text
 1|cd $t/mount; cat f
 0|cd $t/mount/..; cat work/text
 1|sleep 0.2 | cat
