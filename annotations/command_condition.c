@@ -17,7 +17,8 @@ fy_environment_find(const char *const *environment, const char *name)
 {
     size_t length = strlen(name);
     for (; environment && *environment; environment++) {
-        if (strncmp(*environment, name, length) == 0 &&
+        if ((*environment)[0] == name[0] &&
+            strncmp(*environment, name, length) == 0 &&
             (*environment)[length] == '=') {
             return *environment + length + 1;
         }
