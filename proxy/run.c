@@ -25,11 +25,10 @@
 #include "proxy/split.h"
 
 enum {
-    /* What waits in the kernel while nobody reads: the most that a user
-     * without privileges may ask for, then less when the user's share of the
-     * kernel's pipe pages is used up. */
-    PIPE_BYTES = 1 << 20,
-    PIPE_LESS_BYTES = 256 << 10,
+    /* What waits in the kernel while nobody reads. Twice as much made no
+     * difference to the cost of a byte, and all pipes of a user share what a
+     * user without privileges may have (64 MiB). */
+    PIPE_BYTES = 256 << 10,
     FIRST_SPARE_FD = 10, /* above everything the child puts in place */
     SIGNALS = 64,
 };
@@ -112,8 +111,8 @@ make_pipe(int ends[2], bool large)
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return FY_ERR_IO;
     }
-    if (large && fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES) < 0) {
-        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_LESS_BYTES);
+    if (large) {
+        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* or what it has */
     }
     return 0;
 }
