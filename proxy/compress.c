@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See compress.h. One zstd frame a stream, with zstd's checksum, so that a
- * decoder that went wrong is noticed before the end is reported.
+ * See compress.h. A stream is a row of zstd frames: compressed ones with zstd's
+ * checksum, and stored ones, made here, for as long as compressing does not pay.
  */
 #include "config.h"
 
@@ -19,6 +19,9 @@ enum {
     MAX_LEVEL = 19,
     OUT_BYTES = 64 << 10,
     SAMPLE_BYTES = 1 << 20,
+    STORED_BYTES = 64 << 10,  /* of a raw block */
+    LATELY_BYTES = 256 << 10, /* tell how much a stream shrinks */
+    AGAIN_BYTES = 16 << 20,   /* stored, until that is tried again */
 };
 
 /* A guess for text where nothing is known, and the gain that is worth it: both
@@ -27,8 +30,18 @@ enum {
 #define GUESSED_SPEED 300e6
 #define WORTH         1.3
 
+enum mode {
+    NO_FRAME,
+    STORED, /* a frame of raw blocks, which costs nothing to make */
+    PACKED,
+};
+
 struct fy_squeeze {
     ZSTD_CCtx *zstd;
+    enum mode mode;       /* of the frame that has begun */
+    bool packs;           /* the next bytes are to be compressed */
+    uint64_t in_n, out_n; /* of what was compressed lately ... */
+    uint64_t stored_n;    /* ... and of what was stored since */
     char out[OUT_BYTES];
 };
 
@@ -63,6 +76,9 @@ fy_squeeze_new(int level, struct fy_squeeze **out)
     if (!squeeze) {
         return FY_ERR_NOMEM;
     }
+    squeeze->mode = NO_FRAME;
+    squeeze->packs = true;
+    squeeze->in_n = squeeze->out_n = squeeze->stored_n = 0;
     squeeze->zstd = ZSTD_createCCtx();
     if (!squeeze->zstd ||
         ZSTD_isError(ZSTD_CCtx_setParameter(squeeze->zstd,
@@ -88,17 +104,35 @@ fy_squeeze_free(struct fy_squeeze *squeeze)
     }
 }
 
+void
+fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
+               double speed_bytes)
+{
+    double ratio = 0;
+    if (squeeze->in_n >= LATELY_BYTES) {
+        ratio = (double)squeeze->out_n / (double)squeeze->in_n;
+        /* What did not shrink may do so later. */
+        if (squeeze->stored_n > AGAIN_BYTES ||
+            (squeeze->packs && squeeze->in_n > 8 * LATELY_BYTES)) {
+            squeeze->in_n = squeeze->out_n = squeeze->stored_n = 0;
+        }
+    }
+    squeeze->packs = fy_squeeze_pays(bandwidth_bytes, speed_bytes, ratio);
+}
+
 static int
 push(struct fy_squeeze *squeeze, const void *bytes, size_t n,
      ZSTD_EndDirective how, fy_squeeze_sink *sink, void *context)
 {
     ZSTD_inBuffer in = {bytes, n, 0};
+    squeeze->in_n += n;
     for (;;) {
         ZSTD_outBuffer out = {squeeze->out, OUT_BYTES, 0};
         size_t left = ZSTD_compressStream2(squeeze->zstd, &out, &in, how);
         if (ZSTD_isError(left)) {
             return FY_ERR_NOMEM; /* nothing else can go wrong here */
         }
+        squeeze->out_n += out.pos;
         int status = out.pos ? sink(context, squeeze->out, out.pos) : FY_OK;
         if (status) {
             return status;
@@ -109,18 +143,68 @@ push(struct fy_squeeze *squeeze, const void *bytes, size_t n,
     }
 }
 
-int
-fy_squeeze_add(struct fy_squeeze *squeeze, const void *bytes, size_t n,
-               bool flush, fy_squeeze_sink *sink, void *context)
+/* Raw blocks (RFC 8878, 3.1.1.2): a head of 3 bytes and the bytes. */
+static int
+store(struct fy_squeeze *squeeze, const char *bytes, size_t n, bool last,
+      fy_squeeze_sink *sink, void *context)
 {
-    return push(squeeze, bytes, n, flush ? ZSTD_e_flush : ZSTD_e_continue, sink,
-                context);
+    squeeze->stored_n += n;
+    do {
+        size_t k = n < STORED_BYTES ? n : STORED_BYTES;
+        uint32_t bits = (uint32_t)k << 3 | last;
+        const unsigned char head[3] = {(unsigned char)bits,
+                                       (unsigned char)(bits >> 8),
+                                       (unsigned char)(bits >> 16)};
+        int status = sink(context, head, sizeof head);
+        if (!status && k) {
+            status = sink(context, bytes, k);
+        }
+        if (status) {
+            return status;
+        }
+        bytes += k;
+        n -= k;
+    } while (n);
+    return FY_OK;
 }
 
 int
 fy_squeeze_end(struct fy_squeeze *squeeze, fy_squeeze_sink *sink, void *context)
 {
-    return push(squeeze, NULL, 0, ZSTD_e_end, sink, context);
+    enum mode mode = squeeze->mode;
+    squeeze->mode = NO_FRAME;
+    if (mode == PACKED) {
+        return push(squeeze, NULL, 0, ZSTD_e_end, sink, context);
+    }
+    return mode == STORED ? store(squeeze, NULL, 0, true, sink, context)
+                          : FY_OK;
+}
+
+int
+fy_squeeze_add(struct fy_squeeze *squeeze, const void *bytes, size_t n,
+               bool flush, fy_squeeze_sink *sink, void *context)
+{
+    /* The magic number, no sizes and no checksum, a window of 128 KiB. */
+    static const unsigned char stored[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38};
+    enum mode mode = squeeze->packs ? PACKED : STORED;
+    int status = FY_OK;
+    if (!n) {
+        return FY_OK;
+    }
+    if (squeeze->mode != mode) {
+        status = fy_squeeze_end(squeeze, sink, context);
+        squeeze->mode = mode;
+        if (!status && mode == STORED) {
+            status = sink(context, stored, sizeof stored);
+        }
+    }
+    if (status) {
+        return status;
+    }
+    return mode == PACKED
+               ? push(squeeze, bytes, n, flush ? ZSTD_e_flush : ZSTD_e_continue,
+                      sink, context)
+               : store(squeeze, bytes, n, false, sink, context);
 }
 
 int
@@ -137,7 +221,6 @@ fy_unsqueeze_new(struct fy_unsqueeze **out)
         fy_unsqueeze_free(unsqueeze);
         return FY_ERR_NOMEM;
     }
-    unsqueeze->inside = true; /* an empty stream has a frame too */
     *out = unsqueeze;
     return FY_OK;
 }
@@ -193,9 +276,6 @@ fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
     ZSTD_outBuffer out = {to, most, 0};
     ZSTD_inBuffer in = {unsqueeze->bytes, unsqueeze->n, unsqueeze->from};
     while (out.pos < out.size && (in.pos < in.size || unsqueeze->held)) {
-        if (!unsqueeze->inside) {
-            return FY_ERR_INVALID; /* something follows the frame */
-        }
         size_t before = out.pos, read = in.pos;
         size_t left = ZSTD_decompressStream(unsqueeze->zstd, &out, &in);
         if (ZSTD_isError(left)) {

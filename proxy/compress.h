@@ -8,6 +8,7 @@
  * Sending, when spec.compress:
  *     fy_squeeze_new(0, &squeeze);
  *     n = read(pipe, block, ...);          nothing more to read now: flush
+ *     fy_squeeze_set(squeeze, counters.link_rate, fy_squeeze_speed());
  *     fy_squeeze_add(squeeze, block, n, flush, sink, stage);
  *     fy_squeeze_end(squeeze, sink, stage); before fy_wire_finish()
  * Receiving:
@@ -46,6 +47,11 @@ struct fy_squeeze;
 /* Gets the compressed bytes, borrowed for the call; an error ends the call. */
 typedef int fy_squeeze_sink(void *context, const void *bytes, size_t n);
 
+/* Whether what is added from now on is compressed (as at first) or stored, which
+ * costs next to nothing: by fy_squeeze_pays() and what the stream shrank to
+ * lately. */
+void fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
+                    double speed_bytes);
 /* level: of zstd, 1 .. 19; 0: the fast default. FY_ERR_NOMEM, _INVALID. */
 int fy_squeeze_new(int level, struct fy_squeeze **out) FY_MUST_CHECK;
 void fy_squeeze_free(struct fy_squeeze *squeeze);
@@ -71,7 +77,8 @@ int fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
                       size_t *out_n) FY_MUST_CHECK;
 /* How much was received and is not decoded yet (grant as much less). */
 size_t fy_unsqueeze_waiting(const struct fy_unsqueeze *unsqueeze);
-/* Whether all that was received is decoded and ends where it should. */
+/* Whether all that was received is decoded and ends with a frame. (Lost frames
+ * are noticed by ferry-out-bytes.) */
 bool fy_unsqueeze_ended(const struct fy_unsqueeze *unsqueeze);
 
 #endif

@@ -15,6 +15,7 @@
 enum {
     ERR_BYTES = 64 << 10,   /* the window of stderr */
     STEP_BYTES = 128 << 10, /* less is not worth a frame */
+    PACKED_BYTES = 1 << 20, /* the window of compressed output, not decoded */
     SIGNALS_MAX = 64,
 };
 
@@ -49,8 +50,9 @@ fy_flow_grant(struct stage *stage)
         !stage->settled) {
         return;
     }
-    uint64_t held = stage->granted_bytes[0] + stage->granted_bytes[1] -
-                    stage->credited_bytes;
+    uint64_t held = stage->granted_bytes[1] - stage->credited_bytes;
+    held +=
+        stage->unsqueeze ? stage->received_bytes[0] : stage->granted_bytes[0];
     uint64_t room =
         held < FY_STUB_WINDOW_BYTES ? FY_STUB_WINDOW_BYTES - held : 0;
     uint64_t open = stage->granted_bytes[1] - stage->received_bytes[1];
@@ -59,10 +61,18 @@ fy_flow_grant(struct stage *stage)
         room -= ERR_BYTES - open;
     }
     /* Joined to a reader there, it has no output here. */
-    if (stage->out_open && !stage->feeds && room >= STEP_BYTES) {
+    if (stage->out_open && !stage->feeds && stage->unsqueeze) {
+        uint64_t ahead = stage->granted_bytes[0] - stage->packed_bytes +
+                         fy_unsqueeze_waiting(stage->unsqueeze);
+        if (ahead <= PACKED_BYTES / 2) {
+            grant(stage, 0, &stage->out, PACKED_BYTES - ahead);
+        }
+    } else if (stage->out_open && !stage->feeds && room >= STEP_BYTES) {
         grant(stage, 0, &stage->out, room);
     }
 }
+
+static void unpack(struct stage *stage);
 
 void
 fy_flow_credit(struct stage *stage, uint32_t bytes)
@@ -71,7 +81,11 @@ fy_flow_credit(struct stage *stage, uint32_t bytes)
         bytes = (uint32_t)(stage->handed_bytes - stage->credited_bytes);
     }
     stage->credited_bytes += bytes;
+    unpack(stage);
     fy_flow_grant(stage);
+    if (stage->unsqueeze) {
+        fy_stage_try_end(stage);
+    }
 }
 
 static void
@@ -98,6 +112,43 @@ deliver(struct stage *stage, int i, const char *bytes, size_t n)
         bytes += part;
         n -= part;
     }
+}
+
+/* Decodes what the stub has room for. */
+static void
+unpack(struct stage *stage)
+{
+    char block[FY_STUB_DATA_BYTES];
+    while (stage->unsqueeze && stage->guest &&
+           (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
+        uint64_t held = stage->handed_bytes - stage->credited_bytes;
+        size_t n = held < FY_STUB_WINDOW_BYTES
+                       ? (size_t)(FY_STUB_WINDOW_BYTES - held)
+                       : 0;
+        n = n < sizeof block ? n : sizeof block;
+        if (n && fy_unsqueeze_take(stage->unsqueeze, block, n, &n)) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                               "its output cannot be decoded");
+            return;
+        }
+        if (!n) {
+            return;
+        }
+        deliver(stage, 0, block, n);
+    }
+}
+
+int
+fy_flow_whole(const struct stage *stage)
+{
+    if (!stage->guest || !stage->granted_bytes[0] ||
+        stage->plan.out.kind != FY_STREAM_WIRE ||
+        stage->received_bytes[0] == stage->out_bytes) {
+        return FY_OK;
+    }
+    return stage->unsqueeze && stage->handed_bytes > stage->credited_bytes
+               ? FY_ERR_BUSY
+               : FY_ERR_IO;
 }
 
 /* ---- the stage's own stream -------------------------------------------------------------- */
@@ -137,7 +188,14 @@ out_response(struct exchange *exchange, int status,
     }
     if (status == 200) {
         const struct fy_stub_run run = {0};
+        const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
         stage->state = STAGE_RUNNING;
+        if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
+                         fy_unsqueeze_new(&stage->unsqueeze))) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                               "its output cannot be decoded");
+            return;
+        }
         if (stage->has_root_hash) {
             stage->reach->proven[stage->mount - stage->session->mounts] = true;
         }
@@ -170,7 +228,18 @@ out_response(struct exchange *exchange, int status,
 static void
 out_data(struct exchange *exchange, const void *bytes, size_t n)
 {
-    deliver(of_out(exchange), 0, bytes, n);
+    struct stage *stage = of_out(exchange);
+    if (!stage->unsqueeze) {
+        deliver(stage, 0, bytes, n);
+        return;
+    }
+    stage->packed_bytes += n;
+    if (fy_unsqueeze_add(stage->unsqueeze, bytes, n)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
+        return;
+    }
+    unpack(stage);
+    fy_flow_grant(stage);
 }
 
 static void
@@ -305,4 +374,5 @@ fy_flow_free(struct stage *stage)
     for (int i = 0; i < 2; i++) {
         EVP_MD_CTX_free(stage->hash[i]);
     }
+    fy_unsqueeze_free(stage->unsqueeze);
 }

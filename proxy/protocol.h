@@ -29,7 +29,8 @@
     X(STDERR_OFFSET, "ferry-stderr-offset", "trailer") \
     X(CPU_NS, "ferry-cpu-ns", "trailer")               \
     X(IN_BYTES, "ferry-in-bytes", "trailer")           \
-    X(OUT_BYTES, "ferry-out-bytes", "trailer")
+    X(OUT_BYTES, "ferry-out-bytes", "trailer")         \
+    X(RATE, "ferry-link-rate", "trailer")
 
 #define FY_PATH_HELLO "/hello"
 #define FY_PATH_PROBE "/probe"
@@ -46,6 +47,7 @@
 #define FY_FIELD_CPU_NS        "ferry-cpu-ns"
 #define FY_FIELD_IN_BYTES      "ferry-in-bytes"
 #define FY_FIELD_OUT_BYTES     "ferry-out-bytes"
+#define FY_FIELD_RATE          "ferry-link-rate"
 
 #define FY_ENCODING_ZSTD "zstd"
 

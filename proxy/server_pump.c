@@ -197,13 +197,24 @@ sink(void *context, const void *bytes, size_t n)
                         n);
 }
 
-/* Compressed as far as it came: whoever waits for a line gets it. */
+/* Compressed, if the link is slower than that, as far as it came: whoever waits
+ * for a line gets it. */
 static int
 send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
 {
-    return stage->squeeze
-               ? fy_squeeze_add(stage->squeeze, bytes, n, true, sink, stage)
-               : sink(stage, bytes, n);
+    if (!stage->squeeze) {
+        return sink(stage, bytes, n);
+    }
+    struct fy_wire_counters counters;
+    fy_wire_counters(stage->server->wire, &counters);
+    double rate = (double)counters.link_rate;
+    double speed = counters.link_rate ? fy_squeeze_speed() : 0;
+    if (fy_squeeze_pays(rate, speed, 0)) {
+        double load = fy_server_load(stage->server);
+        speed /= load > 1 ? load : 1;
+    }
+    fy_squeeze_set(stage->squeeze, rate, speed);
+    return fy_squeeze_add(stage->squeeze, bytes, n, true, sink, stage);
 }
 
 static void

@@ -188,6 +188,11 @@ send_trailers(struct fy_server_stage *stage)
     add_trailer(&trailers, FY_FIELD_IN_BYTES, stage->in_bytes);
     add_trailer(&trailers, FY_FIELD_OUT_BYTES,
                 stage->out_linked ? stage->out_linked_bytes : stage->out_bytes);
+    struct fy_wire_counters counters;
+    fy_wire_counters(stage->server->wire, &counters);
+    if (counters.link_rate) {
+        add_trailer(&trailers, FY_FIELD_RATE, counters.link_rate);
+    }
     fy_exchange_finish(stage->out_exchange, trailers.pairs, trailers.n);
 }
 

@@ -245,6 +245,15 @@ fy_stage_try_end(struct stage *stage)
             return;
         }
     }
+    int whole = fy_flow_whole(stage);
+    if (whole == FY_ERR_BUSY) {
+        return; /* the stub has not yet taken what came */
+    }
+    if (whole) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                           "some of its output is missing");
+        return;
+    }
     if (!stage->refreshed) {
         stage->refreshed = true;
         if (fy_prepare_after(stage)) {

@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 
 #include "proxy/classify.h"
+#include "proxy/compress.h"
 #include "proxy/reach.h"
 #include "proxy/session.h"
 
@@ -50,6 +51,8 @@ struct stage {
     uint64_t granted_bytes[2], received_bytes[2];
     uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
     EVP_MD_CTX *hash[2];
+    struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
+    uint64_t packed_bytes;          /* of it that came */
     /* The result. */
     bool has_result;
     bool refused;              /* the proxy has not begun anything */
@@ -110,6 +113,9 @@ void fy_flow_credit(struct stage *stage, uint32_t bytes);
 /* A signal, or a new window size, to the proxy. */
 void fy_flow_signal(struct stage *stage, uint32_t number);
 void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
+/* Once it has ended: whether all of its output was given to the stub. BUSY: not
+ * yet; IO: some of it is missing. */
+int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
 
 /* ---- ask.c */

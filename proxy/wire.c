@@ -24,6 +24,8 @@ enum {
     BATCH_MAX_BYTES = 1 << 20,
     ROUNDS = 16, /* reads or writes in one fy_wire_io() */
     VECTORS = 64,
+    RATE_NS = 20000000,    /* a link is full for so long, and takes so much, */
+    RATE_BYTES = 64 << 10, /* before its rate is known */
     RESETS = 1 << 20, /* a loop of `yes | head' resets a stream each time */
     RESETS_PER_SECOND = 1 << 16,
 };
@@ -285,6 +287,25 @@ tell_grants(struct fy_wire *wire)
     return FY_OK;
 }
 
+void
+fy_wire_full(struct fy_wire *wire)
+{
+    uint64_t now = fy_wire_now_ns();
+    uint64_t took = now - wire->full_ns;
+    if (wire->full_ns && (took < RATE_NS || wire->full_bytes < RATE_BYTES)) {
+        return;
+    }
+    if (wire->full_ns) {
+        uint64_t rate =
+            (uint64_t)((double)wire->full_bytes * 1e9 / (double)took);
+        uint64_t before = wire->counters.link_rate;
+        wire->counters.link_rate =
+            rate > before ? rate : (3 * before + rate) / 4;
+    }
+    wire->full_ns = now;
+    wire->full_bytes = 0;
+}
+
 /* Writes what waits. *out_all: nothing waits any more. */
 static int
 write_out(struct fy_wire *wire, bool *out_all)
@@ -301,6 +322,7 @@ write_out(struct fy_wire *wire, bool *out_all)
         }
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             wire->blocked = true;
+            fy_wire_full(wire);
             *out_all = false;
             return FY_OK;
         }
@@ -308,6 +330,7 @@ write_out(struct fy_wire *wire, bool *out_all)
             return FY_ERR_IO;
         }
         wire->counters.sent_bytes += (uint64_t)sent;
+        wire->full_bytes += (uint64_t)sent;
         fy_rope_drop(&wire->out, &wire->pool, (size_t)sent);
     }
     *out_all = true;

@@ -124,12 +124,15 @@ int fy_wire_grant(struct fy_wire *wire, int32_t stream,
 /* RST_STREAM(CANCEL); `closed' follows from fy_wire_io(). */
 void fy_wire_cancel(struct fy_wire *wire, int32_t stream);
 
-/* Bytes that crossed the descriptors so far, and the least round trip of the
- * last eight PINGs. */
+/* Bytes that crossed the descriptors so far, the least round trip of the last
+ * eight PINGs, how fast the link is. */
 struct fy_wire_counters {
     uint64_t received_bytes, sent_bytes;
     uint64_t rtt_ns;        /* 0: none yet */
     uint64_t unanswered_ns; /* since the PING that has no answer; 0: none */
+    /* What the peer took in a second while there was more to send, lately: the
+     * link carries that at least; 0: there never was more. */
+    uint64_t link_rate;
 };
 void fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out);
 /* Sends a PING unless one is unanswered; a client's first four go by

@@ -111,6 +111,11 @@ on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct fy_wire *wire = user;
     (void)session;
+    if (frame->hd.type == NGHTTP2_DATA && frame->hd.length &&
+        nghttp2_session_get_stream_remote_window_size(
+            wire->session, frame->hd.stream_id) == 0) {
+        fy_wire_full(wire);
+    }
     if (frame->hd.type == NGHTTP2_HEADERS && wire->role == FY_WIRE_CLIENT) {
         struct fy_wire_stream *stream = fy_wire_find(wire, frame->hd.stream_id);
         if (stream) {

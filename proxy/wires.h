@@ -72,6 +72,7 @@ struct fy_wire {
     uint64_t ping_sent_ns; /* of the PING that is not answered; 0: none */
     uint64_t rtts_ns[FY_WIRE_RTTS]; /* the last, a ring */
     unsigned npings;
+    uint64_t full_ns, full_bytes; /* when it was full; what it took since */
     enum fy_wire_role role;
     int in_fd, out_fd;
     bool socket;  /* out_fd is one */
@@ -91,6 +92,10 @@ void fy_wire_remove(struct fy_wire_stream *stream, uint32_t error);
 void fy_wire_mark(struct fy_wire_stream *stream);
 /* Forgets what is queued; nothing more is taken. */
 void fy_wire_drop(struct fy_wire_stream *stream);
+
+/* The peer takes no more now, by its window or the descriptor: how much did it
+ * take since that was last so? */
+void fy_wire_full(struct fy_wire *wire);
 
 /* wire_receive.c, wire_send.c: set nghttp2's callbacks. */
 void fy_wire_receive_callbacks(nghttp2_session_callbacks *callbacks);

@@ -67,7 +67,6 @@ comes_back(const char *bytes, size_t n, const struct block *packed, size_t give,
     ck_assert_int_eq(fy_unsqueeze_new(&unsqueeze), 0);
     for (size_t i = 0; i < packed->n; i += give) {
         size_t k = packed->n - i < give ? packed->n - i : give, taken = 0;
-        ck_assert(!fy_unsqueeze_ended(unsqueeze));
         ck_assert_int_eq(fy_unsqueeze_add(unsqueeze, packed->bytes + i, k), 0);
         do {
             ck_assert_int_eq(fy_unsqueeze_take(unsqueeze, to, room, &taken), 0);
@@ -110,6 +109,59 @@ START_TEST(streams_come_back)
         ck_assert_uint_lt(packed.n, n / 2);
     }
     comes_back(bytes, n, &packed, gives[_i % 5], rooms[_i % 5]);
+    free(packed.bytes);
+    free(bytes);
+}
+END_TEST
+
+/* Compressed, stored, compressed, in frames of its own. */
+START_TEST(it_changes_its_mind)
+{
+    static const double links[] = {0, 1e6, 0, 5e6, 1e10};
+    struct fy_squeeze *squeezer = NULL;
+    struct block packed = {0};
+    size_t n = 1000000, used[6] = {0};
+    char *bytes = sample(n, false);
+    ck_assert_int_eq(fy_squeeze_new(0, &squeezer), 0);
+    for (size_t i = 0; i < n; i += 50000) {
+        fy_squeeze_set(squeezer, links[i / 200000], 400e6);
+        ck_assert_int_eq(fy_squeeze_add(squeezer, bytes + i, 50000,
+                                        i % 100000 == 0, collect, &packed),
+                         0);
+        used[i / 200000 + 1] = packed.n;
+    }
+    ck_assert_int_eq(fy_squeeze_end(squeezer, collect, &packed), 0);
+    ck_assert_uint_gt(used[1], 200000);
+    ck_assert_uint_lt(used[2] - used[1], 100000);
+    ck_assert_uint_gt(used[3] - used[2], 200000);
+    ck_assert_uint_lt(used[4] - used[3], 100000);
+    ck_assert_uint_gt(used[5] - used[4], 200000);
+    comes_back(bytes, n, &packed, 7777, 4096);
+    fy_squeeze_free(squeezer);
+    free(packed.bytes);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(noise_is_stored_soon)
+{
+    struct fy_squeeze *squeezer = NULL;
+    struct block packed = {0};
+    size_t n = 4000000, before = 0, more = 0;
+    char *bytes = sample(n, true);
+    ck_assert_int_eq(fy_squeeze_new(0, &squeezer), 0);
+    for (size_t i = 0; i < n; i += 50000) {
+        fy_squeeze_set(squeezer, 1e6, 400e6);
+        before = packed.n;
+        ck_assert_int_eq(
+            fy_squeeze_add(squeezer, bytes + i, 50000, true, collect, &packed),
+            0);
+        more = packed.n - before;
+    }
+    ck_assert_uint_eq(more, 50003); /* one raw block */
+    ck_assert_int_eq(fy_squeeze_end(squeezer, collect, &packed), 0);
+    comes_back(bytes, n, &packed, 65536, 65536);
+    fy_squeeze_free(squeezer);
     free(packed.bytes);
     free(bytes);
 }
@@ -241,6 +293,8 @@ main(void)
     Suite *suite = suite_create("compress");
     TCase *tcase = tcase_create("compress");
     tcase_add_loop_test(tcase, streams_come_back, 0, 10);
+    tcase_add_test(tcase, it_changes_its_mind);
+    tcase_add_test(tcase, noise_is_stored_soon);
     tcase_add_test(tcase, a_flushed_line_is_there_at_once);
     tcase_add_test(tcase, a_bomb_goes_off_slowly);
     tcase_add_test(tcase, what_is_broken_is_refused);
