@@ -54,6 +54,7 @@ class Side:
         env = dict(os.environ, LC_ALL="C.UTF-8")
         self.log = open(os.path.join(self.rig.folder, "run/worker-%s.log" %
                                      self.letter), "ab")
+        self.said_before = self.log.tell()
         self.process = self.rig.popen(
             "client", self.command(), stdin=subprocess.PIPE, env=env,
             stdout=subprocess.PIPE, stderr=self.log, start_new_session=True)
@@ -81,6 +82,7 @@ class Side:
 
     def said(self):
         with open(self.log.name, "rb") as f:
+            f.seek(self.said_before)
             return f.read()[-500:].decode(errors="replace").strip()
 
     def stop(self):

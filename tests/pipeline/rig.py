@@ -65,6 +65,17 @@ def why_not(kind="sshfs"):
     return None
 
 
+def built():
+    """The build folder: FERRY_BUILDDIR, or where ferry is."""
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    for folder in (os.environ.get("FERRY_BUILDDIR"), ".",
+                   os.path.join(top, "_build"),
+                   os.path.join(top, "_build-check/plain"), top):
+        if folder and os.path.isfile(os.path.join(folder, "ferry")):
+            return folder
+    return "."
+
+
 def started(pid):
     """The start time of a process, which tells it from a later one."""
     try:
@@ -82,8 +93,7 @@ class Rig:
                  sshfs_options=(), folder=None, stays=False):
         self.kind, self.shape, self.rtt_us = kind, shape, rtt_us
         self.sshfs_options = list(sshfs_options)
-        self.build = os.path.abspath(
-            build or os.environ.get("FERRY_BUILDDIR", "."))
+        self.build = os.path.abspath(build or built())
         self.folder, self.stays = folder, stays
         self.hosts = {}      # name -> pid of its first process
         self.processes = []  # [pid, start time] of what is to be killed
