@@ -153,7 +153,7 @@ class Bench:
         write(os.path.join(self.local(name), "script"), script)
         values = {"M": mnt, "L": work, "HOME": work, "TERM": "xterm",
                   "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-                  "LC_ALL": "C.UTF-8", "TMPDIR": work}
+                  "LC_ALL": "C.UTF-8"}
         for key, value in (env or {}).items():
             values[key] = value
         if more.get("stdin"):
@@ -175,7 +175,11 @@ class Bench:
         second.start()
         one(self.plain)
         second.join()
-        found = self.differences(number, answers, how.get("cwd"))
+        found = self.differences(number, answers)
+        if "trouble" not in answers["f"]:
+            left = self.left("f%07d" % number)
+            if left:
+                found.append("left running: " + ", ".join(left))
         if not found:
             self.forget(number)
         return found, answers["p"], answers["f"]
@@ -189,7 +193,26 @@ class Bench:
 
     # ---- comparing --------------------------------------------------------
 
-    def differences(self, number, answers, _cwd=None):
+    def left(self, name, seconds=3):
+        """What still runs for a script, on either host; it may be ending."""
+        mark = os.fsencode("/" + name)
+        deadline = time.monotonic() + seconds
+        while True:
+            found = []
+            for pid in os.listdir("/proc"):
+                try:
+                    if pid.isdigit() and mark in os.fsencode(
+                            os.readlink("/proc/%s/cwd" % pid)):
+                        with open("/proc/%s/cmdline" % pid, "rb") as f:
+                            found.append(f.read().replace(b"\0", b" ").decode(
+                                errors="replace").strip())
+                except OSError:
+                    pass
+            if not found or time.monotonic() > deadline:
+                return sorted(found)
+            time.sleep(0.02)
+
+    def differences(self, number, answers):
         plain, other = answers["p"], answers["f"]
         for name, answer in (("plain", plain), ("ferry", other)):
             if "trouble" in answer:
@@ -245,11 +268,13 @@ class Bench:
             what.append(os.readlink(path).replace(old, new))
             what[3] = ""
         elif stat.S_ISREG(s.st_mode):
-            with open(path, "rb") as f:
-                content = f.read().replace(old, new)
+            content = b""
+            if s.st_size < 100 << 20:
+                with open(path, "rb") as f:
+                    content = f.read().replace(old, new)
             if path.endswith(b"/.git/index"):
                 content = b""  # has inodes and times of change
-            what += [s.st_nlink, len(content),
+            what += [s.st_nlink, s.st_size,
                      hashlib.sha256(content).hexdigest()[:12],
                      content[:60]]
         return what

@@ -116,7 +116,10 @@ class Rig:
         if reason:
             raise Trouble(reason)
         if not self.folder:
-            self.folder = tempfile.mkdtemp(prefix="fyrig.")
+            # Not in /tmp: a stage's is its own, so configurations that lie
+            # there are not found, and commands that read them not placed.
+            self.folder = tempfile.mkdtemp(
+                prefix="fyrig.", dir=os.environ.get("FYRIG_DIR", "/srv"))
         os.chmod(self.folder, 0o755)
         self.folder = os.path.realpath(self.folder)
         for name in ("storage/export", "client/mnt", "client/work", "keys",
