@@ -589,11 +589,19 @@ furnish(struct check *check)
 }
 
 static int
+check_absents(struct check *check)
+{
+    return fy_check_absents(&check->root, check->base,
+                            variable(check->spec, "HOME"), check->invocation,
+                            check->out_reason, check->why);
+}
+
+static int
 check_all(struct check *check, int out_files[3])
 {
-    int (*const steps[])(struct check *) = {check_folder,      check_uses,
-                                            check_tool,        check_limits,
-                                            check_environment, check_configs};
+    int (*const steps[])(struct check *) = {
+        check_folder, check_uses,        check_absents, check_tool,
+        check_limits, check_environment, check_configs};
     int status = 0;
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](check);

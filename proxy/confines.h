@@ -128,6 +128,17 @@ int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
  */
 bool fy_all_owned(int fd, bool tree);
 
+/* ---- absent.c ----------------------------------------------------------------- */
+
+/*
+ * Refuses a stage for a file that an annotation says must be absent, or for all
+ * missing of those that must be present. base: the folder it works in, relative
+ * to the root; home: its HOME. 0 or FY_ERR_UNSUPPORTED with reason.
+ */
+int fy_check_absents(const struct fy_root *root, const char *base,
+                     const char *home, const struct fy_invocation *invocation,
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+
 /* ---- space.c ------------------------------------------------------------------ */
 
 enum fy_space_kind fy_space_probe(void);

@@ -3,6 +3,7 @@
 # only; nothing of it enters a host program.
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
+	proxy/absent.c \
 	proxy/ask.c \
 	proxy/classify.c proxy/classify.h \
 	proxy/compress.c proxy/compress.h \

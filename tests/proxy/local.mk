@@ -3,6 +3,7 @@
 if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
+UNIT_TESTS += tests/unit/test_absent
 UNIT_TESTS += tests/unit/test_confine
 UNIT_TESTS += tests/unit/test_tools
 endif
@@ -17,6 +18,9 @@ tests_unit_test_mounts_SOURCES = tests/unit/test_mounts.c
 tests_unit_test_mounts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)
 
+tests_unit_test_absent_SOURCES = tests/unit/test_absent.c
+tests_unit_test_absent_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_absent_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_confine_SOURCES = tests/unit/test_confine.c
 tests_unit_test_confine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_confine_LDADD = $(PLACE_TEST_LIBS)

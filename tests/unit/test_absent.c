@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that must be absent or present for a stage: where they are looked for,
+ * what counts as a match, and that what is unclear counts against the stage.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/confines.h"
+#include "proxy/reason.h"
+
+static char top[64];
+static struct fy_root root;
+
+static void
+put(const char *path, const char *text)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s", top, path);
+    FILE *file = fopen(full, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void
+make(const char *path)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s", top, path);
+    ck_assert_int_eq(mkdir(full, 0700), 0);
+}
+
+static void
+setup(void)
+{
+    char path[128];
+    strcpy(top, "/tmp/ferry-absent-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    make("root");
+    make("root/.git");
+    make("root/.git/hooks");
+    make("root/sub");
+    make("root/sub/deep");
+    make("home");
+    put("root/.git/config", "[core]\n\tBare = false\n[user]\n\temail = a@b\n");
+    snprintf(path, sizeof path, "%s/root", top);
+    ck_assert_int_eq(fy_root_open(path, &root), 0);
+}
+
+static void
+teardown(void)
+{
+    char line[128];
+    fy_root_close(&root);
+    snprintf(line, sizeof line, "rm -r '%s'", top);
+    ck_assert_int_eq(system(line), 0);
+}
+
+/* The reason, or 0. */
+static unsigned
+look(const char *base, const struct fy_absent *absents, uint32_t n)
+{
+    char home[128], text[256];
+    unsigned reason = 0;
+    struct fy_buffer why;
+    struct fy_invocation invocation = {.absents = absents, .nabsents = n};
+    snprintf(home, sizeof home, "%s/home", top);
+    fy_buffer_start(&why, text, sizeof text);
+    int status =
+        fy_check_absents(&root, base, home, &invocation, &reason, &why);
+    ck_assert_int_eq(status != 0, reason != 0);
+    ck_assert_int_eq(status != 0, text[0] != '\0');
+    return reason;
+}
+
+START_TEST(hooks)
+{
+    const struct fy_absent hook = {.path = ".git/hooks/pre-commit"};
+    ck_assert_uint_eq(look(".", &hook, 1), 0);
+    ck_assert_uint_eq(look("sub/deep", &hook, 1), 0);
+    put("root/.git/hooks/pre-commit", "#!/bin/sh\n");
+    ck_assert_uint_eq(look(".", &hook, 1), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look("sub/deep", &hook, 1), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+START_TEST(not_above_the_root)
+{
+    const struct fy_absent file = {.path = "outside"};
+    put("outside", "x");
+    ck_assert_uint_eq(look("sub", &file, 1), 0);
+    put("root/sub/outside", "x");
+    ck_assert_uint_eq(look("sub/deep", &file, 1), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look(".", &file, 1), 0);
+}
+END_TEST
+
+START_TEST(lines)
+{
+    const struct fy_absent bare = {".git/config", "^[[:space:]]*bare", false};
+    const struct fy_absent filter = {".git/config", "^\\[filter", false};
+    const struct fy_absent folder = {".git", "^gitdir:", false};
+    ck_assert_uint_eq(look("sub", &bare, 1), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look("sub", &filter, 1), 0);
+    ck_assert_uint_eq(look("sub", &folder, 1), 0);
+    put("root/.git/config", "[Filter \"lfs\"]");
+    ck_assert_uint_eq(look("sub", &filter, 1), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+START_TEST(presents)
+{
+    const struct fy_absent either[] = {
+        {"~/.gitconfig", "^[[:space:]]*email", true},
+        {".git/config", "^[[:space:]]*email", true},
+    };
+    ck_assert_uint_eq(look("sub", either, 2), 0);
+    ck_assert_uint_eq(look("sub", either, 1), FY_STAGE_OTHER_CONFIG);
+    put("home/.gitconfig", "[user]\nemail=x\n");
+    ck_assert_uint_eq(look("sub", either, 1), 0);
+    put("root/.git/config", "");
+    ck_assert_uint_eq(look("sub", either, 2), 0);
+    put("home/.gitconfig", "");
+    ck_assert_uint_eq(look("sub", either, 2), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+START_TEST(unclear)
+{
+    char path[128];
+    const struct fy_absent config = {".git/config", "x", false};
+    const struct fy_absent hook = {.path = ".git/hooks/pre-commit"};
+    put("root/.git/hooks/pre-commit", "");
+    ck_assert_uint_eq(look("nosuch", &config, 1), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look("", &config, 1), FY_STAGE_OTHER_CONFIG);
+    snprintf(path, sizeof path, "%s/root/.git/hooks/pre-commit", top);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(symlink("/nowhere/else", path), 0);
+    ck_assert_uint_eq(look(".", &hook, 1), FY_STAGE_OTHER_CONFIG);
+    snprintf(path, sizeof path, "%s/root/.git/config", top);
+    ck_assert_int_eq(truncate(path, 2 << 20), 0);
+    ck_assert_uint_eq(look(".", &config, 1), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("absent");
+    TCase *tcase = tcase_create("looked for");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, hooks);
+    tcase_add_test(tcase, not_above_the_root);
+    tcase_add_test(tcase, lines);
+    tcase_add_test(tcase, presents);
+    tcase_add_test(tcase, unclear);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
