@@ -144,11 +144,35 @@ stream_of(const struct fy_stream_plan *plan)
     return spec;
 }
 
+/*
+ * The program's libraries and locale are what its identity says nothing of: the
+ * other host would load its own, and a locale that is missing here is "C" here
+ * alone.
+ */
+static bool
+loads_its_own(const struct stage *stage, struct fy_buffer *why)
+{
+    static const char *const loader[] = {"LD_PRELOAD", "LD_AUDIT",
+                                         "LD_LIBRARY_PATH"};
+    for (size_t i = 0; i < sizeof loader / sizeof loader[0]; i++) {
+        const char *value = variable(stage, loader[i], strlen(loader[i]));
+        if (value && *value) {
+            fy_buffer_add(why, loader[i]);
+            fy_buffer_add(why, " is set");
+            return false;
+        }
+    }
+    return fy_locales_exist((const char *const *)stage->env, why);
+}
+
 static int
 fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
 {
     struct stage *stage = request->stage;
     struct fy_stage_spec *spec = &request->spec;
+    if (!loads_its_own(stage, why)) {
+        return FY_ERR_UNSUPPORTED;
+    }
     if (fy_path_join(stage->facts.cwd, stage->facts.path, request->program) ||
         fy_tool_identity(request->program, request->identity,
                          sizeof request->identity)) {
