@@ -19,6 +19,7 @@ libfyproxy_la_SOURCES = \
 	proxy/link.c \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/place.c \
+	proxy/placement.c \
 	proxy/prepare.c \
 	proxy/protocol.h \
 	proxy/proxy.h \

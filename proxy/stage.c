@@ -285,10 +285,24 @@ fy_stage_try_end(struct stage *stage)
 
 /* ---- asking -------------------------------------------------------------------------- */
 
+static void
+decline_cost(struct stage *stage)
+{
+    fy_stage_decline(
+        stage, stage->small ? FY_STAGE_TOO_SMALL : FY_STAGE_UNPROFITABLE, "");
+}
+
 void
 fy_stage_open(struct stage *stage)
 {
     stage->settled = true;
+    if (stage->unprofitable && !stage->feeds && stage->plan.out.is_pipe &&
+        !stage->fed_by && stage->plan.repeatable &&
+        stage->received_bytes[1] == 0) {
+        fy_stage_detach(stage);
+        decline_cost(stage);
+        return;
+    }
     fy_flow_grant(stage);
 }
 
@@ -376,6 +390,18 @@ fy_stage_prepared(struct stage *stage, int status)
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
     } else if (stage->state == STAGE_WAIT_INPUT) {
         fy_link_poke(stage->session);
+    } else if (stage->reach->state != REACH_READY) {
+        try_place(stage);
+    } else if (!fy_placement_ask(stage)) {
+        fy_stage_placed(stage);
+    }
+}
+
+void
+fy_stage_placed(struct stage *stage)
+{
+    if (stage->unprofitable) {
+        decline_cost(stage);
     } else if (stage->reach->state != REACH_READY) {
         try_place(stage);
     } else {
@@ -645,6 +671,7 @@ stage_free(struct stage *stage)
 {
     fy_flow_free(stage);
     fy_prepare_forget(stage);
+    fy_placement_forget(stage);
     if (stage->parsed) {
         fy_invocation_clear(&stage->invocation);
     }

@@ -62,6 +62,9 @@ struct stage {
     uint64_t cpu_ns, in_bytes, out_bytes;
     uint64_t ended_ns;
     struct record *record;
+    /* placement.c */
+    struct fy_placement *placement; /* sizes are asked for; owns itself */
+    bool unprofitable, small;
     /* prepare.c */
     struct fy_job *job; /* under way; owns itself */
     bool prepared, refreshed, refreshing;
@@ -95,6 +98,15 @@ void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
 
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
+
+/* Sizes are known, or nobody needs them. */
+void fy_stage_placed(struct stage *stage);
+
+/* ---- placement.c */
+
+/* False: nothing is to be waited for. Else fy_stage_placed() follows. */
+bool fy_placement_ask(struct stage *stage);
+void fy_placement_forget(struct stage *stage);
 
 /* ---- prepare.c */
 

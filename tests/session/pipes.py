@@ -27,7 +27,7 @@ SCRIPTS = [
     ("a missing file", "cat s missing t", "cat none 1"),
     ("status", "grep -c nothing s; echo $?", "grep none 1"),
     ("a chain", "cat n | grep 7 | sort -r | head -3", "linked 3"),
-    ("pipestatus", "cat n | grep 77 | sort -r | head -3;"
+    ("pipestatus", "cat n | grep -v 77 | sort -r | head -3;"
      "echo ${PIPESTATUS[*]}", "linked 3"),
     ("to a builtin", "cat s | while read x; do echo \"<$x>\"; done", "none"),
     ("from a builtin", "echo b | sort", "sort local-input"),
