@@ -30,3 +30,6 @@ tests_session_drive_LDADD = libfyproxy.la libfyannotations.la libfymodel.la \
 dist_check_SCRIPTS += tests/session/pipes.py
 EXTRA_DIST += tests/session/commands.ferry
 TESTS += tests/session/pipes.py
+
+dist_check_SCRIPTS += tests/session/faults.sh
+TESTS += tests/session/faults.sh

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proxy/wire.c: two wires over a socketpair or two pipes, in one thread: heads,
- * bodies, trailers, windows, cancellation, limits, broken peers.
+ * bodies, trailers, windows, cancellation, limits, broken peers. Long because
+ * every test needs the two owners that stand here first.
  */
 #include "config.h"
 
@@ -503,6 +504,143 @@ START_TEST(limits_hold)
 }
 END_TEST
 
+/* A signal does not wait behind a long body. */
+START_TEST(small_requests_go_first)
+{
+    int32_t id = 0, other = 0;
+    static char block[1 << 20];
+    connect_both();
+    ck_assert_int_eq(fy_wire_request(client.wire, "/stage", true, NULL, &id),
+                     0);
+    run();
+    ck_assert_int_eq(fy_wire_grant(server.wire, id, 32 << 20), 0);
+    run();
+    for (int i = 0; i < 16; i++) {
+        ck_assert_int_eq(fy_wire_send(client.wire, id, block, sizeof block), 0);
+    }
+    (void)step(&client);
+    (void)step(&server);
+    ck_assert_int_eq(
+        fy_wire_request(client.wire, "/stage/1/signal?2", false, NULL, &other),
+        0);
+    for (int i = 0; i < 1000 && !find(&server, other)->ended; i++) {
+        (void)step(&client);
+        (void)step(&server);
+    }
+    ck_assert(find(&server, other)->ended);
+    ck_assert_uint_lt(find(&server, id)->body, 4 << 20);
+    run();
+    ck_assert_uint_eq(find(&server, id)->body, 16 << 20);
+    disconnect();
+}
+END_TEST
+
+/* A stream whose head is too large is reset; its neighbours are not. */
+START_TEST(large_heads_harm_nobody_else)
+{
+    int32_t ids[5] = {0}, neighbour = 0;
+    static char values[5][FY_WIRE_MAX_VALUE_BYTES + 2000];
+    struct fy_wire_pair pairs[FY_WIRE_MAX_PAIRS];
+    connect_both();
+    ck_assert_int_eq(
+        fy_wire_request(client.wire, "/stage", false, NULL, &neighbour), 0);
+    ck_assert_int_eq(
+        fy_wire_request(client.wire, "/stage", false, NULL, &ids[0]), 0);
+    run();
+    for (int i = 0; i < 5; i++) {
+        memset(values[i], 'a' + i, sizeof values[i] - 1);
+        pairs[i] = (struct fy_wire_pair){"x", values[i]};
+    }
+    /* One long value is cut; more than fit together are not sent at all. */
+    ck_assert_int_eq(fy_wire_respond(server.wire, ids[0], 200, pairs, 5, true),
+                     FY_ERR_OVERFLOW);
+    ck_assert_int_eq(fy_wire_respond(server.wire, ids[0], 200, pairs, 1, true),
+                     0);
+    ck_assert_int_eq(fy_wire_finish(server.wire, ids[0], pairs, 5),
+                     FY_ERR_OVERFLOW);
+    ck_assert_int_eq(
+        fy_wire_finish(server.wire, ids[0], pairs, FY_WIRE_MAX_PAIRS + 1),
+        FY_ERR_INVALID);
+    run();
+    ck_assert_int_eq(find(&client, ids[0])->status, 200);
+    fy_wire_cancel(client.wire, ids[0]);
+    run();
+    ck_assert(find(&server, ids[0])->closed &&
+              !find(&server, neighbour)->closed);
+    ck_assert_int_eq(
+        fy_wire_respond(server.wire, neighbour, 404, NULL, 0, false), 0);
+    run();
+    ck_assert_int_eq(find(&client, neighbour)->status, 404);
+    ck_assert(!client.broken && !server.broken);
+    disconnect();
+}
+END_TEST
+
+START_TEST(a_silent_peer_is_noticed)
+{
+    int fds[2];
+    struct fy_wire_counters counters;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    memset(&client, 0, sizeof client);
+    ck_assert_int_eq(fy_wire_new(FY_WIRE_CLIENT, fds[0], fds[0], &events,
+                                 &client, &client.wire),
+                     0);
+    ck_assert_int_eq(fy_wire_ping(client.wire), 0);
+    ck_assert_int_eq(fy_wire_io(client.wire, true, true), 0);
+    usleep(2000);
+    fy_wire_counters(client.wire, &counters);
+    ck_assert_uint_ge(counters.unanswered_ns, 2000000);
+    ck_assert_uint_eq(counters.rtt_ns, 0);
+    ck_assert_uint_gt(counters.sent_bytes, 0);
+    ck_assert_uint_eq(counters.received_bytes, 0);
+    fy_wire_free(client.wire);
+    close(fds[1]);
+}
+END_TEST
+
+/* What the peer takes in a second is known where there was more to send. */
+START_TEST(the_rate_of_the_link_is_seen)
+{
+    struct fy_wire_counters counters;
+    char block[4096];
+    int32_t id = 0;
+    int a[2], b[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, a), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, b), 0);
+    connect_with(a[0], a[0], b[0], b[0]);
+    client.grant_at_once = true;
+    ck_assert_int_eq(fy_wire_request(client.wire, "/stage", false, NULL, &id),
+                     0);
+    ck_assert_int_eq(fy_wire_grant(client.wire, id, 64 << 10), 0);
+    server.to_send = 1 << 20;
+    server.to_send_on = id;
+    bool answered = false;
+    for (int i = 0; i < 2000 && !find(&client, id)->ended; i++) {
+        (void)step(&client);
+        (void)step(&server);
+        for (int way = 0; way < 2; way++) { /* at most 4 MiB/s */
+            ssize_t n =
+                recv(way ? a[1] : b[1], block, sizeof block, MSG_DONTWAIT);
+            ck_assert(n <= 0 ||
+                      send(way ? b[1] : a[1], block, (size_t)n, 0) == n);
+        }
+        if (!answered && find(&server, id)->method[0]) {
+            answered = true;
+            ck_assert_int_eq(
+                fy_wire_respond(server.wire, id, 200, NULL, 0, true), 0);
+        }
+        usleep(1000);
+    }
+    ck_assert_uint_eq(find(&client, id)->body, 1 << 20);
+    fy_wire_counters(server.wire, &counters);
+    ck_assert_uint_gt(counters.link_rate, 10 << 10);
+    ck_assert_uint_lt(counters.link_rate, 16 << 20);
+    disconnect();
+    close(a[1]);
+    close(b[1]);
+}
+END_TEST
+
 START_TEST(nonsense_ends_the_connection)
 {
     static const char *const texts[] = {
@@ -545,6 +683,10 @@ main(void)
     tcase_add_test(tcase, either_side_cancels);
     tcase_add_test(tcase, a_peer_that_goes_ends_it);
     tcase_add_test(tcase, limits_hold);
+    tcase_add_test(tcase, small_requests_go_first);
+    tcase_add_test(tcase, large_heads_harm_nobody_else);
+    tcase_add_test(tcase, a_silent_peer_is_noticed);
+    tcase_add_test(tcase, the_rate_of_the_link_is_seen);
     tcase_add_loop_test(tcase, nonsense_ends_the_connection, 0, 3);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

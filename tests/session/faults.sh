@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Commands next to their files over bad links (proxy/fault.h): what a script
+# prints, writes and returns is what it does without ferry, and soon. Bytes that
+# arrive spoilt are left out: ssh's checksums end such a connection.
+. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
+build=${FERRY_BUILDDIR:-$(dirname "$0")/../..}
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
+[ -x "$build/ferry" ] || skip_all "ferry is not built"
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT INT TERM
+mkdir "$work/data" "$work/home"
+export HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
+    XDG_CACHE_HOME="$work/home" LC_ALL=C
+seq 1 200000 >"$work/data/f"
+seq 1 7 200000 >"$work/data/g"
+cd "$work/data" || exit 1
+
+# shellcheck disable=SC2016 # the inner shell expands it
+# Its own output is compressible and longer than any window.
+script='cat f f >../out; echo $?; sort -r g | tail -n 3; grep -c 77 f
+    cat f | while read -r a; do echo "$a"; break; done
+    grep nothing f; echo $?; cat missing 2>&1; echo $?
+    sort f | head -n 2; uniq -c g | cut -c1-9 | tail -n 1; yes | head -n 2'
+
+# run FAULT: its output, with the file that it wrote.
+run()
+{
+    rm -f ../out
+    if [ "$1" = none ]; then
+        sh -c "$script" 2>&1
+    else
+        # Descriptors beyond 2 would be an open file of the commands.
+        timeout 60 "$build/ferry" run --no-discover --force --device none \
+            --mount "$work/data=loopback://$work/data?fault=$1" -- \
+            sh -c "$script" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+        echo "status $?" | grep -v 'status 0'
+    fi
+    cksum <../out
+}
+
+wanted=$(run none)
+# Or nothing below would be at stake.
+placed=$("$build/ferry" run --no-discover --force --device none --explain \
+    --mount "$work/data=loopback://$work/data" -- sh -c "$script" 2>&1 \
+    3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
+    sed -n 's/.* annotated commands, \([0-9]*\) of them at a proxy/\1/p')
+if [ "${placed:-0}" -ge 8 ]; then
+    ok "$placed commands run at a proxy"
+else
+    not_ok "only ${placed:-0} commands run at a proxy"
+fi
+for fault in delay=1ms both,chunk=50 both,delay=10ms slow=3MiB/s \
+    stall=20000,for=200ms cut=0 cut=14 cut=100 up,cut=1000 up,cut=9000 \
+    cut=3000 cut=100000 slow=4MiB/s,cut=700000 cut=2800000 reorder=0 \
+    up,reorder=0 reorder=200 corrupt=20 up,corrupt=3 \
+    both,delay=3ms,seed=1,cut=0..200000 seed=2,cut=0..200000 \
+    seed=3,up,cut=0..20000; do
+    equal "$fault" "$(run "$fault")" "$wanted"
+done
+finish
