@@ -89,6 +89,7 @@ struct fy_server_stage {
 
     bool out_opened; /* the client opened the window: no link any more */
     bool out_linked; /* another stage reads it, or is about to */
+    int io;          /* its /proc/PID/io, while it is linked; -1: none */
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 
     bool abandoned;  /* nobody waits for its result */
@@ -171,6 +172,9 @@ struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
                                              uint64_t number);
 /* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
 void fy_server_stage_settle(struct fy_server_stage *stage);
+/* Another one is about to read its output: sees to it that what it writes can
+ * be told when it has ended. */
+void fy_server_stage_count(struct fy_server_stage *stage);
 /* Every process that has ended. */
 void fy_server_reap(struct fy_server *server);
 /* The stream is gone: a stage that nobody waits for is ended. */

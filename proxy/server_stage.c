@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,6 +45,7 @@ fy_server_stage_free(struct fy_server_stage *stage)
 {
     fy_run_clear(&stage->run);
     fy_run_close(&stage->in_left);
+    fy_run_close(&stage->io);
     fy_cage_free(stage->cage);
     fy_invocation_clear(&stage->invocation);
     fy_stage_spec_clear(&stage->spec);
@@ -237,21 +239,38 @@ fy_server_stage_detach(struct fy_server_stage *stage,
     }
 }
 
-/* What it wrote in all, for those whose output never came past us. */
-static uint64_t
-written_bytes(pid_t pid)
+void
+fy_server_stage_count(struct fy_server_stage *stage)
 {
-    char path[64], text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/io", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    fy_run_close(&fd);
-    if (n <= 0) {
-        return 0;
+    char path[64];
+    int waiting = 0;
+    if (stage->state == FY_STAGE_EXITED) {
+        /* Nothing was read of it yet. */
+        if (ioctl(stage->out.fd, FIONREAD, &waiting) == 0 && waiting > 0) {
+            stage->out_linked_bytes = (uint64_t)waiting;
+        }
+        return;
     }
-    text[n] = '\0';
-    const char *row = strstr(text, "wchar: ");
-    return row ? strtoull(row + strlen("wchar: "), NULL, 10) : 0;
+    /* Once it has ended only root may open it, but who has it may read it. */
+    (void)snprintf(path, sizeof path, "/proc/%d/io", (int)stage->run.pid);
+    fy_run_close(&stage->io);
+    stage->io = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* What it wrote in all, once it has ended; not reaped yet. */
+static void
+count_written(struct fy_server_stage *stage)
+{
+    static const char name[] = "wchar: ";
+    char text[512];
+    ssize_t n = read(stage->io, text, sizeof text - 1);
+    if (n > 0) {
+        text[n] = '\0';
+        const char *row = strstr(text, name);
+        stage->out_linked_bytes =
+            row ? strtoull(row + sizeof name - 1, NULL, 10) : 0;
+    }
+    fy_run_close(&stage->io);
 }
 
 static void
@@ -293,8 +312,8 @@ fy_server_reap(struct fy_server *server)
                                           stage->state != FY_STAGE_RUNNING))) {
             stage = stage->next;
         }
-        if (stage && stage->out_linked) {
-            stage->out_linked_bytes = written_bytes(pid);
+        if (stage && stage->io >= 0) {
+            count_written(stage);
         }
         int status;
         struct rusage usage;

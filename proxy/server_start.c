@@ -184,6 +184,7 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
         return;
     }
     writer->out_linked = true;
+    fy_server_stage_count(writer);
     if (launch(stage, writer->out.fd)) {
         settle_link(stage, false);
         fy_server_stage_abandon(stage);
@@ -256,7 +257,7 @@ new_stage(struct fy_exchange *exchange, char *bytes)
                                  .terminal = -1,
                                  .files = {-1, -1, -1}};
     stage->started.fd = stage->in.fd = stage->out.fd = stage->err.fd = -1;
-    stage->in_left = -1;
+    stage->in_left = stage->io = -1;
     for (int i = 0; i < 3; i++) {
         stage->offsets[i] = -1;
     }
