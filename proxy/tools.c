@@ -362,6 +362,15 @@ hash_file(int fd, unsigned char out[32])
     return status;
 }
 
+/* A program that another one starts: its identity, which is remembered. */
+static int
+hash_program(const char *path, unsigned char out[32])
+{
+    char identity[256];
+    int status = fy_tool_identity(path, identity, sizeof identity);
+    return status ? status : hash(identity, strlen(identity), out);
+}
+
 int
 fy_config_hash(const char *path, unsigned char out[32])
 {
@@ -380,6 +389,8 @@ fy_config_hash(const char *path, unsigned char out[32])
         status = FY_ERR_IO;
     } else if (S_ISDIR(about.st_mode)) {
         status = hash_folder(fd, &about, digest);
+    } else if (S_ISREG(about.st_mode) && (about.st_mode & 0111)) {
+        status = hash_program(path, digest);
     } else if (S_ISREG(about.st_mode)) {
         status = hash_file(fd, digest);
     }
