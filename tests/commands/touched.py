@@ -531,7 +531,11 @@ def populate(root):
             if os.access(convert, os.X_OK):
                 quiet(convert, "-size", "8x8", "xc:red", "p.png", cwd=root)
                 break
-    repo = os.path.join(root, "repo")
+    if have("git"):
+        populate_repository(os.path.join(root, "repo"), text)
+
+
+def populate_repository(repo, text):
     write(os.path.join(repo, "tracked.txt"), text)
     write(os.path.join(repo, "sub/deep.txt"), text)
     environment = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null",
