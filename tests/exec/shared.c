@@ -201,7 +201,7 @@ static void
 test_title(char **argv)
 {
     char *first = argv[0], *last = first;
-    if (!first) {
+    if (!first || !mounted) {
         exit(99);
     }
     for (char **entry = argv; *entry; entry++) {
