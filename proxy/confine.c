@@ -3,6 +3,7 @@
  * The check of a stage before anything is started: folder by folder, operand by
  * operand, program, configuration and limits. Refuses on every doubt; the
  * client then runs the command itself. Runs in the proxy, one thread.
+ * Long because the steps of one check share its state and serve nothing else.
  */
 #include "config.h"
 

@@ -7,6 +7,7 @@
  * that shows everything else of its folder as it was.
  *
  * The child uses system calls only; what it cannot do it writes into a pipe.
+ * Long because what it mounts in which order can only be read in one piece.
  */
 #include "config.h"
 

@@ -84,6 +84,10 @@ look(const char *path)
         for (int i = 2; i < n; i++) {
             printf(" %s", names[i]->d_name);
         }
+        while (n > 0) {
+            free(names[--n]);
+        }
+        free(names);
     } else if (S_ISREG(about.st_mode)) {
         int fd = open(path, O_RDONLY);
         ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
