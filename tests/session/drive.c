@@ -144,11 +144,13 @@ main(int argc, char **argv)
         .force = true,
         .record = true,
     };
+    /* Before there are threads that start processes: one that has a script
+     * open for writing would make it busy. */
+    write_scripts(commands, argv[3], argv[1]);
     if (fy_session_start(&options, &why, &session)) {
         fail("session", text);
     }
     (void)fcntl(9, F_SETFD, FD_CLOEXEC);
-    write_scripts(commands, argv[3], argv[1]);
     pid_t pid;
     int status = 0;
     if (posix_spawnp(&pid, argv[words + 1], NULL, NULL, argv + words + 1,
