@@ -267,6 +267,13 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
     stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
+    int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
+    if (rate > 0) { /* a lower bound: the best that was seen */
+        stage->reach->bytes_a_second =
+            (double)rate > stage->reach->bytes_a_second
+                ? (double)rate
+                : stage->reach->bytes_a_second;
+    }
     stage->ended_ns = fy_session_now_ns();
     stage->state = STAGE_ENDED;
 }

@@ -53,6 +53,7 @@ judge(struct stage *stage, const struct fy_probe_result *result)
     };
     const struct fy_cost_host host = {
         .rtt_seconds = (double)counters.rtt_ns / 1e9,
+        .bytes_a_second = reach->bytes_a_second,
         .load = reach->hello.cores > 0
                     ? reach->hello.load / (double)reach->hello.cores
                     : 0,

@@ -24,6 +24,10 @@ struct fy_session_options {
     const struct fy_commands *commands; /* borrowed, must outlive the session */
     const struct fy_mount *mounts;      /* copied */
     unsigned nmounts;
+    /* Folder of the shipped annotations: they speak of the system's own tools,
+     * so programs elsewhere run here unless a user's file declares them. NULL:
+     * all are taken. */
+    const char *library;
     const char *folder; /* private, exists: snapshot and socket are made here */
     const char *stub;   /* path of ferry-stub */
     const char *ferry;  /* path of ferry, for loopback */

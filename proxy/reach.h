@@ -49,6 +49,7 @@ struct reach {
     bool broken;                /* to be given up at the end of this round */
     char name[512], trouble[256];
     uint64_t began_ns, connected_ns; /* of all connections so far */
+    double bytes_a_second;           /* as its stages measured; 0: unknown */
     uint64_t heard_bytes;            /* at the last keep-alive */
     uint64_t received_bytes, sent_bytes, rtt_ns;
 };

@@ -529,6 +529,27 @@ keep_files(struct stage *stage, struct guest *guest)
     }
 }
 
+/* Whether the program is the one that its annotation speaks of. */
+static bool
+is_meant(const struct stage *stage)
+{
+    static const char *const folders[] = {"/bin/", "/sbin/", "/usr/bin/",
+                                          "/usr/sbin/"};
+    const char *library = stage->session->options.library;
+    const char *path = stage->facts.path;
+    if (!library || !stage->invocation.file ||
+        strncmp(stage->invocation.file, library, strlen(library)) != 0) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t n = strlen(folders[i]);
+        if (strncmp(path, folders[i], n) == 0 && !strchr(path + n, '/')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* FY_STAGE_NONE: a candidate. */
 static unsigned
 understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
@@ -548,6 +569,11 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
                                               : FY_STAGE_NOT_PARSED;
     }
     stage->parsed = true;
+    if (!is_meant(stage)) {
+        fy_buffer_add(why, "no tool of the system: ");
+        fy_buffer_add(why, stage->facts.path);
+        return FY_STAGE_OTHER_TOOL;
+    }
     read_fds(stage, guest);
     unsigned reason =
         fy_classify(&stage->facts, &stage->invocation, session->mounts,
