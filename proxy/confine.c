@@ -307,6 +307,13 @@ check_tool(struct check *check)
         return refuse(check, FY_STAGE_OTHER_TOOL, "a malformed program", NULL,
                       NULL);
     }
+    /* A wrapper that somebody gave a tool's name is not what the annotation
+     * speaks of; those of the system (zgrep, egrep) are. */
+    if (strchr(identity, '+') && strncmp(path, "/usr/bin/", 9) != 0 &&
+        strncmp(path, "/bin/", 5) != 0) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, path,
+                      " is a script that is no part of the system", NULL);
+    }
     if (is_same_tool(check, path, identity)) {
         strcpy(check->cage->program, path);
         return 0;

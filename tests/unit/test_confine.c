@@ -703,6 +703,15 @@ START_TEST(test_tool)
     cage = accept();
     ck_assert_str_eq(fy_cage_program(cage), MOUNT "/own");
     ck_assert_str_eq(inside(cage, MOUNT "/own file"), "one\nexit 0");
+    shell("printf '#!/bin/sh\\n' >$B/top/cat && chmod 755 $B/top/cat");
+    char script[128];
+    snprintf(script, sizeof script, "%s/cat", root);
+    reset();
+    program(script);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    reset();
+    program("/usr/bin/zgrep");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     reset();
     spec.tool.path = bytes("cat");
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
