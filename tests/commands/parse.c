@@ -150,6 +150,7 @@ main(int argc, char **argv)
     if (fy_commands_compile((const char *const *)(argv + 1), (unsigned)argc - 1,
                             NULL, diagnostics, &commands)) {
         fy_diagnostics_print(diagnostics, stderr);
+        fy_diagnostics_free(diagnostics);
         return 2;
     }
     while (getdelim(&text, &capacity, '\0', stdin) > 0) {
