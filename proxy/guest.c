@@ -93,13 +93,13 @@ fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
     if (guest->gone) {
         return;
     }
-    if (guest->out_at > 0) {
+    if (guest->out_at > guest->out_used / 2) {
         memmove(guest->out, guest->out + guest->out_at,
                 guest->out_used - guest->out_at);
         guest->out_used -= guest->out_at;
         guest->out_at = 0;
     }
-    bool waits = guest->out_used > 0;
+    bool waits = guest->out_used > guest->out_at;
     if (reserve(&guest->out, &guest->out_capacity, guest->out_used,
                 sizeof frame + n)) {
         fy_guest_drop(guest);
