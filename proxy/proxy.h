@@ -46,6 +46,8 @@ int fy_session_start(const struct fy_session_options *options,
                      struct fy_session **out) FY_MUST_CHECK;
 /* Path of the snapshot, for the settings of the shim. */
 const char *fy_session_snapshot(const struct fy_session *session);
+/* The unix socket that stubs are given. */
+const char *fy_session_socket(const struct fy_session *session);
 
 /*
  * Ends it: stages that still run (background jobs) go on being served until

@@ -302,6 +302,12 @@ fy_session_snapshot(const struct fy_session *session)
     return session->snapshot_path;
 }
 
+const char *
+fy_session_socket(const struct fy_session *session)
+{
+    return session->socket_path;
+}
+
 /* ---- end ------------------------------------------------------------------------ */
 
 void

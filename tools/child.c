@@ -67,10 +67,14 @@ fy_child_become(char *const *command)
 
 /* In the child: exec, or the cause through the pipe. Never returns. */
 static void
-child_main(char *const *command, int report_fd, const sigset_t *mask)
+child_main(char *const *command, char *const *instead, int report_fd,
+           const sigset_t *mask)
 {
     sigprocmask(SIG_SETMASK, mask, NULL);
     restore_signals();
+    if (instead) {
+        execv(instead[0], instead);
+    }
     execvp(command[0], command);
     int cause = errno;
     while (write(report_fd, &cause, sizeof cause) < 0 && errno == EINTR) {
@@ -164,7 +168,7 @@ wait_for(pid_t child, const sigset_t *set)
 }
 
 int
-fy_child_run(char *const *command, struct fy_child *out)
+fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
 {
     int ends[2];
     sigset_t set, before;
@@ -181,7 +185,7 @@ fy_child_run(char *const *command, struct fy_child *out)
     sigprocmask(SIG_BLOCK, &set, &before);
     pid_t child = fork();
     if (child == 0) {
-        child_main(command, ends[1], &before);
+        child_main(command, instead, ends[1], &before);
     }
     close(ends[1]);
     if (child < 0) {

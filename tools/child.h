@@ -29,9 +29,12 @@ int fy_child_become(char *const *command);
  * Runs the command in a child of the same process group and waits for it.
  * Signals sent to this process are passed on; those that the terminal or the
  * child's own family sends to the group reach it without us. When the child
- * stops, so do we. 0, or FY_ERR_IO when no child could be made.
+ * stops, so do we. `instead': the arguments of a stub, whose first one is its
+ * path, to be tried before the command; or NULL. 0, or FY_ERR_IO when no child
+ * could be made.
  */
-int fy_child_run(char *const *command, struct fy_child *out);
+int fy_child_run(char *const *command, char *const *instead,
+                 struct fy_child *out);
 
 /*
  * Ends this process as the child ended: the same exit status, or by the same

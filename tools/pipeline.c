@@ -8,8 +8,10 @@
 #include "tools/pipeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/launch.h"
@@ -206,6 +208,93 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
                    sizeof options->settings.snapshot, "%s",
                    fy_session_snapshot(pipeline->session));
     return 0;
+}
+
+/* Whether a file can stand for a command that is annotated. */
+static bool
+is_program(const char *path)
+{
+    struct stat status;
+    char magic[4] = "";
+    if (stat(path, &status) || !S_ISREG(status.st_mode) ||
+        (status.st_mode & (S_ISUID | S_ISGID)) || access(path, X_OK)) {
+        return false;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool good = read(fd, magic, sizeof magic) == sizeof magic &&
+                memcmp(magic, "\177ELF", sizeof magic) == 0;
+    close(fd);
+    return good;
+}
+
+/* What execvp() would start, "" when it is nothing for a stub. */
+static void
+find_program(const char *name, char out[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    out[0] = '\0';
+    if (strchr(name, '/')) {
+        if (strlen(name) < PATH_MAX && is_program(name)) {
+            strcpy(out, name);
+        }
+        return;
+    }
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+        int length = snprintf(out, PATH_MAX, "%.*s%s%s", (int)n, path,
+                              n ? "/" : "./", name);
+        if (length > 0 && length < PATH_MAX && access(out, X_OK) == 0) {
+            if (!is_program(out)) {
+                out[0] = '\0';
+            }
+            return;
+        }
+        path += n + (path[n] == ':');
+    }
+    out[0] = '\0';
+}
+
+static bool
+is_annotated(const struct fy_commands *commands, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < fy_commands_count(commands); i++) {
+        if (strcmp(fy_commands_name(commands, i)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+char **
+fy_pipeline_first(const struct fy_pipeline *pipeline,
+                  const struct fy_places *places, char *const *command)
+{
+    char path[PATH_MAX];
+    size_t n = 0;
+    find_program(command[0], path);
+    if (!pipeline->session || !path[0] ||
+        !is_annotated(pipeline->commands, path)) {
+        return NULL;
+    }
+    while (command[n]) {
+        n++;
+    }
+    char **argv = malloc((n + 4) * sizeof *argv + strlen(path) + 1);
+    if (!argv) {
+        return NULL;
+    }
+    char *copy = (char *)(argv + n + 4);
+    strcpy(copy, path);
+    argv[0] = (char *)places->stub;
+    argv[1] = (char *)fy_session_socket(pipeline->session);
+    argv[2] = copy;
+    memcpy(argv + 3, command, (n + 1) * sizeof *argv);
+    return argv;
 }
 
 void

@@ -43,6 +43,14 @@ int fy_pipeline_start(struct fy_pipeline *pipeline,
                       struct fy_run_options *options, char *trouble,
                       size_t bytes) FY_MUST_CHECK;
 
+/*
+ * The first command is not started by a preloaded program, so nobody would put
+ * a stub in its place: the arguments of a stub for it, or NULL when it is not
+ * one that a session could want. One block, new.
+ */
+char **fy_pipeline_first(const struct fy_pipeline *pipeline,
+                         const struct fy_places *places, char *const *command);
+
 /* Waits for the stages that still run, ends the session. May be called twice. */
 void fy_pipeline_end(struct fy_pipeline *pipeline);
 

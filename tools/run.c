@@ -245,7 +245,11 @@ fy_launch(struct fy_run_options *options)
         return fy_child_become(options->command);
     }
     double start = now_seconds();
-    if (fy_child_run(options->command, &child)) {
+    char **first =
+        fy_pipeline_first(&state.pipeline, &state.places, options->command);
+    int status = fy_child_run(options->command, first, &child);
+    free(first);
+    if (status) {
         fy_say("cannot start a process: %s", strerror(errno));
         fy_pipeline_end(&state.pipeline);
         fy_launch_end(&state);

@@ -153,7 +153,7 @@ fy_tool_verify(int argc, char **argv)
     int result = FY_EXIT_FAILURE;
     if (prepare(&state, &settings)) {
         fy_say("cannot verify: %s", state.trouble);
-    } else if (fy_child_run(command, &child)) {
+    } else if (fy_child_run(command, NULL, &child)) {
         fy_say("cannot start a process: %s", strerror(errno));
     } else if (child.exec_errno) {
         result = fy_child_imitate(&child, command);
