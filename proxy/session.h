@@ -6,9 +6,13 @@
  * session.c     start, end, the loop, timers; reports
  * snapshot.c    the block that the exec wrappers read
  * guest.c       one stub's connection: frames in and out
- * stage.c       the life of one stage: decided, asked for, run, ended
- * flow.c        bytes, credits, signals, the end of a stage
  * classify.c    what a stage reads and writes, and where that is
+ * stage.c       the life of one stage up to its request
+ * stage_end.c   its ends
+ * placement.c   whether it pays
+ * prepare.c     the mount's caches around it; work.c: in threads
+ * ask.c         the request
+ * flow.c        bytes, credits, signals, results
  * link.c        which stages are joined, by what holders.c finds
  * reach.c       connections to proxies
  */

@@ -76,29 +76,33 @@ struct stage {
     size_t touched_used;
 };
 
-/* ---- stage.c */
+/* ---- stage_end.c */
 
+void fy_record_new(struct stage *stage);
+void fy_record_free(struct record *record);
+/* The last lines of a record. */
+void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
+                   int exit_status);
 /* The original runs here. Only while the stub may still do that. */
 void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
 /* The stage and what is joined to it cannot go on there. */
 void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
+/* Its stub gets its last word if all is known. */
+void fy_stage_try_end(struct stage *stage);
+void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
+/* The stub has its last word, or is gone. */
+void fy_stage_finish(struct stage *stage);
+
+/* ---- stage.c */
+
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */
 void fy_stage_ask(struct stage *stage, struct stage *feeder);
 /* Its output may come: nobody there reads it. */
 void fy_stage_open(struct stage *stage);
 /* A connection became ready, or bad. */
 void fy_stages_reached(struct fy_session *session, struct reach *reach);
-/* Its stub gets its last word if all is known. */
-void fy_stage_try_end(struct stage *stage);
-void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
-void fy_record_free(struct record *record);
-/* The last lines of a record. */
-void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
-                   int exit_status);
-
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
-
 /* Sizes are known, or nobody needs them. */
 void fy_stage_placed(struct stage *stage);
 
