@@ -25,10 +25,6 @@
 #include "proxy/split.h"
 
 enum {
-    /* What waits in the kernel while nobody reads. Twice as much made no
-     * difference to the cost of a byte, and all pipes of a user share what a
-     * user without privileges may have (64 MiB). */
-    PIPE_BYTES = 256 << 10,
     FIRST_SPARE_FD = 10, /* above everything the child puts in place */
     SIGNALS = 64,
 };
@@ -103,18 +99,6 @@ strings(const struct fy_bytes *blocks, uint32_t n)
         list[i] = (char *)(uintptr_t)blocks[i].at;
     }
     return list;
-}
-
-static int
-make_pipe(int ends[2], bool large)
-{
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        return FY_ERR_IO;
-    }
-    if (large) {
-        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* or what it has */
-    }
-    return 0;
 }
 
 static void
@@ -242,8 +226,10 @@ child(struct plan *plan)
         _exit(126);
     }
     if (plan->split.copies && access(plan->split.program, X_OK) == 0) {
-        /* From here on it is the stage. */
-        (void)close(plan->status);
+        /* From here on it is the stage. No exec closes what it has of the
+         * proxy: read ends of pipes, its own among them, that would keep
+         * writers from SIGPIPE. */
+        (void)syscall(SYS_close_range, 3U, ~0U, 0U);
         fy_split_run(&plan->split);
     }
     (void)execve(fy_cage_program(plan->cage), plan->argv, plan->env);
@@ -328,7 +314,9 @@ plan_stream(const struct fy_stream_spec *stream, int fd, int file, int link,
     case FY_STREAM_CLOSED:
         return 0;
     case FY_STREAM_WIRE:
-        if (make_pipe(ends, fd != 2)) {
+        /* Of the size that pipes have: how much a writer gets rid of before its
+         * reader is gone decides whether it meets SIGPIPE. */
+        if (pipe2(ends, O_CLOEXEC) < 0) {
             return FY_ERR_IO;
         }
         plan->child[fd] = ends[fd == 0 ? 0 : 1];

@@ -148,11 +148,12 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
     out->command = "double";
     out->file = "double.ferry";
     out->pure = true;
-    if (strcmp(name, "grep") == 0) { /* the only one that is split */
-        out->command = "grep";
+    if (strcmp(name, "grep") == 0 || strcmp(name, "tr") == 0) {
+        /* These are split. */
+        out->command = strcmp(name, "tr") == 0 ? "tr" : "grep";
         out->reads_stdin = true;
         out->split = FY_SPLIT_LINES;
-        out->merge = FY_MERGE_SUM;
+        out->merge = strcmp(name, "tr") == 0 ? FY_MERGE_CONCAT : FY_MERGE_SUM;
     }
     if (strcmp(name, "touch") == 0 || strcmp(name, "cp") == 0) {
         uint32_t n = 0;

@@ -219,6 +219,30 @@ START_TEST(copies)
 }
 END_TEST
 
+/* Copies, which are never exec'd, hold no end of a pipe that is not theirs. */
+START_TEST(copies_meet_sigpipe)
+{
+    static struct job tr, head;
+    const char *tr_argv[] = {"/usr/bin/tr", "\\0", "\\n", NULL};
+    const char *head_argv[] = {"/usr/bin/head", "-n", "1", NULL};
+    ck_assert_int_eq(system("seq 6000000 > in"), 0);
+    job_init(&tr, &shared, tr_argv);
+    tr.spec.copies = 4;
+    tr.spec.in.kind = FY_STREAM_FILE;
+    tr.spec.in.path = (struct fy_bytes){"in", 2};
+    job_init(&head, &shared, head_argv);
+    head.spec.in.kind = FY_STREAM_LINK;
+    head.spec.in.stage = tr.spec.stage;
+    job_begin(&tr, false);
+    job_run(&head);
+    ck_assert_str_eq(head.out, "1\n");
+    client_wait(&shared, &tr.ended, 10);
+    ck_assert_int_eq(tr.signal, SIGPIPE);
+    job_free(&tr);
+    job_free(&head);
+}
+END_TEST
+
 START_TEST(touched_names_what_changed)
 {
     static struct job job;
@@ -550,6 +574,7 @@ suite(void)
     tcase_set_timeout(files, 60);
     tcase_add_test(files, files_and_offsets);
     tcase_add_test(files, copies);
+    tcase_add_test(files, copies_meet_sigpipe);
     tcase_add_test(files, touched_names_what_changed);
     suite_add_tcase(all, files);
     return all;
