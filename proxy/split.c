@@ -26,6 +26,7 @@ enum {
     PART_BYTES_MOST = 64 << 20,
     WAITING_BYTES_MOST = 256 << 20, /* output of parts whose turn is to come */
     NEWLINE_SEARCH_BYTES = 64 << 10,
+    NEWLINE_FAR_BYTES = 16 << 20,
     EXIT_DIFFERS = 125,
 };
 
@@ -346,12 +347,15 @@ run_last(struct fy_split_state *split)
 
 /* ---- getting ready ---- */
 
-/* The offset behind the next newline at or after `at'; `size' without one. */
+/* The offset behind the next newline at or after `at'; `size' when there is none
+ * that is near: lines that long are not worth the search. */
 static uint64_t
 next_line(int file, uint64_t at, uint64_t size)
 {
     static char block[NEWLINE_SEARCH_BYTES];
-    while (at < size) {
+    uint64_t end =
+        size - at > NEWLINE_FAR_BYTES ? at + NEWLINE_FAR_BYTES : size;
+    while (at < end) {
         ssize_t n = pread(file, block, sizeof block, (off_t)at);
         if (n <= 0) {
             return size;
