@@ -28,3 +28,9 @@ bench_stage_SOURCES = bench/stage.c tests/unit/proxy_client.c \
 	tests/unit/proxy_client.h tests/unit/proxy_doubles.c
 bench_stage_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 bench_stage_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+
+# What commands on a remote mount cost; by hand, as root.
+EXTRA_DIST += bench/pipeline
+bench-pipeline: all
+	FERRY_BUILDDIR='$(abs_builddir)' $(srcdir)/bench/pipeline
+.PHONY: bench-pipeline
