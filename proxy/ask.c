@@ -69,9 +69,9 @@ expand(const struct stage *stage, const char *text)
     return path;
 }
 
-/* Takes `path'. False: it cannot be compared. */
+/* Takes `path'. False: it cannot be compared, and `why' names it. */
 static bool
-add_config(struct request *request, char *path)
+add_config(struct request *request, char *path, struct fy_buffer *why)
 {
     struct fy_stage_spec *spec = &request->spec;
     if (!path) {
@@ -79,6 +79,8 @@ add_config(struct request *request, char *path)
     }
     if (path[0] != '/' || spec->nconfigs == CONFIGS_MAX ||
         fy_config_hash(path, request->configs[spec->nconfigs].sha256)) {
+        fy_buffer_add(why, "an implicit input cannot be compared: ");
+        fy_buffer_add(why, path);
         free(path);
         return false;
     }
@@ -110,7 +112,7 @@ add_root(struct request *request)
 }
 
 static bool
-add_configs(struct request *request)
+add_configs(struct request *request, struct fy_buffer *why)
 {
     struct stage *stage = request->stage;
     if (!add_root(request)) {
@@ -118,17 +120,17 @@ add_configs(struct request *request)
     }
     const char *const *configs = stage->invocation.configs;
     for (; configs && *configs; configs++) {
-        if (!add_config(request, expand(stage, *configs))) {
+        if (!add_config(request, expand(stage, *configs), why)) {
             return false;
         }
     }
     if (stage->invocation.owners &&
-        (!add_config(request, strdup("/etc/passwd")) ||
-         !add_config(request, strdup("/etc/group")))) {
+        (!add_config(request, strdup("/etc/passwd"), why) ||
+         !add_config(request, strdup("/etc/group"), why))) {
         return false;
     }
     return variable(stage, "TZ", 2) ||
-           add_config(request, strdup("/etc/localtime"));
+           add_config(request, strdup("/etc/localtime"), why);
 }
 
 static struct fy_stream_spec
@@ -219,8 +221,7 @@ fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
          *stage->mount->place.fault);
     spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
     spec->configs = request->configs;
-    if (!add_configs(request)) {
-        fy_buffer_add(why, "an implicit input cannot be compared");
+    if (!add_configs(request, why)) {
         return FY_ERR_IO;
     }
     return 0;
