@@ -266,19 +266,6 @@ plan_environment(struct plan *plan)
     return 0;
 }
 
-/* 0 matches is 1 for these, in a part as in the whole. */
-static bool
-tells_by_status(const char *command)
-{
-    static const char *const names[] = {"grep", "egrep", "fgrep"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(command, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void
 plan_copies(struct plan *plan, const struct fy_invocation *invocation)
 {
@@ -294,7 +281,7 @@ plan_copies(struct plan *plan, const struct fy_invocation *invocation)
         .argv = plan->argv,
         .env = plan->env,
         .invocation = invocation,
-        .status_found = tells_by_status(invocation->command),
+        .status_found = invocation->status_found,
         .copies = copies,
     };
 }
