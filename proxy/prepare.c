@@ -292,8 +292,8 @@ fy_prepare_after(struct stage *stage)
     (void)snprintf(path, sizeof path, "/stage/%llu/touched",
                    (unsigned long long)stage->number);
     stage->touched = touched_exchange;
-    if (stage->invocation.effect && stage->reach->wire &&
-        !stage->reach->broken &&
+    if (stage->state == STAGE_ENDED && stage->invocation.effect &&
+        stage->reach->wire && !stage->reach->broken &&
         fy_reach_request(stage->reach, path, false, &stage->touched) == 0) {
         stage->touched_open = true;
         if (fy_wire_grant(stage->reach->wire, stage->touched.stream,

@@ -158,6 +158,8 @@ fail(struct stage *stage, const char *why)
         fy_guest_send(stage->guest, FY_STUB_ERR, text,
                       (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
     }
+    /* What it did shows here as soon as it can; nobody waits for that. */
+    (void)fy_prepare_after(stage);
     fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
     end_with(stage, 0, FAILED);
 }
