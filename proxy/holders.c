@@ -20,6 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    DEPTH_MAX = 4096 /* of a chain of parents */
+};
+
 struct process {
     pid_t pid;
     uint64_t start; /* clock ticks since the machine started */
@@ -39,10 +43,16 @@ struct fy_holders {
     size_t nold;
 };
 
-/* Of /proc/PID/stat. False: it is gone. */
+/* Of /proc/PID/stat. */
+struct basics {
+    char state;
+    pid_t parent, session;
+    uint64_t start; /* clock ticks since the machine started */
+};
+
+/* False: it is gone. */
 static bool
-read_stat(int proc, const char *name, char *state, pid_t *parent,
-          uint64_t *start)
+read_stat(int proc, const char *name, struct basics *out)
 {
     char path[64], text[1024];
     (void)snprintf(path, sizeof path, "%.40s/stat", name);
@@ -62,11 +72,13 @@ read_stat(int proc, const char *name, char *state, pid_t *parent,
         return false;
     }
     at += 2;
-    *state = *at;
+    out->state = *at;
     char *field = at;
     for (int i = 3; i < 22; i++) {
         if (i == 4) {
-            *parent = (pid_t)strtol(field, NULL, 10);
+            out->parent = (pid_t)strtol(field, NULL, 10);
+        } else if (i == 6) {
+            out->session = (pid_t)strtol(field, NULL, 10);
         }
         field = strchr(field, ' ');
         if (!field) {
@@ -74,7 +86,7 @@ read_stat(int proc, const char *name, char *state, pid_t *parent,
         }
         field++;
     }
-    *start = strtoull(field, NULL, 10);
+    out->start = strtoull(field, NULL, 10);
     return true;
 }
 
@@ -177,13 +189,12 @@ fy_holders_new(struct fy_holders **out)
     const struct dirent *entry;
     while (holders->proc && (entry = readdir(holders->proc))) {
         struct process process;
-        pid_t parent;
-        char state;
+        struct basics basics;
         if (!isdigit((unsigned char)entry->d_name[0]) ||
-            !read_stat(dirfd(holders->proc), entry->d_name, &state, &parent,
-                       &process.start)) {
+            !read_stat(dirfd(holders->proc), entry->d_name, &basics)) {
             continue;
         }
+        process.start = basics.start;
         process.pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (holders->nold == capacity) {
             capacity = capacity ? 2 * capacity : 256;
@@ -226,12 +237,9 @@ is_old(const struct fy_holders *holders, const char *name)
     }
     const struct process *found = bsearch(&key, holders->old, holders->nold,
                                           sizeof *holders->old, compare);
-    char state;
-    pid_t parent;
-    uint64_t start;
-    return found &&
-           read_stat(dirfd(holders->proc), name, &state, &parent, &start) &&
-           start == found->start;
+    struct basics now;
+    return found && read_stat(dirfd(holders->proc), name, &now) &&
+           now.start == found->start;
 }
 
 static void
@@ -246,12 +254,10 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
         row->more = true;
         return;
     } else {
-        char state = '?';
-        pid_t parent;
-        uint64_t start;
-        (void)read_stat(dirfd(holders->proc), name, &state, &parent, &start);
+        struct basics now = {.state = '?'};
+        (void)read_stat(dirfd(holders->proc), name, &now);
         holder = &row->holders[row->n++];
-        *holder = (struct fy_holder){.pid = pid, .sleeps = state == 'S'};
+        *holder = (struct fy_holder){.pid = pid, .sleeps = now.state == 'S'};
     }
     holder->reads = holder->reads || (mode & S_IRUSR);
     holder->writes = holder->writes || (mode & S_IWUSR);
@@ -306,16 +312,34 @@ look(const struct fy_holders *holders, const char *name,
     return whole;
 }
 
-/* Whether a process that cannot be looked at could have our pipes: one that is
- * no kernel thread, and of nobody who cannot have been started from here. */
+/*
+ * Whether a process that cannot be looked at could have our pipes: a setuid
+ * program of this run, that is, a descendant or one of the same session. Others'
+ * processes come and go on a shared machine.
+ */
 static bool
 may_be_ours(const struct fy_holders *holders, const char *name)
 {
-    char state;
-    pid_t parent;
-    uint64_t start;
-    return read_stat(dirfd(holders->proc), name, &state, &parent, &start) &&
-           parent != 2 && state != 'Z' && state != 'X';
+    struct basics process;
+    char number[16];
+    pid_t self = getpid();
+    if (!read_stat(dirfd(holders->proc), name, &process) ||
+        process.state == 'Z' || process.state == 'X') {
+        return false;
+    }
+    if (process.session == getsid(0)) {
+        return true;
+    }
+    for (int depth = 0; depth < DEPTH_MAX && process.parent > 1; depth++) {
+        if (process.parent == self) {
+            return true;
+        }
+        (void)snprintf(number, sizeof number, "%d", (int)process.parent);
+        if (!read_stat(dirfd(holders->proc), number, &process)) {
+            return true; /* the chain broke while we looked: nobody can say */
+        }
+    }
+    return false;
 }
 
 int
