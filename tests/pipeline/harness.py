@@ -196,13 +196,16 @@ class Bench:
     def left(self, name, seconds=3):
         """What still runs for a script, on either host; it may be ending."""
         mark = os.fsencode("/" + name)
+        ours = {os.readlink("/proc/%d/ns/pid" % pid)
+                for pid in self.rig.hosts.values()}
         deadline = time.monotonic() + seconds
         while True:
             found = []
             for pid in os.listdir("/proc"):
                 try:
-                    if pid.isdigit() and mark in os.fsencode(
-                            os.readlink("/proc/%s/cwd" % pid)):
+                    if (pid.isdigit() and mark in os.fsencode(
+                            os.readlink("/proc/%s/cwd" % pid)) and
+                            os.readlink("/proc/%s/ns/pid" % pid) in ours):
                         with open("/proc/%s/cmdline" % pid, "rb") as f:
                             found.append(f.read().replace(b"\0", b" ").decode(
                                 errors="replace").strip())
