@@ -215,10 +215,8 @@ fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
     spec->out = stream_of(&stage->plan.out);
     spec->err = stream_of(&stage->plan.err);
     /* Not where both ends are one machine. */
-    spec->compress =
-        spec->out.kind == FY_STREAM_WIRE &&
-        (strcmp(stage->mount->place.transport->scheme, "loopback") != 0 ||
-         *stage->mount->place.fault);
+    spec->compress = spec->out.kind == FY_STREAM_WIRE &&
+                     !fy_place_is_near(&stage->mount->place);
     spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
     spec->configs = request->configs;
     if (!add_configs(request, why)) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "proxy/fault_plan.h"
+#include "proxy/seal.h"
 
 enum {
     BLOCK_BYTES = 1 << 20, /* held for one direction */
@@ -127,16 +128,39 @@ skip_greeting(struct way *way)
     return true;
 }
 
+enum {
+    HEADERS = 1,
+    SETTINGS = 4
+};
+
 struct frame {
     uint64_t end;
     uint32_t stream;
     unsigned char type;
 };
 
+/* A record of a sealed connection; all of them are of one stream. */
+static bool
+read_record(const struct way *way, uint64_t at, struct frame *out)
+{
+    if (at + FY_SEAL_HEAD_BYTES > way->last) {
+        return false;
+    }
+    out->end = at + FY_SEAL_HEAD_BYTES +
+               ((uint64_t)*byte_at(way, at + 1) << 16 |
+                (uint64_t)*byte_at(way, at + 2) << 8 | *byte_at(way, at + 3));
+    out->type = HEADERS;
+    out->stream = 0;
+    return true;
+}
+
 static bool
 read_frame(const struct way *way, uint64_t at, struct frame *out)
 {
     unsigned char head[FRAME_HEAD_BYTES];
+    if (at < way->last && *byte_at(way, at) == FY_SEAL_FIRST_BYTE) {
+        return read_record(way, at, out);
+    }
     if (at + FRAME_HEAD_BYTES > way->last) {
         return false;
     }
@@ -165,10 +189,6 @@ reverse(struct way *way, uint64_t from, uint64_t to)
 static uint64_t
 reorder(struct way *way, struct fy_fault *fault, uint64_t now)
 {
-    enum {
-        HEADERS = 1,
-        SETTINGS = 4
-    };
     struct frame one, two;
     if (!way->greeted && !skip_greeting(way)) {
         return 0;

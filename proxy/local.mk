@@ -26,6 +26,7 @@ libfyproxy_la_SOURCES = \
 	proxy/reach.c proxy/reach.h \
 	proxy/reason.c proxy/reason.h \
 	proxy/rope.c proxy/rope.h \
+	proxy/seal.c proxy/seal.h \
 	proxy/run.c proxy/run.h proxy/run_end.c \
 	proxy/server.c proxy/server.h \
 	proxy/server_end.c \

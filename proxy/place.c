@@ -260,6 +260,12 @@ fy_place_parse(const char *text, struct fy_place *out, struct fy_buffer *why)
 }
 
 bool
+fy_place_is_near(const struct fy_place *place)
+{
+    return strcmp(place->transport->scheme, "loopback") == 0 && !*place->fault;
+}
+
+bool
 fy_place_same_host(const struct fy_place *a, const struct fy_place *b)
 {
     if (a->transport != b->transport || strcmp(a->user, b->user) != 0 ||

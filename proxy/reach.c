@@ -374,6 +374,10 @@ in_ready(struct watch *watch, uint32_t events)
         return;
     }
     reach->link.in = reach->link.out = -1;
+    if (!fy_place_is_near(&reach->place) && fy_wire_seal(reach->wire)) {
+        fy_reach_break(reach, "no memory");
+        return;
+    }
     reach->state = REACH_HELLO;
     reach->in.fd = in;
     if (fy_session_watch(reach->session, &reach->in, EPOLLIN)) {

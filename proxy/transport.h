@@ -85,6 +85,9 @@ int fy_place_parse(const char *text, struct fy_place *out,
                    struct fy_buffer *why) FY_MUST_CHECK;
 /* Same host, user, port, options: one connection serves both. */
 bool fy_place_same_host(const struct fy_place *a, const struct fy_place *b);
+/* On this machine, by nothing that could spoil a byte: neither sealed nor
+ * compressed. */
+bool fy_place_is_near(const struct fy_place *place);
 /* "ssh://user@host:port", for reports. */
 void fy_place_name(const struct fy_place *place, struct fy_buffer *out);
 

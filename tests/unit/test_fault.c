@@ -341,6 +341,10 @@ step(struct side *side, int patience)
     }
 }
 
+enum {
+    PLAIN_CASES = 14
+};
+
 /* A body of 5,000 bytes over a bad link: whole, or known not to be. */
 START_TEST(wires_notice)
 {
@@ -364,6 +368,19 @@ START_TEST(wires_notice)
         {"corrupt=0", false},
         {"corrupt=3", false},
         {"up,corrupt=5", false},
+        /* PLAIN_CASES of them; these are sealed. */
+        {"both,chunk=1", true},
+        {"slow=200KiB/s,up,chunk=7", true},
+        {"cut=5020", false},
+        {"up,reorder=0", false},
+        {"corrupt=0", false},
+        {"corrupt=3", false},
+        {"corrupt=30", false},
+        {"corrupt=700", false},
+        {"corrupt=5000", false},
+        {"up,corrupt=0", false},
+        {"up,corrupt=30", false},
+        {"up,corrupt=80", false},
     };
     struct side client = {0}, server = {0};
     int32_t id = 0;
@@ -371,6 +388,9 @@ START_TEST(wires_notice)
     ck_assert_int_eq(fy_wire_new(FY_WIRE_CLIENT, near_fd, near_fd, &events,
                                  &client, &client.wire),
                      0);
+    if (_i >= PLAIN_CASES) {
+        ck_assert_int_eq(fy_wire_seal(client.wire), 0);
+    }
     ck_assert_int_eq(fy_wire_new(FY_WIRE_SERVER, far_fd, far_fd, &events,
                                  &server, &server.wire),
                      0);
@@ -410,7 +430,7 @@ main(void)
     tcase_add_test(tcase, a_stall_is_over_or_not);
     tcase_add_test(tcase, a_link_is_slow);
     tcase_add_test(tcase, frames_are_swapped);
-    tcase_add_loop_test(tcase, wires_notice, 0, 14);
+    tcase_add_loop_test(tcase, wires_notice, 0, PLAIN_CASES + 12);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -15,6 +15,7 @@
 #include "proxy/compress.h"
 #include "proxy/protocol.h"
 #include "proxy/reason.h"
+#include "proxy/seal.h"
 #include "proxy/spec.h"
 #include "proxy/wire.h"
 
@@ -144,6 +145,7 @@ START_TEST(the_tables_are_those_of_the_code)
         LIMIT(FY_WIRE_FRAME_BYTES),    LIMIT(FY_WIRE_REQUEST_WINDOW),
         LIMIT(FY_WIRE_MAX_GRANT),      LIMIT(FY_SPEC_MAX_BYTES),
         LIMIT(FY_SPEC_MAX_STRINGS),    LIMIT(FY_SPEC_LENGTH_BYTES),
+        LIMIT(FY_SEAL_HEAD_BYTES),     LIMIT(FY_SEAL_MAX_BYTES),
     };
     char text[CELL_BYTES];
     read_document();
