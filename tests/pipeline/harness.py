@@ -51,7 +51,8 @@ class Side:
 
     def start(self):
         self.sessions += 1
-        env = dict(os.environ, LC_ALL="C.UTF-8")
+        env = dict(os.environ, LC_ALL="C.UTF-8",
+                   XDG_CACHE_HOME=os.path.join(self.rig.folder, "run/cache"))
         self.log = open(os.path.join(self.rig.folder, "run/worker-%s.log" %
                                      self.letter), "ab")
         self.said_before = self.log.tell()
@@ -115,9 +116,11 @@ class Bench:
     """A rig with two sides, and numbered folders for scripts."""
 
     def __init__(self, rig, fill, ferry=None, report=None, options=(),
-                 mount=True, first=0, loose=False):
+                 mount=True, first=0, loose=False, environment=()):
         """`fill(folder, local, view)' makes the tree of one script. `loose':
-        stages that run at once may complain in any order."""
+        stages that run at once may complain in any order. `environment' is
+        that of the other side's scripts alone."""
+        self.environment = dict(environment)
         self.rig, self.fill = rig, fill
         if mount and ferry:
             options = ["--mount", rig.mount_option(), *options]
@@ -154,8 +157,9 @@ class Bench:
         values = {"M": mnt, "L": work, "HOME": work, "TERM": "xterm",
                   "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
                   "LC_ALL": "C.UTF-8"}
-        for key, value in (env or {}).items():
-            values[key] = value
+        values.update(env or {})
+        if letter == "f":
+            values.update(self.environment)
         if more.get("stdin"):
             more["stdin"] = os.path.join(mnt, more["stdin"])
         return dict(more, argv=[work + "/script" if a == "SCRIPT" else a
