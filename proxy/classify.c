@@ -394,6 +394,11 @@ look_at_place(struct look *look)
     if (mount->read_only && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }
+    if (strncmp(mount->type, "fuse.", 5) == 0) {
+        /* Its file numbers are its own, not the host's. */
+        look->plan->in.inode = look->plan->out.inode = 0;
+        look->plan->err.inode = 0;
+    }
     return FY_STAGE_NONE;
 }
 

@@ -218,6 +218,12 @@ START_TEST(test_input)
     facts.streams[0].offset = 12;
     ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
     ck_assert_int_eq(plan.in.kind, FY_STREAM_FILE);
+    ck_assert_uint_eq(plan.in.inode, 70);
+    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
+    ck_assert_uint_eq(plan.in.inode, 0);
+    mounts[0].type[0] = '\0';
+    ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
     ck_assert_str_eq(plan.in.path, "/data/in");
     ck_assert_int_eq(plan.in.offset, 12);
     facts.streams[0] = stream(S_IFREG, O_RDONLY, "/data/in (deleted)");
