@@ -116,7 +116,10 @@ reached_child_too(const siginfo_t *info, pid_t child)
 {
     if (info->si_code != SI_USER && info->si_code != SI_QUEUE &&
         info->si_code != SI_TKILL) {
-        return true;
+        /* A terminal that is closed tells its session's leader, which a shell
+         * with job control would be without us, and what is in front. */
+        return info->si_signo != SIGHUP || getsid(0) != getpid() ||
+               getpgid(child) == getpgrp();
     }
     pid_t sender = info->si_pid;
     for (int depth = 0; sender > 1 && depth < 64; depth++) {
