@@ -117,6 +117,9 @@ struct fy_invocation {
     bool owners;       /* prints or stores users' and groups' names */
     bool attributes;   /* prints or goes by what a mount may show otherwise:
                            * inode, device, blocks, links, atime, ctime */
+    bool streams;      /* its stdin may come in other pieces, and through a pipe
+                   * where it is a file */
+    bool drains;       /* and is read to its end whenever it succeeds */
     bool status_found; /* of split parts: 0 if any part ended by 0, as grep */
     bool terminal;     /* looks at the terminal beyond isatty(1) */
     uint8_t split;     /* enum fy_split */

@@ -109,6 +109,8 @@ enum cmd_statement_kind {
     CMD_MERGE,
     CMD_STYLE,
     CMD_ATTRIBUTES,
+    CMD_STREAMS,
+    CMD_DRAINS,
     CMD_STATUS,
     CMD_ABSENT,
     CMD_PRESENT,

@@ -257,6 +257,8 @@ dump_block(const struct fy_block *block, FILE *to)
     }
     dump_if(block, "owners", block->owners, to);
     dump_if(block, "attributes", block->attributes, to);
+    dump_if(block, "streams", block->streams, to);
+    dump_if(block, "drains", block->drains, to);
     dump_if(block, "terminal", block->terminal, to);
     dump_if(block, "pure", block->pure, to);
     dump_if(block, "effect", block->effect, to);
@@ -312,7 +314,7 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         }
         (void)fputc('\n', to);
     }
-    (void)fprintf(to, "    %s%s%s%s%s%s%s%s\n",
+    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s\n",
                   invocation->pure && !invocation->effect ? "pure" : "effect",
                   invocation->reads_stdin ? ", stdin" : "",
                   invocation->reads_cwd ? ", reads cwd" : "",
@@ -320,6 +322,8 @@ fy_invocation_dump(const struct fy_invocation *invocation,
                   invocation->writes_cwd ? ", writes cwd" : "",
                   invocation->owners ? ", owners" : "",
                   invocation->attributes ? ", attributes" : "",
+                  invocation->streams ? ", streams" : "",
+                  invocation->drains ? ", drains" : "",
                   invocation->terminal ? ", terminal" : "");
     (void)fprintf(to, "    stdout %s, work %g",
                   fy_output_words[invocation->output], invocation->work);

@@ -182,6 +182,8 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->owners = holds(match, block->owners);
     out->attributes = holds(match, block->attributes);
     out->status_found = holds(match, block->status_found);
+    out->streams = holds(match, block->streams);
+    out->drains = holds(match, block->drains);
     out->terminal = holds(match, block->terminal);
     out->effect = out->writes_cwd || holds(match, block->effect);
     int status = make_uses(match, out);

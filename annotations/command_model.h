@@ -110,6 +110,7 @@ struct fy_block {
     unsigned nslots, noperands, nkeys;
     uint16_t reads_stdin, reads_cwd, cwd_is_tree, writes_cwd;
     uint16_t owners, attributes, terminal, pure, effect, status_found;
+    uint16_t streams, drains;
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
     struct fy_rules absents; /* word 1: `present' */
 };

@@ -111,14 +111,14 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" EFFECT "'effect'" ENV "'env'"
+%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
 %token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
 %token READS "'reads'" REQUIRE "'require'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
-%token STDOUT "'stdout'" STYLE "'style'" TERMINAL "'terminal'" TREE "'tree'"
+%token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TERMINAL "'terminal'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" VALUE_WORD "'value'" WHEN "'when'"
 %token WORK "'work'" WRITES "'writes'"
 %token ';' "';'" ',' "','" '(' "'('" ')' "')'" '[' "'['" ']' "']'"
@@ -267,6 +267,8 @@ statement:
         $$->words = names_push(parse, NULL, $2);
     }
   | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
+  | STREAMS when ';' { $$ = statement_new(parse, CMD_STREAMS, @1, $2); }
+  | DRAINS when ';' { $$ = statement_new(parse, CMD_DRAINS, @1, $2); }
   | OWNERS when ';' { $$ = statement_new(parse, CMD_OWNERS, @1, $2); }
   | TERMINAL when ';' { $$ = statement_new(parse, CMD_TERMINAL, @1, $2); }
   | PURE when ';' { $$ = statement_new(parse, CMD_PURE, @1, $2); }

@@ -45,6 +45,8 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     out->rdevice = makedev(status.stx_rdev_major, status.stx_rdev_minor);
     out->inode = status.stx_ino;
     out->links = status.stx_nlink;
+    out->bytes = (int64_t)status.stx_size;
+    out->stored_bytes = (int64_t)status.stx_blocks * 512;
     out->flags = fcntl(fd, F_GETFL);
     out->offset = S_ISREG(out->mode) ? lseek(fd, 0, SEEK_CUR) : 0;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -262,6 +264,25 @@ is_named(const struct fy_stream_fact *fact)
            !(n > 10 && strcmp(fact->path + n - 10, " (deleted)") == 0);
 }
 
+/*
+ * A file of here that could be sent. One with holes is looked at otherwise than
+ * a pipe (grep); a small one may be stored in its inode.
+ */
+static unsigned
+look_at_local_file(struct look *look, const struct fy_stream_fact *fact)
+{
+    if (!look->invocation->streams || (fact->flags & O_NONBLOCK) ||
+        fact->bytes > fact->stored_bytes + 4096 || fact->offset < 0) {
+        return say(look, FY_STAGE_LOCAL_INPUT, "stdin: ", fact->path);
+    }
+    look->plan->in.kind = FY_STREAM_WIRE;
+    look->plan->in.offset = fact->offset;
+    look->plan->may_stream = true;
+    look->plan->local_bytes =
+        fact->bytes > fact->offset ? fact->bytes - fact->offset : 0;
+    return FY_STAGE_NONE;
+}
+
 static unsigned
 look_at_input(struct look *look)
 {
@@ -280,17 +301,22 @@ look_at_input(struct look *look)
         plan->pipe_device = fact->device;
         plan->pipe_inode = fact->inode;
         look->plan->needs_link = true;
+        look->plan->may_stream =
+            look->invocation->streams &&
+            (fact->flags & (O_ACCMODE | O_NONBLOCK)) == O_RDONLY;
         return FY_STAGE_NONE;
     }
     if (is_terminal(fact)) {
         return FY_STAGE_TERMINAL_INPUT;
     }
-    if (!S_ISREG(fact->mode) || !is_named(fact) ||
-        (fact->flags & O_ACCMODE) == O_WRONLY) {
+    if (!S_ISREG(fact->mode) || (fact->flags & O_ACCMODE) == O_WRONLY) {
         return say(look, FY_STAGE_ODD_STREAM, "stdin", "");
     }
     if (!fy_mount_of(look->mounts, look->nmounts, fact->path)) {
-        return say(look, FY_STAGE_LOCAL_INPUT, "stdin: ", fact->path);
+        return look_at_local_file(look, fact);
+    }
+    if (!is_named(fact)) {
+        return say(look, FY_STAGE_ODD_STREAM, "stdin", "");
     }
     fill_file(fact, plan);
     return claim(look, fact->path, false);
@@ -428,12 +454,17 @@ fy_classify(const struct fy_stage_facts *facts,
     if (!reason) {
         reason = look_at_input(&look);
     }
-    if (!reason && !out->mount && !out->needs_link) {
+    if (!reason && !out->mount && !out->needs_link && !out->may_stream) {
         reason = FY_STAGE_LOCAL_FILES;
     }
     if (!reason) {
         reason = look_at_outputs(&look);
     }
+    if (!reason && out->in.kind == FY_STREAM_WIRE && !out->mount) {
+        reason =
+            say(&look, FY_STAGE_LOCAL_INPUT, "stdin: ", facts->streams[0].path);
+    }
+    out->may_stream = out->may_stream && out->mount;
     if (!reason && invocation->terminal &&
         (is_terminal(&facts->streams[0]) || is_terminal(&facts->streams[1]) ||
          is_terminal(&facts->streams[2]))) {

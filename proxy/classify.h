@@ -26,7 +26,8 @@ struct fy_stream_fact {
     int flags; /* of fcntl(F_GETFL) */
     int64_t offset;
     uint32_t links;
-    char path[PATH_MAX]; /* as /proc/PID/fd/N names it */
+    int64_t bytes, stored_bytes; /* of a file: its size, and what it occupies */
+    char path[PATH_MAX];         /* as /proc/PID/fd/N names it */
 };
 
 struct fy_stage_facts {
@@ -52,8 +53,11 @@ struct fy_stage_plan {
     const struct fy_mount *mount; /* NULL: a filter of whatever feeds it */
     struct fy_stream_plan in, out, err;
     bool needs_link; /* its stdin is a pipe that it reads */
-    bool effect;     /* something there or a file on the mount is changed */
-    bool repeatable; /* it may be run again from its beginning */
+    bool may_stream; /* its stdin may be sent from here, if it is only its own;
+                      * in.kind WIRE: that of a file of here has to be */
+    int64_t local_bytes; /* of that file */
+    bool effect;         /* something there or a file on the mount is changed */
+    bool repeatable;     /* it may be run again from its beginning */
 };
 
 /*

@@ -78,7 +78,9 @@ fy_cost_predict(const struct fy_invocation *invocation,
     double output = expected_output(invocation, learned, input);
     out->output_bytes = output;
     out->here_seconds = (double)input->remote_files * trips_a_file * rtt +
-                        (double)input->remote_bytes / bandwidth + work;
+                        (double)input->remote_bytes / bandwidth + work +
+                        (double)input->stored_files * trips_a_file * rtt +
+                        (double)input->stored_bytes / bandwidth;
     out->there_seconds = trips_a_stage * rtt + start_there +
                          (double)input->local_bytes / bandwidth + work / speed;
     if (input->output_stays) {
@@ -91,6 +93,9 @@ fy_cost_predict(const struct fy_invocation *invocation,
 bool
 fy_cost_pays(const struct fy_cost_input *input, const struct fy_cost *cost)
 {
+    if (input->known && input->local_bytes > 0 && input->stored_bytes == 0) {
+        return cost->there_seconds <= cost->here_seconds;
+    }
     return !input->known ||
            cost->there_seconds <=
                margin_factor * cost->here_seconds + margin_seconds;

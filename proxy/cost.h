@@ -3,7 +3,8 @@
  * Where a stage would end sooner: predicted seconds at the proxy and here.
  * Arithmetic only; any thread.
  *
- *   here   files * round trips + input that is there / bandwidth + work / speed
+ *   here   files * round trips + input that is there / bandwidth + work
+ *          + what it stores there
  *   there  round trips + start + input that is here / bandwidth
  *          + work / speed of that host + output that goes here / bandwidth
  *
@@ -29,9 +30,11 @@ struct fy_cost_host {
 struct fy_cost_input {
     uint64_t remote_bytes; /* it reads that are on the storage host */
     uint64_t remote_files;
-    uint64_t local_bytes; /* it reads that are here */
-    bool known;           /* the two above; false: nothing is known */
-    bool output_stays;    /* what it writes is read or stored there */
+    uint64_t local_bytes;  /* it reads that are here */
+    uint64_t stored_bytes; /* it writes there, apart from its output */
+    uint64_t stored_files;
+    bool known;        /* the two above; false: nothing is known */
+    bool output_stays; /* what it writes is read or stored there */
 };
 
 struct fy_cost {
@@ -47,6 +50,7 @@ void fy_cost_predict(const struct fy_invocation *invocation,
 /*
  * Whether it should run there: always when nothing is known; else unless the
  * prediction is clearly worse (by a tenth and by more than it is uncertain by).
+ * What only filters data of here has to be better.
  */
 bool fy_cost_pays(const struct fy_cost_input *input,
                   const struct fy_cost *cost);

@@ -187,7 +187,7 @@ out_response(struct exchange *exchange, int status,
         return;
     }
     if (status == 200) {
-        const struct fy_stub_run run = {0};
+        const struct fy_stub_run run = {.reads_stdin = stage->streams};
         const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
         stage->state = STAGE_RUNNING;
         if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
@@ -203,6 +203,7 @@ out_response(struct exchange *exchange, int status,
             fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
         }
         fy_flow_grant(stage);
+        fy_input_want(stage);
         return;
     }
     const char *word = field(pairs, n, FY_FIELD_REASON);
@@ -223,6 +224,12 @@ out_response(struct exchange *exchange, int status,
         fy_stage_open(feeder);
         fy_stage_try_end(feeder);
     }
+}
+
+static void
+out_room(struct exchange *exchange)
+{
+    fy_input_want(of_out(exchange));
 }
 
 static void
@@ -266,6 +273,9 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
     stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
+    if (stage->streams && stage->files[0] >= 0) {
+        stage->offsets[0] = stage->plan.in.offset + (int64_t)stage->in_bytes;
+    }
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
     if (rate > 0) { /* a lower bound: the best that was seen */
@@ -318,6 +328,7 @@ err_closed(struct exchange *exchange, uint32_t error)
 
 const struct exchange fy_out_exchange = {
     .response = out_response,
+    .room = out_room,
     .data = out_data,
     .end = out_end,
     .closed = out_closed,

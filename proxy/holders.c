@@ -39,6 +39,7 @@ struct fy_holders {
     DIR *proc;
     struct inherited inherited[64];
     unsigned ninherited;
+    bool more_inherited;
     struct process *old; /* sorted by pid */
     size_t nold;
 };
@@ -105,12 +106,17 @@ read_inherited(struct fy_holders *holders)
     while (folder && (entry = readdir(folder))) {
         struct stat status;
         int fd = (int)strtol(entry->d_name, NULL, 10);
-        int flags = fd > 2 ? fcntl(fd, F_GETFD) : -1;
-        if (flags >= 0 && !(flags & FD_CLOEXEC) && fstat(fd, &status) == 0 &&
-            holders->ninherited < 64) {
-            holders->inherited[holders->ninherited++] =
-                (struct inherited){fd, status.st_dev, status.st_ino};
+        int flags = fcntl(fd, F_GETFD);
+        if (!isdigit((unsigned char)entry->d_name[0]) || flags < 0 ||
+            (fd > 2 && (flags & FD_CLOEXEC)) || fstat(fd, &status) != 0) {
+            continue;
         }
+        if (holders->ninherited == 64) {
+            holders->more_inherited = true;
+            break;
+        }
+        holders->inherited[holders->ninherited++] =
+            (struct inherited){fd, status.st_dev, status.st_ino};
     }
     if (folder) {
         (void)closedir(folder);
@@ -368,6 +374,71 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
         }
     }
     return 0;
+}
+
+bool
+fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
+                     uint64_t inode)
+{
+    for (unsigned i = 0; i < holders->ninherited; i++) {
+        if (holders->inherited[i].device == device &&
+            holders->inherited[i].inode == inode) {
+            return true;
+        }
+    }
+    return holders->more_inherited;
+}
+
+/* Whether it has the file of that name; also when its descriptors cannot be
+ * read. Names only: no file system is asked. */
+static bool
+has_named(const struct fy_holders *holders, const char *name, const char *path)
+{
+    char folder_path[64], text[PATH_MAX];
+    (void)snprintf(folder_path, sizeof folder_path, "%.40s/fd", name);
+    int fd = openat(dirfd(holders->proc), folder_path,
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!folder) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return may_be_ours(holders, name);
+    }
+    bool found = false;
+    const struct dirent *entry;
+    while (!found && (entry = readdir(folder))) {
+        ssize_t n =
+            readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
+        if (n > 0) {
+            text[n] = '\0';
+            found = strcmp(text, path) == 0;
+        }
+    }
+    (void)closedir(folder);
+    return found;
+}
+
+bool
+fy_holders_alone(const struct fy_holders *holders, const char *path,
+                 uint64_t device, uint64_t inode, pid_t pid)
+{
+    pid_t self = getpid();
+    if (!holders->proc || fy_holders_inherited(holders, device, inode)) {
+        return false;
+    }
+    rewinddir(holders->proc);
+    const struct dirent *entry;
+    while ((entry = readdir(holders->proc))) {
+        const char *name = entry->d_name;
+        long each =
+            isdigit((unsigned char)name[0]) ? strtol(name, NULL, 10) : 0;
+        if (each != 0 && each != self && each != pid &&
+            !is_old(holders, name) && has_named(holders, name, path)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool

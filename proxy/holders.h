@@ -50,6 +50,18 @@ int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
  */
 unsigned fy_holders_extra(const struct fy_holders *holders, pid_t pid);
 
+/* Whether this process, and so those that it was started by, may have that file or
+ * pipe as well. */
+bool fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
+                          uint64_t inode);
+
+/*
+ * Whether nobody but `pid' has the file whose name in /proc/PID/fd is `path',
+ * so that nobody sees where its position is. False also when nobody can say.
+ */
+bool fy_holders_alone(const struct fy_holders *holders, const char *path,
+                      uint64_t device, uint64_t inode, pid_t pid);
+
 /* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
  * can say. */
 bool fy_pipe_has_data(pid_t pid);

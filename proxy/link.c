@@ -57,6 +57,7 @@ struct view {
     struct stage *reader, *writer; /* the only one of its side, if a stage */
     bool quiet;           /* all that are no stages wait for something */
     bool certain;         /* everybody was seen */
+    bool others_sleep;    /* all readers that are no stages */
     struct stage *feeder; /* some writer that may be joined */
 };
 
@@ -65,7 +66,7 @@ see(const struct fy_session *session, const struct fy_pipe_holders *row,
     bool hidden, struct view *out)
 {
     memset(out, 0, sizeof *out);
-    out->quiet = true;
+    out->quiet = out->others_sleep = true;
     out->certain = !hidden && !row->more;
     for (unsigned i = 0; i < row->n; i++) {
         const struct fy_holder *holder = &row->holders[i];
@@ -73,6 +74,7 @@ see(const struct fy_session *session, const struct fy_pipe_holders *row,
         out->quiet = out->quiet && (stage || holder->sleeps);
         if (holder->reads) {
             out->reader = out->readers++ == 0 ? stage : NULL;
+            out->others_sleep = out->others_sleep && (stage || holder->sleeps);
         }
         if (holder->writes) {
             out->writer = out->writers++ == 0 ? stage : NULL;
@@ -98,6 +100,7 @@ static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
     return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
+           !reader->fed_here &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
            (!reader->mount || reader->reach == writer->reach) &&
@@ -141,10 +144,46 @@ decide_writer(struct stage *stage, const struct view *view, uint64_t now)
     }
 }
 
+/*
+ * Its input comes from here, or will: it can only be sent if nobody else reads
+ * what the stub reads ahead. Seen twice, so that no reader was missed on its
+ * way from one process to the next.
+ */
+static void
+decide_sender(struct stage *stage, const struct view *view, uint64_t now)
+{
+    const struct fy_stream_plan *in = &stage->plan.in;
+    bool alone = view->certain && view->readers == 1 && view->reader == stage;
+    uint64_t what = 2 + (alone ? 4 : 0) + (view->quiet ? 1 : 0);
+    bool again = seen_before(stage, what, now);
+    bool late = now - stage->began_ns > INPUT_MS * ms_ns;
+    if (view->feeder && !stage->fed_here) {
+        return; /* it is decided with that one */
+    }
+    if (!stage->fed_here && view->writers != 0 &&
+        !(view->writers == 1 && view->writer) && !(view->quiet && again) &&
+        !late) {
+        return;
+    }
+    bool own = !fy_holders_inherited(stage->session->holders, in->pipe_device,
+                                     in->pipe_inode);
+    if (alone && own && again) {
+        fy_stage_stream(stage);
+    } else if (!own || late ||
+               (again && (!view->certain || view->others_sleep) && !alone)) {
+        fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
+                         "others may read that pipe as well");
+    }
+}
+
 static void
 decide_reader(struct stage *stage, const struct view *view, uint64_t now)
 {
     const uint64_t somebody_here = 1;
+    if (stage->plan.may_stream) {
+        decide_sender(stage, view, now);
+        return;
+    }
     if (view->feeder) {
         return; /* it is decided with that one */
     }

@@ -12,6 +12,7 @@ libfyproxy_la_SOURCES = \
 	proxy/cost.c proxy/cost.h \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
 	proxy/flow.c \
+	proxy/input.c \
 	proxy/guest.c \
 	proxy/fresh.c proxy/fresh.h \
 	proxy/history.c proxy/history.h \

@@ -17,7 +17,9 @@
 
 enum {
     RESULT_BYTES = 4096,
-    SMALL_BYTES = 64 << 10, /* then it is the size that does not pay */
+    SMALL_BYTES = 64 << 10,  /* then it is the size that does not pay */
+    PIPE_BYTES = 1 << 20,    /* a guess of what comes through one */
+    MEMBER_BYTES = 32 << 10, /* a guess: of a file in what is unpacked */
 };
 
 struct fy_placement {
@@ -34,6 +36,36 @@ output_stays(const struct stage *stage)
            stage->plan.out.kind == FY_STREAM_NULL || stage->feeds;
 }
 
+/* What comes from here and would be written there. */
+static void
+add_local(const struct stage *stage, const struct fy_learned *learned,
+          struct fy_cost_input *out)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    if (!stage->streams) {
+        return;
+    }
+    out->local_bytes =
+        stage->plan.in.is_pipe ? PIPE_BYTES : (uint64_t)stage->plan.local_bytes;
+    if (stage->plan.in.is_pipe && learned->runs > 0) {
+        out->local_bytes = (uint64_t)learned->in_bytes;
+    }
+    bool many = invocation->writes_cwd;
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->access == FY_ACCESS_IN || use->is_stdin) {
+            continue;
+        }
+        many = many || use->kind != FY_USE_FILE;
+        out->stored_files++;
+        out->stored_bytes += out->local_bytes;
+    }
+    if (many) {
+        out->stored_files += 1 + out->local_bytes / MEMBER_BYTES;
+        out->stored_bytes += out->stored_bytes ? 0 : out->local_bytes;
+    }
+}
+
 /* False: it would not pay. Fills what the report says of it. */
 static bool
 judge(struct stage *stage, const struct fy_probe_result *result)
@@ -45,12 +77,13 @@ judge(struct stage *stage, const struct fy_probe_result *result)
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);
     fy_wire_counters(reach->wire, &counters);
-    const struct fy_cost_input input = {
+    struct fy_cost_input input = {
         .remote_bytes = result->bytes,
         .remote_files = result->files,
         .known = result->complete,
         .output_stays = output_stays(stage),
     };
+    add_local(stage, &learned, &input);
     const struct fy_cost_host host = {
         .rtt_seconds = (double)counters.rtt_ns / 1e9,
         .bytes_a_second = reach->bytes_a_second,
@@ -63,7 +96,7 @@ judge(struct stage *stage, const struct fy_probe_result *result)
         stage->record->report.predicted_seconds = cost.there_seconds;
         stage->record->report.predicted_local_seconds = cost.here_seconds;
     }
-    stage->small = result->bytes < SMALL_BYTES;
+    stage->small = result->bytes + input.local_bytes < SMALL_BYTES;
     return fy_cost_pays(&input, &cost);
 }
 
@@ -156,6 +189,20 @@ encode(const struct stage *stage, char **out, size_t *out_n)
     return status;
 }
 
+bool
+fy_placement_reads_there(const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (!use->is_stdin && use->access != FY_ACCESS_OUT &&
+            use->kind != FY_USE_FOLDER) {
+            return true;
+        }
+    }
+    return invocation->reads_cwd;
+}
+
 static bool
 needs_sizes(const struct stage *stage)
 {
@@ -163,8 +210,10 @@ needs_sizes(const struct stage *stage)
     const struct fy_cost_input input = {.output_stays = output_stays(stage)};
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);
-    return !stage->session->options.force && stage->plan.repeatable &&
-           fy_cost_needs_sizes(&stage->invocation, &learned, &input);
+    return !stage->session->options.force &&
+           (stage->streams ||
+            (stage->plan.repeatable &&
+             fy_cost_needs_sizes(&stage->invocation, &learned, &input)));
 }
 
 bool
@@ -172,6 +221,12 @@ fy_placement_ask(struct stage *stage)
 {
     char *body;
     size_t n;
+    if (stage->streams && !stage->session->options.force &&
+        !fy_placement_reads_there(stage)) {
+        const struct fy_probe_result nothing = {.complete = true};
+        stage->unprofitable = !judge(stage, &nothing);
+        return false;
+    }
     if (!needs_sizes(stage) || encode(stage, &body, &n)) {
         return false;
     }
@@ -198,8 +253,9 @@ fy_placement_ask(struct stage *stage)
         fy_wire_cancel(wire, stream); /* `closed' follows */
     }
     free(body);
-    /* Into a pipe: it is started, and the answer is kept. */
-    return !stage->plan.out.is_pipe;
+    /* Into a pipe: it is started, and the answer is kept. But no input is read
+     * that the original might still want. */
+    return !stage->plan.out.is_pipe || stage->streams;
 }
 
 void

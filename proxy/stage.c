@@ -68,7 +68,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     stage->out_open = true;
     struct fy_wire *wire = stage->reach->wire;
     if (fy_wire_send(wire, stage->out.stream, body, n) ||
-        fy_wire_finish(wire, stage->out.stream, NULL, 0)) {
+        (!stage->streams && fy_wire_finish(wire, stage->out.stream, NULL, 0))) {
         goto refuse;
     }
     if (stage->plan.err.kind == FY_STREAM_WIRE) {
@@ -144,6 +144,21 @@ fy_stage_placed(struct stage *stage)
         try_place(stage);
     } else {
         fy_stage_ask(stage, NULL);
+    }
+}
+
+void
+fy_stage_stream(struct stage *stage)
+{
+    stage->streams = true;
+    stage->plan.in.kind = FY_STREAM_WIRE;
+    if (!stage->job && stage->prepared && stage->reach->state == REACH_READY) {
+        stage->state = STAGE_PREPARING;
+        fy_stage_prepared(stage, 0);
+    } else if (stage->job) {
+        stage->state = STAGE_PREPARING; /* it goes on when that is done */
+    } else {
+        try_place(stage);
     }
 }
 
@@ -260,7 +275,8 @@ keep_files(struct stage *stage, struct guest *guest)
         if (!(stage->hello.open >> fd & 1) || at >= guest->nfds) {
             continue;
         }
-        if (kinds[fd] == FY_STREAM_FILE) {
+        if (kinds[fd] == FY_STREAM_FILE ||
+            (fd == 0 && kinds[fd] == FY_STREAM_WIRE)) {
             stage->files[fd] = fcntl(guest->fds[at], F_DUPFD_CLOEXEC, 3);
         }
         at++;
@@ -357,6 +373,12 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         fy_stage_decline(stage, reason, text);
         return;
     }
+    stage->streams = stage->plan.in.kind == FY_STREAM_WIRE;
+    if (stage->streams && !fy_input_is_own(stage)) {
+        fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
+                         "others may read that file as well");
+        return;
+    }
     stage->mount = stage->plan.mount;
     if (stage->mount) {
         stage->reach = fy_reach_of(stage->session, stage->mount);
@@ -384,10 +406,19 @@ fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     }
     switch (type) {
     case FY_STUB_READABLE:
-        if (stage->state == STAGE_WAIT_INPUT) {
+        if (stage->state == STAGE_WAIT_INPUT && stage->plan.may_stream) {
+            stage->fed_here = true; /* link.c looks who else reads it */
+            fy_link_poke(stage->session);
+        } else if (stage->state == STAGE_WAIT_INPUT) {
             fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                              "its input comes from this machine");
         }
+        break;
+    case FY_STUB_INPUT:
+        fy_input_add(stage, body, n);
+        break;
+    case FY_STUB_INPUT_END:
+        fy_input_end(stage);
         break;
     case FY_STUB_CREDIT:
         fy_flow_credit(stage, word);

@@ -53,6 +53,12 @@ struct stage {
     EVP_MD_CTX *hash[2];
     struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
     uint64_t packed_bytes;          /* of it that came */
+    /* input.c: what the stub may send of its stdin, and what it did. */
+    bool streams;  /* its stdin is sent from here */
+    bool fed_here; /* a pipe that somebody here wrote into */
+    bool consumed; /* some of it may be gone, and nobody can read it again */
+    bool input_ended;
+    uint64_t wanted_bytes, input_bytes;
     /* The result. */
     bool has_result;
     bool refused;              /* the proxy has not begun anything */
@@ -110,6 +116,8 @@ void fy_stage_placed(struct stage *stage);
 
 /* False: nothing is to be waited for. Else fy_stage_placed() follows. */
 bool fy_placement_ask(struct stage *stage);
+/* Whether it reads files there, of which nobody counts the bytes. */
+bool fy_placement_reads_there(const struct stage *stage);
 void fy_placement_forget(struct stage *stage);
 
 /* ---- prepare.c */
@@ -133,6 +141,19 @@ void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
+
+/* ---- input.c */
+
+/* Whether its stdin, a file, is read by nobody else, or read to its end. */
+bool fy_input_is_own(const struct stage *stage);
+/* Nobody else reads the pipe, and what comes is from here: sends it. */
+void fy_stage_stream(struct stage *stage);
+/* Asks its stub for what the proxy takes. */
+void fy_input_want(struct stage *stage);
+void fy_input_add(struct stage *stage, const char *bytes, size_t n);
+void fy_input_end(struct stage *stage);
+/* The file stands where it stood before, or where the command left it. */
+void fy_input_rewind(const struct stage *stage);
 
 /* ---- ask.c */
 

@@ -194,11 +194,21 @@ recover(struct stage *stage, unsigned reason, const char *why)
     }
     if (begun && !stage->plan_repeatable_here) {
         fail(stage, why);
-    } else if (delivered) {
+        return;
+    }
+    fy_input_rewind(stage);
+    if (delivered) {
         repeat(stage, reason, why);
     } else {
         fy_stage_decline(stage, reason, why);
     }
+}
+
+/* From its beginning: it changes nothing, and its input is still there. */
+static bool
+is_repeatable(const struct stage *stage)
+{
+    return stage->plan.repeatable && !stage->consumed;
 }
 
 void
@@ -215,7 +225,7 @@ fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
     for (struct stage *each = first; each && n < 64; each = each->feeds) {
         group[n++] = each;
         bool begun = each->state >= STAGE_ASKED && !each->refused;
-        repeatable = repeatable && (!begun || each->plan.repeatable) &&
+        repeatable = repeatable && (!begun || is_repeatable(each)) &&
                      (each->guest || each->state != STAGE_DONE);
         each->plan_repeatable_here = repeatable;
     }
@@ -230,7 +240,7 @@ fy_stage_try_end(struct stage *stage)
     if (stage->state != STAGE_ENDED || stage->err_open || stage->out_open) {
         return;
     }
-    if (stage->feeds && stage->plan.repeatable &&
+    if (stage->feeds && is_repeatable(stage) &&
         stage->feeds->state < STAGE_DONE) {
         return; /* it may have to run again for its reader */
     }
@@ -265,9 +275,11 @@ fy_stage_try_end(struct stage *stage)
             (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
         }
     }
-    fy_history_add(stage->session->history, stage->invocation.key,
-                   stage->in_bytes, stage->out_bytes,
-                   (double)stage->cpu_ns / 1e9);
+    if (!stage->streams || !fy_placement_reads_there(stage)) {
+        fy_history_add(stage->session->history, stage->invocation.key,
+                       stage->in_bytes, stage->out_bytes,
+                       (double)stage->cpu_ns / 1e9);
+    }
     fy_stage_note(stage, FY_STAGE_NONE, "",
                   stage->exit_signal ? 128 + stage->exit_signal
                                      : stage->exit_status);

@@ -37,7 +37,7 @@ enum fy_stub_to_session {
     FY_STUB_SIGNAL,    /* uint32_t: a signal arrived, to be passed on */
     FY_STUB_WINDOW,    /* uint16_t rows, columns, xpixel, ypixel */
     FY_STUB_CREDIT,    /* uint32_t: bytes of OUT and ERR written */
-    FY_STUB_BROKEN,    /* struct fy_stub_broken: writing failed */
+    FY_STUB_BROKEN,    /* struct fy_stub_broken: writing or reading failed */
 };
 
 enum fy_session_to_stub {
@@ -79,7 +79,7 @@ struct fy_stub_run {
 };
 
 struct fy_stub_broken {
-    int32_t fd;    /* 1 or 2 */
+    int32_t fd;    /* 0, 1 or 2 */
     int32_t error; /* errno; after EPIPE the stub ends by itself if SIGPIPE
                     * is not ignored, and the session sees the socket close */
 };

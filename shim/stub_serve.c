@@ -173,9 +173,14 @@ take_input(struct service *service)
     if (n > 0) {
         service->wanted_bytes -= (uint64_t)n;
         (void)stub_send(FY_STUB_INPUT, input, (uint32_t)n);
-    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+    } else if (n == 0) {
         service->reads_stdin = false;
         (void)stub_send(FY_STUB_INPUT_END, NULL, 0);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        /* Not an end: the command would take what it has for all of it. */
+        const struct fy_stub_broken broken = {0, errno};
+        service->reads_stdin = false;
+        (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
     }
 }
 

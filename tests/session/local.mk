@@ -31,5 +31,8 @@ dist_check_SCRIPTS += tests/session/pipes.py
 EXTRA_DIST += tests/session/commands.ferry
 TESTS += tests/session/pipes.py
 
+dist_check_SCRIPTS += tests/session/input.py
+TESTS += tests/session/input.py
+
 dist_check_SCRIPTS += tests/session/faults.sh
 TESTS += tests/session/faults.sh

@@ -98,6 +98,9 @@ def prepare(folder):
     with open(os.path.join(folder, "n"), "w", encoding="ascii") as file:
         file.write("".join(f"{i}\n" for i in range(1, 50001)))
     os.mkfifo(os.path.join(folder, "p0"))
+    here = os.path.join(os.path.dirname(folder), "here")
+    os.makedirs(here)
+    os.environ["HERE"] = here
 
 
 def run(argv, folder):
@@ -113,7 +116,7 @@ def run(argv, folder):
     return out, err, process.returncode
 
 
-def main():
+def main(scripts):
     arguments = sys.argv[1:]
     shells, repeat = ["bash"], 1
     if "--shell" in arguments:
@@ -130,7 +133,7 @@ def main():
     number = failed = 0
     for _ in range(repeat):
         for shell in shells:
-            for name, script, wanted in SCRIPTS:
+            for name, script, wanted in scripts:
                 if any(word not in name for word in arguments):
                     continue
                 if shell not in ("bash", "zsh") and any(
@@ -172,4 +175,5 @@ def main():
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(SCRIPTS))

@@ -18,6 +18,7 @@
 static const char commands_text[] =
     "command cat { operand FILE... in dash; stdin when !FILE || FILE == \"-\";"
     " stdout copies; pure; }\n"
+    "command tee { operand FILE... out; stdin; effect; streams; drains; }\n"
     "command find { operand DIR... in tree; pure; }\n"
     "command git { operand WORD...; reads cwd tree; pure; }\n"
     "command touch { operand FILE... out; effect; }\n"
@@ -240,6 +241,45 @@ START_TEST(test_input)
 }
 END_TEST
 
+/* Standard input of this machine, for commands that do not mind. */
+START_TEST(test_input_from_here)
+{
+    facts.streams[0] = stream(S_IFIFO, O_RDONLY, "pipe:[72]");
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_NONE);
+    ck_assert(plan.needs_link && plan.may_stream && plan.mount == &mounts[0]);
+    ck_assert_uint_eq(classify("tee"), FY_STAGE_NONE);
+    ck_assert(plan.needs_link && !plan.may_stream); /* a filter */
+    ck_assert_uint_eq(classify("cat - x"), FY_STAGE_NONE);
+    ck_assert(!plan.may_stream); /* it does mind */
+    facts.streams[0].flags |= O_NONBLOCK;
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_NONE);
+    ck_assert(!plan.may_stream);
+
+    facts.streams[0] = stream(S_IFREG, O_RDONLY, "/tmp/in (deleted)");
+    facts.streams[0].bytes = 10000;
+    facts.streams[0].offset = 1000;
+    facts.streams[0].stored_bytes = 12288;
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_NONE);
+    ck_assert(plan.may_stream && !plan.needs_link);
+    ck_assert_int_eq(plan.in.kind, FY_STREAM_WIRE);
+    ck_assert_int_eq(plan.in.offset, 1000);
+    ck_assert_int_eq(plan.local_bytes, 9000);
+    ck_assert_uint_eq(classify("cat - x"), FY_STAGE_LOCAL_INPUT);
+    /* A filter, but for what it writes. */
+    ck_assert_uint_eq(classify("tee"), FY_STAGE_LOCAL_INPUT);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
+    ck_assert_uint_eq(classify("tee"), FY_STAGE_NONE);
+    ck_assert(plan.may_stream && plan.mount == &mounts[0]);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/tmp/out");
+    ck_assert_uint_eq(classify("tee"), FY_STAGE_LOCAL_INPUT);
+    facts.streams[0].stored_bytes = 4096; /* holes */
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_LOCAL_INPUT);
+    facts.streams[0].stored_bytes = 12288;
+    facts.streams[0].flags = O_WRONLY;
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_ODD_STREAM);
+}
+END_TEST
+
 START_TEST(test_output)
 {
     facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
@@ -344,6 +384,7 @@ main(void)
     tcase_add_test(tcase, test_operands);
     tcase_add_test(tcase, test_plan);
     tcase_add_test(tcase, test_input);
+    tcase_add_test(tcase, test_input_from_here);
     tcase_add_test(tcase, test_output);
     tcase_add_test(tcase, test_rest);
     tcase_add_test(tcase, test_nested);

@@ -135,6 +135,43 @@ START_TEST(test_extra)
 }
 END_TEST
 
+START_TEST(test_alone)
+{
+    char path[] = "/tmp/ferry-alone-XXXXXX";
+    struct stat status, pipe_status;
+    int file = mkostemp(path, O_CLOEXEC);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(fstat(file, &status), 0);
+    ck_assert_int_eq(fstat(ends[0], &pipe_status), 0);
+    /* By two children, by one of them, by none. */
+    pid_t one = start(true, false);
+    pid_t two = start(false, true);
+    ck_assert(!fy_holders_inherited(holders, status.st_dev, status.st_ino));
+    ck_assert(
+        !fy_holders_alone(holders, path, status.st_dev, status.st_ino, one));
+    stop(two);
+    ck_assert(
+        fy_holders_alone(holders, path, status.st_dev, status.st_ino, one));
+    ck_assert(!fy_holders_alone(holders, path, status.st_dev, status.st_ino,
+                                getpid()));
+    stop(one);
+    /* What this process had at its start, others may have as well. */
+    int input = dup(0);
+    ck_assert_int_ge(input, 0);
+    ck_assert_int_eq(dup2(ends[0], 0), 0);
+    fy_holders_free(holders);
+    ck_assert_int_eq(fy_holders_new(&holders), 0);
+    ck_assert_int_eq(dup2(input, 0), 0);
+    (void)close(input);
+    ck_assert(
+        fy_holders_inherited(holders, pipe_status.st_dev, pipe_status.st_ino));
+    ck_assert(!fy_holders_alone(holders, "pipe:[1]", pipe_status.st_dev,
+                                pipe_status.st_ino, one));
+    (void)close(file);
+    (void)unlink(path);
+}
+END_TEST
+
 struct job {
     struct fy_work work;
     int ran, done;
@@ -186,6 +223,7 @@ main(void)
     tcase_add_test(tcase, test_scan);
     tcase_add_test(tcase, test_data);
     tcase_add_test(tcase, test_extra);
+    tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_pool);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -186,6 +186,37 @@ START_TEST(test_what_pays)
 }
 END_TEST
 
+START_TEST(test_input_from_here)
+{
+    /* A filter of what is here, to a file there: as many bytes either way. */
+    struct fy_cost_input input = {
+        .local_bytes = 100000000, .known = true, .output_stays = true};
+    ck_assert(!pays(FY_OUTPUT_COPIES, -1, input, lan));
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, input, lan));
+    ck_assert(pays(FY_OUTPUT_GROWS, -1, input, lan));
+    /* To here: never. */
+    input.output_stays = false;
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, input, lan));
+    ck_assert(!pays(FY_OUTPUT_NOTHING, -1, input, lan));
+    /* It looks at much there. */
+    input.remote_bytes = 1000000000;
+    input.remote_files = 1;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, input, lan));
+    /* An archive: many files to be made. */
+    input = (struct fy_cost_input){.local_bytes = 1000000,
+                                   .stored_bytes = 1000000,
+                                   .stored_files = 100,
+                                   .known = true};
+    ck_assert(pays(FY_OUTPUT_NOTHING, -1, input, lan));
+    /* tee, when what it prints has to come back. */
+    input.stored_files = 1;
+    input.local_bytes = input.stored_bytes = 100000000;
+    ck_assert(!pays(FY_OUTPUT_COPIES, -1, input, lan));
+    input.output_stays = true;
+    ck_assert(pays(FY_OUTPUT_COPIES, -1, input, lan));
+}
+END_TEST
+
 START_TEST(test_when_sizes_matter)
 {
     struct fy_learned none = {0};
@@ -216,6 +247,7 @@ main(void)
     suite_add_tcase(suite, files);
     TCase *model = tcase_create("cost");
     tcase_add_test(model, test_what_pays);
+    tcase_add_test(model, test_input_from_here);
     tcase_add_test(model, test_when_sizes_matter);
     suite_add_tcase(suite, model);
     SRunner *runner = srunner_create(suite);
