@@ -85,15 +85,30 @@ static const struct {
     {"/dev/tty", DEVICE},
 };
 
+static void
+add_system(struct fy_confine *confine, const char *path, uint64_t access)
+{
+    int fd =
+        confine->nsystem < FY_MAX_SYSTEM ? open(path, O_PATH | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        confine->system[confine->nsystem].fd = fd;
+        confine->system[confine->nsystem++].access = access;
+    }
+}
+
 void
 fy_landlock_system(struct fy_confine *confine)
 {
     for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++) {
-        int fd = open(system_paths[i].path, O_PATH | O_CLOEXEC);
-        if (fd >= 0) {
-            confine->system[confine->nsystem].fd = fd;
-            confine->system[confine->nsystem++].access = system_paths[i].access;
+        /* A proxy of root's would show its keys and hashes. */
+        if (!confine->limited || strcmp(system_paths[i].path, "/etc") != 0) {
+            add_system(confine, system_paths[i].path, system_paths[i].access);
         }
+    }
+    size_t n;
+    const char *const *settings = fy_strict_settings(&n);
+    for (size_t i = 0; confine->limited && i < n; i++) {
+        add_system(confine, settings[i], READ);
     }
 }
 
@@ -163,8 +178,10 @@ fy_landlock_ruleset(const struct fy_confine *confine,
 
 /* Nothing that changes the machine; what files need (chown) stays. */
 static void
-drop_capabilities(void)
+drop_capabilities(bool guarded)
 {
+    static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER,
+                               CAP_FSETID};
     static const int dropped[] = {CAP_SYS_ADMIN,
                                   CAP_SYS_MODULE,
                                   CAP_SYS_RAWIO,
@@ -187,6 +204,17 @@ drop_capabilities(void)
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++) {
         /* Refused to an ordinary user, who has none to lose. */
         (void)prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0);
+    }
+    /* Nor that makes devices or opens files by number, for those who may not
+     * do everything anyway. */
+    for (int i = 0; guarded && i < 64; i++) {
+        bool keep = false;
+        for (size_t j = 0; j < sizeof kept / sizeof kept[0]; j++) {
+            keep = keep || kept[j] == i;
+        }
+        if (!keep) {
+            (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+        }
     }
 }
 
@@ -221,7 +249,7 @@ fy_cage_enter(struct fy_cage *cage)
         setpriority(PRIO_PROCESS, 0, cage->nice) != 0) {
         return -1;
     }
-    drop_capabilities();
+    drop_capabilities(cage->guarded);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return -1;
     }

@@ -287,12 +287,22 @@ is_same_tool(struct check *check, const char *path, const char *identity)
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
         fy_tool_identity(link, here, sizeof here) != 0 ||
-        strcmp(here, identity) != 0) {
+        strcmp(here, identity) != 0 ||
+        (check->confine->limited && !fy_strict_program(fd))) {
         close(fd);
         return false;
     }
     check->program_in_root = in_root;
     return keep_file(check, fd, path);
+}
+
+static int
+check_words(struct check *check)
+{
+    int status = fy_strict_name(check->spec, check->out_reason, check->why);
+    return status ? status
+                  : fy_strict_terminal(check->spec, check->invocation,
+                                       check->out_reason, check->why);
 }
 
 static int
@@ -346,7 +356,7 @@ variable(const struct fy_stage_spec *spec, const char *name)
     return "";
 }
 
-/* The loader's variables and the locale. */
+/* Variables that change what the program is, and the locale. */
 static int
 check_environment(struct check *check)
 {
@@ -354,20 +364,11 @@ check_environment(struct check *check)
         "LOCPATH",    "LC_ALL",      "LC_CTYPE",    "LC_NUMERIC", "LC_TIME",
         "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LANG"};
     const struct fy_stage_spec *spec = check->spec;
-    if (*variable(spec, "LD_PRELOAD") || *variable(spec, "LD_AUDIT")) {
-        return refuse(check, FY_STAGE_OTHER_TOOL,
-                      "the loader is told to preload something", NULL, NULL);
-    }
-    char path[PATH_MAX];
-    for (const char *at = variable(spec, "LD_LIBRARY_PATH"); *at;) {
-        size_t n = strcspn(at, ":;");
-        snprintf(path, sizeof path, "%.*s", (int)(n < 4000 ? n : 4000), at);
-        if (n && access(path, F_OK) == 0) {
-            return refuse(check, FY_STAGE_OTHER_TOOL,
-                          "LD_LIBRARY_PATH names a folder of this host: ", path,
-                          NULL);
-        }
-        at += n + (at[n] != '\0');
+    int status =
+        fy_strict_environment(spec, check->mount, check->confine->limited,
+                              check->out_reason, check->why);
+    if (status) {
+        return status;
     }
     char texts[sizeof locales / sizeof locales[0]][160];
     const char *environment[sizeof locales / sizeof locales[0] + 1];
@@ -416,13 +417,20 @@ check_configs(struct check *check)
         int fd = open_any(check, path, &in_root);
         memset(here, 0, sizeof here);
         int status = 0;
-        if (fd >= 0) {
+        struct stat about = {0};
+        if (check->confine->limited && !in_root &&
+            !fy_strict_config(path, check->confine->home)) {
+            status = FY_ERR_UNSUPPORTED;
+        } else if (fd >= 0 &&
+                   (fstat(fd, &about) != 0 ||
+                    (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
+            status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
+        } else if (fd >= 0) {
             snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
             status = fy_config_hash(link, here);
         }
         bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
-        struct stat about;
-        bool shown = fd >= 0 && same && !in_root && fstat(fd, &about) == 0 &&
+        bool shown = fd >= 0 && same && !in_root &&
                      S_ISREG(about.st_mode); /* who knows it may read it */
         if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
             return refuse(check, FY_STAGE_OTHER_CONFIG,
@@ -608,8 +616,8 @@ static int
 check_all(struct check *check, int out_files[3])
 {
     int (*const steps[])(struct check *) = {
-        check_folder, check_uses,        check_absents, check_tool,
-        check_limits, check_environment, check_configs};
+        check_folder, check_uses,   check_absents,     check_tool,
+        check_words,  check_limits, check_environment, check_configs};
     int status = 0;
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](check);
@@ -636,6 +644,7 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
         goto free_check;
     }
     cage->ruleset = -1;
+    cage->guarded = confine->limited;
     check->confine = confine;
     check->spec = spec;
     check->invocation = invocation;

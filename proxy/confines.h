@@ -79,6 +79,7 @@ struct fy_cage {
     int ruleset;                   /* -1: none */
     mode_t umask;
     int nice;
+    bool guarded; /* it keeps only the privileges that files need */
     struct rlimit limits[16];
     bool limited[16];
 };
@@ -138,6 +139,30 @@ bool fy_all_owned(int fd, bool tree);
 int fy_check_absents(const struct fy_root *root, const char *base,
                      const char *home, const struct fy_invocation *invocation,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- strict.c ----------------------------------------------------------------- */
+
+/*
+ * Refuse a variable that loads code or names files to write (`limited': more of
+ * them), a program that is called by another name than its file's, and one that
+ * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
+ */
+int fy_strict_environment(const struct fy_stage_spec *spec, const char *mount,
+                          bool limited, unsigned *out_reason,
+                          struct fy_buffer *why) FY_MUST_CHECK;
+int fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+int fy_strict_terminal(const struct fy_stage_spec *spec,
+                       const struct fy_invocation *invocation,
+                       unsigned *out_reason,
+                       struct fy_buffer *why) FY_MUST_CHECK;
+/* Where folders are exported: whether the open file is a program of the
+ * system's that only root can change; and whether a client may compare a file
+ * of that path. home: the proxy's. */
+bool fy_strict_program(int fd);
+bool fy_strict_config(const char *path, const char *home);
+/* What of /etc a stage may read there. */
+const char *const *fy_strict_settings(size_t *out_n);
 
 /* ---- space.c ------------------------------------------------------------------ */
 

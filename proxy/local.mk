@@ -49,6 +49,7 @@ libfyproxy_la_SOURCES = \
 	proxy/split_sort.c proxy/split_text.c \
 	proxy/stage.c proxy/stage.h \
 	proxy/stage_end.c \
+	proxy/strict.c \
 	proxy/stub.h \
 	proxy/tools.c \
 	proxy/transport.c proxy/transport.h proxy/transports.h \

@@ -44,6 +44,7 @@ struct plan {
     dev_t device;
     ino_t inode;
     const char *temporary; /* private folder for /tmp; "": only a probe */
+    bool limited;          /* the root is exported to anybody */
     uid_t uid;
     gid_t gid;
 };
@@ -320,6 +321,37 @@ make_point(const char *mount_path, struct failure *failure)
     }
 }
 
+struct mount_change { /* struct mount_attr */
+    uint64_t set, clear, propagation, user_namespace;
+};
+
+#define READ_ONLY UINT64_C(1)
+#define NO_SETID  UINT64_C(2)
+#define NO_DEVICE UINT64_C(4)
+
+/*
+ * Landlock says nothing of owners, modes and times, and a path that was checked
+ * may be a link by now: so what is not the mount cannot be changed at all. The
+ * mount itself was cloned before.
+ */
+static bool
+keep_read_only(const struct plan *plan, int tree, struct failure *failure)
+{
+    struct mount_change all = {.set = READ_ONLY};
+    struct mount_change devices = {.set = NO_SETID | NO_DEVICE};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &all,
+                sizeof all) != 0 &&
+        plan->limited) {
+        return failed(failure, "protecting what is not exported");
+    }
+    if (plan->limited &&
+        syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE,
+                &devices, sizeof devices) != 0) {
+        return failed(failure, "a mount without devices");
+    }
+    return true;
+}
+
 static bool
 build(const struct plan *plan, struct failure *failure)
 {
@@ -336,6 +368,9 @@ build(const struct plan *plan, struct failure *failure)
     int again = clone_tree(AT_FDCWD, plan->temporary, 0);
     if (tree < 0 || temporary < 0 || again < 0) {
         return failed(failure, "copies of mounts");
+    }
+    if (!keep_read_only(plan, tree, failure)) {
+        return false;
     }
     if (attach(temporary, "/tmp") != 0) {
         return failed(failure, "a private /tmp");
@@ -574,6 +609,7 @@ fy_space_get(struct fy_confine *confine, const char *mount,
                         .device = root->device,
                         .inode = root->inode,
                         .temporary = temporary,
+                        .limited = confine->limited,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;

@@ -24,6 +24,7 @@ include tests/fuzz/local.mk
 include tests/lang/local.mk
 include tests/unit/proxy.mk
 include tests/unit/server.mk
+include tests/security/local.mk
 include tests/session/local.mk
 include tests/proxy/local.mk
 

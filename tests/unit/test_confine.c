@@ -65,6 +65,8 @@ program(const char *path)
     ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
     spec.tool.path = bytes(path);
     spec.tool.identity = bytes(identity);
+    const char *slash = strrchr(path, '/');
+    argv[0] = bytes(slash ? slash + 1 : path);
 }
 
 static void
@@ -700,6 +702,7 @@ START_TEST(test_tool)
     shell("cp /bin/cat $B/top/own");
     reset();
     spec.tool.path = bytes(MOUNT "/own");
+    argv[0] = bytes("own");
     cage = accept();
     ck_assert_str_eq(fy_cage_program(cage), MOUNT "/own");
     ck_assert_str_eq(inside(cage, MOUNT "/own file"), "one\nexit 0");

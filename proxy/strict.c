@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client may not bring along: variables and names that make a program do
+ * something else than its annotation says, and, where folders are exported (the
+ * client may be anybody), programs and files that are not the system's. The
+ * annotation speaks of argv; the loader, the C library and interpreters listen to
+ * the environment before the program sees any of it. Refuses; nothing is taken
+ * out, since the program would then be another one than on the client.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/confines.h"
+
+/* Load code or name files to write. A `*' at the end stands for anything. */
+static const char *const loaders[] = {
+    "LD_*",         "GCONV_PATH",      "GETCONF_DIR",     "MALLOC_TRACE",
+    "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "BASH_ENV",
+};
+
+/* Of a shell that a tool may start. Some systems set them for everybody, so only
+ * where the client may be anybody. */
+static const char *const shells[] = {
+    "ENV", "BASH_FUNC_*", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES",
+};
+
+/* Of what runs a tool that is a script; likewise. */
+static const char *const interpreters[] = {
+    "PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "PYTHON*",
+    "RUBYOPT",  "RUBYLIB",  "NODE_*",  "LUA_*",
+};
+
+/* Where the system's programs and their parts are. */
+static const char *const system_folders[] = {
+    "/usr",   "/bin",    "/sbin", "/lib",       "/lib32",
+    "/lib64", "/libx32", "/opt",  "/nix/store", "/gnu/store"};
+
+/* What the system's programs read beside it; the rest of /etc may be secret. */
+static const char *const settings[] = {
+    "/etc/ld.so.cache",   "/etc/passwd",          "/etc/group",
+    "/etc/localtime",     "/etc/nsswitch.conf",   "/etc/locale.alias",
+    "/etc/magic",         "/etc/magic.mime",      "/etc/mime.types",
+    "/etc/gitconfig",     "/etc/gitattributes",   "/etc/fonts",
+    "/etc/alternatives",  "/etc/ssl/openssl.cnf", "/etc/ImageMagick-6",
+    "/etc/ImageMagick-7", "/etc/DIR_COLORS",      "/etc/terminfo",
+    "/etc/timezone",
+};
+
+const char *const *
+fy_strict_settings(size_t *out_n)
+{
+    *out_n = sizeof settings / sizeof settings[0];
+    return settings;
+}
+
+static bool
+is_listed(const char *entry, const char *const *list, size_t n)
+{
+    size_t bytes = strcspn(entry, "=");
+    for (size_t i = 0; i < n; i++) {
+        size_t least = strlen(list[i]);
+        if (list[i][least - 1] == '*'
+                ? strncmp(entry, list[i], least - 1) == 0
+                : least == bytes && memcmp(entry, list[i], least) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+/* Whether the loader finds nothing there, neither on this host nor in what a
+ * stage sees: folders that only the client has. */
+static bool
+leads_nowhere(const char *folders, const char *mount)
+{
+    char path[PATH_MAX], beneath[PATH_MAX];
+    for (const char *at = folders;;) {
+        size_t n = strcspn(at, ":;");
+        if (at[0] != '/' || n >= sizeof path || memchr(at, '$', n)) {
+            return false; /* the working folder, or the program's */
+        }
+        memcpy(path, at, n);
+        path[n] = '\0';
+        if (strstr(path, "/../") || access(path, F_OK) == 0 ||
+            fy_client_relative(mount, path, beneath, sizeof beneath)) {
+            return false;
+        }
+        if (!at[n]) {
+            return true;
+        }
+        at += n + 1;
+    }
+}
+
+int
+fy_strict_environment(const struct fy_stage_spec *spec, const char *mount,
+                      bool limited, unsigned *out_reason, struct fy_buffer *why)
+{
+    static const char library[] = "LD_LIBRARY_PATH=";
+    char name[80];
+    bool is_script = memchr(spec->tool.identity.at, '+', spec->tool.identity.n);
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const char *entry = spec->env[i].at;
+        const char *value = memchr(entry, '=', spec->env[i].n);
+        if (!value || value == entry) {
+            /* Programs differ in what they take it for. */
+            return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why,
+                             "a malformed variable", NULL, NULL);
+        }
+        bool harmless =
+            !value[1] ||
+            (!limited && strncmp(entry, library, sizeof library - 1) == 0 &&
+             leads_nowhere(value + 1, mount));
+        if (!harmless &&
+            (is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) ||
+             (limited &&
+              is_listed(entry, shells, sizeof shells / sizeof shells[0])) ||
+             (limited && is_script &&
+              is_listed(entry, interpreters,
+                        sizeof interpreters / sizeof interpreters[0])))) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)(value - entry),
+                           entry);
+            return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why, name,
+                             " may make the program another one there", NULL);
+        }
+    }
+    return 0;
+}
+
+/*
+ * Many programs in one file (busybox, git) choose by their own name: the one
+ * that the annotation was chosen by.
+ */
+int
+fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+               struct fy_buffer *why)
+{
+    const char *path = strrchr(spec->tool.path.at, '/');
+    const char *name = spec->argc ? strrchr(spec->argv[0].at, '/') : NULL;
+    path = path ? path + 1 : spec->tool.path.at;
+    name = name ? name + 1 : spec->argc ? spec->argv[0].at : "";
+    return strcmp(path, name) == 0
+               ? 0
+               : fy_refuse(out_reason, FY_STAGE_NOT_PARSED, why, path,
+                           " is started by another name: ", name);
+}
+
+static bool
+is_system_path(const char *path)
+{
+    for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
+         i++) {
+        if (is_below(path, system_folders[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_strict_program(int fd)
+{
+    char link[40], path[PATH_MAX];
+    struct stat about;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n <= 0 || fstat(fd, &about) != 0) {
+        return false;
+    }
+    path[n] = '\0';
+    return is_system_path(path) && about.st_uid == 0 &&
+           !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool
+fy_strict_config(const char *path, const char *home)
+{
+    if (strstr(path, "/../") || strstr(path, "//")) {
+        return false;
+    }
+    if (is_system_path(path) || (*home == '/' && is_below(path, home))) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (is_below(path, settings[i])) {
+            return true;
+        }
+    }
+    /* Of a home that is elsewhere here: that it is missing is all one learns. */
+    return strstr(path, "/.") && strncmp(path, "/etc/", 5) != 0 &&
+           strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0 &&
+           strncmp(path, "/sys/", 5) != 0;
+}
+
+/* A program that does more on a terminal (git's pager runs what PAGER says). */
+int
+fy_strict_terminal(const struct fy_stage_spec *spec,
+                   const struct fy_invocation *invocation, unsigned *out_reason,
+                   struct fy_buffer *why)
+{
+    bool has = spec->in.kind == FY_STREAM_PTY ||
+               spec->out.kind == FY_STREAM_PTY ||
+               spec->err.kind == FY_STREAM_PTY;
+    return has && invocation->terminal
+               ? fy_refuse(out_reason, FY_STAGE_ODD_STREAM, why,
+                           invocation->command, " depends on its terminal",
+                           NULL)
+               : 0;
+}

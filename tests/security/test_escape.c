@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client that may be anybody against a proxy that exports one folder: what it
+ * is refused before anything runs, and what a stage cannot do even if it runs
+ * the attacker's code. Runs as whoever runs the tests, and as root once more as an
+ * ordinary user. Says what this kernel lacks.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "annotations/model.h"
+#include "proxy/confines.h"
+
+#define MOUNT "/mnt-of-the-client/export"
+
+static char base[64], root[80], outside[64];
+static struct fy_confine *confine;
+static struct fy_stage_spec spec;
+static struct fy_invocation invocation;
+static struct fy_bytes argv[4], env[8];
+static struct fy_config_hash configs[1];
+static char identity[256], why_text[1024];
+static unsigned reason;
+
+static struct fy_bytes
+bytes(const char *text)
+{
+    return (struct fy_bytes){text, strlen(text)};
+}
+
+static void
+shell(const char *script)
+{
+    ck_assert_int_eq(setenv("B", base, 1), 0);
+    ck_assert_msg(system(script) == 0, "%s", script);
+}
+
+static void
+reset(void)
+{
+    memset(&spec, 0, sizeof spec);
+    memset(&invocation, 0, sizeof invocation);
+    spec.argv = argv;
+    spec.env = env;
+    spec.configs = configs;
+    spec.mount = spec.cwd = bytes(MOUNT);
+    spec.root = bytes(root);
+    spec.umask = 022;
+    for (unsigned i = 0; i < 16; i++) {
+        struct rlimit own;
+        getrlimit((__rlimit_resource_t)i, &own);
+        spec.limits[i][0] = spec.limits[i][1] =
+            own.rlim_max == RLIM_INFINITY ? UINT64_MAX : own.rlim_max;
+    }
+    argv[0] = bytes("cat");
+    spec.argc = 1;
+    ck_assert_int_eq(fy_tool_identity("/bin/cat", identity, sizeof identity),
+                     0);
+    spec.tool.path = bytes("/bin/cat");
+    spec.tool.identity = bytes(identity);
+    /* All that a stage may ever be given. */
+    invocation.effect = invocation.writes_cwd = true;
+    invocation.command = "cat";
+}
+
+/* The reason, FY_STAGE_NONE when it would run; then *out may be its cage. */
+static unsigned
+ask(struct fy_cage **out)
+{
+    struct fy_cage *cage = NULL;
+    struct fy_buffer why;
+    int files[3];
+    reason = FY_STAGE_NONE;
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
+                                  &reason, &why);
+    if (status == 0 && out) {
+        *out = cage;
+    } else if (status == 0) {
+        fy_cage_free(cage);
+    }
+    return status == 0 ? (unsigned)FY_STAGE_NONE : reason;
+}
+
+static void
+open_confine(bool limited)
+{
+    const char *roots[] = {root, NULL};
+    const struct fy_confine_options options = {.roots = limited ? roots : NULL,
+                                               .landlock = true};
+    struct fy_buffer why;
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    ck_assert_int_eq(fy_confine_new(&options, &why, &confine), 0);
+}
+
+static void
+setup(void)
+{
+    strcpy(base, "/var/tmp/ferry-escape-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(base));
+    snprintf(root, sizeof root, "%s/top", base);
+    /* Not in a temporary folder: stages have their own. */
+    strcpy(outside, "/dev/shm/ferry-outside-XXXXXX");
+    int fd = mkstemp(outside);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, "secret\n", 7), 7);
+    close(fd);
+    shell("mkdir $B/top && echo one >$B/top/file && chmod 755 $B");
+    open_confine(true);
+    reset();
+}
+
+static void
+setup_user(void)
+{
+    if (geteuid() == 0) {
+        ck_assert_int_eq(setgid(65534), 0);
+        ck_assert_int_eq(setuid(65534), 0);
+        ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    }
+    setup();
+}
+
+static void
+teardown(void)
+{
+    fy_confine_free(confine);
+    shell("rm -rf $B");
+    ck_assert_int_eq(unlink(outside), 0);
+}
+
+/* Whether the cage is what it should be; else says so. */
+static bool
+is_closed(void)
+{
+    if (fy_landlock_version() < 6 || confine->kind == FY_SPACE_NONE) {
+        printf("# skipped: Landlock %u, namespaces %s\n", fy_landlock_version(),
+               confine->kind == FY_SPACE_NONE ? "none" : "some");
+        return false;
+    }
+    return true;
+}
+
+/* ---- refused before anything runs ------------------------------------------------- */
+
+static unsigned
+with(const char *first, const char *second)
+{
+    reset();
+    env[0] = bytes(first);
+    env[1] = bytes(second ? second : "A=b");
+    spec.envc = 2;
+    return ask(NULL);
+}
+
+START_TEST(test_environment)
+{
+    static const char *const bad[] = {
+        "LD_PRELOAD=/x",
+        "LD_AUDIT=x",
+        "LD_DEBUG_OUTPUT=x",
+        "LD_PROFILE=libc.so.6",
+        "GCONV_PATH=" MOUNT,
+        "OPENSSL_CONF=x",
+        "BASH_ENV=x",
+        "LD_LIBRARY_PATH=/no",
+        "LD_LIBRARY_PATH=:",
+        "BASH_FUNC_gzip%%=()",
+        "ENV=x",
+        "SHELLOPTS=xtrace",
+        "LD_PRELOAD",
+        "=x",
+    };
+    if (!fy_landlock_version()) {
+        printf("# skipped: no Landlock\n");
+        return;
+    }
+    ck_assert_msg(with("PATH=/bin", NULL) == FY_STAGE_NONE, "%s", why_text);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_msg(with(bad[i], NULL) == FY_STAGE_OTHER_TOOL, "%s", bad[i]);
+    }
+    /* The loader takes the last of two, and our own look-ups the first. */
+    ck_assert_uint_eq(with("LD_PRELOAD=", NULL), FY_STAGE_NONE);
+    ck_assert_uint_eq(with("LD_PRELOAD=", "LD_PRELOAD=/x"),
+                      FY_STAGE_OTHER_TOOL);
+    /* Who is the user may do more, but no library comes from the mount. */
+    fy_confine_free(confine);
+    open_confine(false);
+    ck_assert_uint_eq(with("LD_LIBRARY_PATH=/no/such", NULL), FY_STAGE_NONE);
+    ck_assert_uint_eq(with("LD_LIBRARY_PATH=/no/such:" MOUNT "/lib", NULL),
+                      FY_STAGE_OTHER_TOOL);
+    ck_assert_uint_eq(with("LD_LIBRARY_PATH=/no/such:", NULL),
+                      FY_STAGE_OTHER_TOOL);
+    ck_assert_uint_eq(with("LD_LIBRARY_PATH=$ORIGIN", NULL),
+                      FY_STAGE_OTHER_TOOL);
+    ck_assert_uint_eq(with("LD_LIBRARY_PATH=", "LD_LIBRARY_PATH=lib"),
+                      FY_STAGE_OTHER_TOOL);
+}
+END_TEST
+
+START_TEST(test_program)
+{
+    char path[128];
+    if (!fy_landlock_version()) {
+        printf("# skipped: no Landlock\n");
+        return;
+    }
+    /* Written there by an earlier stage, or by anybody on the host. */
+    shell("cp /bin/sh $B/top/cat && cp /bin/sh $B/cat");
+    spec.tool.path = bytes(MOUNT "/cat");
+    snprintf(path, sizeof path, "%s/cat", root);
+    ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
+    spec.tool.identity = bytes(identity);
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
+    snprintf(path, sizeof path, "%s/cat", base);
+    spec.tool.path = bytes(path);
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
+    snprintf(path, sizeof path, "/usr/bin/../../%s/cat", base);
+    spec.tool.path = bytes(path);
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_TOOL);
+    /* A program of many names. */
+    reset();
+    argv[0] = bytes("git-cat");
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_NOT_PARSED);
+    argv[0] = bytes("/bin/sh");
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_NOT_PARSED);
+    argv[0] = bytes("/any/where/cat");
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_NONE);
+    /* git's pager. */
+    invocation.terminal = true;
+    spec.out.kind = FY_STREAM_PTY;
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_ODD_STREAM);
+}
+END_TEST
+
+static unsigned
+compare(const char *path)
+{
+    reset();
+    configs[0].path = bytes(path);
+    memset(configs[0].sha256, 0, 32);
+    spec.nconfigs = 1;
+    return ask(NULL);
+}
+
+/* What is compared tells whether it is there, and to open some files is to do
+ * something (a watchdog, a tape, a pipe that somebody waits for). */
+START_TEST(test_configs)
+{
+    if (!fy_landlock_version()) {
+        printf("# skipped: no Landlock\n");
+        return;
+    }
+    ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
+    ck_assert_uint_eq(compare("/etc/no-such"), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(compare("/srv/no-such"), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(compare("/usr/../srv/no-such"), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(compare("/no/home/.gitconfig"), FY_STAGE_NONE);
+    fy_confine_free(confine);
+    open_confine(false);
+    char path[128];
+    shell("mkfifo $B/fifo");
+    snprintf(path, sizeof path, "%s/fifo", base);
+    ck_assert_uint_eq(compare(path), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(compare("/dev/zero"), FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+/* ---- the attacker's code runs ------------------------------------------------------- */
+
+/* Reported by the child: the first of these that succeeded. */
+static const char *
+attack(pid_t victim)
+{
+    char path[128];
+    struct timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+    if (open(outside, O_RDONLY) >= 0 || open("/etc/shadow", O_RDONLY) >= 0) {
+        return "read";
+    }
+    if (open(outside, O_WRONLY) >= 0 || truncate(outside, 0) == 0) {
+        return "write";
+    }
+    /* What Landlock says nothing of. */
+    if (chmod(outside, 0777) == 0 || chmod("/dev/shm", 01777) == 0) {
+        return "chmod";
+    }
+    if (chown(outside, geteuid(), getegid()) == 0) {
+        return "chown";
+    }
+    if (utimensat(AT_FDCWD, outside, times, 0) == 0) {
+        return "utimes";
+    }
+    if (link(outside, MOUNT "/linked") == 0 ||
+        rename(outside, MOUNT "/renamed") == 0) {
+        return "link";
+    }
+    if (symlink(outside, MOUNT "/by-link") == 0 &&
+        (open(MOUNT "/by-link", O_RDONLY) >= 0 ||
+         chmod(MOUNT "/by-link", 0777) == 0)) {
+        return "link followed";
+    }
+    if (mknod(MOUNT "/zero", S_IFCHR | 0666, makedev(1, 5)) == 0) {
+        return "mknod";
+    }
+    if (open(MOUNT "/device", O_RDONLY) >= 0) {
+        return "device";
+    }
+    static const char *const of_process[] = {"environ", "mem",  "root/etc",
+                                             "cwd/.",   "fd/0", "maps"};
+    for (size_t i = 0; i < sizeof of_process / sizeof of_process[0]; i++) {
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)victim, of_process[i]);
+        if (open(path, O_RDONLY) >= 0) {
+            return of_process[i];
+        }
+    }
+    if (kill(victim, SIGUSR1) == 0 || kill(victim, 0) == 0) {
+        return "kill";
+    }
+    if (ptrace(PTRACE_SEIZE, victim, 0, 0) == 0) {
+        return "ptrace";
+    }
+    if (mount("none", MOUNT, "tmpfs", 0, NULL) == 0 ||
+        mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL) == 0 ||
+        umount2("/tmp", MNT_DETACH) == 0) {
+        return "mount";
+    }
+    if (chroot(MOUNT) == 0) {
+        return "chroot";
+    }
+    int raw = socket(AF_INET, SOCK_RAW, 1);
+    if (raw >= 0) {
+        return "raw socket";
+    }
+    /* A setuid program gives nothing. */
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+        return "new privileges";
+    }
+    if (open("/proc/sys/kernel/core_pattern", O_WRONLY) >= 0 ||
+        open("/proc/sysrq-trigger", O_WRONLY) >= 0) {
+        return "/proc";
+    }
+    return "";
+}
+
+/* Privileges are lost by exec only, so by this program once more. */
+START_TEST(test_escape)
+{
+    if (!is_closed()) {
+        return;
+    }
+    if (geteuid() == 0) {
+        shell("mknod -m 666 $B/top/device c 1 5");
+    }
+    pid_t victim = fork();
+    if (victim == 0) {
+        pause();
+        _exit(0);
+    }
+    char number[16], out[256] = "";
+    snprintf(number, sizeof number, "%d", (int)victim);
+    shell("cp /proc/$PPID/exe $B/top/attacker");
+    struct fy_cage *cage = NULL;
+    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    /* The exec of what is not the system's is refused, too; so the system's
+     * loader starts it. */
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        dup2(ends[1], 2);
+        if (fy_cage_enter(cage) != 0) {
+            dprintf(1, "enter: %s", strerror(errno));
+            _exit(126);
+        }
+        execl(MOUNT "/attacker", "attacker", NULL);
+        if (errno != EACCES) {
+            dprintf(1, "it was executed: %s", strerror(errno));
+            _exit(126);
+        }
+        execl("/lib64/ld-linux-x86-64.so.2", "ld.so", MOUNT "/attacker",
+              "attack", outside, number, NULL);
+        dprintf(1, "exec: %s", strerror(errno));
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(ends[0], out + used, sizeof out - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    fy_cage_free(cage);
+    kill(victim, SIGKILL);
+    waitpid(victim, NULL, 0);
+    ck_assert_str_eq(out, "closed");
+    struct stat about;
+    ck_assert_int_eq(stat(outside, &about), 0);
+    ck_assert_uint_eq(about.st_mode & 0777, 0600);
+}
+END_TEST
+
+int
+main(int argc, char **arguments)
+{
+    if (argc == 4 && strcmp(arguments[1], "attack") == 0) {
+        snprintf(outside, sizeof outside, "%s", arguments[2]);
+        const char *won = attack((pid_t)strtol(arguments[3], NULL, 10));
+        printf("%s", *won ? won : "closed");
+        return 0;
+    }
+    Suite *suite = suite_create("escape");
+    for (int user = 0; user < 2; user++) {
+        TCase *tests = tcase_create(user ? "user" : "here");
+        tcase_add_checked_fixture(tests, user ? setup_user : setup, teardown);
+        tcase_set_timeout(tests, 30);
+        tcase_add_test(tests, test_environment);
+        tcase_add_test(tests, test_program);
+        tcase_add_test(tests, test_configs);
+        tcase_add_test(tests, test_escape);
+        suite_add_tcase(suite, tests);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
