@@ -27,7 +27,6 @@ enum {
     WAITING_BYTES_MOST = 256 << 20, /* output of parts whose turn is to come */
     NEWLINE_SEARCH_BYTES = 64 << 10,
     NEWLINE_FAR_BYTES = 16 << 20,
-    EXIT_DIFFERS = 125,
 };
 
 bool
@@ -82,15 +81,10 @@ deliver(struct fy_split_state *split, const char *bytes, size_t n)
         split->skip_bytes -= skipped;
         if (!split->skip_bytes &&
             !fy_split_hash_equal(&split->again, &split->delivered)) {
-            fy_split_complain(split, "the parts' output was not the whole's");
-            fy_split_kill(split);
-            _exit(EXIT_DIFFERS);
+            fy_split_differs(split);
         }
         bytes += skipped;
         n -= skipped;
-    } else if (!split->is_whole) {
-        fy_split_hash(&split->delivered, bytes, n);
-        split->delivered_bytes += n;
     }
     while (n) {
         ssize_t done = write(STDOUT_FILENO, bytes, n);
@@ -101,8 +95,12 @@ deliver(struct fy_split_state *split, const char *bytes, size_t n)
             broken_pipe(split);
         } else if (done < 0 && errno != EINTR) {
             fy_split_kill(split);
-            fy_split_whole(split);
+            fy_split_whole(split); /* it meets the error itself */
         } else if (done > 0) {
+            if (!split->is_whole) {
+                fy_split_hash(&split->delivered, bytes, (size_t)done);
+                split->delivered_bytes += (size_t)done;
+            }
             bytes += done;
             n -= (size_t)done;
         }

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum {
-    PIPE_BYTES = 1 << 20
+    PIPE_BYTES = 1 << 20,
+    EXIT_DIFFERS = 125,
 };
 
 void
@@ -106,15 +107,17 @@ fy_split_die(int number)
 }
 
 void
-fy_split_complain(const struct fy_split_state *split, const char *text)
+fy_split_differs(struct fy_split_state *split)
 {
-    static const char prefix[] = "ferry: ", between[] = ": ";
-    const char *words[] = {prefix, split->job->argv[0], between, text, "\n"};
+    const char *const words[] = {"ferry: ", split->job->argv[0],
+                                 ": the parts' output was not the whole's\n"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0) {
-            return;
+            break;
         }
     }
+    fy_split_kill(split);
+    _exit(EXIT_DIFFERS);
 }
 
 /* ---- processes ---- */
@@ -251,6 +254,9 @@ fy_split_whole(struct fy_split_state *split)
     int status = skip_and_pass_on(split, &whole);
     if (WIFSIGNALED(status)) {
         fy_split_die(WTERMSIG(status));
+    }
+    if (split->skip_bytes) { /* it wrote less than the parts had */
+        fy_split_differs(split);
     }
     _exit(WEXITSTATUS(status));
 }

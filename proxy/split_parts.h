@@ -63,7 +63,8 @@ void fy_split_kill(struct fy_split_state *split); /* and the last one */
 void fy_split_give_up(struct fy_split_state *split) __attribute__((noreturn));
 void fy_split_whole(struct fy_split_state *split) __attribute__((noreturn));
 void fy_split_die(int number) __attribute__((noreturn));
-void fy_split_complain(const struct fy_split_state *split, const char *text);
+/* What was delivered is not what the whole command writes. */
+void fy_split_differs(struct fy_split_state *split) __attribute__((noreturn));
 
 void fy_split_feed(struct fy_split_state *split, struct fy_split_part *part);
 void fy_split_read_last(struct fy_split_state *split);

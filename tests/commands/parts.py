@@ -10,7 +10,6 @@ equal lines on both sides, NULs, bytes that are no UTF-8. A command line that th
 annotation does not split counts as a mistake of this list, unless it begins
 with `!': then splitting it would be wrong, and must not be declared.
 """
-import collections
 import os
 import shlex
 import shutil
@@ -63,8 +62,8 @@ sort -h
 ! sort -m
 ! sort -z
 uniq
-uniq -c
 uniq FILE
+! uniq -c
 ! uniq -d
 ! uniq -u
 ! uniq -i
@@ -173,19 +172,9 @@ def merge_sum(outputs):
 
 
 def merge_uniq(argv, outputs, cwd):
-    """Seams compared again; counts of equal neighbours added."""
-    if "-c" not in argv:
-        flags = [word for word in argv if word != "FILE"]
-        return run(flags, b"".join(outputs), cwd)[0]
-    rows = collections.deque()
-    for out in outputs:
-        for line in out.splitlines(keepends=True):
-            count, text = int(line[:7]), line[8:]
-            if rows and rows[-1][1] == text:
-                rows[-1][0] += count
-            else:
-                rows.append([count, text])
-    return b"".join(b"%7d %s" % (n, text) for n, text in rows)
+    """The command once more, over the parts' output: as proxy/split.c does."""
+    flags = [word for word in argv if word != "FILE"]
+    return run(flags, b"".join(outputs), cwd)[0]
 
 
 def merge(kind, argv, outputs, cwd):

@@ -134,6 +134,36 @@ run(char *const *argv, unsigned copies, const struct fy_invocation *invocation,
     return outcome;
 }
 
+/* The status of argv with nowhere to write, whole (copies 0) or in parts. */
+static int
+run_full(char *const *argv, unsigned copies,
+         const struct fy_invocation *invocation)
+{
+    char program[96];
+    int status;
+    (void)snprintf(program, sizeof program, "/usr/bin/%s", argv[0]);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        dup2(open(input, O_RDONLY), 0);
+        dup2(open("/dev/full", O_WRONLY), 1);
+        dup2(open("/dev/null", O_WRONLY), 2);
+        if (copies) {
+            const struct fy_split_job job = {.program = program,
+                                             .argv = argv,
+                                             .env = environ,
+                                             .invocation = invocation,
+                                             .copies = copies,
+                                             .part_bytes_min = 2000};
+            fy_split_run(&job);
+        }
+        execv(program, argv);
+        _exit(127);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
 static void
 compare(char *const *argv, const struct fy_invocation *invocation, bool found,
         bool expect_split)
@@ -294,6 +324,30 @@ START_TEST(test_early_end)
 }
 END_TEST
 
+/* Bytes that could not be written were not delivered. */
+START_TEST(test_full_disk)
+{
+    struct fy_use use = {.arg = 1, .access = FY_ACCESS_IN, .kind = FY_USE_FILE};
+    struct fy_invocation invocation = {
+        .pure = true, .split = FY_SPLIT_LINES, .reads_stdin = true};
+    write_input(5000, true, NULL);
+    invocation.merge = FY_MERGE_SUM;
+    int whole = run_full(ARGV("wc", "-l"), 0, NULL);
+    ck_assert_int_eq(WEXITSTATUS(whole), 1);
+    ck_assert_int_eq(run_full(ARGV("wc", "-l"), 3, &invocation), whole);
+    invocation.merge = FY_MERGE_SORT;
+    whole = run_full(ARGV("sort"), 0, NULL);
+    ck_assert_int_eq(run_full(ARGV("sort"), 3, &invocation), whole);
+    invocation = (struct fy_invocation){.uses = &use,
+                                        .nuses = 1,
+                                        .pure = true,
+                                        .split = FY_SPLIT_LINES,
+                                        .merge = FY_MERGE_CONCAT};
+    whole = run_full(ARGV("cat", input), 0, NULL);
+    ck_assert_int_eq(run_full(ARGV("cat", input), 3, &invocation), whole);
+}
+END_TEST
+
 START_TEST(test_too_small_or_not_a_file)
 {
     write_input(20, true, NULL);
@@ -344,6 +398,7 @@ main(void)
     tcase_add_test(cases, test_only_text);
     tcase_add_test(cases, test_other_encodings);
     tcase_add_test(cases, test_early_end);
+    tcase_add_test(cases, test_full_disk);
     tcase_add_test(cases, test_too_small_or_not_a_file);
     tcase_add_test(cases, test_what_may_not);
     suite_add_tcase(suite, cases);
