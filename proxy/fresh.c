@@ -24,6 +24,9 @@
  * Anything else gets open(2) and statx(2). Plain folders have nothing to
  * refresh.
  *
+ * What a stage changed is said by the proxy: nothing outside the mount is touched
+ * for it, whatever it names and whatever links its host puts in the way.
+ *
  * Writes: the kernel hands them on at once, sshfs sends them at once and waits
  * at close(2). One request more on the same connection is answered after them.
  */
@@ -34,6 +37,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,6 +45,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -53,6 +58,13 @@ enum kind {
     SSHFS,
     NFS,
     OTHER,
+};
+
+/* A mount while it is refreshed. */
+struct mounted {
+    enum kind kind;
+    int fd; /* O_PATH */
+    const char *path;
 };
 
 static enum kind
@@ -125,82 +137,156 @@ fy_fresh_before(const struct fy_mount *mount, const char *const *doomed)
     return status;
 }
 
+/* ---- one name in a folder that is on the mount for sure ---------------------- */
+
+/* A name, and the folder that it is in. */
+struct spot {
+    int folder; /* O_PATH */
+    char name[NAME_MAX + 1];
+};
+
+/* Opens (O_PATH) the first n bytes of `path', a folder; -1 when that is not on
+ * the mount, leaves it by a link or `..', or is gone. */
+static int
+open_folder(const struct mounted *mounted, const char *path, size_t n)
+{
+    char relative[PATH_MAX];
+    size_t top = strlen(mounted->path);
+    if (n < top || n >= sizeof relative ||
+        memcmp(path, mounted->path, top) != 0 ||
+        (n > top && path[top] != '/')) {
+        return -1;
+    }
+    memcpy(relative, path, n);
+    relative[n] = '\0';
+    const char *rest = relative + top + strspn(relative + top, "/");
+    struct open_how how;
+    memset(&how, 0, sizeof how);
+    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+    return (int)syscall(SYS_openat2, mounted->fd, *rest ? rest : ".", &how,
+                        sizeof how);
+}
+
+static bool
+open_spot(const struct mounted *mounted, const char *path, struct spot *out)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') {
+        n--;
+    }
+    size_t name = n;
+    while (name > 0 && path[name - 1] != '/') {
+        name--;
+    }
+    if (n == strlen(mounted->path)) {
+        name = n; /* the mount itself */
+    }
+    if (n - name > NAME_MAX ||
+        (n - name == 2 && path[name] == '.' && path[name + 1] == '.')) {
+        return false;
+    }
+    memcpy(out->name, path + name, n - name);
+    out->name[n - name] = '\0';
+    if (name == n) {
+        strcpy(out->name, ".");
+    }
+    while (name > 1 && path[name - 1] == '/') {
+        name--;
+    }
+    out->folder = open_folder(mounted, path, name);
+    return out->folder >= 0;
+}
+
+static bool
+look(const struct spot *spot, struct stat *out)
+{
+    return fstatat(spot->folder, spot->name, out, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* The kernel looks the path up again. */
 static void
-look_up_again(const char *path)
+look_up_again(const struct spot *spot)
 {
-    int ignored = linkat(AT_FDCWD, "/dev/null", AT_FDCWD, path, 0);
+    int ignored = linkat(AT_FDCWD, "/dev/null", spot->folder, spot->name, 0);
     (void)ignored;
 }
 
 static void
-open_again(const char *path)
+open_again(const struct spot *spot)
 {
-    int fd =
-        open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    int fd = openat(spot->folder, spot->name,
+                    O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
     if (fd >= 0) {
         close(fd);
     }
 }
 
 static void
-ask_again(const char *path)
+ask_again(const struct spot *spot)
 {
     struct statx about;
-    int ignored =
-        statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC,
-              STATX_BASIC_STATS, &about);
+    int ignored = statx(spot->folder, spot->name,
+                        AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC,
+                        STATX_BASIC_STATS, &about);
     (void)ignored;
 }
 
 /* The names and attributes of a folder; true: they are forgotten. */
 static bool
-forget_folder(const char *path, uid_t owner, bool owners_changed)
+forget_folder(const struct spot *spot, uid_t owner, bool owners_changed)
 {
-    return !owners_changed &&
-           fchownat(AT_FDCWD, path, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
+    return !owners_changed && fchownat(spot->folder, spot->name, owner,
+                                       (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* True: what is seen now is what is there. */
 static bool
-refresh_sshfs(const char *path, bool owners_changed)
+refresh_sshfs(const struct spot *spot, bool owners_changed)
 {
     struct stat about;
-    if (lstat(path, &about) != 0) {
-        look_up_again(path);
+    if (!look(spot, &about)) {
+        look_up_again(spot);
         return true;
     }
     if (S_ISREG(about.st_mode)) {
-        open_again(path);
-        look_up_again(path);
+        open_again(spot);
+        look_up_again(spot);
         return true;
     }
     bool forgotten = S_ISDIR(about.st_mode) &&
-                     forget_folder(path, about.st_uid, owners_changed);
+                     forget_folder(spot, about.st_uid, owners_changed);
     mode_t before = about.st_mode;
-    look_up_again(path);
+    look_up_again(spot);
     /* Something else than before is news; the same may be old. */
-    return forgotten || lstat(path, &about) != 0 ||
+    return forgotten || !look(spot, &about) ||
            (about.st_mode & S_IFMT) != (before & S_IFMT);
 }
 
 static bool
-refresh(enum kind kind, const char *path, bool owners_changed)
+refresh(const struct mounted *mounted, const char *path, bool owners_changed)
 {
+    struct spot spot;
     struct stat about;
-    if (kind == SSHFS) {
-        return refresh_sshfs(path, owners_changed);
+    bool fresh = true;
+    if (!open_spot(mounted, path, &spot)) {
+        return true; /* its folder is not there, or not of the mount */
     }
-    ask_again(path);
-    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode)) {
-        open_again(path);
-        ask_again(path);
+    if (mounted->kind == SSHFS) {
+        fresh = refresh_sshfs(&spot, owners_changed);
+    } else {
+        ask_again(&spot);
+        if (look(&spot, &about) && S_ISREG(about.st_mode)) {
+            open_again(&spot);
+            ask_again(&spot);
+        }
     }
-    return true;
+    close(spot.folder);
+    return fresh;
 }
 
 struct work {
-    enum kind kind;
+    struct mounted mounted;
     const char *const *paths;
     size_t n;
     bool owners_changed;
@@ -215,7 +301,7 @@ run(void *context)
     size_t i;
     while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
         if (work->paths[i] &&
-            !refresh(work->kind, work->paths[i], work->owners_changed)) {
+            !refresh(&work->mounted, work->paths[i], work->owners_changed)) {
             atomic_fetch_add(&work->stale, 1);
         }
     }
@@ -283,30 +369,32 @@ is_among(struct dirent **names, int n, const char *name)
  * that are no files or gone stay in it.
  */
 static void
-refresh_crowd(const char **paths, size_t n, bool owners_changed)
+refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
+              bool owners_changed)
 {
-    char folder[PATH_MAX];
+    struct spot spot = {.name = "."};
     struct stat about;
     struct dirent **names;
     size_t bytes = folder_bytes(paths[0]);
-    if (!bytes || bytes >= sizeof folder) {
+    spot.folder = open_folder(mounted, paths[0], bytes);
+    if (spot.folder < 0) {
         return;
     }
-    memcpy(folder, paths[0], bytes);
-    folder[bytes] = '\0';
-    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode) ||
-        !forget_folder(folder, about.st_uid, owners_changed)) {
-        return;
-    }
-    int nnames = scandir(folder, &names, NULL, NULL);
+    int nnames = look(&spot, &about) &&
+                         forget_folder(&spot, about.st_uid, owners_changed)
+                     ? scandirat(spot.folder, ".", &names, NULL, NULL)
+                     : -1;
     if (nnames < 0) {
+        close(spot.folder);
         return;
     }
     qsort(names, (size_t)nnames, sizeof *names, by_name);
     for (size_t i = 0; i < n; i++) {
-        if (is_among(names, nnames, paths[i] + bytes + 1)) {
-            look_up_again(paths[i]);
-            if (lstat(paths[i], &about) == 0 && S_ISREG(about.st_mode)) {
+        const char *name = paths[i] + bytes + 1;
+        if (strlen(name) < sizeof spot.name && is_among(names, nnames, name)) {
+            strcpy(spot.name, name);
+            look_up_again(&spot);
+            if (look(&spot, &about) && S_ISREG(about.st_mode)) {
                 paths[i] = NULL;
             }
         }
@@ -315,21 +403,28 @@ refresh_crowd(const char **paths, size_t n, bool owners_changed)
         free(names[--nnames]);
     }
     free(names);
+    close(spot.folder);
 }
 
 unsigned
 fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
                bool owners_changed)
 {
-    struct work work = {.kind = kind_of(mount),
-                        .owners_changed = owners_changed};
+    struct work work = {
+        .mounted = {.kind = kind_of(mount), .fd = -1, .path = mount->path},
+        .owners_changed = owners_changed};
     while (paths[work.n]) {
         work.n++;
     }
     const char **sorted = malloc((work.n + 1) * sizeof *sorted);
-    if (work.kind == PLAIN || !work.n || !sorted) {
+    if (work.mounted.kind == PLAIN || !work.n || !sorted) {
         free(sorted);
-        return sorted || work.kind == PLAIN ? 0 : (unsigned)work.n;
+        return sorted || work.mounted.kind == PLAIN ? 0 : (unsigned)work.n;
+    }
+    work.mounted.fd = open(mount->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (work.mounted.fd < 0) {
+        free(sorted);
+        return (unsigned)work.n;
     }
     memcpy(sorted, paths, work.n * sizeof *sorted);
     qsort(sorted, work.n, sizeof *sorted, compare);
@@ -340,18 +435,19 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
         }
     }
     work.n = kept;
-    for (size_t i = 0, end; work.kind == SSHFS && i < work.n; i = end) {
+    for (size_t i = 0, end; work.mounted.kind == SSHFS && i < work.n; i = end) {
         size_t bytes = folder_bytes(sorted[i]);
         for (end = i + 1; end < work.n && folder_bytes(sorted[end]) == bytes &&
                           memcmp(sorted[end], sorted[i], bytes) == 0;
              end++) {
         }
         if (end - i >= CROWD) {
-            refresh_crowd(sorted + i, end - i, owners_changed);
+            refresh_crowd(&work.mounted, sorted + i, end - i, owners_changed);
         }
     }
     work.paths = sorted;
     share(&work);
+    close(work.mounted.fd);
     free(sorted);
     return atomic_load(&work.stale);
 }

@@ -76,7 +76,8 @@ static bool
 add_changed(struct fy_job *job, const char *path, size_t n)
 {
     size_t top = strlen(job->mount.path), folder = n;
-    if (n < top || memcmp(path, job->mount.path, top) != 0) {
+    if (n < top || memcmp(path, job->mount.path, top) != 0 ||
+        (n > top && path[top] != '/')) {
         return true;
     }
     while (folder > top && path[folder - 1] != '/') {

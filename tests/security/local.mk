@@ -3,8 +3,13 @@
 # code, a proxy that lies.
 if HAVE_CHECK
 UNIT_TESTS += tests/security/test_escape
+UNIT_TESTS += tests/security/test_refresh
 endif
 
 tests_security_test_escape_SOURCES = tests/security/test_escape.c
 tests_security_test_escape_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_security_test_escape_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+
+tests_security_test_refresh_SOURCES = tests/security/test_refresh.c
+tests_security_test_refresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_security_test_refresh_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
