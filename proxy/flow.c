@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ enum {
     ERR_BYTES = 64 << 10,   /* the window of stderr */
     STEP_BYTES = 128 << 10, /* less is not worth a frame */
     PACKED_BYTES = 1 << 20, /* the window of compressed output, not decoded */
+    SIGNAL_BYTES = 4 << 10,
     SIGNALS_MAX = 64,
 };
 
@@ -366,15 +368,35 @@ tell(struct stage *stage, const char *path)
     }
 }
 
+/* Whether it ends a process that does not catch it. */
+static bool
+ends(uint32_t signal)
+{
+    return signal != SIGCONT && signal != SIGTSTP && signal != SIGWINCH &&
+           signal != SIGUSR1 && signal != SIGUSR2;
+}
+
 void
 fy_flow_signal(struct stage *stage, uint32_t signal)
 {
     char path[64];
-    if (signal >= 1 && signal <= SIGNALS_MAX) {
-        (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
-                       (unsigned long long)stage->number, signal);
-        tell(stage, path);
+    if (signal < 1 || signal > SIGNALS_MAX) {
+        return;
     }
+    stage->signalled = stage->signalled || ends(signal);
+    if (stage->state == STAGE_ENDED && ends(signal) && !stage->exit_signal) {
+        /* Nothing is left there; here it still writes. */
+        stage->exit_signal = (int)signal;
+        fy_stage_try_end(stage);
+        return;
+    }
+    if (stage->unsqueeze && stage->out_open && !stage->feeds) {
+        /* The end of a compressed body may not find room in its window. */
+        grant(stage, 0, &stage->out, SIGNAL_BYTES);
+    }
+    (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
+                   (unsigned long long)stage->number, signal);
+    tell(stage, path);
 }
 
 void

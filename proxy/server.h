@@ -94,6 +94,7 @@ struct fy_server_stage {
 
     bool abandoned;  /* nobody waits for its result */
     bool killed;     /* by us or the client: a death by KILL is no surprise */
+    bool signalled;  /* by the client */
     unsigned failed; /* enum fy_stage_reason, when we ended it; else NONE */
     int status;      /* of wait, when EXITED */
     int64_t offsets[3]; /* FILE streams after it; -1: none */

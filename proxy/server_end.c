@@ -42,6 +42,7 @@ fy_server_stage_signal(struct fy_server_stage *stage, int signal)
         signal = SIGSTOP;
     }
     stage->killed |= signal == SIGKILL;
+    stage->signalled = true;
     signal_group(stage, signal);
 }
 

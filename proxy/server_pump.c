@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proxy/server.h"
@@ -242,7 +243,13 @@ fy_pump_out(struct fy_server_stage *stage)
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
         if (room == 0) {
-            if (stage->out_opened && at_end(stage->out.fd)) {
+            /* A signal of the client's ends it while it waits for its reader:
+             * what the reader has no room for goes with it, for the client
+             * waits for the end. */
+            if (stage->out_opened &&
+                (at_end(stage->out.fd) ||
+                 (stage->signalled && stage->state == FY_STAGE_EXITED &&
+                  WIFSIGNALED(stage->status)))) {
                 out_ended(stage);
                 return;
             }

@@ -61,6 +61,7 @@ struct stage {
     uint64_t wanted_bytes, input_bytes;
     /* The result. */
     bool has_result;
+    bool signalled;            /* its stub passed on one that may end it */
     bool refused;              /* the proxy has not begun anything */
     bool plan_repeatable_here; /* with all that feeds it */
     int exit_status, exit_signal;

@@ -252,7 +252,9 @@ fy_stage_try_end(struct stage *stage)
             return;
         }
     }
-    int whole = fy_flow_whole(stage);
+    /* What a signal ended here has written what its reader had room for. */
+    bool cut = stage->signalled && stage->exit_signal;
+    int whole = cut ? 0 : fy_flow_whole(stage);
     if (whole == FY_ERR_BUSY) {
         return; /* the stub has not yet taken what came */
     }

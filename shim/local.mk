@@ -48,6 +48,7 @@ ferry_stub_SOURCES = \
 	shim/stub.c shim/stub_local.h \
 	shim/stub_again.c \
 	shim/stub_hello.c \
+	shim/stub_held.c \
 	shim/stub_serve.c \
 	shim/stub_signal.c
 ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS)

@@ -42,12 +42,28 @@ void stub_serve(struct stub *stub) __attribute__((noreturn));
 /* 0, or the errno of write(2). Waits where the fd would block. */
 int stub_write(int fd, const void *bytes, size_t n);
 
+/* ---- stub_held.c */
+
+/* Keeps bytes for stub_held_write(); -1: no memory. */
+int stub_hold(int fd, const void *bytes, size_t n);
+/* Where the first of them go; -1: there are none. */
+int stub_held_fd(void);
+size_t stub_held_bytes(void);
+/* Writes what can be written at once, or all. 0, or the errno of a write to
+ * *out_fd; some of its bytes are dropped, and there may be more to do. */
+int stub_held_write(bool waits, int *out_fd);
+
 /* ---- stub_signal.c */
 
 /* From here on signals are passed on to the session, or to `child' once it
  * is set, instead of having their default effect. */
 void stub_signals_catch(const struct stub *stub);
 void stub_signals_to(pid_t child);
+/* Those that were passed on and would have ended the command if it did not
+ * care: bit n-1 of signal n. */
+uint64_t stub_signals_passed(void);
+/* Signals have their default effect again. */
+void stub_signals_leave(void);
 /* Stops this process as SIGTSTP would, and says when it goes on. */
 void stub_stop(void);
 /* Where frames go from here on. */

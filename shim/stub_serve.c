@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -34,26 +35,38 @@ struct service {
     size_t used; /* bytes of `room', from its start */
 };
 
+/* Those that no command survives: USR1 makes dd tell where it is. */
+static const int fatal[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM};
+
 static char room[ROOM_BYTES];
 static char input[FY_STUB_DATA_BYTES];
+
+/* One write(2) of bytes at *at, which moves. */
+static int
+write_some(int fd, const char **at, size_t *n)
+{
+    ssize_t written = write(fd, *at, *n);
+    if (written >= 0) {
+        *at += written;
+        *n -= (size_t)written;
+    } else if (errno == EAGAIN) {
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        (void)poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+        return errno;
+    }
+    return 0;
+}
 
 int
 stub_write(int fd, const void *bytes, size_t n)
 {
     const char *at = bytes;
-    while (n > 0) {
-        ssize_t written = write(fd, at, n);
-        if (written >= 0) {
-            at += written;
-            n -= (size_t)written;
-        } else if (errno == EAGAIN) {
-            struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            (void)poll(&wait, 1, -1);
-        } else if (errno != EINTR) {
-            return errno;
-        }
+    int error = 0;
+    while (n > 0 && !error) {
+        error = write_some(fd, &at, &n);
     }
-    return 0;
+    return error;
 }
 
 /* The session ended without a word. */
@@ -70,22 +83,76 @@ lose(const struct service *service)
 }
 
 static void
-deliver(struct service *service, int fd, const char *bytes, uint32_t n)
+tell_broken(struct service *service, int fd, int error)
 {
+    const struct fy_stub_broken broken = {fd, error};
     if (!service->broken[fd]) {
-        int error = stub_write(fd, bytes, n);
-        if (error != 0) {
-            const struct fy_stub_broken broken = {fd, error};
-            service->broken[fd] = true;
-            (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
-        }
+        service->broken[fd] = true;
+        (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
     }
-    service->credit_bytes += n;
+}
+
+static void
+add_credit(struct service *service, size_t n)
+{
+    service->credit_bytes += (uint32_t)n;
     if (service->credit_bytes >= CREDIT_BYTES) {
         uint32_t credit = service->credit_bytes;
         service->credit_bytes = 0;
         (void)stub_send(FY_STUB_CREDIT, &credit, sizeof credit);
     }
+}
+
+static void
+write_held(struct service *service, bool waits)
+{
+    size_t before = stub_held_bytes();
+    int fd, error;
+    while ((error = stub_held_write(waits, &fd)) != 0) {
+        tell_broken(service, fd, error);
+    }
+    add_credit(service, before - stub_held_bytes());
+}
+
+static void
+deliver(struct service *service, int fd, const char *bytes, uint32_t n)
+{
+    const char *at = bytes;
+    size_t left = service->broken[fd] ? 0 : n;
+    int error = 0;
+    while (left > 0 && !error && !stub_signals_passed()) {
+        error = write_some(fd, &at, &left);
+    }
+    if (error) {
+        tell_broken(service, fd, error);
+    } else if (left > 0 && stub_hold(fd, at, left) != 0) {
+        lose(service);
+    } else {
+        add_credit(service, n - left);
+        write_held(service, false);
+        return;
+    }
+    add_credit(service, n);
+}
+
+/* The last word. What ended by a signal has written no more than it could. */
+static void
+end(struct service *service, const struct fy_stub_exit *how)
+{
+    write_held(service, false);
+    if (how->signal == 0 && stub_held_fd() >= 0) {
+        /* It ended before the signal came: there, not here, where what it
+         * wrote is still on its way, as it would be within the command. */
+        uint64_t passed = stub_signals_passed();
+        for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
+            if (passed >> (fatal[i] - 1) & 1) {
+                stub_end(fatal[i], 0);
+            }
+        }
+        stub_signals_leave();
+        write_held(service, true);
+    }
+    stub_end(how->signal, how->status);
 }
 
 static void
@@ -118,8 +185,10 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         service->wanted_bytes += body.number;
         break;
     case FY_STUB_EXIT:
-        stub_end(body.end.signal, body.end.status);
+        end(service, &body.end);
+        break;
     case FY_STUB_AGAIN:
+        write_held(service, true);
         stub_again(service->stub, &body.again);
     case FY_STUB_STOPPED:
         stub_stop();
@@ -187,14 +256,18 @@ take_input(struct service *service)
 static void
 step(struct service *service)
 {
-    struct pollfd polls[2] = {{.fd = service->stub->socket, .events = POLLIN},
-                              {.fd = -1, .events = POLLIN}};
+    struct pollfd polls[3] = {{.fd = service->stub->socket, .events = POLLIN},
+                              {.fd = -1, .events = POLLIN},
+                              {.fd = stub_held_fd(), .events = POLLOUT}};
     bool takes = service->reads_stdin && service->wanted_bytes > 0;
     if (takes || !service->stdin_told) {
         polls[1].fd = 0;
     }
-    if (poll(polls, 2, -1) <= 0) {
+    if (poll(polls, 3, -1) <= 0) {
         return;
+    }
+    if (polls[2].revents) {
+        write_held(service, false);
     }
     if (polls[1].revents && takes) {
         take_input(service);

@@ -26,6 +26,8 @@ static int session = -1;
 static pid_t child;
 static volatile sig_atomic_t sending;
 static uint64_t waiting; /* atomic; bit n-1 of signal n */
+static uint64_t passed;  /* atomic; likewise */
+static uint64_t caught;  /* likewise: `handle' is there */
 
 static int
 send_frame(uint32_t type, const void *bytes, uint32_t n)
@@ -83,6 +85,10 @@ static void
 handle(int number)
 {
     int error = errno;
+    if (number != SIGWINCH && number != SIGTSTP && number != SIGCONT) {
+        __atomic_fetch_or(&passed, UINT64_C(1) << (number - 1),
+                          __ATOMIC_SEQ_CST);
+    }
     if (sending) {
         __atomic_fetch_or(&waiting, UINT64_C(1) << (number - 1),
                           __ATOMIC_SEQ_CST);
@@ -110,6 +116,22 @@ stub_send(uint32_t type, const void *bytes, uint32_t n)
                 pass(i);
                 sending = 0;
             }
+        }
+    }
+}
+
+uint64_t
+stub_signals_passed(void)
+{
+    return __atomic_load_n(&passed, __ATOMIC_SEQ_CST);
+}
+
+void
+stub_signals_leave(void)
+{
+    for (int i = 1; i <= 64; i++) {
+        if (caught >> (i - 1) & 1) {
+            (void)signal(i, SIG_DFL);
         }
     }
 }
@@ -160,6 +182,7 @@ stub_signals_catch(const struct stub *stub)
         if (!skip && sigaction(i, NULL, &before) == 0 &&
             before.sa_handler == SIG_DFL) {
             (void)sigaction(i, &action, NULL);
+            caught |= UINT64_C(1) << (i - 1);
         }
     }
 }
