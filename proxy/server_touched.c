@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -75,6 +76,46 @@ look(struct fy_walk *walk, struct list *list, int root, const char *path,
     fy_walk(walk, root, spec->mount.at, name, false);
 }
 
+/*
+ * A command that looks for something in the folders above its own (.git) also
+ * writes there.
+ */
+static void
+look_above(struct fy_walk *walk, struct list *list, int root)
+{
+    const struct fy_stage_spec *spec = &list->stage->spec;
+    const struct fy_invocation *invocation = &list->stage->invocation;
+    char folder[4096], name[4096];
+    if (!fy_walk_name(spec->mount.at, spec->cwd.at, ".", folder,
+                      sizeof folder)) {
+        list->complete = false;
+        return;
+    }
+    const char *before = "";
+    size_t nbefore = 0;
+    while (invocation->nabsents && strcmp(folder, ".") != 0) {
+        char *slash = strrchr(folder, '/');
+        strcpy(slash ? slash : folder, slash ? "" : ".");
+        for (uint32_t i = 0; i < invocation->nabsents; i++) {
+            const char *path = invocation->absents[i].path;
+            size_t n = strcspn(path, "/");
+            /* Rows about one thing follow each other. */
+            if (n == 0 || *path == '~' ||
+                (i && n == nbefore && memcmp(path, before, n) == 0)) {
+                continue;
+            }
+            before = path;
+            nbefore = n;
+            int used =
+                snprintf(name, sizeof name, "%s%s%.*s", slash ? folder : "",
+                         slash ? "/" : "", (int)n, path);
+            if (used > 0 && (size_t)used < sizeof name) {
+                fy_walk(walk, root, spec->mount.at, name, true);
+            }
+        }
+    }
+}
+
 static void
 look_everywhere(struct fy_walk *walk, struct list *list, int root)
 {
@@ -89,6 +130,7 @@ look_everywhere(struct fy_walk *walk, struct list *list, int root)
         look(walk, list, root, spec->argv[use->arg].at + use->offset, true);
     }
     if (invocation->writes_cwd) {
+        look_above(walk, list, root);
         look(walk, list, root, ".", true);
     }
     if (spec->out.kind == FY_STREAM_FILE) {

@@ -155,6 +155,14 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         out->split = FY_SPLIT_LINES;
         out->merge = strcmp(name, "tr") == 0 ? FY_MERGE_CONCAT : FY_MERGE_SUM;
     }
+    if (strcmp(name, "install") == 0) { /* looks upwards, like git */
+        static const struct fy_absent absents[] = {{.path = ".above/config"},
+                                                   {.path = ".above/hook"},
+                                                   {.path = "~/c"}};
+        out->effect = out->writes_cwd = true;
+        out->absents = absents;
+        out->nabsents = sizeof absents / sizeof absents[0];
+    }
     if (strcmp(name, "touch") == 0 || strcmp(name, "cp") == 0) {
         uint32_t n = 0;
         while (argv[n]) {

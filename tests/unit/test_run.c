@@ -280,6 +280,42 @@ START_TEST(touched_names_what_changed)
 }
 END_TEST
 
+START_TEST(touched_looks_upwards)
+{
+    static struct job job;
+    struct fy_touched touched;
+    char cwd[96], wanted[96];
+    ck_assert_int_eq(mkdir("tree", 0700), 0);
+    ck_assert_int_eq(mkdir("tree/.above", 0700), 0);
+    ck_assert_int_eq(mkdir("tree/a", 0700), 0);
+    ck_assert_int_eq(mkdir("tree/a/b", 0700), 0);
+    (void)snprintf(cwd, sizeof cwd, "%s/tree/a/b", client_folder);
+    (void)snprintf(wanted, sizeof wanted, "%s/tree/.above/index",
+                   client_folder);
+    const char *argv[] = {"/usr/bin/install", "/dev/null", "../../.above/index",
+                          NULL};
+    job_init(&job, &shared, argv);
+    job.spec.cwd = (struct fy_bytes){cwd, strlen(cwd)};
+    job_run(&job);
+    ck_assert_int_eq(job.exit, 0);
+    job.out_bytes = 0;
+    ck_assert_int_eq(job_get(&job, "touched"), 200);
+    char *bytes = malloc(job.out_bytes + 1);
+    memcpy(bytes, job.out, job.out_bytes + 1);
+    ck_assert_int_eq(fy_touched_decode(bytes, job.out_bytes, &touched, NULL),
+                     0);
+    ck_assert(touched.complete);
+    unsigned found = 0;
+    for (uint32_t i = 0; i < touched.npaths; i++) {
+        found += strcmp(touched.paths[i].at, wanted) == 0;
+    }
+    ck_assert_uint_eq(found, 1);
+    fy_touched_clear(&touched);
+    free(bytes);
+    job_free(&job);
+}
+END_TEST
+
 /* ---- windows and input --------------------------------------------------------------- */
 
 START_TEST(output_larger_than_the_window)
@@ -576,6 +612,7 @@ suite(void)
     tcase_add_test(files, copies);
     tcase_add_test(files, copies_meet_sigpipe);
     tcase_add_test(files, touched_names_what_changed);
+    tcase_add_test(files, touched_looks_upwards);
     suite_add_tcase(all, files);
     return all;
 }
