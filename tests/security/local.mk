@@ -13,3 +13,6 @@ tests_security_test_escape_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
 tests_security_test_refresh_SOURCES = tests/security/test_refresh.c
 tests_security_test_refresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_security_test_refresh_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+
+dist_check_SCRIPTS += tests/security/settings.sh
+TESTS += tests/security/settings.sh

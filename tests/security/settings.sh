@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Spellings of a repository's settings that make git run something: git itself is
+# asked whether it reads them so, and the annotation of git must see them all.
+set -u
+export LC_ALL=C
+. "$FERRY_SRCDIR/tests/tap.sh"
+command -v git >/dev/null || skip_all "no git"
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/ferry-settings.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+dumped=$("$FERRY_BUILDDIR/ferry" check \
+    "$FERRY_SRCDIR/annotations/lib/commands/git.ferry" --argv git status)
+pattern=$(printf '%s\n' "$dumped" |
+    sed -n 's/^ *absent "\.git\/config" matching "\(.*\)"$/\1/p' |
+    sed 's/\\\(.\)/\1/g')
+
+# seen KEY TEXT: TEXT (for printf) sets KEY, and is seen
+seen()
+{
+    name="$1 $(printf '%s' "$2" | tr '\\\\' '|')"
+    # shellcheck disable=SC2059
+    printf "$2" >"$scratch/config"
+    if ! git config -f "$scratch/config" --name-only -l 2>/dev/null |
+        grep -qix "$1"; then
+        skip "$name" "this git does not read it as $1"
+    elif grep -Eiq "$pattern" "$scratch/config"; then
+        ok "$name"
+    else
+        not_ok "$name"
+    fi
+}
+
+seen core.hooksPath '[core]\nhooksPath = x\n'
+seen core.hooksPath '[core]hooksPath=x\n'
+seen core.fsmonitor '[core]\nbare = false\nfsmonitor\n'
+seen core.fsmonitor '[core]\r\nfsmonitor\r\n'
+seen filter.x.clean '[filter "x"]\nclean = x\n'
+seen filter.x.clean '[core] [filter "x"]\nclean = x\n'
+seen filter.x.clean '[filter.x]\nclean = x\n'
+seen filter.x.clean '\357\273\277[filter "x"]\nclean = x\n'
+seen diff.x.command '[diff "x"]\ncommand = x\n'
+seen diff.x.command '[diff.x]\ncommand = x\n'
+seen diff.x.textconv '[core][diff.x] textconv = x\n'
+seen diff.external '[diff]\nexternal = x\n'
+seen include.path '[a][include]\npath = x\n'
+seen includeif.gitdir:/.path '[includeIf "gitdir:/"]\npath = x\n'
+seen gpg.program '[gpg]\nprogram = x\n'
+seen format.pretty '[format]\npretty = %%G?\n'
+seen pager.log '[pager]\nlog = x\n'
+
+printf '[core]\n\tbare = false\n[user]\n\temail = a@b\n[remote "o"]\n' \
+    >"$scratch/config"
+if grep -Eiq "$pattern" "$scratch/config"; then
+    not_ok "a plain repository is none of these"
+else
+    ok "a plain repository is none of these"
+fi
+finish
