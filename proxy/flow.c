@@ -275,9 +275,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
     stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
-    if (stage->streams && stage->files[0] >= 0) {
-        stage->offsets[0] = stage->plan.in.offset + (int64_t)stage->in_bytes;
-    }
+    stage->taken_bytes = number(trailers, n, FY_FIELD_IN_BYTES, -1);
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
     if (rate > 0) { /* a lower bound: the best that was seen */

@@ -7,8 +7,6 @@
  */
 #include "config.h"
 
-#include <unistd.h>
-
 #include "proxy/holders.h"
 #include "proxy/stage.h"
 
@@ -79,13 +77,5 @@ fy_input_end(struct stage *stage)
     if (status && status != FY_ERR_NOENT) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                            "its input cannot be sent");
-    }
-}
-
-void
-fy_input_rewind(const struct stage *stage)
-{
-    if (stage->streams && stage->files[0] >= 0) {
-        (void)lseek(stage->files[0], stage->plan.in.offset, SEEK_SET);
     }
 }

@@ -81,6 +81,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     }
     free(body);
     if (feeder) {
+        stage->joined = true;
         feeder->feeds = stage;
         stage->fed_by = feeder;
         if (feeder->record) {
@@ -275,8 +276,7 @@ keep_files(struct stage *stage, struct guest *guest)
         if (!(stage->hello.open >> fd & 1) || at >= guest->nfds) {
             continue;
         }
-        if (kinds[fd] == FY_STREAM_FILE ||
-            (fd == 0 && kinds[fd] == FY_STREAM_WIRE)) {
+        if (kinds[fd] == FY_STREAM_FILE) {
             stage->files[fd] = fcntl(guest->fds[at], F_DUPFD_CLOEXEC, 3);
         }
         at++;

@@ -42,6 +42,7 @@ struct stage {
     bool out_open, err_open;      /* these streams are not closed yet */
     bool settled;                 /* who reads its stdout is known */
     struct stage *feeds, *fed_by; /* joined there */
+    bool joined;  /* it reads another stage, also when that is gone */
     int files[3]; /* descriptions that are moved at the end; -1: none */
     struct timer timer;
     uint64_t began_ns, asked_ns;
@@ -59,6 +60,7 @@ struct stage {
     bool consumed; /* some of it may be gone, and nobody can read it again */
     bool input_ended;
     uint64_t wanted_bytes, input_bytes;
+    int64_t taken_bytes; /* of them by the command; -1: nobody says */
     /* The result. */
     bool has_result;
     bool signalled;            /* its stub passed on one that may end it */
@@ -153,8 +155,6 @@ void fy_stage_stream(struct stage *stage);
 void fy_input_want(struct stage *stage);
 void fy_input_add(struct stage *stage, const char *bytes, size_t n);
 void fy_input_end(struct stage *stage);
-/* The file stands where it stood before, or where the command left it. */
-void fy_input_rewind(const struct stage *stage);
 
 /* ---- ask.c */
 

@@ -135,9 +135,9 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
 }
 
 static void
-end_with(struct stage *stage, int signal, int status)
+end_with(struct stage *stage, int signal, int status, int64_t input_bytes)
 {
-    const struct fy_stub_exit end = {signal, status};
+    const struct fy_stub_exit end = {signal, status, input_bytes};
     if (stage->guest) {
         fy_guest_send(stage->guest, FY_STUB_EXIT, &end, sizeof end);
     }
@@ -161,7 +161,7 @@ fail(struct stage *stage, const char *why)
     /* What it did shows here as soon as it can; nobody waits for that. */
     (void)fy_prepare_after(stage);
     fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
-    end_with(stage, 0, FAILED);
+    end_with(stage, 0, FAILED, -1);
 }
 
 static void
@@ -194,10 +194,7 @@ recover(struct stage *stage, unsigned reason, const char *why)
     }
     if (begun && !stage->plan_repeatable_here) {
         fail(stage, why);
-        return;
-    }
-    fy_input_rewind(stage);
-    if (delivered) {
+    } else if (delivered) {
         repeat(stage, reason, why);
     } else {
         fy_stage_decline(stage, reason, why);
@@ -221,7 +218,7 @@ fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
         first = first->fed_by;
     }
     /* What feeds a stage that runs again has to run again as well. */
-    bool repeatable = true;
+    bool repeatable = !first->joined;
     for (struct stage *each = first; each && n < 64; each = each->feeds) {
         group[n++] = each;
         bool begun = each->state >= STAGE_ASKED && !each->refused;
@@ -286,7 +283,8 @@ fy_stage_try_end(struct stage *stage)
                   stage->exit_signal ? 128 + stage->exit_signal
                                      : stage->exit_status);
     struct stage *feeder = stage->fed_by;
-    end_with(stage, stage->exit_signal, stage->exit_status);
+    end_with(stage, stage->exit_signal, stage->exit_status,
+             stage->streams ? stage->taken_bytes : -1);
     if (feeder) {
         feeder->feeds = NULL;
         stage->fed_by = NULL;

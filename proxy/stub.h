@@ -75,7 +75,8 @@ struct fy_stub_hello {
 };
 
 struct fy_stub_run {
-    uint32_t reads_stdin; /* 1: send INPUT as WANT allows */
+    uint32_t reads_stdin; /* 1: send INPUT as WANT allows; a file is put back
+                           * to where it stood by EXEC and AGAIN */
 };
 
 struct fy_stub_broken {
@@ -85,8 +86,10 @@ struct fy_stub_broken {
 };
 
 struct fy_stub_exit {
-    int32_t signal; /* 0, or the signal to die of (core: none here) */
-    int32_t status; /* 0 .. 255 */
+    int32_t signal;      /* 0, or the signal to die of (core: none here) */
+    int32_t status;      /* 0 .. 255 */
+    int64_t input_bytes; /* that the command has read of a file that was sent:
+                          * it is left there; -1: as it is */
 };
 
 /* The bytes of stdout that were delivered: how many, and their SHA-256. */

@@ -26,9 +26,10 @@ enum {
 
 struct service {
     struct stub *stub;
-    bool running;     /* RUN came: the original is not an option any more */
-    bool stdin_told;  /* READABLE was sent, or stdin is no pipe */
-    bool reads_stdin; /* and it has not ended */
+    bool running;        /* RUN came: the original is not an option any more */
+    bool stdin_told;     /* READABLE was sent, or stdin is no pipe */
+    bool reads_stdin;    /* and it has not ended */
+    int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
     uint32_t credit_bytes;
     bool broken[3];
@@ -103,6 +104,16 @@ add_credit(struct service *service, size_t n)
     }
 }
 
+/* As if the command had read that much of its stdin and no more: only this
+ * process knows that it reads no further. */
+static void
+place_input(const struct service *service, int64_t bytes)
+{
+    if (service->input_start >= 0 && bytes >= 0) {
+        (void)lseek(0, service->input_start + bytes, SEEK_SET);
+    }
+}
+
 static void
 write_held(struct service *service, bool waits)
 {
@@ -168,11 +179,15 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
     memcpy(&body, bytes, n < sizeof body ? n : sizeof body);
     switch (type) {
     case FY_STUB_EXEC:
+        place_input(service, 0);
         stub_exec(service->stub);
     case FY_STUB_RUN:
         service->running = true;
         service->stdin_told = true;
         service->reads_stdin = body.run.reads_stdin != 0;
+        if (service->reads_stdin) {
+            service->input_start = lseek(0, 0, SEEK_CUR);
+        }
         stub_signals_catch(service->stub);
         break;
     case FY_STUB_OUT:
@@ -185,9 +200,11 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         service->wanted_bytes += body.number;
         break;
     case FY_STUB_EXIT:
+        place_input(service, body.end.input_bytes);
         end(service, &body.end);
         break;
     case FY_STUB_AGAIN:
+        place_input(service, 0);
         write_held(service, true);
         stub_again(service->stub, &body.again);
     case FY_STUB_STOPPED:
@@ -284,7 +301,7 @@ void
 stub_serve(struct stub *stub)
 {
     struct stat status;
-    struct service service = {.stub = stub};
+    struct service service = {.stub = stub, .input_start = -1};
     stub_send_to(stub->socket);
     service.stdin_told = fstat(0, &status) != 0 || !S_ISFIFO(status.st_mode);
     for (;;) {

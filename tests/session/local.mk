@@ -36,3 +36,6 @@ TESTS += tests/session/input.py
 
 dist_check_SCRIPTS += tests/session/faults.sh
 TESTS += tests/session/faults.sh
+
+dist_check_SCRIPTS += tests/session/lost_input.py
+TESTS += tests/session/lost_input.py

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that break, are slow or cut into pieces while a stage gets its
+stdin from this machine: what ends well is what it is without ferry; what does
+not ends with 125 and says so; nothing hangs. Prints TAP."""
+import os
+import shutil
+import sys
+import tempfile
+
+import pipes
+
+# name, script, whether the end may be an error: what came through a pipe is
+# gone, and what has effects is not repeated.
+SCRIPTS = [
+    ("patterns of a file", "seq 1 30000 > $HERE/f; grep -c -f - n < $HERE/f",
+     False),
+    ("a file to a file there", "seq 1 60000 > $HERE/f; sort -r < $HERE/f > out;"
+     "md5sum < out; rm out", False),
+    ("a drained file", "seq 1 60000 > $HERE/f; { cat s - t; cat; } < $HERE/f |"
+     "md5sum", False),
+    ("a pipe", "seq 1 60000 | cat s - t > $HERE/g; echo ${PIPESTATUS[*]};"
+     "md5sum < $HERE/g", True),
+    ("an effect", "seq 1 60000 | tee out > /dev/null; echo ${PIPESTATUS[*]};"
+     "md5sum < out; rm out", True),
+    ("joined behind", "seq 1 60000 | tee out | sort -r > $HERE/g;"
+     "echo ${PIPESTATUS[*]}; md5sum < $HERE/g; rm out", True),
+]
+FAULTS = ["up,cut=1000", "up,cut=3000", "up,cut=3500", "up,cut=20000",
+          "up,cut=100KiB", "down,cut=200", "down,cut=500", "down,cut=900",
+          "up,slow=2MiB/s", "chunk=1000", "delay=2ms"]
+
+
+def main():
+    top = tempfile.mkdtemp()
+    folder = os.path.join(top, "mnt")
+    pipes.prepare(folder)
+    number = failed = broke = 0
+    for name, script, may_fail in SCRIPTS:
+        plain = pipes.run(["bash", "-c", script], folder)
+        for fault in FAULTS:
+            private = tempfile.mkdtemp(dir=top)
+            report = os.path.join(private, "report")
+            place = f"{folder}=loopback://{folder}"
+            place += (pipes.PROXY + "&" if pipes.PROXY else "?")
+            carried = pipes.run(
+                ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
+                 pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
+                 place + "fault=" + fault, "--", "bash", "-c", script],
+                folder)
+            with open(report, encoding="utf-8") as file:
+                rows = file.read()
+            shutil.rmtree(private)
+            good = carried == plain
+            broken = not good and b"ferry: " in carried[1]
+            if broken and may_fail and "cut" in fault:
+                broke += 1
+                good = b"125" in carried[0]
+            if "cut" not in fault:
+                good = good and " none " in rows
+            number += 1
+            failed += not good
+            print(f"{'ok' if good else 'not ok'} {number} - {name}: {fault}")
+            if not good:
+                print(f"# plain   {plain}\n# carried {carried}"[:600])
+                print("# " + rows.replace("\n", "\n# "))
+            sys.stdout.flush()
+            for rest in ("out", "sorted"):
+                if os.path.exists(os.path.join(folder, rest)):
+                    os.remove(os.path.join(folder, rest))
+    shutil.rmtree(top)
+    number += 1
+    failed += broke == 0
+    print(f"{'ok' if broke else 'not ok'} {number} - some could not be repeated"
+          f" ({broke})")
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+sys.exit(main())
