@@ -95,7 +95,11 @@ look_above(struct fy_walk *walk, struct list *list, int root)
     size_t nbefore = 0;
     while (invocation->nabsents && strcmp(folder, ".") != 0) {
         char *slash = strrchr(folder, '/');
-        strcpy(slash ? slash : folder, slash ? "" : ".");
+        if (slash) {
+            *slash = '\0';
+        } else {
+            memcpy(folder, ".", sizeof ".");
+        }
         for (uint32_t i = 0; i < invocation->nabsents; i++) {
             const char *path = invocation->absents[i].path;
             size_t n = strcspn(path, "/");

@@ -386,7 +386,7 @@ cut(struct fy_split_state *split, uint64_t begin, uint64_t size)
     uint64_t most = (size - begin) / bytes + 2;
     split->parts = calloc(most, sizeof *split->parts);
     split->fds = calloc(2 * most + 1, sizeof *split->fds);
-    split->owners = calloc(2 * most, sizeof *split->owners);
+    split->owners = calloc(2 * most, sizeof(struct fy_split_part *));
     if (!split->parts || !split->fds || !split->owners) {
         return FY_ERR_NOMEM;
     }

@@ -101,8 +101,8 @@ fy_split_die(int number)
     sigaction(number, &normal, NULL);
     sigemptyset(&only);
     sigaddset(&only, number);
-    sigprocmask(SIG_UNBLOCK, &only, NULL);
-    raise(number);
+    (void)pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    (void)raise(number);
     _exit(128 + number);
 }
 
