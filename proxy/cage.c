@@ -100,9 +100,12 @@ void
 fy_landlock_system(struct fy_confine *confine)
 {
     for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++) {
-        /* A proxy of root's would show its keys and hashes. */
-        if (!confine->limited || strcmp(system_paths[i].path, "/etc") != 0) {
-            add_system(confine, system_paths[i].path, system_paths[i].access);
+        const char *path = system_paths[i].path;
+        /* A proxy of root's would show its keys and hashes; and what is in
+         * /opt may be what is exported, to be read but not executed. */
+        if (!confine->limited ||
+            (strcmp(path, "/etc") != 0 && strcmp(path, "/opt") != 0)) {
+            add_system(confine, path, system_paths[i].access);
         }
     }
     size_t n;

@@ -81,6 +81,10 @@ check_places(struct check *check)
         return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
     }
     trim_slashes(check->mount);
+    if (check->confine->limited && !fy_strict_mount(check->mount)) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, check->mount,
+                      " is the system's own there", NULL);
+    }
     return fy_roots_find(check->confine, root, &check->root, check->out_reason,
                          check->why);
 }

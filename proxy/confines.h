@@ -160,6 +160,9 @@ int fy_strict_terminal(const struct fy_stage_spec *spec,
  * system's that only root can change; and whether a client may compare a file
  * of that path. home: the proxy's. */
 bool fy_strict_program(int fd);
+/* Whether a mount may be there: it would hide, or be taken for, the system's
+ * programs, libraries and settings (/etc/ld.so.preload). */
+bool fy_strict_mount(const char *mount);
 bool fy_strict_config(const char *path, const char *home);
 /* What of /etc a stage may read there. */
 const char *const *fy_strict_settings(size_t *out_n);

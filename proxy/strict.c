@@ -35,10 +35,11 @@ static const char *const interpreters[] = {
     "RUBYOPT",  "RUBYLIB",  "NODE_*",  "LUA_*",
 };
 
-/* Where the system's programs and their parts are. */
+/* Where the system's programs and their parts are; not /opt, where data may be
+ * as well. */
 static const char *const system_folders[] = {
-    "/usr",   "/bin",    "/sbin", "/lib",       "/lib32",
-    "/lib64", "/libx32", "/opt",  "/nix/store", "/gnu/store"};
+    "/usr",   "/bin",    "/sbin",      "/lib",      "/lib32",
+    "/lib64", "/libx32", "/nix/store", "/gnu/store"};
 
 /* What the system's programs read beside it; the rest of /etc may be secret. */
 static const char *const settings[] = {
@@ -182,6 +183,24 @@ fy_strict_program(int fd)
     path[n] = '\0';
     return is_system_path(path) && about.st_uid == 0 &&
            !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool
+fy_strict_mount(const char *mount)
+{
+    size_t n = strlen(mount);
+    if (n < 2 || strstr(mount, "//") || strstr(mount, "/./") ||
+        strstr(mount, "/../") || is_system_path(mount) ||
+        is_below(mount, "/etc")) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
+         i++) {
+        if (is_below(system_folders[i], mount)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool

@@ -284,6 +284,25 @@ START_TEST(test_configs)
 }
 END_TEST
 
+/* Mounted there, the export would be the system. */
+START_TEST(test_mount)
+{
+    static const char *const bad[] = {
+        "/",      "/etc", "/usr",  "/usr/bin", "/usr/lib/x", "/lib",
+        "/etc/x", "/nix", "//usr", "/usr/",    "/./etc",     "/x/../usr/lib",
+    };
+    if (!fy_landlock_version()) {
+        printf("# skipped: no Landlock\n");
+        return;
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        spec.mount = spec.cwd = bytes(bad[i]);
+        ck_assert_msg(ask(NULL) == FY_STAGE_UNCLEAR_PATH, "%s", bad[i]);
+    }
+    ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
+}
+END_TEST
+
 /* ---- the attacker's code runs ------------------------------------------------------- */
 
 /* Reported by the child: the first of these that succeeded. */
@@ -437,6 +456,7 @@ main(int argc, char **arguments)
         tcase_add_test(tests, test_environment);
         tcase_add_test(tests, test_program);
         tcase_add_test(tests, test_configs);
+        tcase_add_test(tests, test_mount);
         tcase_add_test(tests, test_escape);
         suite_add_tcase(suite, tests);
     }
