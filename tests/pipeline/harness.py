@@ -51,7 +51,9 @@ class Side:
 
     def start(self):
         self.sessions += 1
+        # Nothing of the session lies in /tmp: scripts may put another there.
         env = dict(os.environ, LC_ALL="C.UTF-8",
+                   TMPDIR=os.path.join(self.rig.folder, "run"),
                    XDG_CACHE_HOME=os.path.join(self.rig.folder, "run/cache"))
         self.log = open(os.path.join(self.rig.folder, "run/worker-%s.log" %
                                      self.letter), "ab")
