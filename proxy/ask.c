@@ -111,6 +111,20 @@ add_root(struct request *request)
     return true;
 }
 
+/* The file of the time zone: the host's own, or one that TZ names by its path. A
+ * name of the system's list means the same everywhere. */
+static bool
+add_zone(struct request *request, struct fy_buffer *why)
+{
+    const char *zone = variable(request->stage, "TZ", 2);
+    if (!zone) {
+        zone = "/etc/localtime";
+    } else if (*zone == ':') {
+        zone++;
+    }
+    return *zone != '/' || add_config(request, strdup(zone), why);
+}
+
 static bool
 add_configs(struct request *request, struct fy_buffer *why)
 {
@@ -129,8 +143,7 @@ add_configs(struct request *request, struct fy_buffer *why)
          !add_config(request, strdup("/etc/group"), why))) {
         return false;
     }
-    return variable(stage, "TZ", 2) ||
-           add_config(request, strdup("/etc/localtime"), why);
+    return add_zone(request, why);
 }
 
 static struct fy_stream_spec

@@ -50,7 +50,7 @@ start_merge(struct fy_split_state *split)
 {
     int out[2];
     pid_t parent = getpid();
-    char(*names)[24] = calloc(split->nparts, sizeof *names);
+    char(*names)[24] = calloc(split->nparts + 1, sizeof *names);
     char **argv = names ? merge_argv(split, names) : NULL;
     int status = FY_ERR_NOMEM;
     if (!argv) {
