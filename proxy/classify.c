@@ -229,6 +229,26 @@ look_at_operands(struct look *look)
     return FY_STAGE_NONE;
 }
 
+bool
+fy_classify_reads(const struct fy_stage_facts *facts,
+                  const struct fy_invocation *invocation, const char *path)
+{
+    char operand[PATH_MAX];
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->is_stdin || use->access == FY_ACCESS_OUT) {
+            continue;
+        }
+        if (use->kind == FY_USE_FOLDER ||
+            fy_path_join(facts->cwd, facts->argv[use->arg] + use->offset,
+                         operand) ||
+            is_beneath(path, operand)) {
+            return true;
+        }
+    }
+    return invocation->reads_cwd && is_beneath(path, facts->cwd);
+}
+
 /* ---- descriptors ------------------------------------------------------------------- */
 
 static bool

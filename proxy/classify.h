@@ -74,6 +74,12 @@ unsigned fy_classify(const struct fy_stage_facts *facts,
                      const struct fy_mount *mounts, unsigned nmounts,
                      struct fy_stage_plan *out, struct fy_buffer *why);
 
+/* Whether the file `path' may be read by name: it is an operand that is read, or
+ * in a tree of one. True when nobody can say. */
+bool fy_classify_reads(const struct fy_stage_facts *facts,
+                       const struct fy_invocation *invocation,
+                       const char *path);
+
 /*
  * Joins `text' to the absolute folder `base', without "." and doubled slashes.
  * ".." is followed only where it is certain: in front of a text, on a physical

@@ -85,9 +85,7 @@ fy_flow_credit(struct stage *stage, uint32_t bytes)
     stage->credited_bytes += bytes;
     unpack(stage);
     fy_flow_grant(stage);
-    if (stage->unsqueeze) {
-        fy_stage_try_end(stage);
-    }
+    fy_stage_try_end(stage);
 }
 
 static void
@@ -143,14 +141,15 @@ unpack(struct stage *stage)
 int
 fy_flow_whole(const struct stage *stage)
 {
-    if (!stage->guest || !stage->granted_bytes[0] ||
-        stage->plan.out.kind != FY_STREAM_WIRE ||
-        stage->received_bytes[0] == stage->out_bytes) {
-        return FY_OK;
+    /* A write that fails is told before its credit, and is no good end. */
+    if (stage->guest && stage->handed_bytes > stage->credited_bytes) {
+        return FY_ERR_BUSY;
     }
-    return stage->unsqueeze && stage->handed_bytes > stage->credited_bytes
-               ? FY_ERR_BUSY
-               : FY_ERR_IO;
+    return stage->guest && stage->granted_bytes[0] &&
+                   stage->plan.out.kind == FY_STREAM_WIRE &&
+                   stage->received_bytes[0] != stage->out_bytes
+               ? FY_ERR_IO
+               : FY_OK;
 }
 
 /* ---- the stage's own stream -------------------------------------------------------------- */

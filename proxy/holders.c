@@ -420,11 +420,12 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
 }
 
 bool
-fy_holders_alone(const struct fy_holders *holders, const char *path,
-                 uint64_t device, uint64_t inode, pid_t pid)
+fy_holders_only(const struct fy_holders *holders, const char *path,
+                uint64_t device, uint64_t inode, pid_t pid)
 {
     pid_t self = getpid();
-    if (!holders->proc || fy_holders_inherited(holders, device, inode)) {
+    bool inherited = fy_holders_inherited(holders, device, inode);
+    if (!holders->proc) {
         return false;
     }
     rewinddir(holders->proc);
@@ -434,11 +435,20 @@ fy_holders_alone(const struct fy_holders *holders, const char *path,
         long each =
             isdigit((unsigned char)name[0]) ? strtol(name, NULL, 10) : 0;
         if (each != 0 && each != self && each != pid &&
-            !is_old(holders, name) && has_named(holders, name, path)) {
+            (inherited || !is_old(holders, name)) &&
+            has_named(holders, name, path)) {
             return false;
         }
     }
     return true;
+}
+
+bool
+fy_holders_alone(const struct fy_holders *holders, const char *path,
+                 uint64_t device, uint64_t inode, pid_t pid)
+{
+    return !fy_holders_inherited(holders, device, inode) &&
+           fy_holders_only(holders, path, device, inode, pid);
 }
 
 bool

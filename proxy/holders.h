@@ -62,6 +62,11 @@ bool fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
 bool fy_holders_alone(const struct fy_holders *holders, const char *path,
                       uint64_t device, uint64_t inode, pid_t pid);
 
+/* The same of a descriptor that this process may have been started with, and has
+ * itself: nobody else moves the file's position. */
+bool fy_holders_only(const struct fy_holders *holders, const char *path,
+                     uint64_t device, uint64_t inode, pid_t pid);
+
 /* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
  * can say. */
 bool fy_pipe_has_data(pid_t pid);

@@ -104,7 +104,8 @@ refuse:
 static void
 try_place(struct stage *stage)
 {
-    struct reach *reach = stage->reach;
+    /* Again, if the connection broke meanwhile. */
+    struct reach *reach = fy_reach_of(stage->session, stage->mount);
     if (!reach || reach->state == REACH_BAD) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (reach->state == REACH_READY) {
@@ -283,6 +284,33 @@ keep_files(struct stage *stage, struct guest *guest)
     }
 }
 
+/*
+ * Where others write to the same open file, all must go through its one offset:
+ * the bytes come here, and the stub writes them. What looks whether it reads its
+ * own output cannot see that then.
+ */
+static unsigned
+settle_shared(struct stage *stage, struct fy_buffer *why)
+{
+    struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
+    for (int i = 0; i < 2; i++) {
+        const struct fy_stream_fact *fact = &stage->facts.streams[i + 1];
+        if (plans[i]->kind != FY_STREAM_FILE || (plans[i]->flags & O_APPEND) ||
+            fy_holders_only(stage->session->holders, fact->path, fact->device,
+                            fact->inode, stage->hello.pid)) {
+            continue;
+        }
+        if (fy_classify_reads(&stage->facts, &stage->invocation,
+                              plans[i]->path)) {
+            fy_buffer_add(why, "others have its output open: ");
+            fy_buffer_add(why, plans[i]->path);
+            return FY_STAGE_ODD_STREAM;
+        }
+        plans[i]->kind = FY_STREAM_WIRE;
+    }
+    return FY_STAGE_NONE;
+}
+
 /* Whether the program is the one that its annotation speaks of. */
 static bool
 is_meant(const struct stage *stage)
@@ -332,6 +360,9 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
     unsigned reason =
         fy_classify(&stage->facts, &stage->invocation, session->mounts,
                     session->nmounts, &stage->plan, why);
+    if (!reason) {
+        reason = settle_shared(stage, why);
+    }
     if (!reason) {
         keep_files(stage, guest);
     }

@@ -140,7 +140,7 @@ void fy_flow_credit(struct stage *stage, uint32_t bytes);
 /* A signal, or a new window size, to the proxy. */
 void fy_flow_signal(struct stage *stage, uint32_t number);
 void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
-/* Once it has ended: whether all of its output was given to the stub. BUSY: not
+/* Once it has ended: whether the stub has written all of its output. BUSY: not
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When the connection breaks after bytes of a command that only reads were
- * delivered: the original runs here as a child, its output is compared with
- * what was delivered, and only what lies behind that goes out. If it differs,
- * the command ends with an error: it never delivers a mixture.
+ * delivered, or they cannot be written: the original runs here as a child, its
+ * output is compared with what was delivered, and only what lies behind that
+ * goes out. If it differs, the command ends with an error: it never delivers a
+ * mixture.
  */
 #include "config.h"
 
 #include "shim/stub_local.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,12 +130,38 @@ forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child)
     }
 }
 
+/*
+ * Where writing failed, the original must meet the error itself, and say so. It
+ * gets the descriptor: a pipe without readers takes nothing twice, and a file
+ * is written from where it was begun, if it is still where it was left.
+ */
+static void
+expose(const struct stub *stub, int fd)
+{
+    const struct stub_output *output = &stub->outputs[fd];
+    struct stat status;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        return;
+    }
+    int64_t end = output->begin + (int64_t)output->written_bytes;
+    if ((fcntl(fd, F_GETFL) & O_APPEND) || output->begin < 0 ||
+        lseek(fd, 0, SEEK_CUR) != end ||
+        lseek(fd, output->begin, SEEK_SET) < 0) {
+        stub_complain(stub, "write error", strerrordesc_np(output->error));
+        stub_end(0, 1);
+    }
+}
+
 void
 stub_again(const struct stub *stub, const struct fy_stub_again *again)
 {
     struct repeat repeats[3] = {{.from = -1}, {.from = -1}, {.from = -1}};
     for (int fd = 1; fd < 3; fd++) {
-        repeats[fd].skip_bytes = again->skip_bytes[fd - 1];
+        bool broken = stub->outputs[fd].error != 0;
+        if (broken) {
+            expose(stub, fd);
+        }
+        repeats[fd].skip_bytes = broken ? 0 : again->skip_bytes[fd - 1];
         repeats[fd].expected = again->hash[fd - 1];
         fy_sha256_start(&repeats[fd].hash);
     }

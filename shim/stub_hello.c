@@ -69,13 +69,17 @@ compare_outputs(void)
         one.st_dev != two.st_dev || one.st_ino != two.st_ino) {
         return 0;
     }
+    /* Two ways into one pipe or terminal are as good as one, and whoever reads
+     * the pipe there must get both. */
+    if (S_ISFIFO(one.st_mode) || S_ISCHR(one.st_mode)) {
+        return 1 << 1;
+    }
     pid_t pid = getpid();
     long order = syscall(SYS_kcmp, pid, pid, KCMP_FILE, 1, 2);
     if (order >= 0) {
         return order == 0 ? 1 << 1 : 0;
     }
-    /* No kcmp here: two ends of one pipe or terminal are as good as one; of a
-     * file, only the position would tell. */
+    /* No kcmp here: of a file, only the position would tell. */
     return S_ISREG(one.st_mode) ? 1 << 2 : 1 << 1;
 }
 

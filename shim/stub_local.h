@@ -17,8 +17,13 @@ struct stub {
     int socket;
     const char *path; /* of the original */
     char **argv, **envp;
-    bool same;     /* fds 1 and 2 are one description */
-    bool terminal; /* fd 1 is one: WINCH means something */
+    bool same;           /* fds 1 and 2 are one description */
+    bool terminal;       /* fd 1 is one: WINCH means something */
+    struct stub_output { /* what was written to fds 1 and 2, see [fd] */
+        int64_t begin;   /* the file's offset before that; -1: it has none */
+        uint64_t written_bytes; /* but for those that were held */
+        int error;              /* that stopped it, or 0 */
+    } outputs[3];
 };
 
 /* ---- stub.c */

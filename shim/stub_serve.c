@@ -32,7 +32,6 @@ struct service {
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
     uint32_t credit_bytes;
-    bool broken[3];
     size_t used; /* bytes of `room', from its start */
 };
 
@@ -87,8 +86,9 @@ static void
 tell_broken(struct service *service, int fd, int error)
 {
     const struct fy_stub_broken broken = {fd, error};
-    if (!service->broken[fd]) {
-        service->broken[fd] = true;
+    struct stub_output *output = &service->stub->outputs[fd];
+    if (!output->error) {
+        output->error = error;
         (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
     }
 }
@@ -128,13 +128,19 @@ write_held(struct service *service, bool waits)
 static void
 deliver(struct service *service, int fd, const char *bytes, uint32_t n)
 {
+    struct stub_output *output = &service->stub->outputs[fd];
     const char *at = bytes;
-    size_t left = service->broken[fd] ? 0 : n;
+    size_t left = output->error ? 0 : n;
     int error = 0;
+    if (output->written_bytes == 0) {
+        output->begin = lseek(fd, 0, SEEK_CUR);
+    }
     while (left > 0 && !error && !stub_signals_passed()) {
         error = write_some(fd, &at, &left);
     }
+    output->written_bytes += (size_t)(at - bytes);
     if (error) {
+        /* Before the credit: the session must not take it for written. */
         tell_broken(service, fd, error);
     } else if (left > 0 && stub_hold(fd, at, left) != 0) {
         lose(service);

@@ -38,6 +38,8 @@ SCRIPTS = [
     ("nested subshells", "( (cat s); (cat t | tac) ) | sort | uniq -c",
      "none"),
     ("errors into the pipe", "cat s missing 2>&1 | sort", "none"),
+    ("errors into the pipe by another way",
+     "cat s missing 2>/dev/stdout | sort", "linked 1"),
     ("errors only", "cat missing 2>&1 >/dev/null | tr a-z A-Z", "none"),
     ("early end", "cat n n n n | head -1", "none"),
     ("early end, status", "cat n n n n | head -1; echo ${PIPESTATUS[*]}",
@@ -54,6 +56,14 @@ SCRIPTS = [
      "rm out", "sort none 0"),
     ("chain to a file", "cat n | grep 9 | sort -r > out; md5sum < out;"
      "rm out", "linked 2"),
+    ("side by side into one file", "(sort s & sort t & wait) > out; sort out;"
+     "rm out", "sort none 0"),
+    ("one behind the other into one file", "{ cat s; echo x; cat t; } > out;"
+     "cat out; rm out", "cat none 0"),
+    ("its own output", "cp s out; { grep . out s; echo $?; } >> out; wc out;"
+     "{ echo x; cat out; } > out; cat out; rm out", None),
+    ("nobody reads, and nobody dies of it", "trap '' PIPE;"
+     "{ sleep 0.2; cat s; echo $? >&2; } | true", "cat lost-link"),
     ("output option", "sort -o out s; cat out; rm out", "sort none 0"),
     ("tee", "cat s | tee out | tr a-z A-Z; cat out; rm out", "none"),
     ("to a file here", "f=$(mktemp); sort s > $f; cat $f; rm $f",

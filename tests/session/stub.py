@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ferry-stub against a scripted session: what it says, how it ends, that it
 becomes the original on any doubt. Prints TAP."""
+import errno
 import hashlib
 import os
 import re
@@ -273,8 +274,8 @@ def blocked_write():
             break
     check("a signal gets through while a write waits",
           (kind, body) == (SIGNAL, struct.pack("=I", signal.SIGINT)))
-    p.kill()
-    p.wait()
+    s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
+    check("and ends it, whoever does not read", p.wait(10) == -signal.SIGINT)
     os.close(r)
     s.close()
 
@@ -325,6 +326,30 @@ def again():
             s.close()
 
 
+def write_error():
+    text = b"some lines\n" * 10
+    with tempfile.NamedTemporaryFile() as file, open("/dev/full", "wb") as full:
+        file.write(text)
+        file.flush()
+        s = Session()
+        p = s.start(["cat", file.name], path="/bin/cat", stdout=full,
+                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                    env={"LC_ALL": "C"})
+        s.accept()
+        s.send(RUN, struct.pack("=I", 0))
+        s.send(OUT, text)
+        check("a write that fails is told before its credit",
+              s.receive() == (BROKEN, struct.pack("=ii", 1, errno.ENOSPC)) and
+              s.receive()[0] == CREDIT)
+        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
+               hashlib.sha256(text).digest() + bytes(32))
+        _, err = p.communicate(timeout=10)
+        check("repeated, the original meets the error itself",
+              p.returncode == 1 and
+              err == b"cat: write error: No space left on device\n", str(err))
+        s.close()
+
+
 def lost():
     s = Session()
     p = s.start(["echo", "here"], path="/bin/echo", stdout=subprocess.PIPE)
@@ -344,12 +369,24 @@ def same_output():
     s.send(EXEC)
     p.communicate(timeout=10)
     s.close()
+    s = Session()
+    r, w = os.pipe()
+    other = os.open(f"/proc/self/fd/{w}", os.O_WRONLY)
+    p = s.start(["cat"], stdout=w, stderr=other, stdin=subprocess.DEVNULL)
+    s.accept()
+    check("two ways into one pipe are one", s.hello["same"] == 2, str(s.hello))
+    s.send(EXEC)
+    p.wait(10)
+    for fd in (r, w, other):
+        os.close(fd)
+    s.close()
 
 
 def main():
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
-                 blocked_write, standard_input, again, lost, same_output):
+                 blocked_write, standard_input, again, write_error, lost,
+                 same_output):
         try:
             test()
         except Exception as error:  # pylint: disable=broad-except

@@ -142,6 +142,40 @@ START_TEST(test_join)
 }
 END_TEST
 
+/* Whether the command line reads that file by name. */
+static bool
+reads(const char *path, const char *const *argv)
+{
+    char text[64];
+    struct fy_buffer why;
+    fy_buffer_start(&why, text, sizeof text);
+    ck_assert_int_eq(
+        fy_invocation_parse(commands, argv[0], argv, NULL, &invocation, &why),
+        0);
+    facts.argv = argv;
+    bool result = fy_classify_reads(&facts, &invocation, path);
+    fy_invocation_clear(&invocation);
+    return result;
+}
+
+START_TEST(test_reads)
+{
+    const char *const cat[] = {"cat", "-", "../x", NULL};
+    const char *const find[] = {"find", "/data/sub", NULL};
+    const char *const git[] = {"git", "log", NULL};
+    const char *const touch[] = {"touch", "x", NULL};
+    const char *const odd[] = {"cat", "y/../x", NULL};
+    ck_assert(reads("/data/x", cat));
+    ck_assert(!reads("/data/sub/x", cat));
+    ck_assert(reads("/data/sub/y/x", find));
+    ck_assert(!reads("/data/x", find));
+    ck_assert(reads("/data/sub/x", git));
+    ck_assert(!reads("/data/x", git));
+    ck_assert(!reads("/data/sub/x", touch));
+    ck_assert(reads("/data/z", odd));
+}
+END_TEST
+
 START_TEST(test_mount_of)
 {
     ck_assert_ptr_eq(fy_mount_of(mounts, 3, "/data/x"), &mounts[0]);
@@ -380,6 +414,7 @@ main(void)
     TCase *tcase = tcase_create("classify");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_join);
+    tcase_add_test(tcase, test_reads);
     tcase_add_test(tcase, test_mount_of);
     tcase_add_test(tcase, test_operands);
     tcase_add_test(tcase, test_plan);

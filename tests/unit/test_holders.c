@@ -155,6 +155,8 @@ START_TEST(test_alone)
     ck_assert(!fy_holders_alone(holders, path, status.st_dev, status.st_ino,
                                 getpid()));
     stop(one);
+    ck_assert(
+        fy_holders_only(holders, path, status.st_dev, status.st_ino, getpid()));
     /* What this process had at its start, others may have as well. */
     int input = dup(0);
     ck_assert_int_ge(input, 0);
