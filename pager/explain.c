@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -42,8 +43,16 @@ static int file = -1;
 void
 fy_explain_to(const char *path)
 {
+    struct stat status;
     if (path && *path) {
-        file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+        file = open(
+            path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        /* After the run anybody may have made its folder again. */
+        if (file >= 0 &&
+            (fstat(file, &status) != 0 || status.st_uid != geteuid())) {
+            close(file);
+            file = -1;
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,6 +177,11 @@ map_record(void)
     }
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) {
+        return NULL;
+    }
+    struct stat status;
+    if (fstat(file, &status) != 0 || status.st_uid != geteuid()) {
+        close(file); /* somebody made it again, after the run */
         return NULL;
     }
     struct fy_record *mapped = MAP_FAILED;

@@ -80,6 +80,17 @@ is_valid(const struct fy_snapshot *snapshot, uint64_t bytes)
     return true;
 }
 
+/*
+ * A process may outlive its run, and what is given to its children names a
+ * folder that is gone, which anybody may make again in /tmp.
+ */
+static bool
+is_ours(const struct stat *status)
+{
+    return status->st_uid == (uid_t)fy_raw(SYS_geteuid, 0, 0, 0, 0, 0, 0) &&
+           !(status->st_mode & (S_IWGRP | S_IWOTH));
+}
+
 /* Its own frame: the path is only in the way of later calls. */
 static __attribute__((noinline)) const struct fy_snapshot *
 map(void)
@@ -98,7 +109,7 @@ map(void)
         return NULL; /* perhaps only for lack of fds */
     }
     if (fy_raw(SYS_fstat, file, (long)&status, 0, 0, 0, 0) == 0 &&
-        S_ISREG(status.st_mode) &&
+        S_ISREG(status.st_mode) && is_ours(&status) &&
         status.st_size >= (off_t)sizeof(struct fy_snapshot) &&
         status.st_size <= MOST_BYTES) {
         long at =

@@ -203,6 +203,14 @@ connect_to(const char *path)
         return -1;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever);
+    /* It is given our descriptors and says what we write. */
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
+        peer.uid != geteuid()) {
+        (void)close(fd);
+        return -1;
+    }
     return fd;
 }
 

@@ -212,6 +212,20 @@ done
 equal "a short snapshot is no session" "$none" 0
 rm "$t/snapshot"
 same "no snapshot" sh -c "cat '$t/mount/f'; :"
+snapshot "$t/mount" -
+chmod 666 "$t/snapshot"
+same "a snapshot that anybody may write" sh -c "cat '$t/mount/f'; :"
+stubs "a snapshot that anybody may write"
+if [ "$(id -u)" = 0 ]; then
+    snapshot "$t/mount" -
+    chown 65534 "$t/snapshot"
+    same "a snapshot of somebody else's" sh -c "cat '$t/mount/f'; :"
+    stubs "a snapshot of somebody else's"
+else
+    skip "a snapshot of somebody else's" "not root"
+    skip "a snapshot of somebody else's: stubs" "not root"
+fi
+rm "$t/snapshot"
 mkfifo "$t/snapshot"
 same "a snapshot that is a pipe" sh -c "cat '$t/mount/f'; :"
 rm "$t/snapshot"
