@@ -18,7 +18,7 @@ fi
 cd "$srcdir" || exit 1
 if [ $# -eq 0 ]; then
     # shellcheck disable=SC2046
-    set -- $(find common annotations pager shim tools tests bench demo \
+    set -- $(find common annotations pager proxy shim tools tests bench demo \
         -name '*.c' | sort)
 fi
 work=$(mktemp -d) || exit 1
@@ -27,7 +27,8 @@ trap 'rm -rf "$work"' EXIT
 # What make would run, were every C file new.
 # shellcheck disable=SC2046
 (cd "$builddir" && make -nk V=1 check $(find "$srcdir/common" \
-    "$srcdir/annotations" "$srcdir/pager" "$srcdir/shim" "$srcdir/tools" \
+    "$srcdir/annotations" "$srcdir/pager" "$srcdir/proxy" "$srcdir/shim" \
+    "$srcdir/tools" \
     "$srcdir/tests" "$srcdir/bench" -name '*.c' |
     sed "s,^$srcdir/,-W $(sed -n 's/^srcdir = //p' Makefile)/,")) \
     >"$work/make" 2>/dev/null
