@@ -48,7 +48,9 @@ enum fy_status {
       "engine-missing") /* libferry-engine.so could not be loaded */           \
     X(INTEGER_WIDTH,                                                           \
       "integer-width") /* the provider's integer width is unknown */           \
-    X(DEVICE_BUSY, "device-busy") /* other calls kept the device for too long */
+    X(DEVICE_BUSY,                                                             \
+      "device-busy")            /* other calls kept the device for too long */ \
+    X(IN_HANDLER, "in-handler") /* made from inside a signal handler */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

@@ -159,10 +159,14 @@ fy_dispatch(struct fy_frame *frame)
         observe(frame, row, saved);
         return 1;
     }
-    bool traps = floating_traps();
-    const struct fy_engine *engine = traps ? NULL : fy_engine();
-    enum fy_reason reason =
-        traps ? FY_REASON_UNSUPPORTED : FY_REASON_ENGINE_MISSING;
+    enum fy_reason reason = floating_traps()  ? FY_REASON_UNSUPPORTED
+                            : fy_in_handler() ? FY_REASON_IN_HANDLER
+                                              : FY_REASON_NONE;
+    const struct fy_engine *engine =
+        reason == FY_REASON_NONE ? fy_engine() : NULL;
+    if (reason == FY_REASON_NONE) {
+        reason = FY_REASON_ENGINE_MISSING;
+    }
     if (engine) {
         struct fy_quiet quiet;
         engine_begin(&quiet);

@@ -9,6 +9,7 @@ libferry_la_SOURCES = \
 	shim/dispatch.c \
 	shim/dl.c \
 	shim/engine.c \
+	shim/handler.c \
 	shim/exec.c shim/exec.h \
 	shim/image.h \
 	shim/libc.c \

@@ -266,6 +266,11 @@ FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
 extern FY_HIDDEN __thread int fy_inside
     __attribute__((tls_model("initial-exec")));
 
+/* ---- handler.c ---- */
+
+/* Whether the calling thread runs a handler of the program's; in doubt, yes. */
+FY_HIDDEN bool fy_in_handler(void);
+
 /* ---- engine.c --------------------------------------------------------------- */
 
 /*

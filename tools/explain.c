@@ -38,6 +38,7 @@ static const struct {
     {FY_REASON_INTEGER_WIDTH,
      "the width of the library's integers could not be told"},
     {FY_REASON_DEVICE_BUSY, "other calls kept the device for too long"},
+    {FY_REASON_IN_HANDLER, "made from inside a signal handler"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,
