@@ -552,6 +552,13 @@ furnish(struct check *check)
     const struct fy_space *space = NULL;
     int temporary = -1;
     if (equal && (confine->kind == FY_SPACE_NONE || strangers)) {
+        /* Nothing is read-only there, and Landlock lets owners, modes and times
+         * be changed through a link that was no link when it was checked. */
+        if (confine->limited && check->writes) {
+            return refuse(check, FY_STAGE_OTHER_NAMES,
+                          "without a namespace nothing is changed in what is ",
+                          "exported", NULL);
+        }
         if (!*confine->plain_temporary &&
             fy_temporary_new(confine, confine->plain_temporary,
                              sizeof confine->plain_temporary) != 0) {
