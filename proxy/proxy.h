@@ -55,6 +55,9 @@ const char *fy_session_socket(const struct fy_session *session);
  * and the thread is joined.
  */
 void fy_session_end(struct fy_session *session, bool linger);
+/* Makes a lingering end, in progress or to come, one that does not wait. May be
+ * called in a handler of signals. */
+void fy_session_hurry(struct fy_session *session);
 
 /* One stage, after it has ended (or as it is). Strings live as long as the
  * session. */

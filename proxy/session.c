@@ -311,12 +311,21 @@ fy_session_socket(const struct fy_session *session)
 /* ---- end ------------------------------------------------------------------------ */
 
 void
+fy_session_hurry(struct fy_session *session)
+{
+    const uint64_t one = 1;
+    __atomic_fetch_or(&session->ending, 2, __ATOMIC_RELEASE);
+    (void)!write(session->bell.fd, &one, sizeof one);
+}
+
+void
 fy_session_end(struct fy_session *session, bool linger)
 {
     if (!session->started) {
         return;
     }
-    __atomic_store_n(&session->ending, linger ? 1 : 2, __ATOMIC_RELEASE);
+    /* Not less than what a signal asked for. */
+    __atomic_fetch_or(&session->ending, linger ? 1 : 2, __ATOMIC_RELEASE);
     const uint64_t one = 1;
     (void)!write(session->bell.fd, &one, sizeof one);
     (void)pthread_join(session->thread, NULL);

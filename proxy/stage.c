@@ -485,9 +485,15 @@ fy_stage_orphan(struct stage *stage)
     /* It was killed, or SIGPIPE ended it: what runs there must end too. */
     fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
     struct stage *feeder = stage->fed_by;
+    bool asked = stage->state == STAGE_ASKED;
     fy_stage_detach(stage);
     fy_stage_finish(stage);
     if (feeder) {
+        /* The proxy may not have joined them yet: then what feeds it writes
+         * into the real pipe, and learns there that nobody reads. */
+        if (asked) {
+            fy_stage_open(feeder);
+        }
         fy_stage_try_end(feeder);
     }
 }

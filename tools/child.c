@@ -36,7 +36,18 @@ cannot_start(const char *name, int cause)
 /* Signals whose default would end us before the program starts or is told of. */
 static const int survived[] = {SIGXFSZ, SIGPIPE};
 static struct sigaction survived_before[2];
+static sigset_t mask_before;
 static bool surviving;
+
+static void
+block_passed_on(sigset_t *out_set, sigset_t *out_before)
+{
+    sigemptyset(out_set);
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        sigaddset(out_set, passed_on[i]);
+    }
+    sigprocmask(SIG_BLOCK, out_set, out_before);
+}
 
 void
 fy_child_survive(void)
@@ -45,6 +56,8 @@ fy_child_survive(void)
     for (int i = 0; i < 2; i++) {
         sigaction(survived[i], &ignore, &survived_before[i]);
     }
+    sigset_t set;
+    block_passed_on(&set, &mask_before);
     surviving = true;
 }
 
@@ -54,6 +67,9 @@ restore_signals(void)
 {
     for (int i = 0; surviving && i < 2; i++) {
         sigaction(survived[i], &survived_before[i], NULL);
+    }
+    if (surviving) {
+        sigprocmask(SIG_SETMASK, &mask_before, NULL);
     }
 }
 
@@ -71,7 +87,7 @@ child_main(char *const *command, char *const *instead, int report_fd,
            const sigset_t *mask)
 {
     sigprocmask(SIG_SETMASK, mask, NULL);
-    restore_signals();
+    restore_signals(); /* with the mask of the beginning, if it is known */
     if (instead) {
         execv(instead[0], instead);
     }
@@ -180,12 +196,9 @@ fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return FY_ERR_IO;
     }
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
-        sigaddset(&set, passed_on[i]);
-    }
+    block_passed_on(&set, &before);
     sigaddset(&set, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &set, &before);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     pid_t child = fork();
     if (child == 0) {
         child_main(command, instead, ends[1], &before);

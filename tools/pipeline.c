@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -297,11 +298,42 @@ fy_pipeline_first(const struct fy_pipeline *pipeline,
     return argv;
 }
 
+static const int impatient[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+static struct fy_session *ending;
+
+static void
+hurry(int number)
+{
+    int cause = errno;
+    (void)number;
+    fy_session_hurry(ending);
+    errno = cause;
+}
+
+/* Commands that the program left in the background go on; but whoever does not
+ * want to wait for them says so by a signal. */
 void
 fy_pipeline_end(struct fy_pipeline *pipeline)
 {
-    if (pipeline->session) {
-        fy_session_end(pipeline->session, true);
+    struct sigaction before[4], action = {.sa_handler = hurry};
+    sigset_t set, blocked;
+    if (!pipeline->session) {
+        return;
+    }
+    ending = pipeline->session;
+    sigemptyset(&set);
+    for (int i = 0; i < 4; i++) {
+        sigaction(impatient[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) {
+            sigaction(impatient[i], &action, NULL);
+        }
+        sigaddset(&set, impatient[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &set, &blocked);
+    fy_session_end(pipeline->session, true);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    for (int i = 0; i < 4; i++) {
+        sigaction(impatient[i], &before[i], NULL);
     }
 }
 

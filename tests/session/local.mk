@@ -34,6 +34,9 @@ TESTS += tests/session/pipes.py
 dist_check_SCRIPTS += tests/session/input.py
 TESTS += tests/session/input.py
 
+dist_check_SCRIPTS += tests/session/campaign
+TESTS += tests/session/campaign
+
 dist_check_SCRIPTS += tests/session/faults.sh
 TESTS += tests/session/faults.sh
 
