@@ -199,6 +199,7 @@ out_response(struct exchange *exchange, int status,
         }
         if (stage->has_root_hash) {
             stage->reach->proven[stage->mount - stage->session->mounts] = true;
+            fy_link_poke(stage->session); /* now it may be joined */
         }
         if (stage->guest) {
             fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
@@ -215,6 +216,11 @@ out_response(struct exchange *exchange, int status,
         reason == FY_STAGE_NOT_ANNOTATED || reason == FY_STAGE_NOT_PARSED ||
         reason == FY_STAGE_FORBIDDEN) {
         reason = FY_STAGE_REFUSED; /* those are said of this host's */
+    }
+    if (reason == FY_STAGE_OTHER_CONFIG && stage->has_root_hash &&
+        !stage->retried && !stage->feeds && !stage->fed_by) {
+        fy_stage_retry(stage);
+        return;
     }
     /* Nothing has begun, here or there; what feeds it goes on by itself. */
     struct stage *feeder = stage->fed_by;
@@ -293,7 +299,9 @@ out_closed(struct exchange *exchange, uint32_t error)
     struct stage *stage = of_out(exchange);
     (void)error;
     stage->out_open = false;
-    if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
+    if (stage->retrying) {
+        fy_stage_retry(stage);
+    } else if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
     } else if (stage->state == STAGE_ENDED) {
         struct stage *reader = stage->feeds;
@@ -318,7 +326,9 @@ err_closed(struct exchange *exchange, uint32_t error)
     if (stage->state == STAGE_DONE) {
         return;
     }
-    if (error != 0) {
+    if (stage->retrying) {
+        fy_stage_retry(stage);
+    } else if (error != 0) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
     } else {
         fy_stage_try_end(stage);

@@ -96,15 +96,30 @@ seen_before(struct stage *stage, uint64_t what, uint64_t now)
     return before;
 }
 
+/* It may be asked once more, as another stage: fy_stage_retry(). */
+static bool
+is_unproven(const struct stage *stage)
+{
+    return stage->state == STAGE_ASKED && stage->has_root_hash;
+}
+
 static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
     return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
-           !reader->fed_here &&
+           !reader->fed_here && !is_unproven(writer) &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
            (!reader->mount || reader->reach == writer->reach) &&
            writer->reach->state == REACH_READY;
+}
+
+/* One of them waits for its mount; then it may. */
+static bool
+may_join_later(const struct stage *writer, const struct stage *reader)
+{
+    return reader->state == STAGE_WAIT_INPUT &&
+           (!reader->prepared || is_unproven(writer));
 }
 
 static void
@@ -121,6 +136,10 @@ static void
 decide_writer(struct stage *stage, const struct view *view, uint64_t now)
 {
     const uint64_t somebody_here = 1;
+    if (view->readers == 1 && view->reader &&
+        may_join_later(stage, view->reader)) {
+        return;
+    }
     if (view->readers == 1 && view->reader && may_join(stage, view->reader) &&
         view->certain) {
         if (view->writers == 1 && view->writer == stage) {

@@ -137,6 +137,27 @@ fy_stage_prepared(struct stage *stage, int status)
     }
 }
 
+/*
+ * Names that sshfs remembers may be older than what was done there meanwhile.
+ * The second look is a fresh one; nothing may be joined to the stage before.
+ */
+void
+fy_stage_retry(struct stage *stage)
+{
+    if (!stage->retrying) {
+        stage->retried = stage->retrying = true;
+        stage->state = STAGE_PREPARING;
+        fy_placement_forget(stage);
+        fy_stage_detach(stage);
+    }
+    if (stage->state == STAGE_PREPARING && !stage->out_open &&
+        !stage->err_open) {
+        stage->retrying = false;
+        stage->prepared = false;
+        try_place(stage);
+    }
+}
+
 void
 fy_stage_placed(struct stage *stage)
 {

@@ -77,6 +77,7 @@ struct stage {
     /* prepare.c */
     struct fy_job *job; /* under way; owns itself */
     bool prepared, refreshed, refreshing;
+    bool retried, retrying; /* asked once more, about a fresh root */
     bool has_root_hash; /* it proves that the mount shows its host's files */
     unsigned char root_hash[32];
     struct exchange touched;
@@ -112,6 +113,8 @@ void fy_stage_open(struct stage *stage);
 void fy_stages_reached(struct fy_session *session, struct reach *reach);
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
+/* Refused for its mount's root, as it was remembered here: once more. */
+void fy_stage_retry(struct stage *stage);
 /* Sizes are known, or nobody needs them. */
 void fy_stage_placed(struct stage *stage);
 
