@@ -96,7 +96,14 @@ fy_snapshot_write(struct fy_session *session, struct fy_buffer *why)
     }
     int fd = open(session->snapshot_path,
                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || ftruncate(fd, (off_t)block.used) != 0) {
+    if (fd < 0) {
+        goto close_fd;
+    }
+    /* Its blocks are there before it is mapped: a full disk is an error here,
+     * not a signal later. */
+    int error = posix_fallocate(fd, 0, (off_t)block.used);
+    if (error != 0) {
+        errno = error;
         goto close_fd;
     }
     void *mapped =

@@ -75,4 +75,18 @@ timeout -k 5 2 "$build/ferry" run --no-discover --force --device none \
     sh -c 'cat f f f f 2>/dev/null | sleep 8 & sleep 0.3' \
     3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 equal "a signal while it waits for the background" $? 124
+
+# No room for the session's files: one line, and all commands run here.
+mkdir "$work/full"
+if mount -t tmpfs -o size=4k none "$work/full" 2>/dev/null; then
+    echo x >"$work/full/a"
+    found=$(TMPDIR="$work/full" timeout -k 2 20 "$build/ferry" run \
+        --no-discover --force --device none \
+        --mount "$work/data=loopback://$work/data" -- \
+        sh -c 'tail -n 1 f' 2>/dev/null)
+    equal "a full disk" "$found" 200000
+    umount "$work/full"
+else
+    skip "a full disk" "no tmpfs may be mounted"
+fi
 finish
