@@ -437,6 +437,16 @@ look_at_place(struct look *look)
                        "sshfs would go on showing what is gone", "");
         }
     }
+    /* It keeps what it knows of the files in them: made again within 20 s, an
+     * empty folder would seem to hold them. */
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        if (invocation->uses[i].kind == FY_USE_TREE &&
+            strcmp(mount->type, "fuse.sshfs") == 0 &&
+            strcmp(invocation->command, "rm") == 0) {
+            return say(look, FY_STAGE_FORBIDDEN,
+                       "sshfs would go on knowing what is gone", "");
+        }
+    }
     if (mount->read_only && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }
