@@ -102,7 +102,8 @@ struct fy_server_stage {
     struct {
         int64_t seconds;
         uint32_t ns;
-    } began;             /* of the files' clock */
+    } began;                  /* of the files' clock */
+    struct fy_before *before; /* server_touched.c; NULL: not known */
     uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
     uint64_t kill_ns;    /* when the next, harsher step is due; 0: none */
     unsigned kill_step;
@@ -235,6 +236,11 @@ void fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n);
 double fy_server_load(const struct fy_server *server);
 
 /* ---- server_touched.c --------------------------------------------------------- */
+
+/* The paths that the stage may write and that exist before it begins; NULL: not
+ * all of them are known. */
+struct fy_before *fy_server_touched_before(const struct fy_server_stage *stage);
+void fy_before_free(struct fy_before *before);
 
 /* What the stage's effects changed, see PROTOCOL.md. New in *out. */
 int fy_server_touched(const struct fy_server_stage *stage, char **out,

@@ -50,6 +50,7 @@ fy_server_stage_free(struct fy_server_stage *stage)
     fy_invocation_clear(&stage->invocation);
     fy_stage_spec_clear(&stage->spec);
     fy_squeeze_free(stage->squeeze);
+    fy_before_free(stage->before);
     free(stage->queue.bytes);
     free(stage->spec_bytes);
     free(stage);

@@ -137,6 +137,9 @@ launch(struct fy_server_stage *stage, int link)
                status == FY_ERR_UNSUPPORTED ? reason : FY_STAGE_BUSY, text);
         return status;
     }
+    if (stage->invocation.effect) {
+        stage->before = fy_server_touched_before(stage);
+    }
     struct timespec clock;
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
     stage->began.seconds = clock.tv_sec;

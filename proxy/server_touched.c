@@ -3,6 +3,8 @@
  * After a stage with effects: the folders and files beneath what it declared to
  * write that changed since it began, so that the client can refresh what its
  * mount remembers of them. New files too: one may have taken an old one's name.
+ * What lies below a path that did not exist before has no old names: of that
+ * only what was long in the making is listed, which may have been looked at.
  */
 #include "config.h"
 
@@ -20,6 +22,17 @@ enum {
     TOUCHED_ENTRIES = 50000, /* looked at */
     TOUCHED_MS = 100,
     TOUCHED_PATHS = 4096, /* listed */
+    BEFORE_ENTRIES = 20000,
+    BEFORE_MS = 20,
+};
+static const int64_t brief_ns = 20000000; /* between its making and its end */
+
+/* Paths that existed when a stage began: what it names to write, and the names
+ * in that. */
+struct fy_before {
+    char **paths; /* sorted */
+    size_t n, capacity;
+    bool failed;
 };
 
 struct list {
@@ -27,7 +40,71 @@ struct list {
     struct fy_bytes *paths;
     uint32_t n;
     bool complete;
+    char new_path[4096]; /* the last path found that is new */
+    size_t new_bytes;    /* 0: none */
 };
+
+/* ---- before --------------------------------------------------------------- */
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool
+existed(const struct fy_before *before, const char *path)
+{
+    return bsearch(&path, before->paths, before->n, sizeof *before->paths,
+                   compare) != NULL;
+}
+
+void
+fy_before_free(struct fy_before *before)
+{
+    for (size_t i = 0; before && i < before->n; i++) {
+        free(before->paths[i]);
+    }
+    if (before) {
+        free(before->paths);
+        free(before);
+    }
+}
+
+static void
+remember(void *context, const char *path, const struct statx *facts)
+{
+    struct fy_before *before = context;
+    (void)facts;
+    if (before->n == before->capacity) {
+        size_t capacity = before->capacity ? 2 * before->capacity : 64;
+        char **larger =
+            realloc(before->paths, capacity * sizeof *before->paths);
+        if (!larger) {
+            before->failed = true;
+            return;
+        }
+        before->paths = larger;
+        before->capacity = capacity;
+    }
+    before->paths[before->n] = strdup(path);
+    if (before->paths[before->n]) {
+        before->n++;
+    } else {
+        before->failed = true;
+    }
+}
+
+static bool
+enters_none(void *context, const char *path, unsigned depth)
+{
+    (void)context;
+    (void)path;
+    (void)depth;
+    return false;
+}
+
+/* ---- after ---------------------------------------------------------------- */
 
 /* Whether `time' is at or after the stage's beginning. */
 static bool
@@ -38,11 +115,45 @@ since(const struct fy_server_stage *stage, const struct statx_timestamp *time)
             time->tv_nsec >= stage->began.ns);
 }
 
+static bool
+is_below(const struct list *list, const char *path)
+{
+    return list->new_bytes > 0 &&
+           strncmp(path, list->new_path, list->new_bytes) == 0 &&
+           path[list->new_bytes] == '/';
+}
+
+static bool
+is_brief(const struct statx *facts)
+{
+    return (facts->stx_mask & STATX_BTIME) != 0 &&
+           (facts->stx_ctime.tv_sec - facts->stx_btime.tv_sec) * 1000000000 +
+                   (int64_t)facts->stx_ctime.tv_nsec -
+                   (int64_t)facts->stx_btime.tv_nsec <
+               brief_ns;
+}
+
+/* Every folder is entered; what is below a new path is known by that. */
+static bool
+enters(void *context, const char *path, unsigned depth)
+{
+    struct list *list = context;
+    const struct fy_before *before = list->stage->before;
+    size_t n = strlen(path);
+    if (before && depth == 1 && !is_below(list, path) &&
+        !existed(before, path) && n < sizeof list->new_path) {
+        memcpy(list->new_path, path, n + 1);
+        list->new_bytes = n;
+    }
+    return true;
+}
+
 static void
 note(void *context, const char *path, const struct statx *facts)
 {
     struct list *list = context;
-    if (!since(list->stage, &facts->stx_ctime)) {
+    if (!since(list->stage, &facts->stx_ctime) ||
+        (is_below(list, path) && is_brief(facts))) {
         return;
     }
     char *copy = list->n < TOUCHED_PATHS ? strdup(path) : NULL;
@@ -120,6 +231,54 @@ look_above(struct fy_walk *walk, struct list *list, int root)
     }
 }
 
+/* As look_everywhere(), what is there before anything is done. */
+struct fy_before *
+fy_server_touched_before(const struct fy_server_stage *stage)
+{
+    const struct fy_stage_spec *spec = &stage->spec;
+    const struct fy_invocation *invocation = &stage->invocation;
+    struct fy_before *before = calloc(1, sizeof *before);
+    struct fy_walk walk = {
+        .entries_left = BEFORE_ENTRIES,
+        .end_ns = fy_server_now_ns() + BEFORE_MS * UINT64_C(1000000),
+        .complete = true,
+        .found = remember,
+        .enters = enters_none,
+        .context = before,
+    };
+    char name[4096];
+    unsigned reason;
+    int root;
+    if (!before || fy_confine_open_root(stage->server->confine, spec->root.at,
+                                        &root, &reason, NULL)) {
+        free(before);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->access != FY_ACCESS_IN && !use->is_stdin &&
+            use->arg < spec->argc && use->offset <= spec->argv[use->arg].n &&
+            fy_walk_name(spec->mount.at, spec->cwd.at,
+                         spec->argv[use->arg].at + use->offset, name,
+                         sizeof name)) {
+            fy_walk(&walk, root, spec->mount.at, name, true);
+        }
+    }
+    if (invocation->writes_cwd &&
+        fy_walk_name(spec->mount.at, spec->cwd.at, ".", name, sizeof name)) {
+        fy_walk(&walk, root, spec->mount.at, name, true);
+    }
+    (void)close(root);
+    if (!walk.complete || before->failed) {
+        fy_before_free(before);
+        return NULL;
+    }
+    if (before->n > 0) {
+        qsort(before->paths, before->n, sizeof *before->paths, compare);
+    }
+    return before;
+}
+
 static void
 look_everywhere(struct fy_walk *walk, struct list *list, int root)
 {
@@ -155,6 +314,7 @@ fy_server_touched(const struct fy_server_stage *stage, char **out,
         .end_ns = fy_server_now_ns() + TOUCHED_MS * UINT64_C(1000000),
         .complete = true,
         .found = note,
+        .enters = enters,
         .context = &list,
     };
     unsigned reason;

@@ -110,7 +110,9 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
         memcpy(place->path + before + 1, entry->d_name, n + 1);
         place->n = before + 1 + n;
         walk->found(walk->context, place->path, &facts);
-        if (!S_ISDIR(facts.stx_mode) || device_of(&facts) != place->device) {
+        if (!S_ISDIR(facts.stx_mode) || device_of(&facts) != place->device ||
+            (walk->enters &&
+             !walk->enters(walk->context, place->path, place->depth))) {
             continue;
         }
         int below = openat(dirfd(folder), entry->d_name,

@@ -18,6 +18,8 @@ struct fy_walk {
     bool complete;         /* out: nothing was left out */
     /* For each, `path' as built on the name that was given. */
     void (*found)(void *context, const char *path, const struct statx *facts);
+    /* Whether a folder is entered that lies `depth' below the first; or NULL. */
+    bool (*enters)(void *context, const char *path, unsigned depth);
     void *context;
 };
 
