@@ -92,11 +92,12 @@ struct fy_server_stage {
     int io;          /* its /proc/PID/io, while it is linked; -1: none */
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 
-    bool abandoned;  /* nobody waits for its result */
-    bool killed;     /* by us or the client: a death by KILL is no surprise */
-    bool signalled;  /* by the client */
-    unsigned failed; /* enum fy_stage_reason, when we ended it; else NONE */
-    int status;      /* of wait, when EXITED */
+    bool abandoned; /* nobody waits for its result */
+    bool killed;    /* by us or the client: a death by KILL is no surprise */
+    bool signalled; /* by the client */
+    uint64_t kept_signals; /* that came while it waited: bit n-1 for signal n */
+    unsigned failed;    /* enum fy_stage_reason, when we ended it; else NONE */
+    int status;         /* of wait, when EXITED */
     int64_t offsets[3]; /* FILE streams after it; -1: none */
     uint64_t cpu_ns, started_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: none */
     struct {
@@ -193,8 +194,10 @@ void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
 
 /* ---- server_end.c: before its own end ------------------------------------------ */
 
-/* A signal of the client's. */
+/* A signal of the client's; one for a stage that waits is kept. */
 void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
+/* It has a process now: that gets what was kept. */
+void fy_server_stage_signal_kept(struct fy_server_stage *stage);
 /* Nobody waits for its output any more: it is brought to its end. */
 void fy_server_stage_abandon(struct fy_server_stage *stage);
 /* This host ends it, and with it what reads from it, which would see an end of

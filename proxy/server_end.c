@@ -33,6 +33,20 @@ signal_group(const struct fy_server_stage *stage, int signal)
     }
 }
 
+/* As the kernel keeps them: a stop and a continuation undo each other. */
+static void
+keep_signal(struct fy_server_stage *stage, int signal)
+{
+    const uint64_t stop = UINT64_C(1) << (SIGSTOP - 1);
+    const uint64_t go_on = UINT64_C(1) << (SIGCONT - 1);
+    if (signal == SIGSTOP) {
+        stage->kept_signals &= ~go_on;
+    } else if (signal == SIGCONT) {
+        stage->kept_signals &= ~stop;
+    }
+    stage->kept_signals |= UINT64_C(1) << (signal - 1);
+}
+
 void
 fy_server_stage_signal(struct fy_server_stage *stage, int signal)
 {
@@ -43,7 +57,23 @@ fy_server_stage_signal(struct fy_server_stage *stage, int signal)
     }
     stage->killed |= signal == SIGKILL;
     stage->signalled = true;
-    signal_group(stage, signal);
+    if (stage->state == FY_STAGE_WAITING) {
+        keep_signal(stage, signal);
+    } else {
+        signal_group(stage, signal);
+    }
+}
+
+void
+fy_server_stage_signal_kept(struct fy_server_stage *stage)
+{
+    for (int signal = 1; stage->kept_signals; signal++) {
+        uint64_t bit = UINT64_C(1) << (signal - 1);
+        if (stage->kept_signals & bit) {
+            stage->kept_signals &= ~bit;
+            signal_group(stage, signal);
+        }
+    }
 }
 
 /* First its output goes, then it is asked, then it is made to end. */
@@ -160,7 +190,16 @@ fy_server_timers(struct fy_server *server)
     struct fy_server_stage *next;
     for (struct fy_server_stage *at = server->stages; at; at = next) {
         next = at->next;
-        if (at->state == FY_STAGE_OVER || at->state == FY_STAGE_WAITING) {
+        if (at->state == FY_STAGE_OVER) {
+            continue;
+        }
+        if (at->state == FY_STAGE_WAITING && at->deadline_ns &&
+            now >= at->deadline_ns) {
+            if (at->out_exchange) {
+                fy_exchange_refuse(at->out_exchange, 503, FY_STAGE_LIMITS,
+                                   "the stage that it reads does not start");
+            }
+            fy_server_stage_abandon(at);
             continue;
         }
         if (at->kill_ns && now >= at->kill_ns) {

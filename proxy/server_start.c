@@ -119,6 +119,16 @@ watch(struct fy_server_stage *stage, int fd,
     return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
 }
 
+/* For as long as a stage may take here: to wait, then to run. */
+static void
+set_deadline(struct fy_server_stage *stage, uint64_t from_ns)
+{
+    double seconds = stage->server->options->seconds;
+    if (seconds > 0) {
+        stage->deadline_ns = from_ns + (uint64_t)(seconds * 1e9);
+    }
+}
+
 /* Checks and forks; `link' as fy_run_start(). Refuses what it cannot. */
 static int
 launch(struct fy_server_stage *stage, int link)
@@ -152,10 +162,8 @@ launch(struct fy_server_stage *stage, int link)
     }
     stage->state = FY_STAGE_STARTING;
     stage->started_ns = fy_server_now_ns();
-    if (server->options->seconds > 0) {
-        stage->deadline_ns =
-            stage->started_ns + (uint64_t)(server->options->seconds * 1e9);
-    }
+    set_deadline(stage, stage->started_ns);
+    fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);
     stage->in = watch(stage, stage->run.in, on_in);
     stage->out = watch(stage, stage->run.out, on_out);
@@ -164,18 +172,32 @@ launch(struct fy_server_stage *stage, int link)
     return 0;
 }
 
+/* Whether the stages before it never start, as one of them waits for itself. */
+static bool
+waits_for_ever(const struct fy_server_stage *stage)
+{
+    for (unsigned n = 0; n < stage->server->running; n++) {
+        stage = fy_server_stage_find(stage->server, stage->spec.in.stage);
+        if (!stage || stage->state != FY_STAGE_WAITING) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void
 fy_server_stage_unblock(struct fy_server_stage *stage)
 {
     struct fy_server *server = stage->server;
     struct fy_server_stage *writer =
         fy_server_stage_find(server, stage->spec.in.stage);
-    if (writer ? writer->state < FY_STAGE_RUNNING
-               : fy_server_receiving(server)) {
-        return; /* that may still come */
-    }
     const char *why = NULL;
-    if (!writer) {
+    if (waits_for_ever(stage)) {
+        why = "it reads, through others or not, itself";
+    } else if (writer ? writer->state < FY_STAGE_RUNNING
+                      : fy_server_receiving(server)) {
+        return; /* that may still come */
+    } else if (!writer) {
         why = "the stage that it reads does not exist";
     } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
                writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE) {
@@ -332,7 +354,9 @@ fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
     stage->out_exchange = exchange;
     exchange->stage = stage;
     /* A reader is started by fy_server_settle(), when its writer runs. */
-    if (stage->spec.in.kind != FY_STREAM_LINK && launch(stage, -1)) {
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        set_deadline(stage, fy_server_now_ns());
+    } else if (launch(stage, -1)) {
         fy_server_stage_abandon(stage);
     }
 }

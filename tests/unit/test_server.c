@@ -190,6 +190,89 @@ START_TEST(link_that_comes_too_late)
 }
 END_TEST
 
+/* Stages that wait for one another are refused; what reads them, too. */
+START_TEST(links_in_a_ring)
+{
+    static struct job jobs[4];
+    for (int i = 0; i < 4; i++) {
+        job_shell(&jobs[i], &shared, "cat");
+    }
+    link_to(&jobs[0], &jobs[0]);
+    job_run(&jobs[0]);
+    ck_assert_int_eq(jobs[0].status, 409);
+    ck_assert_str_eq(jobs[0].reason, "odd-stream");
+    link_to(&jobs[1], &jobs[2]);
+    link_to(&jobs[2], &jobs[3]);
+    link_to(&jobs[3], &jobs[2]);
+    for (int i = 1; i < 4; i++) {
+        job_begin(&jobs[i], false);
+    }
+    for (int i = 1; i < 4; i++) {
+        client_wait(&shared, &jobs[i].ended, 10);
+        ck_assert_int_eq(jobs[i].status, 409);
+        ck_assert_str_eq(jobs[i].reason, "odd-stream");
+    }
+    for (int i = 0; i < 4; i++) {
+        job_free(&jobs[i]);
+    }
+}
+END_TEST
+
+/* A spec that is on its way: who reads an unknown stage waits for it. */
+static void
+begin_to_send(struct job *job)
+{
+    job->stream = job->err_stream = -1;
+    ck_assert_int_eq(
+        fy_wire_request(shared.wire, "/stage", true, job, &job->small_stream),
+        0);
+    ck_assert_int_eq(fy_wire_send(shared.wire, job->small_stream, "\0\0", 2),
+                     0);
+}
+
+START_TEST(signal_before_the_start)
+{
+    static struct job one, two, half;
+    begin_to_send(&half);
+    job_shell(&one, &shared, "echo out; sleep 0.2");
+    job_shell(&two, &shared, "cat; sleep 100");
+    link_to(&two, &one);
+    job_begin(&two, false);
+    job_open(&two, 1000);
+    idle(0.1); /* now it waits */
+    ck_assert_int_eq(job_get(&two, "signal?19"), 200);
+    ck_assert_int_eq(job_get(&two, "signal?15"), 200);
+    ck_assert_int_eq(job_get(&two, "signal?18"), 200);
+    ck_assert(!two.ended);
+    job_begin(&one, false);
+    client_wait(&shared, &two.ended, 10);
+    client_wait(&shared, &one.ended, 10);
+    ck_assert_int_eq(two.status, 200);
+    ck_assert_int_eq(two.signal, SIGTERM);
+    fy_wire_cancel(shared.wire, half.small_stream);
+    job_free(&one);
+    job_free(&two);
+}
+END_TEST
+
+START_TEST(waiting_ends)
+{
+    static struct job job, half;
+    (void)client_end(&shared);
+    client_start(&shared,
+                 &(struct fy_proxy_options){.stages_max = 10, .seconds = 0.3});
+    begin_to_send(&half);
+    job_shell(&job, &shared, "cat");
+    job.spec.in.kind = FY_STREAM_LINK;
+    job.spec.in.stage = 1234;
+    job_run(&job);
+    ck_assert_int_eq(job.status, 503);
+    ck_assert_str_eq(job.reason, "limits");
+    fy_wire_cancel(shared.wire, half.small_stream);
+    job_free(&job);
+}
+END_TEST
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 START_TEST(cancel_ends_it)
@@ -421,6 +504,9 @@ suite(void)
     tcase_add_test(stages, link_to_one_that_ended);
     tcase_add_test(stages, link_that_is_refused_gives_back);
     tcase_add_test(stages, link_that_comes_too_late);
+    tcase_add_test(stages, links_in_a_ring);
+    tcase_add_test(stages, signal_before_the_start);
+    tcase_add_test(stages, waiting_ends);
     tcase_add_test(stages, cancel_ends_it);
     tcase_add_test(stages, cancel_ends_the_stubborn);
     tcase_add_test(stages, signals_reach_the_group);
