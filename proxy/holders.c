@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "proxy/holders.h"
+#include "proxy/process.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -43,53 +44,6 @@ struct fy_holders {
     struct process *old; /* sorted by pid */
     size_t nold;
 };
-
-/* Of /proc/PID/stat. */
-struct basics {
-    char state;
-    pid_t parent, session;
-    uint64_t start; /* clock ticks since the machine started */
-};
-
-/* False: it is gone. */
-static bool
-read_stat(int proc, const char *name, struct basics *out)
-{
-    char path[64], text[1024];
-    (void)snprintf(path, sizeof path, "%.40s/stat", name);
-    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    if (n <= 0) {
-        return false;
-    }
-    text[n] = '\0';
-    /* The name in parentheses may hold anything. */
-    char *at = strrchr(text, ')');
-    if (!at || at[1] != ' ') {
-        return false;
-    }
-    at += 2;
-    out->state = *at;
-    char *field = at;
-    for (int i = 3; i < 22; i++) {
-        if (i == 4) {
-            out->parent = (pid_t)strtol(field, NULL, 10);
-        } else if (i == 6) {
-            out->session = (pid_t)strtol(field, NULL, 10);
-        }
-        field = strchr(field, ' ');
-        if (!field) {
-            return false;
-        }
-        field++;
-    }
-    out->start = strtoull(field, NULL, 10);
-    return true;
-}
 
 static int
 compare(const void *a, const void *b)
@@ -195,13 +149,13 @@ fy_holders_new(struct fy_holders **out)
     const struct dirent *entry;
     while (holders->proc && (entry = readdir(holders->proc))) {
         struct process process;
-        struct basics basics;
+        struct fy_process basics;
         if (!isdigit((unsigned char)entry->d_name[0]) ||
-            !read_stat(dirfd(holders->proc), entry->d_name, &basics)) {
+            !fy_process_read(dirfd(holders->proc), entry->d_name, &basics)) {
             continue;
         }
         process.start = basics.start;
-        process.pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        process.pid = basics.pid;
         if (holders->nold == capacity) {
             capacity = capacity ? 2 * capacity : 256;
             struct process *larger =
@@ -243,8 +197,8 @@ is_old(const struct fy_holders *holders, const char *name)
     }
     const struct process *found = bsearch(&key, holders->old, holders->nold,
                                           sizeof *holders->old, compare);
-    struct basics now;
-    return found && read_stat(dirfd(holders->proc), name, &now) &&
+    struct fy_process now;
+    return found && fy_process_read(dirfd(holders->proc), name, &now) &&
            now.start == found->start;
 }
 
@@ -260,8 +214,8 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
         row->more = true;
         return;
     } else {
-        struct basics now = {.state = '?'};
-        (void)read_stat(dirfd(holders->proc), name, &now);
+        struct fy_process now = {.state = '?'};
+        (void)fy_process_read(dirfd(holders->proc), name, &now);
         holder = &row->holders[row->n++];
         *holder = (struct fy_holder){.pid = pid, .sleeps = now.state == 'S'};
     }
@@ -326,10 +280,10 @@ look(const struct fy_holders *holders, const char *name,
 static bool
 may_be_ours(const struct fy_holders *holders, const char *name)
 {
-    struct basics process;
+    struct fy_process process;
     char number[16];
     pid_t self = getpid();
-    if (!read_stat(dirfd(holders->proc), name, &process) ||
+    if (!fy_process_read(dirfd(holders->proc), name, &process) ||
         process.state == 'Z' || process.state == 'X') {
         return false;
     }
@@ -341,7 +295,7 @@ may_be_ours(const struct fy_holders *holders, const char *name)
             return true;
         }
         (void)snprintf(number, sizeof number, "%d", (int)process.parent);
-        if (!read_stat(dirfd(holders->proc), number, &process)) {
+        if (!fy_process_read(dirfd(holders->proc), number, &process)) {
             return true; /* the chain broke while we looked: nobody can say */
         }
     }

@@ -22,6 +22,7 @@ libfyproxy_la_SOURCES = \
 	proxy/place.c \
 	proxy/placement.c \
 	proxy/prepare.c \
+	proxy/process.c proxy/process.h \
 	proxy/protocol.h \
 	proxy/proxy.h \
 	proxy/reach.c proxy/reach.h \

@@ -8,10 +8,10 @@
  */
 #include "config.h"
 
+#include "proxy/process.h"
 #include "proxy/run.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +20,11 @@
 
 enum {
     MAX_DEPTH = 64, /* of a family */
-    /* Which number behind the state of /proc/PID/stat, from 0. */
-    PARENT = 0,
-    SESSION = 2,
-    RESIDENT = 20,
 };
 
 struct process {
-    pid_t pid, parent, session;
-    uint64_t resident_pages;
-    bool below, chosen, dead;
+    struct fy_process is;
+    bool below, chosen;
 };
 
 struct processes {
@@ -37,53 +32,11 @@ struct processes {
     size_t n, capacity;
 };
 
-/* /proc/PID/stat; the name in parentheses may hold anything. */
-static bool
-read_process(int proc, const char *name, struct process *out)
-{
-    char path[64], text[1024];
-    (void)snprintf(path, sizeof path, "%.20s/stat", name);
-    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    if (n <= 0) {
-        return false;
-    }
-    text[n] = '\0';
-    const char *rest = strrchr(text, ')');
-    if (!rest || rest[1] != ' ' || !rest[2]) {
-        return false;
-    }
-    /* Numbers behind the state: its parent is the first, see proc(5). */
-    char state = rest[2], *at = text + (rest + 3 - text);
-    long numbers[RESIDENT + 1];
-    for (int i = 0; i <= RESIDENT; i++) {
-        char *end;
-        numbers[i] = strtol(at, &end, 10);
-        if (end == at) {
-            return false;
-        }
-        at = end;
-    }
-    *out = (struct process){
-        .pid = (pid_t)strtol(name, NULL, 10),
-        .parent = (pid_t)numbers[PARENT],
-        .session = (pid_t)numbers[SESSION],
-        .resident_pages =
-            numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,
-        .dead = state == 'Z' || state == 'X',
-    };
-    return true;
-}
-
 static int
 by_pid(const void *a, const void *b)
 {
     const struct process *one = a, *other = b;
-    return (one->pid > other->pid) - (one->pid < other->pid);
+    return (one->is.pid > other->is.pid) - (one->is.pid < other->is.pid);
 }
 
 static void
@@ -97,9 +50,9 @@ read_processes(struct processes *out)
     struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
-        struct process row;
+        struct process row = {0};
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-            !read_process(dirfd(folder), entry->d_name, &row)) {
+            !fy_process_read(dirfd(folder), entry->d_name, &row.is)) {
             continue;
         }
         if (out->n == out->capacity) {
@@ -123,7 +76,7 @@ read_processes(struct processes *out)
 static struct process *
 find(const struct processes *all, pid_t pid)
 {
-    const struct process key = {.pid = pid};
+    const struct process key = {.is.pid = pid};
     if (all->n == 0) {
         return NULL;
     }
@@ -139,11 +92,12 @@ mark(struct processes *all, pid_t ancestor, pid_t session)
         more = false;
         for (size_t i = 0; i < all->n; i++) {
             struct process *row = &all->rows[i];
-            const struct process *parent = find(all, row->parent);
-            bool below = row->parent == ancestor || (parent && parent->below);
+            const struct process *parent = find(all, row->is.parent);
+            bool below =
+                row->is.parent == ancestor || (parent && parent->below);
             bool chosen =
-                below && (session == 0 || row->session == session ||
-                          row->pid == session || (parent && parent->chosen));
+                below && (session == 0 || row->is.session == session ||
+                          row->is.pid == session || (parent && parent->chosen));
             if ((below && !row->below) || (chosen && !row->chosen)) {
                 row->below = below;
                 row->chosen = chosen;
@@ -161,8 +115,9 @@ fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
     read_processes(&all);
     mark(&all, ancestor, session);
     for (size_t i = 0; i < all.n; i++) {
-        if (all.rows[i].chosen && !all.rows[i].dead) {
-            (void)kill(all.rows[i].pid, signal);
+        if (all.rows[i].chosen && all.rows[i].is.state != 'Z' &&
+            all.rows[i].is.state != 'X') {
+            (void)kill(all.rows[i].is.pid, signal);
             found++;
         }
     }
@@ -179,19 +134,19 @@ fy_descendants_memory(const pid_t *pids, size_t n, uint64_t *out_bytes)
     memset(out_bytes, 0, n * sizeof *out_bytes);
     for (size_t i = 0; i < all.n; i++) {
         const struct process *at = &all.rows[i];
-        uint64_t bytes = at->resident_pages * page_bytes;
+        uint64_t bytes = at->is.resident_pages * page_bytes;
         /* Up to the first that is asked for; parents may have changed while
          * they were read, so not for ever. */
         for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
             size_t j = 0;
-            while (j < n && pids[j] != at->pid) {
+            while (j < n && pids[j] != at->is.pid) {
                 j++;
             }
             if (j < n) {
                 out_bytes[j] += bytes;
                 break;
             }
-            at = find(&all, at->parent);
+            at = find(&all, at->is.parent);
         }
     }
     free(all.rows);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /proc/PID/stat, see the header and proc(5). A row that is not as expected is
+ * taken for that of a process that is gone.
+ */
+#include "config.h"
+
+#include "proxy/process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    /* Which number behind the state, from 0. */
+    PARENT = 0,
+    SESSION = 2,
+    START = 18,
+    RESIDENT = 20,
+};
+
+bool
+fy_process_read(int proc, const char *name, struct fy_process *out)
+{
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof path, "%.40s/stat", name);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    /* The name in parentheses may hold anything. */
+    char *at = strrchr(text, ')');
+    if (!at || at[1] != ' ' || !at[2]) {
+        return false;
+    }
+    char state = at[2];
+    long long numbers[RESIDENT + 1];
+    at += 3;
+    for (int i = 0; i <= RESIDENT; i++) {
+        char *end;
+        numbers[i] = strtoll(at, &end, 10);
+        if (end == at) {
+            return false;
+        }
+        at = end;
+    }
+    *out = (struct fy_process){
+        .pid = (pid_t)strtol(name, NULL, 10),
+        .parent = (pid_t)numbers[PARENT],
+        .session = (pid_t)numbers[SESSION],
+        .state = state,
+        .start = numbers[START] > 0 ? (uint64_t)numbers[START] : 0,
+        .resident_pages =
+            numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,
+    };
+    return true;
+}
