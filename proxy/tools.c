@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +26,9 @@ enum {
     PROGRAM_MAX_BYTES = 1 << 30,
     SCRIPT_DEPTH_MAX = 4,
     CACHED_MAX = 256,
-    NAMES_MAX = 1 << 16, /* of a folder that is hashed */
+    NAMES_MAX = 1 << 16,       /* of a folder that is hashed */
+    NOTES_MAX_BYTES = 1 << 20, /* of one segment of an ELF file */
+    BLOCK_BYTES = 128 << 10,   /* read at a time */
 };
 
 struct cached {
@@ -118,50 +119,113 @@ find_build_id(const unsigned char *at, size_t n, size_t *out_bytes)
     return NULL;
 }
 
-static const unsigned char *
-elf_build_id(const unsigned char *bytes, size_t n, size_t *out_bytes)
+/* All of [at, at + n). FY_ERR_IO too when there is less: it was cut meanwhile.
+ * A file is read, never mapped: it may be the client's to cut. */
+static int
+read_all(int fd, uint64_t at, void *out, size_t n)
+{
+    char *to = out;
+    while (n) {
+        ssize_t got = pread(fd, to, n, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return FY_ERR_IO;
+        }
+        to += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+/* Adds the build-id among the notes of a segment, if there is one. */
+static int
+add_noted_id(int fd, const Elf64_Phdr *part, struct fy_buffer *out,
+             bool *out_found)
+{
+    unsigned char *notes = malloc(part->p_filesz);
+    if (!notes) {
+        return FY_ERR_NOMEM;
+    }
+    size_t id_bytes;
+    int status = read_all(fd, part->p_offset, notes, part->p_filesz);
+    const unsigned char *id =
+        status ? NULL : find_build_id(notes, part->p_filesz, &id_bytes);
+    if (id) {
+        fy_buffer_add(out, "build-id:");
+        add_hex(out, id, id_bytes);
+        *out_found = true;
+    }
+    free(notes);
+    return status;
+}
+
+/* Adds the build-id of a file of n bytes, if it is ELF and has one. */
+static int
+add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
 {
     Elf64_Ehdr head;
-    if (n < sizeof head || memcmp(bytes, ELFMAG, SELFMAG) != 0 ||
-        bytes[EI_CLASS] != ELFCLASS64 || bytes[EI_DATA] != ELFDATA2LSB) {
-        return NULL;
+    if (n < sizeof head) {
+        return 0;
     }
-    memcpy(&head, bytes, sizeof head);
-    if (head.e_phentsize != sizeof(Elf64_Phdr)) {
-        return NULL;
+    int status = read_all(fd, 0, &head, sizeof head);
+    if (status || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_ident[EI_DATA] != ELFDATA2LSB ||
+        head.e_phentsize != sizeof(Elf64_Phdr)) {
+        return status;
     }
-    for (unsigned i = 0; i < head.e_phnum; i++) {
+    for (unsigned i = 0; !status && !*out_found && i < head.e_phnum; i++) {
         Elf64_Phdr part;
         uint64_t at = head.e_phoff + (uint64_t)i * sizeof part;
         if (at < head.e_phoff || at > n || n - at < sizeof part) {
-            return NULL;
+            return 0;
         }
-        memcpy(&part, bytes + at, sizeof part);
-        if (part.p_type != PT_NOTE || part.p_offset > n ||
-            part.p_filesz > n - part.p_offset) {
-            continue;
-        }
-        const unsigned char *id =
-            find_build_id(bytes + part.p_offset, part.p_filesz, out_bytes);
-        if (id) {
-            return id;
+        status = read_all(fd, at, &part, sizeof part);
+        if (!status && part.p_type == PT_NOTE && part.p_offset <= n &&
+            part.p_filesz <= n - part.p_offset && part.p_filesz > 0 &&
+            part.p_filesz <= NOTES_MAX_BYTES) {
+            status = add_noted_id(fd, &part, out, out_found);
         }
     }
-    return NULL;
+    return status;
+}
+
+/* SHA-256 of the n bytes of a file. */
+static int
+hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
+{
+    char *block = malloc(BLOCK_BYTES);
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    int status =
+        block && digest && EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1
+            ? 0
+            : FY_ERR_NOMEM;
+    for (uint64_t at = 0; !status && at < n;) {
+        size_t bytes = n - at < BLOCK_BYTES ? (size_t)(n - at) : BLOCK_BYTES;
+        status = read_all(fd, at, block, bytes);
+        if (!status && EVP_DigestUpdate(digest, block, bytes) != 1) {
+            status = FY_ERR_NOMEM;
+        }
+        at += bytes;
+    }
+    if (!status && EVP_DigestFinal_ex(digest, out, NULL) != 1) {
+        status = FY_ERR_NOMEM;
+    }
+    EVP_MD_CTX_free(digest);
+    free(block);
+    return status;
 }
 
 static int identify(const char *path, unsigned depth, struct fy_buffer *out);
 
 /* The interpreter of a script, behind "#!". */
 static int
-identify_interpreter(const unsigned char *bytes, size_t n, unsigned depth,
-                     struct fy_buffer *out)
+identify_interpreter(char *line, unsigned depth, struct fy_buffer *out)
 {
-    char line[256];
-    size_t used = n - 2 < sizeof line - 1 ? n - 2 : sizeof line - 1;
-    memcpy(line, bytes + 2, used);
-    line[used] = '\0';
-    char *end = strpbrk(line, "\n");
+    char *end = strchr(line, '\n');
     if (!end) {
         return FY_ERR_UNSUPPORTED;
     }
@@ -177,27 +241,28 @@ identify_interpreter(const unsigned char *bytes, size_t n, unsigned depth,
 }
 
 static int
-identify_bytes(const unsigned char *bytes, size_t n, unsigned depth,
-               struct fy_buffer *out)
+identify_bytes(int fd, uint64_t n, unsigned depth, struct fy_buffer *out)
 {
-    size_t id_bytes;
-    const unsigned char *id = elf_build_id(bytes, n, &id_bytes);
-    if (id) {
-        fy_buffer_add(out, "build-id:");
-        add_hex(out, id, id_bytes);
-        return 0;
+    bool found = false;
+    int status = add_build_id(fd, n, out, &found);
+    if (status || found) {
+        return status;
     }
     unsigned char digest[32];
-    int status = hash(bytes, n, digest);
+    status = hash_bytes_of(fd, n, digest);
     if (status) {
         return status;
     }
     fy_buffer_add(out, "sha256:");
     add_hex(out, digest, sizeof digest);
-    if (n > 2 && memcmp(bytes, "#!", 2) == 0) {
-        return identify_interpreter(bytes, n, depth, out);
+    char line[258];
+    size_t used = n < sizeof line - 1 ? (size_t)n : sizeof line - 1;
+    status = read_all(fd, 0, line, used);
+    line[used] = '\0';
+    if (!status && n > 2 && memcmp(line, "#!", 2) == 0) {
+        return identify_interpreter(line + 2, depth, out);
     }
-    return 0;
+    return status;
 }
 
 static int
@@ -226,14 +291,8 @@ identify(const char *path, unsigned depth, struct fy_buffer *out)
         status = 0;
         goto close_fd;
     }
-    size_t n = (size_t)about.st_size;
-    unsigned char *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes == MAP_FAILED) {
-        goto close_fd;
-    }
     size_t before = out->used;
-    status = identify_bytes(bytes, n, depth, out);
-    munmap(bytes, n);
+    status = identify_bytes(fd, (uint64_t)about.st_size, depth, out);
     /* A script's also depends on another file. */
     if (!status && !out->overflowed && !strchr(out->text + before, '+')) {
         keep(&about, out->text + before);
