@@ -247,22 +247,22 @@ check_uses(struct check *check)
 }
 
 /* A descriptor of the host's file `path' (or of the mount's, by the client's
- * path), -1 when there is none. */
+ * path), *out_fd -1 when there is none. What cannot be told is an error. */
 static int
-open_any(struct check *check, const char *path, bool *in_root)
+open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
 {
     char relative[PATH_MAX];
-    int fd;
     *in_root =
         fy_client_relative(check->mount, path, relative, sizeof relative);
     if (!*in_root) {
-        return open(path, O_PATH | O_CLOEXEC);
+        *out_fd = open(path, O_PATH | O_CLOEXEC);
+        return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
+                   ? 0
+                   : FY_ERR_UNSUPPORTED;
     }
     unsigned ignored;
-    return fy_resolve(&check->root, relative, FY_RESOLVE_MISSING, path, &fd,
-                      &ignored, NULL) == 0
-               ? fd
-               : -1;
+    return fy_resolve(&check->root, relative, FY_RESOLVE_MISSING, path, out_fd,
+                      &ignored, NULL);
 }
 
 /* Takes fd; the stage may read and execute it, by this path. */
@@ -284,8 +284,8 @@ is_same_tool(struct check *check, const char *path, const char *identity)
 {
     char link[40], here[512];
     bool in_root;
-    int fd = open_any(check, path, &in_root);
-    if (fd < 0) {
+    int fd;
+    if (open_any(check, path, &in_root, &fd) != 0 || fd < 0) {
         return false;
     }
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -418,11 +418,11 @@ check_configs(struct check *check)
                           NULL, NULL);
         }
         bool in_root;
-        int fd = open_any(check, path, &in_root);
+        int fd = -1;
         memset(here, 0, sizeof here);
-        int status = 0;
+        int status = open_any(check, path, &in_root, &fd);
         struct stat about = {0};
-        if (check->confine->limited && !in_root &&
+        if (!status && check->confine->limited && !in_root &&
             !fy_strict_config(path, check->confine->home)) {
             status = FY_ERR_UNSUPPORTED;
         } else if (fd >= 0 &&

@@ -49,7 +49,8 @@ int fy_confine_open_root(struct fy_confine *confine, const char *root,
                          struct fy_buffer *why) FY_MUST_CHECK;
 
 /* Everything the child needs, made by the check; owned by the caller; not
- * longer alive than the fy_confine. */
+ * longer alive than the fy_confine. The child is forked before the next check,
+ * which may close namespaces that the host's mounts have overtaken. */
 struct fy_cage;
 
 /*

@@ -574,6 +574,24 @@ is_current(struct fy_confine *confine, struct fy_space *space,
     return !space->stale;
 }
 
+/* One that is entered no more, or a new one, stale or not counted until it is
+ * made; NULL: none is left. The private /tmp of the former stays: stages that
+ * entered it may have their files there. */
+static struct fy_space *
+free_space(struct fy_confine *confine)
+{
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        if (confine->spaces[i].stale) {
+            fy_space_close(&confine->spaces[i]);
+            return &confine->spaces[i];
+        }
+    }
+    if (confine->nspaces == FY_MAX_SPACES) {
+        return NULL;
+    }
+    return &confine->spaces[confine->nspaces];
+}
+
 int
 fy_space_get(struct fy_confine *confine, const char *mount,
              const struct fy_root *root, const struct fy_space **out,
@@ -593,11 +611,11 @@ fy_space_get(struct fy_confine *confine, const char *mount,
                          "this host's kernel lets it make no namespace, so ",
                          mount, " cannot exist there");
     }
-    if (confine->nspaces == FY_MAX_SPACES || !is_possible(mount)) {
+    struct fy_space *space = free_space(confine);
+    if (!space || !is_possible(mount)) {
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
                          " cannot be made a mount point there", NULL);
     }
-    struct fy_space *space = &confine->spaces[confine->nspaces];
     char temporary[PATH_MAX];
     if (fy_temporary_new(confine, temporary, sizeof temporary) != 0) {
         return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
@@ -613,11 +631,11 @@ fy_space_get(struct fy_confine *confine, const char *mount,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
-    space->stale = false;
     space->mounts_changed = confine->mounts_changed;
     space->mounts_below = hash_mounts_below(root->path);
     if (make(&plan, space->fds, &failure) != 0) {
         failure.what[sizeof failure.what - 1] = '\0';
+        fy_temporary_remove(temporary);
         fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
                   " cannot be made there: ", failure.what);
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, ": ",
@@ -626,6 +644,7 @@ fy_space_get(struct fy_confine *confine, const char *mount,
     space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
     if (space->fds[1] < 0 || space->temporary_fd < 0) {
         fy_space_close(space);
+        fy_temporary_remove(temporary);
         return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
                          "a namespace could not be held", NULL, NULL);
     }
@@ -633,7 +652,10 @@ fy_space_get(struct fy_confine *confine, const char *mount,
     space->emptied_bytes = failure.emptied_bytes;
     space->device = root->device;
     space->inode = root->inode;
-    confine->nspaces++;
+    space->stale = false;
+    if (space == &confine->spaces[confine->nspaces]) {
+        confine->nspaces++;
+    }
     *out = space;
     return 0;
 }

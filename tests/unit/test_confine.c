@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
-#include "proxy/confine.h"
+#include "proxy/confines.h"
 
 #define MOUNT "/mnt-of-the-client/deep/data"
 
@@ -488,6 +488,41 @@ START_TEST(test_space)
 }
 END_TEST
 
+/* Spaces that the host's mounts have overtaken are made anew in their place;
+ * what was made for one that cannot be is removed. */
+START_TEST(test_spaces_again)
+{
+    struct fy_hello hello = {0};
+    char left[PATH_MAX + 16];
+    fy_confine_describe(confine, &hello);
+    if (!hello.spaces) {
+        fprintf(stderr, "SKIP: no namespaces\n");
+        return;
+    }
+    look_inside(MOUNT);
+    look_inside("/tmp/below/temporary");
+    unsigned had = confine->nspaces;
+    for (unsigned i = 0; i < FY_MAX_SPACES; i++) {
+        confine->spaces[0].stale = true;
+        reset();
+        fy_cage_free(accept());
+        ck_assert_uint_eq(confine->nspaces, had);
+    }
+    look_inside("/tmp/below/temporary");
+    look_inside(MOUNT);
+    /* A failure leaves the place for the next one. */
+    confine->spaces[0].stale = true;
+    reset();
+    spec.mount = spec.cwd = bytes("/etc/passwd");
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+    snprintf(left, sizeof left, "%s/%u", confine->temporary,
+             confine->ntemporaries - 1);
+    ck_assert_int_ne(access(left, F_OK), 0);
+    look_inside(MOUNT);
+    ck_assert_uint_eq(confine->nspaces, had);
+}
+END_TEST
+
 START_TEST(test_impossible_points)
 {
     static const char *const bad[] = {
@@ -768,6 +803,23 @@ START_TEST(test_configs)
     ck_assert_int_eq(fy_config_hash(config, configs[0].sha256), 0);
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
 
+    /* Missing is what is missing, not what cannot be looked at. */
+    shell("mkfifo $B/top/pipe; ln -sf /etc/no-such-config $B/top/away");
+    static const struct {
+        const char *path;
+        unsigned reason;
+    } missing[] = {{MOUNT "/no-such-config", FY_STAGE_NONE},
+                   {MOUNT "/pipe", FY_STAGE_OTHER_CONFIG},
+                   {MOUNT "/away", FY_STAGE_OTHER_CONFIG}};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        reset();
+        spec.nconfigs = 1;
+        configs[0].path = bytes(missing[i].path);
+        memset(configs[0].sha256, 0, 32);
+        ck_assert_uint_eq(refused(), missing[i].reason);
+    }
+    shell("rm $B/top/pipe $B/top/away");
+
     /* The mount's own names: does it mean the same folder? */
     reset();
     spec.nconfigs = 1;
@@ -1005,6 +1057,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_trees);
     tcase_add_test(tests, test_roots);
     tcase_add_test(tests, test_space);
+    tcase_add_test(tests, test_spaces_again);
     tcase_add_test(tests, test_impossible_points);
     tcase_add_test(tests, test_cage);
     tcase_add_test(tests, test_reach);
