@@ -17,6 +17,10 @@
 #include "proxy/stage.h"
 #include "proxy/work.h"
 
+/* What sshfs remembers ends by itself, and then the second that the kernel keeps
+ * of what sshfs told it last. */
+static const uint64_t sshfs_forgets_ns = UINT64_C(21500000000);
+
 struct fy_job {
     struct fy_work work;
     struct stage *stage; /* NULL: it is gone */
@@ -24,6 +28,7 @@ struct fy_job {
     char **paths; /* before: doomed folders; after: what may have changed */
     size_t npaths, capacity;
     bool hash_root, refresh_root, owners_changed;
+    bool cut; /* after: more may have changed than `paths' */
     unsigned char root_hash[32];
     int status;
 };
@@ -186,6 +191,15 @@ run_after(struct fy_work *work)
                          job->owners_changed);
 }
 
+/* Nobody can say what else changed: what is remembered by now must end. */
+static void
+wait_out(struct stage *stage)
+{
+    if (strcmp(stage->mount->type, "fuse.sshfs") == 0) {
+        stage->fresh_ns = stage->ended_ns + sshfs_forgets_ns;
+    }
+}
+
 static void
 done_after(struct fy_work *work)
 {
@@ -194,6 +208,9 @@ done_after(struct fy_work *work)
     if (stage) {
         stage->job = NULL;
         stage->refreshing = false;
+        if (job->cut) {
+            wait_out(stage);
+        }
         fy_stage_try_end(stage);
     }
     job_free(job);
@@ -207,6 +224,7 @@ refresh(struct stage *stage)
         fy_pool_submit(stage->session->pool, &job->work) == 0) {
         return;
     }
+    job->cut = job->cut || job->npaths > 0;
     done_after(&job->work);
 }
 
@@ -238,15 +256,17 @@ touched_closed(struct exchange *exchange, uint32_t error)
     if (stage->state != STAGE_ENDED || !stage->job) {
         return;
     }
+    struct fy_job *job = stage->job;
+    job->cut = true;
     if (stage->touched_used > 0 &&
         fy_touched_decode(stage->touched_bytes, stage->touched_used, &touched,
                           NULL) == 0) {
-        for (uint32_t i = 0; i < touched.npaths; i++) {
-            if (!add_changed(stage->job, touched.paths[i].at,
-                             touched.paths[i].n)) {
-                break;
-            }
+        uint32_t i = 0;
+        while (i < touched.npaths &&
+               add_changed(job, touched.paths[i].at, touched.paths[i].n)) {
+            i++;
         }
+        job->cut = i < touched.npaths || !touched.complete;
         fy_touched_clear(&touched);
     }
     refresh(stage);
@@ -282,6 +302,7 @@ fy_prepare_after(struct stage *stage)
         if (job) {
             job_free(job);
         }
+        wait_out(stage);
         return false;
     }
     job->owners_changed = stage->invocation.owners;
@@ -293,8 +314,8 @@ fy_prepare_after(struct stage *stage)
     (void)snprintf(path, sizeof path, "/stage/%llu/touched",
                    (unsigned long long)stage->number);
     stage->touched = touched_exchange;
-    if (stage->state == STAGE_ENDED && stage->invocation.effect &&
-        stage->reach->wire && !stage->reach->broken &&
+    job->cut = stage->state == STAGE_ENDED && stage->invocation.effect;
+    if (job->cut && stage->reach->wire && !stage->reach->broken &&
         fy_reach_request(stage->reach, path, false, &stage->touched) == 0) {
         stage->touched_open = true;
         if (fy_wire_grant(stage->reach->wire, stage->touched.stream,

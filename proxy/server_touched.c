@@ -15,12 +15,13 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
+#include "proxy/classify.h"
 #include "proxy/server.h"
 #include "proxy/walk.h"
 
 enum {
     TOUCHED_ENTRIES = 50000, /* looked at */
-    TOUCHED_MS = 100,
+    TOUCHED_MS = 500,
     TOUCHED_PATHS = 4096, /* listed */
     BEFORE_ENTRIES = 20000,
     BEFORE_MS = 20,
@@ -170,8 +171,9 @@ look(struct fy_walk *walk, struct list *list, int root, const char *path,
      bool tree)
 {
     const struct fy_stage_spec *spec = &list->stage->spec;
-    char name[4096];
-    if (!fy_walk_name(spec->mount.at, spec->cwd.at, path, name, sizeof name)) {
+    char whole[PATH_MAX], name[4096];
+    if (fy_path_join(spec->cwd.at, path, whole) ||
+        !fy_walk_name(spec->mount.at, spec->cwd.at, whole, name, sizeof name)) {
         list->complete = false;
         return;
     }

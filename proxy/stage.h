@@ -80,6 +80,8 @@ struct stage {
     bool retried, retrying; /* asked once more, about a fresh root */
     bool has_root_hash; /* it proves that the mount shows its host's files */
     unsigned char root_hash[32];
+    uint64_t
+        fresh_ns; /* when the mount has forgotten what changed; 0: it has */
     struct exchange touched;
     bool touched_open;
     char *touched_bytes;

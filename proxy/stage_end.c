@@ -269,6 +269,11 @@ fy_stage_try_end(struct stage *stage)
     if (stage->refreshing) {
         return;
     }
+    uint64_t now = fy_session_now_ns();
+    if (now < stage->fresh_ns && !cut) {
+        fy_session_set(stage->session, &stage->timer, stage->fresh_ns - now);
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         if (stage->files[i] >= 0 && stage->offsets[i] >= 0) {
             (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
