@@ -43,11 +43,11 @@ variable(const struct stage *stage, const char *name, size_t n)
 }
 
 /*
- * "~/x", "$NAME/x", "/x" as the program would find it; NULL: the variable is
- * not set, so it looks nowhere. New.
+ * "~/x", "$NAME/x", "/x" as the program would find it; *out is new, or NULL: the
+ * variable is not set, so it looks nowhere. False: no memory.
  */
-static char *
-expand(const struct stage *stage, const char *text)
+static bool
+expand(const struct stage *stage, const char *text, char **out)
 {
     const char *value = "", *rest = text;
     if (text[0] == '~') {
@@ -58,24 +58,27 @@ expand(const struct stage *stage, const char *text)
         value = variable(stage, text + 1, n);
         rest = text + 1 + n;
     }
+    *out = NULL;
     if (!value || (value[0] == '\0' && rest != text)) {
-        return NULL;
+        return true;
     }
     size_t n = strlen(value) + strlen(rest) + 1;
     char *path = malloc(n);
     if (path) {
         (void)snprintf(path, n, "%s%s", value, rest);
     }
-    return path;
+    *out = path;
+    return path != NULL;
 }
 
-/* Takes `path'. False: it cannot be compared, and `why' names it. */
+/* Takes `path'; NULL: no memory. False: it cannot be compared, and `why' names
+ * it. */
 static bool
 add_config(struct request *request, char *path, struct fy_buffer *why)
 {
     struct fy_stage_spec *spec = &request->spec;
     if (!path) {
-        return true;
+        return false;
     }
     if (path[0] != '/' || spec->nconfigs == CONFIGS_MAX ||
         fy_config_hash(path, request->configs[spec->nconfigs].sha256)) {
@@ -134,7 +137,9 @@ add_configs(struct request *request, struct fy_buffer *why)
     }
     const char *const *configs = stage->invocation.configs;
     for (; configs && *configs; configs++) {
-        if (!add_config(request, expand(stage, *configs), why)) {
+        char *path;
+        if (!expand(stage, *configs, &path) ||
+            (path && !add_config(request, path, why))) {
             return false;
         }
     }
