@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +15,9 @@
 #include <unistd.h>
 
 #include "proxy/session.h"
+
+/* Of the listener, while nothing can be taken from it. */
+static const uint64_t rest_ns = 50000000;
 
 void
 fy_guest_close_fds(struct guest *guest)
@@ -202,6 +206,10 @@ receive(struct guest *guest)
         recvmsg(guest->watch.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n > 0) {
         take_fds(guest, &message);
+        if (message.msg_flags & MSG_CTRUNC) {
+            fy_guest_drop(guest); /* too few descriptors are left here */
+            return;
+        }
         guest->in_used += (size_t)n;
         obey(guest);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -227,6 +235,39 @@ serve(struct watch *watch, uint32_t events)
     }
 }
 
+/*
+ * With no descriptor left, a stub is taken in the place of the spare one and let
+ * go, so that its original runs: it may be what the others wait for. False: none
+ * was there; or it cannot be taken, and the listener rests for a while.
+ */
+static bool
+turn_away(struct fy_session *session)
+{
+    int fd = -1, error = EMFILE;
+    if (session->spare_fd >= 0) {
+        (void)close(session->spare_fd);
+        fd = accept4(session->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+        error = errno;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    } else if (error != EAGAIN) {
+        fy_session_change(session, &session->listener, 0);
+        fy_session_set(session, &session->rest, rest_ns);
+    }
+    session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
+void
+fy_guests_rested(struct timer *timer)
+{
+    struct fy_session *session =
+        (struct fy_session *)((char *)timer -
+                              offsetof(struct fy_session, rest));
+    fy_session_change(session, &session->listener, EPOLLIN);
+}
+
 void
 fy_guests_accept(struct watch *watch, uint32_t events)
 {
@@ -234,9 +275,16 @@ fy_guests_accept(struct watch *watch, uint32_t events)
         (struct fy_session *)((char *)watch -
                               offsetof(struct fy_session, listener));
     (void)events;
-    int fd;
-    while ((fd = accept4(watch->fd, NULL, NULL,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    for (;;) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            bool full = errno == EMFILE || errno == ENFILE ||
+                        errno == ENOBUFS || errno == ENOMEM;
+            if (full && turn_away(session)) {
+                continue;
+            }
+            return;
+        }
         struct ucred peer;
         socklen_t n = sizeof peer;
         struct guest *guest = calloc(1, sizeof *guest);

@@ -10,6 +10,7 @@
 #include "proxy/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,6 +283,8 @@ fy_session_start(const struct fy_session_options *options,
     session->options = *options;
     session->nmounts = options->nmounts;
     session->epoll = session->bell.fd = session->listener.fd = -1;
+    session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    session->rest.run = fy_guests_rested;
     session->records_end = &session->records;
     session->next_stage = 1;
     int status = set_up(session, why);
@@ -375,6 +378,9 @@ fy_session_free(struct fy_session *session)
     }
     if (session->epoll >= 0) {
         (void)close(session->epoll);
+    }
+    if (session->spare_fd >= 0) {
+        (void)close(session->spare_fd);
     }
     while (session->records) {
         struct record *record = session->records;

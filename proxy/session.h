@@ -74,6 +74,8 @@ struct fy_session {
     pthread_t thread;
     bool started;
     int epoll;
+    int spare_fd;                /* guest.c: given up where no other is left */
+    struct timer rest;           /* likewise: of the listener */
     struct watch listener, bell; /* bell: an eventfd of the other thread */
     /* Set by the other thread, read at the bell. */
     int ending; /* atomic; 0, 1: when all stages ended, 2: now */
@@ -134,6 +136,7 @@ struct guest {
 };
 
 void fy_guests_accept(struct watch *watch, uint32_t events);
+void fy_guests_rested(struct timer *timer);
 /* Appends a frame. FY_ERR_NOMEM: the guest is dropped. */
 void fy_guest_send(struct guest *guest, uint32_t type, const void *bytes,
                    size_t n);
