@@ -175,6 +175,7 @@ end(struct service *service, const struct fy_stub_exit *how)
 static void
 obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
 {
+    stub_signals_seen();
     union {
         struct fy_stub_run run;
         struct fy_stub_exit end;
@@ -282,6 +283,7 @@ step(struct service *service)
     struct pollfd polls[3] = {{.fd = service->stub->socket, .events = POLLIN},
                               {.fd = -1, .events = POLLIN},
                               {.fd = stub_held_fd(), .events = POLLOUT}};
+    stub_signals_seen();
     bool takes = service->reads_stdin && service->wanted_bytes > 0;
     if (takes || !service->stdin_told) {
         polls[1].fd = 0;

@@ -257,6 +257,33 @@ def signals():
     s.close()
 
 
+def nearly_blocked_write():
+    """The signal comes about when the write begins to wait."""
+    good = 0
+    for i in range(40):
+        s = Session()
+        r, w = os.pipe()
+        p = s.start(["cat"], stdout=w, stdin=subprocess.DEVNULL)
+        os.close(w)
+        s.accept()
+        s.send(RUN, struct.pack("=I", 0))
+        s.send(OUT, b"x" * 65536)
+        while s.receive()[0] != CREDIT:
+            pass
+        s.send(OUT, b"x" * 4096)
+        for _ in range(i * 20):
+            pass
+        p.send_signal(signal.SIGINT)
+        kind = CREDIT
+        while kind == CREDIT:
+            kind, body = s.receive()
+        s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
+        good += kind == SIGNAL and p.wait(10) == -signal.SIGINT
+        os.close(r)
+        s.close()
+    check("so does one that comes as it begins", good == 40, str(good))
+
+
 def blocked_write():
     s = Session()
     r, w = os.pipe()
@@ -385,8 +412,8 @@ def same_output():
 def main():
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
-                 blocked_write, standard_input, again, write_error, lost,
-                 same_output):
+                 blocked_write, nearly_blocked_write, standard_input, again,
+                 write_error, lost, same_output):
         try:
             test()
         except Exception as error:  # pylint: disable=broad-except
