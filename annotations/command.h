@@ -71,14 +71,14 @@ struct fy_use {
 enum fy_split {
     FY_SPLIT_NONE,
     FY_SPLIT_LINES, /* any newline-aligned ranges of its input, in order */
-    FY_SPLIT_FILES, /* whole operands only */
+    FY_SPLIT_FILES, /* whole operands only; nobody does it yet */
 };
 
 enum fy_merge {
     FY_MERGE_CONCAT,
     FY_MERGE_SUM,  /* lines of numbers (and equal words) are added up */
     FY_MERGE_SORT, /* sort -m with the stage's own flags */
-    FY_MERGE_UNIQ, /* the lines at the seams are compared again; uniq -c adds */
+    FY_MERGE_UNIQ, /* the lines at the seams are compared again */
     FY_MERGE_HEAD, /* the command itself, over the parts in order */
     FY_MERGE_TAIL,
 };

@@ -164,6 +164,10 @@ make_plan(struct fy_match *match, struct fy_invocation *out)
         out->split = split->word;
         out->merge = merge->word;
     }
+    /* Each file has its own number: one sum of them says something else. */
+    if (out->split == FY_SPLIT_FILES && out->merge == FY_MERGE_SUM) {
+        out->split = FY_SPLIT_NONE;
+    }
 }
 
 /* Everything that a block says of the arguments it parsed. */

@@ -4,6 +4,11 @@ check_PROGRAMS += tests/commands/parse
 tests_commands_parse_SOURCES = tests/commands/parse.c
 tests_commands_parse_LDADD = libfyannotations.la
 
+check_PROGRAMS += tests/commands/split
+tests_commands_split_SOURCES = tests/commands/split.c
+tests_commands_split_LDADD = libfyproxy.la libfyannotations.la libfymodel.la \
+	libfycommon.la
+
 # Loaded into the tools: built without sanitizers.
 check_LTLIBRARIES += tests/commands/tables.la
 tests_commands_tables_la_SOURCES = tests/commands/tables.c

@@ -3,9 +3,9 @@
 """What `split' promises: a command over parts, put together as `merge' says, gives
 what the command gives over the whole.
 
-Each command line runs once over several inputs as they are and once over
-newline-aligned ranges of them (split lines) or over each operand alone (split
-files). The inputs are the awkward ones: no final newline, empty lines at the seams,
+Each command line runs over several inputs as they are and in copies over ranges
+of them, by the proxy's own proxy/split.c (split lines), or over each operand
+alone (split files). The inputs are the awkward ones: no final newline, empty lines at the seams,
 equal lines on both sides, NULs, bytes that are no UTF-8. A command line that the
 annotation does not split counts as a mistake of this list, unless it begins
 with `!': then splitting it would be wrong, and must not be declared.
@@ -73,7 +73,6 @@ grep -a -v b
 grep -a -i B FILE
 grep -a -o b
 grep -a -c b
-grep -a -c b FILE
 grep -a -h b FILE
 grep -a -x ''
 grep -a zzz
@@ -93,6 +92,7 @@ grep -c -H b FILES
 grep -l -H b FILES
 ! grep b FILES
 ! grep -c b FILES
+! grep -c -h b FILES
 wc -l
 wc -w
 wc -c
@@ -148,51 +148,21 @@ INPUTS = {
 }
 
 
-def split_lines(data, parts):
-    """Newline-aligned ranges; fewer where there are fewer lines."""
-    lines = data.split(b"\n")
-    lines = [line + b"\n" for line in lines[:-1]] + (
-        [lines[-1]] if lines[-1] else [])
-    step = max(1, -(-len(lines) // parts))
-    return [b"".join(lines[i:i + step])
-            for i in range(0, len(lines), step)] or [b""]
+SPLIT = os.path.join(annotated.BUILD, "tests/commands/split")
 
 
 def run(argv, stdin, cwd):
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8",
                    "HOME": "/nonexistent"}
-    result = subprocess.run(argv, input=stdin, cwd=cwd, env=environment,
+    result = subprocess.run(argv, stdin=stdin, cwd=cwd, env=environment,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                             timeout=60, check=False)
     return result.stdout, result.returncode
 
 
-def merge_sum(outputs):
-    return b"%d\n" % sum(int(out) for out in outputs)
-
-
-def merge_uniq(argv, outputs, cwd):
-    """The command once more, over the parts' output: as proxy/split.c does."""
-    flags = [word for word in argv if word != "FILE"]
-    return run(flags, b"".join(outputs), cwd)[0]
-
-
-def merge(kind, argv, outputs, cwd):
-    if kind == "concat":
-        return b"".join(outputs)
-    if kind == "sum":
-        return merge_sum(outputs)
-    if kind == "uniq":
-        return merge_uniq(argv, outputs, cwd)
-    if kind == "sort":
-        names = []
-        for i, out in enumerate(outputs):
-            names.append("part%d" % i)
-            with open(os.path.join(cwd, names[-1]), "wb") as file:
-                file.write(out)
-        flags = [word for word in argv[1:] if word != "FILE"]
-        return run([argv[0], "-m"] + flags + names, b"", cwd)[0]
-    raise ValueError(kind)
+def in_copies(argv, copies, program):
+    """The command line that runs it as the proxy does."""
+    return [SPLIT, str(copies), program, *annotated.FILES, "--", *argv]
 
 
 def status_of(statuses, found):
@@ -202,39 +172,54 @@ def status_of(statuses, found):
     return min(statuses)
 
 
-def with_input(argv, data, cwd):
-    """Over one input, named FILE or on stdin."""
-    if "FILE" in argv:
+def with_input(argv, words, cwd):
+    """Over the file FILE, named by one of the words or on stdin."""
+    if "FILE" in words:
+        return run(argv, subprocess.DEVNULL, cwd)
+    with open(os.path.join(cwd, "FILE"), "rb") as file:
+        return run(argv, file, cwd)
+
+
+def runs_in_copies(argv, cwd):
+    """Whether there are several processes: some input is really split."""
+    log, counter = os.path.join(cwd, "log"), os.path.join(cwd, "counter")
+    with open(counter, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho >>%s\nexec %s \"$@\"\n" % (
+            log, shutil.which(argv[0])))
+    os.chmod(counter, 0o755)
+    with_input(in_copies(argv, 2, counter), argv, cwd)
+    with open(log, encoding="utf-8") as file:
+        return len(file.readlines()) > 2
+
+
+def compare_lines(argv, cwd):
+    program = shutil.which(argv[0])
+    for name, data in INPUTS.items():
         with open(os.path.join(cwd, "FILE"), "wb") as file:
             file.write(data)
-        return run(argv, b"", cwd)
-    return run(argv, data, cwd)
-
-
-def compare_lines(argv, kind, found, cwd):
-    for name, data in INPUTS.items():
-        whole = with_input(argv, data, cwd)
-        for parts in (2, 3, 100):
-            pieces = [with_input(argv, piece, cwd)
-                      for piece in split_lines(data, parts)]
-            got = (merge(kind, argv, [p[0] for p in pieces], cwd),
-                   status_of([p[1] for p in pieces], found))
+        whole = with_input(argv, argv, cwd)
+        for copies in (2, 5):
+            got = with_input(in_copies(argv, copies, program), argv, cwd)
             if got != whole:
-                return "%s in %d parts\nwhole: %r\nparts: %r" % (
-                    name, parts, whole, got)
+                return "%s, %d copies\nwhole:  %r\ncopies: %r" % (
+                    name, copies, whole, got)
+        if name == "plain" and not runs_in_copies(argv, cwd):
+            return "it ran as one"
     return ""
 
 
-def compare_files(argv, kind, found, cwd):
+def compare_files(argv, found, cwd):
+    """What the annotation promises; nobody splits by files yet."""
     names = []
     for i, data in enumerate(INPUTS.values()):
         names.append("input%d" % i)
         with open(os.path.join(cwd, names[-1]), "wb") as file:
             file.write(data)
     at = argv.index("FILES")
-    whole = run(argv[:at] + names, b"", cwd)
-    pieces = [run(argv[:at] + [name], b"", cwd) for name in names]
-    got = (merge(kind, argv, [p[0] for p in pieces], cwd),
+    whole = run(argv[:at] + names, subprocess.DEVNULL, cwd)
+    pieces = [run(argv[:at] + [name], subprocess.DEVNULL, cwd)
+              for name in names]
+    got = (b"".join(piece[0] for piece in pieces),
            status_of([p[1] for p in pieces], found))
     return "" if got == whole else "whole: %r\nparts: %r" % (whole, got)
 
@@ -260,8 +245,12 @@ def main():
                 tap.result(False, name, "it is not split\n" + call.text)
             else:
                 (split, kind), = splits
-                compare = compare_files if split == "files" else compare_lines
-                wrong = compare(argv, kind, call.says("status-found"), cwd)
+                if split == "lines":
+                    wrong = compare_lines(argv, cwd)
+                elif kind == "concat":
+                    wrong = compare_files(argv, call.says("status-found"), cwd)
+                else:
+                    wrong = "files are not merged by " + kind
                 tap.result(not wrong, name, wrong)
     finally:
         shutil.rmtree(cwd, ignore_errors=True)
