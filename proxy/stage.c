@@ -307,7 +307,8 @@ keep_files(struct stage *stage, struct guest *guest)
 
 /*
  * Where others write to the same open file, all must go through its one offset:
- * the bytes come here, and the stub writes them. What looks whether it reads its
+ * the bytes come here, and the stub writes them. Also what appends: the client's
+ * end of a file is one that it remembers. What looks whether it reads its
  * own output cannot see that then.
  */
 static unsigned
@@ -316,7 +317,7 @@ settle_shared(struct stage *stage, struct fy_buffer *why)
     struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
     for (int i = 0; i < 2; i++) {
         const struct fy_stream_fact *fact = &stage->facts.streams[i + 1];
-        if (plans[i]->kind != FY_STREAM_FILE || (plans[i]->flags & O_APPEND) ||
+        if (plans[i]->kind != FY_STREAM_FILE ||
             fy_holders_only(stage->session->holders, fact->path, fact->device,
                             fact->inode, stage->hello.pid)) {
             continue;
