@@ -57,6 +57,7 @@ read_inherited(struct fy_holders *holders)
 {
     DIR *folder = opendir("/proc/self/fd");
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (folder && (entry = readdir(folder))) {
         struct stat status;
         int fd = (int)strtol(entry->d_name, NULL, 10);
@@ -119,6 +120,7 @@ fy_holders_extra(const struct fy_holders *holders, pid_t pid)
         return UINT_MAX;
     }
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct stat status;
         int fd = (int)strtol(entry->d_name, NULL, 10);
@@ -147,6 +149,7 @@ fy_holders_new(struct fy_holders **out)
     read_inherited(holders);
     holders->proc = opendir("/proc");
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (holders->proc && (entry = readdir(holders->proc))) {
         struct process process;
         struct fy_process basics;
@@ -242,6 +245,7 @@ look(const struct fy_holders *holders, const char *name,
     }
     const struct dirent *entry;
     errno = 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct stat link, target;
         char text[32];
@@ -317,6 +321,7 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
     *out_hidden = false;
     rewinddir(holders->proc);
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(holders->proc))) {
         const char *name = entry->d_name;
         if (!isdigit((unsigned char)name[0]) ||
@@ -361,6 +366,7 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
     }
     bool found = false;
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (!found && (entry = readdir(folder))) {
         ssize_t n =
             readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
@@ -384,6 +390,7 @@ fy_holders_only(const struct fy_holders *holders, const char *path,
     }
     rewinddir(holders->proc);
     const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(holders->proc))) {
         const char *name = entry->d_name;
         long each =
