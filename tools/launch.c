@@ -99,12 +99,7 @@ fy_launch_end(struct fy_launch_state *state)
         (void)snprintf(path, sizeof path, "%s/%s", state->scratch, files[i]);
         unlink(path);
     }
-    /* The object to preload, when it could not be in the cache. */
-    size_t n = strlen(state->scratch);
-    if (n && strncmp(state->preload, state->scratch, n) == 0) {
-        unlink(state->preload);
-    }
-    if (n) {
+    if (state->scratch[0]) {
         rmdir(state->scratch);
     }
     free(state->model);

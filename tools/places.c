@@ -150,6 +150,17 @@ fy_cache_folder(char out[PATH_MAX])
     return FY_ERR_IO;
 }
 
+int
+fy_runtime_folder(char out[PATH_MAX])
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    if (folder && folder[0] == '/' && exists(folder) &&
+        join(out, folder, "/ferry") && make_private(out)) {
+        return 0;
+    }
+    return FY_ERR_IO;
+}
+
 void
 fy_config_path(char out[PATH_MAX])
 {

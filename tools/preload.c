@@ -119,20 +119,16 @@ fy_launch_preload(struct fy_launch_state *state)
     if (status && state->trouble[0]) {
         return status;
     }
-    /* No cache, or a full one: a file of this run alone. */
-    if (!state->scratch[0]) {
-        struct fy_settings unused;
-        status = fy_launch_scratch(state, false, &unused);
-        if (status) {
-            return status;
-        }
-    }
-    if (!fy_folder_preloadable(state->scratch)) {
-        fy_launch_trouble(state, "nothing can be preloaded from %s or a cache",
-                          state->scratch);
+    /* No cache, or a full one. Nothing that is removed at the end, from a folder
+     * where others may make it again: programs outlive the run. */
+    status = fy_runtime_folder(folder);
+    if (status) {
+        fy_launch_trouble(state,
+                          "nothing can be preloaded: neither a cache nor "
+                          "$XDG_RUNTIME_DIR can be used");
         return FY_ERR_UNSUPPORTED;
     }
     state->trouble[0] = '\0';
-    status = name(state, state->scratch);
-    return status ? status : build(state);
+    status = name(state, folder);
+    return status || usable(state->preload) ? status : build(state);
 }

@@ -63,6 +63,8 @@ void fy_places_find(struct fy_places *out);
  * usable as part of LD_PRELOAD. FY_ERR_IO when there is none.
  */
 int fy_cache_folder(char out[PATH_MAX]) FY_MUST_CHECK;
+/* Likewise XDG_RUNTIME_DIR/ferry, for what fits into no cache. */
+int fy_runtime_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 
 /*
  * Whether ld.so can preload a file of this folder: its path is one word of
