@@ -288,7 +288,7 @@ is_same_tool(struct check *check, const char *path, const char *identity)
     if (open_any(check, path, &in_root, &fd) != 0 || fd < 0) {
         return false;
     }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
         fy_tool_identity(link, here, sizeof here) != 0 ||
         strcmp(here, identity) != 0 ||
@@ -384,7 +384,8 @@ check_environment(struct check *check)
                           NULL);
         }
         if (*value) {
-            snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i], value);
+            (void)snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i],
+                           value);
             environment[n] = texts[n];
             n++;
         }
@@ -430,7 +431,7 @@ check_configs(struct check *check)
                     (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
             status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
         } else if (fd >= 0) {
-            snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+            (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
             status = fy_config_hash(link, here);
         }
         bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
@@ -519,7 +520,7 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
         close(fd);
         return refuse(check, FY_STAGE_ODD_STREAM, path, " is no file", NULL);
     }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     int opened = open(link, (int)(stream->flags & (O_ACCMODE | O_APPEND)) |
                                 O_NOCTTY | O_CLOEXEC);
     int saved = errno;
@@ -730,7 +731,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     const struct passwd *user =
         home && *home == '/' ? NULL : getpwuid(geteuid());
     home = user ? user->pw_dir : home;
-    snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");
+    (void)snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");
     if (confine->landlock) {
         fy_landlock_system(confine);
     }

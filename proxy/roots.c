@@ -57,7 +57,7 @@ static bool
 true_path(int fd, char *out, size_t capacity)
 {
     char link[40];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, out, capacity);
     if (n <= 0 || (size_t)n >= capacity) {
         return false;

@@ -80,12 +80,12 @@ static bool
 map_ids(const struct plan *plan, struct failure *failure)
 {
     char text[64];
-    snprintf(text, sizeof text, "%u %u 1", plan->uid, plan->uid);
+    (void)snprintf(text, sizeof text, "%u %u 1", plan->uid, plan->uid);
     if (!write_file("/proc/self/setgroups", "deny") ||
         !write_file("/proc/self/uid_map", text)) {
         return failed(failure, "mapping the user");
     }
-    snprintf(text, sizeof text, "%u %u 1", plan->gid, plan->gid);
+    (void)snprintf(text, sizeof text, "%u %u 1", plan->gid, plan->gid);
     return write_file("/proc/self/gid_map", text) ||
            failed(failure, "mapping the group");
 }
@@ -407,7 +407,8 @@ child(const struct plan *plan, int to_parent, int from_parent)
     ssize_t n = write(to_parent, &failure, sizeof failure);
     char go;
     if (n == sizeof failure) {
-        n = read(from_parent, &go, 1); /* until it holds our namespaces */
+        /* Until it holds our namespaces. */
+        (void)!read(from_parent, &go, 1);
     }
     _exit(0);
 }
@@ -422,10 +423,11 @@ hold(pid_t pid, int fds[FY_NAMESPACES])
     for (unsigned i = 0; i < FY_NAMESPACES; i++) {
         char path[64];
         struct stat ours, theirs;
-        snprintf(path, sizeof path, "/proc/self/ns/%s", namespace_names[i]);
+        (void)snprintf(path, sizeof path, "/proc/self/ns/%s",
+                       namespace_names[i]);
         bool known = stat(path, &ours) == 0;
-        snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid,
-                 namespace_names[i]);
+        (void)snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid,
+                       namespace_names[i]);
         fds[i] = open(path, O_RDONLY | O_CLOEXEC);
         if (fds[i] >= 0 && known && fstat(fds[i], &theirs) == 0 &&
             ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) {

@@ -173,7 +173,7 @@ fy_wire_new(enum fy_wire_role role, int in_fd, int out_fd,
     wire->out_fd = out_fd;
     wire->frames = &wire->out;
     wire->unsure = role == FY_WIRE_SERVER;
-    wire->batch_bytes = 4 * BATCH_MIN_BYTES;
+    wire->batch_bytes = 4 * (size_t)BATCH_MIN_BYTES;
     wire->head = malloc(sizeof *wire->head);
     wire->block = malloc(FY_WIRE_READ_BYTES);
     if (!wire->head || !wire->block || (status = make_session(wire))) {
