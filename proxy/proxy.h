@@ -98,7 +98,7 @@ void fy_session_free(struct fy_session *session);
 struct fy_proxy_options {
     const struct fy_commands *commands; /* this host's own annotations */
     const char *const *roots;           /* --root; NULL-terminated, or NULL */
-    unsigned stages_max;                /* 0: 4 times the cores */
+    unsigned stages_max;                /* 0: 16 times the cores */
     uint64_t memory_bytes;              /* of one stage; 0: no limit */
     double seconds;                     /* of one stage; 0: no limit */
     double load_max; /* refuse above this load per core; 0: never */

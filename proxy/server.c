@@ -240,7 +240,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     server->options = options;
     server->cores = cores > 0 ? (unsigned)cores : 1;
     server->stages_max =
-        options->stages_max ? options->stages_max : 4 * server->cores;
+        options->stages_max ? options->stages_max : 16 * server->cores;
     fy_buffer_start(&why, text, sizeof text);
     int status = fy_confine_new(&confine, &why, &server->confine);
     if (status) {

@@ -32,7 +32,7 @@ static const char help[] =
     "  --stdio             serve one client on standard input and output\n"
     "  --root DIR          only files beneath DIR; repeatable (default: what\n"
     "                      the user may)\n"
-    "  --stages N          at most N commands at a time (4 for each core)\n"
+    "  --stages N          at most N commands at a time (16 for each core)\n"
     "  --memory SIZE       end a command that uses more, such as 2GiB\n"
     "  --seconds N         end a command that takes longer\n"
     "  --load X            refuse commands above this load per core\n"
