@@ -8,5 +8,6 @@ libfycommon_la_SOURCES = \
 	common/record.h \
 	common/sha256.c common/sha256.h \
 	common/settings.c common/settings.h \
+	common/snapshot.h \
 	common/status.c common/status.h
 libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
