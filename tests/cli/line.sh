@@ -83,9 +83,13 @@ status "environment" 0 env LD_PRELOAD= "$ferry" run -- sh -c 'echo "${LD_PRELOAD
 equal "an idle run leaves the environment alone" "$(cat "$work/out")" "unset"
 status "environment under ferry" 0 env LD_PRELOAD= "$ferry" run --device host -- sh -c 'echo "${LD_PRELOAD-unset}${FERRY_SETTINGS-unset}"'
 equal "what ferry adds to the environment is hidden" "$(cat "$work/out")" "unset"
-status "a run without ferry in one with it" 0 "$ferry" run --device host -- \
-    "$ferry" run --device none -- sh -c 'grep -c ferry-preload- /proc/$$/maps; env | grep -c FERRY_SETTINGS; exit 0'
-equal "the inner one counts" "$(xargs <"$work/out")" "0 0"
+if [ -n "${FERRY_SANITIZED-}" ]; then
+    skip "a run without ferry in one with it" "a sanitized ferry cannot be preloaded"
+else
+    status "a run without ferry in one with it" 0 "$ferry" run --device host -- \
+        "$ferry" run --device none -- sh -c 'grep -c ferry-preload- /proc/$$/maps; env | grep -c FERRY_SETTINGS; exit 0'
+    equal "the inner one counts" "$(xargs <"$work/out")" "0 0"
+fi
 
 # Input and output go through.
 equal "standard input" "$(echo through | "$ferry" run --device host -- cat)" through
