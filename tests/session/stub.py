@@ -415,6 +415,9 @@ def same_output():
 
 
 def main():
+    # Whoever runs this in the background may have them ignored.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
                  blocked_write, nearly_blocked_write, standard_input, again,
