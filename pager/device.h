@@ -46,6 +46,18 @@ struct fy_copy {
     int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
 };
 
+/* What a device puts in place of an argument when it issues the call. */
+enum fy_word {
+    FY_WORD_NONE,      /* values[i], as it is */
+    FY_WORD_CUBLAS,    /* handle of cuBLAS for the stream; likewise: */
+    FY_WORD_CUSOLVER,  /* cuSOLVER dense */
+    FY_WORD_INFO,      /* address of an int in device memory, 0 before */
+    FY_WORD_WORKSPACE, /* address of device memory as large as size_function
+                        * says; only while the call runs */
+    FY_WORD_LWORK,     /* the number that size_function said (int) */
+    FY_WORD_COUNT
+};
+
 /*
  * One call of a function by its prototype. `types' holds enum fy_type values;
  * values[i] points at the i-th argument, already in the type it is passed as.
@@ -60,6 +72,16 @@ struct fy_launch {
     const uint8_t *types;
     void *const *values;
     void *result;
+    /* All of the rest may be NULL, 0: the host device has none of it. */
+    const uint8_t *words; /* nargs of enum fy_word */
+    /*
+     * WORKSPACE: f(the arguments before the workspace..., int *elements), which
+     * returns a status; elements of element_bytes.
+     */
+    void *size_function;
+    uint32_t element_bytes;
+    int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
+    bool status;   /* the function returns a status: not 0 is an error */
 };
 
 enum fy_stream_kind {
@@ -100,6 +122,12 @@ struct fy_device_ops {
     int (*stream_sync)(struct fy_stream *stream);
     int (*copy)(struct fy_stream *stream, const struct fy_copy *copy);
     int (*launch)(struct fy_stream *stream, const struct fy_launch *launch);
+    /*
+     * The device's own function of that name, for launch(); NULL: there is none
+     * (no such library, or an older one). Unset where the program's own
+     * functions are launched (host). Any thread.
+     */
+    void *(*resolve)(struct fy_device *device, const char *name);
     /* Borrowed text, valid until the next call on this device and thread. */
     const char *(*error_text)(struct fy_device *device);
 };
