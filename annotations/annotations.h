@@ -52,6 +52,9 @@ uint64_t fy_model_hash(const struct fy_model *model);
 /* strcmp() without libc: the order of the symbols table. */
 int fy_model_compare_names(const char *a, const char *b);
 
+/* The language's name of an enum fy_word. */
+const char *fy_word_text(unsigned word);
+
 /* The model as text, in the words of the language (`ferry check --dump'). */
 void fy_model_dump(const struct fy_model *model, FILE *to);
 

@@ -262,18 +262,20 @@ on(struct fy_body *body, const struct ast_statement *s)
     }
     row.function = fy_intern(front, name);
     body->in_call = true;
-    /* The arguments of a device's own library have names ferry does not know
-     * yet: they are kept out until that device is built. */
-    for (const struct ast_expr *e = host ? s->expr->list : NULL; e;
-         e = e->next) {
+    body->on_device = !host;
+    for (const struct ast_expr *e = s->expr->list; e; e = e->next) {
         if (row.nargs == FY_MAX_ARGS) {
             fy_error(front, e->span, "a call has at most %d arguments",
                      FY_MAX_ARGS);
             break;
         }
-        row.args[row.nargs++] = fy_node_of_expr(body, e);
+        row.args[row.nargs++] =
+            host ? fy_node_of_expr(body, e) : fy_device_argument(body, e);
     }
-    body->in_call = false;
+    if (!host) {
+        fy_device_call_check(body, s, &row);
+    }
+    body->in_call = body->on_device = false;
     front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
                                  &front->calls_capacity, sizeof *front->calls);
     set_once(body, s,

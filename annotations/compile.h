@@ -190,6 +190,7 @@ struct fy_body {
     uint32_t heads[256]; /* node hash chains of this function */
     bool in_axis_extent; /* axis names mean their extent's own node */
     bool in_call;        /* operand names mean addresses */
+    bool on_device;      /* ... and a device's functions are known */
     bool failed;
 };
 
@@ -275,6 +276,17 @@ uint32_t fy_node_of_integer(struct fy_body *body, const struct ast_expr *e);
 uint32_t fy_node_make(struct fy_body *body, struct fy_node node,
                       struct fy_span span);
 uint32_t fy_node_int(struct fy_body *body, int64_t i);
+
+/* ---- device_call.c ---- */
+
+/* An argument of an `on cuda' call; FY_NIL after an error. */
+uint32_t fy_device_argument(struct fy_body *body, const struct ast_expr *expr);
+/* op, fill, side, diag: false when it is none of them. */
+bool fy_device_function(struct fy_body *body, const struct ast_expr *expr,
+                        uint32_t *out);
+/* What can be wrong with the whole. */
+void fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
+                          const struct fy_call_row *row);
 
 /* ---- operand.c ---- */
 

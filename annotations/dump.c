@@ -132,6 +132,12 @@ leaf(const struct dump *dump, const struct fy_node *n)
         put(dump, "extent ");
         axis_name(dump, n->a);
         break;
+    case FY_OP_WORD:
+        put(dump, "%s", fy_word_text(n->a));
+        if (n->a == FY_WORD_WORKSPACE) {
+            put(dump, "(%s)", text(dump, n->b));
+        }
+        break;
     default:
         put(dump, "&%s", text(dump, operands[f->operands + n->a].name));
     }
@@ -147,7 +153,12 @@ node(const struct dump *dump, uint32_t index)
     case FY_OP_CELL:
     case FY_OP_EXTENT:
     case FY_OP_ADDRESS:
+    case FY_OP_WORD:
         leaf(dump, n);
+        break;
+    case FY_OP_SCALAR:
+        put(dump, "address of ");
+        node(dump, n->a);
         break;
     case FY_OP_NEG:
     case FY_OP_NOT:

@@ -353,6 +353,8 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
     case FY_OP_IN:
         return membership(scope, node, depth, out);
     case FY_OP_ADDRESS: /* known only to who binds the call */
+    case FY_OP_WORD:
+    case FY_OP_SCALAR:
         return FY_ERR_INVALID;
     default:
         return binary(scope, node, depth, out);

@@ -101,6 +101,7 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
     case FY_OP_REAL:
     case FY_OP_CELL:
     case FY_OP_ADDRESS:
+    case FY_OP_WORD:
         break;
     case FY_OP_EXTENT: /* evaluated when no extents are given */
         parts[0] = body->axes[node->a].row.extent;
@@ -110,6 +111,7 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
     case FY_OP_NOT:
     case FY_OP_ABS:
     case FY_OP_IN:
+    case FY_OP_SCALAR:
         nparts = 1;
         break;
     case FY_OP_COND:
@@ -346,6 +348,12 @@ unary_node(struct fy_body *body, const struct ast_expr *expr)
     uint8_t type = type_of(body, a);
     struct fy_node node = plain_node(expr->op, FY_T_I64);
     node.a = a;
+    if (expr->op == FY_OP_SCALAR) {
+        fy_diagnostic_hint(
+            fy_error(body->front, expr->span, "no address can be taken here"),
+            "& stands before a whole argument of an `on cuda' call");
+        return FY_NIL;
+    }
     if (expr->op == FY_OP_NEG) {
         if (!is_ordered(type)) {
             return type_error(body, expr->span, "what is negated", type);
@@ -463,6 +471,10 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
                                              : FY_OP_COUNT;
     unsigned count = 0;
     uint32_t result = FY_NIL;
+    if (op == FY_OP_COUNT && body->on_device &&
+        fy_device_function(body, expr, &result)) {
+        return result;
+    }
     if (op == FY_OP_COUNT) {
         struct fy_suggestion suggestion = {.wanted = name};
         fy_suggestion_try(&suggestion, "min");
@@ -473,7 +485,10 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
                      FY_MAX_QUOTED, name);
         fy_diagnostic_suggest(diagnostic, &suggestion);
         fy_diagnostic_hint(diagnostic,
-                           "expressions have min, max and abs only");
+                           body->on_device
+                               ? "arguments of a device's function have min, "
+                                 "max, abs, op, fill, side and diag"
+                               : "expressions have min, max and abs only");
         return FY_NIL;
     }
     for (const struct ast_expr *e = expr->list; e; e = e->next) {

@@ -34,6 +34,7 @@ libfyannotations_la_SOURCES = \
 	annotations/dump.c \
 	annotations/emit.c \
 	annotations/expression.c \
+	annotations/device_call.c \
 	annotations/head.c \
 	annotations/names.c \
 	annotations/operand.c \

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 3
+#define FY_MODEL_VERSION 4
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -179,7 +179,22 @@ enum fy_op {
     FY_OP_MAX,
     FY_OP_IN,      /* a in "set": b is the fy_str of the set; a is a char */
     FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
+    /* Only as a whole argument of an `on cuda' call: */
+    FY_OP_WORD,   /* a: enum fy_word; b: its function's name (WORKSPACE) */
+    FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type */
     FY_OP_COUNT
+};
+
+/* What a device puts in place of an argument when it issues a call. */
+enum fy_word {
+    FY_WORD_NONE,
+    FY_WORD_CUBLAS,    /* handle of cuBLAS for the stream; likewise: */
+    FY_WORD_CUSOLVER,  /* cuSOLVER dense */
+    FY_WORD_INFO,      /* address of an int in device memory, 0 before */
+    FY_WORD_WORKSPACE, /* address of device memory as large as the function
+                        * says, while the call runs */
+    FY_WORD_LWORK,     /* the number that it said (int) */
+    FY_WORD_COUNT
 };
 
 /*
@@ -265,7 +280,8 @@ struct fy_operand {
     struct fy_operand_axis axes[FY_MAX_OPERAND_AXES];
 };
 
-/* `on host f(args)': another function of the provider runs the chunk. */
+/* `on host f(args)': another function of the provider runs the chunk; `on
+ * cuda f(args)': a function of the device's own libraries does. */
 struct fy_call_row {
     fy_str function;
     uint32_t nargs;

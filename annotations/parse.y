@@ -584,6 +584,7 @@ unary:
   | '-' unary { $$ = unary(parse, FY_OP_NEG, @$, $2); }
   | '!' unary { $$ = unary(parse, FY_OP_NOT, @$, $2); }
   | '*' unary { $$ = expr_new(parse, AST_DEREF, @$, $2, NULL, NULL); }
+  | '&' unary { $$ = unary(parse, FY_OP_SCALAR, @$, $2); }
   ;
 
 product:

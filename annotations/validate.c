@@ -24,6 +24,7 @@ struct check {
     unsigned steps; /* of the current root */
     bool in_extent; /* extents do not refer to extents */
     bool in_call;   /* addresses are allowed */
+    bool on_device; /* ... and words and scalars by address, as a root */
 };
 
 static bool
@@ -57,7 +58,9 @@ arity(unsigned op)
     case FY_OP_CELL:
     case FY_OP_EXTENT:
     case FY_OP_ADDRESS:
+    case FY_OP_WORD:
         return 0;
+    case FY_OP_SCALAR:
     case FY_OP_NEG:
     case FY_OP_NOT:
     case FY_OP_ABS:
@@ -96,6 +99,12 @@ is_node(struct check *check, uint32_t index, unsigned depth)
         return node->a < check->function->ncells;
     case FY_OP_ADDRESS:
         return check->in_call && node->a < check->function->noperands;
+    case FY_OP_WORD:
+        return check->on_device && depth == 0 && node->a > FY_WORD_NONE &&
+               node->a < FY_WORD_COUNT && is_string(check, node->b) &&
+               (node->a == FY_WORD_WORKSPACE) == (node->b != 0);
+    case FY_OP_SCALAR:
+        return check->on_device && depth == 0;
     case FY_OP_IN:
         return is_string(check, node->b);
     case FY_OP_EXTENT: {
@@ -206,7 +215,7 @@ is_operand(struct check *check, const struct fy_operand *operand)
 }
 
 static bool
-is_call(struct check *check, uint32_t row)
+is_call(struct check *check, uint32_t row, bool on_device)
 {
     if (row == FY_NIL) {
         return true;
@@ -220,11 +229,12 @@ is_call(struct check *check, uint32_t row)
         return false;
     }
     check->in_call = true;
+    check->on_device = on_device;
     bool good = true;
     for (uint32_t i = 0; good && i < call->nargs; i++) {
         good = is_root(check, call->args[i]);
     }
-    check->in_call = false;
+    check->in_call = check->on_device = false;
     return good;
 }
 
@@ -305,8 +315,9 @@ is_function(struct check *check, uint32_t index)
         }
     }
     return is_root_or_nil(check, f->flops) && is_root_or_nil(check, f->worth) &&
-           is_root_or_nil(check, f->error) && is_call(check, f->host_call) &&
-           is_call(check, f->cuda_call);
+           is_root_or_nil(check, f->error) &&
+           is_call(check, f->host_call, false) &&
+           is_call(check, f->cuda_call, true);
 }
 
 static bool

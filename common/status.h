@@ -50,7 +50,9 @@ enum fy_status {
       "integer-width") /* the provider's integer width is unknown */           \
     X(DEVICE_BUSY,                                                             \
       "device-busy")            /* other calls kept the device for too long */ \
-    X(IN_HANDLER, "in-handler") /* made from inside a signal handler */
+    X(IN_HANDLER, "in-handler") /* made from inside a signal handler */        \
+    X(NO_DEVICE_CALL,                                                          \
+      "no-device-call") /* the annotation names no function of the device */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

@@ -366,8 +366,10 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
         }
         out->function = &functions[f];
         out->signature = signature_of(routine);
-        out->address = resolve(algo, f);
-        if (out->address && out->signature &&
+        /* A device has functions of its own: device_call.c finds them. */
+        bool own = algo->planner->options.ops->resolve != NULL;
+        out->address = own ? NULL : resolve(algo, f);
+        if ((own || out->address) && out->signature &&
             strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
                 functions[f].nargs) {
             return FY_OK;
@@ -388,7 +390,8 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
     char name[96];
 
-    if (!target->sibling || target->symbol >= model->symbols.count) {
+    if (!target->sibling || target->symbol >= model->symbols.count ||
+        algo->planner->options.ops->resolve) {
         return FY_ERR_UNSUPPORTED;
     }
     const char *own = fy_model_string(model, symbols[target->symbol].name);

@@ -10,6 +10,8 @@
 
 #include "pager/algo.h"
 
+#include "pager/device_call.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -80,33 +82,15 @@ set_scalar(const struct fy_algo *algo, const struct fy_routine *routine,
                  value, &slot->value);
 }
 
-/* One argument of a block call. tile_of: by matrix argument, or -1. */
-static int
-set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
-             const struct known_call *known, const int *tile_of, unsigned i,
-             char letter, struct fy_slot *slot)
+/* The number that a letter of a block call stands for. */
+static struct fy_value
+number_of(const struct fy_algo *algo, const struct fy_block_call *call,
+          const struct known_call *known, const int *tile_of, char letter)
 {
-    const struct fy_routine *routine = &algo->routines[call->routine];
     struct fy_value value = {.kind = FY_V_INT};
     char flag = 0;
-    int which;
 
     switch (letter) {
-    case 'A':
-    case 'B':
-    case 'C':
-        which = tile_of[letter - 'A'];
-        slot->value.u[0] = algo->planner->options.inactive_address;
-        if (which >= 0) {
-            slot->kind = FY_SLOT_TILE;
-            slot->tile = (uint8_t)which;
-            slot->offset = known->key.shape[letter - 'A'].skip *
-                           (int64_t)algo->element_bytes;
-        }
-        return FY_OK;
-    case 'i':
-        slot->kind = FY_SLOT_INFO;
-        return FY_OK;
     case '1':
     case '2':
     case '3':
@@ -150,8 +134,40 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
         value.i = algo->c_interface ? c_code(letter, flag) : flag;
         break;
     }
-    set_scalar(algo, routine, i, &value, slot);
-    return FY_OK;
+    return value;
+}
+
+/* The address of a matrix argument; it has none when it is not accessed. */
+static void
+set_matrix(const struct fy_algo *algo, const struct known_call *known,
+           const int *tile_of, char letter, struct fy_slot *slot)
+{
+    int which = tile_of[letter - 'A'];
+
+    slot->value.u[0] = algo->planner->options.inactive_address;
+    if (which >= 0) {
+        slot->kind = FY_SLOT_TILE;
+        slot->tile = (uint8_t)which;
+        slot->offset =
+            known->key.shape[letter - 'A'].skip * (int64_t)algo->element_bytes;
+    }
+}
+
+/* One argument of a block call. tile_of: by matrix argument, or -1. */
+static void
+set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
+             const struct known_call *known, const int *tile_of, unsigned i,
+             char letter, struct fy_slot *slot)
+{
+    if (letter >= 'A' && letter <= 'C') {
+        set_matrix(algo, known, tile_of, letter, slot);
+    } else if (letter == 'i') {
+        slot->kind = FY_SLOT_INFO;
+    } else {
+        const struct fy_value value =
+            number_of(algo, call, known, tile_of, letter);
+        set_scalar(algo, &algo->routines[call->routine], i, &value, slot);
+    }
 }
 
 static void
@@ -226,6 +242,103 @@ add_hidden_lengths(const struct fy_algo *algo, const struct fy_routine *routine,
     }
 }
 
+/* ---- functions of the device's own ---- */
+
+struct device_source {
+    const struct fy_algo *algo;
+    const struct fy_routine *routine;
+    const struct known_call *known;
+    const int *tile_of;
+    unsigned first; /* argument of the signature's first letter */
+};
+
+/* The letter of argument `i', or 0. */
+static char
+letter_of(const struct device_source *source, unsigned i)
+{
+    size_t n = strlen(source->routine->signature);
+
+    return i >= source->first && i - source->first < n
+               ? source->routine->signature[i - source->first]
+               : '\0';
+}
+
+static int
+device_address(void *state, unsigned operand, struct fy_slot *slot)
+{
+    const struct device_source *source = state;
+    const struct fy_model *model = source->algo->planner->bound->model;
+    const struct fy_function *function = source->routine->function;
+
+    if (operand >= function->noperands) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const struct fy_operand *row =
+        FY_TABLE(model, fy_operand, operands) + function->operands + operand;
+    const struct fy_cell *cell =
+        FY_TABLE(model, fy_cell, cells) + function->cells + row->base;
+    char letter = letter_of(source, cell->arg);
+    /* The vendor's pivots are ints, whatever the caller's are. */
+    if (cell->kind != FY_CELL_VALUE || letter < 'A' || letter > 'C' ||
+        (row->element == FY_T_INTEGER &&
+         source->algo->planner->bound->integer_bits != 32)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    slot->kind = FY_SLOT_TILE; /* 0 for one that is not accessed: no null */
+    set_matrix(source->algo, source->known, source->tile_of, letter, slot);
+    return FY_OK;
+}
+
+static int
+make_device_call(struct fy_algo *algo, const struct fy_block_call *call,
+                 const struct known_call *known, const int *tile_of,
+                 struct fy_variant *variant)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    const struct fy_routine *routine = &algo->routines[call->routine];
+    const struct fy_function *function = routine->function;
+    struct device_source source = {algo, routine, known, tile_of,
+                                   algo->c_interface ? 1 : 0};
+    const struct fy_device_operands operands = {&source, device_address};
+    struct fy_value cells[FY_MAX_CELLS];
+
+    if (!function) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const struct fy_cell *rows =
+        FY_TABLE(bound->model, fy_cell, cells) + function->cells;
+    for (unsigned c = 0; c < function->ncells; c++) {
+        enum fy_type type =
+            fy_type_resolve((enum fy_type)rows[c].type, bound->integer_bits);
+        char letter = letter_of(&source, rows[c].arg);
+        union fy_raw raw;
+        memset(&raw, 0, sizeof(raw));
+        memset(&cells[c], 0, sizeof(cells[c]));
+        if (rows[c].kind != FY_CELL_VALUE &&
+            rows[c].kind != FY_CELL_REFERENCE) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        if (rows[c].arg < source.first) { /* the storage order */
+            cells[c] = bound->cells[c];
+            if (function != bound->function) {
+                cells[c] = fy_raw_value(type, &bound->args[0]);
+            }
+            continue;
+        }
+        if (letter == '\0' || letter == 'i' ||
+            (letter >= 'A' && letter <= 'C')) {
+            cells[c].kind = FY_V_POINTER;
+            continue;
+        }
+        const struct fy_value value =
+            number_of(algo, call, known, tile_of, letter);
+        fy_raw_store(type, &value, &raw);
+        cells[c] = fy_raw_value(type, &raw);
+    }
+    const struct fy_scope scope = {bound->model, function, cells, NULL};
+    return fy_device_call(algo->planner, &scope, &operands, variant);
+}
+
 static int
 make_variant(struct fy_algo *algo, const struct fy_block_call *call,
              const struct known_call *known, uint32_t *out)
@@ -247,6 +360,14 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
                           : FY_T_VOID;
     variant->nslots = (uint16_t)(strlen(routine->signature) + first);
     set_tiles(algo, call, known, variant, tile_of);
+    if (fy_plan_on_device(algo->planner)) {
+        int status = make_device_call(algo, call, known, tile_of, variant);
+        if (status) {
+            free(variant);
+            return status;
+        }
+        return fy_planner_add_variant(algo->planner, variant, out);
+    }
     for (unsigned i = 0; i < variant->nslots; i++) {
         struct fy_slot *slot = &variant->slots[i];
         slot->kind = FY_SLOT_VALUE;
@@ -255,12 +376,8 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
             slot->value = bound->args[0]; /* the storage order */
             continue;
         }
-        int status = set_argument(algo, call, known, tile_of, i,
-                                  routine->signature[i - first], slot);
-        if (status) {
-            free(variant);
-            return status;
-        }
+        set_argument(algo, call, known, tile_of, i,
+                     routine->signature[i - first], slot);
     }
     add_hidden_lengths(algo, routine, variant);
     if (strchr(routine->signature, 'i')) {

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "annotations/model.h"
 #include "common/status.h"
 
 struct fy_device; /* one opened device; first member of each implementation */
@@ -46,18 +47,6 @@ struct fy_copy {
     int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
 };
 
-/* What a device puts in place of an argument when it issues the call. */
-enum fy_word {
-    FY_WORD_NONE,      /* values[i], as it is */
-    FY_WORD_CUBLAS,    /* handle of cuBLAS for the stream; likewise: */
-    FY_WORD_CUSOLVER,  /* cuSOLVER dense */
-    FY_WORD_INFO,      /* address of an int in device memory, 0 before */
-    FY_WORD_WORKSPACE, /* address of device memory as large as size_function
-                        * says; only while the call runs */
-    FY_WORD_LWORK,     /* the number that size_function said (int) */
-    FY_WORD_COUNT
-};
-
 /*
  * One call of a function by its prototype. `types' holds enum fy_type values;
  * values[i] points at the i-th argument, already in the type it is passed as.
@@ -73,7 +62,7 @@ struct fy_launch {
     void *const *values;
     void *result;
     /* All of the rest may be NULL, 0: the host device has none of it. */
-    const uint8_t *words; /* nargs of enum fy_word */
+    const uint8_t *words; /* nargs of enum fy_word; NONE: values[i] as it is */
     /*
      * WORKSPACE: f(the arguments before the workspace..., int *elements), which
      * returns a status; elements of element_bytes.

@@ -145,14 +145,14 @@ open_device(void)
     }
     if (ops->open(settings.memory_bytes, &device)) {
         device = NULL;
-        open_failed = true;
+        __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
         return FY_REASON_NO_DEVICE;
     }
     if (fy_executor_new(device, &executor)) {
         executor = NULL;
         ops->close(device);
         device = NULL;
-        open_failed = true;
+        __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
         return FY_REASON_NO_DEVICE;
     }
     return FY_REASON_NONE;
@@ -273,6 +273,7 @@ plan_and_run(struct offload *offload)
     };
     const struct fy_plan_options options = {
         .ops = ops,
+        .device = device,
         .budget_bytes = fy_executor_budget_bytes(executor),
         .random = settings.chunk_random,
         .seed = settings.chunk_seed,
@@ -350,7 +351,7 @@ decide(struct offload *offload)
         MAX_DEVICE_ERRORS) {
         return FY_REASON_DISABLED;
     }
-    if (!ops) {
+    if (!ops || __atomic_load_n(&open_failed, __ATOMIC_RELAXED)) {
         return FY_REASON_NO_DEVICE;
     }
     if (bits == 0 &&
@@ -367,6 +368,10 @@ decide(struct offload *offload)
         return reason;
     }
     offload->bound_ok = true;
+    /* A device with functions of its own runs only what is told to it. */
+    if (ops->resolve && offload->bound.function->cuda_call == FY_NIL) {
+        return FY_REASON_NO_DEVICE_CALL;
+    }
     if (!may_pay(offload)) {
         return FY_REASON_UNPROFITABLE;
     }

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "pager/plan_build.h"
+#include "pager/device_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -223,13 +223,28 @@ pack_or_keep(const struct fy_bound *bound, struct fy_scope *scope,
     return check_chunk_requires(scope);
 }
 
+/* The status integer of LAPACK: set by whoever accepts the result. */
+static bool
+is_info(const struct fy_bound *bound, unsigned o)
+{
+    const struct fy_operand *operand = &operand_rows(bound)[o];
+
+    return operand->element == FY_T_INTEGER &&
+           operand->access == FY_ACCESS_OUT &&
+           strcmp(fy_model_string(bound->model, operand->name), "info") == 0;
+}
+
 /* Tiles of the variant, and for each operand its tile's number or -1. */
 static int
-leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
+leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
            const struct fy_scope *scope, struct fy_variant *variant,
            int tile_of[FY_MAX_OPERANDS], int64_t at_bytes[FY_MAX_OPERANDS])
 {
+    const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = operand_rows(bound);
+    const bool has_info =
+        fy_plan_on_device(planner) &&
+        fy_device_call_has_info(bound->model, bound->function);
     struct fy_view views[FY_MAX_OPERANDS];
     enum fy_reason reason =
         fy_bind_views(scope, bound->integer_bits, true, views);
@@ -242,6 +257,10 @@ leaf_tiles(const struct fy_bound *bound, const struct fy_chunk *chunk,
         struct fy_variant_tile *tile = &variant->tiles[variant->ntiles];
         tile_of[o] = -1;
         if (part->naxes == 0) {
+            continue;
+        }
+        if (has_info && is_info(bound, o)) {
+            planner->info_pointer = whole->host;
             continue;
         }
         if (whole->naxes != part->naxes) {
@@ -516,6 +535,43 @@ leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
     return FY_OK;
 }
 
+/* Where an operand of the chunk is, for a function of the device's own. */
+static int
+device_operand(void *state, unsigned o, struct fy_slot *slot)
+{
+    const struct leaf *leaf = state;
+
+    if (o >= leaf->bound->function->noperands) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    slot->kind = FY_SLOT_TILE;
+    if (leaf->tile_of[o] < 0) {
+        /* It is not accessed; but libraries may refuse a null pointer. */
+        slot->tile = 0;
+        return leaf->variant->ntiles > 0 ? FY_OK : FY_ERR_UNSUPPORTED;
+    }
+    slot->tile = (uint8_t)leaf->tile_of[o];
+    slot->offset = -leaf->at_bytes[o];
+    return FY_OK;
+}
+
+static int
+leaf_device_call(struct leaf *leaf, struct fy_planner *planner,
+                 const struct fy_scope *scope)
+{
+    const struct fy_device_operands operands = {leaf, device_operand};
+    const struct fy_operand *rows = operand_rows(leaf->bound);
+
+    for (unsigned o = 0; o < leaf->bound->function->noperands; o++) {
+        /* cuSOLVER's pivots are ints, whatever the caller's are. */
+        if (leaf->tile_of[o] >= 0 && rows[o].element == FY_T_INTEGER &&
+            leaf->bound->integer_bits != 32) {
+            return FY_ERR_UNSUPPORTED;
+        }
+    }
+    return fy_device_call(planner, scope, &operands, leaf->variant);
+}
+
 int
 fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
              struct fy_variant **out)
@@ -579,9 +635,11 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     variant->function = planner->target->original;
     variant->return_type = (uint8_t)fy_type_resolve(
         (enum fy_type)function->return_type, bound->integer_bits);
-    status = leaf_tiles(bound, chunk, &scope, variant, tile_of, at_bytes);
+    status = leaf_tiles(planner, chunk, &scope, variant, tile_of, at_bytes);
     if (status == FY_OK) {
-        status = function->host_call == FY_NIL
+        status = fy_plan_on_device(planner)
+                     ? leaf_device_call(&leaf, planner, &scope)
+                 : function->host_call == FY_NIL
                      ? leaf_arguments(&leaf)
                      : leaf_host_call(&leaf, &scope, planner->target);
     }

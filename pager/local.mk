@@ -25,6 +25,7 @@ libfyverify_la_SOURCES = pager/verify_tally.c pager/verify_tally.h
 libfyverify_la_SOURCES += pager/verify_report.c
 
 # Planner and engine.
+libfypager_la_SOURCES += pager/device_call.c pager/device_call.h
 libfypager_la_SOURCES += pager/bind.c pager/bind.h pager/bind_memory.c
 libfypager_la_SOURCES += pager/raw.c pager/views.c
 libfypager_la_SOURCES += pager/mapped.c pager/mapped.h

@@ -290,6 +290,7 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
     uint8_t types[FY_MAX_SLOTS];
     void *values[FY_MAX_SLOTS];
     uint64_t pointers[FY_MAX_SLOTS];
+    uint8_t words[FY_MAX_SLOTS] = {FY_WORD_NONE};
     struct fy_image *images = NULL;
 
     (void)tiles;
@@ -316,6 +317,10 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
         case FY_SLOT_INFO:
             pointers[i] = (uint64_t)(uintptr_t)&planner->infos[number];
             break;
+        case FY_SLOT_WORD:
+            words[i] = slot->word;
+            pointers[i] = 0;
+            break;
         default:
             values[i] = &slot->value;
             break;
@@ -330,6 +335,14 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
         .result = variant->return_type == FY_T_VOID ? NULL
                                                     : &planner->results[number],
     };
+    if (variant->on_device) {
+        call.result = NULL;
+        call.words = words;
+        call.status = true;
+        call.info = &planner->infos[number];
+        call.size_function = variant->size_function;
+        call.element_bytes = variant->element_bytes;
+    }
     return planner->options.ops->launch(stream, &call);
 }
 

@@ -20,12 +20,14 @@ enum fy_slot_kind {
     FY_SLOT_TILE,      /* a device address: of tile `tile', plus `offset' */
     FY_SLOT_STRUCT,    /* a copy of the caller's struct, patched */
     FY_SLOT_INFO,      /* address of the step's own status integer */
+    FY_SLOT_WORD,      /* the device fills in `word' */
 };
 
 struct fy_slot {
     uint8_t kind;
     uint8_t type; /* as passed, resolved */
     uint8_t tile;
+    uint8_t word;   /* WORD: enum fy_word */
     uint32_t image; /* STRUCT: index in the variant's images */
     int64_t offset; /* bytes */
     union fy_raw value;
@@ -63,6 +65,9 @@ struct fy_variant {
     uint8_t return_type; /* resolved */
     uint16_t nslots;
     uint8_t ntiles, nimages, npatches;
+    bool on_device; /* a function of the device's own, which returns a status */
+    uint32_t element_bytes; /* of its workspace */
+    void *size_function;    /* likewise, or NULL */
     struct fy_slot slots[FY_MAX_SLOTS];
     struct fy_variant_tile tiles[FY_MAX_OPERANDS];
     struct fy_image images[FY_MAX_IMAGES];

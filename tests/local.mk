@@ -103,7 +103,7 @@ endif
 PLAN_TEST_LIBS = libfyannotations.la libfypager.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS) -ldl -lm
 
-tests_unit_test_blas3_SOURCES = tests/unit/test_blas3.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_blas3_SOURCES = tests/unit/test_blas3.c tests/unit/calls.c tests/unit/calls.h tests/unit/vendor.c tests/unit/vendor.h
 tests_unit_test_blas3_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_blas3_LDADD = $(PLAN_TEST_LIBS)
 

@@ -39,6 +39,8 @@ static const struct {
      "the width of the library's integers could not be told"},
     {FY_REASON_DEVICE_BUSY, "other calls kept the device for too long"},
     {FY_REASON_IN_HANDLER, "made from inside a signal handler"},
+    {FY_REASON_NO_DEVICE_CALL,
+     "its annotation names no function of the device ('on cuda')"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,

@@ -3,6 +3,7 @@
 LANG_TEST_FILES = \
 	tests/lang/axes.test \
 	tests/lang/commands.test \
+	tests/lang/device.test \
 	tests/lang/expressions.test \
 	tests/lang/families.test \
 	tests/lang/handles.test \

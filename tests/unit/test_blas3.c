@@ -14,6 +14,7 @@
 
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/vendor.h"
 
 struct routine {
     const char *name, *signature;
@@ -266,13 +267,16 @@ one_call(const struct routine *routine, char type, bool c_interface,
 }
 
 static void
-try_routine(unsigned r, uint64_t memory, bool random, unsigned rounds)
+try_routine(unsigned r, uint64_t memory, bool random, bool vendor,
+            unsigned rounds)
 {
     const struct routine *routine = &routines[r];
     struct outcome outcome = {0};
     struct fy_device *device;
 
-    ck_assert_int_eq(fy_device_host.open(memory, &device), 0);
+    ck_assert_int_eq(vendor ? vendor_open(memory, &device)
+                            : fy_device_host.open(memory, &device),
+                     0);
     for (unsigned round = 0; round < rounds; round++) {
         for (const char *type = "sdcz"; *type; type++) {
             if (routine->complex_only && (*type == 's' || *type == 'd')) {
@@ -283,6 +287,7 @@ try_routine(unsigned r, uint64_t memory, bool random, unsigned rounds)
         }
     }
     fy_device_host.close(device);
+    ck_assert(!vendor || vendor_calls() > outcome.ran);
     /* The test must not pass by declining, or by never cutting anything. */
     ck_assert_msg(outcome.ran > 4 * (outcome.unfit + outcome.declined),
                   "%s: %u ran, %u did not fit, %u declined", routine->name,
@@ -299,19 +304,27 @@ try_routine(unsigned r, uint64_t memory, bool random, unsigned rounds)
 
 START_TEST(random_chunks)
 {
-    try_routine((unsigned)_i, 256 * 1024, true, 30);
+    try_routine((unsigned)_i, 256 * 1024, true, false, 30);
 }
 END_TEST
 
 START_TEST(random_chunks_in_little_memory)
 {
-    try_routine((unsigned)_i, 16 * 1024, true, 20);
+    try_routine((unsigned)_i, 16 * 1024, true, false, 20);
 }
 END_TEST
 
 START_TEST(searched_chunks)
 {
-    try_routine((unsigned)_i, 8 * 1024, false, 20);
+    try_routine((unsigned)_i, 8 * 1024, false, false, 20);
+}
+END_TEST
+
+/* By `on cuda', as a device's own library is called. */
+START_TEST(functions_of_the_device)
+{
+    try_routine((unsigned)_i, 16 * 1024, true, true, 8);
+    try_routine((unsigned)_i, 8 * 1024, false, true, 8);
 }
 END_TEST
 
@@ -328,6 +341,7 @@ main(void)
     tcase_add_loop_test(cases, random_chunks, 0, ROUTINES);
     tcase_add_loop_test(cases, random_chunks_in_little_memory, 0, ROUTINES);
     tcase_add_loop_test(cases, searched_chunks, 0, ROUTINES);
+    tcase_add_loop_test(cases, functions_of_the_device, 0, ROUTINES);
     suite_add_tcase(suite, cases);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arguments of `on cuda f(...)': besides what an expression may be, words
+ * that the device fills in (a library's handle, a workspace), scalars by
+ * address, and the codes of cuBLAS for the letters and numbers of BLAS.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "annotations/compile.h"
+
+static const char *const words[FY_WORD_COUNT] = {
+    [FY_WORD_CUBLAS] = "cublas", [FY_WORD_CUSOLVER] = "cusolver",
+    [FY_WORD_INFO] = "info",     [FY_WORD_WORKSPACE] = "workspace",
+    [FY_WORD_LWORK] = "lwork",
+};
+
+const char *
+fy_word_text(unsigned word)
+{
+    return word > FY_WORD_NONE && word < FY_WORD_COUNT ? words[word] : "";
+}
+
+static enum fy_word
+find_word(const char *name)
+{
+    for (unsigned i = 1; i < FY_WORD_COUNT; i++) {
+        if (strcmp(words[i], name) == 0) {
+            return (enum fy_word)i;
+        }
+    }
+    return FY_WORD_NONE;
+}
+
+static uint32_t
+make(struct fy_body *body, unsigned op, uint8_t type, uint32_t a, uint32_t b,
+     uint32_t c, struct fy_span span)
+{
+    struct fy_node node = {
+        .op = (uint8_t)op, .type = type, .a = a, .b = b, .c = c};
+    return fy_node_make(body, node, span);
+}
+
+static uint32_t
+number(struct fy_body *body, int64_t value, struct fy_span span)
+{
+    struct fy_node node = {.op = FY_OP_INT, .type = FY_T_I64, .u.i = value};
+    return fy_node_make(body, node, span);
+}
+
+/* ---- codes --------------------------------------------------------------------- */
+
+/* x is one of the letters, or that number of CBLAS, ? yes : no. */
+static uint32_t
+choose(struct fy_body *body, uint32_t x, const char *letters, int64_t code,
+       uint32_t yes, uint32_t no, struct fy_span span)
+{
+    uint32_t test;
+    if (body->front->nodes[x].type == FY_T_CHAR) {
+        test = make(body, FY_OP_IN, FY_T_I64, x,
+                    fy_intern(body->front, letters), 0, span);
+    } else {
+        uint32_t wanted = number(body, code, span);
+        test = wanted == FY_NIL
+                   ? FY_NIL
+                   : make(body, FY_OP_EQ, FY_T_I64, x, wanted, 0, span);
+    }
+    if (test == FY_NIL || yes == FY_NIL || no == FY_NIL) {
+        return FY_NIL;
+    }
+    return make(body, FY_OP_COND, FY_T_I64, test, yes, no, span);
+}
+
+static const struct code {
+    const char *name;
+    const char *letters; /* of the value 0 */
+    int64_t code;        /* likewise, in CBLAS */
+} codes[] = {
+    {"op", "Nn", 111},
+    {"fill", "Ll", 122},
+    {"side", "Ll", 141},
+    {"diag", "Nn", 131},
+};
+
+bool
+fy_device_function(struct fy_body *body, const struct ast_expr *expr,
+                   uint32_t *out)
+{
+    const struct code *code = NULL;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (strcmp(codes[i].name, expr->name.text) == 0) {
+            code = &codes[i];
+        }
+    }
+    if (!code) {
+        return false;
+    }
+    *out = FY_NIL;
+    if (!expr->list || expr->list->next) {
+        fy_error(body->front, expr->span, "'%s' takes one argument",
+                 code->name);
+        return true;
+    }
+    uint32_t x = fy_node_of_expr(body, expr->list);
+    if (x == FY_NIL) {
+        return true;
+    }
+    if (body->front->nodes[x].type != FY_T_CHAR &&
+        body->front->nodes[x].type != FY_T_I64) {
+        fy_error(body->front, expr->list->span,
+                 "'%s' takes a letter of BLAS or a number of CBLAS",
+                 code->name);
+        return true;
+    }
+    uint32_t zero = number(body, 0, expr->span);
+    uint32_t rest = number(body, 1, expr->span);
+    if (code == codes) { /* none, transposed, conjugate transposed */
+        uint32_t two = number(body, 2, expr->span);
+        rest = choose(body, x, "Tt", 112, rest, two, expr->span);
+    }
+    *out = choose(body, x, code->letters, code->code, zero, rest, expr->span);
+    return true;
+}
+
+/* ---- arguments ------------------------------------------------------------------ */
+
+static uint32_t
+scalar(struct fy_body *body, const struct ast_expr *expr)
+{
+    uint32_t a = fy_node_of_expr(body, expr->a);
+    if (a == FY_NIL) {
+        return FY_NIL;
+    }
+    const struct fy_node *node = &body->front->nodes[a];
+    if ((node->op != FY_OP_CELL && node->op != FY_OP_COND) ||
+        node->type == FY_T_POINTER) {
+        fy_error(body->front, expr->span,
+                 "& takes a scalar argument of the call");
+        return FY_NIL;
+    }
+    return make(body, FY_OP_SCALAR, FY_T_POINTER, a, 0, 0, expr->span);
+}
+
+static uint32_t
+workspace(struct fy_body *body, const struct ast_expr *expr)
+{
+    const struct ast_expr *size = expr->list;
+    if (!size || size->next || size->kind != AST_NAME) {
+        fy_error(body->front, expr->span,
+                 "'workspace' takes the name of the function that tells its "
+                 "size");
+        return FY_NIL;
+    }
+    const char *name = fy_expand(body->front, body->unit, size->name);
+    return name ? make(body, FY_OP_WORD, FY_T_POINTER, FY_WORD_WORKSPACE,
+                       fy_intern(body->front, name), 0, expr->span)
+                : FY_NIL;
+}
+
+uint32_t
+fy_device_argument(struct fy_body *body, const struct ast_expr *expr)
+{
+    enum fy_word word = FY_WORD_NONE;
+    if (expr->kind == AST_NAME || expr->kind == AST_CALL) {
+        word = find_word(expr->name.text);
+    }
+    if (expr->kind == AST_UNARY && expr->op == FY_OP_SCALAR) {
+        return scalar(body, expr);
+    }
+    if (expr->kind == AST_CALL && word == FY_WORD_WORKSPACE) {
+        return workspace(body, expr);
+    }
+    if (expr->kind != AST_NAME || word == FY_WORD_NONE ||
+        word == FY_WORD_WORKSPACE) {
+        return fy_node_of_expr(body, expr);
+    }
+    return make(body, FY_OP_WORD,
+                word == FY_WORD_LWORK ? FY_T_I64 : FY_T_POINTER, word, 0, 0,
+                expr->span);
+}
+
+void
+fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
+                     const struct fy_call_row *row)
+{
+    const uint8_t result = body->unit->result.type;
+    unsigned workspaces = 0, infos = 0;
+    for (uint32_t i = 0; i < row->nargs; i++) {
+        if (row->args[i] == FY_NIL) {
+            return; /* told already */
+        }
+        const struct fy_node *node = &body->front->nodes[row->args[i]];
+        if (node->op != FY_OP_WORD) {
+            continue;
+        }
+        workspaces += node->a == FY_WORD_WORKSPACE;
+        infos += node->a == FY_WORD_INFO;
+        if (node->a == FY_WORD_LWORK && workspaces == 0) {
+            fy_error(body->front, s->word.span,
+                     "'lwork' stands behind 'workspace(...)'");
+        }
+    }
+    if (workspaces > 1 || infos > 1) {
+        fy_error(body->front, s->word.span,
+                 "a call has one workspace and one info at most");
+    }
+    if (result != FY_T_VOID && !fy_is_integer_type(result)) {
+        fy_diagnostic_hint(
+            fy_error(body->front, s->name.span,
+                     "a function that returns a number cannot run on cuda"),
+            "only those that return nothing, or 0 for success");
+    }
+}

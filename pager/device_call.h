@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `on cuda f(...)': a chunk as a call of the device's own library. Private to the
+ * planner.
+ */
+#ifndef FERRY_PAGER_DEVICE_CALL_H
+#define FERRY_PAGER_DEVICE_CALL_H
+
+#include "pager/plan_build.h"
+
+/* Whether this plan's device runs functions of its own, not the program's. */
+static inline bool
+fy_plan_on_device(const struct fy_planner *planner)
+{
+    return planner->options.ops->resolve != NULL;
+}
+
+/* Whether the function's call on the device tells success by a status integer
+ * there (`info'), which then is no output that the device has to store. */
+bool fy_device_call_has_info(const struct fy_model *model,
+                             const struct fy_function *function);
+
+/* Where the operands of the call are. */
+struct fy_device_operands {
+    void *state;
+    /* Fills kind, tile and offset; FY_ERR_UNSUPPORTED when there is none. */
+    int (*address)(void *state, unsigned operand, struct fy_slot *slot);
+};
+
+/*
+ * Fills function and slots of a variant for a call of scope->function with these
+ * cells. FY_ERR_UNSUPPORTED: the device does not have it, or a number does not
+ * fit what its library takes.
+ */
+int fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
+                   const struct fy_device_operands *operands,
+                   struct fy_variant *variant) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device with functions of its own, for tests of `on cuda' without any CUDA:
+ * the host device, and cuBLAS's names made from the installed BLAS.
+ */
+#ifndef FERRY_TESTS_UNIT_VENDOR_H
+#define FERRY_TESTS_UNIT_VENDOR_H
+
+#include "pager/device.h"
+
+/* An open host device that launches cuBLAS's functions; close as ever. */
+int vendor_open(uint64_t memory_bytes, struct fy_device **out);
+/* Calls of its functions so far, and of them with 64-bit integers. */
+unsigned vendor_calls(void);
+unsigned vendor_wide_calls(void);
+
+#endif
