@@ -21,7 +21,8 @@
 struct fy_session;
 
 struct fy_session_options {
-    const struct fy_commands *commands; /* borrowed, must outlive the session */
+    /* Borrowed, must outlive the session. NULL: fy_session_publish() follows. */
+    const struct fy_commands *commands;
     const struct fy_mount *mounts;      /* copied */
     unsigned nmounts;
     /* Folder of the shipped annotations: they speak of the system's own tools,
@@ -44,6 +45,13 @@ struct fy_session_options {
 int fy_session_start(const struct fy_session_options *options,
                      struct fy_buffer *why,
                      struct fy_session **out) FY_MUST_CHECK;
+/*
+ * The second half of a start without commands: connections are made while they
+ * are compiled. Before any program of the run starts.
+ */
+int fy_session_publish(struct fy_session *session,
+                       const struct fy_commands *commands,
+                       struct fy_buffer *why) FY_MUST_CHECK;
 /* Path of the snapshot, for the settings of the shim. */
 const char *fy_session_snapshot(const struct fy_session *session);
 /* The unix socket that stubs are given. */

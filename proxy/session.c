@@ -265,10 +265,10 @@ set_up(struct fy_session *session, struct fy_buffer *why)
         return status;
     }
     status = listen_at(session, why);
-    if (status) {
-        return status;
+    if (!status && session->options.commands) {
+        status = fy_snapshot_write(session, why);
     }
-    return fy_snapshot_write(session, why);
+    return status;
 }
 
 int
@@ -297,6 +297,16 @@ fy_session_start(const struct fy_session_options *options,
     }
     *out = session;
     return 0;
+}
+
+/* Nobody knows of the socket before the snapshot is there, so its thread looks
+ * at neither meanwhile. */
+int
+fy_session_publish(struct fy_session *session,
+                   const struct fy_commands *commands, struct fy_buffer *why)
+{
+    session->options.commands = commands;
+    return fy_snapshot_write(session, why);
 }
 
 const char *

@@ -52,9 +52,11 @@ map_new_file(const char *path, size_t bytes)
 }
 
 int
-fy_launch_scratch(struct fy_launch_state *state, bool count,
-                  struct fy_settings *settings)
+fy_launch_scratch(struct fy_launch_state *state)
 {
+    if (state->scratch[0]) {
+        return 0;
+    }
     int n = snprintf(state->scratch, sizeof state->scratch,
                      "%s/ferry-run-XXXXXX", temporary_folder());
     if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 || !mkdtemp(state->scratch)) {
@@ -63,13 +65,21 @@ fy_launch_scratch(struct fy_launch_state *state, bool count,
         state->scratch[0] = '\0';
         return FY_ERR_IO;
     }
-    if (!count) {
-        return 0;
+    return 0;
+}
+
+int
+fy_launch_record(struct fy_launch_state *state, struct fy_settings *settings)
+{
+    int status = fy_launch_scratch(state);
+    if (status) {
+        return status;
     }
     uint32_t rows = state->model->functions.count;
     state->record_bytes =
         sizeof *state->record + rows * sizeof state->record->rows[0];
-    memcpy(settings->record, state->scratch, (size_t)n);
+    size_t n = strlen(state->scratch);
+    memcpy(settings->record, state->scratch, n);
     memcpy(settings->record + n, "/record", sizeof "/record");
     state->record = map_new_file(settings->record, state->record_bytes);
     if (!state->record) {

@@ -52,13 +52,14 @@ void fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
  */
 int fy_launch_preload(struct fy_launch_state *state) FY_MUST_CHECK;
 
+/* A private folder for the files of this run, unless there is one. */
+int fy_launch_scratch(struct fy_launch_state *state) FY_MUST_CHECK;
 /*
- * A private folder for the files of this run, with a file of zeroed counters
- * for state->model in it when `count'. Its space is reserved, so that a full
- * disk is found here and not by a signal in the program.
+ * In it a file of zeroed counters for state->model. Its space is reserved, so
+ * that a full disk is found here and not by a signal in the program.
  */
-int fy_launch_scratch(struct fy_launch_state *state, bool count,
-                      struct fy_settings *settings) FY_MUST_CHECK;
+int fy_launch_record(struct fy_launch_state *state,
+                     struct fy_settings *settings) FY_MUST_CHECK;
 
 /*
  * Sets LD_PRELOAD (ours first, others kept, objects of an outer ferry run

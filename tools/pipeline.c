@@ -175,20 +175,14 @@ find_history(char out[PATH_MAX])
 
 int
 fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
-                  const char *folder, struct fy_run_options *options,
+                  const char *folder, const struct fy_run_options *options,
                   char *trouble, size_t bytes)
 {
     char cause[CAUSE_BYTES], history[PATH_MAX];
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
-    pipeline->commands = fy_pipeline_compile(
-        places, options->annotations, options->nannotations, trouble, bytes);
-    if (!pipeline->commands) {
-        return FY_ERR_INVALID;
-    }
     find_history(history);
     struct fy_session_options session = {
-        .commands = pipeline->commands,
         .mounts = pipeline->mounts,
         .nmounts = pipeline->nmounts,
         .folder = folder,
@@ -203,12 +197,44 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
     if (status) {
         (void)snprintf(trouble, bytes, "cannot start the session: %s",
                        cause[0] ? cause : fy_status_text(status));
-        return status;
+    }
+    return status;
+}
+
+int
+fy_pipeline_publish(struct fy_pipeline *pipeline,
+                    const struct fy_places *places,
+                    struct fy_run_options *options, char *trouble, size_t bytes)
+{
+    char cause[CAUSE_BYTES];
+    struct fy_buffer why;
+    fy_buffer_start(&why, cause, sizeof cause);
+    pipeline->commands = fy_pipeline_compile(
+        places, options->annotations, options->nannotations, trouble, bytes);
+    int status = FY_ERR_INVALID;
+    if (!pipeline->commands) {
+        goto drop;
+    }
+    status = fy_session_publish(pipeline->session, pipeline->commands, &why);
+    if (status) {
+        (void)snprintf(trouble, bytes, "cannot start the session: %s",
+                       cause[0] ? cause : fy_status_text(status));
+        goto drop;
     }
     (void)snprintf(options->settings.snapshot,
                    sizeof options->settings.snapshot, "%s",
                    fy_session_snapshot(pipeline->session));
     return 0;
+drop:
+    fy_pipeline_drop(pipeline);
+    return status;
+}
+
+void
+fy_pipeline_drop(struct fy_pipeline *pipeline)
+{
+    fy_session_free(pipeline->session);
+    pipeline->session = NULL;
 }
 
 /* Whether a file can stand for a command that is annotated. */

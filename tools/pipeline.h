@@ -35,13 +35,22 @@ struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
                                         size_t bytes);
 
 /*
- * Starts the session in `folder' (private, exists) and sets
- * settings->snapshot. 0, or a status with `trouble' set.
+ * Starts the session in `folder' (private, exists): from here on proxies are
+ * being reached. 0, or a status with `trouble' set.
  */
 int fy_pipeline_start(struct fy_pipeline *pipeline,
                       const struct fy_places *places, const char *folder,
-                      struct fy_run_options *options, char *trouble,
+                      const struct fy_run_options *options, char *trouble,
                       size_t bytes) FY_MUST_CHECK;
+
+/*
+ * Then, before any program starts: compiles the command annotations for it and
+ * sets settings->snapshot. Likewise; the session has ended after a failure.
+ */
+int fy_pipeline_publish(struct fy_pipeline *pipeline,
+                        const struct fy_places *places,
+                        struct fy_run_options *options, char *trouble,
+                        size_t bytes) FY_MUST_CHECK;
 
 /*
  * The first command is not started by a preloaded program, so nobody would put
@@ -53,6 +62,8 @@ char **fy_pipeline_first(const struct fy_pipeline *pipeline,
 
 /* Waits for the stages that still run, ends the session. May be called twice. */
 void fy_pipeline_end(struct fy_pipeline *pipeline);
+/* Ends it at once: no program of the run will know of it. */
+void fy_pipeline_drop(struct fy_pipeline *pipeline);
 
 /* After the end: stages and links of the report; FY_ERR_NOMEM. Strings are
  * borrowed from the session. */

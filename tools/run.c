@@ -66,7 +66,7 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
         return FY_ERR_INVALID;
     }
     if (count) {
-        int status = fy_launch_scratch(state, true, settings);
+        int status = fy_launch_record(state, settings);
         if (status) {
             return status;
         }
@@ -92,29 +92,44 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
 }
 
 /*
- * The half of commands: a session that proxies are reached through. What fails
- * is said at once, and the commands run here.
+ * The half of commands: a session that proxies are reached through, which takes
+ * longer than all else here, so it begins first. What fails is said at once,
+ * and the commands run here.
  */
-static void
-prepare_commands(struct fy_run_options *options, struct fy_launch_state *state)
+static bool
+start_commands(const struct fy_run_options *options,
+               struct fy_launch_state *state)
 {
     char cause[sizeof state->trouble];
-    if (state->trouble[0]) {
-        return; /* said already: running without ferry */
-    }
     if (access(state->places.shim, R_OK) != 0) {
         fy_say("cannot read %s: %s; all commands run here", state->places.shim,
                strerror(errno));
-        return;
+        return false;
     }
-    if (!state->scratch[0] &&
-        fy_launch_scratch(state, false, &options->settings)) {
+    if (fy_launch_scratch(state)) {
         fy_say("%s; all commands run here", state->trouble);
         state->trouble[0] = '\0';
-        return;
+        return false;
     }
     if (fy_pipeline_start(&state->pipeline, &state->places, state->scratch,
                           options, cause, sizeof cause)) {
+        fy_say("%s; all commands run here", cause);
+        return false;
+    }
+    return true;
+}
+
+/* Its other half: what the programs need to know of it. */
+static void
+publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
+{
+    char cause[sizeof state->trouble];
+    if (state->trouble[0]) {
+        fy_pipeline_drop(&state->pipeline); /* said: running without ferry */
+        return;
+    }
+    if (fy_pipeline_publish(&state->pipeline, &state->places, options, cause,
+                            sizeof cause)) {
         fy_say("%s; all commands run here", cause);
         return;
     }
@@ -230,13 +245,14 @@ fy_launch(struct fy_run_options *options)
     bool calls = strcmp(options->settings.device, "none") != 0 || count;
     bool commands = fy_pipeline_find(&state.pipeline, options);
     fy_places_find(&state.places);
+    commands = commands && start_commands(options, &state);
     if (calls && prepare_calls(options, &state) != 0) {
         fy_say("%s; running without ferry", state.trouble);
         state.preload[0] = '\0';
         options->settings.mode = FY_MODE_NEVER;
     }
     if (commands) {
-        prepare_commands(options, &state);
+        publish_commands(options, &state);
     }
     publish(options, &state);
     if (!count && !state.scratch[0]) {

@@ -77,7 +77,7 @@ prepare(struct fy_launch_state *state, struct fy_settings *settings)
                           state->places.engine, strerror(errno));
         return FY_ERR_NOENT;
     }
-    int status = fy_launch_scratch(state, false, settings);
+    int status = fy_launch_scratch(state);
     if (status == 0) {
         status = fy_launch_preload(state);
     }
