@@ -270,7 +270,7 @@ on(struct fy_body *body, const struct ast_statement *s)
             break;
         }
         row.args[row.nargs++] =
-            host ? fy_node_of_expr(body, e) : fy_device_argument(body, e);
+            host ? fy_node_of_expr(body, e) : fy_device_argument(body, e, &row);
     }
     if (!host) {
         fy_device_call_check(body, s, &row);

@@ -279,8 +279,10 @@ uint32_t fy_node_int(struct fy_body *body, int64_t i);
 
 /* ---- device_call.c ---- */
 
-/* An argument of an `on cuda' call; FY_NIL after an error. */
-uint32_t fy_device_argument(struct fy_body *body, const struct ast_expr *expr);
+/* An argument of an `on cuda' call, behind those in `row'; FY_NIL after an
+ * error. */
+uint32_t fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
+                            const struct fy_call_row *row);
 /* op, fill, side, diag: false when it is none of them. */
 bool fy_device_function(struct fy_body *body, const struct ast_expr *expr,
                         uint32_t *out);

@@ -142,24 +142,56 @@ scalar(struct fy_body *body, const struct ast_expr *expr)
     return make(body, FY_OP_SCALAR, FY_T_POINTER, a, 0, 0, expr->span);
 }
 
+/* Which of the arguments in front the function that tells the size takes. */
+static bool
+size_arguments(struct fy_body *body, const struct ast_expr *list,
+               const struct fy_call_row *row, uint32_t *out)
+{
+    uint32_t at = 0;
+    *out = 0;
+    for (const struct ast_expr *e = list; e; e = e->next) {
+        uint32_t node = fy_device_argument(body, e, row);
+        if (node == FY_NIL) {
+            return false;
+        }
+        while (at < row->nargs && row->args[at] != node) {
+            at++;
+        }
+        if (at == row->nargs || at >= 32) {
+            fy_error(body->front, e->span,
+                     "this is no argument in front of the workspace, or not in "
+                     "their order");
+            return false;
+        }
+        *out |= UINT32_C(1) << at++;
+    }
+    return true;
+}
+
 static uint32_t
-workspace(struct fy_body *body, const struct ast_expr *expr)
+workspace(struct fy_body *body, const struct ast_expr *expr,
+          const struct fy_call_row *row)
 {
     const struct ast_expr *size = expr->list;
-    if (!size || size->next || size->kind != AST_NAME) {
+    uint32_t arguments = 0;
+    if (!size || size->next ||
+        (size->kind != AST_NAME && (size->kind != AST_CALL || !size->list))) {
         fy_error(body->front, expr->span,
                  "'workspace' takes the name of the function that tells its "
-                 "size");
+                 "size, or a call of it");
         return FY_NIL;
     }
     const char *name = fy_expand(body->front, body->unit, size->name);
-    return name ? make(body, FY_OP_WORD, FY_T_POINTER, FY_WORD_WORKSPACE,
-                       fy_intern(body->front, name), 0, expr->span)
-                : FY_NIL;
+    if (!name || !size_arguments(body, size->list, row, &arguments)) {
+        return FY_NIL;
+    }
+    return make(body, FY_OP_WORD, FY_T_POINTER, FY_WORD_WORKSPACE,
+                fy_intern(body->front, name), arguments, expr->span);
 }
 
 uint32_t
-fy_device_argument(struct fy_body *body, const struct ast_expr *expr)
+fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
+                   const struct fy_call_row *row)
 {
     enum fy_word word = FY_WORD_NONE;
     if (expr->kind == AST_NAME || expr->kind == AST_CALL) {
@@ -169,7 +201,7 @@ fy_device_argument(struct fy_body *body, const struct ast_expr *expr)
         return scalar(body, expr);
     }
     if (expr->kind == AST_CALL && word == FY_WORD_WORKSPACE) {
-        return workspace(body, expr);
+        return workspace(body, expr, row);
     }
     if (expr->kind != AST_NAME || word == FY_WORD_NONE ||
         word == FY_WORD_WORKSPACE) {

@@ -135,7 +135,13 @@ leaf(const struct dump *dump, const struct fy_node *n)
     case FY_OP_WORD:
         put(dump, "%s", fy_word_text(n->a));
         if (n->a == FY_WORD_WORKSPACE) {
-            put(dump, "(%s)", text(dump, n->b));
+            put(dump, "(%s", text(dump, n->b));
+            for (unsigned i = 0; i < 32; i++) {
+                if (n->c >> i & 1) {
+                    put(dump, " #%u", i);
+                }
+            }
+            put(dump, ")");
         }
         break;
     default:

@@ -180,7 +180,8 @@ enum fy_op {
     FY_OP_IN,      /* a in "set": b is the fy_str of the set; a is a char */
     FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
     /* Only as a whole argument of an `on cuda' call: */
-    FY_OP_WORD,   /* a: enum fy_word; b: its function's name (WORKSPACE) */
+    FY_OP_WORD,   /* a: enum fy_word; WORKSPACE: b, its function's name, and c,
+                   * bits of the arguments it takes; 0: all in front */
     FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type */
     FY_OP_COUNT
 };

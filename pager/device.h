@@ -64,10 +64,12 @@ struct fy_launch {
     /* All of the rest may be NULL, 0: the host device has none of it. */
     const uint8_t *words; /* nargs of enum fy_word; NONE: values[i] as it is */
     /*
-     * WORKSPACE: f(the arguments before the workspace..., int *elements), which
-     * returns a status; elements of element_bytes.
+     * WORKSPACE: f(arguments in front of the workspace..., int *elements), which
+     * returns a status; elements of element_bytes. size_arguments: bit i for
+     * each argument it takes; 0: all in front.
      */
     void *size_function;
+    uint32_t size_arguments;
     uint32_t element_bytes;
     int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
     bool status;   /* the function returns a status: not 0 is an error */

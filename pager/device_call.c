@@ -114,6 +114,7 @@ word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
         model, fy_operand, operands)[maker->scope->function->operands];
     maker->variant->element_bytes = fy_type_bytes(
         (enum fy_type)operand->element, planner->bound->integer_bits);
+    maker->variant->size_arguments = node->c;
     maker->variant->size_function = planner->options.ops->resolve(
         planner->options.device, fy_model_string(model, node->b));
     return maker->variant->size_function ? FY_OK : FY_ERR_UNSUPPORTED;

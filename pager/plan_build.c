@@ -341,6 +341,7 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
         call.status = true;
         call.info = &planner->infos[number];
         call.size_function = variant->size_function;
+        call.size_arguments = variant->size_arguments;
         call.element_bytes = variant->element_bytes;
     }
     return planner->options.ops->launch(stream, &call);

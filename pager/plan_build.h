@@ -67,7 +67,8 @@ struct fy_variant {
     uint8_t ntiles, nimages, npatches;
     bool on_device; /* a function of the device's own, which returns a status */
     uint32_t element_bytes; /* of its workspace */
-    void *size_function;    /* likewise, or NULL */
+    uint32_t size_arguments;
+    void *size_function; /* likewise, or NULL */
     struct fy_slot slots[FY_MAX_SLOTS];
     struct fy_variant_tile tiles[FY_MAX_OPERANDS];
     struct fy_image images[FY_MAX_IMAGES];
