@@ -38,8 +38,10 @@ all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
            all_cells(body, n->c, cell, several);
 }
 
-bool
-fy_node_is_cells(const struct fy_body *body, uint32_t node, uint32_t *cell)
+/* Whether the node is a bare cell in every branch of its conditionals; *cell
+ * gets it when there is only one, else FY_NIL. */
+static bool
+is_cells(const struct fy_body *body, uint32_t node, uint32_t *cell)
 {
     bool several = false;
     *cell = FY_NIL;
@@ -197,7 +199,7 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
         axis.row.with_cell = axis.row.with_node = FY_NIL;
         axis.row.extent = extent_node(body, a, name);
         if (axis.row.extent != FY_NIL) {
-            (void)fy_node_is_cells(body, axis.row.extent, &axis.row.cell);
+            (void)is_cells(body, axis.row.extent, &axis.row.cell);
         }
         memset(axis.row.also, 0xff, sizeof axis.row.also); /* FY_NIL */
         for (const struct ast_clause *c = statement->clauses; c; c = c->next) {
@@ -399,7 +401,7 @@ fy_finish_axes(struct fy_body *body)
         if (axis->row.extent == FY_NIL) {
             continue;
         }
-        if (!fy_node_is_cells(body, axis->row.extent, &cell)) {
+        if (!is_cells(body, axis->row.extent, &cell)) {
             fy_diagnostic_hint(
                 fy_error(front, axis->span,
                          "axis '%.*s' cannot be split: its extent is no "

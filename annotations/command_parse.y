@@ -3,6 +3,7 @@
  * The grammar of one `command' or `common' block. Only structure is checked
  * here; what names mean is command_check.c's. Every list is built backwards and
  * turned round when it is complete.
+ * Long because a grammar cannot be spread over files.
  */
 %code top {
 #include "config.h"

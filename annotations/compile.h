@@ -243,8 +243,7 @@ int fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
                     const struct ast_names *words, unsigned stars,
                     bool is_reference, struct fy_resolved *out);
 void fy_layout_all(struct fy_front *front);
-const char *fy_type_name(uint8_t type); /* "double", for messages */
-bool fy_is_integer_type(uint8_t type);  /* of C, INTEGER included */
+bool fy_is_integer_type(uint8_t type); /* of C, INTEGER included */
 /* Whether a word may stand in a type: told from an interface's name. */
 bool fy_is_type_word(const struct fy_front *front, const char *word);
 
@@ -304,10 +303,6 @@ void fy_compile_axis(struct fy_body *body,
 /* After all operands: sums, with, spans. */
 void fy_finish_axes(struct fy_body *body);
 struct fy_axis_info *fy_body_find_axis(struct fy_body *body, const char *name);
-/* Whether the node is a bare cell in every branch of its conditionals; *cell
- * gets it when there is only one, else FY_NIL. */
-bool fy_node_is_cells(const struct fy_body *body, uint32_t node,
-                      uint32_t *cell);
 
 /* ---- body.c ---- */
 

@@ -28,19 +28,6 @@ static const struct {
     {"integer", FY_T_INTEGER}, {"logical", FY_T_INTEGER},
 };
 
-const char *
-fy_type_name(uint8_t type)
-{
-    static const char *const names[] = {
-        "void",      "char",     "int8_t",   "uint8_t",       "int16_t",
-        "uint16_t",  "int",      "uint32_t", "int64_t",       "size_t",
-        "integer",   "float",    "double",   "complex float", "complex double",
-        "a pointer", "a handle",
-    };
-    _Static_assert(sizeof names / sizeof names[0] == FY_T_COUNT, "one each");
-    return type < FY_T_COUNT ? names[type] : "?";
-}
-
 bool
 fy_is_integer_type(uint8_t type)
 {

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *
-fy_finding_word(unsigned kind)
+static const char *
+finding_word(unsigned kind)
 {
     static const char *const words[] = {
 #define FY_FINDING_WORD(id, word) word,
@@ -143,8 +143,8 @@ fy_tally_report(struct fy_tally *tally, const struct fy_model *model,
     char row[4096];
     int n = snprintf(row, sizeof row, "%s\t%u\t%s\t%s\t%s\t%s\n",
                      fy_model_string(model, f->file), line,
-                     fy_model_string(model, f->name), name,
-                     fy_finding_word(kind), text);
+                     fy_model_string(model, f->name), name, finding_word(kind),
+                     text);
     if (n >= (int)sizeof row) {
         n = (int)sizeof row - 1;
         row[n - 1] = '\n';

@@ -51,8 +51,6 @@ enum fy_finding_kind {
     FY_FINDING_COUNT
 };
 
-const char *fy_finding_word(unsigned kind);
-
 /* Slabs of an operand whose content is changed to see whether it matters. */
 enum {
     FY_SLAB_LAST = 0,                      /* the last index of axis k: row k */

@@ -49,7 +49,6 @@ struct fy_unsqueeze {
     ZSTD_DCtx *zstd;
     char *bytes;
     size_t from, n, capacity; /* bytes[from .. n) wait */
-    bool inside;              /* a frame has begun and not ended */
     bool held;                /* zstd may hold decoded bytes */
 };
 
@@ -281,7 +280,6 @@ fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
         if (ZSTD_isError(left)) {
             return FY_ERR_INVALID;
         }
-        unsqueeze->inside = left != 0;
         unsqueeze->held = left != 0 && out.pos == out.size;
         if (out.pos == before && in.pos == read) {
             break;
@@ -290,12 +288,6 @@ fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
     unsqueeze->from = in.pos;
     *out_n = out.pos;
     return FY_OK;
-}
-
-bool
-fy_unsqueeze_ended(const struct fy_unsqueeze *unsqueeze)
-{
-    return !unsqueeze->inside && unsqueeze->from == unsqueeze->n;
 }
 
 /* ---- how fast ---- */

@@ -14,7 +14,7 @@
  * Receiving:
  *     fy_unsqueeze_add(unsqueeze, bytes, n);             in the data callback
  *     while (room && !fy_unsqueeze_take(unsqueeze, block, room, &n) && n) ...
- *     fy_unsqueeze_ended(unsqueeze)         at the end: was it whole?
+ *     Whether all came is known by ferry-out-bytes.
  */
 #ifndef FERRY_PROXY_COMPRESS_H
 #define FERRY_PROXY_COMPRESS_H
@@ -77,8 +77,5 @@ int fy_unsqueeze_take(struct fy_unsqueeze *unsqueeze, void *to, size_t most,
                       size_t *out_n) FY_MUST_CHECK;
 /* How much was received and is not decoded yet (grant as much less). */
 size_t fy_unsqueeze_waiting(const struct fy_unsqueeze *unsqueeze);
-/* Whether all that was received is decoded and ends with a frame. (Lost frames
- * are noticed by ferry-out-bytes.) */
-bool fy_unsqueeze_ended(const struct fy_unsqueeze *unsqueeze);
 
 #endif

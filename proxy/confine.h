@@ -2,7 +2,7 @@
 /*
  * What a stage may see and touch on the storage host. The proxy calls
  * fy_confine_check() before it starts anything, and the child calls
- * fy_confine_enter() between fork and exec.
+ * fy_cage_enter() between fork and exec.
  *
  * A root is a folder of this host that the user lets clients work in; without
  * any, those that the client names are taken as far as the user's own rights go

@@ -23,6 +23,7 @@
 
 #include "proxy/fault_plan.h"
 #include "proxy/seal.h"
+#include "proxy/wire.h"
 
 enum {
     BLOCK_BYTES = 1 << 20, /* held for one direction */
@@ -400,14 +401,6 @@ start_thread(struct relay *relay)
     return failed ? FY_ERR_NOMEM : FY_OK;
 }
 
-static int
-set_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? FY_ERR_IO
-                                                               : FY_OK;
-}
-
 int
 fy_fault_start(const char *text, int *in_fd, int *out_fd, struct fy_buffer *why)
 {
@@ -429,7 +422,7 @@ fy_fault_start(const char *text, int *in_fd, int *out_fd, struct fy_buffer *why)
         status = FY_ERR_NOMEM;
         goto free_relay;
     }
-    if (set_nonblocking(*in_fd) || set_nonblocking(*out_fd) ||
+    if (fy_wire_unblock(*in_fd) || fy_wire_unblock(*out_fd) ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
                    pair)) {
         status = FY_ERR_IO;

@@ -17,6 +17,19 @@
 
 #include "proxy/mounts.h"
 
+struct mount_line {
+    unsigned id, parent;
+    uint64_t device;
+    const char *root, *point, *type, *source, *options;
+    bool read_only;
+};
+
+struct mount_table {
+    char *text;
+    struct mount_line *lines;
+    size_t n;
+};
+
 /* Octal escapes of mountinfo, in place. */
 static void
 unescape(char *text)
@@ -44,7 +57,7 @@ has_ro(const char *options)
 
 /* The line is cut in pieces. */
 static bool
-parse_line(char *line, struct fy_mount_line *out)
+parse_line(char *line, struct mount_line *out)
 {
     char *rest = NULL;
     char *words[64];
@@ -80,17 +93,28 @@ parse_line(char *line, struct fy_mount_line *out)
     return true;
 }
 
-int
-fy_mount_table_parse(const char *text, struct fy_mount_table *out)
+static void
+clear_table(struct mount_table *table)
+{
+    free(table->text);
+    free(table->lines);
+    table->text = NULL;
+    table->lines = NULL;
+    table->n = 0;
+}
+
+/* Lines that are not understood are skipped. FY_ERR_NOMEM. */
+static int
+parse_table(const char *text, struct mount_table *out)
 {
     size_t lines = 1;
     for (const char *at = text; (at = strchr(at, '\n')); at++) {
         lines++;
     }
-    struct fy_mount_table table = {.text = strdup(text)};
+    struct mount_table table = {.text = strdup(text)};
     table.lines = calloc(lines, sizeof *table.lines);
     if (!table.text || !table.lines) {
-        fy_mount_table_clear(&table);
+        clear_table(&table);
         return FY_ERR_NOMEM;
     }
     char *rest = NULL;
@@ -102,16 +126,6 @@ fy_mount_table_parse(const char *text, struct fy_mount_table *out)
     }
     *out = table;
     return 0;
-}
-
-void
-fy_mount_table_clear(struct fy_mount_table *table)
-{
-    free(table->text);
-    free(table->lines);
-    table->text = NULL;
-    table->lines = NULL;
-    table->n = 0;
 }
 
 /* The whole file, NUL-terminated, new; NULL when it cannot be read. */
@@ -131,8 +145,9 @@ read_all(const char *path)
     return text;
 }
 
-bool
-fy_path_is_beneath(const char *path, const char *folder)
+/* Absolute paths without a slash at the end; false when equal. */
+static bool
+is_beneath(const char *path, const char *folder)
 {
     size_t n = strlen(folder);
     if (n == 1) {
@@ -142,8 +157,8 @@ fy_path_is_beneath(const char *path, const char *folder)
 }
 
 static bool
-is_ancestor(const struct fy_mount_table *table, unsigned ancestor,
-            const struct fy_mount_line *line)
+is_ancestor(const struct mount_table *table, unsigned ancestor,
+            const struct mount_line *line)
 {
     unsigned id = line->parent;
     for (size_t depth = 0; depth < table->n; depth++) {
@@ -164,14 +179,14 @@ is_ancestor(const struct fy_mount_table *table, unsigned ancestor,
 
 /* Another mount lies over it or over a folder on the way to it. */
 static bool
-is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
+is_hidden(const struct mount_table *table, const struct mount_line *line)
 {
     for (size_t i = 0; i < table->n; i++) {
-        const struct fy_mount_line *other = &table->lines[i];
+        const struct mount_line *other = &table->lines[i];
         if (other == line || is_ancestor(table, other->id, line)) {
             continue;
         }
-        if (fy_path_is_beneath(line->point, other->point) ||
+        if (is_beneath(line->point, other->point) ||
             (strcmp(line->point, other->point) == 0 &&
              is_ancestor(table, line->id, other))) {
             return true;
@@ -259,11 +274,11 @@ is_ours(const char *options)
 
 /* A bind mount's process was started for another mount point. */
 static bool
-learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
+learn(const struct mount_table *table, const struct mount_line *line,
       const char *proc, struct fy_mount *out)
 {
     for (size_t i = 0; i < table->n; i++) {
-        const struct fy_mount_line *other = &table->lines[i];
+        const struct mount_line *other = &table->lines[i];
         if (other->device == line->device &&
             strcmp(other->source, line->source) == 0 &&
             fy_sshfs_learn(other->point, other->source, proc, out)) {
@@ -274,9 +289,8 @@ learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
 }
 
 static bool
-discover_line(const struct fy_mount_table *table,
-              const struct fy_mount_line *line, const char *proc,
-              struct fy_mount *out)
+discover_line(const struct mount_table *table, const struct mount_line *line,
+              const char *proc, struct fy_mount *out)
 {
     bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
     bool nfs =
@@ -296,11 +310,11 @@ discover_line(const struct fy_mount_table *table,
 }
 
 static void
-discover(const struct fy_mount_table *table, const char *proc,
+discover(const struct mount_table *table, const char *proc,
          struct fy_mount *out, unsigned *out_n)
 {
     for (size_t i = 0; i < table->n && *out_n < FY_MAX_MOUNTS; i++) {
-        const struct fy_mount_line *line = &table->lines[i];
+        const struct mount_line *line = &table->lines[i];
         bool known = false;
         for (unsigned j = 0; j < *out_n; j++) {
             known = known || strcmp(out[j].path, line->point) == 0;
@@ -318,10 +332,10 @@ void
 fy_mounts_discover(const char *mountinfo, const char *proc,
                    struct fy_mount *out, unsigned *out_n)
 {
-    struct fy_mount_table table;
-    if (fy_mount_table_parse(mountinfo, &table) == 0) {
+    struct mount_table table;
+    if (parse_table(mountinfo, &table) == 0) {
         discover(&table, proc, out, out_n);
-        fy_mount_table_clear(&table);
+        clear_table(&table);
     }
 }
 
@@ -340,7 +354,7 @@ is_remote(const char *type)
 
 /* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */
 static int
-configure(const char *text, const struct fy_mount_table *table,
+configure(const char *text, const struct mount_table *table,
           struct fy_mount *out, struct fy_buffer *why)
 {
     const char *scheme = strstr(text, "://");
@@ -376,13 +390,12 @@ configure(const char *text, const struct fy_mount_table *table,
     /* A folder of a local file system is told by its path alone: its device is
      * that of files which are not meant. */
     for (size_t i = 0; i < table->n; i++) {
-        const struct fy_mount_line *line = &table->lines[i];
+        const struct mount_line *line = &table->lines[i];
         if (line->device != about.st_dev || is_hidden(table, line)) {
             continue;
         }
         if (strcmp(line->point, out->path) == 0 ||
-            (is_remote(line->type) &&
-             fy_path_is_beneath(out->path, line->point))) {
+            (is_remote(line->type) && is_beneath(out->path, line->point))) {
             out->device = about.st_dev;
             out->read_only = line->read_only;
             snprintf(out->type, sizeof out->type, "%s", line->type);
@@ -402,8 +415,8 @@ fy_mounts_find(const char *const *configured, bool discovery,
                struct fy_mount *out, unsigned *out_n, struct fy_buffer *why)
 {
     char *text = read_all("/proc/self/mountinfo");
-    struct fy_mount_table table;
-    int status = fy_mount_table_parse(text ? text : "", &table);
+    struct mount_table table;
+    int status = parse_table(text ? text : "", &table);
     free(text);
     if (status) {
         return status;
@@ -434,7 +447,7 @@ fy_mounts_find(const char *const *configured, bool discovery,
     }
     *out_n = n;
 clear:
-    fy_mount_table_clear(&table);
+    clear_table(&table);
     return status;
 }
 
@@ -442,9 +455,9 @@ char **
 fy_mounts_below(const char *path)
 {
     char *text = read_all("/proc/self/mountinfo");
-    struct fy_mount_table table;
+    struct mount_table table;
     char **below = NULL;
-    int status = text ? fy_mount_table_parse(text, &table) : FY_ERR_IO;
+    int status = text ? parse_table(text, &table) : FY_ERR_IO;
     free(text);
     if (status) {
         return NULL;
@@ -452,7 +465,7 @@ fy_mounts_below(const char *path)
     /* One block: the pointers, then the texts. */
     size_t bytes = sizeof *below, n = 0;
     for (size_t i = 0; i < table.n; i++) {
-        if (fy_path_is_beneath(table.lines[i].point, path)) {
+        if (is_beneath(table.lines[i].point, path)) {
             bytes += sizeof *below + strlen(table.lines[i].point) + 1;
             n++;
         }
@@ -462,13 +475,13 @@ fy_mounts_below(const char *path)
         char *to = (char *)(below + n + 1);
         n = 0;
         for (size_t i = 0; i < table.n; i++) {
-            if (fy_path_is_beneath(table.lines[i].point, path)) {
+            if (is_beneath(table.lines[i].point, path)) {
                 below[n++] = strcpy(to, table.lines[i].point);
                 to += strlen(to) + 1;
             }
         }
         below[n] = NULL;
     }
-    fy_mount_table_clear(&table);
+    clear_table(&table);
     return below;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process as /proc/PID/stat tells it: who holds a pipe (holders.c) and what
- * descends from a stage (run_end.c) are found out from these.
+ * One process as /proc/PID/stat tells it: who holds a pipe (holders.c), what
+ * descends from a stage (run_end.c) and who sent a signal (tools/child.c) are
+ * found out from these.
  */
 #ifndef FERRY_PROXY_PROCESS_H
 #define FERRY_PROXY_PROCESS_H

@@ -34,7 +34,7 @@ struct fy_session_options {
     const char *ferry;  /* path of ferry, for loopback */
     const char *history; /* SQLite file of what was learned; NULL: none */
     bool force;          /* offload whatever may be, not only what pays */
-    bool record;         /* keep stages for fy_session_report() */
+    bool record;         /* keep stages for fy_session_stage() */
 };
 
 /*

@@ -46,8 +46,9 @@ set_trouble(struct reach *reach, const char *text)
     (void)snprintf(reach->trouble, sizeof reach->trouble, "%s", text);
 }
 
-void
-fy_reach_break(struct reach *reach, const char *why)
+/* Gives the connection up at the end of this round. */
+static void
+break_reach(struct reach *reach, const char *why)
 {
     if (!reach->broken) {
         set_trouble(reach, why);
@@ -187,18 +188,18 @@ keep_alive(struct timer *timer)
     struct reach *reach =
         (struct reach *)((char *)timer - offsetof(struct reach, limit));
     if (reach->state != REACH_READY) {
-        fy_reach_break(reach, "it did not answer in time");
+        break_reach(reach, "it did not answer in time");
         return;
     }
     struct fy_wire_counters counters;
     fy_wire_counters(reach->wire, &counters);
     if (reach->heard_bytes == counters.received_bytes) {
-        fy_reach_break(reach, "the connection is silent");
+        break_reach(reach, "the connection is silent");
         return;
     }
     reach->heard_bytes = counters.received_bytes;
     if (fy_wire_ping(reach->wire)) {
-        fy_reach_break(reach, "the connection is lost");
+        break_reach(reach, "the connection is lost");
         return;
     }
     fy_session_set(reach->session, &reach->limit,
@@ -212,7 +213,7 @@ hello_response(struct exchange *exchange, int status,
     (void)pairs;
     (void)n;
     if (status != 200) {
-        fy_reach_break(exchange->reach, "its ferry is of another version");
+        break_reach(exchange->reach, "its ferry is of another version");
     }
 }
 
@@ -221,7 +222,7 @@ hello_data(struct exchange *exchange, const void *bytes, size_t n)
 {
     struct reach *reach = exchange->reach;
     if (n > HELLO_BYTES - reach->hello_used) {
-        fy_reach_break(reach, "its hello is too long");
+        break_reach(reach, "its hello is too long");
         return;
     }
     memcpy(reach->hello_bytes + reach->hello_used, bytes, n);
@@ -244,7 +245,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     reach->hello_bytes[reach->hello_used] = '\0';
     if (fy_hello_decode(reach->hello_bytes, reach->hello_used, &reach->hello,
                         &why)) {
-        fy_reach_break(reach, text);
+        break_reach(reach, text);
         return;
     }
     reach->state = REACH_READY;
@@ -252,7 +253,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     fy_session_set(reach->session, &reach->limit,
                    KEEPALIVE_SECONDS * second_ns);
     if (fy_wire_ping(reach->wire)) {
-        fy_reach_break(reach, "the connection is lost");
+        break_reach(reach, "the connection is lost");
         return;
     }
     fy_stages_reached(reach->session, reach);
@@ -266,7 +267,7 @@ hello_closed(struct exchange *exchange, uint32_t error)
                          offsetof(struct reach, hello_exchange));
     (void)error;
     if (reach->state == REACH_HELLO) {
-        fy_reach_break(reach, "it did not say hello");
+        break_reach(reach, "it did not say hello");
     }
 }
 
@@ -291,7 +292,6 @@ say_hello(struct reach *reach)
         .host = bytes_of(names.nodename),
         .kernel = bytes_of(names.release),
         .machine = bytes_of(names.machine),
-        .unpaired = bytes_of(""),
     };
     char *body;
     size_t n;
@@ -335,7 +335,7 @@ move(struct reach *reach, bool readable, bool writable)
         struct fy_buffer why;
         fy_buffer_start(&why, text, sizeof text);
         fy_link_last_words(&reach->link, &why);
-        fy_reach_break(reach, text[0] ? text : "the connection is lost");
+        break_reach(reach, text[0] ? text : "the connection is lost");
     }
 }
 
@@ -363,37 +363,37 @@ in_ready(struct watch *watch, uint32_t events)
         return;
     }
     if (status) {
-        fy_reach_break(reach, text);
+        break_reach(reach, text);
         return;
     }
     forget(reach->session, &reach->in);
     int in = reach->link.in, out = reach->link.out;
     if (fy_wire_new(FY_WIRE_CLIENT, in, out, &wire_events, reach,
                     &reach->wire)) {
-        fy_reach_break(reach, "no memory");
+        break_reach(reach, "no memory");
         return;
     }
     reach->link.in = reach->link.out = -1;
     if (!fy_place_is_near(&reach->place) && fy_wire_seal(reach->wire)) {
-        fy_reach_break(reach, "no memory");
+        break_reach(reach, "no memory");
         return;
     }
     reach->state = REACH_HELLO;
     reach->in.fd = in;
     if (fy_session_watch(reach->session, &reach->in, EPOLLIN)) {
-        fy_reach_break(reach, "no memory");
+        break_reach(reach, "no memory");
         return;
     }
     if (out != in) {
         reach->out.fd = out;
         reach->out.ready = out_ready;
         if (fy_session_watch(reach->session, &reach->out, 0)) {
-            fy_reach_break(reach, "no memory");
+            break_reach(reach, "no memory");
             return;
         }
     }
     if (say_hello(reach)) {
-        fy_reach_break(reach, "no memory");
+        break_reach(reach, "no memory");
     }
 }
 
@@ -419,7 +419,7 @@ connect_to(struct reach *reach)
     fy_session_set(reach->session, &reach->limit, CONNECT_SECONDS * second_ns);
     if (fy_session_watch(reach->session, &reach->in, EPOLLIN)) {
         reach->in.fd = -1;
-        fy_reach_break(reach, "no memory");
+        break_reach(reach, "no memory");
     }
 }
 

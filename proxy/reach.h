@@ -66,7 +66,5 @@ struct reach *fy_reach_of(struct fy_session *session,
 /* A request. `exchange' has its functions set, and lives until `closed'. */
 int fy_reach_request(struct reach *reach, const char *path, bool body,
                      struct exchange *exchange) FY_MUST_CHECK;
-/* Gives the connection up at the end of this round. */
-void fy_reach_break(struct reach *reach, const char *why);
 
 #endif

@@ -220,8 +220,6 @@ void fy_server_stage_ready(struct fy_server_stage *stage,
 void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
                            size_t n);
 void fy_server_stage_input_end(struct fy_server_stage *stage);
-/* Ends our side of its stdin. */
-void fy_pump_in_close(struct fy_server_stage *stage);
 /* It has ended: what is left in its stdin was never read. */
 void fy_pump_in_settle(struct fy_server_stage *stage);
 

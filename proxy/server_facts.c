@@ -102,7 +102,6 @@ fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n)
         .speed = server->speed,
         .stages_max = server->stages_max,
         .stages_now = server->running,
-        .unpaired = text_bytes(""),
     };
     fy_confine_describe(server->confine, &hello);
     char *encoded;

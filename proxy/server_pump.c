@@ -26,8 +26,8 @@ enum {
 
 /* ---- stdin -------------------------------------------------------------------- */
 
-void
-fy_pump_in_close(struct fy_server_stage *stage)
+static void
+close_in(struct fy_server_stage *stage)
 {
     if (stage->in.fd < 0) {
         return;
@@ -50,7 +50,7 @@ void
 fy_pump_in_settle(struct fy_server_stage *stage)
 {
     int left = 0;
-    fy_pump_in_close(stage);
+    close_in(stage);
     if (stage->in_left >= 0 && ioctl(stage->in_left, FIONREAD, &left) == 0 &&
         left > 0 && (uint64_t)left <= stage->in_bytes) {
         stage->in_bytes -= (uint64_t)left;
@@ -99,7 +99,7 @@ fy_pump_in(struct fy_server_stage *stage)
     if (queue->n) {
         ssize_t done = push(stage, queue->bytes + queue->at, queue->n);
         if (done < 0) {
-            fy_pump_in_close(stage);
+            close_in(stage);
             return;
         }
         queue->at += (size_t)done;
@@ -116,7 +116,7 @@ fy_pump_in(struct fy_server_stage *stage)
         if (stage->spec.in.kind == FY_STREAM_PTY) {
             (void)!write(stage->in.fd, "\004", 1);
         }
-        fy_pump_in_close(stage);
+        close_in(stage);
     }
 }
 
@@ -154,7 +154,7 @@ fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
     if (stage->state != FY_STAGE_STARTING && stage->queue.n == 0) {
         ssize_t done = push(stage, bytes, n);
         if (done < 0) {
-            fy_pump_in_close(stage);
+            close_in(stage);
             return;
         }
         grant(stage, (size_t)done);

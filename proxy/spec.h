@@ -45,8 +45,8 @@ struct fy_stream_spec {
     struct fy_bytes path; /* FILE: as the client names it, absolute */
     int64_t offset;       /* FILE: where the description stands */
     uint32_t flags;       /* FILE: O_ACCMODE | O_APPEND, Linux values */
-    uint64_t device_unused, inode; /* FILE: as the client sees it; 0 unknown */
-    uint64_t stage;                /* LINK: number of the writer's stage */
+    uint64_t inode;       /* FILE: as the client sees it; 0 unknown */
+    uint64_t stage;       /* LINK: number of the writer's stage */
 };
 
 struct fy_tool {
@@ -93,7 +93,6 @@ struct fy_hello {
     bool all_users;    /* ... and every uid as it is */
     uint32_t landlock; /* its ABI version; 0: none */
     uint32_t stages_max, stages_now;
-    struct fy_bytes unpaired; /* reserved; empty */
 };
 
 /* POST /probe: how much is behind these operands. */

@@ -34,27 +34,34 @@ fy_split_close(int *fd)
 
 /* ---- what was delivered ---- */
 
+static int
+start_hash(struct fy_split_hash *hash)
+{
+    hash->state = EVP_MD_CTX_new();
+    hash->good =
+        hash->state && EVP_DigestInit_ex(hash->state, EVP_sha256(), NULL) == 1;
+    return hash->good ? 0 : FY_ERR_NOMEM;
+}
+
+static void
+free_hash(struct fy_split_hash *hash)
+{
+    EVP_MD_CTX_free(hash->state);
+    hash->state = NULL;
+}
+
 void
 fy_split_hash(struct fy_split_hash *hash, const char *bytes, size_t n)
 {
-    if (!hash->state) {
-        EVP_MD_CTX *state = EVP_MD_CTX_new();
-        if (!state || EVP_DigestInit_ex(state, EVP_sha256(), NULL) != 1) {
-            /* Without it nothing can be compared later: better stop here. */
-            abort();
-        }
-        hash->state = state;
-    }
-    if (n && EVP_DigestUpdate(hash->state, bytes, n) != 1) {
-        abort();
-    }
+    hash->good =
+        hash->good && (!n || EVP_DigestUpdate(hash->state, bytes, n) == 1);
 }
 
 bool
 fy_split_hash_equal(struct fy_split_hash *a, struct fy_split_hash *b)
 {
     unsigned char one[EVP_MAX_MD_SIZE] = {0}, two[EVP_MAX_MD_SIZE] = {0};
-    bool good = a->state && b->state &&
+    bool good = a->good && b->good &&
                 EVP_DigestFinal_ex(a->state, one, NULL) == 1 &&
                 EVP_DigestFinal_ex(b->state, two, NULL) == 1;
     return good && memcmp(one, two, sizeof one) == 0;
@@ -67,6 +74,9 @@ fy_split_prepare(struct fy_split_state *split)
 {
     int ends[2];
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    if (start_hash(&split->delivered) || start_hash(&split->again)) {
+        return FY_ERR_NOMEM;
+    }
     if (pipe2(ends, O_CLOEXEC)) {
         return FY_ERR_IO;
     }
@@ -89,6 +99,8 @@ fy_split_unprepare(struct fy_split_state *split)
     fy_split_kill(split);
     fy_split_close(&split->complaints);
     fy_split_close(&split->complaints_in);
+    free_hash(&split->delivered);
+    free_hash(&split->again);
 }
 
 void

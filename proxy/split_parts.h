@@ -6,6 +6,7 @@
 #ifndef FERRY_PROXY_SPLIT_PARTS_H
 #define FERRY_PROXY_SPLIT_PARTS_H
 
+#include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -21,9 +22,10 @@ struct fy_split_part {
     size_t noutput, room;
 };
 
-/* A running SHA-256. */
+/* A running SHA-256; one that is not good equals none. */
 struct fy_split_hash {
-    void *state; /* of libcrypto, NULL: nothing yet */
+    EVP_MD_CTX *state; /* owned */
+    bool good;
 };
 
 struct fy_split_state {

@@ -147,8 +147,8 @@ free_callbacks:
     return status;
 }
 
-static int
-set_nonblocking(int fd)
+int
+fy_wire_unblock(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
     return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? FY_ERR_IO
@@ -179,7 +179,7 @@ fy_wire_new(enum fy_wire_role role, int in_fd, int out_fd,
     if (!wire->head || !wire->block || (status = make_session(wire))) {
         goto free_wire;
     }
-    if (set_nonblocking(in_fd) || set_nonblocking(out_fd) ||
+    if (fy_wire_unblock(in_fd) || fy_wire_unblock(out_fd) ||
         fstat(out_fd, &st)) {
         status = FY_ERR_IO;
         goto free_wire;

@@ -90,6 +90,8 @@ int fy_wire_new(enum fy_wire_role role, int in_fd, int out_fd,
  */
 int fy_wire_seal(struct fy_wire *wire) FY_MUST_CHECK;
 void fy_wire_free(struct fy_wire *wire); /* every stream gets `closed' */
+/* Makes a descriptor non-blocking, as fy_wire_new() does with its own. */
+int fy_wire_unblock(int fd) FY_MUST_CHECK;
 
 int fy_wire_in_fd(const struct fy_wire *wire);
 int fy_wire_out_fd(const struct fy_wire *wire);

@@ -168,7 +168,6 @@ FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
  */
 FY_HIDDEN void *fy_scope_startup(const char *name);
 FY_HIDDEN void *fy_scope_global(const char *name);
-FY_HIDDEN void *fy_scope_local(const struct fy_object *root, const char *name);
 FY_HIDDEN void *fy_scope_anywhere(const char *name);
 
 /* ---- bind.c: bindings -------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Annotations for a run. A wrong file of the user's never stops the run: it is
- * left out, with one line that quotes its first error.
+ * Annotations for a run and for a proxy. A wrong file of the user's never stops
+ * them: it is left out, with one line that quotes its first error.
  */
 #include "config.h"
 
@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "annotations/command.h"
 #include "tools/launch.h"
 
-void
-fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
-                    char *out, size_t bytes)
+/* What a failed compilation is said to suffer from: one clause. */
+static void
+first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
+                 char *out, size_t bytes)
 {
     char *text = NULL;
     size_t size = 0;
@@ -37,52 +39,106 @@ fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
     free(text);
 }
 
-static struct fy_model *
-compile(const char *const *paths, unsigned npaths, const char *library,
-        char *trouble, size_t bytes)
+/* Both kinds are compiled alike; `commands' says which. */
+struct request {
+    bool commands;
+    const char *shipped, *library;
+    char *trouble; /* set to one clause, of `bytes' */
+    size_t bytes;
+};
+struct annotations { /* the one or the other is set */
+    struct fy_model *model;
+    struct fy_commands *commands;
+};
+
+static int
+compile(const struct request *request, const char *const *paths,
+        unsigned npaths, struct annotations *out)
 {
-    struct fy_model *model = NULL;
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     if (!diagnostics) {
-        (void)snprintf(trouble, bytes, "out of memory");
-        return NULL;
+        (void)snprintf(request->trouble, request->bytes, "out of memory");
+        return FY_ERR_NOMEM;
     }
-    int status = fy_compile(paths, npaths, library, diagnostics, &model);
+    int status = request->commands
+                     ? fy_commands_compile(paths, npaths, request->library,
+                                           diagnostics, &out->commands)
+                     : fy_compile(paths, npaths, request->library, diagnostics,
+                                  &out->model);
     if (status) {
-        fy_first_diagnostic(diagnostics, status, trouble, bytes);
-        model = NULL;
+        first_diagnostic(diagnostics, status, request->trouble, request->bytes);
     }
     fy_diagnostics_free(diagnostics);
-    return model;
+    return status;
+}
+
+/* The shipped ones and the user's; without the user's when these are wrong. */
+static int
+compile_all(const struct request *request, const char *const *users,
+            unsigned nusers, struct annotations *out)
+{
+    const char *paths[FY_MAX_ANNOTATION_PATHS + 1];
+    unsigned n = 0;
+    if (access(request->shipped, R_OK) != 0) {
+        (void)snprintf(request->trouble, request->bytes,
+                       "cannot read the shipped annotations %s: %s",
+                       request->shipped, strerror(errno));
+        return FY_ERR_NOENT;
+    }
+    paths[n++] = request->shipped;
+    for (unsigned i = 0; i < nusers && n <= FY_MAX_ANNOTATION_PATHS; i++) {
+        if (access(users[i], R_OK) == 0) {
+            paths[n++] = users[i];
+        }
+    }
+    int status = compile(request, paths, n, out);
+    if (!status || n == 1) {
+        return status;
+    }
+    fy_say("%s; only the shipped %s are used ('ferry check' says more)",
+           request->trouble,
+           request->commands ? "command annotations" : "annotations");
+    return compile(request, paths, 1, out);
+}
+
+void
+fy_say_unreadable(const char *const *paths, unsigned npaths)
+{
+    for (unsigned i = 0; i < npaths; i++) {
+        if (access(paths[i], R_OK) != 0) {
+            fy_say("cannot read annotations %s: %s; left out", paths[i],
+                   strerror(errno));
+        }
+    }
 }
 
 struct fy_model *
 fy_launch_compile(const struct fy_run_options *options,
                   const struct fy_places *places, char *trouble, size_t bytes)
 {
-    const char *paths[FY_MAX_ANNOTATION_PATHS + 1];
-    unsigned n = 0;
-    paths[n++] = places->library;
-    for (unsigned i = 0; i < options->nannotations; i++) {
-        if (access(options->annotations[i], R_OK) == 0) {
-            paths[n++] = options->annotations[i];
-        } else {
-            fy_say("cannot read annotations %s: %s; left out",
-                   options->annotations[i], strerror(errno));
-        }
-    }
-    if (access(places->library, R_OK) != 0) {
-        (void)snprintf(trouble, bytes,
-                       "cannot read the shipped annotations %s: %s",
-                       places->library, strerror(errno));
-        return NULL;
-    }
-    struct fy_model *model = compile(paths, n, places->library, trouble, bytes);
-    if (model || n == 1) {
-        return model;
-    }
-    fy_say("%s; only the shipped annotations are used ('ferry check' says "
-           "more)",
-           trouble);
-    return compile(paths, 1, places->library, trouble, bytes);
+    struct request request = {.shipped = places->library,
+                              .library = places->library,
+                              .trouble = trouble,
+                              .bytes = bytes};
+    struct annotations all = {NULL, NULL};
+    fy_say_unreadable(options->annotations, options->nannotations);
+    return compile_all(&request, options->annotations, options->nannotations,
+                       &all)
+               ? NULL
+               : all.model;
+}
+
+struct fy_commands *
+fy_pipeline_compile(const struct fy_places *places, const char *const *paths,
+                    unsigned npaths, char *trouble, size_t bytes)
+{
+    char shipped[PATH_MAX + 16];
+    struct request request = {.commands = true,
+                              .shipped = shipped,
+                              .library = places->library,
+                              .trouble = trouble,
+                              .bytes = bytes};
+    struct annotations all = {NULL, NULL};
+    (void)snprintf(shipped, sizeof shipped, "%s/commands", places->library);
+    return compile_all(&request, paths, npaths, &all) ? NULL : all.commands;
 }

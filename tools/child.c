@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proxy/process.h"
 #include "tools/tool.h"
 
 /* What is passed on; others act on this process as they always do. */
@@ -103,23 +104,15 @@ child_main(char *const *command, char *const *instead, int report_fd,
 static pid_t
 parent_of(pid_t process)
 {
-    char path[64], text[512];
-    int parent = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
+    char name[16];
+    struct fy_process row;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)snprintf(name, sizeof name, "%d", (int)process);
+    bool known = proc >= 0 && fy_process_read(proc, name, &row);
+    if (proc >= 0) {
+        close(proc);
     }
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    /* The name may hold anything: the last ')' ends it. */
-    const char *end = strrchr(text, ')');
-    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own number fits an int */
-    if (!end || sscanf(end, ") %*c %d", &parent) != 1) {
-        return 0;
-    }
-    return parent;
+    return known ? row.parent : 0;
 }
 
 /*

@@ -42,10 +42,6 @@ struct fy_model *fy_launch_compile(const struct fy_run_options *options,
                                    const struct fy_places *places,
                                    char *trouble, size_t bytes);
 
-/* What a failed compilation is said to suffer from: one clause. */
-void fy_first_diagnostic(const struct fy_diagnostics *diagnostics, int status,
-                         char *out, size_t bytes);
-
 /*
  * Makes the object to preload for a model, or finds it in the cache. 0, or a
  * status with `trouble' set.

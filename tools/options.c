@@ -83,8 +83,9 @@ set(struct fy_settings *settings, unsigned origin, const char *option,
     return status;
 }
 
-int
-fy_parse_device_option(const char *text, struct fy_settings *settings)
+/* "auto", "none", "host" or "host,memory=SIZE"; says what is wrong with it. */
+static int
+parse_device_option(const char *text, struct fy_settings *settings)
 {
     char *copy = strdup(text);
     if (!copy) {
@@ -123,8 +124,9 @@ add_annotations(const char *path, struct fy_run_options *options)
     return 0;
 }
 
-int
-fy_add_annotation_list(char *list, struct fy_run_options *options)
+/* Adds each path of a ':'-separated list, cut up in place. */
+static int
+add_annotation_list(char *list, struct fy_run_options *options)
 {
     char *state = NULL;
     for (char *path = strtok_r(list, ":", &state); path;
@@ -148,7 +150,7 @@ take(int id, struct fy_run_options *options)
         options->settings.discover = false;
         return 0;
     case OPTION_DEVICE:
-        return fy_parse_device_option(optarg, &options->settings);
+        return parse_device_option(optarg, &options->settings);
     case OPTION_FORCE:
         options->settings.force = true;
         return 0;
@@ -181,7 +183,7 @@ fy_run_options_parse(const char *name, int argc, char **argv,
     fy_config_path(config);
     fy_config_read(config, &out->settings);
     /* From here on the list of paths is in options->annotations. */
-    if (fy_add_annotation_list(out->settings.annotations, out)) {
+    if (add_annotation_list(out->settings.annotations, out)) {
         return FY_ERR_INVALID;
     }
     optind = 0; /* also reads POSIXLY_CORRECT anew; '+' stops at COMMAND */

@@ -33,12 +33,4 @@ int fy_run_options_parse(const char *name, int argc, char **argv,
                          struct fy_run_options *out,
                          int *out_status) FY_MUST_CHECK;
 
-/* "auto", "none", "host" or "host,memory=SIZE"; says what is wrong with it. */
-int fy_parse_device_option(const char *text,
-                           struct fy_settings *settings) FY_MUST_CHECK;
-
-/* Adds each path of a ':'-separated list, cut up in place. */
-int fy_add_annotation_list(char *list,
-                           struct fy_run_options *options) FY_MUST_CHECK;
-
 #endif

@@ -107,59 +107,6 @@ fy_pipeline_find(struct fy_pipeline *pipeline,
     return pipeline->nmounts > 0;
 }
 
-static struct fy_commands *
-compile(const char *const *paths, unsigned npaths, const char *library,
-        char *trouble, size_t bytes)
-{
-    struct fy_commands *commands = NULL;
-    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    if (!diagnostics) {
-        (void)snprintf(trouble, bytes, "out of memory");
-        return NULL;
-    }
-    int status =
-        fy_commands_compile(paths, npaths, library, diagnostics, &commands);
-    if (status) {
-        fy_first_diagnostic(diagnostics, status, trouble, bytes);
-        commands = NULL;
-    }
-    fy_diagnostics_free(diagnostics);
-    return commands;
-}
-
-struct fy_commands *
-fy_pipeline_compile(const struct fy_places *places, const char *const *paths,
-                    unsigned npaths, char *trouble, size_t bytes)
-{
-    char shipped[PATH_MAX];
-    const char *all[FY_MAX_ANNOTATION_PATHS + 1];
-    unsigned n = 0;
-    int length =
-        snprintf(shipped, sizeof shipped, "%s/commands", places->library);
-    if (length < 0 || length >= (int)sizeof shipped ||
-        access(shipped, R_OK) != 0) {
-        (void)snprintf(trouble, bytes,
-                       "cannot read the shipped annotations %s: %s", shipped,
-                       strerror(errno));
-        return NULL;
-    }
-    all[n++] = shipped;
-    for (unsigned i = 0; i < npaths && n <= FY_MAX_ANNOTATION_PATHS; i++) {
-        if (access(paths[i], R_OK) == 0) {
-            all[n++] = paths[i];
-        }
-    }
-    struct fy_commands *commands =
-        compile(all, n, places->library, trouble, bytes);
-    if (commands || n == 1) {
-        return commands;
-    }
-    fy_say("%s; only the shipped command annotations are used ('ferry check' "
-           "says more)",
-           trouble);
-    return compile(all, 1, places->library, trouble, bytes);
-}
-
 /* The file of what was learned, "" without a cache. */
 static void
 find_history(char out[PATH_MAX])

@@ -26,13 +26,17 @@ bool fy_pipeline_find(struct fy_pipeline *pipeline,
                       const struct fy_run_options *options);
 
 /*
- * Command annotations: shipped ones, then `paths'. A user's file with errors is
- * left out with one line. New, or NULL with `trouble' (of `bytes') set.
+ * Command annotations: shipped ones, then `paths' that can be read. When a
+ * user's file has errors the shipped ones are used alone, and one line says so.
+ * New, or NULL with `trouble' (of `bytes') set.
  */
 struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
                                         const char *const *paths,
                                         unsigned npaths, char *trouble,
                                         size_t bytes);
+
+/* Says which of these are left out, a line each. */
+void fy_say_unreadable(const char *const *paths, unsigned npaths);
 
 /*
  * Starts the session in `folder' (private, exists): from here on proxies are

@@ -93,8 +93,12 @@ fy_places_find(struct fy_places *out)
     }
 }
 
-bool
-fy_folder_preloadable(const char *folder)
+/*
+ * Whether ld.so can preload a file of this folder: its path is one word of
+ * LD_PRELOAD, and its file system allows mapping code.
+ */
+static bool
+is_preloadable(const char *folder)
 {
     struct statvfs system;
     return folder[0] == '/' && strcspn(folder, ": \t\n$") == strlen(folder) &&
@@ -125,7 +129,7 @@ make_private(char *path)
     struct stat status;
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
            status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           access(path, R_OK | W_OK | X_OK) == 0 && fy_folder_preloadable(path);
+           access(path, R_OK | W_OK | X_OK) == 0 && is_preloadable(path);
 }
 
 int

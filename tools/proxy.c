@@ -15,13 +15,12 @@
 #include <unistd.h>
 
 #include "annotations/command.h"
-#include "annotations/diagnostics.h"
 #include "proxy/proxy.h"
+#include "tools/pipeline.h"
 #include "tools/tool.h"
 
 enum {
     MAX_ROOTS = 64,
-    MAX_PATHS = 64,
 };
 
 static const char help[] =
@@ -44,7 +43,7 @@ struct request {
     struct fy_proxy_options options;
     const char *roots[MAX_ROOTS + 1];
     unsigned nroots;
-    const char *paths[MAX_PATHS + 1];
+    const char *paths[FY_MAX_ANNOTATION_PATHS];
     unsigned npaths;
     bool stdio;
 };
@@ -97,7 +96,7 @@ take_option(struct request *request, int id, const char *text)
     case 'l':
         return read_positive("load", text, &request->options.load_max);
     case 'a':
-        if (request->npaths == MAX_PATHS) {
+        if (request->npaths == FY_MAX_ANNOTATION_PATHS) {
             fy_say("--annotations: too many of them");
             return false;
         }
@@ -140,27 +139,15 @@ static int
 serve(struct request *request)
 {
     struct fy_places places;
-    char shipped[PATH_MAX + 16];
-    struct fy_commands *commands = NULL;
-    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    int in, out;
-    if (!diagnostics) {
-        fy_say("out of memory");
-        return FY_EXIT_FAILURE;
-    }
+    char trouble[512];
+    int in, out, status;
     /* Only the commands: this host's libraries are of no interest. */
     fy_places_find(&places);
-    (void)snprintf(shipped, sizeof shipped, "%s/commands", places.library);
-    request->paths[0] = shipped;
-    int status = fy_commands_compile(request->paths, request->npaths,
-                                     places.library, diagnostics, &commands);
-    if (status) {
-        fy_diagnostics_print(diagnostics, stderr);
-        fy_say("the commands' annotations cannot be used: %s",
-               fy_status_text(status));
-    }
-    fy_diagnostics_free(diagnostics);
-    if (status) {
+    fy_say_unreadable(request->paths, request->npaths);
+    struct fy_commands *commands = fy_pipeline_compile(
+        &places, request->paths, request->npaths, trouble, sizeof trouble);
+    if (!commands) {
+        fy_say("%s", trouble);
         return FY_EXIT_FAILURE;
     }
     if (take_stdio(&in, &out)) {
@@ -190,7 +177,7 @@ fy_tool_proxy(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct request request = {.options = {.landlock = true}, .npaths = 1};
+    struct request request = {.options = {.landlock = true}};
     int id;
     optind = 0;
     while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {

@@ -66,12 +66,6 @@ int fy_cache_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 /* Likewise XDG_RUNTIME_DIR/ferry, for what fits into no cache. */
 int fy_runtime_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 
-/*
- * Whether ld.so can preload a file of this folder: its path is one word of
- * LD_PRELOAD, and its file system allows mapping code.
- */
-bool fy_folder_preloadable(const char *folder);
-
 /* XDG_CONFIG_HOME/ferry/ferry.conf or HOME/.config/...; "" without a HOME. */
 void fy_config_path(char out[PATH_MAX]);
 

@@ -49,11 +49,17 @@ empty "... says nothing on the wire" "$(cat "$dir/out")"
 echo 'command broken {' >"$dir/broken.ferry"
 "$ferry" proxy --stdio --annotations "$dir/broken.ferry" </dev/null \
     >"$dir/out" 2>"$dir/err"
-equal "broken annotations" $? 1
-empty "... say nothing on the wire" "$(cat "$dir/out")"
+equal "broken annotations are left out" $? 0
+equal "... which one line on stderr says" \
+    "$(grep -c "broken.ferry:1.*only the shipped" "$dir/err") $(wc -l <"$dir/err")" "1 1"
+equal "... and none on the wire" "$(head -n 1 "$dir/out" | cut -c -12)" "ferry-proxy "
+"$ferry" proxy --stdio --annotations "$dir/none" </dev/null >"$dir/out" 2>"$dir/err"
+equal "annotations that cannot be read are left out" \
+    "$? $(grep -c "cannot read annotations $dir/none" "$dir/err")" "0 1"
 
 # SIGTERM ends it as the end of the connection does.
 mkfifo "$dir/fifo"
+rm -f "$dir/out"
 "$ferry" proxy --stdio <"$dir/fifo" >"$dir/out" 2>"$dir/err" &
 pid=$!
 exec 9>"$dir/fifo"

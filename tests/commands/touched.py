@@ -6,6 +6,7 @@ Every case runs one command under strace in a folder made for it. Whatever it
 looks at, reads or changes below that folder must follow from its declared uses;
 what it reads in the home folder and in /etc from `reads "..."'; a read of stdin from
 `stdin'; a program that it runs from `reads' too. Pure commands change nothing.
+Long because most of it is the list of cases.
 With arguments only the cases that match one of these regular expressions run.
 Two liberties: what lies above a used path may be looked at, and a file that is
 made beside one that is changed in place (sed -i, gzip, split) is part of it.

@@ -45,16 +45,18 @@ fy_code_add64(struct fy_code *code, uint64_t value)
     fy_code_add(code, bytes, sizeof bytes);
 }
 
-void
-fy_code_align(struct fy_code *code, size_t to)
+/* with int3 */
+static void
+align(struct fy_code *code, size_t to)
 {
     while (code->used % to && !code->overflowed) {
         CODE(code, "\xcc");
     }
 }
 
-void
-fy_code_relative(struct fy_code *code, uint64_t address, unsigned after)
+/* A 32-bit offset from its own end, plus `after' bytes, to `address'. */
+static void
+add_relative(struct fy_code *code, uint64_t address, unsigned after)
 {
     uint64_t end = code->address + code->used + 4 + after;
     fy_code_add32(code, (uint32_t)(address - end));
@@ -134,7 +136,7 @@ static void
 emit_accept(struct fy_code *code, const struct fy_thunk_targets *targets)
 {
     CODE(code, "\x58\xe9"); /* pop %rax; jmp accept */
-    fy_code_relative(code, targets->accept, 0);
+    add_relative(code, targets->accept, 0);
 }
 
 /*
@@ -149,9 +151,9 @@ emit_predicates(struct fy_code *code, const struct fy_model *model,
     const struct fy_function *functions =
         FY_TABLE(model, fy_function, functions);
     CODE(code, "\xf6\x05"); /* testb $1, mode(%rip) */
-    fy_code_relative(code, targets->mode, 1);
+    add_relative(code, targets->mode, 1);
     CODE(code, "\x01\x0f\x84"); /* jz other */
-    fy_code_relative(code, targets->other, 0);
+    add_relative(code, targets->other, 0);
     for (uint32_t i = row->function; i != FY_NIL;
          i = functions[i].next_variant) {
         struct fy_predicate predicate = {.model = model,
@@ -194,7 +196,7 @@ emit_body(struct fy_code *code, const struct fy_model *model, uint32_t symbol,
     }
     code->used = start;
     CODE(code, "\xe9"); /* jmp other: it looks at the mode */
-    fy_code_relative(code, targets->other, 0);
+    add_relative(code, targets->other, 0);
 }
 
 int
@@ -204,7 +206,7 @@ fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
 {
     size_t to_miss[2];
     CODE(code, "\x50\x4c\x8b\x1d"); /* push %rax; mov slot(%rip), %r11 */
-    fy_code_relative(code, targets->slot, 0);
+    add_relative(code, targets->slot, 0);
     CODE(code, "\x4d\x85\xdb\x0f\x84"); /* test %r11, %r11; jz miss */
     to_miss[0] = code->used;
     fy_code_add32(code, 0);
@@ -222,8 +224,8 @@ fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
     CODE(code, "\x41\xbb"); /* mov $symbol, %r11d */
     fy_code_add32(code, symbol);
     CODE(code, "\xe9"); /* jmp miss */
-    fy_code_relative(code, targets->miss, 0);
-    fy_code_align(code, 16);
+    add_relative(code, targets->miss, 0);
+    align(code, 16);
     *bound = entry;
     return code->overflowed ? FY_ERR_OVERFLOW : 0;
 }
@@ -232,9 +234,9 @@ void
 fy_stub_emit(struct fy_code *code, uint64_t cell)
 {
     CODE(code, "\x50\x4c\x8b\x1d"); /* push %rax; mov cell(%rip), %r11 */
-    fy_code_relative(code, cell, 0);
+    add_relative(code, cell, 0);
     CODE(code, "\x41\xff\x63\x18"); /* jmp *24(%r11) */
     _Static_assert(FY_BINDING_BOUND == 0x18 && FY_STUB_BYTES == 16,
                    "the jump above");
-    fy_code_align(code, FY_STUB_BYTES);
+    align(code, FY_STUB_BYTES);
 }

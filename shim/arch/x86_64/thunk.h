@@ -90,9 +90,6 @@ void fy_stub_emit(struct fy_code *code, uint64_t cell);
 void fy_code_add(struct fy_code *code, const char *bytes, size_t count);
 void fy_code_add32(struct fy_code *code, uint32_t value);
 void fy_code_add64(struct fy_code *code, uint64_t value);
-void fy_code_align(struct fy_code *code, size_t to); /* with int3 */
-/* A 32-bit offset from its own end, plus `after' bytes, to `address'. */
-void fy_code_relative(struct fy_code *code, uint64_t address, unsigned after);
 /* Points the 32-bit field at `at' to the current end. */
 void fy_code_patch(struct fy_code *code, size_t at);
 
