@@ -22,6 +22,7 @@ struct request {
     struct fy_stage_spec spec;
     struct fy_config_hash configs[CONFIGS_MAX];
     char *paths[CONFIGS_MAX];
+    struct fy_mount_spec mounts[FY_SPEC_MAX_MOUNTS];
     char program[PATH_MAX], identity[256];
 };
 
@@ -92,25 +93,27 @@ add_config(struct request *request, char *path, struct fy_buffer *why)
     return true;
 }
 
-/* Once a connection: the mount's own folder must look alike there. */
+/* Once a connection: a mount's own folder must look alike there. */
 static bool
-add_root(struct request *request)
+add_roots(struct request *request)
 {
     struct stage *stage = request->stage;
-    uint32_t at = request->spec.nconfigs;
-    if (!stage->has_root_hash) {
-        return true;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        uint32_t at = request->spec.nconfigs;
+        if (!stage->hashed[i]) {
+            continue;
+        }
+        char *path = strdup(stage->plan.mounts[i]->path);
+        if (!path || at == CONFIGS_MAX) {
+            free(path);
+            return false;
+        }
+        memcpy(request->configs[at].sha256, stage->root_hashes[i],
+               sizeof stage->root_hashes[i]);
+        request->configs[at].path = bytes_of(path);
+        request->paths[at] = path;
+        request->spec.nconfigs++;
     }
-    char *path = strdup(stage->mount->path);
-    if (!path || at == CONFIGS_MAX) {
-        free(path);
-        return false;
-    }
-    memcpy(request->configs[at].sha256, stage->root_hash,
-           sizeof stage->root_hash);
-    request->configs[at].path = bytes_of(path);
-    request->paths[at] = path;
-    request->spec.nconfigs++;
     return true;
 }
 
@@ -132,7 +135,7 @@ static bool
 add_configs(struct request *request, struct fy_buffer *why)
 {
     struct stage *stage = request->stage;
-    if (!add_root(request)) {
+    if (!add_roots(request)) {
         return false;
     }
     const char *const *configs = stage->invocation.configs;
@@ -217,6 +220,12 @@ fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
     }
     spec->mount = bytes_of(stage->mount->path);
     spec->root = bytes_of(stage->mount->place.path);
+    spec->mounts = request->mounts;
+    for (unsigned i = 1; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        request->mounts[spec->nmounts++] = (struct fy_mount_spec){
+            bytes_of(mount->path), bytes_of(mount->place.path)};
+    }
     spec->cwd = bytes_of(stage->facts.cwd);
     spec->umask = stage->hello.umask;
     spec->nice = stage->hello.nice;

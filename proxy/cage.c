@@ -163,9 +163,9 @@ fy_landlock_ruleset(const struct fy_confine *confine,
     for (unsigned i = 0; !status && i < wish->nfiles; i++) {
         status = allow(version, ruleset, wish->files[i], READ_FILE | EXECUTE);
     }
-    if (!status) {
-        status = allow(version, ruleset, wish->root_fd,
-                       (wish->writes ? ANYTHING : READ) |
+    for (unsigned i = 0; !status && i < wish->nseen; i++) {
+        status = allow(version, ruleset, wish->seen[i].root.fd,
+                       (wish->seen[i].writes ? ANYTHING : READ) |
                            (wish->executes ? EXECUTE : 0));
     }
     if (!status && wish->temporary_fd >= 0) {

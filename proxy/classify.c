@@ -25,7 +25,7 @@ struct look {
     unsigned nmounts;
     struct fy_stage_plan *plan;
     struct fy_buffer *why;
-    char **nested; /* mounts below plan->mount */
+    char **nested[FY_STAGE_MOUNTS]; /* mounts below each of the plan's */
     bool writes_operand;
 };
 
@@ -130,25 +130,54 @@ say(const struct look *look, unsigned reason, const char *text,
     return reason;
 }
 
+/* Why the stage cannot see this mount as well; at: where it is in the plan. */
+static unsigned
+reach_mount(struct look *look, const struct fy_mount *mount, unsigned *at)
+{
+    struct fy_stage_plan *plan = look->plan;
+    for (*at = 0; *at < plan->nmounts; ++*at) {
+        const struct fy_mount *other = plan->mounts[*at];
+        if (other == mount) {
+            return FY_STAGE_NONE;
+        }
+        if (!fy_place_same_host(&other->place, &mount->place)) {
+            return FY_STAGE_MIXED_PLACES;
+        }
+        if (is_beneath(mount->path, other->path) ||
+            is_beneath(other->path, mount->path)) {
+            return FY_STAGE_NESTED_MOUNT;
+        }
+    }
+    if (plan->nmounts == FY_STAGE_MOUNTS) {
+        return FY_STAGE_MIXED_PLACES;
+    }
+    look->nested[*at] = fy_mounts_below(mount->path);
+    if (!look->nested[*at]) {
+        return FY_STAGE_NESTED_MOUNT;
+    }
+    plan->mounts[plan->nmounts++] = mount;
+    plan->mount = plan->mounts[0];
+    return FY_STAGE_NONE;
+}
+
 /* `path' belongs to the stage's place, which it settles if it is the first. */
 static unsigned
 claim(struct look *look, const char *path, bool tree)
 {
     const struct fy_mount *mount =
         fy_mount_of(look->mounts, look->nmounts, path);
+    unsigned at;
     if (!mount) {
         return say(look, FY_STAGE_LOCAL_FILES, "on this machine: ", path);
     }
-    if (!look->plan->mount) {
-        look->plan->mount = mount;
-        look->nested = fy_mounts_below(mount->path);
-        if (!look->nested) {
-            return say(look, FY_STAGE_NESTED_MOUNT, "nobody can say", "");
-        }
-    } else if (look->plan->mount != mount) {
-        return say(look, FY_STAGE_MIXED_PLACES, "on another mount: ", path);
+    unsigned reason = reach_mount(look, mount, &at);
+    if (reason) {
+        return say(look, reason,
+                   reason == FY_STAGE_MIXED_PLACES ? "on another host: "
+                                                   : "one in another: ",
+                   path);
     }
-    for (char **nested = look->nested; nested && *nested; nested++) {
+    for (char **nested = look->nested[at]; *nested; nested++) {
         if (is_beneath(path, *nested) || (tree && is_beneath(*nested, path))) {
             return say(look, FY_STAGE_NESTED_MOUNT, "", *nested);
         }
@@ -363,8 +392,8 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
         /* Its writes belong to the place only if the stage does. */
         const struct fy_mount *mount =
             fy_mount_of(look->mounts, look->nmounts, fact->path);
-        if (is_named(fact) && mount &&
-            (!look->plan->mount || mount == look->plan->mount)) {
+        unsigned at;
+        if (is_named(fact) && mount && !reach_mount(look, mount, &at)) {
             fill_file(fact, plan);
             look->plan->effect = true;
             return claim(look, fact->path, false);
@@ -410,15 +439,11 @@ look_at_outputs(struct look *look)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-/* What the place's kind makes impossible, once it is known. */
+/* What a mount's kind makes impossible, once it is known. */
 static unsigned
-look_at_place(struct look *look)
+look_at_mount(struct look *look, const struct fy_mount *mount)
 {
-    const struct fy_mount *mount = look->plan->mount;
     const struct fy_invocation *invocation = look->invocation;
-    if (!mount) {
-        return FY_STAGE_NONE;
-    }
     if (invocation->owners && mount->owners_differ) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
@@ -458,14 +483,28 @@ look_at_place(struct look *look)
     return FY_STAGE_NONE;
 }
 
+static unsigned
+look_at_place(struct look *look)
+{
+    unsigned reason = FY_STAGE_NONE;
+    for (unsigned i = 0; !reason && i < look->plan->nmounts; i++) {
+        reason = look_at_mount(look, look->plan->mounts[i]);
+    }
+    return reason;
+}
+
 unsigned
 fy_classify(const struct fy_stage_facts *facts,
             const struct fy_invocation *invocation,
             const struct fy_mount *mounts, unsigned nmounts,
             struct fy_stage_plan *out, struct fy_buffer *why)
 {
-    struct look look = {facts, invocation, mounts, nmounts,
-                        out,   why,        NULL,   false};
+    struct look look = {.facts = facts,
+                        .invocation = invocation,
+                        .mounts = mounts,
+                        .nmounts = nmounts,
+                        .plan = out,
+                        .why = why};
     char program[PATH_MAX];
     memset(out, 0, sizeof *out);
     out->effect = invocation->effect || invocation->writes_cwd;
@@ -508,6 +547,8 @@ fy_classify(const struct fy_stage_facts *facts,
         (out->out.kind == FY_STREAM_FILE && (out->out.flags & O_APPEND)) ||
         (out->err.kind == FY_STREAM_FILE && (out->err.flags & O_APPEND));
     out->repeatable = invocation->pure && !look.writes_operand && !appends;
-    free(look.nested); /* one block */
+    for (unsigned i = 0; i < FY_STAGE_MOUNTS; i++) {
+        free(look.nested[i]); /* one block */
+    }
     return reason;
 }

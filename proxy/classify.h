@@ -49,8 +49,15 @@ struct fy_stream_plan {
     uint64_t pipe_device, pipe_inode;
 };
 
+enum {
+    FY_STAGE_MOUNTS = FY_SPEC_MAX_MOUNTS + 1
+}; /* that one stage may see */
+
 struct fy_stage_plan {
     const struct fy_mount *mount; /* NULL: a filter of whatever feeds it */
+    /* All that it needs, of one host, none beneath another; [0] is `mount'. */
+    const struct fy_mount *mounts[FY_STAGE_MOUNTS];
+    unsigned nmounts;
     struct fy_stream_plan in, out, err;
     bool needs_link; /* its stdin is a pipe that it reads */
     bool may_stream; /* its stdin may be sent from here, if it is only its own;

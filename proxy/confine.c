@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
+#include "proxy/classify.h"
 #include "proxy/confines.h"
 
 enum {
@@ -27,8 +28,9 @@ struct check {
     struct fy_confine *confine;
     const struct fy_stage_spec *spec;
     const struct fy_invocation *invocation;
-    struct fy_root root;
-    char mount[PATH_MAX];
+    struct fy_seen seen[FY_MAX_SEEN]; /* by name, none beneath another */
+    unsigned nseen;
+    struct fy_seen *on;  /* the mount of `base' */
     char base[PATH_MAX]; /* folder of relative operands; "" when outside */
     bool writes;
     bool strangers; /* it may see files of others, and names them */
@@ -71,22 +73,78 @@ trim_slashes(char *path)
 }
 
 static int
-check_places(struct check *check)
+check_place(struct check *check, const struct fy_bytes *mount_bytes,
+            const struct fy_bytes *root_bytes)
 {
     char root[PATH_MAX];
-    const struct fy_stage_spec *spec = check->spec;
-    if (!text_of(&spec->mount, check->mount, sizeof check->mount) ||
-        check->mount[0] != '/' || !text_of(&spec->root, root, sizeof root) ||
+    struct fy_seen *seen = &check->seen[check->nseen];
+    if (!text_of(mount_bytes, seen->mount, sizeof seen->mount) ||
+        seen->mount[0] != '/' || !text_of(root_bytes, root, sizeof root) ||
         !*root) {
         return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
     }
-    trim_slashes(check->mount);
-    if (check->confine->limited && !fy_strict_mount(check->mount)) {
-        return refuse(check, FY_STAGE_UNCLEAR_PATH, check->mount,
+    trim_slashes(seen->mount);
+    if (check->confine->limited && !fy_strict_mount(seen->mount)) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, seen->mount,
                       " is the system's own there", NULL);
     }
-    return fy_roots_find(check->confine, root, &check->root, check->out_reason,
-                         check->why);
+    int status = fy_roots_find(check->confine, root, &seen->root,
+                               check->out_reason, check->why);
+    check->nseen += !status;
+    return status;
+}
+
+static int
+by_mount(const void *a, const void *b)
+{
+    return strcmp(((const struct fy_seen *)a)->mount,
+                  ((const struct fy_seen *)b)->mount);
+}
+
+/*
+ * Of several mounts none may be in another, there or here: the client would see
+ * one file as two, or one mount's point in the other one's files.
+ */
+static bool
+is_apart(const struct fy_seen *a, const struct fy_seen *b)
+{
+    char ignored[PATH_MAX];
+    return !fy_client_relative(a->mount, b->mount, ignored, sizeof ignored) &&
+           !fy_client_relative(a->root.path, b->root.path, ignored,
+                               sizeof ignored) &&
+           (a->root.device != b->root.device || a->root.inode != b->root.inode);
+}
+
+static int
+check_places(struct check *check)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    int status = check_place(check, &spec->mount, &spec->root);
+    for (uint32_t i = 0; !status && i < spec->nmounts; i++) {
+        status =
+            check->nseen == FY_MAX_SEEN
+                ? refuse(check, FY_STAGE_REFUSED, "too many mounts", NULL, NULL)
+                : check_place(check, &spec->mounts[i].mount,
+                              &spec->mounts[i].root);
+    }
+    qsort(check->seen, check->nseen, sizeof check->seen[0], by_mount);
+    for (unsigned i = 0; !status && i < check->nseen; i++) {
+        for (unsigned j = 0; !status && j < check->nseen; j++) {
+            if (i != j && !is_apart(&check->seen[i], &check->seen[j])) {
+                status =
+                    refuse(check, FY_STAGE_NESTED_MOUNT, check->seen[i].mount,
+                           " and ", check->seen[j].mount);
+            }
+        }
+    }
+    check->on = check->seen;
+    return status;
+}
+
+static struct fy_seen *
+seen_of(struct check *check, const char *path, char out[PATH_MAX])
+{
+    return fy_seen_of(check->seen, check->nseen, path, out, PATH_MAX);
 }
 
 /*
@@ -101,17 +159,33 @@ check_shown(struct check *check, int fd, bool tree)
     if (!invocation->owners) {
         return 0;
     }
-    if (invocation->attributes && fstat(fd, &about) == 0 &&
-        about.st_dev == check->root.device &&
-        about.st_ino == check->root.inode) {
-        return refuse(check, FY_STAGE_OTHER_NAMES,
-                      "the mount's own folder may be shown with what it is in",
-                      NULL, NULL);
+    bool looks = invocation->attributes && fstat(fd, &about) == 0;
+    for (unsigned i = 0; looks && i < check->nseen; i++) {
+        if (about.st_dev == check->seen[i].root.device &&
+            about.st_ino == check->seen[i].root.inode) {
+            return refuse(
+                check, FY_STAGE_OTHER_NAMES,
+                "the mount's own folder may be shown with what it is in", NULL,
+                NULL);
+        }
     }
     if (check->confine->kind == FY_SPACE_USER && !check->strangers) {
         check->strangers = !invocation->pure || !fy_all_owned(fd, tree);
     }
     return 0;
+}
+
+/* Whether a mount point lies in that folder, which so exists there too. */
+static bool
+is_above(const struct check *check, const char *folder)
+{
+    char ignored[PATH_MAX];
+    bool above = false;
+    for (unsigned i = 0; i < check->nseen; i++) {
+        above = above || fy_client_relative(folder, check->seen[i].mount,
+                                            ignored, sizeof ignored);
+    }
+    return above && folder[1] && !strstr(folder, "//") && !strstr(folder, "/.");
 }
 
 /* The working folder: beneath the mount, or a stage that does not use it. */
@@ -126,19 +200,20 @@ check_folder(struct check *check)
                       NULL, NULL);
     }
     const struct fy_invocation *invocation = check->invocation;
-    if (!fy_client_relative(check->mount, folder, check->base,
-                            sizeof check->base)) {
+    struct fy_seen *on = seen_of(check, folder, check->base);
+    if (!on) {
         if (invocation->reads_cwd || invocation->writes_cwd) {
             return refuse(check, FY_STAGE_OUTSIDE, "the working folder ",
                           folder, " is not on the mount");
         }
         check->base[0] = '\0';
-        strcpy(check->cage->folder, "/");
+        strcpy(check->cage->folder, is_above(check, folder) ? folder : "/");
         return 0;
     }
+    check->on = on;
     unsigned flags =
         FY_RESOLVE_FOLDER | (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0);
-    int status = fy_resolve(&check->root, check->base, flags, folder, &fd,
+    int status = fy_resolve(&on->root, check->base, flags, folder, &fd,
                             check->out_reason, check->why);
     if (status) {
         return status;
@@ -161,14 +236,26 @@ is_device(const char *path)
 
 /* An operand or folder as the client names it: relative to the root. */
 static int
-to_relative(struct check *check, const char *text, char *out)
+to_relative(struct check *check, const char *text, char *out,
+            struct fy_seen **on)
 {
+    *on = check->on;
     if (*text == '/') {
-        if (!fy_client_relative(check->mount, text, out, PATH_MAX)) {
+        *on = seen_of(check, text, out);
+        if (!*on) {
             return refuse(check, FY_STAGE_OUTSIDE, text, " is not on the mount",
                           NULL);
         }
         return 0;
+    }
+    if (!*check->base && check->cage->folder[1]) {
+        char whole[PATH_MAX];
+        *on = fy_path_join(check->cage->folder, text, whole)
+                  ? NULL
+                  : seen_of(check, whole, out);
+        if (*on) {
+            return 0;
+        }
     }
     if (!*check->base) {
         return refuse(check, FY_STAGE_OUTSIDE, text,
@@ -205,7 +292,8 @@ check_use(struct check *check, const struct fy_use *use)
     if (!*text || is_device(text)) {
         return 0; /* "" exists nowhere */
     }
-    int status = to_relative(check, text, relative);
+    struct fy_seen *on;
+    int status = to_relative(check, text, relative, &on);
     if (status) {
         return status;
     }
@@ -216,7 +304,7 @@ check_use(struct check *check, const struct fy_use *use)
         flags |= FY_RESOLVE_TREE | (use->follows ? FY_RESOLVE_FOLLOWS : 0);
     }
     int fd;
-    status = fy_resolve(&check->root, relative, flags, text, &fd,
+    status = fy_resolve(&on->root, relative, flags, text, &fd,
                         check->out_reason, check->why);
     if (status) {
         return status;
@@ -228,8 +316,10 @@ check_use(struct check *check, const struct fy_use *use)
     if (status) {
         return status;
     }
-    check->writes = check->writes || use->access != FY_ACCESS_IN;
+    on->writes = on->writes || use->access != FY_ACCESS_IN;
+    check->writes = check->writes || on->writes;
     if (use->kind == FY_USE_FOLDER) {
+        check->on = on;
         strcpy(check->base, relative);
     }
     return 0;
@@ -239,7 +329,20 @@ static int
 check_uses(struct check *check)
 {
     int status = 0;
-    check->writes = check->invocation->effect || check->invocation->writes_cwd;
+    const struct fy_invocation *invocation = check->invocation;
+    bool names_outputs = false;
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        names_outputs =
+            names_outputs || (!invocation->uses[i].is_stdin &&
+                              invocation->uses[i].access != FY_ACCESS_IN);
+    }
+    check->writes = invocation->effect || invocation->writes_cwd;
+    /* What writes without saying where may do so on every mount. */
+    for (unsigned i = 0; i < check->nseen; i++) {
+        check->seen[i].writes =
+            check->writes &&
+            (check->nseen == 1 || invocation->writes_cwd || !names_outputs);
+    }
     for (uint32_t i = 0; !status && i < check->invocation->nuses; i++) {
         status = check_use(check, &check->invocation->uses[i]);
     }
@@ -252,8 +355,8 @@ static int
 open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
 {
     char relative[PATH_MAX];
-    *in_root =
-        fy_client_relative(check->mount, path, relative, sizeof relative);
+    struct fy_seen *on = seen_of(check, path, relative);
+    *in_root = on != NULL;
     if (!*in_root) {
         *out_fd = open(path, O_PATH | O_CLOEXEC);
         return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
@@ -261,7 +364,7 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
                    : FY_ERR_UNSUPPORTED;
     }
     unsigned ignored;
-    return fy_resolve(&check->root, relative, FY_RESOLVE_MISSING, path, out_fd,
+    return fy_resolve(&on->root, relative, FY_RESOLVE_MISSING, path, out_fd,
                       &ignored, NULL);
 }
 
@@ -368,9 +471,9 @@ check_environment(struct check *check)
         "LOCPATH",    "LC_ALL",      "LC_CTYPE",    "LC_NUMERIC", "LC_TIME",
         "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LANG"};
     const struct fy_stage_spec *spec = check->spec;
-    int status =
-        fy_strict_environment(spec, check->mount, check->confine->limited,
-                              check->out_reason, check->why);
+    int status = fy_strict_environment(spec, check->seen, check->nseen,
+                                       check->confine->limited,
+                                       check->out_reason, check->why);
     if (status) {
         return status;
     }
@@ -497,13 +600,15 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
     if (stream->kind != FY_STREAM_FILE) {
         return 0;
     }
-    if (!text_of(&stream->path, path, sizeof path) ||
-        !fy_client_relative(check->mount, path, relative, sizeof relative)) {
+    struct fy_seen *on = text_of(&stream->path, path, sizeof path)
+                             ? seen_of(check, path, relative)
+                             : NULL;
+    if (!on) {
         return refuse(check, FY_STAGE_OUTSIDE, "a redirected file",
                       " is not on the mount", NULL);
     }
     int fd;
-    int status = fy_resolve(&check->root, relative, 0, path, &fd,
+    int status = fy_resolve(&on->root, relative, 0, path, &fd,
                             check->out_reason, check->why);
     if (status) {
         return status;
@@ -535,6 +640,7 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
         close(opened);
         return refuse(check, FY_STAGE_ODD_STREAM, path, ": a bad offset", NULL);
     }
+    on->writes = on->writes || writes;
     check->writes = check->writes || writes;
     *out_fd = opened;
     return 0;
@@ -546,7 +652,11 @@ furnish(struct check *check)
 {
     struct fy_confine *confine = check->confine;
     struct fy_cage *cage = check->cage;
-    bool equal = strcmp(check->mount, check->root.path) == 0;
+    bool equal = true;
+    for (unsigned i = 0; i < check->nseen; i++) {
+        equal = equal &&
+                strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
+    }
     bool strangers = confine->kind == FY_SPACE_USER &&
                      check->invocation->owners &&
                      (check->strangers || !check->invocation->pure);
@@ -577,7 +687,7 @@ furnish(struct check *check)
                       "in a user namespace other users have no names", NULL,
                       NULL);
     } else {
-        int status = fy_space_get(confine, check->mount, &check->root, &space,
+        int status = fy_space_get(confine, check->seen, check->nseen, &space,
                                   check->out_reason, check->why);
         if (status) {
             return status;
@@ -596,15 +706,14 @@ furnish(struct check *check)
     const char *wanted = variable(check->spec, "TMPDIR");
     if (cage->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
         strcmp(wanted, "/var/tmp") != 0 &&
-        !(check->writes &&
-          fy_client_relative(check->mount, wanted, beneath, sizeof beneath))) {
+        !(check->writes && seen_of(check, wanted, beneath))) {
         strcpy(cage->tmpdir, "/tmp");
     }
     if (!confine->landlock) {
         return 0;
     }
-    struct fy_landlock_wish wish = {.root_fd = check->root.fd,
-                                    .writes = check->writes,
+    struct fy_landlock_wish wish = {.seen = check->seen,
+                                    .nseen = check->nseen,
                                     .executes = check->program_in_root,
                                     .temporary_fd = temporary,
                                     .files = check->files,
@@ -619,7 +728,7 @@ furnish(struct check *check)
 static int
 check_absents(struct check *check)
 {
-    return fy_check_absents(&check->root, check->base,
+    return fy_check_absents(&check->on->root, check->base,
                             variable(check->spec, "HOME"), check->invocation,
                             check->out_reason, check->why);
 }
@@ -670,11 +779,12 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
         goto free_check;
     }
     status = check_places(check);
-    if (status) {
-        goto free_check;
+    if (!status) {
+        status = check_all(check, files);
     }
-    status = check_all(check, files);
-    fy_root_close(&check->root);
+    for (unsigned i = 0; i < check->nseen; i++) {
+        fy_root_close(&check->seen[i].root);
+    }
     for (unsigned i = 0; i < check->nfiles; i++) {
         close(check->files[i]);
         free(check->paths[i]);

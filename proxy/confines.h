@@ -13,6 +13,7 @@
 
 enum {
     FY_MAX_ROOTS = 32,
+    FY_MAX_SEEN = FY_SPEC_MAX_MOUNTS + 1, /* mounts of one stage */
     FY_MAX_SPACES = 64,
     FY_MAX_SYSTEM = 48,
     FY_NAMESPACES = 4,
@@ -32,16 +33,26 @@ enum fy_space_kind {
     FY_SPACE_USER, /* user namespace as well: other users are "nobody" */
 };
 
-/* One client mount as it is seen there. */
+/* A mount of the client, and the folder here that it shows. */
+struct fy_seen {
+    char mount[PATH_MAX]; /* plain: "/a/b" */
+    struct fy_root root;
+    bool writes; /* a stage may change what is in it */
+};
+
+/* Client mounts as they are seen there. */
 struct fy_space {
-    char mount[PATH_MAX];
-    dev_t device;
-    ino_t inode;
+    struct fy_shown {
+        char mount[PATH_MAX];
+        dev_t device;
+        ino_t inode;
+        size_t emptied_bytes; /* so much of mount names a folder that shows
+                               * nothing else of the host; 0: none */
+    } shown[FY_MAX_SEEN];
+    unsigned nshown;
     int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
     int temporary_fd;        /* the private /tmp, O_PATH */
-    size_t emptied_bytes;    /* so much of mount names a folder that shows
-                             * nothing else of the host; 0: none */
-    uint64_t mounts_below;   /* hash of the host's mounts below the root */
+    uint64_t mounts_below;   /* hash of the host's mounts below the roots */
     unsigned mounts_changed; /* when that was true */
     bool stale;              /* the host's mounts are others now */
 };
@@ -103,6 +114,9 @@ int fy_roots_find(struct fy_confine *confine, const char *path,
  */
 bool fy_client_relative(const char *mount, const char *path, char *out,
                         size_t capacity);
+/* The mount that the path is on, and the path beneath it; NULL: none. */
+struct fy_seen *fy_seen_of(struct fy_seen *seen, unsigned n, const char *path,
+                           char *out, size_t capacity);
 
 enum fy_resolve_flag {
     FY_RESOLVE_MISSING = 1 << 0, /* may be missing (the command will say so) */
@@ -147,8 +161,9 @@ int fy_check_absents(const struct fy_root *root, const char *base,
  * them), a program that is called by another name than its file's, and one that
  * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
  */
-int fy_strict_environment(const struct fy_stage_spec *spec, const char *mount,
-                          bool limited, unsigned *out_reason,
+int fy_strict_environment(const struct fy_stage_spec *spec,
+                          struct fy_seen *seen, unsigned nseen, bool limited,
+                          unsigned *out_reason,
                           struct fy_buffer *why) FY_MUST_CHECK;
 int fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
                    struct fy_buffer *why) FY_MUST_CHECK;
@@ -170,10 +185,10 @@ const char *const *fy_strict_settings(size_t *out_n);
 /* ---- space.c ------------------------------------------------------------------ */
 
 enum fy_space_kind fy_space_probe(void);
-/* Finds or makes the space of a mount; borrowed. FY_ERR_UNSUPPORTED with
- * reason. */
-int fy_space_get(struct fy_confine *confine, const char *mount,
-                 const struct fy_root *root, const struct fy_space **out,
+/* Finds or makes the space of mounts, none beneath another, in the order of
+ * their names; borrowed. FY_ERR_UNSUPPORTED with reason. */
+int fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
+                 unsigned nseen, const struct fy_space **out,
                  unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 /* Whether a file of the host cannot be seen in it by its path. */
 bool fy_space_hides(const struct fy_space *space, const char *path);
@@ -189,10 +204,11 @@ void fy_temporary_remove(const char *path);
 unsigned fy_landlock_version(void);
 void fy_landlock_system(struct fy_confine *confine);
 struct fy_landlock_wish {
-    int root_fd;
-    bool writes, executes; /* beneath the root */
-    int temporary_fd;      /* -1: none; all rights */
-    const int *files;      /* more files to be read and executed */
+    const struct fy_seen *seen; /* their roots */
+    unsigned nseen;
+    bool executes;    /* beneath them */
+    int temporary_fd; /* -1: none; all rights */
+    const int *files; /* more files to be read and executed */
     unsigned nfiles;
 };
 int fy_landlock_ruleset(const struct fy_confine *confine,

@@ -198,7 +198,12 @@ out_response(struct exchange *exchange, int status,
             return;
         }
         if (stage->has_root_hash) {
-            stage->reach->proven[stage->mount - stage->session->mounts] = true;
+            for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+                size_t at =
+                    (size_t)(stage->plan.mounts[i] - stage->session->mounts);
+                stage->reach->proven[at] =
+                    stage->reach->proven[at] || stage->hashed[i];
+            }
             fy_link_poke(stage->session); /* now it may be joined */
         }
         if (stage->guest) {

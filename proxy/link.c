@@ -127,6 +127,8 @@ join(struct stage *writer, struct stage *reader)
 {
     if (!reader->mount) {
         reader->mount = writer->mount;
+        reader->plan.mounts[0] = writer->mount;
+        reader->plan.nmounts = 1;
         reader->reach = writer->reach;
     }
     fy_stage_ask(reader, writer);

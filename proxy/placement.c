@@ -174,12 +174,20 @@ encode(const struct stage *stage, char **out, size_t *out_n)
     if (!paths) {
         return FY_ERR_NOMEM;
     }
+    struct fy_mount_spec mounts[FY_SPEC_MAX_MOUNTS];
     struct fy_probe probe = {
         .mount = {stage->mount->path, strlen(stage->mount->path)},
         .root = {stage->mount->place.path, strlen(stage->mount->place.path)},
         .cwd = {stage->facts.cwd, strlen(stage->facts.cwd)},
         .paths = paths,
+        .mounts = mounts,
     };
+    for (unsigned i = 1; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        mounts[probe.nmounts++] = (struct fy_mount_spec){
+            {mount->path, strlen(mount->path)},
+            {mount->place.path, strlen(mount->place.path)}};
+    }
     probe.npaths = list_paths(stage, paths, &probe.tree);
     int status = fy_probe_encode(&probe, out, out_n);
     for (uint32_t i = 0; i < probe.npaths; i++) {

@@ -24,12 +24,14 @@ static const uint64_t sshfs_forgets_ns = UINT64_C(21500000000);
 struct fy_job {
     struct fy_work work;
     struct stage *stage; /* NULL: it is gone */
-    struct fy_mount mount;
+    struct fy_mount mounts[FY_STAGE_MOUNTS];
+    unsigned nmounts;
     char **paths; /* before: doomed folders; after: what may have changed */
     size_t npaths, capacity;
-    bool hash_root, refresh_root, owners_changed;
+    bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
+    bool owners_changed;
     bool cut; /* after: more may have changed than `paths' */
-    unsigned char root_hash[32];
+    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
     int status;
 };
 
@@ -49,7 +51,9 @@ job_new(struct stage *stage)
     struct fy_job *job = calloc(1, sizeof *job);
     if (job) {
         job->stage = stage;
-        job->mount = *stage->mount;
+        for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+            job->mounts[job->nmounts++] = *stage->plan.mounts[i];
+        }
     }
     return job;
 }
@@ -76,21 +80,25 @@ add_path(struct fy_job *job, const char *text, size_t n)
     return true;
 }
 
-/* The path and the folder that it is in, as far as they are on the mount. */
+/* The path and the folder that it is in, as far as they are on a mount. */
 static bool
 add_changed(struct fy_job *job, const char *path, size_t n)
 {
-    size_t top = strlen(job->mount.path), folder = n;
-    if (n < top || memcmp(path, job->mount.path, top) != 0 ||
-        (n > top && path[top] != '/')) {
-        return true;
+    for (unsigned i = 0; i < job->nmounts; i++) {
+        const char *mount = job->mounts[i].path;
+        size_t top = strlen(mount), folder = n;
+        if (n < top || memcmp(path, mount, top) != 0 ||
+            (n > top && path[top] != '/')) {
+            continue;
+        }
+        while (folder > top && path[folder - 1] != '/') {
+            folder--;
+        }
+        return add_path(job, path, n) &&
+               (folder <= top + 1 ? add_path(job, path, top)
+                                  : add_path(job, path, folder - 1));
     }
-    while (folder > top && path[folder - 1] != '/') {
-        folder--;
-    }
-    return add_path(job, path, n) &&
-           (folder <= top + 1 ? add_path(job, path, top)
-                              : add_path(job, path, folder - 1));
+    return true;
 }
 
 /* Calls add() for the operands that are written; false: no memory. */
@@ -119,7 +127,12 @@ add_operands(struct fy_job *job, const struct stage *stage, bool trees_only)
 static bool
 is_cached(const struct stage *stage)
 {
-    return stage->mount && stage->mount->type[0] != '\0';
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        if (stage->plan.mounts[i]->type[0] != '\0') {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- before ---------------------------------------------------------------------------- */
@@ -128,13 +141,16 @@ static void
 run_before(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
-    job->status = fy_fresh_before(&job->mount, (const char *const *)job->paths);
-    if (!job->status && job->refresh_root) {
-        const char *root[] = {job->mount.path, NULL};
-        (void)fy_fresh_after(&job->mount, root, false);
-    }
-    if (!job->status && job->hash_root) {
-        job->status = fy_config_hash(job->mount.path, job->root_hash);
+    for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
+        const struct fy_mount *mount = &job->mounts[i];
+        job->status = fy_fresh_before(mount, (const char *const *)job->paths);
+        if (!job->status && job->refresh_root[i]) {
+            const char *root[] = {mount->path, NULL};
+            (void)fy_fresh_after(mount, root, false);
+        }
+        if (!job->status && job->hash_root[i]) {
+            job->status = fy_config_hash(mount->path, job->root_hashes[i]);
+        }
     }
 }
 
@@ -145,8 +161,12 @@ done_before(struct fy_work *work)
     struct stage *stage = job->stage;
     if (stage) {
         stage->job = NULL;
-        stage->has_root_hash = job->hash_root && !job->status;
-        memcpy(stage->root_hash, job->root_hash, sizeof stage->root_hash);
+        stage->has_root_hash = false;
+        for (unsigned i = 0; i < job->nmounts; i++) {
+            stage->hashed[i] = job->hash_root[i] && !job->status;
+            stage->has_root_hash = stage->has_root_hash || stage->hashed[i];
+        }
+        memcpy(stage->root_hashes, job->root_hashes, sizeof job->root_hashes);
         fy_stage_prepared(stage, job->status);
     }
     job_free(job);
@@ -163,11 +183,16 @@ fy_prepare_before(struct stage *stage)
         return false;
     }
     struct reach *reach = stage->reach;
-    size_t at = (size_t)(stage->mount - stage->session->mounts);
-    job->hash_root = !reach->proven[at];
-    /* It looked otherwise than there: perhaps old names, in sshfs's cache. */
-    job->refresh_root = job->hash_root && reach->asked[at];
-    reach->asked[at] = true;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        size_t at = (size_t)(mount - stage->session->mounts);
+        /* Files of this machine are what they are. */
+        job->hash_root[i] = mount->type[0] != '\0' && !reach->proven[at];
+        /* It looked otherwise than there: perhaps old names, in sshfs's
+         * cache. */
+        job->refresh_root[i] = job->hash_root[i] && reach->asked[at];
+        reach->asked[at] = reach->asked[at] || job->hash_root[i];
+    }
     job->work.run = run_before;
     job->work.done = done_before;
     /* rm is the one command that removes the trees it names. */
@@ -187,16 +212,20 @@ static void
 run_after(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
-    (void)fy_fresh_after(&job->mount, (const char *const *)job->paths,
-                         job->owners_changed);
+    for (unsigned i = 0; i < job->nmounts; i++) {
+        (void)fy_fresh_after(&job->mounts[i], (const char *const *)job->paths,
+                             job->owners_changed);
+    }
 }
 
 /* Nobody can say what else changed: what is remembered by now must end. */
 static void
 wait_out(struct stage *stage)
 {
-    if (strcmp(stage->mount->type, "fuse.sshfs") == 0) {
-        stage->fresh_ns = stage->ended_ns + sshfs_forgets_ns;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        if (strcmp(stage->plan.mounts[i]->type, "fuse.sshfs") == 0) {
+            stage->fresh_ns = stage->ended_ns + sshfs_forgets_ns;
+        }
     }
 }
 

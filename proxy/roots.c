@@ -204,6 +204,18 @@ fy_client_relative(const char *mount, const char *path, char *out,
     return true;
 }
 
+struct fy_seen *
+fy_seen_of(struct fy_seen *seen, unsigned n, const char *path, char *out,
+           size_t capacity)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (fy_client_relative(seen[i].mount, path, out, capacity)) {
+            return &seen[i];
+        }
+    }
+    return NULL;
+}
+
 static bool
 has_dot_dot(const char *path)
 {

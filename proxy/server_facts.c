@@ -135,16 +135,23 @@ fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n)
     struct fy_buffer why;
     struct fy_probe probe;
     unsigned reason = FY_STAGE_OUTSIDE;
-    int root;
     fy_buffer_start(&why, text, sizeof text);
     if (fy_probe_decode(bytes, n, &probe, &why)) {
         fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
         return;
     }
-    if (fy_confine_open_root(server->confine, probe.root.at, &root, &reason,
-                             &why)) {
+    int roots[FY_SPEC_MAX_MOUNTS + 1];
+    uint32_t nroots = 0;
+    while (nroots <= probe.nmounts &&
+           fy_confine_open_root(server->confine,
+                                nroots ? probe.mounts[nroots - 1].root.at
+                                       : probe.root.at,
+                                &roots[nroots], &reason, &why) == 0) {
+        nroots++;
+    }
+    if (nroots <= probe.nmounts) {
         fy_exchange_refuse(exchange, 403, reason, text);
-        goto clear_probe;
+        goto close_roots;
     }
     struct fy_probe_result result = {.complete = true};
     struct fy_walk walk = {
@@ -156,23 +163,31 @@ fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n)
     };
     for (uint32_t i = 0; i < probe.npaths; i++) {
         char name[4096];
-        if (fy_walk_name(probe.mount.at, probe.cwd.at, probe.paths[i].at, name,
-                         sizeof name)) {
-            fy_walk(&walk, root, "", name, probe.tree);
+        uint32_t at = 0;
+        while (
+            at < nroots &&
+            !fy_walk_name(at ? probe.mounts[at - 1].mount.at : probe.mount.at,
+                          probe.cwd.at, probe.paths[i].at, name, sizeof name)) {
+            at++;
+        }
+        if (at < nroots) {
+            fy_walk(&walk, roots[at], "", name, probe.tree);
         } else {
             walk.complete = false;
         }
     }
-    (void)close(root);
     result.complete = walk.complete;
     char *encoded;
     size_t nencoded;
     if (fy_probe_result_encode(&result, &encoded, &nencoded)) {
         fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-        goto clear_probe;
+        goto close_roots;
     }
     fy_exchange_answer(exchange, 200, encoded, nencoded);
     free(encoded);
-clear_probe:
+close_roots:
+    while (nroots > 0) {
+        (void)close(roots[--nroots]);
+    }
     fy_probe_clear(&probe);
 }

@@ -45,6 +45,30 @@ struct list {
     size_t new_bytes;    /* 0: none */
 };
 
+/*
+ * Where a path of the client is: the root of its mount, opened, the mount, and
+ * the path's name beneath both. -1: on none of the stage's.
+ */
+static int
+open_mount(const struct fy_server_stage *stage, const char *path,
+           const char **out_mount, char *name, size_t capacity)
+{
+    const struct fy_stage_spec *spec = &stage->spec;
+    for (uint32_t i = 0; i <= spec->nmounts; i++) {
+        struct fy_mount_spec seen = fy_stage_spec_mount(spec, i);
+        unsigned reason;
+        int root;
+        if (fy_walk_name(seen.mount.at, spec->cwd.at, path, name, capacity)) {
+            *out_mount = seen.mount.at;
+            return fy_confine_open_root(stage->server->confine, seen.root.at,
+                                        &root, &reason, NULL)
+                       ? -1
+                       : root;
+        }
+    }
+    return -1;
+}
+
 /* ---- before --------------------------------------------------------------- */
 
 static int
@@ -167,26 +191,27 @@ note(void *context, const char *path, const struct statx *facts)
 
 /* One path that was declared, and the folder it is in. */
 static void
-look(struct fy_walk *walk, struct list *list, int root, const char *path,
-     bool tree)
+look(struct fy_walk *walk, struct list *list, const char *path, bool tree)
 {
     const struct fy_stage_spec *spec = &list->stage->spec;
+    const char *mount = NULL;
     char whole[PATH_MAX], name[4096];
-    if (fy_path_join(spec->cwd.at, path, whole) ||
-        !fy_walk_name(spec->mount.at, spec->cwd.at, whole, name, sizeof name)) {
+    int root = fy_path_join(spec->cwd.at, path, whole)
+                   ? -1
+                   : open_mount(list->stage, whole, &mount, name, sizeof name);
+    if (root < 0) {
         list->complete = false;
         return;
     }
-    fy_walk(walk, root, spec->mount.at, name, tree);
+    fy_walk(walk, root, mount, name, tree);
     char *slash = strrchr(name, '/');
     if (slash) {
         *slash = '\0';
-    } else if (strcmp(name, ".") != 0) {
-        strcpy(name, ".");
-    } else {
-        return;
     }
-    fy_walk(walk, root, spec->mount.at, name, false);
+    if (slash || strcmp(name, ".") != 0) {
+        fy_walk(walk, root, mount, slash ? name : ".", false);
+    }
+    (void)close(root);
 }
 
 /*
@@ -194,13 +219,13 @@ look(struct fy_walk *walk, struct list *list, int root, const char *path,
  * writes there.
  */
 static void
-look_above(struct fy_walk *walk, struct list *list, int root)
+look_above(struct fy_walk *walk, struct list *list)
 {
-    const struct fy_stage_spec *spec = &list->stage->spec;
     const struct fy_invocation *invocation = &list->stage->invocation;
+    const char *mount = NULL;
     char folder[4096], name[4096];
-    if (!fy_walk_name(spec->mount.at, spec->cwd.at, ".", folder,
-                      sizeof folder)) {
+    int root = open_mount(list->stage, ".", &mount, folder, sizeof folder);
+    if (root < 0) {
         list->complete = false;
         return;
     }
@@ -227,9 +252,23 @@ look_above(struct fy_walk *walk, struct list *list, int root)
                 snprintf(name, sizeof name, "%s%s%.*s", slash ? folder : "",
                          slash ? "/" : "", (int)n, path);
             if (used > 0 && (size_t)used < sizeof name) {
-                fy_walk(walk, root, spec->mount.at, name, true);
+                fy_walk(walk, root, mount, name, true);
             }
         }
+    }
+    (void)close(root);
+}
+
+static void
+walk_into(struct fy_walk *walk, const struct fy_server_stage *stage,
+          const char *path)
+{
+    const char *mount = NULL;
+    char name[4096];
+    int root = open_mount(stage, path, &mount, name, sizeof name);
+    if (root >= 0) {
+        fy_walk(walk, root, mount, name, true);
+        (void)close(root);
     }
 }
 
@@ -248,29 +287,19 @@ fy_server_touched_before(const struct fy_server_stage *stage)
         .enters = enters_none,
         .context = before,
     };
-    char name[4096];
-    unsigned reason;
-    int root;
-    if (!before || fy_confine_open_root(stage->server->confine, spec->root.at,
-                                        &root, &reason, NULL)) {
-        free(before);
+    if (!before) {
         return NULL;
     }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
         if (use->access != FY_ACCESS_IN && !use->is_stdin &&
-            use->arg < spec->argc && use->offset <= spec->argv[use->arg].n &&
-            fy_walk_name(spec->mount.at, spec->cwd.at,
-                         spec->argv[use->arg].at + use->offset, name,
-                         sizeof name)) {
-            fy_walk(&walk, root, spec->mount.at, name, true);
+            use->arg < spec->argc && use->offset <= spec->argv[use->arg].n) {
+            walk_into(&walk, stage, spec->argv[use->arg].at + use->offset);
         }
     }
-    if (invocation->writes_cwd &&
-        fy_walk_name(spec->mount.at, spec->cwd.at, ".", name, sizeof name)) {
-        fy_walk(&walk, root, spec->mount.at, name, true);
+    if (invocation->writes_cwd) {
+        walk_into(&walk, stage, ".");
     }
-    (void)close(root);
     if (!walk.complete || before->failed) {
         fy_before_free(before);
         return NULL;
@@ -282,7 +311,7 @@ fy_server_touched_before(const struct fy_server_stage *stage)
 }
 
 static void
-look_everywhere(struct fy_walk *walk, struct list *list, int root)
+look_everywhere(struct fy_walk *walk, struct list *list)
 {
     const struct fy_stage_spec *spec = &list->stage->spec;
     const struct fy_invocation *invocation = &list->stage->invocation;
@@ -292,17 +321,17 @@ look_everywhere(struct fy_walk *walk, struct list *list, int root)
             use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
             continue;
         }
-        look(walk, list, root, spec->argv[use->arg].at + use->offset, true);
+        look(walk, list, spec->argv[use->arg].at + use->offset, true);
     }
     if (invocation->writes_cwd) {
-        look_above(walk, list, root);
-        look(walk, list, root, ".", true);
+        look_above(walk, list);
+        look(walk, list, ".", true);
     }
     if (spec->out.kind == FY_STREAM_FILE) {
-        look(walk, list, root, spec->out.path.at, false);
+        look(walk, list, spec->out.path.at, false);
     }
     if (spec->err.kind == FY_STREAM_FILE) {
-        look(walk, list, root, spec->err.path.at, false);
+        look(walk, list, spec->err.path.at, false);
     }
 }
 
@@ -319,19 +348,11 @@ fy_server_touched(const struct fy_server_stage *stage, char **out,
         .enters = enters,
         .context = &list,
     };
-    unsigned reason;
-    int root;
     list.paths = calloc(TOUCHED_PATHS, sizeof *list.paths);
     if (!list.paths) {
         return FY_ERR_NOMEM;
     }
-    if (fy_confine_open_root(stage->server->confine, stage->spec.root.at, &root,
-                             &reason, NULL) == 0) {
-        look_everywhere(&walk, &list, root);
-        (void)close(root);
-    } else {
-        list.complete = false;
-    }
+    look_everywhere(&walk, &list);
     const struct fy_touched touched = {.npaths = list.n,
                                        .paths = list.paths,
                                        .complete =

@@ -39,10 +39,8 @@ enum {
 /* What the child is to make. Made before fork. */
 struct plan {
     enum fy_space_kind kind;
-    const char *mount; /* the client's, plain: "/a/b" */
-    const char *root;  /* true path here */
-    dev_t device;
-    ino_t inode;
+    const struct fy_seen *seen;
+    unsigned nseen;
     const char *temporary; /* private folder for /tmp; "": only a probe */
     bool limited;          /* the root is exported to anybody */
     uid_t uid;
@@ -53,7 +51,13 @@ struct plan {
 struct failure {
     int error;
     char what[60];
-    size_t emptied_bytes; /* see struct fy_space; no failure */
+    size_t emptied_bytes[FY_MAX_SEEN]; /* see struct fy_space; no failure */
+};
+
+/* File systems of memory that were put over the host's folders so far. */
+struct covers {
+    dev_t devices[FY_MAX_SEEN];
+    unsigned n;
 };
 
 static bool
@@ -232,7 +236,8 @@ show_all(int from, int to, bool must, bool *emptied)
  * and, at `rest', new folders.
  */
 static bool
-cover(const char *folder, const char *rest, struct failure *failure)
+cover(const char *folder, const char *rest, struct covers *covers,
+      size_t *out_emptied, struct failure *failure)
 {
     /* Made in our private /tmp, then moved. */
     static const char scratch[] = "/tmp/.ferry-cover";
@@ -271,7 +276,12 @@ cover(const char *folder, const char *rest, struct failure *failure)
     if (!show_all(from, to, must, &emptied)) {
         return failed(failure, "showing the mount point's folder");
     }
-    failure->emptied_bytes = emptied ? strlen(folder) : 0;
+    struct stat about;
+    if (covers->n == FY_MAX_SEEN || fstat(to, &about) != 0) {
+        return failed(failure, "a file system of memory");
+    }
+    covers->devices[covers->n++] = about.st_dev;
+    *out_emptied = emptied ? strlen(folder) : 0;
     if (*folder) {
         if (mount(scratch, folder, NULL, MS_MOVE, NULL) != 0) {
             return failed(failure, "covering the mount point's folder");
@@ -286,13 +296,30 @@ cover(const char *folder, const char *rest, struct failure *failure)
     return true;
 }
 
+/* Whether the folder is ours: in our /tmp, or of memory. */
+static bool
+is_ours(const char *path, dev_t device, const struct covers *covers)
+{
+    bool ours = strncmp(path, "/tmp/", 5) == 0;
+    for (unsigned i = 0; i < covers->n; i++) {
+        ours = ours || covers->devices[i] == device;
+    }
+    return ours;
+}
+
 /* Walks to `mount'; makes what is missing. */
 static bool
-make_point(const char *mount_path, struct failure *failure)
+make_point(const char *mount_path, struct covers *covers, size_t *out_emptied,
+           struct failure *failure)
 {
     char path[PATH_MAX];
     size_t done = 0, n = 0;
+    dev_t device = 0; /* of the folder that `path' was looked up in */
     path[0] = '\0';
+    struct stat top;
+    if (stat("/", &top) == 0) {
+        device = top.st_dev;
+    }
     for (;;) {
         n = done + 1 + strcspn(mount_path + done + 1, "/");
         memcpy(path, mount_path, n);
@@ -302,13 +329,13 @@ make_point(const char *mount_path, struct failure *failure)
             if (errno != ENOENT) {
                 return failed(failure, "the mount point");
             }
-            /* In our own /tmp a folder can simply be made. */
-            if (strncmp(path, "/tmp/", 5) != 0) {
+            if (!is_ours(path, device, covers)) {
                 path[done] = '\0';
-                return cover(path, mount_path + done + 1, failure);
+                return cover(path, mount_path + done + 1, covers, out_emptied,
+                             failure);
             }
-            if (mkdir(path, 0755) != 0) {
-                return failed(failure, "the mount point in /tmp");
+            if (mkdir(path, 0755) != 0 || lstat(path, &about) != 0) {
+                return failed(failure, "the mount point in a folder of ours");
             }
         } else if (!S_ISDIR(about.st_mode)) {
             errno = S_ISLNK(about.st_mode) ? ELOOP : ENOTDIR;
@@ -317,6 +344,7 @@ make_point(const char *mount_path, struct failure *failure)
         if (!mount_path[n]) {
             return true;
         }
+        device = about.st_dev;
         done = n;
     }
 }
@@ -335,7 +363,8 @@ struct mount_change { /* struct mount_attr */
  * mount itself was cloned before.
  */
 static bool
-keep_read_only(const struct plan *plan, int tree, struct failure *failure)
+keep_read_only(const struct plan *plan, const int *trees,
+               struct failure *failure)
 {
     struct mount_change all = {.set = READ_ONLY};
     struct mount_change devices = {.set = NO_SETID | NO_DEVICE};
@@ -344,10 +373,64 @@ keep_read_only(const struct plan *plan, int tree, struct failure *failure)
         plan->limited) {
         return failed(failure, "protecting what is not exported");
     }
-    if (plan->limited &&
-        syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE,
-                &devices, sizeof devices) != 0) {
-        return failed(failure, "a mount without devices");
+    for (unsigned i = 0; plan->limited && i < plan->nseen; i++) {
+        if (syscall(SYS_mount_setattr, trees[i], "",
+                    AT_EMPTY_PATH | AT_RECURSIVE, &devices,
+                    sizeof devices) != 0) {
+            return failed(failure, "a mount without devices");
+        }
+    }
+    return true;
+}
+
+/* A copy of the mounts at a root, which must be what was checked; -1. */
+static int
+clone_root(const struct fy_root *root, struct failure *failure)
+{
+    struct stat about;
+    int fd = open(root->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0 || about.st_dev != root->device ||
+        about.st_ino != root->inode) {
+        errno = fd < 0 ? errno : ESTALE;
+        (void)failed(failure, "the root");
+        return -1;
+    }
+    int tree = clone_tree(fd, "", AT_EMPTY_PATH | AT_RECURSIVE);
+    if (tree < 0) {
+        (void)failed(failure, "copies of mounts");
+    }
+    close(fd);
+    return tree;
+}
+
+static bool
+place(const struct fy_seen *seen, int tree, struct covers *covers,
+      size_t *out_emptied, struct failure *failure)
+{
+    if (!make_point(seen->mount, covers, out_emptied, failure)) {
+        return false;
+    }
+    if (attach(tree, seen->mount) != 0) {
+        return failed(failure, "the mount");
+    }
+    close(tree);
+    return true;
+}
+
+/* Once all are there: a later one may have covered an earlier one. */
+static bool
+look_at(const struct fy_seen *seen, struct failure *failure)
+{
+    struct stat about;
+    char path[PATH_MAX];
+    if (chdir(seen->mount) != 0 || stat(".", &about) != 0) {
+        return failed(failure, "entering the mount");
+    }
+    if (about.st_dev != seen->root.device || about.st_ino != seen->root.inode ||
+        syscall(SYS_getcwd, path, sizeof path) < 0 ||
+        strcmp(path, seen->mount) != 0) {
+        errno = ESTALE;
+        return failed(failure, "the mount is not what it should be");
     }
     return true;
 }
@@ -355,21 +438,20 @@ keep_read_only(const struct plan *plan, int tree, struct failure *failure)
 static bool
 build(const struct plan *plan, struct failure *failure)
 {
-    struct stat about;
-    char path[PATH_MAX];
-    int root = open(plan->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 || fstat(root, &about) != 0 || about.st_dev != plan->device ||
-        about.st_ino != plan->inode) {
-        errno = root < 0 ? errno : ESTALE;
-        return failed(failure, "the root");
+    struct covers covers = {.n = 0};
+    int trees[FY_MAX_SEEN];
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        trees[i] = clone_root(&plan->seen[i].root, failure);
+        if (trees[i] < 0) {
+            return false;
+        }
     }
-    int tree = clone_tree(root, "", AT_EMPTY_PATH | AT_RECURSIVE);
     int temporary = clone_tree(AT_FDCWD, plan->temporary, 0);
     int again = clone_tree(AT_FDCWD, plan->temporary, 0);
-    if (tree < 0 || temporary < 0 || again < 0) {
+    if (temporary < 0 || again < 0) {
         return failed(failure, "copies of mounts");
     }
-    if (!keep_read_only(plan, tree, failure)) {
+    if (!keep_read_only(plan, trees, failure)) {
         return false;
     }
     if (attach(temporary, "/tmp") != 0) {
@@ -378,22 +460,16 @@ build(const struct plan *plan, struct failure *failure)
     (void)(attach(again, "/var/tmp") == 0);
     close(temporary);
     close(again);
-    close(root);
-    if (!make_point(plan->mount, failure)) {
-        return false;
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        if (!place(&plan->seen[i], trees[i], &covers,
+                   &failure->emptied_bytes[i], failure)) {
+            return false;
+        }
     }
-    if (attach(tree, plan->mount) != 0) {
-        return failed(failure, "the mount");
-    }
-    close(tree);
-    if (chdir(plan->mount) != 0 || stat(".", &about) != 0) {
-        return failed(failure, "entering the mount");
-    }
-    if (about.st_dev != plan->device || about.st_ino != plan->inode ||
-        syscall(SYS_getcwd, path, sizeof path) < 0 ||
-        strcmp(path, plan->mount) != 0) {
-        errno = ESTALE;
-        return failed(failure, "the mount is not what it should be");
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        if (!look_at(&plan->seen[i], failure)) {
+            return false;
+        }
     }
     return true;
 }
@@ -556,6 +632,29 @@ hash_mounts_below(const char *path)
     return hash;
 }
 
+static uint64_t
+hash_all_below(const struct fy_seen *seen, unsigned nseen)
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < nseen; i++) {
+        hash = hash * 31 + hash_mounts_below(seen[i].root.path);
+    }
+    return hash;
+}
+
+static bool
+shows(const struct fy_space *space, const struct fy_seen *seen, unsigned nseen)
+{
+    bool same = space->nshown == nseen;
+    for (unsigned i = 0; same && i < nseen; i++) {
+        const struct fy_shown *shown = &space->shown[i];
+        same = shown->device == seen[i].root.device &&
+               shown->inode == seen[i].root.inode &&
+               strcmp(shown->mount, seen[i].mount) == 0;
+    }
+    return same;
+}
+
 /*
  * A space shows the mounts that there were when it was made, and those that the
  * host made or removed since only where they are shared. Stages that have
@@ -563,14 +662,14 @@ hash_mounts_below(const char *path)
  */
 static bool
 is_current(struct fy_confine *confine, struct fy_space *space,
-           const struct fy_root *root)
+           const struct fy_seen *seen, unsigned nseen)
 {
     struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
     if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
         confine->mounts_changed++;
     }
     if (space->mounts_changed != confine->mounts_changed) {
-        space->stale = hash_mounts_below(root->path) != space->mounts_below;
+        space->stale = hash_all_below(seen, nseen) != space->mounts_below;
         space->mounts_changed = confine->mounts_changed;
     }
     return !space->stale;
@@ -595,15 +694,14 @@ free_space(struct fy_confine *confine)
 }
 
 int
-fy_space_get(struct fy_confine *confine, const char *mount,
-             const struct fy_root *root, const struct fy_space **out,
-             unsigned *out_reason, struct fy_buffer *why)
+fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
+             unsigned nseen, const struct fy_space **out, unsigned *out_reason,
+             struct fy_buffer *why)
 {
     for (unsigned i = 0; i < confine->nspaces; i++) {
         struct fy_space *space = &confine->spaces[i];
-        if (space->device == root->device && space->inode == root->inode &&
-            strcmp(space->mount, mount) == 0 && !space->stale &&
-            is_current(confine, space, root)) {
+        if (shows(space, seen, nseen) && !space->stale &&
+            is_current(confine, space, seen, nseen)) {
             *out = space;
             return 0;
         }
@@ -611,12 +709,15 @@ fy_space_get(struct fy_confine *confine, const char *mount,
     if (confine->kind == FY_SPACE_NONE) {
         return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why,
                          "this host's kernel lets it make no namespace, so ",
-                         mount, " cannot exist there");
+                         seen[0].mount, " cannot exist there");
     }
     struct fy_space *space = free_space(confine);
-    if (!space || !is_possible(mount)) {
-        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
-                         " cannot be made a mount point there", NULL);
+    for (unsigned i = 0; i < nseen; i++) {
+        if (!space || !is_possible(seen[i].mount)) {
+            return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why,
+                             seen[i].mount,
+                             " cannot be made a mount point there", NULL);
+        }
     }
     char temporary[PATH_MAX];
     if (fy_temporary_new(confine, temporary, sizeof temporary) != 0) {
@@ -624,24 +725,22 @@ fy_space_get(struct fy_confine *confine, const char *mount,
                          "no private folder for temporary files", NULL, NULL);
     }
     struct plan plan = {.kind = confine->kind,
-                        .mount = mount,
-                        .root = root->path,
-                        .device = root->device,
-                        .inode = root->inode,
+                        .seen = seen,
+                        .nseen = nseen,
                         .temporary = temporary,
                         .limited = confine->limited,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
     space->mounts_changed = confine->mounts_changed;
-    space->mounts_below = hash_mounts_below(root->path);
+    space->mounts_below = hash_all_below(seen, nseen);
     if (make(&plan, space->fds, &failure) != 0) {
         failure.what[sizeof failure.what - 1] = '\0';
         fy_temporary_remove(temporary);
-        fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, mount,
-                  " cannot be made there: ", failure.what);
-        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, ": ",
-                         strerrordesc_np(failure.error), NULL);
+        fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, seen[0].mount,
+                  nseen > 1 ? " and others" : NULL, " cannot be made there: ");
+        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, failure.what,
+                         ": ", strerrordesc_np(failure.error));
     }
     space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
     if (space->fds[1] < 0 || space->temporary_fd < 0) {
@@ -650,10 +749,14 @@ fy_space_get(struct fy_confine *confine, const char *mount,
         return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
                          "a namespace could not be held", NULL, NULL);
     }
-    strcpy(space->mount, mount);
-    space->emptied_bytes = failure.emptied_bytes;
-    space->device = root->device;
-    space->inode = root->inode;
+    for (unsigned i = 0; i < nseen; i++) {
+        struct fy_shown *shown = &space->shown[i];
+        strcpy(shown->mount, seen[i].mount);
+        shown->emptied_bytes = failure.emptied_bytes[i];
+        shown->device = seen[i].root.device;
+        shown->inode = seen[i].root.inode;
+    }
+    space->nshown = nseen;
     space->stale = false;
     if (space == &confine->spaces[confine->nspaces]) {
         confine->nspaces++;
@@ -665,14 +768,18 @@ fy_space_get(struct fy_confine *confine, const char *mount,
 bool
 fy_space_hides(const struct fy_space *space, const char *path)
 {
-    size_t n = space->emptied_bytes;
-    size_t mount = strlen(space->mount);
-    if (strncmp(path, space->mount, mount) == 0 && path[mount] == '/') {
-        return false;
+    bool hides =
+        strncmp(path, "/tmp/", 5) == 0 || strncmp(path, "/var/tmp/", 9) == 0;
+    for (unsigned i = 0; i < space->nshown; i++) {
+        const struct fy_shown *shown = &space->shown[i];
+        size_t n = shown->emptied_bytes, mount = strlen(shown->mount);
+        if (strncmp(path, shown->mount, mount) == 0 && path[mount] == '/') {
+            return false;
+        }
+        hides = hides ||
+                (n && strncmp(path, shown->mount, n) == 0 && path[n] == '/');
     }
-    return strncmp(path, "/tmp/", 5) == 0 ||
-           strncmp(path, "/var/tmp/", 9) == 0 ||
-           (n && strncmp(path, space->mount, n) == 0 && path[n] == '/');
+    return hides;
 }
 
 #define TEMPORARY "ferry-proxy-"

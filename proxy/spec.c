@@ -67,6 +67,12 @@ static const struct fy_spec_field config_fields[] = {
 };
 SHAPE(config, "config", fy_config_hash);
 
+static const struct fy_spec_field mount_fields[] = {
+    F(fy_mount_spec, "mount", FY_SPEC_BYTES, true, mount),
+    F(fy_mount_spec, "root", FY_SPEC_BYTES, true, root),
+};
+SHAPE(mount, "mount", fy_mount_spec);
+
 static const struct fy_spec_field stage_fields[] = {
     N(fy_stage_spec, "stage", true, stage, UINT64_MAX),
     M(fy_stage_spec, "tool", true, tool, &tool_shape),
@@ -74,6 +80,8 @@ static const struct fy_spec_field stage_fields[] = {
     A(fy_stage_spec, "env", FY_SPEC_STRINGS, true, env, envc, NULL),
     F(fy_stage_spec, "mount", FY_SPEC_BYTES, true, mount),
     F(fy_stage_spec, "root", FY_SPEC_BYTES, true, root),
+    A(fy_stage_spec, "!mounts", FY_SPEC_MAPS, false, mounts, nmounts,
+      &mount_shape),
     F(fy_stage_spec, "cwd", FY_SPEC_BYTES, true, cwd),
     N(fy_stage_spec, "umask", true, umask, 0777),
     I(fy_stage_spec, "nice", false, nice, -20, 19),
@@ -115,6 +123,7 @@ SHAPE(hello, "hello", fy_hello);
 static const struct fy_spec_field probe_fields[] = {
     F(fy_probe, "mount", FY_SPEC_BYTES, true, mount),
     F(fy_probe, "root", FY_SPEC_BYTES, true, root),
+    A(fy_probe, "!mounts", FY_SPEC_MAPS, false, mounts, nmounts, &mount_shape),
     F(fy_probe, "cwd", FY_SPEC_BYTES, true, cwd),
     A(fy_probe, "paths", FY_SPEC_STRINGS, true, paths, npaths, NULL),
     F(fy_probe, "tree", FY_SPEC_BOOLEAN, false, tree),
@@ -168,8 +177,9 @@ bool
 fy_spec_key(unsigned i, struct fy_spec_key *out)
 {
     static const struct fy_spec_shape *const shapes[] = {
-        &hello_shape,  &stage_shape, &tool_shape,         &stream_shape,
-        &config_shape, &probe_shape, &probe_result_shape, &touched_shape,
+        &hello_shape, &stage_shape,        &mount_shape,
+        &tool_shape,  &stream_shape,       &config_shape,
+        &probe_shape, &probe_result_shape, &touched_shape,
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (i < shapes[s]->n) {
@@ -205,6 +215,9 @@ check_stage(const struct fy_stage_spec *spec, struct fy_buffer *why)
     }
     if (spec->argc > FY_SPEC_MAX_STRINGS - spec->envc) {
         return fy_spec_wrong(why, "stage", "env", "too many");
+    }
+    if (spec->nmounts > FY_SPEC_MAX_MOUNTS) {
+        return fy_spec_wrong(why, "stage", "!mounts", "too many");
     }
     if (!spec->copies) {
         return fy_spec_wrong(why, "stage", "copies", "must be at least 1");
@@ -248,9 +261,19 @@ fy_stage_spec_clear(struct fy_stage_spec *spec)
     free(spec->argv);
     free(spec->env);
     free(spec->configs);
+    free(spec->mounts);
+    spec->mounts = NULL;
+    spec->nmounts = 0;
     spec->argv = spec->env = NULL;
     spec->configs = NULL;
     spec->argc = spec->envc = spec->nconfigs = 0;
+}
+
+struct fy_mount_spec
+fy_stage_spec_mount(const struct fy_stage_spec *spec, uint32_t i)
+{
+    return i ? spec->mounts[i - 1]
+             : (struct fy_mount_spec){spec->mount, spec->root};
 }
 
 int
@@ -283,6 +306,9 @@ fy_probe_decode(char *bytes, size_t n, struct fy_probe *out,
 {
     struct fy_probe probe = {0};
     int status = fy_spec_decode(&probe_shape, bytes, n, &probe, why);
+    if (!status && probe.nmounts > FY_SPEC_MAX_MOUNTS) {
+        status = fy_spec_wrong(why, "probe", "!mounts", "too many");
+    }
     if (status) {
         fy_probe_clear(&probe);
         return status;
@@ -295,8 +321,10 @@ void
 fy_probe_clear(struct fy_probe *probe)
 {
     free(probe->paths);
+    free(probe->mounts);
     probe->paths = NULL;
-    probe->npaths = 0;
+    probe->mounts = NULL;
+    probe->npaths = probe->nmounts = 0;
 }
 
 int

@@ -20,6 +20,7 @@
 #define FY_PROTOCOL_VERSION 1
 
 enum {
+    FY_SPEC_MAX_MOUNTS = 7, /* beside the first */
     FY_SPEC_MAX_BYTES = 8 << 20,
     FY_SPEC_MAX_STRINGS = 1 << 18, /* argv + env */
 };
@@ -59,14 +60,21 @@ struct fy_config_hash { /* an implicit input on the client */
     unsigned char sha256[32]; /* all zero: does not exist there */
 };
 
+struct fy_mount_spec {
+    struct fy_bytes mount; /* the client's mount point */
+    struct fy_bytes root;  /* what it is on the storage host */
+};
+
 struct fy_stage_spec {
     uint64_t stage; /* chosen by the client, unique on the connection */
     struct fy_tool tool;
     uint32_t argc, envc;
-    struct fy_bytes *argv, *env; /* arrays are owned; env entries NAME=VALUE */
-    struct fy_bytes mount;       /* the client's mount point */
-    struct fy_bytes root;        /* what it is on the storage host */
-    struct fy_bytes cwd;         /* as on the client, absolute */
+    struct fy_bytes *argv, *env;  /* arrays are owned; env entries NAME=VALUE */
+    struct fy_bytes mount;        /* the client's mount point */
+    struct fy_bytes root;         /* what it is on the storage host */
+    struct fy_mount_spec *mounts; /* further ones that it sees; owned array */
+    uint32_t nmounts;
+    struct fy_bytes cwd; /* as on the client, absolute */
     uint32_t umask;
     int32_t nice;
     uint64_t ignored;       /* signals that are ignored; bit n-1 */
@@ -98,6 +106,8 @@ struct fy_hello {
 /* POST /probe: how much is behind these operands. */
 struct fy_probe {
     struct fy_bytes mount, root, cwd;
+    struct fy_mount_spec *mounts; /* as of a stage */
+    uint32_t nmounts;
     uint32_t npaths;
     struct fy_bytes *paths; /* owned array */
     bool tree;              /* add up whole trees (bounded walk) */
@@ -126,6 +136,10 @@ int fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
 int fy_stage_spec_decode(char *bytes, size_t n, struct fy_stage_spec *out,
                          struct fy_buffer *why) FY_MUST_CHECK;
 void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
+
+/* Mount i of 0 .. nmounts: the first, then the further ones. */
+struct fy_mount_spec fy_stage_spec_mount(const struct fy_stage_spec *spec,
+                                         uint32_t i);
 
 int fy_hello_encode(const struct fy_hello *hello, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;

@@ -192,11 +192,29 @@ put_field(struct writer *w, const struct fy_spec_field *field, const char *from)
     }
 }
 
+/* A key that the other side must know is left out where it says nothing. */
+static bool
+is_written(const struct fy_spec_field *field, const char *from)
+{
+    uint32_t count = 1;
+    if (field->kind == FY_SPEC_MAPS && field->name[0] == '!') {
+        memcpy(&count, from + field->count_at, sizeof count);
+    }
+    return count > 0;
+}
+
 static void
 put_map(struct writer *w, const struct fy_spec_shape *shape, const char *from)
 {
-    put_head(w, cbor_encode_map_start, shape->n);
+    unsigned count = 0;
     for (unsigned i = 0; i < shape->n; i++) {
+        count += is_written(&shape->fields[i], from);
+    }
+    put_head(w, cbor_encode_map_start, count);
+    for (unsigned i = 0; i < shape->n; i++) {
+        if (!is_written(&shape->fields[i], from)) {
+            continue;
+        }
         size_t n = strlen(shape->fields[i].name);
         put_head(w, cbor_encode_string_start, n);
         put_raw(w, shape->fields[i].name, n);

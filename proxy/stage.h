@@ -78,8 +78,9 @@ struct stage {
     struct fy_job *job; /* under way; owns itself */
     bool prepared, refreshed, refreshing;
     bool retried, retrying; /* asked once more, about a fresh root */
-    bool has_root_hash; /* it proves that the mount shows its host's files */
-    unsigned char root_hash[32];
+    bool has_root_hash;     /* it proves that a mount shows its host's files */
+    bool hashed[FY_STAGE_MOUNTS];
+    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
     uint64_t
         fresh_ns; /* when the mount has forgotten what changed; 0: it has */
     struct exchange touched;

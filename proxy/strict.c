@@ -84,7 +84,7 @@ is_below(const char *path, const char *folder)
 /* Whether the loader finds nothing there, neither on this host nor in what a
  * stage sees: folders that only the client has. */
 static bool
-leads_nowhere(const char *folders, const char *mount)
+leads_nowhere(const char *folders, struct fy_seen *seen, unsigned nseen)
 {
     char path[PATH_MAX], beneath[PATH_MAX];
     for (const char *at = folders;;) {
@@ -95,7 +95,7 @@ leads_nowhere(const char *folders, const char *mount)
         memcpy(path, at, n);
         path[n] = '\0';
         if (strstr(path, "/../") || access(path, F_OK) == 0 ||
-            fy_client_relative(mount, path, beneath, sizeof beneath)) {
+            fy_seen_of(seen, nseen, path, beneath, sizeof beneath)) {
             return false;
         }
         if (!at[n]) {
@@ -106,8 +106,9 @@ leads_nowhere(const char *folders, const char *mount)
 }
 
 int
-fy_strict_environment(const struct fy_stage_spec *spec, const char *mount,
-                      bool limited, unsigned *out_reason, struct fy_buffer *why)
+fy_strict_environment(const struct fy_stage_spec *spec, struct fy_seen *seen,
+                      unsigned nseen, bool limited, unsigned *out_reason,
+                      struct fy_buffer *why)
 {
     static const char library[] = "LD_LIBRARY_PATH=";
     char name[80];
@@ -123,7 +124,7 @@ fy_strict_environment(const struct fy_stage_spec *spec, const char *mount,
         bool harmless =
             !value[1] ||
             (!limited && strncmp(entry, library, sizeof library - 1) == 0 &&
-             leads_nowhere(value + 1, mount));
+             leads_nowhere(value + 1, seen, nseen));
         if (!harmless &&
             (is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) ||
              (limited &&

@@ -27,7 +27,7 @@ static const char commands_text[] =
     "command tar { option -C DIR folder; operand FILE... in tree; pure; }\n";
 
 static struct fy_commands *commands;
-static struct fy_mount mounts[3];
+static struct fy_mount mounts[5];
 static struct fy_stage_facts facts;
 static struct fy_invocation invocation;
 static struct fy_stage_plan plan;
@@ -59,6 +59,9 @@ set_up(void)
     (void)strcpy(mounts[1].path, "/data/other");
     (void)strcpy(mounts[2].path, "/ro");
     mounts[2].read_only = true;
+    (void)strcpy(mounts[3].path, "/more");
+    (void)strcpy(mounts[4].path, "/far");
+    (void)strcpy(mounts[4].place.host, "elsewhere");
     memset(&facts, 0, sizeof facts);
     facts.path = "/usr/bin/x";
     (void)strcpy(facts.cwd, "/data/sub");
@@ -97,7 +100,7 @@ classify(const char *text)
     ck_assert_int_eq(
         fy_invocation_parse(commands, argv[0], argv, NULL, &invocation, &why),
         0);
-    unsigned reason = fy_classify(&facts, &invocation, mounts, 3, &plan, &why);
+    unsigned reason = fy_classify(&facts, &invocation, mounts, 5, &plan, &why);
     fy_invocation_clear(&invocation);
     return reason;
 }
@@ -198,7 +201,14 @@ START_TEST(test_operands)
         {"cat x /etc/hosts", FY_STAGE_MIXED_PLACES},
         {"cat /etc/hosts x", FY_STAGE_MIXED_PLACES},
         {"cat /etc/hosts", FY_STAGE_LOCAL_FILES},
-        {"cat x /data/other/y", FY_STAGE_MIXED_PLACES},
+        {"cat x /data/other/y", FY_STAGE_NESTED_MOUNT},
+        {"cat /data/other/y x", FY_STAGE_NESTED_MOUNT},
+        {"cat /data/other/y /more/x", FY_STAGE_NONE},
+        {"cat x /more/y", FY_STAGE_NONE},
+        {"cat x /more/y /etc/hosts", FY_STAGE_MIXED_PLACES},
+        {"cat x /far/y", FY_STAGE_MIXED_PLACES},
+        {"cat /more/x /far/y /more/x", FY_STAGE_MIXED_PLACES},
+        {"touch x /more/y /ro/x", FY_STAGE_REFUSED},
         {"cat a/../x", FY_STAGE_UNCLEAR_PATH},
         {"cat x /dev/stdin", FY_STAGE_UNCLEAR_PATH},
         {"cat /proc/self/maps x", FY_STAGE_UNCLEAR_PATH},
@@ -236,6 +246,23 @@ START_TEST(test_plan)
     ck_assert_int_eq(plan.err.kind, FY_STREAM_WIRE);
     ck_assert_uint_eq(classify("touch x"), FY_STAGE_NONE);
     ck_assert(!plan.repeatable && plan.effect);
+    ck_assert_uint_eq(classify("cat /more/x x /more/y"), FY_STAGE_NONE);
+    ck_assert_uint_eq(plan.nmounts, 2);
+    ck_assert_ptr_eq(plan.mount, &mounts[3]);
+    ck_assert_ptr_eq(plan.mounts[0], &mounts[3]);
+    ck_assert_ptr_eq(plan.mounts[1], &mounts[0]);
+    /* Its output is on one more mount of that host, or of another. */
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/more/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_FILE);
+    ck_assert_uint_eq(plan.nmounts, 2);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/far/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_WIRE);
+    ck_assert_uint_eq(plan.nmounts, 1);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/other/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_int_eq(plan.out.kind, FY_STREAM_WIRE);
 }
 END_TEST
 

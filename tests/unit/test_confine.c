@@ -898,6 +898,102 @@ START_TEST(test_owners)
 }
 END_TEST
 
+static struct fy_mount_spec more[FY_SPEC_MAX_MOUNTS];
+
+/* As reset(), with `sub' and `sub2' of the root as two mounts. */
+static void
+two(const char *mount, const char *other)
+{
+    static char roots[2][128];
+    reset();
+    snprintf(roots[0], sizeof roots[0], "%s/sub", root);
+    snprintf(roots[1], sizeof roots[1], "%s/sub2", root);
+    shell("mkdir -p $B/top/sub2 && echo second >$B/top/sub2/x");
+    spec.mount = spec.cwd = bytes(mount);
+    spec.root = bytes(roots[0]);
+    more[0] = (struct fy_mount_spec){bytes(other), bytes(roots[1])};
+    spec.mounts = more;
+    spec.nmounts = 1;
+}
+
+static void
+look_at_two(const char *mount, const char *other)
+{
+    char script[512], name[128];
+    two(mount, other);
+    snprintf(name, sizeof name, "%s/x", other);
+    operand("two", FY_ACCESS_IN, FY_USE_FILE);
+    operand(name, FY_ACCESS_OUT, FY_USE_FILE);
+    spec.argc = 3;
+    snprintf(script, sizeof script,
+             "cat two '%s'; cd '%s' && pwd -P; echo new >>x && cat x; "
+             "echo no >'%s/made' || echo refused",
+             name, other, mount);
+    char expected[512];
+    snprintf(expected, sizeof expected, "two\nsecond\n%s\nsecond\nnew\n",
+             other);
+    const char *out = inside(accept(), script);
+    ck_assert_msg(strncmp(out, expected, strlen(expected)) == 0, "%s", out);
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    /* What is in the private /tmp may be written, as that may. */
+    ck_assert_msg(!hello.landlock || strncmp(mount, "/tmp/", 5) == 0 ||
+                      strstr(out, "refused"),
+                  "%s", out);
+}
+
+START_TEST(test_several_mounts)
+{
+    struct fy_hello hello = {0};
+    fy_confine_describe(confine, &hello);
+    if (!hello.spaces) {
+        fprintf(stderr, "SKIP: no namespaces\n");
+        return;
+    }
+    look_at_two("/no such/a", "/no such/b");
+    look_at_two("/no such/b", "/no such/a");
+    look_at_two("/no such/a/deep", "/no such/b/deeper");
+    look_at_two("/mnt/one", "/mnt/two");
+    look_at_two("/usr/share/client/data", "/usr/share/other");
+    look_at_two("/tmp/one", "/srv/none/two");
+    look_at_two(MOUNT, "/opt/none");
+}
+END_TEST
+
+START_TEST(test_mounts_apart)
+{
+    two(MOUNT, MOUNT "/below");
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    two(MOUNT "/below", MOUNT);
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    two(MOUNT, MOUNT);
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    two(MOUNT, "/no such/b");
+    more[0].root = spec.root;
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    more[0].root = bytes(root);
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    two(MOUNT, "relative");
+    ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    two(MOUNT, "/no such/b");
+    operand("/no such/c/x", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+    two(MOUNT, "/no such/b");
+    spec.cwd = bytes("/no such");
+    operand("b/x", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    operand("b/../c", FY_ACCESS_IN, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+    /* Only what is exported, for each of them. */
+    const char *exported[] = {root, NULL};
+    fy_confine_free(confine);
+    open_confine(exported);
+    two(MOUNT, "/srv/none");
+    more[0].root = bytes(base);
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+}
+END_TEST
+
 START_TEST(test_limits)
 {
     struct rlimit own;
@@ -1050,6 +1146,8 @@ cases(const char *name, void (*before)(void))
     tcase_add_checked_fixture(tests, before, teardown);
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, test_operands);
+    tcase_add_test(tests, test_several_mounts);
+    tcase_add_test(tests, test_mounts_apart);
     tcase_add_test(tests, test_other_kinds);
     tcase_add_test(tests, test_new_mount);
     tcase_add_test(tests, test_new_root);
