@@ -188,7 +188,10 @@ out_response(struct exchange *exchange, int status,
         return;
     }
     if (status == 200) {
-        const struct fy_stub_run run = {.reads_stdin = stage->streams};
+        stage->keeps =
+            stage->streams && stage->plan.in.is_pipe && stage->plan.repeatable;
+        const struct fy_stub_run run = {.reads_stdin = stage->streams,
+                                        .keeps_stdin = stage->keeps};
         const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
         stage->state = STAGE_RUNNING;
         if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||

@@ -3,7 +3,8 @@
  * Stdin that is sent from here to a stage at a proxy. The stub may read ahead of
  * the command, so this is only for what nobody else reads: a pipe of which the
  * stub is the only reader, a file that nobody else has open (or that the command
- * reads to its end anyway). The stub reads what the proxy has room for.
+ * reads to its end anyway). The stub reads what the proxy has room for, and
+ * keeps what it read of a pipe as long as the command may have to run again.
  */
 #include "config.h"
 
@@ -38,7 +39,7 @@ fy_input_want(struct stage *stage)
     }
     uint32_t more = (uint32_t)(room - ahead); /* a window is no larger */
     stage->wanted_bytes += more;
-    stage->consumed = stage->plan.in.is_pipe;
+    stage->consumed = stage->plan.in.is_pipe && !stage->keeps;
     fy_guest_send(stage->guest, FY_STUB_WANT, &more, sizeof more);
 }
 
@@ -78,4 +79,25 @@ fy_input_end(struct stage *stage)
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                            "its input cannot be sent");
     }
+}
+
+/* The rest of a pipe is only taken if that is not needed: else the original has
+ * all of it. A stage that could not be repeated anyway loses nothing. */
+void
+fy_input_full(struct stage *stage)
+{
+    if (stage->state != STAGE_RUNNING || !stage->keeps) {
+        return;
+    }
+    if (fy_stage_may_fall_back(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LIMITS,
+                           "more input than can be kept for another try");
+        return;
+    }
+    stage->keeps = false;
+    stage->consumed = true;
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_FORGET, NULL, 0);
+    }
+    fy_input_want(stage);
 }

@@ -30,7 +30,7 @@
     X(TOO_SMALL, "too-small")       /* no gain expected */                     \
     X(UNPROFITABLE, "unprofitable") /* the cost model says no */               \
     X(LOST_LINK, "lost-link")       /* the connection broke; ran here */       \
-    X(LIMITS, "limits")     /* resource limits cannot be carried over */       \
+    X(LIMITS, "limits")     /* resource limits; input that cannot be kept */   \
     X(DISABLED, "disabled") /* switched off, or session ending */
 
 enum fy_stage_reason {

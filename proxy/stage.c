@@ -473,6 +473,9 @@ fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     case FY_STUB_INPUT_END:
         fy_input_end(stage);
         break;
+    case FY_STUB_FULL:
+        fy_input_full(stage);
+        break;
     case FY_STUB_CREDIT:
         fy_flow_credit(stage, word);
         break;

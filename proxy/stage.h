@@ -57,6 +57,7 @@ struct stage {
     /* input.c: what the stub may send of its stdin, and what it did. */
     bool streams;  /* its stdin is sent from here */
     bool fed_here; /* a pipe that somebody here wrote into */
+    bool keeps;    /* a pipe; what its stub takes of it, it keeps */
     bool consumed; /* some of it may be gone, and nobody can read it again */
     bool input_ended;
     uint64_t wanted_bytes, input_bytes;
@@ -100,6 +101,8 @@ void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
 void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
 /* The stage and what is joined to it cannot go on there. */
 void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
+/* Whether that would be the originals', from their beginnings. */
+bool fy_stage_may_fall_back(struct stage *stage);
 /* Its stub gets its last word if all is known. */
 void fy_stage_try_end(struct stage *stage);
 void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
@@ -161,6 +164,8 @@ void fy_stage_stream(struct stage *stage);
 void fy_input_want(struct stage *stage);
 void fy_input_add(struct stage *stage, const char *bytes, size_t n);
 void fy_input_end(struct stage *stage);
+/* Its stub cannot keep more of it. */
+void fy_input_full(struct stage *stage);
 
 /* ---- ask.c */
 

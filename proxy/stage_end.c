@@ -17,7 +17,8 @@ enum {
     /* A stage that ended because what fed it was cut off hears of that within
      * this time, on the same connection. */
     FEEDER_MS = 200,
-    FAILED = 125, /* the status of a stage that is known to be incomplete */
+    GROUP_MAX = 64, /* stages that are joined */
+    FAILED = 125,   /* the status of a stage that is known to be incomplete */
 };
 static const uint64_t ms_ns = 1000000;
 
@@ -208,10 +209,11 @@ is_repeatable(const struct stage *stage)
     return stage->plan.repeatable && !stage->consumed;
 }
 
-void
-fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
+/* The stage and those joined to it, from the first; how many. Those of which the
+ * original may run are marked. */
+static unsigned
+gather(struct stage *stage, struct stage *group[GROUP_MAX])
 {
-    struct stage *group[64];
     unsigned n = 0;
     struct stage *first = stage;
     while (first->fed_by) {
@@ -219,13 +221,30 @@ fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
     }
     /* What feeds a stage that runs again has to run again as well. */
     bool repeatable = !first->joined;
-    for (struct stage *each = first; each && n < 64; each = each->feeds) {
+    for (struct stage *each = first; each && n < GROUP_MAX;
+         each = each->feeds) {
         group[n++] = each;
         bool begun = each->state >= STAGE_ASKED && !each->refused;
         repeatable = repeatable && (!begun || is_repeatable(each)) &&
                      (each->guest || each->state != STAGE_DONE);
         each->plan_repeatable_here = repeatable;
     }
+    return n;
+}
+
+bool
+fy_stage_may_fall_back(struct stage *stage)
+{
+    struct stage *group[GROUP_MAX];
+    unsigned n = gather(stage, group);
+    return group[n - 1]->plan_repeatable_here;
+}
+
+void
+fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
+{
+    struct stage *group[GROUP_MAX];
+    unsigned n = gather(stage, group);
     for (unsigned i = 0; i < n; i++) {
         recover(group[i], reason, why);
     }

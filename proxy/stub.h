@@ -38,6 +38,8 @@ enum fy_stub_to_session {
     FY_STUB_WINDOW,    /* uint16_t rows, columns, xpixel, ypixel */
     FY_STUB_CREDIT,    /* uint32_t: bytes of OUT and ERR written */
     FY_STUB_BROKEN,    /* struct fy_stub_broken: writing or reading failed */
+    FY_STUB_FULL,      /* no more of stdin can be kept: it is not read until
+                        * FORGET, EXEC or AGAIN comes */
 };
 
 enum fy_session_to_stub {
@@ -50,6 +52,7 @@ enum fy_session_to_stub {
     FY_STUB_AGAIN,    /* struct fy_stub_again: run the original as a child, skip
                        * what was delivered */
     FY_STUB_STOPPED,  /* the remote process stopped (SIGTSTP): stop too */
+    FY_STUB_FORGET,   /* what is kept of stdin is not needed */
 };
 
 /*
@@ -77,6 +80,8 @@ struct fy_stub_hello {
 struct fy_stub_run {
     uint32_t reads_stdin; /* 1: send INPUT as WANT allows; a file is put back
                            * to where it stood by EXEC and AGAIN */
+    uint32_t keeps_stdin; /* 1: what is read of a pipe is kept, and EXEC and
+                           * AGAIN give it to the original again */
 };
 
 struct fy_stub_broken {

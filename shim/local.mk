@@ -51,7 +51,8 @@ ferry_stub_SOURCES = \
 	shim/stub_hello.c \
 	shim/stub_held.c \
 	shim/stub_serve.c \
-	shim/stub_signal.c
+	shim/stub_signal.c \
+	shim/stub_spool.c
 ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS)
 ferry_stub_LDFLAGS = -all-static
 

@@ -74,6 +74,14 @@ show_command(int argc, char **argv)
     }
 }
 
+/* Where the session's socket is; the words themselves are moved. */
+static char *
+folder_of(const char *socket)
+{
+    const char *slash = strrchr(socket, '/');
+    return slash ? strndup(socket, (size_t)(slash - socket)) : NULL;
+}
+
 int
 main(int argc, char **argv, char **envp)
 {
@@ -85,8 +93,11 @@ main(int argc, char **argv, char **envp)
     }
     const char *slash = strrchr(argv[2], '/');
     (void)prctl(PR_SET_NAME, slash ? slash + 1 : argv[2]);
-    struct stub stub = {
-        .socket = -1, .path = argv[2], .argv = argv + 3, .envp = envp};
+    struct stub stub = {.socket = -1,
+                        .path = argv[2],
+                        .folder = folder_of(argv[1]),
+                        .argv = argv + 3,
+                        .envp = envp};
     if (stub_hello(&stub, argv[1])) {
         stub_exec(&stub);
     }

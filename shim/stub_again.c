@@ -69,6 +69,8 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
         }
         stub_exec(stub);
     }
+    /* The child alone reads it: who writes must learn when that ends. */
+    (void)close(0);
     for (int fd = 1; fd < 3; fd++) {
         if (ends[fd][1] >= 0) {
             (void)close(ends[fd][1]);

@@ -16,6 +16,7 @@
 struct stub {
     int socket;
     const char *path; /* of the original */
+    char *folder;     /* of the run's private files; NULL: unknown */
     char **argv, **envp;
     bool same;           /* fds 1 and 2 are one description */
     bool terminal;       /* fd 1 is one: WINCH means something */
@@ -57,6 +58,17 @@ size_t stub_held_bytes(void);
 /* Writes what can be written at once, or all. 0, or the errno of a write to
  * *out_fd; some of its bytes are dropped, and there may be more to do. */
 int stub_held_write(bool waits, int *out_fd);
+
+/* ---- stub_spool.c */
+
+/* Whether FY_STUB_DATA_BYTES more can be kept; `folder' for what is long. */
+bool stub_spool_room(const char *folder);
+/* Keeps them; only after stub_spool_room(). */
+void stub_spool_add(const char *bytes, size_t n);
+void stub_spool_forget(void);
+/* Stdin becomes a pipe from which comes what was kept, then the rest of what
+ * stdin was. -1: it cannot be had again. */
+int stub_spool_replay(void);
 
 /* ---- stub_signal.c */
 

@@ -29,6 +29,8 @@ struct service {
     bool running;        /* RUN came: the original is not an option any more */
     bool stdin_told;     /* READABLE was sent, or stdin is no pipe */
     bool reads_stdin;    /* and it has not ended */
+    bool keeps_stdin;    /* what is read is kept: stub_spool.c */
+    bool full;           /* no more can be kept, and the session knows */
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
     uint32_t credit_bytes;
@@ -114,6 +116,19 @@ place_input(const struct service *service, int64_t bytes)
     }
 }
 
+/* Stdin is again what it was when the command began. */
+static void
+restore_input(const struct service *service)
+{
+    place_input(service, 0);
+    if (service->keeps_stdin && stub_spool_replay() != 0) {
+        stub_complain(
+            service->stub, "ferry",
+            "the connection broke, and its input cannot be had again");
+        stub_end(0, 125);
+    }
+}
+
 static void
 write_held(struct service *service, bool waits)
 {
@@ -186,12 +201,13 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
     memcpy(&body, bytes, n < sizeof body ? n : sizeof body);
     switch (type) {
     case FY_STUB_EXEC:
-        place_input(service, 0);
+        restore_input(service);
         stub_exec(service->stub);
     case FY_STUB_RUN:
         service->running = true;
         service->stdin_told = true;
         service->reads_stdin = body.run.reads_stdin != 0;
+        service->keeps_stdin = body.run.keeps_stdin != 0;
         if (service->reads_stdin) {
             service->input_start = lseek(0, 0, SEEK_CUR);
         }
@@ -211,11 +227,15 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         end(service, &body.end);
         break;
     case FY_STUB_AGAIN:
-        place_input(service, 0);
+        restore_input(service);
         write_held(service, true);
         stub_again(service->stub, &body.again);
     case FY_STUB_STOPPED:
         stub_stop();
+        break;
+    case FY_STUB_FORGET:
+        service->keeps_stdin = service->full = false;
+        stub_spool_forget();
         break;
     default:
         lose(service);
@@ -265,6 +285,9 @@ take_input(struct service *service)
     ssize_t n = read(0, input, most);
     if (n > 0) {
         service->wanted_bytes -= (uint64_t)n;
+        if (service->keeps_stdin) {
+            stub_spool_add(input, (size_t)n);
+        }
         (void)stub_send(FY_STUB_INPUT, input, (uint32_t)n);
     } else if (n == 0) {
         service->reads_stdin = false;
@@ -277,6 +300,20 @@ take_input(struct service *service)
     }
 }
 
+/* Whether stdin may be read on: what is read of a pipe is gone. */
+static bool
+takes_input(struct service *service)
+{
+    if (!service->reads_stdin || service->wanted_bytes == 0 || service->full) {
+        return false;
+    }
+    if (service->keeps_stdin && !stub_spool_room(service->stub->folder)) {
+        service->full = true;
+        (void)stub_send(FY_STUB_FULL, NULL, 0);
+    }
+    return !service->full;
+}
+
 static void
 step(struct service *service)
 {
@@ -284,7 +321,7 @@ step(struct service *service)
                               {.fd = -1, .events = POLLIN},
                               {.fd = stub_held_fd(), .events = POLLOUT}};
     stub_signals_seen();
-    bool takes = service->reads_stdin && service->wanted_bytes > 0;
+    bool takes = takes_input(service);
     if (takes || !service->stdin_told) {
         polls[1].fd = 0;
     }

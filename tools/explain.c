@@ -72,7 +72,7 @@ static const struct {
     {FY_STAGE_TOO_SMALL, "too little to do"},
     {FY_STAGE_UNPROFITABLE, "expected to be faster here (see --force)"},
     {FY_STAGE_LOST_LINK, "the connection broke; it ran here"},
-    {FY_STAGE_LIMITS, "resource limits that cannot be carried over"},
+    {FY_STAGE_LIMITS, "resource limits, or more input than can be kept"},
     {FY_STAGE_DISABLED, "switched off, or the session is ending"},
 };
 

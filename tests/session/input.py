@@ -102,6 +102,12 @@ SCRIPTS = [
     ("coprocess", "coproc tee out; echo hi >&${COPROC[1]};"
      "read x <&${COPROC[0]}; echo $x; exec {COPROC[1]}>&-; wait; cat out;"
      "rm out", None),
+    ("more than can be kept", "ulimit -f 300; seq 1 600000 | cat s - t |"
+     "md5sum; echo ${PIPESTATUS[*]}", "cat limits"),
+    ("more than can be kept, for an effect", "seq 1 600000 |"
+     "sh -c 'ulimit -f 300; exec cat s - t' | tee out | md5sum; rm out",
+     "linked 1"),
+    ("kept in a file", "seq 1 600000 | cat s - t | md5sum", "cat none 0"),
     ("a slow reader", BIG + " | head -c 30000000 | tee out | "
      "(sleep 0.3; md5sum); rm out", "tee none 0"),
 ]

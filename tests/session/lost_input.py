@@ -10,8 +10,8 @@ import tempfile
 
 import pipes
 
-# name, script, whether the end may be an error: what came through a pipe is
-# gone, and what has effects is not repeated.
+# name, script, whether the end may be an error: what has effects is not
+# repeated.
 SCRIPTS = [
     ("patterns of a file", "seq 1 30000 > $HERE/f; grep -c -f - n < $HERE/f",
      False),
@@ -20,7 +20,16 @@ SCRIPTS = [
     ("a drained file", "seq 1 60000 > $HERE/f; { cat s - t; cat; } < $HERE/f |"
      "md5sum", False),
     ("a pipe", "seq 1 60000 | cat s - t > $HERE/g; echo ${PIPESTATUS[*]};"
-     "md5sum < $HERE/g", True),
+     "md5sum < $HERE/g", False),
+    ("a pipe, delivered", "seq 1 60000 | cat s - t | cat - - | md5sum;"
+     "seq 1 400000 | cat - t | sed 's/7/seven/' | md5sum", False),
+    ("a slow pipe", "(seq 1 30000; sleep 0.2; seq 1 30000) | cat s - t |"
+     "sed 's/7/seven/' | md5sum", False),
+    ("a pipe and its filters", "seq 1 90000 | cat s - t | grep 7 | sort -r |"
+     "sed 's/7/seven/' | md5sum; echo ${PIPESTATUS[*]}", False),
+    ("an early end", "(seq 1 99999; trap 'echo pipe >&2; exit 9' PIPE;"
+     "while echo x || exit 8; do :; done) | cat s - t | sed 3q;"
+     "echo ${PIPESTATUS[*]}", False),
     ("an effect", "seq 1 60000 | tee out > /dev/null; echo ${PIPESTATUS[*]};"
      "md5sum < out; rm out", True),
     ("joined behind", "seq 1 60000 | tee out | sort -r > $HERE/g;"

@@ -5,7 +5,9 @@ becomes the original on any doubt. Prints TAP."""
 import errno
 import hashlib
 import os
+import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -331,6 +333,56 @@ def standard_input():
     s.close()
 
 
+def kept_input():
+    """What was taken of a pipe comes again, then the rest; the pipe ends with
+    who reads it."""
+    for n in (5, 300000, 2000000):
+        for kind, body in ((EXEC, b""), (AGAIN, bytes(16 + 64))):
+            s = Session()
+            r, w = os.pipe()
+            p = s.start(["sh", "-c", "head -c 1000000000 | md5sum"],
+                        path="/bin/sh", stdin=r, stdout=subprocess.PIPE)
+            os.close(r)
+            s.accept()
+            s.send(RUN, struct.pack("=II", 1, 1))
+            s.send(WANT, struct.pack("=I", 1 << 30))
+            data = random.Random(n).randbytes(n)
+            at = taken = 0
+            while taken < n:
+                at += os.write(w, data[at:at + 4096])
+                while taken < at:
+                    what, piece = s.receive()
+                    if what == INPUT:
+                        taken += len(piece)
+            s.send(kind, body)
+            s.close()
+            os.write(w, b"the rest")
+            os.close(w)
+            wanted = hashlib.md5(data + b"the rest").hexdigest().encode()
+            out, _ = p.communicate(timeout=20)
+            check(f"{n} bytes of a pipe are had again", p.returncode == 0 and
+                  out.split()[:1] == [wanted], repr(out))
+    s = Session()
+    r, w = os.pipe()
+    p = s.start(["head", "-c", "1"], path="/usr/bin/head", stdin=r,
+                stdout=subprocess.PIPE)
+    os.close(r)
+    s.accept()
+    s.send(RUN, struct.pack("=II", 1, 1))
+    s.send(WANT, struct.pack("=I", 100))
+    os.write(w, b"abc")
+    while s.receive()[0] != INPUT:
+        pass
+    s.send(EXEC)
+    out, _ = p.communicate(timeout=10)
+    poll = select.poll()
+    poll.register(w, 0)
+    check("its writer learns that nobody reads any more",
+          out == b"a" and poll.poll(5000) == [(w, select.POLLERR)])
+    os.close(w)
+    s.close()
+
+
 def again():
     text = b"".join(b"line %d\n" % i for i in range(50000))
     with tempfile.NamedTemporaryFile() as file:
@@ -420,7 +472,8 @@ def main():
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
-                 blocked_write, nearly_blocked_write, standard_input, again,
+                 blocked_write, nearly_blocked_write, standard_input,
+                 kept_input, again,
                  write_error, lost, same_output):
         try:
             test()
