@@ -12,6 +12,7 @@ AM_TESTS_ENVIRONMENT = \
 include tests/commands/local.mk
 include tests/drive/local.mk
 include tests/exec/local.mk
+include tests/fakecuda/local.mk
 include tests/judges/local.mk
 include tests/pipeline/local.mk
 include tests/program/local.mk

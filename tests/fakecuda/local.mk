@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/fakecuda/: CUDA's libraries, run by the CPU, hostile.  Loaded into
+# programs that know no sanitizer as well: built with AM_CFLAGS, so that under
+# --enable-sanitizers they are checked with the tests that load them.
+FAKECUDA_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -pthread
+FAKECUDA_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -Wl,-z,nodelete
+
+FAKECUDA_MADE = tests/fakecuda/driver_rows.h tests/fakecuda/driver_calls.c \
+	tests/fakecuda/cublas_rows.h tests/fakecuda/cublas_calls.c \
+	tests/fakecuda/cublas_routines.c
+CLEANFILES += $(FAKECUDA_MADE)
+EXTRA_DIST += tests/fakecuda/generate.py tests/fakecuda/driver.rows \
+	tests/fakecuda/cublas.rows tests/fakecuda/cublas_routines.rows
+
+FAKECUDA_GENERATE = $(AM_V_GEN)$(MKDIR_P) tests/fakecuda && \
+	python3 $(srcdir)/tests/fakecuda/generate.py
+
+tests/fakecuda/driver_rows.h: tests/fakecuda/driver.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/driver.rows >$@
+tests/fakecuda/driver_calls.c: tests/fakecuda/driver.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/driver.rows >$@
+tests/fakecuda/cublas_rows.h: tests/fakecuda/cublas.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/cublas.rows >$@
+tests/fakecuda/cublas_calls.c: tests/fakecuda/cublas.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cublas.rows >$@
+tests/fakecuda/cublas_routines.c: tests/fakecuda/cublas_routines.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cublas_routines.rows >$@
+
+check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
+
+nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
+tests_fakecuda_libcuda_la_SOURCES = \
+	tests/fakecuda/core.h \
+	tests/fakecuda/driver.c \
+	tests/fakecuda/driver_abi.h \
+	tests/fakecuda/driver_copy.c \
+	tests/fakecuda/driver_stream.c \
+	tests/fakecuda/gate.c \
+	tests/fakecuda/machine.h \
+	tests/fakecuda/memory.c \
+	tests/fakecuda/object.c \
+	tests/fakecuda/stream.c
+tests_fakecuda_libcuda_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libcuda_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 1:0:0
+
+nodist_tests_fakecuda_libcublas_la_SOURCES = tests/fakecuda/cublas_calls.c \
+	tests/fakecuda/cublas_routines.c tests/fakecuda/cublas_rows.h
+tests_fakecuda_libcublas_la_SOURCES = \
+	tests/fakecuda/blas.c \
+	tests/fakecuda/blas.h \
+	tests/fakecuda/blas3.c \
+	tests/fakecuda/cublas_abi.h \
+	tests/fakecuda/netlib.c \
+	tests/fakecuda/netlib.h
+tests_fakecuda_libcublas_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libcublas_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 13:0:0
+tests_fakecuda_libcublas_la_LIBADD = tests/fakecuda/libcuda.la -ldl
+
+# Headers made before any source that needs them.
+$(tests_fakecuda_libcuda_la_OBJECTS): tests/fakecuda/driver_rows.h
+$(tests_fakecuda_libcublas_la_OBJECTS): tests/fakecuda/cublas_rows.h

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the fake libcuda.so.1 only: its settings, contexts, memory and
+ * streams. One lock guards all state (machine.lock); one more lets a single
+ * operation at a time touch device memory (machine.engine), so that a missing
+ * wait shows as wrong data, the same for a seed, and not as undefined
+ * behaviour of the fake. The engine is taken before the lock, never after.
+ */
+#ifndef FERRY_TESTS_FAKECUDA_MACHINE_H
+#define FERRY_TESTS_FAKECUDA_MACHINE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "tests/fakecuda/core.h"
+
+#define FAKE_DEVICES_MAX 4
+
+/* One rule of FAKECUDA_FAIL. */
+struct fake_fault {
+    char name[64]; /* empty: any function */
+    unsigned long from;
+    bool onwards; /* "N+": from the N-th call on */
+    int code;     /* 0: the library's own word for trouble */
+};
+
+struct fake_context {
+    int device;
+    unsigned flags;
+    unsigned retained;
+    int sticky; /* the CUresult of every call from now on, or 0 */
+    struct fake_stream *legacy; /* the NULL stream */
+};
+
+struct fake_event {
+    struct fake_context *context;
+    unsigned flags;
+    struct fake_stream *stream; /* of the last record, or NULL */
+    uint64_t ticket;
+    struct fake_moment *moment;
+};
+
+/* When a record was reached; shared by the event and its operation. */
+struct fake_moment {
+    uint64_t ns;
+    unsigned holders;
+};
+
+struct fake_operation {
+    struct fake_operation *next;
+    const char *name;
+    int (*run)(void *);
+    void *argument;
+    struct fake_use uses[FAKE_USES_MAX];
+    struct fake_allocation *held[FAKE_USES_MAX];
+    size_t n_uses;
+    bool alone; /* run without the engine: it calls the program back */
+    uint64_t ticket;
+    struct fake_stream *after; /* not before its ticket; or NULL */
+    uint64_t after_ticket;
+    struct fake_moment *moment;
+};
+
+struct fake_stream {
+    struct fake_stream *next; /* all streams, the destroyed too */
+    struct fake_context *context;
+    bool started; /* has a thread */
+    bool destroyed;
+    bool running; /* the head is being run */
+    unsigned flags;
+    int priority;
+    pthread_cond_t work;
+    struct fake_operation *head;
+    struct fake_operation **tail;
+    uint64_t submitted; /* tickets given */
+    uint64_t completed;
+};
+
+enum fake_memory {
+    FAKE_DEVICE_MEMORY,
+    FAKE_PINNED,
+    FAKE_REGISTERED
+};
+
+struct fake_allocation {
+    uint64_t address;
+    size_t bytes;
+    size_t span_bytes; /* what it takes of the limit */
+    enum fake_memory memory;
+    unsigned flags;
+    unsigned long id;
+    unsigned pending; /* operations that were submitted and will use it */
+    struct fake_context *context;
+};
+
+struct fake_machine {
+    pthread_mutex_t lock;
+    pthread_mutex_t engine;
+    pthread_cond_t done; /* some stream completed something */
+    bool initialised;    /* cuInit() succeeded */
+    bool ended;          /* the process ends: deinitialised */
+    pid_t pid;           /* of cuInit() */
+    int devices;
+    int ordinal[FAKE_DEVICES_MAX]; /* of the visible ones */
+    struct fake_context context[FAKE_DEVICES_MAX];
+    size_t used_bytes[FAKE_DEVICES_MAX];
+    size_t limit_bytes;
+    size_t pinned_bytes;
+    size_t pinned_limit_bytes;
+    struct fake_stream *streams;
+    unsigned threads; /* of streams, running */
+};
+
+extern struct fake_machine machine;
+
+/* The context that is current in this thread, or NULL. */
+struct fake_context *fake_current(void);
+
+/* gate.c: settings once, from the environment. */
+void fake_settings(void);
+bool fake_strict(void);
+uint64_t fake_delay_us(void);
+/* Whether the operation that runs now is the one to fail: its code, or 0. */
+int fake_operation_fault(void);
+
+/* object.c: counts of living objects by kind, for the leak report. */
+void fake_objects_report(void);
+
+/* memory.c; callers hold machine.lock. */
+int fake_memory_open(void);
+struct fake_allocation *fake_find(uint64_t address, size_t bytes);
+struct fake_allocation *fake_find_any(uint64_t address);
+void fake_memory_drop(const struct fake_context *context);
+void fake_memory_report(void);
+
+/* stream.c */
+struct fake_stream *fake_stream_new(struct fake_context *context,
+                                    unsigned flags, int priority);
+int fake_stream_get(CUstream handle, struct fake_stream **stream);
+bool fake_on_stream_thread(void);
+/* Callers hold machine.lock; the operation is taken, its ticket set. It may
+ * run before this returns (the lock is then given up meanwhile). */
+void fake_submit(struct fake_stream *stream, struct fake_operation *operation);
+struct fake_operation *fake_operation_new(const char *name, int (*run)(void *),
+                                          const void *argument, size_t bytes);
+/* Callers hold machine.lock, which is given up while it waits. */
+int fake_wait_ticket(struct fake_stream *stream, uint64_t ticket);
+void fake_context_drain(const struct fake_context *context);
+void fake_streams_stop(void);
+void fake_moment_release(struct fake_moment *moment);
+
+#endif
