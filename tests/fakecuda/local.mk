@@ -34,6 +34,7 @@ tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/driver.c \
 	tests/fakecuda/driver_abi.h \
 	tests/fakecuda/driver_copy.c \
+	tests/fakecuda/driver_memory.c \
 	tests/fakecuda/driver_stream.c \
 	tests/fakecuda/gate.c \
 	tests/fakecuda/machine.h \

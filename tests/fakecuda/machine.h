@@ -130,6 +130,14 @@ void fake_objects_report(void);
 int fake_memory_open(void);
 struct fake_allocation *fake_find(uint64_t address, size_t bytes);
 struct fake_allocation *fake_find_any(uint64_t address);
+#define PAGE_BYTES 4096
+bool fake_in_view(uint64_t address);
+bool fake_overlaps(uint64_t address, size_t bytes);
+int fake_insert(const struct fake_allocation *new);
+void fake_forget(struct fake_allocation *one);
+int fake_device_alloc(struct fake_context *context, size_t bytes,
+                      CUdeviceptr *address);
+void fake_device_free(struct fake_allocation *one);
 void fake_memory_drop(const struct fake_context *context);
 void fake_memory_report(void);
 
