@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The request for a stage: everything that the proxy must know to run it as it
- * would run here. Reads the local program and implicit inputs (to compare
- * them), never a file on a mount but the mount point itself.
+ * would run here. The local program and implicit inputs are read, to compare
+ * them, in a thread of the pool (prepare.c): a home may be on a file system that
+ * does not answer.
  */
 #include "config.h"
 
@@ -14,16 +15,29 @@
 #include "proxy/stage.h"
 
 enum {
-    CONFIGS_MAX = 64
+    CONFIGS_MAX = 64,
+    LOCALES_MAX = 16,
+};
+
+/* What has to be read for a request, and what was found: nothing of the stage is
+ * borrowed, which may end while its files do not answer. */
+struct fy_gather {
+    char *program, *library_path, *locales[LOCALES_MAX + 1];
+    char *paths[CONFIGS_MAX];
+    unsigned char hashes[CONFIGS_MAX][32];
+    unsigned npaths, nlocales;
+    char identity[256];
+    unsigned reason;
+    struct fy_buffer why;
+    char text[200];
 };
 
 struct request {
     struct stage *stage;
     struct fy_stage_spec spec;
-    struct fy_config_hash configs[CONFIGS_MAX];
-    char *paths[CONFIGS_MAX];
+    /* and the mounts' roots */
+    struct fy_config_hash configs[CONFIGS_MAX + FY_SPEC_MAX_MOUNTS + 1];
     struct fy_mount_spec mounts[FY_SPEC_MAX_MOUNTS];
-    char program[PATH_MAX], identity[256];
 };
 
 static struct fy_bytes
@@ -72,86 +86,241 @@ expand(const struct stage *stage, const char *text, char **out)
     return path != NULL;
 }
 
-/* Takes `path'; NULL: no memory. False: it cannot be compared, and `why' names
- * it. */
+/* ---- what is to be read ------------------------------------------------------------ */
+
 static bool
-add_config(struct request *request, char *path, struct fy_buffer *why)
+refuse(struct fy_gather *gather, unsigned reason, const char *what,
+       const char *why)
 {
-    struct fy_stage_spec *spec = &request->spec;
-    if (!path) {
-        return false;
-    }
-    if (path[0] != '/' || spec->nconfigs == CONFIGS_MAX ||
-        fy_config_hash(path, request->configs[spec->nconfigs].sha256)) {
-        fy_buffer_add(why, "an implicit input cannot be compared: ");
-        fy_buffer_add(why, path);
-        free(path);
-        return false;
-    }
-    request->configs[spec->nconfigs].path = bytes_of(path);
-    request->paths[spec->nconfigs++] = path;
+    gather->reason = reason;
+    fy_buffer_add(&gather->why, what);
+    fy_buffer_add(&gather->why, why);
     return true;
 }
 
-/* Once a connection: a mount's own folder must look alike there. */
+/* Takes `path'. False: no memory. */
 static bool
-add_roots(struct request *request)
+add_path(struct fy_gather *gather, char *path)
 {
-    struct stage *stage = request->stage;
-    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
-        uint32_t at = request->spec.nconfigs;
-        if (!stage->hashed[i]) {
-            continue;
-        }
-        char *path = strdup(stage->plan.mounts[i]->path);
-        if (!path || at == CONFIGS_MAX) {
-            free(path);
-            return false;
-        }
-        memcpy(request->configs[at].sha256, stage->root_hashes[i],
-               sizeof stage->root_hashes[i]);
-        request->configs[at].path = bytes_of(path);
-        request->paths[at] = path;
-        request->spec.nconfigs++;
+    if (!path) {
+        return false;
     }
+    if (path[0] != '/' || gather->npaths == CONFIGS_MAX) {
+        bool added = refuse(gather, FY_STAGE_OTHER_CONFIG,
+                            "an implicit input cannot be compared: ", path);
+        free(path);
+        return added;
+    }
+    gather->paths[gather->npaths++] = path;
     return true;
 }
 
 /* The file of the time zone: the host's own, or one that TZ names by its path. A
  * name of the system's list means the same everywhere. */
 static bool
-add_zone(struct request *request, struct fy_buffer *why)
+add_zone(struct fy_gather *gather, const struct stage *stage)
 {
-    const char *zone = variable(request->stage, "TZ", 2);
+    const char *zone = variable(stage, "TZ", 2);
     if (!zone) {
         zone = "/etc/localtime";
     } else if (*zone == ':') {
         zone++;
     }
-    return *zone != '/' || add_config(request, strdup(zone), why);
+    return *zone != '/' || add_path(gather, strdup(zone));
 }
 
 static bool
-add_configs(struct request *request, struct fy_buffer *why)
+add_paths(struct fy_gather *gather, const struct stage *stage)
 {
-    struct stage *stage = request->stage;
-    if (!add_roots(request)) {
-        return false;
-    }
     const char *const *configs = stage->invocation.configs;
     for (; configs && *configs; configs++) {
         char *path;
         if (!expand(stage, *configs, &path) ||
-            (path && !add_config(request, path, why))) {
+            (path && !add_path(gather, path))) {
             return false;
         }
     }
-    if (stage->invocation.owners &&
-        (!add_config(request, strdup("/etc/passwd"), why) ||
-         !add_config(request, strdup("/etc/group"), why))) {
+    if (stage->invocation.owners && (!add_path(gather, strdup("/etc/passwd")) ||
+                                     !add_path(gather, strdup("/etc/group")))) {
         return false;
     }
-    return add_zone(request, why);
+    return add_zone(gather, stage);
+}
+
+/*
+ * LD_LIBRARY_PATH as the program's linker takes it, each folder by its whole
+ * path: an empty one is the working folder. NULL in gather: there is none.
+ */
+static bool
+add_library_path(struct fy_gather *gather, const struct stage *stage)
+{
+    const char *value = variable(stage, "LD_LIBRARY_PATH", 15);
+    if (!value || !*value) {
+        return true;
+    }
+    if (strchr(value, '$')) {
+        return refuse(gather, FY_STAGE_OTHER_TOOL, "LD_LIBRARY_PATH",
+                      " names folders by what only the linker knows");
+    }
+    size_t cwd = strlen(stage->facts.cwd), n = 1;
+    for (const char *at = value; *at; at++) {
+        n += *at == ':' || *at == ';';
+    }
+    char *path = malloc(strlen(value) + n * (cwd + 2));
+    if (!path) {
+        return false;
+    }
+    gather->library_path = path;
+    for (const char *at = value;;) {
+        size_t length = strcspn(at, ":;");
+        if (*at != '/') {
+            path = stpcpy(path, stage->facts.cwd);
+            *path = '/';
+            path += length > 0;
+        }
+        memcpy(path, at, length);
+        path += length;
+        at += length;
+        if (!*at) {
+            break;
+        }
+        at++;
+        *path++ = ':';
+    }
+    *path = '\0';
+    return true;
+}
+
+static bool
+add_environment(struct fy_gather *gather, const struct stage *stage)
+{
+    for (uint32_t i = 0; i < stage->hello.envc; i++) {
+        const char *entry = stage->env[i];
+        if (fy_loads_code(entry)) {
+            char name[80];
+            (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="),
+                           entry);
+            return refuse(gather, FY_STAGE_OTHER_TOOL, name, " is set");
+        }
+        if (strncmp(entry, "LC_", 3) != 0 && strncmp(entry, "LANG=", 5) != 0 &&
+            strncmp(entry, "LOCPATH=", 8) != 0) {
+            continue;
+        }
+        if (gather->nlocales == LOCALES_MAX) {
+            return refuse(gather, FY_STAGE_OTHER_TOOL, "too many locales", "");
+        }
+        gather->locales[gather->nlocales] = strdup(entry);
+        if (!gather->locales[gather->nlocales++]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+fy_gather_new(const struct stage *stage, struct fy_gather **out)
+{
+    char program[PATH_MAX];
+    struct fy_gather *gather = calloc(1, sizeof *gather);
+    if (!gather) {
+        return FY_ERR_NOMEM;
+    }
+    fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
+    if (fy_path_join(stage->facts.cwd, stage->facts.path, program)) {
+        (void)refuse(gather, FY_STAGE_OTHER_TOOL, "the program's path", "");
+        program[0] = '\0';
+    }
+    gather->program = strdup(program);
+    if (!gather->program || !add_environment(gather, stage) ||
+        !add_library_path(gather, stage) || !add_paths(gather, stage)) {
+        fy_gather_free(gather);
+        return FY_ERR_NOMEM;
+    }
+    *out = gather;
+    return 0;
+}
+
+void
+fy_gather_free(struct fy_gather *gather)
+{
+    if (!gather) {
+        return;
+    }
+    for (unsigned i = 0; i < gather->npaths; i++) {
+        free(gather->paths[i]);
+    }
+    for (unsigned i = 0; i < gather->nlocales; i++) {
+        free(gather->locales[i]);
+    }
+    free(gather->program);
+    free(gather->library_path);
+    free(gather);
+}
+
+void
+fy_gather_run(struct fy_gather *gather)
+{
+    if (gather->reason) {
+        return;
+    }
+    int status =
+        fy_tool_identity_with(gather->program, gather->library_path,
+                              gather->identity, sizeof gather->identity);
+    if (status) {
+        (void)refuse(gather, FY_STAGE_OTHER_TOOL,
+                     status != FY_ERR_UNSUPPORTED
+                         ? "the program or a library of it cannot be read"
+                     : gather->library_path
+                         ? "nobody knows what it loads by LD_LIBRARY_PATH"
+                         : "nobody knows what it loads",
+                     "");
+        return;
+    }
+    /* A locale that is missing here is "C" here alone. */
+    if (!fy_locales_exist((const char *const *)gather->locales, &gather->why)) {
+        gather->reason = FY_STAGE_OTHER_TOOL;
+        return;
+    }
+    for (unsigned i = 0; i < gather->npaths; i++) {
+        if (fy_config_hash_with(gather->paths[i], gather->library_path,
+                                gather->hashes[i])) {
+            (void)refuse(
+                gather, FY_STAGE_OTHER_CONFIG,
+                "an implicit input cannot be compared: ", gather->paths[i]);
+            return;
+        }
+    }
+}
+
+unsigned
+fy_gather_reason(const struct fy_gather *gather, const char **out_why)
+{
+    *out_why = gather->text;
+    return gather->reason;
+}
+
+/* ---- the request -------------------------------------------------------------------- */
+
+static void
+add_configs(struct request *request)
+{
+    const struct stage *stage = request->stage;
+    const struct fy_gather *gather = stage->gather;
+    struct fy_stage_spec *spec = &request->spec;
+    spec->configs = request->configs;
+    /* Once a connection: a mount's own folder must look alike there. */
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        if (stage->hashed[i]) {
+            struct fy_config_hash *root = &spec->configs[spec->nconfigs++];
+            root->path = bytes_of(stage->plan.mounts[i]->path);
+            memcpy(root->sha256, stage->root_hashes[i], sizeof root->sha256);
+        }
+    }
+    for (unsigned i = 0; i < gather->npaths; i++) {
+        struct fy_config_hash *config = &spec->configs[spec->nconfigs++];
+        config->path = bytes_of(gather->paths[i]);
+        memcpy(config->sha256, gather->hashes[i], sizeof config->sha256);
+    }
 }
 
 static struct fy_stream_spec
@@ -167,44 +336,14 @@ stream_of(const struct fy_stream_plan *plan)
     return spec;
 }
 
-/*
- * The program's libraries and locale are what its identity says nothing of: the
- * other host would load its own, and a locale that is missing here is "C" here
- * alone.
- */
-static bool
-loads_its_own(const struct stage *stage, struct fy_buffer *why)
-{
-    static const char *const loader[] = {"LD_PRELOAD", "LD_AUDIT",
-                                         "LD_LIBRARY_PATH"};
-    for (size_t i = 0; i < sizeof loader / sizeof loader[0]; i++) {
-        const char *value = variable(stage, loader[i], strlen(loader[i]));
-        if (value && *value) {
-            fy_buffer_add(why, loader[i]);
-            fy_buffer_add(why, " is set");
-            return false;
-        }
-    }
-    return fy_locales_exist((const char *const *)stage->env, why);
-}
-
 static int
-fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
+fill(struct request *request, struct stage *feeder)
 {
     struct stage *stage = request->stage;
     struct fy_stage_spec *spec = &request->spec;
-    if (!loads_its_own(stage, why)) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    if (fy_path_join(stage->facts.cwd, stage->facts.path, request->program) ||
-        fy_tool_identity(request->program, request->identity,
-                         sizeof request->identity)) {
-        fy_buffer_add(why, "the program cannot be read");
-        return FY_ERR_IO;
-    }
     spec->stage = stage->number;
-    spec->tool.path = bytes_of(request->program);
-    spec->tool.identity = bytes_of(request->identity);
+    spec->tool.path = bytes_of(stage->gather->program);
+    spec->tool.identity = bytes_of(stage->gather->identity);
     spec->argc = stage->hello.argc;
     spec->envc = stage->hello.envc;
     spec->argv = calloc(spec->argc + 1u, sizeof *spec->argv);
@@ -245,16 +384,13 @@ fill(struct request *request, struct stage *feeder, struct fy_buffer *why)
     spec->compress = spec->out.kind == FY_STREAM_WIRE &&
                      !fy_place_is_near(&stage->mount->place);
     spec->copies = stage->invocation.split == FY_SPLIT_NONE ? 1 : 64;
-    spec->configs = request->configs;
-    if (!add_configs(request, why)) {
-        return FY_ERR_IO;
-    }
+    add_configs(request);
     return 0;
 }
 
 int
 fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
-              size_t *out_n, struct fy_buffer *why)
+              size_t *out_n)
 {
     char *body = NULL;
     size_t n = 0;
@@ -263,7 +399,7 @@ fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
         return FY_ERR_NOMEM;
     }
     request->stage = stage;
-    int status = fill(request, feeder, why);
+    int status = fill(request, feeder);
     if (!status) {
         status = fy_stage_spec_encode(&request->spec, &body, &n);
     }
@@ -280,9 +416,6 @@ fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
     free(body);
     free(request->spec.argv);
     free(request->spec.env);
-    for (unsigned i = 0; i < CONFIGS_MAX; i++) {
-        free(request->paths[i]);
-    }
     free(request);
     return status;
 }

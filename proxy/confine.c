@@ -471,8 +471,7 @@ check_environment(struct check *check)
         "LOCPATH",    "LC_ALL",      "LC_CTYPE",    "LC_NUMERIC", "LC_TIME",
         "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LANG"};
     const struct fy_stage_spec *spec = check->spec;
-    int status = fy_strict_environment(spec, check->seen, check->nseen,
-                                       check->confine->limited,
+    int status = fy_strict_environment(spec, check->confine->limited,
                                        check->out_reason, check->why);
     if (status) {
         return status;

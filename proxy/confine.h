@@ -82,15 +82,25 @@ const char *fy_cage_program(const struct fy_cage *cage);
  * host; NULL: leave it as the client has it. */
 const char *fy_cage_tmpdir(const struct fy_cage *cage);
 
-/* ---- tools.c: is it the same program? -------------------------------------- */
+/* ---- tools.c, configs.c: is it the same program? ----------------------------- */
 
 /*
  * "build-id:HEX" of an ELF file that has one, else "sha256:HEX" of its bytes;
- * for a script also its interpreter's, joined by '+'. Cached by inode, size and
- * mtime. FY_ERR_IO, FY_ERR_OVERFLOW. One thread.
+ * "/libraries:HEX" of what the dynamic linker loads with it, found as
+ * `library_path' (LD_LIBRARY_PATH, of absolute folders; NULL: none) says; for a
+ * script also its interpreter's, joined by '+'. Cached by inode, size and times of
+ * all of that. FY_ERR_IO, FY_ERR_OVERFLOW; FY_ERR_UNSUPPORTED: see needs.h. Any
+ * thread.
  */
+int fy_tool_identity_with(const char *path, const char *library_path, char *out,
+                          size_t capacity) FY_MUST_CHECK;
+/* Without a search path. */
 int fy_tool_identity(const char *path, char *out,
                      size_t capacity) FY_MUST_CHECK;
+
+/* Whether NAME=VALUE may make programs load other code. LD_LIBRARY_PATH is left
+ * to fy_tool_identity_with(): a stage runs without it. */
+bool fy_loads_code(const char *entry);
 
 /*
  * SHA-256 of a file of at most 1 MiB; all zero when there is none. Of a folder:
@@ -98,6 +108,9 @@ int fy_tool_identity(const char *path, char *out,
  * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
  */
 int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
+/* The same; of a program: its identity, with what it loads. */
+int fy_config_hash_with(const char *path, const char *library_path,
+                        unsigned char out[32]) FY_MUST_CHECK;
 
 /*
  * Whether every locale that the environment (NAME=VALUE, NULL-terminated)

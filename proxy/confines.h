@@ -161,8 +161,7 @@ int fy_check_absents(const struct fy_root *root, const char *base,
  * them), a program that is called by another name than its file's, and one that
  * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
  */
-int fy_strict_environment(const struct fy_stage_spec *spec,
-                          struct fy_seen *seen, unsigned nseen, bool limited,
+int fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
                           unsigned *out_reason,
                           struct fy_buffer *why) FY_MUST_CHECK;
 int fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,

@@ -8,6 +8,7 @@ libfyproxy_la_SOURCES = \
 	proxy/classify.c proxy/classify.h \
 	proxy/compress.c proxy/compress.h \
 	proxy/cage.c \
+	proxy/configs.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
@@ -19,6 +20,7 @@ libfyproxy_la_SOURCES = \
 	proxy/holders.c proxy/holders.h \
 	proxy/link.c \
 	proxy/mounts.c proxy/mounts.h \
+	proxy/needs.c proxy/needs.h \
 	proxy/place.c \
 	proxy/placement.c \
 	proxy/prepare.c \

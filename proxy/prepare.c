@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a mount's caches need around a stage: before it, all that was written
- * here is on its host, and the mount is known to show that host's files; after
- * an effect, what this machine remembers is forgotten. Each waits for the mount
- * in a thread of the pool; the stage's state waits meanwhile.
+ * What waits for file systems around a stage. Before it, what it reads of this
+ * machine is looked at, all that was written here is on the mount's host, and the
+ * mount is known to show that host's files; after an effect, what this machine
+ * remembers is forgotten. Each in a thread of the pool; the stage's state waits
+ * meanwhile, for this machine's own files not for long.
  */
 #include "config.h"
 
@@ -21,9 +22,18 @@
  * of what sshfs told it last. */
 static const uint64_t sshfs_forgets_ns = UINT64_C(21500000000);
 
+enum {
+    STUCK_MAX = 4 /* threads that wait for nobody; the others go on */
+};
+
 struct fy_job {
     struct fy_work work;
     struct stage *stage; /* NULL: it is gone */
+    struct fy_session *session;
+    struct fy_gather *gather; /* before */
+    int gathered;             /* atomic: it was run */
+    bool stuck;               /* it is not waited for */
+    bool cached;              /* the mounts' caches are dealt with too */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     unsigned nmounts;
     char **paths; /* before: doomed folders; after: what may have changed */
@@ -42,6 +52,7 @@ job_free(struct fy_job *job)
         free(job->paths[i]);
     }
     free(job->paths);
+    fy_gather_free(job->gather);
     free(job);
 }
 
@@ -51,6 +62,7 @@ job_new(struct stage *stage)
     struct fy_job *job = calloc(1, sizeof *job);
     if (job) {
         job->stage = stage;
+        job->session = stage->session;
         for (unsigned i = 0; i < stage->plan.nmounts; i++) {
             job->mounts[job->nmounts++] = *stage->plan.mounts[i];
         }
@@ -141,6 +153,12 @@ static void
 run_before(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
+    const char *why;
+    fy_gather_run(job->gather);
+    __atomic_store_n(&job->gathered, 1, __ATOMIC_RELEASE);
+    if (fy_gather_reason(job->gather, &why) || !job->cached) {
+        return;
+    }
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
         job->status = fy_fresh_before(mount, (const char *const *)job->paths);
@@ -159,8 +177,12 @@ done_before(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
     struct stage *stage = job->stage;
+    job->session->nstuck -= job->stuck ? 1 : 0;
     if (stage) {
         stage->job = NULL;
+        fy_gather_free(stage->gather);
+        stage->gather = job->gather;
+        job->gather = NULL;
         stage->has_root_hash = false;
         for (unsigned i = 0; i < job->nmounts; i++) {
             stage->hashed[i] = job->hash_root[i] && !job->status;
@@ -172,16 +194,10 @@ done_before(struct fy_work *work)
     job_free(job);
 }
 
-bool
-fy_prepare_before(struct stage *stage)
+/* What only a mount with caches needs. False: no memory. */
+static bool
+add_caches(struct fy_job *job, const struct stage *stage)
 {
-    if (!is_cached(stage)) {
-        return false;
-    }
-    struct fy_job *job = job_new(stage);
-    if (!job) {
-        return false;
-    }
     struct reach *reach = stage->reach;
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
@@ -193,16 +209,42 @@ fy_prepare_before(struct stage *stage)
         job->refresh_root[i] = job->hash_root[i] && reach->asked[at];
         reach->asked[at] = reach->asked[at] || job->hash_root[i];
     }
+    job->cached = true;
+    /* rm is the one command that removes the trees it names. */
+    return strcmp(stage->invocation.command, "rm") != 0 ||
+           add_operands(job, stage, true);
+}
+
+bool
+fy_prepare_before(struct stage *stage)
+{
+    struct fy_session *session = stage->session;
+    struct fy_job *job = session->nstuck < STUCK_MAX ? job_new(stage) : NULL;
+    if (!job) {
+        return false;
+    }
     job->work.run = run_before;
     job->work.done = done_before;
-    /* rm is the one command that removes the trees it names. */
-    if ((strcmp(stage->invocation.command, "rm") == 0 &&
-         !add_operands(job, stage, true)) ||
-        fy_pool_submit(stage->session->pool, &job->work)) {
+    if (fy_gather_new(stage, &job->gather) ||
+        (is_cached(stage) && !add_caches(job, stage)) ||
+        fy_pool_submit(session->pool, &job->work)) {
         job_free(job);
         return false;
     }
     stage->job = job;
+    return true;
+}
+
+bool
+fy_prepare_is_stuck(struct stage *stage)
+{
+    struct fy_job *job = stage->job;
+    if (!job || !job->gather || job->stuck ||
+        __atomic_load_n(&job->gathered, __ATOMIC_ACQUIRE)) {
+        return false;
+    }
+    job->stuck = true;
+    stage->session->nstuck++;
     return true;
 }
 
@@ -365,5 +407,6 @@ fy_prepare_forget(struct stage *stage)
         stage->job->stage = NULL;
         stage->job = NULL;
     }
+    fy_gather_free(stage->gather);
     free(stage->touched_bytes);
 }

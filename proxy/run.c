@@ -244,17 +244,26 @@ child(struct plan *plan)
 /* ---- its environment and its copies ------------------------------------------ */
 
 /* The client's entries, but for the folder of temporary files where the client's
- * does not exist here. */
+ * does not exist here, and for the linker's search path: what that leads to on
+ * the client is what this host has without it (tools.c). */
 static int
 plan_environment(struct plan *plan)
 {
-    static const char name[] = "TMPDIR=";
+    static const char name[] = "TMPDIR=", search[] = "LD_LIBRARY_PATH=";
     const char *folder = fy_cage_tmpdir(plan->cage);
     uint32_t n = plan->spec->envc, at = 0;
     plan->env = strings(plan->spec->env, n);
     if (!plan->env) {
         return FY_ERR_NOMEM;
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (strncmp(plan->env[i], search, sizeof search - 1) != 0) {
+            plan->env[kept++] = plan->env[i];
+        }
+    }
+    n = kept;
+    plan->env[n] = NULL;
     if (!folder) {
         return 0;
     }

@@ -90,6 +90,7 @@ struct fy_session {
     uint64_t scan_delay_ms;
     struct fy_holders *holders;
     struct fy_pool *pool;
+    unsigned nstuck; /* threads of it that files do not answer */
     struct record *records, **records_end;
     unsigned nrecords;
     struct record **table; /* after the end: the records by number */

@@ -18,6 +18,7 @@
 
 enum {
     WAIT_REACH_MS = 5000,
+    ANSWER_MS = 2000, /* of the files of this machine */
 };
 static const uint64_t ms_ns = 1000000;
 
@@ -47,15 +48,13 @@ fy_stage_open(struct stage *stage)
 void
 fy_stage_ask(struct stage *stage, struct stage *feeder)
 {
-    char text[200] = "", path[64];
-    struct fy_buffer why;
+    char path[64];
     char *body = NULL;
     size_t n;
-    fy_buffer_start(&why, text, sizeof text);
     stage->number = stage->session->next_stage++;
     fy_session_unset(stage->session, &stage->timer);
-    if (fy_ask_encode(stage, feeder, &body, &n, &why)) {
-        fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG, text);
+    if (fy_ask_encode(stage, feeder, &body, &n)) {
+        fy_stage_decline(stage, FY_STAGE_BUSY, "out of memory");
         return;
     }
     stage->state = STAGE_ASKED;
@@ -102,6 +101,16 @@ refuse:
 }
 
 static void
+prepare(struct stage *stage)
+{
+    if (fy_prepare_before(stage)) {
+        fy_session_set(stage->session, &stage->timer, ANSWER_MS * ms_ns);
+    } else {
+        fy_stage_decline(stage, FY_STAGE_BUSY, "no thread can be had");
+    }
+}
+
+static void
 try_place(struct stage *stage)
 {
     /* Again, if the connection broke meanwhile. */
@@ -110,9 +119,7 @@ try_place(struct stage *stage)
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (reach->state == REACH_READY) {
         stage->state = STAGE_PREPARING;
-        if (!fy_prepare_before(stage)) {
-            fy_stage_prepared(stage, 0);
-        }
+        prepare(stage);
     } else {
         stage->state = STAGE_WAIT_REACH;
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
@@ -126,7 +133,12 @@ fy_stage_prepared(struct stage *stage, int status)
     if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
         return;
     }
-    if (status) {
+    const char *why;
+    unsigned reason = fy_gather_reason(stage->gather, &why);
+    fy_session_unset(stage->session, &stage->timer);
+    if (reason) {
+        fy_stage_decline(stage, reason, why);
+    } else if (status) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
     } else if (stage->state == STAGE_WAIT_INPUT) {
         fy_link_poke(stage->session);
@@ -206,6 +218,9 @@ on_timer(struct timer *timer)
     if (stage->state == STAGE_WAIT_REACH) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,
                          "it does not answer in time");
+    } else if (fy_prepare_is_stuck(stage)) {
+        fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG,
+                         "files that it reads here do not answer");
     } else {
         fy_stage_try_end(stage);
     }
@@ -438,9 +453,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
     }
     if (stage->plan.needs_link) {
         stage->state = STAGE_WAIT_INPUT;
-        if (!stage->mount || !fy_prepare_before(stage)) {
-            fy_stage_prepared(stage, 0);
-        }
+        prepare(stage);
     } else {
         try_place(stage);
     }

@@ -76,7 +76,8 @@ struct stage {
     struct fy_placement *placement; /* sizes are asked for; owns itself */
     bool unprofitable, small;
     /* prepare.c */
-    struct fy_job *job; /* under way; owns itself */
+    struct fy_job *job;       /* under way; owns itself */
+    struct fy_gather *gather; /* what it found; NULL: not yet */
     bool prepared, refreshed, refreshing;
     bool retried, retrying; /* asked once more, about a fresh root */
     bool has_root_hash;     /* it proves that a mount shows its host's files */
@@ -134,8 +135,10 @@ void fy_placement_forget(struct stage *stage);
 
 /* ---- prepare.c */
 
-/* False: nothing is to be waited for. Else fy_stage_prepared() follows. */
+/* fy_stage_prepared() follows. False: it cannot be done. */
 bool fy_prepare_before(struct stage *stage);
+/* Whether files of this machine do not answer; they are not waited for. */
+bool fy_prepare_is_stuck(struct stage *stage);
 /* False: likewise. Else fy_stage_try_end() is called again. */
 bool fy_prepare_after(struct stage *stage);
 void fy_prepare_forget(struct stage *stage);
@@ -169,9 +172,20 @@ void fy_input_full(struct stage *stage);
 
 /* ---- ask.c */
 
+struct fy_gather;
+
+/* What must be known of this machine's files for the request; fy_gather_run()
+ * finds it out, in any thread. FY_ERR_NOMEM. */
+int fy_gather_new(const struct stage *stage,
+                  struct fy_gather **out) FY_MUST_CHECK;
+void fy_gather_run(struct fy_gather *gather);
+/* FY_STAGE_NONE: the stage may be asked for. */
+unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
+void fy_gather_free(struct fy_gather *gather);
+
 /* The bytes of the request: u32 length and the spec. New in *out. */
 int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
-                  size_t *out_n, struct fy_buffer *why) FY_MUST_CHECK;
+                  size_t *out_n) FY_MUST_CHECK;
 
 /* ---- link.c */
 

@@ -81,36 +81,25 @@ is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
-/* Whether the loader finds nothing there, neither on this host nor in what a
- * stage sees: folders that only the client has. */
-static bool
-leads_nowhere(const char *folders, struct fy_seen *seen, unsigned nseen)
+bool
+fy_loads_code(const char *entry)
 {
-    char path[PATH_MAX], beneath[PATH_MAX];
-    for (const char *at = folders;;) {
-        size_t n = strcspn(at, ":;");
-        if (at[0] != '/' || n >= sizeof path || memchr(at, '$', n)) {
-            return false; /* the working folder, or the program's */
-        }
-        memcpy(path, at, n);
-        path[n] = '\0';
-        if (strstr(path, "/../") || access(path, F_OK) == 0 ||
-            fy_seen_of(seen, nseen, path, beneath, sizeof beneath)) {
-            return false;
-        }
-        if (!at[n]) {
-            return true;
-        }
-        at += n + 1;
-    }
+    static const char *const harmless[] = {
+        /* The identity says what it leads to, and stages do without it. */
+        "LD_LIBRARY_PATH",
+        /* The linker's that makes programs; modules' own notes; what makes a
+         * program resolve its symbols earlier. */
+        "LD_RUN_PATH", "LD_OPTIONS", "LD_LIBRARY_PATH_*", "LD_BIND_NOW"};
+    const char *value = strchr(entry, '=');
+    return value && value[1] &&
+           is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) &&
+           !is_listed(entry, harmless, sizeof harmless / sizeof harmless[0]);
 }
 
 int
-fy_strict_environment(const struct fy_stage_spec *spec, struct fy_seen *seen,
-                      unsigned nseen, bool limited, unsigned *out_reason,
-                      struct fy_buffer *why)
+fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
+                      unsigned *out_reason, struct fy_buffer *why)
 {
-    static const char library[] = "LD_LIBRARY_PATH=";
     char name[80];
     bool is_script = memchr(spec->tool.identity.at, '+', spec->tool.identity.n);
     for (uint32_t i = 0; i < spec->envc; i++) {
@@ -121,12 +110,8 @@ fy_strict_environment(const struct fy_stage_spec *spec, struct fy_seen *seen,
             return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why,
                              "a malformed variable", NULL, NULL);
         }
-        bool harmless =
-            !value[1] ||
-            (!limited && strncmp(entry, library, sizeof library - 1) == 0 &&
-             leads_nowhere(value + 1, seen, nseen));
-        if (!harmless &&
-            (is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) ||
+        if (value[1] &&
+            (fy_loads_code(entry) ||
              (limited &&
               is_listed(entry, shells, sizeof shells / sizeof shells[0])) ||
              (limited && is_script &&

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether two hosts have the same program, configuration and locale. Refuses
- * scripts that look up their interpreter in PATH: nobody knows what would run.
- * The cache of identities is this process's; one thread.
+ * Whether two hosts have the same program. Refuses scripts that look up their
+ * interpreter in PATH: nobody knows what would run.
+ * The cache of identities is this process's; any thread.
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,61 +19,167 @@
 #include <unistd.h>
 
 #include "proxy/confine.h"
+#include "proxy/needs.h"
 
 enum {
-    CONFIG_MAX_BYTES = 1 << 20,
     PROGRAM_MAX_BYTES = 1 << 30,
     SCRIPT_DEPTH_MAX = 4,
-    CACHED_MAX = 256,
-    NAMES_MAX = 1 << 16,       /* of a folder that is hashed */
+    CACHED_MAX = 512,
     NOTES_MAX_BYTES = 1 << 20, /* of one segment of an ELF file */
     BLOCK_BYTES = 128 << 10,   /* read at a time */
 };
 
+/* What was found out about a file. The witnesses say whether it still holds. */
 struct cached {
     dev_t device;
     ino_t inode;
     off_t bytes;
     struct timespec changed, status_changed;
-    char identity[160];
+    bool bare;          /* without what it loads */
+    char *library_path; /* that it was asked with; NULL: none */
+    char *witnesses; /* paths, each with its NUL, then another one; or NULL */
+    uint64_t stamp;  /* of them */
+    char identity[240];
 };
 
 static struct cached cache[CACHED_MAX];
 static unsigned ncached;
+static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct cached *
-find_cached(const struct stat *about)
+static uint64_t
+mix(uint64_t hash, uint64_t value)
 {
-    for (unsigned i = 0; i < ncached; i++) {
-        const struct cached *row = &cache[i];
-        if (row->inode == about->st_ino && row->device == about->st_dev &&
-            row->bytes == about->st_size &&
-            memcmp(&row->changed, &about->st_mtim, sizeof row->changed) == 0 &&
-            memcmp(&row->status_changed, &about->st_ctim,
-                   sizeof row->status_changed) == 0) {
-            return row;
-        }
+    for (int i = 0; i < 8; i++, value >>= 8) {
+        hash = (hash ^ (value & 255)) * UINT64_C(0x100000001b3);
     }
-    return NULL;
+    return hash;
 }
 
-static void
-keep(const struct stat *about, const char *identity)
+/* Of the files as they are now. *out_young: one has just been changed, and may
+ * be again within the same tick. */
+static uint64_t
+stamp_of(const char *witnesses, bool *out_young)
 {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    *out_young = false;
+    for (const char *at = witnesses; at && *at; at += strlen(at) + 1) {
+        struct stat about = {0};
+        if (stat(at, &about) != 0) {
+            hash = mix(hash, (uint64_t)errno);
+            continue;
+        }
+        hash = mix(hash, about.st_dev);
+        hash = mix(hash, about.st_ino);
+        hash = mix(hash, (uint64_t)about.st_size);
+        hash = mix(hash, (uint64_t)about.st_mtim.tv_sec);
+        hash = mix(hash, (uint64_t)about.st_mtim.tv_nsec);
+        hash = mix(hash, (uint64_t)about.st_ctim.tv_sec);
+        hash = mix(hash, (uint64_t)about.st_ctim.tv_nsec);
+        *out_young = *out_young || time(NULL) - about.st_ctim.tv_sec < 2;
+    }
+    return hash;
+}
+
+static bool
+is_same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool
+is_of(const struct cached *row, const struct stat *about, bool bare,
+      const char *library_path)
+{
+    return row->inode == about->st_ino && row->device == about->st_dev &&
+           row->bytes == about->st_size && row->bare == bare &&
+           memcmp(&row->changed, &about->st_mtim, sizeof row->changed) == 0 &&
+           memcmp(&row->status_changed, &about->st_ctim,
+                  sizeof row->status_changed) == 0 &&
+           is_same_text(row->library_path, library_path);
+}
+
+static size_t
+size_of_list(const char *list)
+{
+    const char *at = list;
+    while (*at) {
+        at += strlen(at) + 1;
+    }
+    return (size_t)(at - list) + 1;
+}
+
+/* Adds what is known of the file. The lock is not held while other files are
+ * looked at, which may be where nobody answers. */
+static bool
+find_cached(const struct stat *about, bool bare, const char *library_path,
+            struct fy_buffer *out)
+{
+    char *witnesses = NULL, identity[sizeof cache[0].identity];
+    uint64_t stamp = 0;
+    bool found = false, young;
+    (void)pthread_mutex_lock(&cache_lock);
+    for (unsigned i = 0; !found && i < ncached; i++) {
+        const struct cached *row = &cache[i];
+        if (!is_of(row, about, bare, library_path)) {
+            continue;
+        }
+        found = true;
+        strcpy(identity, row->identity);
+        stamp = row->stamp;
+        if (row->witnesses) {
+            size_t n = size_of_list(row->witnesses);
+            witnesses = malloc(n);
+            found = witnesses != NULL;
+            if (found) {
+                memcpy(witnesses, row->witnesses, n);
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&cache_lock);
+    found = found && (!witnesses || stamp_of(witnesses, &young) == stamp);
+    free(witnesses);
+    if (found) {
+        fy_buffer_add(out, identity);
+    }
+    return found;
+}
+
+/* Takes `witnesses', with the stamp of before the file was looked at. */
+static void
+keep(const struct stat *about, bool bare, const char *library_path,
+     char *witnesses, uint64_t stamp, const char *identity)
+{
+    char *copy = library_path ? strdup(library_path) : NULL;
     /* Changed this moment: it may change again within the same tick. */
     if (strlen(identity) >= sizeof cache[0].identity ||
-        time(NULL) - about->st_ctim.tv_sec < 2) {
+        time(NULL) - about->st_ctim.tv_sec < 2 || (library_path && !copy)) {
+        free(copy);
+        free(witnesses);
         return;
     }
-    struct cached *row =
-        &cache[ncached < CACHED_MAX ? ncached++
-                                    : (unsigned)about->st_ino % CACHED_MAX];
-    row->device = about->st_dev;
-    row->inode = about->st_ino;
-    row->bytes = about->st_size;
-    row->changed = about->st_mtim;
-    row->status_changed = about->st_ctim;
+    (void)pthread_mutex_lock(&cache_lock);
+    unsigned at = 0;
+    while (at < ncached && !is_of(&cache[at], about, bare, library_path)) {
+        at++;
+    }
+    if (at == CACHED_MAX) {
+        at = (unsigned)about->st_ino % CACHED_MAX;
+    }
+    ncached = at == ncached ? ncached + 1 : ncached;
+    struct cached *row = &cache[at];
+    free(row->library_path);
+    free(row->witnesses);
+    *row = (struct cached){.device = about->st_dev,
+                           .inode = about->st_ino,
+                           .bytes = about->st_size,
+                           .changed = about->st_mtim,
+                           .status_changed = about->st_ctim,
+                           .bare = bare,
+                           .library_path = copy,
+                           .witnesses = witnesses,
+                           .stamp = stamp};
     strcpy(row->identity, identity);
+    (void)pthread_mutex_unlock(&cache_lock);
 }
 
 static void
@@ -84,14 +189,6 @@ add_hex(struct fy_buffer *out, const unsigned char *bytes, size_t n)
         fy_buffer_add_char(out, "0123456789abcdef"[bytes[i] >> 4]);
         fy_buffer_add_char(out, "0123456789abcdef"[bytes[i] & 15]);
     }
-}
-
-static int
-hash(const void *bytes, size_t n, unsigned char out[32])
-{
-    return EVP_Digest(bytes, n, out, NULL, EVP_sha256(), NULL) == 1
-               ? 0
-               : FY_ERR_NOMEM;
 }
 
 /* The GNU build-id among the notes at [at, at + n); 0 bytes: none. */
@@ -219,11 +316,20 @@ hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
     return status;
 }
 
-static int identify(const char *path, unsigned depth, struct fy_buffer *out);
+/* How a file is to be identified. */
+struct wish {
+    bool bare;  /* a library, of which others are named beside it */
+    bool whole; /* by all of its bytes */
+    const char *library_path; /* NULL: none */
+    unsigned depth;
+};
+
+static int identify(const char *path, const struct wish *wish,
+                    struct fy_buffer *out);
 
 /* The interpreter of a script, behind "#!". */
 static int
-identify_interpreter(char *line, unsigned depth, struct fy_buffer *out)
+identify_interpreter(char *line, const struct wish *wish, struct fy_buffer *out)
 {
     char *end = strchr(line, '\n');
     if (!end) {
@@ -236,15 +342,18 @@ identify_interpreter(char *line, unsigned depth, struct fy_buffer *out)
     if (!base || interpreter[0] != '/' || strcmp(base, "/env") == 0) {
         return FY_ERR_UNSUPPORTED;
     }
+    struct wish deeper = *wish;
+    deeper.depth++;
     fy_buffer_add_char(out, '+');
-    return identify(interpreter, depth + 1, out);
+    return identify(interpreter, &deeper, out);
 }
 
 static int
-identify_bytes(int fd, uint64_t n, unsigned depth, struct fy_buffer *out)
+identify_bytes(int fd, uint64_t n, const struct wish *wish,
+               struct fy_buffer *out)
 {
     bool found = false;
-    int status = add_build_id(fd, n, out, &found);
+    int status = wish->whole ? 0 : add_build_id(fd, n, out, &found);
     if (status || found) {
         return status;
     }
@@ -259,17 +368,166 @@ identify_bytes(int fd, uint64_t n, unsigned depth, struct fy_buffer *out)
     size_t used = n < sizeof line - 1 ? (size_t)n : sizeof line - 1;
     status = read_all(fd, 0, line, used);
     line[used] = '\0';
-    if (!status && n > 2 && memcmp(line, "#!", 2) == 0) {
-        return identify_interpreter(line + 2, depth, out);
+    if (!status && !wish->bare && n > 2 && memcmp(line, "#!", 2) == 0) {
+        return identify_interpreter(line + 2, wish, out);
+    }
+    return status;
+}
+
+/* The folders of a search path may hold more that is looked into: what changes
+ * there is not seen by looking at the folder. */
+static bool
+has_inner_folders(const char *folder, size_t n)
+{
+    static const char *const inner[] = {"glibc-hwcaps", "tls",      "haswell",
+                                        "xeon_phi",     "avx512_1", "x86_64"};
+    char path[PATH_MAX];
+    struct stat about;
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+        int length =
+            snprintf(path, sizeof path, "%.*s/%s", (int)n, folder, inner[i]);
+        if (length < 0 || length >= PATH_MAX || stat(path, &about) == 0 ||
+            errno != ENOENT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The files whose change may change what is loaded; NULL: not all are known, or
+ * no memory. */
+static char *
+list_witnesses(const struct fy_needs *needs, const char *library_path)
+{
+    static const char system[] = "/etc/ld.so.cache\0/etc/ld.so.preload";
+    size_t bytes = sizeof system + 1;
+    bytes += library_path ? strlen(library_path) + 1 : 0;
+    for (unsigned i = 0; i < needs->n; i++) {
+        bytes += strlen(needs->rows[i].path) + 1;
+    }
+    char *list = malloc(bytes), *to = list;
+    if (!list) {
+        return NULL;
+    }
+    memcpy(to, system, sizeof system);
+    to += sizeof system;
+    for (const char *at = library_path; at && *at;) {
+        size_t n = strcspn(at, ":");
+        if (has_inner_folders(at, n)) {
+            free(list);
+            return NULL;
+        }
+        memcpy(to, at, n);
+        to[n] = '\0';
+        to += n + (n > 0);
+        at += n + (at[n] == ':');
+    }
+    for (unsigned i = 0; i < needs->n; i++) {
+        to = stpcpy(to, needs->rows[i].path) + 1;
+    }
+    *to = '\0';
+    return list;
+}
+
+/* Of the system's files a build-id says all; of others' it may be a copy's that
+ * was changed. */
+static bool
+is_of_system(const char *path)
+{
+    static const char *const folders[] = {"/lib", "/usr/lib", "/usr/local/lib",
+                                          "/nix/store/", "/gnu/store/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a digest of what the program loads, in the linker's order. */
+static int
+add_needs(const struct fy_needs *needs, struct fy_buffer *out)
+{
+    unsigned char digest[32];
+    EVP_MD_CTX *sum = EVP_MD_CTX_new();
+    int status = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1
+                     ? 0
+                     : FY_ERR_NOMEM;
+    for (unsigned i = 0; !status && i < needs->n; i++) {
+        char text[240];
+        struct fy_buffer each;
+        const struct fy_need *need = &needs->rows[i];
+        const struct wish bare = {.bare = true,
+                                  .whole = !is_of_system(need->path)};
+        fy_buffer_start(&each, text, sizeof text);
+        status = identify(need->path, &bare, &each);
+        if (!status &&
+            (EVP_DigestUpdate(sum, need->name, strlen(need->name) + 1) != 1 ||
+             EVP_DigestUpdate(sum, text, each.used + 1) != 1)) {
+            status = FY_ERR_NOMEM;
+        }
+    }
+    if (!status && EVP_DigestFinal_ex(sum, digest, NULL) != 1) {
+        status = FY_ERR_NOMEM;
+    }
+    EVP_MD_CTX_free(sum);
+    if (!status) {
+        fy_buffer_add(out, "/libraries:");
+        add_hex(out, digest, sizeof digest / 2);
+    }
+    return status;
+}
+
+/* Adds all of an open file's identity, and keeps it. */
+static int
+identify_open(int fd, const struct stat *about, const struct wish *wish,
+              struct fy_buffer *out)
+{
+    char link[40], path[PATH_MAX];
+    struct fy_needs needs = {.known = true};
+    char *witnesses = NULL;
+    uint64_t stamp = 0;
+    bool young = false;
+    size_t before = out->used;
+    int status = identify_bytes(fd, (uint64_t)about->st_size, wish, out);
+    if (status || out->overflowed) {
+        return status;
+    }
+    if (!wish->bare) {
+        /* The linker knows the program by its true path, too. */
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        path[n > 0 ? n : 0] = '\0';
+        status = fy_needs_find(path, fd, wish->library_path, &needs);
+        if (status) {
+            return status;
+        }
+        if (needs.n > 0) {
+            witnesses = list_witnesses(&needs, wish->library_path);
+            stamp = stamp_of(witnesses, &young);
+            status = add_needs(&needs, out);
+        } else if (!needs.known) {
+            fy_buffer_add(out, "/libraries:unknown");
+        }
+    }
+    bool lasts = witnesses || needs.n == 0;
+    fy_needs_clear(&needs);
+    /* A script's also depends on another file. */
+    if (!status && !wish->whole && !out->overflowed && lasts && !young &&
+        !strchr(out->text + before, '+')) {
+        keep(about, wish->bare, wish->library_path, witnesses, stamp,
+             out->text + before);
+    } else {
+        free(witnesses);
     }
     return status;
 }
 
 static int
-identify(const char *path, unsigned depth, struct fy_buffer *out)
+identify(const char *path, const struct wish *wish, struct fy_buffer *out)
 {
     struct stat about;
-    if (depth > SCRIPT_DEPTH_MAX) {
+    if (wish->depth > SCRIPT_DEPTH_MAX) {
         return FY_ERR_UNSUPPORTED;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -285,30 +543,24 @@ identify(const char *path, unsigned depth, struct fy_buffer *out)
         status = FY_ERR_UNSUPPORTED;
         goto close_fd;
     }
-    const struct cached *row = find_cached(&about);
-    if (row) {
-        fy_buffer_add(out, row->identity);
-        status = 0;
-        goto close_fd;
-    }
-    size_t before = out->used;
-    status = identify_bytes(fd, (uint64_t)about.st_size, depth, out);
-    /* A script's also depends on another file. */
-    if (!status && !out->overflowed && !strchr(out->text + before, '+')) {
-        keep(&about, out->text + before);
-    }
+    status =
+        !wish->whole && find_cached(&about, wish->bare, wish->library_path, out)
+            ? 0
+            : identify_open(fd, &about, wish, out);
 close_fd:
     close(fd);
     return status;
 }
 
 int
-fy_tool_identity(const char *path, char *out, size_t capacity)
+fy_tool_identity_with(const char *path, const char *library_path, char *out,
+                      size_t capacity)
 {
     char text[512];
     struct fy_buffer buffer;
+    const struct wish wish = {.library_path = library_path};
     fy_buffer_start(&buffer, text, sizeof text);
-    int status = identify(path, 0, &buffer);
+    int status = identify(path, &wish, &buffer);
     if (status) {
         return status;
     }
@@ -319,188 +571,8 @@ fy_tool_identity(const char *path, char *out, size_t capacity)
     return 0;
 }
 
-struct names {
-    char **at;
-    size_t n;
-};
-
-static int
-compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Names, each with a letter of its type in front. */
-static int
-read_names(int fd, struct names *names)
-{
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return FY_ERR_IO;
-    }
-    int status = 0;
-    struct dirent *entry;
-    while (!status && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 ||
-            strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
-        struct stat about;
-        unsigned type = entry->d_type;
-        if (type == DT_UNKNOWN && fstatat(dirfd(dir), entry->d_name, &about,
-                                          AT_SYMLINK_NOFOLLOW) == 0) {
-            type = IFTODT(about.st_mode);
-        }
-        char *name = malloc(strlen(entry->d_name) + 2);
-        if (!name || names->n == NAMES_MAX) {
-            free(name);
-            status = name ? FY_ERR_OVERFLOW : FY_ERR_NOMEM;
-            break;
-        }
-        name[0] = (char)('0' + type);
-        strcpy(name + 1, entry->d_name);
-        names->at[names->n++] = name;
-    }
-    closedir(dir);
-    return status;
-}
-
-static int
-hash_folder(int fd, const struct stat *about, unsigned char out[32])
-{
-    struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = FY_ERR_NOMEM;
-    if (copy < 0) {
-        status = FY_ERR_IO;
-    } else if (names.at && digest) {
-        status = read_names(copy, &names);
-    } else {
-        close(copy);
-    }
-    if (!status) {
-        qsort(names.at, names.n, sizeof *names.at, compare);
-        int64_t seconds = about->st_mtim.tv_sec;
-        bool good = EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1 &&
-                    EVP_DigestUpdate(digest, "folder", 7) == 1 &&
-                    EVP_DigestUpdate(digest, &seconds, sizeof seconds) == 1;
-        for (size_t i = 0; good && i < names.n; i++) {
-            good = EVP_DigestUpdate(digest, names.at[i],
-                                    strlen(names.at[i]) + 1) == 1;
-        }
-        good = good && EVP_DigestFinal_ex(digest, out, NULL) == 1;
-        status = good ? 0 : FY_ERR_NOMEM;
-    }
-    for (size_t i = 0; i < names.n; i++) {
-        free(names.at[i]);
-    }
-    free(names.at);
-    EVP_MD_CTX_free(digest);
-    return status;
-}
-
-static int
-hash_file(int fd, unsigned char out[32])
-{
-    unsigned char *bytes = malloc(CONFIG_MAX_BYTES + 1);
-    int status = FY_ERR_NOMEM;
-    if (bytes) {
-        size_t used = 0;
-        ssize_t n = 1;
-        while (used <= CONFIG_MAX_BYTES && n > 0) {
-            n = read(fd, bytes + used, CONFIG_MAX_BYTES + 1 - used);
-            used += n > 0 ? (size_t)n : 0;
-        }
-        status = n < 0                     ? FY_ERR_IO
-                 : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
-                                           : hash(bytes, used, out);
-    }
-    free(bytes);
-    return status;
-}
-
-/* A program that another one starts: its identity, which is remembered. */
-static int
-hash_program(const char *path, unsigned char out[32])
-{
-    char identity[256];
-    int status = fy_tool_identity(path, identity, sizeof identity);
-    return status ? status : hash(identity, strlen(identity), out);
-}
-
 int
-fy_config_hash(const char *path, unsigned char out[32])
+fy_tool_identity(const char *path, char *out, size_t capacity)
 {
-    unsigned char digest[32];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        if (errno == ENOENT || errno == ENOTDIR) {
-            memset(out, 0, 32);
-            return 0;
-        }
-        return FY_ERR_IO;
-    }
-    struct stat about;
-    int status = FY_ERR_IO;
-    if (fstat(fd, &about) != 0) {
-        status = FY_ERR_IO;
-    } else if (S_ISDIR(about.st_mode)) {
-        status = hash_folder(fd, &about, digest);
-    } else if (S_ISREG(about.st_mode) && (about.st_mode & 0111)) {
-        status = hash_program(path, digest);
-    } else if (S_ISREG(about.st_mode)) {
-        status = hash_file(fd, digest);
-    }
-    close(fd);
-    if (!status) {
-        memcpy(out, digest, sizeof digest);
-    }
-    return status;
-}
-
-static const char *
-look_up(const char *const *environment, const char *name)
-{
-    size_t n = strlen(name);
-    for (; *environment; environment++) {
-        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') {
-            return *environment + n + 1;
-        }
-    }
-    return "";
-}
-
-bool
-fy_locales_exist(const char *const *environment, struct fy_buffer *why)
-{
-    static const struct {
-        const char *name;
-        int mask;
-    } categories[] = {
-        {"LC_CTYPE", LC_CTYPE_MASK},       {"LC_NUMERIC", LC_NUMERIC_MASK},
-        {"LC_TIME", LC_TIME_MASK},         {"LC_COLLATE", LC_COLLATE_MASK},
-        {"LC_MONETARY", LC_MONETARY_MASK}, {"LC_MESSAGES", LC_MESSAGES_MASK},
-    };
-    if (*look_up(environment, "LOCPATH")) {
-        fy_buffer_add(why, "LOCPATH is set");
-        return false;
-    }
-    for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
-        const char *name = look_up(environment, "LC_ALL");
-        name = *name ? name : look_up(environment, categories[i].name);
-        name = *name ? name : look_up(environment, "LANG");
-        if (!*name || strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0) {
-            continue;
-        }
-        locale_t locale = newlocale(categories[i].mask, name, (locale_t)0);
-        if (!locale) {
-            fy_buffer_add(why, "no locale ");
-            fy_buffer_add(why, name);
-            return false;
-        }
-        freelocale(locale);
-    }
-    return true;
+    return fy_tool_identity_with(path, NULL, out, capacity);
 }

@@ -43,3 +43,6 @@ TESTS += tests/session/faults.sh
 
 dist_check_SCRIPTS += tests/session/lost_input.py
 TESTS += tests/session/lost_input.py
+
+dist_check_SCRIPTS += tests/session/libraries.py
+TESTS += tests/session/libraries.py

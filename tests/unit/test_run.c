@@ -65,15 +65,17 @@ END_TEST
 START_TEST(but_for_temporary_files)
 {
     static struct job job;
-    static const struct fy_bytes env[] = {{"TMPDIR=/x", 9}, {"A=1", 3}};
+    static const struct fy_bytes env[] = {
+        {"TMPDIR=/x", 9}, {"A=1", 3}, {"LD_LIBRARY_PATH=/lib", 20}};
     const char *argv[] = {"/usr/bin/env", NULL};
     (void)client_end(&shared);
     double_rules.tmpdir = "/elsewhere";
     fixture_start();
     for (uint32_t had = 0; had < 2; had++) {
         job_init(&job, &shared, argv);
-        job.spec.envc = 1;
-        job.spec.env[0] = env[had];
+        job.spec.envc = 2;
+        job.spec.env[0] = env[2]; /* the linker's search path: not there */
+        job.spec.env[1] = env[had];
         job_run(&job);
         ck_assert_str_eq(job.out, had == 0 ? "TMPDIR=/elsewhere\n"
                                            : "A=1\nTMPDIR=/elsewhere\n");

@@ -55,7 +55,8 @@ START_TEST(test_programs)
     char one[256], two[256];
     ck_assert_int_eq(fy_tool_identity("/bin/cat", one, sizeof one), 0);
     ck_assert_int_eq(strncmp(one, "build-id:", 9), 0);
-    ck_assert_uint_eq(strlen(one), 9 + 40);
+    ck_assert_uint_eq(strlen(one), 9 + 40 + 11 + 32);
+    ck_assert_int_eq(strncmp(one + 49, "/libraries:", 11), 0);
     ck_assert_int_eq(fy_tool_identity("/bin/ls", two, sizeof two), 0);
     ck_assert_str_ne(one, two);
     /* readelf agrees. */
@@ -66,7 +67,7 @@ START_TEST(test_programs)
     ck_assert_ptr_nonnull(readelf);
     if (fgets(line, sizeof line, readelf)) {
         line[strcspn(line, "\n")] = '\0';
-        ck_assert_str_eq(two + 9, line);
+        ck_assert_int_eq(strncmp(two + 9, line, strlen(line)), 0);
     }
     pclose(readelf);
     ck_assert_int_eq(fy_tool_identity("/bin/cat", two, 10), FY_ERR_OVERFLOW);
@@ -75,6 +76,60 @@ START_TEST(test_programs)
     ck_assert_int_eq(fy_tool_identity("/no/such", two, sizeof two), FY_ERR_IO);
     ck_assert_int_ne(fy_tool_identity("/tmp", two, sizeof two), 0);
     ck_assert_int_ne(fy_tool_identity("/dev/null", two, sizeof two), 0);
+}
+END_TEST
+
+/* What the linker would load counts, and only that. */
+START_TEST(test_search_path)
+{
+    char plain[256], with[256], command[512], path[160];
+    ck_assert_int_eq(fy_tool_identity("/bin/cat", plain, sizeof plain), 0);
+    ck_assert_int_eq(
+        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+    ck_assert_str_eq(plain, with);
+    snprintf(path, sizeof path, "/no/such:%s:/usr", folder);
+    ck_assert_int_eq(fy_tool_identity_with("/bin/cat", path, with, sizeof with),
+                     0);
+    ck_assert_str_eq(plain, with);
+    /* The same build-id, other bytes; in a folder that was asked just now. */
+    snprintf(command, sizeof command,
+             "cp \"$(ldd /bin/cat | sed -n 's/.*libc.so.6 => \\([^ ]*\\).*/"
+             "\\1/p')\" %s/libc.so.6 && printf x >> %s/libc.so.6",
+             folder, folder);
+    ck_assert_int_eq(system(command), 0);
+    for (int i = 0; i < 2; i++) { /* the second from the cache, if at all */
+        ck_assert_int_eq(
+            fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+        ck_assert_str_ne(plain, with);
+    }
+    ck_assert_int_eq(fy_tool_identity("/bin/cat", with, sizeof with), 0);
+    ck_assert_str_eq(plain, with);
+    snprintf(path, sizeof path, "%s/libc.so.6", folder);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(
+        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+    ck_assert_str_eq(plain, with);
+    /* What is not even a library ends the linker, as it would the program. */
+    put_text("libc.so.6", "nothing of the kind");
+    ck_assert_int_ne(
+        fy_tool_identity_with("/bin/cat", folder, with, sizeof with), 0);
+}
+END_TEST
+
+START_TEST(test_loaders_variables)
+{
+    static const char *const bad[] = {"LD_PRELOAD=x", "LD_AUDIT=x",
+                                      "LD_DEBUG=all", "LD_NEW_THING=1",
+                                      "GCONV_PATH=/x"};
+    static const char *const good[] = {
+        "LD_PRELOAD=", "LD_LIBRARY_PATH=/x", "LD_RUN_PATH=/x",
+        "LD=gold",     "LDFLAGS=-s",         "LD_LIBRARY_PATH_modshare=/x:1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_msg(fy_loads_code(bad[i]), "%s", bad[i]);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(!fy_loads_code(good[i]), "%s", good[i]);
+    }
 }
 END_TEST
 
@@ -231,6 +286,8 @@ main(void)
     TCase *tests = tcase_create("tools");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_programs);
+    tcase_add_test(tests, test_search_path);
+    tcase_add_test(tests, test_loaders_variables);
     tcase_add_test(tests, test_changed);
     tcase_add_test(tests, test_scripts);
     tcase_add_test(tests, test_damaged_programs);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether two hosts have the same configuration and locale: hashes of what
+ * commands read beside their operands. Refuses what is no file or folder, or too
+ * large.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proxy/confine.h"
+
+enum {
+    CONFIG_MAX_BYTES = 1 << 20,
+    NAMES_MAX = 1 << 16, /* of a folder that is hashed */
+};
+
+static int
+hash(const void *bytes, size_t n, unsigned char out[32])
+{
+    return EVP_Digest(bytes, n, out, NULL, EVP_sha256(), NULL) == 1
+               ? 0
+               : FY_ERR_NOMEM;
+}
+
+struct names {
+    char **at;
+    size_t n;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names, each with a letter of its type in front. */
+static int
+read_names(int fd, struct names *names)
+{
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return FY_ERR_IO;
+    }
+    int status = 0;
+    struct dirent *entry;
+    while (!status && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        struct stat about;
+        unsigned type = entry->d_type;
+        if (type == DT_UNKNOWN && fstatat(dirfd(dir), entry->d_name, &about,
+                                          AT_SYMLINK_NOFOLLOW) == 0) {
+            type = IFTODT(about.st_mode);
+        }
+        char *name = malloc(strlen(entry->d_name) + 2);
+        if (!name || names->n == NAMES_MAX) {
+            free(name);
+            status = name ? FY_ERR_OVERFLOW : FY_ERR_NOMEM;
+            break;
+        }
+        name[0] = (char)('0' + type);
+        strcpy(name + 1, entry->d_name);
+        names->at[names->n++] = name;
+    }
+    closedir(dir);
+    return status;
+}
+
+static int
+hash_folder(int fd, const struct stat *about, unsigned char out[32])
+{
+    struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int status = FY_ERR_NOMEM;
+    if (copy < 0) {
+        status = FY_ERR_IO;
+    } else if (names.at && digest) {
+        status = read_names(copy, &names);
+    } else {
+        close(copy);
+    }
+    if (!status) {
+        qsort(names.at, names.n, sizeof *names.at, compare);
+        int64_t seconds = about->st_mtim.tv_sec;
+        bool good = EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1 &&
+                    EVP_DigestUpdate(digest, "folder", 7) == 1 &&
+                    EVP_DigestUpdate(digest, &seconds, sizeof seconds) == 1;
+        for (size_t i = 0; good && i < names.n; i++) {
+            good = EVP_DigestUpdate(digest, names.at[i],
+                                    strlen(names.at[i]) + 1) == 1;
+        }
+        good = good && EVP_DigestFinal_ex(digest, out, NULL) == 1;
+        status = good ? 0 : FY_ERR_NOMEM;
+    }
+    for (size_t i = 0; i < names.n; i++) {
+        free(names.at[i]);
+    }
+    free(names.at);
+    EVP_MD_CTX_free(digest);
+    return status;
+}
+
+static int
+hash_file(int fd, unsigned char out[32])
+{
+    unsigned char *bytes = malloc(CONFIG_MAX_BYTES + 1);
+    int status = FY_ERR_NOMEM;
+    if (bytes) {
+        size_t used = 0;
+        ssize_t n = 1;
+        while (used <= CONFIG_MAX_BYTES && n > 0) {
+            n = read(fd, bytes + used, CONFIG_MAX_BYTES + 1 - used);
+            used += n > 0 ? (size_t)n : 0;
+        }
+        status = n < 0                     ? FY_ERR_IO
+                 : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
+                                           : hash(bytes, used, out);
+    }
+    free(bytes);
+    return status;
+}
+
+/* A program that another one starts: its identity, which is remembered. */
+static int
+hash_program(const char *path, const char *library_path, unsigned char out[32])
+{
+    char identity[512];
+    int status =
+        fy_tool_identity_with(path, library_path, identity, sizeof identity);
+    return status ? status : hash(identity, strlen(identity), out);
+}
+
+int
+fy_config_hash_with(const char *path, const char *library_path,
+                    unsigned char out[32])
+{
+    unsigned char digest[32];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        if (errno == ENOENT || errno == ENOTDIR) {
+            memset(out, 0, 32);
+            return 0;
+        }
+        return FY_ERR_IO;
+    }
+    struct stat about;
+    int status = FY_ERR_IO;
+    if (fstat(fd, &about) != 0) {
+        status = FY_ERR_IO;
+    } else if (S_ISDIR(about.st_mode)) {
+        status = hash_folder(fd, &about, digest);
+    } else if (S_ISREG(about.st_mode) && (about.st_mode & 0111)) {
+        status = hash_program(path, library_path, digest);
+    } else if (S_ISREG(about.st_mode)) {
+        status = hash_file(fd, digest);
+    }
+    close(fd);
+    if (!status) {
+        memcpy(out, digest, sizeof digest);
+    }
+    return status;
+}
+
+int
+fy_config_hash(const char *path, unsigned char out[32])
+{
+    return fy_config_hash_with(path, NULL, out);
+}
+
+static const char *
+look_up(const char *const *environment, const char *name)
+{
+    size_t n = strlen(name);
+    for (; *environment; environment++) {
+        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=') {
+            return *environment + n + 1;
+        }
+    }
+    return "";
+}
+
+bool
+fy_locales_exist(const char *const *environment, struct fy_buffer *why)
+{
+    static const struct {
+        const char *name;
+        int mask;
+    } categories[] = {
+        {"LC_CTYPE", LC_CTYPE_MASK},       {"LC_NUMERIC", LC_NUMERIC_MASK},
+        {"LC_TIME", LC_TIME_MASK},         {"LC_COLLATE", LC_COLLATE_MASK},
+        {"LC_MONETARY", LC_MONETARY_MASK}, {"LC_MESSAGES", LC_MESSAGES_MASK},
+    };
+    if (*look_up(environment, "LOCPATH")) {
+        fy_buffer_add(why, "LOCPATH is set");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
+        const char *name = look_up(environment, "LC_ALL");
+        name = *name ? name : look_up(environment, categories[i].name);
+        name = *name ? name : look_up(environment, "LANG");
+        if (!*name || strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0) {
+            continue;
+        }
+        locale_t locale = newlocale(categories[i].mask, name, (locale_t)0);
+        if (!locale) {
+            fy_buffer_add(why, "no locale ");
+            fy_buffer_add(why, name);
+            return false;
+        }
+        freelocale(locale);
+    }
+    return true;
+}
