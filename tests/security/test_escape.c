@@ -28,6 +28,7 @@
 
 #include "annotations/model.h"
 #include "proxy/confines.h"
+#include "tests/unit/runner.h"
 
 #define MOUNT "/mnt-of-the-client/export"
 
@@ -451,9 +452,5 @@ main(int argc, char **arguments)
         tcase_add_test(tests, test_escape);
         suite_add_tcase(suite, tests);
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

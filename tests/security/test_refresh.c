@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "proxy/fresh.h"
+#include "tests/unit/runner.h"
 
 static char base[64];
 static struct fy_mount mount;
@@ -128,9 +129,5 @@ main(void)
     tcase_add_test(tests, test_crowd);
     tcase_add_test(tests, test_link);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -405,6 +405,25 @@ fixture_end_in_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
+Suite *
+server_suite(const char *name, TCase **stages, TCase **files)
+{
+    Suite *suite = suite_create(name);
+    (void)signal(SIGPIPE, SIG_IGN);
+    *stages = tcase_create("stages");
+    tcase_add_checked_fixture(*stages, fixture_start, fixture_end);
+    tcase_set_timeout(*stages, 60);
+    suite_add_tcase(suite, *stages);
+    if (files) {
+        *files = tcase_create("files");
+        tcase_add_checked_fixture(*files, fixture_start_in_folder,
+                                  fixture_end_in_folder);
+        tcase_set_timeout(*files, 60);
+        suite_add_tcase(suite, *files);
+    }
+    return suite;
+}
+
 bool
 alive(pid_t pid)
 {

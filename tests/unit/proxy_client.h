@@ -7,6 +7,7 @@
 #ifndef FERRY_TESTS_PROXY_CLIENT_H
 #define FERRY_TESTS_PROXY_CLIENT_H
 
+#include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -90,6 +91,11 @@ void fixture_start(void); /* of 200 stages */
 void fixture_end(void);
 void fixture_start_in_folder(void);
 void fixture_end_in_folder(void);
+/*
+ * A suite of such tests, in which SIGPIPE is ignored: *stages run after
+ * fixture_start(), *files (may be NULL: none) after fixture_start_in_folder().
+ */
+Suite *server_suite(const char *name, TCase **stages, TCase **files);
 bool alive(pid_t pid);
 void wait_until_gone(pid_t pid, double seconds);
 /* Until the job's stderr holds `lines' lines. */

@@ -14,6 +14,7 @@
 
 #include "proxy/confines.h"
 #include "proxy/reason.h"
+#include "tests/unit/runner.h"
 
 static char top[64];
 static struct fy_root root;
@@ -162,9 +163,5 @@ main(void)
     tcase_add_test(tcase, presents);
     tcase_add_test(tcase, unclear);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

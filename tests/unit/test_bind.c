@@ -11,6 +11,7 @@
 
 #include "annotations/annotations.h"
 #include "pager/bind.h"
+#include "tests/unit/runner.h"
 
 static struct fy_model *model;
 
@@ -266,7 +267,6 @@ main(void)
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     Suite *suite = suite_create("bind");
     TCase *cases = tcase_create("bind");
-    SRunner *runner = srunner_create(suite);
 
     if (fy_compile_text("test_bind", text, sizeof(text) - 1, NULL, diagnostics,
                         &model)) {
@@ -282,9 +282,7 @@ main(void)
     tcase_add_test(cases, negative_increment_and_triangle);
     tcase_add_test(cases, memory);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = run_suite(suite);
     free(model);
-    return failed != 0;
+    return status;
 }

@@ -14,6 +14,7 @@
 
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/runner.h"
 #include "tests/unit/vendor.h"
 
 struct routine {
@@ -334,7 +335,6 @@ main(void)
     static const char *const files[] = {"blas3.ferry", "cblas3.ferry"};
     Suite *suite = suite_create("blas3");
     TCase *cases = tcase_create("blas3");
-    SRunner *runner = srunner_create(suite);
 
     model = calls_model(files, 2);
     tcase_set_timeout(cases, 120);
@@ -343,8 +343,5 @@ main(void)
     tcase_add_loop_test(cases, searched_chunks, 0, ROUTINES);
     tcase_add_loop_test(cases, functions_of_the_device, 0, ROUTINES);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/classify.h"
+#include "tests/unit/runner.h"
 
 static const char commands_text[] =
     "command cat { operand FILE... in dash; stdin when !FILE || FILE == \"-\";"
@@ -452,9 +453,5 @@ main(void)
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

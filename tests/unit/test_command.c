@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "annotations/command.h"
+#include "tests/unit/runner.h"
 
 static const char grep_text[] =
     "command grep {\n"
@@ -529,9 +530,5 @@ main(void)
     tcase_add_test(limits, too_many_of_a_kind);
     tcase_add_test(limits, very_long_words);
     suite_add_tcase(suite, limits);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "annotations/command.h"
+#include "tests/unit/runner.h"
 
 enum {
     MAX_ARGS = 12,
@@ -226,9 +227,5 @@ main(void)
     tcase_add_test(getopt, arguments_are_taken_as_by_getopt_long);
     tcase_add_test(getopt, arguments_are_taken_as_by_getopt_long_of_posix);
     suite_add_tcase(suite, getopt);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

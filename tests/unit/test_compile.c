@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "tests/unit/runner.h"
 
 enum {
     MEGABYTE = 1 << 20,
@@ -610,9 +611,5 @@ main(void)
     tcase_add_test(tests, test_later_paths_replace);
     tcase_add_test(tests, test_paths);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proxy/compress.h"
+#include "tests/unit/runner.h"
 
 struct block {
     char *bytes;
@@ -298,9 +299,5 @@ main(void)
     tcase_add_test(tcase, what_is_broken_is_refused);
     tcase_add_test(tcase, it_pays_where_the_link_is_slow);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -26,6 +26,7 @@
 
 #include "annotations/model.h"
 #include "proxy/confines.h"
+#include "tests/unit/runner.h"
 
 #define MOUNT "/mnt-of-the-client/deep/data"
 
@@ -1180,9 +1181,5 @@ main(void)
     if (geteuid() == 0) {
         suite_add_tcase(suite, cases("user", setup_user));
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

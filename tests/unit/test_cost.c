@@ -14,6 +14,7 @@
 
 #include "pager/cost.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/runner.h"
 
 static const struct fy_model *model;
 
@@ -165,7 +166,6 @@ main(void)
     static const char *const files_of_blas[] = {"blas1.ferry", "blas3.ferry"};
     Suite *suite = suite_create("cost");
     TCase *cases = tcase_create("cost");
-    SRunner *runner = srunner_create(suite);
 
     model = calls_model(files_of_blas, 2);
     tcase_set_timeout(cases, 60);
@@ -174,8 +174,5 @@ main(void)
     tcase_add_test(cases, predictions);
     tcase_add_test(cases, measured);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

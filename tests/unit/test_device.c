@@ -11,6 +11,7 @@
 
 #include "pager/device.h"
 #include "pager/device_copy.h"
+#include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;
 
@@ -222,9 +223,5 @@ main(void)
     tcase_add_test(tests, test_shifted_constraint);
     tcase_add_test(tests, test_extreme_constraints);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -17,6 +17,7 @@
 
 #include "shim/names.h"
 #include "shim/reach.h"
+#include "tests/unit/runner.h"
 
 enum {
     SECONDS = 2, /* for each reader */
@@ -265,9 +266,5 @@ main(void)
     tcase_add_test(tests, test_build_damaged);
     tcase_add_test(tests, test_build_output);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -20,6 +20,7 @@
 #include "pager/engine.h"
 #include "pager/host.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/runner.h"
 
 enum {
     N = 48
@@ -439,7 +440,6 @@ main(void)
     static const char *const files[] = {"blas1.ferry", "blas3.ferry"};
     Suite *suite = suite_create("engine");
     TCase *cases = tcase_create("engine");
-    SRunner *runner = srunner_create(suite);
 
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     model = calls_model(files, 2);
@@ -457,8 +457,5 @@ main(void)
     tcase_add_test(cases, forks);
     tcase_add_test(cases, explained);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -11,6 +11,7 @@
 
 #include "annotations/annotations.h"
 #include "annotations/eval.h"
+#include "tests/unit/runner.h"
 
 /* f(i, j, x, z, c, p) with one require: the expression under test. */
 struct one {
@@ -283,9 +284,5 @@ main(void)
     tcase_add_test(tests, test_malformed);
     tcase_add_test(tests, test_type_bytes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -14,6 +14,7 @@
 #include "pager/executor.h"
 #include "pager/host.h"
 #include "tests/unit/product.h"
+#include "tests/unit/runner.h"
 
 /* Elements that belong to nobody still hold the mark. */
 static void
@@ -458,9 +459,5 @@ main(void)
     tcase_add_test(tests, test_scratch_is_never_copied);
     tcase_add_test(tests, test_malformed_schedules_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -12,6 +12,7 @@
 
 #include "pager/host.h"
 #include "tests/unit/product.h"
+#include "tests/unit/runner.h"
 
 /* One run with a failure at each operation, until a run has none left. */
 static void
@@ -148,9 +149,5 @@ main(void)
     tcase_add_test(tests, test_no_memory_for_the_log);
 #endif
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

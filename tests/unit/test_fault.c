@@ -18,6 +18,7 @@
 
 #include "proxy/fault.h"
 #include "proxy/wire.h"
+#include "tests/unit/runner.h"
 
 static int near_fd, far_fd;
 
@@ -432,9 +433,5 @@ main(void)
     tcase_add_test(tcase, frames_are_swapped);
     tcase_add_loop_test(tcase, wires_notice, 0, PLAIN_CASES + 12);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

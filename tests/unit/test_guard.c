@@ -17,6 +17,7 @@
 
 #include "pager/guard.h"
 #include "pager/verify_child.h"
+#include "tests/unit/runner.h"
 
 static struct fy_child_report *report;
 
@@ -305,9 +306,5 @@ main(void)
     tcase_add_test(c, host_does_not_notice);
     tcase_add_test(c, ignored_sigchld);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -17,6 +17,7 @@
 
 #include "proxy/holders.h"
 #include "proxy/work.h"
+#include "tests/unit/runner.h"
 
 static struct fy_holders *holders;
 static int ends[2];
@@ -228,9 +229,5 @@ main(void)
     tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_pool);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

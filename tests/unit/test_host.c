@@ -18,6 +18,7 @@
 #include "annotations/model.h"
 #include "pager/host.h"
 #include "pager/host_memory.h"
+#include "tests/unit/runner.h"
 
 /* --- launches --- */
 
@@ -512,9 +513,5 @@ main(void)
     tcase_add_test(tests, test_default_memory);
     tcase_add_test(tests, test_available_memory);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

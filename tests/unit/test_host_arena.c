@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pager/host_arena.h"
+#include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;
 
@@ -148,9 +149,5 @@ main(void)
     tcase_add_loop_test_raise_signal(tests, test_guard_pages, SIGSEGV, 0, 2);
 #endif
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "pager/hostmem.h"
+#include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;
 
@@ -295,9 +296,5 @@ main(void)
     tcase_add_test(tests, test_injective);
     tcase_add_test(tests, test_range);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

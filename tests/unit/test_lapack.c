@@ -14,6 +14,7 @@
 
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/runner.h"
 
 static const struct fy_model *model;
 static struct fy_device *device;
@@ -239,7 +240,6 @@ main(void)
     static const char *const files[] = {"lapack.ferry"};
     Suite *suite = suite_create("lapack");
     TCase *cases = tcase_create("lapack");
-    SRunner *runner = srunner_create(suite);
 
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     model = calls_model(files, 1);
@@ -251,8 +251,5 @@ main(void)
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

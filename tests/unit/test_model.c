@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "annotations/annotations.h"
+#include "tests/unit/runner.h"
 
 static const char text[] =
     "handle plan;\n"
@@ -210,9 +211,5 @@ main(void)
     tcase_add_test(tests, test_deep_and_wide);
     tcase_add_test(tests, test_unaligned_and_foreign);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -14,6 +14,7 @@
 
 #include "proxy/mounts.h"
 #include "proxy/transport.h"
+#include "tests/unit/runner.h"
 
 static char proc[] = "/tmp/ferry-proc-XXXXXX";
 static struct fy_mount mounts[FY_MAX_MOUNTS];
@@ -262,9 +263,5 @@ main(void)
     tcase_add_test(tests, test_configured);
     tcase_add_test(tests, test_below);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 
 #include "proxy/transport.h"
 #include "proxy/transports.h"
+#include "tests/unit/runner.h"
 
 START_TEST(test_good_places)
 {
@@ -285,9 +286,5 @@ main(void)
     tcase_add_test(tests, test_own_session);
     tcase_add_test(tests, test_missing_program);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

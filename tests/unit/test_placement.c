@@ -13,6 +13,7 @@
 
 #include "proxy/cost.h"
 #include "proxy/history.h"
+#include "tests/unit/runner.h"
 
 static char folder[64];
 static char path[96];
@@ -250,9 +251,5 @@ main(void)
     tcase_add_test(model, test_input_from_here);
     tcase_add_test(model, test_when_sizes_matter);
     suite_add_tcase(suite, model);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 #include "pager/executor.h"
 #include "pager/host.h"
 #include "pager/plan_axes.h"
+#include "tests/unit/runner.h"
 
 static const char text[] =
     "struct box { size_t rows; size_t cols; size_t pitch; double *data; };\n"
@@ -545,7 +546,6 @@ main(void)
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     Suite *suite = suite_create("plan");
     TCase *cases = tcase_create("plan");
-    SRunner *runner = srunner_create(suite);
 
     if (fy_compile_text("test_plan", text, sizeof(text) - 1, NULL, diagnostics,
                         &model)) {
@@ -565,9 +565,7 @@ main(void)
     tcase_add_loop_test(cases, returned_workspace, 0, 8);
     tcase_add_test(cases, failures);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = run_suite(suite);
     free(model);
-    return failed != 0;
+    return status;
 }

@@ -15,6 +15,7 @@
 
 #include "annotations/eval.h"
 #include "shim/arch/x86_64/thunk.h"
+#include "tests/unit/runner.h"
 
 enum {
     ARGS = 11,
@@ -340,9 +341,5 @@ main(void)
     tcase_add_test(tests, test_unsupported);
     tcase_add_test(tests, test_places);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

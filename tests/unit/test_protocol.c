@@ -18,6 +18,7 @@
 #include "proxy/seal.h"
 #include "proxy/spec.h"
 #include "proxy/wire.h"
+#include "tests/unit/runner.h"
 
 enum {
     MAX_ROWS = 200,
@@ -273,9 +274,5 @@ main(void)
     tcase_add_test(tcase, the_constants_are_those_rows);
     tcase_add_test(tcase, the_example_is_what_is_sent);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "pager/executor.h"
 #include "pager/replica.h"
+#include "tests/unit/runner.h"
 
 enum {
     STEPS = 6
@@ -152,9 +153,5 @@ main(void)
     tcase_add_test(tests, test_contradictions_are_refused);
     tcase_add_test(tests, test_device_bytes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/runner.h"
 #include "tools/json.h"
 #include "tools/report.h"
 
@@ -227,9 +228,5 @@ main(void)
     tcase_add_test(tests, test_hostile_values);
     tcase_add_test(tests, test_fuzz);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 #include <zstd.h>
 
 #include "tests/unit/proxy_client.h"
+#include "tests/unit/runner.h"
 
 /* ---- refusals ---------------------------------------------------------------------------------- */
 
@@ -288,13 +289,11 @@ START_TEST(two_of_one_number)
 }
 END_TEST
 
-static Suite *
-suite(void)
+int
+main(void)
 {
-    Suite *all = suite_create("requests");
-    TCase *stages = tcase_create("stages");
-    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
-    tcase_set_timeout(stages, 60);
+    TCase *stages, *files;
+    Suite *suite = server_suite("requests", &stages, &files);
     tcase_add_test(stages, refusals);
     tcase_add_test(stages, refused_by_confinement);
     tcase_add_test(stages, too_many_stages);
@@ -304,23 +303,6 @@ suite(void)
     tcase_add_test(stages, nonsense_harms_nobody);
     tcase_add_test(stages, mutated_specs);
     tcase_add_test(stages, two_of_one_number);
-    suite_add_tcase(all, stages);
-    TCase *files = tcase_create("files");
-    tcase_add_checked_fixture(files, fixture_start_in_folder,
-                              fixture_end_in_folder);
-    tcase_set_timeout(files, 60);
     tcase_add_test(files, probing);
-    suite_add_tcase(all, files);
-    return all;
-}
-
-int
-main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

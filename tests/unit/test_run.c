@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/unit/proxy_client.h"
+#include "tests/unit/runner.h"
 
 /* ---- what a stage is given and gives -------------------------------------------- */
 
@@ -317,13 +318,11 @@ START_TEST(touched_looks_upwards)
 }
 END_TEST
 
-static Suite *
-suite(void)
+int
+main(void)
 {
-    Suite *all = suite_create("run");
-    TCase *stages = tcase_create("stages");
-    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
-    tcase_set_timeout(stages, 60);
+    TCase *stages, *files;
+    Suite *suite = server_suite("run", &stages, &files);
     tcase_add_test(stages, one_stage);
     tcase_add_test(stages, its_own_death);
     tcase_add_test(stages, environment_is_the_clients);
@@ -334,27 +333,10 @@ suite(void)
     tcase_add_test(stages, closed_streams);
     tcase_add_test(stages, same_keeps_the_order);
     tcase_add_test(stages, no_output_at_all);
-    suite_add_tcase(all, stages);
-    TCase *files = tcase_create("files");
-    tcase_add_checked_fixture(files, fixture_start_in_folder,
-                              fixture_end_in_folder);
-    tcase_set_timeout(files, 60);
     tcase_add_test(files, files_and_offsets);
     tcase_add_test(files, copies);
     tcase_add_test(files, copies_meet_sigpipe);
     tcase_add_test(files, touched_names_what_changed);
     tcase_add_test(files, touched_looks_upwards);
-    suite_add_tcase(all, files);
-    return all;
-}
-
-int
-main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

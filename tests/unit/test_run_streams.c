@@ -14,6 +14,7 @@
 #include <zstd.h>
 
 #include "tests/unit/proxy_client.h"
+#include "tests/unit/runner.h"
 
 /* ---- windows and input --------------------------------------------------------------- */
 
@@ -271,13 +272,11 @@ START_TEST(large_output_of_a_terminal)
 }
 END_TEST
 
-static Suite *
-suite(void)
+int
+main(void)
 {
-    Suite *all = suite_create("streams");
-    TCase *stages = tcase_create("stages");
-    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
-    tcase_set_timeout(stages, 60);
+    TCase *stages;
+    Suite *suite = server_suite("streams", &stages, NULL);
     tcase_add_test(stages, output_larger_than_the_window);
     tcase_add_test(stages, closed_window_holds_it_back);
     tcase_add_test(stages, empty_output_waits_too);
@@ -292,17 +291,5 @@ suite(void)
     tcase_add_test(stages, only_stdout_is_a_terminal);
     tcase_add_test(stages, window_changes);
     tcase_add_test(stages, large_output_of_a_terminal);
-    suite_add_tcase(all, stages);
-    return all;
-}
-
-int
-main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

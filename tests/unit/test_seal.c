@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proxy/seal.h"
+#include "tests/unit/runner.h"
 
 enum {
     RECORD_BYTES = 300
@@ -129,9 +130,5 @@ main(void)
     tcase_add_test(tcase, order_and_direction_are_noticed);
     tcase_add_test(tcase, lengths_are_bounded);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 #include <zstd.h>
 
 #include "tests/unit/proxy_client.h"
+#include "tests/unit/runner.h"
 
 /* ---- links ----------------------------------------------------------------------------- */
 
@@ -491,13 +492,11 @@ START_TEST(cancelled_stages_leave_nothing)
 }
 END_TEST
 
-static Suite *
-suite(void)
+int
+main(void)
 {
-    Suite *all = suite_create("server");
-    TCase *stages = tcase_create("stages");
-    tcase_add_checked_fixture(stages, fixture_start, fixture_end);
-    tcase_set_timeout(stages, 60);
+    TCase *stages, *files;
+    Suite *suite = server_suite("server", &stages, &files);
     tcase_add_test(stages, yes_head);
     tcase_add_test(stages, a_link_is_a_pipe);
     tcase_add_test(stages, chain_of_four);
@@ -516,23 +515,6 @@ suite(void)
     tcase_add_test(stages, killed_proxy_takes_them_along);
     tcase_add_test(stages, a_hundred_stages);
     tcase_add_test(stages, cancelled_stages_leave_nothing);
-    suite_add_tcase(all, stages);
-    TCase *files = tcase_create("files");
-    tcase_add_checked_fixture(files, fixture_start_in_folder,
-                              fixture_end_in_folder);
-    tcase_set_timeout(files, 60);
     tcase_add_test(files, no_false_end_of_input);
-    suite_add_tcase(all, files);
-    return all;
-}
-
-int
-main(void)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

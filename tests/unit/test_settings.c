@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/settings.h"
+#include "tests/unit/runner.h"
 
 START_TEST(test_sizes)
 {
@@ -219,9 +220,5 @@ main(void)
     tcase_add_test(tests, test_buffer_bounds);
     tcase_add_test(tests, test_words);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

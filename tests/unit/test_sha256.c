@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/sha256.h"
+#include "tests/unit/runner.h"
 
 static void
 print_hash(const char *text, size_t n, size_t step, char out[65])
@@ -70,9 +71,5 @@ main(void)
     tcase_add_test(tcase, test_examples);
     tcase_add_test(tcase, test_pieces);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -12,6 +12,7 @@
 
 #include "common/buffer.h"
 #include "proxy/spec.h"
+#include "tests/unit/runner.h"
 
 static struct fy_bytes
 text(const char *at)
@@ -389,9 +390,5 @@ main(void)
     tcase_add_test(tcase, odd_stages_are_refused_by_name);
     tcase_add_test(tcase, large_stages_end_somewhere);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "proxy/split.h"
+#include "tests/unit/runner.h"
 
 extern char **environ;
 
@@ -402,9 +403,5 @@ main(void)
     tcase_add_test(cases, test_too_small_or_not_a_file);
     tcase_add_test(cases, test_what_may_not);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

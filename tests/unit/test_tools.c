@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/confine.h"
+#include "tests/unit/runner.h"
 
 static char folder[] = "/tmp/ferry-tools-XXXXXX";
 
@@ -295,9 +296,5 @@ main(void)
     tcase_add_test(tests, test_folders);
     tcase_add_test(tests, test_locales);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -13,6 +13,7 @@
 
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/runner.h"
 
 /* Elements moved at most: limit * (products n^3 / sqrt(S) + matrices n^2). */
 struct row {
@@ -176,7 +177,6 @@ main(void)
                                         "blas3.ferry", "lapack.ferry"};
     Suite *suite = suite_create("traffic");
     TCase *cases = tcase_create("traffic");
-    SRunner *runner = srunner_create(suite);
 
     model = calls_model(files, 4);
     tcase_set_timeout(cases, 60);
@@ -184,8 +184,5 @@ main(void)
     tcase_add_loop_test(cases, executed, 0, ROWS);
     tcase_add_test(cases, one_pass);
     suite_add_tcase(suite, cases);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include "annotations/annotations.h"
 #include "pager/verify.h"
 #include "pager/verify_tally.h"
+#include "tests/unit/runner.h"
 
 enum {
     CALLS = 12,
@@ -376,9 +377,5 @@ main(void)
     tcase_add_loop_test(c, finds_what_is_wrong, 0,
                         sizeof cases / sizeof cases[0]);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -17,6 +17,7 @@
 
 #include "common/buffer.h"
 #include "proxy/wire.h"
+#include "tests/unit/runner.h"
 
 enum {
     MAX_SEEN = 64
@@ -689,9 +690,5 @@ main(void)
     tcase_add_test(tcase, the_rate_of_the_link_is_seen);
     tcase_add_loop_test(tcase, nonsense_ends_the_connection, 0, 3);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }
