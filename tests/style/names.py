@@ -48,13 +48,20 @@ def unknown_names(texts, bare):
 
 
 def unknown_files(texts):
+    made = set()  # by make
     for path, text in texts.items():
+        if path.endswith(".mk"):
+            for targets in re.findall(r"^([\w/. ]+):", text.replace("\\\n", " "), re.M):
+                made |= set(targets.split())
+    for path, text in texts.items():
+        if path.endswith(".mk"):
+            continue  # make sees to it
         spans = ([m.span() for m in COMMENT.finditer(text)]
                  if path.endswith(CODE) else [(0, len(text))])
         for begin, end in spans:
             for match in FILE.finditer(text, begin, end):
                 name = match.group()
-                if MADE.search(name) or os.path.exists(os.path.join(SOURCE, name)):
+                if MADE.search(name) or name in made or os.path.exists(os.path.join(SOURCE, name)):
                     continue
                 yield f"{path}:{at(text, match.start())}: no file {name}"
 
