@@ -7,6 +7,8 @@
 
 #include "pager/algo.h"
 
+#include "pager/device_call.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ signature_of(const char *routine)
         {"herk", "utnkaA1bC3"},    {"syr2k", "utnkaA1B2bC3"},
         {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
         {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
-        {"getrf", "mnA1Bi"},
+        {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i][0], routine) == 0) {
@@ -233,6 +235,11 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
     view->extent[1] = matrix->cols;
     view->stride[algo->row_major ? 1 : 0] = 1;
     view->stride[algo->row_major ? 0 : 1] = matrix->ld;
+    if (matrix->narrow) {
+        view->element_bytes /= 2;
+        view->stride[0] *= 2;
+        view->stride[1] *= 2;
+    }
     if (matrix->triangle) {
         view->sign = -1;
         if (matrix->triangle == 'L') {
@@ -290,6 +297,9 @@ check_views(struct fy_algo *algo, struct fy_view *views)
                  fy_view_all_elements(&views[which]))) {
             return FY_ERR_UNSUPPORTED;
         }
+        /* A vendor's pivots are ints, whatever the caller's are. */
+        algo->matrices[which].narrow = fy_plan_on_device(algo->planner) &&
+                                       algo->matrices[which].element_bytes == 8;
     }
     return FY_OK;
 }
@@ -367,7 +377,7 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
         out->function = &functions[f];
         out->signature = signature_of(routine);
         /* A device has functions of its own: device_call.c finds them. */
-        bool own = algo->planner->options.ops->resolve != NULL;
+        bool own = fy_plan_on_device(algo->planner);
         out->address = own ? NULL : resolve(algo, f);
         if ((own || out->address) && out->signature &&
             strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
@@ -390,8 +400,7 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
     char name[96];
 
-    if (!target->sibling || target->symbol >= model->symbols.count ||
-        algo->planner->options.ops->resolve) {
+    if (!target->sibling || target->symbol >= model->symbols.count) {
         return FY_ERR_UNSUPPORTED;
     }
     const char *own = fy_model_string(model, symbols[target->symbol].name);
@@ -421,7 +430,7 @@ find_routines(struct fy_algo *algo)
         if (algo->hermitian && strcmp(wanted, "syrk") == 0) {
             wanted = "herk";
         }
-        if (strcmp(wanted, "laswp") == 0) {
+        if (strcmp(wanted, "laswp") == 0 && !fy_plan_on_device(algo->planner)) {
             int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
             if (found) {
                 return found;

@@ -42,6 +42,8 @@ struct fy_matrix {
     bool strict;                /* the diagonal is not accessed */
     uint8_t row_cuts, col_cuts; /* dimensions */
     uint32_t element_bytes;     /* 0: the algorithm's */
+    /* 64-bit pivots of which the device reads and writes the low halves. */
+    bool narrow;
 };
 
 struct fy_algo;

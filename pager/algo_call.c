@@ -278,10 +278,14 @@ device_address(void *state, unsigned operand, struct fy_slot *slot)
     const struct fy_cell *cell =
         FY_TABLE(model, fy_cell, cells) + function->cells + row->base;
     char letter = letter_of(source, cell->arg);
-    /* The vendor's pivots are ints, whatever the caller's are. */
-    if (cell->kind != FY_CELL_VALUE || letter < 'A' || letter > 'C' ||
-        (row->element == FY_T_INTEGER &&
-         source->algo->planner->bound->integer_bits != 32)) {
+    if (cell->kind != FY_CELL_VALUE || letter < 'A' || letter > 'C') {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const struct known_call *known = source->known;
+    char matrix = known->key.shape[letter - 'A'].matrix;
+    if (row->element == FY_T_INTEGER && matrix &&
+        source->algo->planner->bound->integer_bits != 32 &&
+        !source->algo->matrices[matrix - 'A'].narrow) {
         return FY_ERR_UNSUPPORTED;
     }
     slot->kind = FY_SLOT_TILE; /* 0 for one that is not accessed: no null */

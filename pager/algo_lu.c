@@ -243,6 +243,7 @@ remember_pivots(struct fy_algo *algo)
     memcpy(planner->pivot_starts, cuts->start, bytes);
     planner->npivot_panels = cuts->count;
     planner->pivots = algo->matrices[1].host;
+    planner->narrow_pivots = algo->matrices[1].narrow;
     return FY_OK;
 }
 

@@ -369,7 +369,8 @@ decide(struct offload *offload)
     }
     offload->bound_ok = true;
     /* A device with functions of its own runs only what is told to it. */
-    if (ops->resolve && offload->bound.function->cuda_call == FY_NIL) {
+    if (ops->resolve && offload->bound.function->cuda_call == FY_NIL &&
+        !offload->bound.function->blocked_by) {
         return FY_REASON_NO_DEVICE_CALL;
     }
     if (!may_pay(offload)) {

@@ -81,6 +81,7 @@ fy_planner_reset(struct fy_planner *planner)
     planner->pivots = NULL;
     planner->pivot_starts = NULL;
     planner->npivot_panels = 0;
+    planner->narrow_pivots = false;
     memset(&planner->plan, 0, sizeof(planner->plan));
     planner->plan.schedule.launch = launch;
     planner->plan.schedule.planner = planner;
@@ -379,7 +380,10 @@ number_pivots(const struct fy_planner *planner)
     for (uint32_t p = 0; p < planner->npivot_panels; p++) {
         int64_t start = planner->pivot_starts[p];
         for (int64_t i = start; i < planner->pivot_starts[p + 1]; i++) {
-            if (planner->bound->integer_bits == 64) {
+            if (planner->narrow_pivots) { /* the high half is not ours */
+                int64_t *pivot = &((int64_t *)(void *)planner->pivots)[i];
+                *pivot = (int32_t)*pivot + start;
+            } else if (planner->bound->integer_bits == 64) {
                 ((int64_t *)(void *)planner->pivots)[i] += start;
             } else {
                 ((int32_t *)(void *)planner->pivots)[i] += (int32_t)start;
@@ -480,7 +484,9 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     if (!options->random) {
         status = fy_plan_whole(planner);
     }
-    if (status == FY_ERR_NOFIT && bound->function->blocked_by != 0) {
+    /* A device may have the parts of a function but not the whole. */
+    if ((status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) &&
+        bound->function->blocked_by != 0) {
         fy_planner_reset(planner);
         status = fy_plan_blocked(planner);
         if (status == FY_ERR_UNSUPPORTED) {

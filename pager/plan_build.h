@@ -96,6 +96,7 @@ struct fy_planner {
     char *pivots;
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
+    bool narrow_pivots; /* 64-bit ones of which the low halves came */
     struct fy_tile_entry *registry;
     struct fy_step_memory *step_memory;
 };

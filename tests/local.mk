@@ -128,7 +128,7 @@ EXTRA_DIST += tests/user/throwlib.ferry
 EXTRA_DIST += tests/user/userlib.ferry tests/user/offloaded.py
 TESTS += tests/user/run
 
-tests_unit_test_lapack_SOURCES = tests/unit/test_lapack.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_lapack_SOURCES = tests/unit/test_lapack.c tests/unit/calls.c tests/unit/calls.h tests/unit/vendor.c tests/unit/vendor.h
 tests_unit_test_lapack_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_lapack_LDADD = $(PLAN_TEST_LIBS)
 

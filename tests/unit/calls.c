@@ -13,6 +13,8 @@
 
 #include "pager/plan_build.h"
 
+unsigned calls_integer_bits = 32;
+
 const struct fy_model *
 calls_model(const char *const *files, unsigned count)
 {
@@ -253,8 +255,8 @@ bind_and_plan(const struct call *given, const struct fy_plan_options *options,
 
     memset(run, 0, sizeof(*run));
     rebase(&call);
-    enum fy_reason reason =
-        fy_bind_args(call.model, call.function, 32, call.args, NULL, &bound);
+    enum fy_reason reason = fy_bind_args(
+        call.model, call.function, calls_integer_bits, call.args, NULL, &bound);
     if (reason == FY_REASON_NONE && executor) {
         reason = fy_bound_check_memory(&bound);
     }
@@ -263,7 +265,7 @@ bind_and_plan(const struct call *given, const struct fy_plan_options *options,
     }
     struct fy_target target = {.original = call.original,
                                .symbol = call.symbol,
-                               .integer_bits = 32,
+                               .integer_bits = (uint8_t)calls_integer_bits,
                                .sibling = sibling};
     run->lower_bound_bytes =
         fy_lower_bound_bytes(&bound, options->budget_bytes);

@@ -10,6 +10,12 @@
 #include "pager/executor.h"
 #include "pager/plan.h"
 
+/*
+ * Width of INTEGER as chunked calls are bound, 32 unless a test says 64; those
+ * must not reach the installed library then. Scalars are right for both.
+ */
+extern unsigned calls_integer_bits;
+
 /* Shipped annotation files of srcdir, compiled; exits the test when it cannot. */
 const struct fy_model *calls_model(const char *const *files, unsigned count);
 /* A symbol of the installed BLAS or LAPACK, or NULL. */

@@ -15,6 +15,7 @@
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/vendor.h"
 
 static const struct fy_model *model;
 static struct fy_device *device;
@@ -26,8 +27,16 @@ enum {
     MOST = 16 * (N + 5) * (N + 5)
 };
 
-static int32_t info, other_info, pivots[N], other_pivots[N];
+static int64_t info_cell, wide_pivots[N];
+static int32_t other_info, pivots[N], other_pivots[N];
 static char a[MOST], b[MOST], same_a[MOST], same_b[MOST];
+
+/* The caller's info, in the width of its integers. */
+static int64_t
+info(void)
+{
+    return calls_integer_bits == 64 ? info_cell : (int32_t)info_cell;
+}
 
 static uint32_t
 element_bytes(char type)
@@ -92,8 +101,9 @@ numbers_of(int64_t m, int64_t n)
         .n = n,
         .k = SIDES,
         .ld = {m + 3, 0, m + 2},
-        .matrix = {a, pivots, b},
-        .info = &info,
+        .matrix = {a, calls_integer_bits == 64 ? (void *)wide_pivots : pivots,
+                   b},
+        .info = &info_cell,
     };
     return numbers;
 }
@@ -115,15 +125,20 @@ both(const char *symbol, const char *signature, struct call_numbers *numbers,
     ck_assert(call_make(model, symbol, signature, numbers, &original));
     memcpy(same_a, a, MOST);
     memcpy(same_b, b, MOST);
-    info = other_info = -7;
+    info_cell = other_info = -7;
+    memset(wide_pivots, 0xff, sizeof(wide_pivots));
     enum fy_reason reason = call_chunked(&call, device, seed != 0, seed, &run);
     ck_assert_msg(reason == FY_REASON_NONE && run.status == FY_OK, "%s: %s, %s",
                   symbol, fy_reason_word(reason), fy_status_text(run.status));
     ck_assert_str_eq(run.method, method);
     ck_assert_uint_gt(run.traffic.chunks, 1);
     call_original(&original, NULL);
-    ck_assert_int_eq(info, 0);
+    ck_assert_int_eq(info(), 0);
     ck_assert_int_eq(other_info, 0);
+    for (unsigned i = 0; calls_integer_bits == 64 && i < N; i++) {
+        pivots[i] = (int32_t)wide_pivots[i];
+        ck_assert(wide_pivots[i] == pivots[i] || wide_pivots[i] == -1);
+    }
 }
 
 START_TEST(lu)
@@ -198,13 +213,13 @@ START_TEST(not_definite_or_singular)
     fill('d', a, N, N, N + 3, 2 * N);
     ((double *)(void *)a)[(size_t)60 * (N + 3) + 60] = -1;
     memcpy(same_a, a, MOST);
-    info = -7;
+    info_cell = -7;
     ck_assert(call_make(model, "dpotrf_", "unA1i", &numbers, &call));
     ck_assert_int_eq(call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
                      FY_REASON_NONE);
     ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
     ck_assert_mem_eq(a, same_a, MOST);
-    ck_assert_int_eq(info, -7);
+    ck_assert_int_eq(info(), -7);
 
     numbers.ld[0] = N + 3;
     fill('d', a, N, N, N + 3, 0);
@@ -217,7 +232,7 @@ START_TEST(not_definite_or_singular)
                      FY_REASON_NONE);
     ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
     ck_assert_mem_eq(a, same_a, MOST); /* pivots are for the original to set */
-    ck_assert_int_eq(info, -7);
+    ck_assert_int_eq(info(), -7);
 }
 END_TEST
 
@@ -226,6 +241,20 @@ open_device(void)
 {
     /* LU needs two panels of full height. */
     ck_assert_int_eq(fy_device_host.open(14 * 1024, &device), 0);
+}
+
+static void
+open_vendor(void)
+{
+    ck_assert_int_eq(vendor_open(14 * 1024, &device), 0);
+}
+
+/* Its integers are 32 bits wide, the caller's 64. */
+static void
+open_wide_vendor(void)
+{
+    open_vendor();
+    calls_integer_bits = 64;
 }
 
 static void
@@ -250,6 +279,22 @@ main(void)
     tcase_add_loop_test(cases, cholesky, 0, 5);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
+    suite_add_tcase(suite, cases);
+    /* By `on cuda', as a device's own libraries are called. */
+    cases = tcase_create("device");
+    tcase_add_checked_fixture(cases, open_vendor, close_device);
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, lu, 0, 5);
+    tcase_add_loop_test(cases, solver, 0, 5);
+    tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, right_hand_sides, 0, 5);
+    tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
+    suite_add_tcase(suite, cases);
+    cases = tcase_create("wide");
+    tcase_add_checked_fixture(cases, open_wide_vendor, close_device);
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, lu, 0, 5);
+    tcase_add_loop_test(cases, solver, 0, 5);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
