@@ -85,8 +85,9 @@ fy_child_become(char *const *command)
 /* In the child: exec, or the cause through the pipe. Never returns. */
 static void
 child_main(char *const *command, char *const *instead, int report_fd,
-           const sigset_t *mask)
+           const sigset_t *mask, const struct sigaction *on_child)
 {
+    sigaction(SIGCHLD, on_child, NULL);
     sigprocmask(SIG_SETMASK, mask, NULL);
     restore_signals(); /* with the mask of the beginning, if it is known */
     if (instead) {
@@ -149,7 +150,8 @@ static bool
 child_ended(pid_t child, int *out_status)
 {
     int status;
-    while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
+    pid_t found;
+    while ((found = waitpid(child, &status, WNOHANG | WUNTRACED)) == child) {
         if (!WIFSTOPPED(status)) {
             *out_status = status;
             return true;
@@ -159,6 +161,10 @@ child_ended(pid_t child, int *out_status)
         }
         kill(getpid(), SIGSTOP);
         kill(child, SIGCONT);
+    }
+    if (found < 0 && errno == ECHILD) {
+        *out_status = FY_EXIT_CANNOT_RUN << 8; /* nobody can say */
+        return true;
     }
     return false;
 }
@@ -192,18 +198,19 @@ fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
     block_passed_on(&set, &before);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    /* An inherited "ignore" would reap the child behind our back. */
+    sigaction(SIGCHLD, &normal, &old_child);
     pid_t child = fork();
     if (child == 0) {
-        child_main(command, instead, ends[1], &before);
+        child_main(command, instead, ends[1], &before, &old_child);
     }
     close(ends[1]);
     if (child < 0) {
         close(ends[0]);
+        sigaction(SIGCHLD, &old_child, NULL);
         sigprocmask(SIG_SETMASK, &before, NULL);
         return FY_ERR_IO;
     }
-    /* An inherited "ignore" would reap the child behind our back. */
-    sigaction(SIGCHLD, &normal, &old_child);
     ssize_t n;
     while ((n = read(ends[0], &out->exec_errno, sizeof out->exec_errno)) < 0 &&
            errno == EINTR) {

@@ -266,10 +266,14 @@ fy_launch(struct fy_run_options *options)
     int status = fy_child_run(options->command, first, &child);
     free(first);
     if (status) {
-        fy_say("cannot start a process: %s", strerror(errno));
+        /* Too few descriptors or processes for two: this one will do. */
+        fy_say("cannot start a process: %s; running without ferry",
+               strerror(errno));
         fy_pipeline_end(&state.pipeline);
+        state.preload[0] = '\0';
+        publish(options, &state);
         fy_launch_end(&state);
-        return FY_EXIT_CANNOT_RUN;
+        return fy_child_become(options->command);
     }
     double seconds = now_seconds() - start;
     fy_pipeline_end(&state.pipeline);
