@@ -103,6 +103,7 @@ nothing(void)
 {
 }
 
+/* A step that only has its tiles there. */
 static int
 launch_nothing(void *planner, const struct fy_step *step,
                const struct fy_tile *tiles, const uint64_t *address,
@@ -110,6 +111,10 @@ launch_nothing(void *planner, const struct fy_step *step,
 {
     const struct fy_device_ops *ops = planner;
     struct fy_launch launch = {.return_type = FY_T_VOID};
+
+    if (ops->resolve) { /* it has no such function, and needs none */
+        return FY_OK;
+    }
     void (*function)(void) = nothing;
 
     (void)step;
@@ -188,6 +193,165 @@ best_run(struct fy_executor *executor, const struct fy_device_ops *ops,
     return best;
 }
 
+/* ---- a device with functions of its own ------------------------------------------- */
+
+enum {
+    CARD_FIRST = 256, /* orders of products, until one takes long enough */
+    CARD_LAST = 8192,
+    CARD_REPEATS = 4
+};
+static const double card_seconds = 0.02;
+
+struct product {
+    const struct fy_device_ops *ops;
+    void *function; /* cuBLAS's gemm */
+    uint64_t n;
+    bool single;
+};
+
+/* C := A B, three squares in one tile that is only read: nothing comes back. */
+static int
+launch_product(void *planner, const struct fy_step *step,
+               const struct fy_tile *tiles, const uint64_t *address,
+               struct fy_stream *stream)
+{
+    static const double one = 1, zero = 0;
+    static const float one_single = 1, zero_single = 0;
+    enum {
+        ARGUMENTS = 14
+    };
+    const struct product *product = planner;
+    uint64_t square = product->n * product->n * (product->single ? 4 : 8);
+    const void *alpha = product->single ? (const void *)&one_single : &one;
+    const void *beta = product->single ? (const void *)&zero_single : &zero;
+    /* handle, opa, opb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc */
+    uint64_t numbers[ARGUMENTS] = {
+        0,
+        0,
+        0,
+        product->n,
+        product->n,
+        product->n,
+        (uint64_t)(uintptr_t)alpha,
+        address[0],
+        product->n,
+        address[0] + square,
+        product->n,
+        (uint64_t)(uintptr_t)beta,
+        address[0] + 2 * square,
+        product->n,
+    };
+    const uint8_t words[ARGUMENTS] = {FY_WORD_CUBLAS};
+    uint8_t types[ARGUMENTS];
+    void *values[ARGUMENTS];
+
+    (void)step;
+    (void)tiles;
+    for (unsigned i = 0; i < ARGUMENTS; i++) {
+        types[i] = FY_T_U64;
+        values[i] = &numbers[i];
+    }
+    const struct fy_launch launch = {
+        .function = product->function,
+        .return_type = FY_T_I32,
+        .nargs = ARGUMENTS,
+        .types = types,
+        .values = values,
+        .words = words,
+        .status = true,
+    };
+    return product->ops->launch(stream, &launch);
+}
+
+/* Seconds of `steps' products with their operands there, or a status. */
+static double
+run_products(struct fy_executor *executor, struct product *product,
+             char *memory, uint32_t steps)
+{
+    struct fy_view view = {
+        .host = memory,
+        .element_bytes = product->single ? 4 : 8,
+        .access = FY_ACCESS_IN,
+        .naxes = 1,
+        .extent = {3 * (int64_t)(product->n * product->n)},
+        .stride = {1},
+        .lo = INT64_MIN,
+        .hi = INT64_MAX,
+    };
+    struct fy_tile tile = {.access = FY_ACCESS_IN, .naxes = 1};
+    struct fy_step rows[1 + CARD_REPEATS];
+    struct fy_traffic traffic;
+
+    tile.n[0] = view.extent[0];
+    tile.device_stride[0] = 1;
+    for (uint32_t i = 0; i < steps; i++) {
+        rows[i] = (struct fy_step){.ntiles = 1};
+    }
+    struct fy_schedule schedule = {
+        .views = &view,
+        .nviews = 1,
+        .tiles = &tile,
+        .ntiles = 1,
+        .steps = rows,
+        .nsteps = steps,
+        .launch = launch_product,
+        .planner = product,
+    };
+    double start = now_seconds();
+    int status = fy_executor_run(executor, &schedule, &traffic);
+    return status ? status : now_seconds() - start;
+}
+
+/* Operations a second of the largest product that is still quick, or 0. */
+static double
+product_rate(struct fy_executor *executor, struct fy_device *device,
+             bool single)
+{
+    struct product product = {.ops = device->ops, .single = single};
+    double rate = 0, more = 0;
+
+    product.function = device->ops->resolve(device, single ? "cublasSgemm_v2"
+                                                           : "cublasDgemm_v2");
+    for (product.n = CARD_FIRST;
+         product.function && product.n <= CARD_LAST && more < card_seconds;
+         product.n *= 2) {
+        size_t bytes = 3 * product.n * product.n * (single ? 4 : 8);
+        char *memory = calloc(1, bytes);
+        double one = -1;
+        if (memory) {
+            /* The first of a size may load its kernel. */
+            one = run_products(executor, &product, memory, 1);
+        }
+        if (one >= 0) {
+            one = run_products(executor, &product, memory, 1);
+            more = run_products(executor, &product, memory, 1 + CARD_REPEATS);
+        }
+        free(memory);
+        if (one < 0 || more < 0) {
+            break;
+        }
+        more -= one;
+        double n = (double)product.n;
+        if (more > 0 && 2 * n * n * n * CARD_REPEATS / more > rate) {
+            rate = 2 * n * n * n * CARD_REPEATS / more;
+        }
+    }
+    return rate;
+}
+
+static int
+measure_card(struct fy_executor *executor, struct fy_device *device,
+             struct fy_rates *rates)
+{
+    rates->device_flops_f32 = product_rate(executor, device, true);
+    rates->device_flops_f64 = product_rate(executor, device, false);
+    /* Its own memory is measured by nothing here: what products need at least. */
+    rates->overlap = 1;
+    return rates->device_flops_f32 > 0 && rates->device_flops_f64 > 0
+               ? FY_OK
+               : FY_ERR_DEVICE;
+}
+
 static int
 measure_device(const char *name, struct fy_rates *rates, char *memory)
 {
@@ -199,7 +363,9 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
     if (!ops) {
         return FY_ERR_NOENT;
     }
-    status = ops->open(2 * (uint64_t)COPY_BYTES, &device);
+    /* A card takes what it has: products of several sizes are tried. */
+    status = ops->open(strcmp(name, "host") == 0 ? 2 * (uint64_t)COPY_BYTES : 0,
+                       &device);
     if (status) {
         return status;
     }
@@ -208,7 +374,10 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         ops->close(device);
         return status;
     }
-    double in = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
+    /* Once for what the first copies set up. */
+    double in =
+        run_schedule(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
+    in = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
     double out = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_OUT);
     double small = best_run(executor, ops, memory, (uint64_t)STEPS * 64, STEPS,
                             FY_ACCESS_INOUT);
@@ -220,6 +389,9 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         rates->step_seconds = (small - one) / (STEPS - 1);
     } else {
         status = FY_ERR_DEVICE;
+    }
+    if (status == FY_OK && ops->resolve) {
+        status = measure_card(executor, device, rates);
     }
     fy_executor_free(executor);
     ops->close(device);

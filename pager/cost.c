@@ -17,25 +17,28 @@ struct rate_row {
     const char *name;
     size_t offset;
     double host; /* default where the device is this machine's memory */
+    double cuda; /* ... where it is a card, and nobody has measured it */
 };
 
-#define RATE(field, host)                              \
-    {                                                  \
-#field, offsetof(struct fy_rates, field), host \
+#define RATE(field, host, cuda)                              \
+    {                                                        \
+#field, offsetof(struct fy_rates, field), host, cuda \
     }
 
+static const char cuda_prefix[] = "cuda.";
+
 static const struct rate_row rows[] = {
-    RATE(cpu_flops_f32, 4e10),
-    RATE(cpu_flops_f64, 2e10),
-    RATE(cpu_bytes, 1e10),
-    RATE(device_flops_f32, 4e10),
-    RATE(device_flops_f64, 2e10),
-    RATE(device_bytes, 1e10),
-    RATE(in_bytes, 5e9),
-    RATE(out_bytes, 5e9),
-    RATE(call_seconds, 5e-5),
-    RATE(step_seconds, 2e-5),
-    RATE(overlap, 0),
+    RATE(cpu_flops_f32, 4e10, 4e11),
+    RATE(cpu_flops_f64, 2e10, 2e11),
+    RATE(cpu_bytes, 1e10, 5e10),
+    RATE(device_flops_f32, 4e10, 8e12),
+    RATE(device_flops_f64, 2e10, 4e11),
+    RATE(device_bytes, 1e10, 3e11),
+    RATE(in_bytes, 5e9, 8e9),
+    RATE(out_bytes, 5e9, 8e9),
+    RATE(call_seconds, 5e-5, 1e-4),
+    RATE(step_seconds, 2e-5, 3e-5),
+    RATE(overlap, 0, 1),
 };
 
 enum {
@@ -48,17 +51,30 @@ field(struct fy_rates *rates, unsigned i)
     return (double *)((char *)rates + rows[i].offset);
 }
 
+static bool
+is_cuda(const char *device)
+{
+    return strncmp(device, "cuda", 4) == 0 &&
+           (device[4] == '\0' || device[4] == ':');
+}
+
+/* Rates of this machine's processors, whatever the device is. */
+static bool
+is_of_cpu(const struct rate_row *row)
+{
+    return strncmp(row->name, "cpu_", 4) == 0;
+}
+
 void
 fy_rates_default(const char *device, struct fy_rates *out)
 {
-    (void)device;
     for (unsigned i = 0; i < RATES; i++) {
-        *field(out, i) = rows[i].host;
+        *field(out, i) = is_cuda(device) ? rows[i].cuda : rows[i].host;
     }
 }
 
 static int
-read_line(char *line, locale_t locale, struct fy_rates *rates)
+read_line(char *line, locale_t locale, bool cuda, struct fy_rates *rates)
 {
     char *comment = strchr(line, '#'), *end;
     size_t length;
@@ -81,8 +97,12 @@ read_line(char *line, locale_t locale, struct fy_rates *rates)
         return FY_ERR_INVALID;
     }
     *equals = '\0';
+    bool prefixed = strncmp(line, cuda_prefix, strlen(cuda_prefix)) == 0;
+    line += prefixed ? strlen(cuda_prefix) : 0;
     for (unsigned i = 0; i < RATES; i++) {
-        if (strcmp(rows[i].name, line) != 0) {
+        /* What was measured of the host's device says nothing of a card. */
+        if (strcmp(rows[i].name, line) != 0 ||
+            prefixed != (cuda && !is_of_cpu(&rows[i]))) {
             continue;
         }
         double value = strtod_l(equals + 1, &end, locale);
@@ -99,7 +119,7 @@ read_line(char *line, locale_t locale, struct fy_rates *rates)
 }
 
 int
-fy_rates_read(const char *path, struct fy_rates *rates)
+fy_rates_read(const char *path, const char *device, struct fy_rates *rates)
 {
     FILE *file = fopen(path, "re");
     /* The host program's locale may have other decimal points. */
@@ -117,7 +137,7 @@ fy_rates_read(const char *path, struct fy_rates *rates)
         return FY_ERR_IO;
     }
     while (status == FY_OK && fgets(line, sizeof(line), file)) {
-        status = read_line(line, locale, rates);
+        status = read_line(line, locale, is_cuda(device), rates);
     }
     if (ferror(file)) {
         status = FY_ERR_IO;
@@ -128,12 +148,17 @@ fy_rates_read(const char *path, struct fy_rates *rates)
 }
 
 int
-fy_rates_write(FILE *to, const struct fy_rates *rates)
+fy_rates_write(FILE *to, const char *device, const struct fy_rates *rates)
 {
     struct fy_rates copy = *rates;
+    bool cuda = is_cuda(device);
 
     for (unsigned i = 0; i < RATES; i++) {
-        if (fprintf(to, "%s=%.6g\n", rows[i].name, *field(&copy, i)) < 0) {
+        if (cuda && is_of_cpu(&rows[i])) {
+            continue;
+        }
+        if (fprintf(to, "%s%s=%.6g\n", cuda ? cuda_prefix : "", rows[i].name,
+                    *field(&copy, i)) < 0) {
             return FY_ERR_IO;
         }
     }

@@ -20,16 +20,21 @@ struct fy_rates {
     double overlap; /* 0: copies and compute share the machine; 1: apart */
 };
 
-/* Defaults for a device kind; unknown kinds get the host's. */
+/* Defaults for a device kind ("cuda" or "cuda:1" are one); unknown kinds get
+ * the host's. */
 void fy_rates_default(const char *device, struct fy_rates *out);
 
 /*
  * Reads lines "key=value" ('#' begins a comment, unknown keys are skipped) over
- * what *rates has. FY_ERR_IO; FY_ERR_INVALID for a line that is neither.
+ * what *rates has. Keys of the device itself begin with "cuda." for that kind.
+ * FY_ERR_IO; FY_ERR_INVALID for a line that is neither.
  */
-int fy_rates_read(const char *path, struct fy_rates *rates) FY_MUST_CHECK;
-/* Writes the same form. FY_ERR_IO. */
-int fy_rates_write(FILE *to, const struct fy_rates *rates) FY_MUST_CHECK;
+int fy_rates_read(const char *path, const char *device,
+                  struct fy_rates *rates) FY_MUST_CHECK;
+/* Writes the same form: everything for the host, only the device's own rates
+ * for others, to follow it. FY_ERR_IO. */
+int fy_rates_write(FILE *to, const char *device,
+                   const struct fy_rates *rates) FY_MUST_CHECK;
 
 /* Seconds of the original, on one machine alone. */
 double fy_cost_original(const struct fy_rates *rates,

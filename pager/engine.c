@@ -518,10 +518,11 @@ fy_engine_start(const struct fy_shim_services *given)
     } else {
         ops = fy_device_find(settings.device);
     }
-    fy_rates_default(settings.device, &rates);
+    const char *kind = ops ? ops->name : "host";
+    fy_rates_default(kind, &rates);
     if (settings.calibration[0] &&
-        fy_rates_read(settings.calibration, &rates) == FY_ERR_INVALID) {
-        fy_rates_default(settings.device, &rates);
+        fy_rates_read(settings.calibration, kind, &rates) == FY_ERR_INVALID) {
+        fy_rates_default(kind, &rates);
     }
     fy_explain_to(settings.explain);
     if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,

@@ -14,7 +14,8 @@
 
 /* Complete or unchanged: written under another name, then renamed. */
 static int
-write_rates(const char *path, const struct fy_rates *rates)
+write_rates(const char *path, const struct fy_rates *host,
+            const struct fy_rates *card)
 {
     char temporary[PATH_MAX];
     int n =
@@ -26,7 +27,10 @@ write_rates(const char *path, const struct fy_rates *rates)
     if (!file) {
         return FY_ERR_IO;
     }
-    int status = fy_rates_write(file, rates);
+    int status = fy_rates_write(file, "host", host);
+    if (status == FY_OK && card) {
+        status = fy_rates_write(file, "cuda", card);
+    }
     if (fclose(file) != 0 || status || rename(temporary, path) != 0) {
         int cause = errno;
         unlink(temporary);
@@ -40,7 +44,7 @@ int
 fy_tool_calibrate(int argc, char **argv)
 {
     struct fy_settings settings;
-    struct fy_rates rates;
+    struct fy_rates rates, card;
     char config[PATH_MAX];
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         printf("Usage: ferry calibrate\n"
@@ -65,11 +69,18 @@ fy_tool_calibrate(int argc, char **argv)
         fy_say("cannot measure the host device: %s", fy_status_text(status));
         return FY_EXIT_FAILURE;
     }
-    if (write_rates(settings.calibration, &rates)) {
+    int found = fy_device_find("cuda") ? fy_calibrate_measure("cuda", &card)
+                                       : FY_ERR_NOENT;
+    if (write_rates(settings.calibration, &rates, found ? NULL : &card)) {
         fy_say("cannot write %s: %s", settings.calibration, strerror(errno));
         return FY_EXIT_FAILURE;
     }
     printf("# %s\n", settings.calibration);
-    status = fy_rates_write(stdout, &rates);
+    status = fy_rates_write(stdout, "host", &rates);
+    if (status == FY_OK && found == FY_OK) {
+        status = fy_rates_write(stdout, "cuda", &card);
+    } else if (status == FY_OK) {
+        printf("# no CUDA device was measured: %s\n", fy_status_text(found));
+    }
     return fy_finish_output(status ? FY_EXIT_FAILURE : FY_EXIT_OK);
 }

@@ -17,6 +17,7 @@
 #include "tests/unit/runner.h"
 
 static const struct fy_model *model;
+static const char *kind = "host";
 
 static int
 read_text(const char *text, struct fy_rates *rates)
@@ -27,7 +28,7 @@ read_text(const char *text, struct fy_rates *rates)
     ck_assert_int_ge(file, 0);
     ck_assert_int_eq(write(file, text, strlen(text)), (int)strlen(text));
     close(file);
-    int status = fy_rates_read(path, rates);
+    int status = fy_rates_read(path, kind, rates);
     unlink(path);
     return status;
 }
@@ -52,14 +53,47 @@ START_TEST(files)
     ck_assert_int_eq(read_text("cpu_bytes=0\noverlap=1\n", &rates), 0);
     ck_assert(rates.cpu_bytes == 2.5e10); /* nothing divides by zero */
     ck_assert(rates.overlap == 1);
-    ck_assert_int_eq(fy_rates_read("/no/such/file", &rates), FY_ERR_IO);
+    ck_assert_int_eq(fy_rates_read("/no/such/file", kind, &rates), FY_ERR_IO);
 
     FILE *to = open_memstream(&text, &bytes);
-    ck_assert_int_eq(fy_rates_write(to, &rates), 0);
+    ck_assert_int_eq(fy_rates_write(to, "host", &rates), 0);
     fclose(to);
     fy_rates_default("host", &again);
     ck_assert_int_eq(read_text(text, &again), 0);
     ck_assert_mem_eq(&again, &rates, sizeof(rates));
+    free(text);
+}
+END_TEST
+
+/* One file holds the rates of both kinds, and neither disturbs the other. */
+START_TEST(of_a_card)
+{
+    static const char both[] = "cpu_bytes=3e10\ndevice_flops_f64=7\n"
+                               "cuda.device_flops_f64=5e13\ncuda.cpu_bytes=1\n";
+    struct fy_rates host, card, again;
+    char *text;
+    size_t bytes;
+
+    fy_rates_default("host", &host);
+    fy_rates_default("cuda", &card);
+    ck_assert(card.overlap == 1 && host.overlap == 0);
+    ck_assert_int_eq(read_text(both, &host), 0);
+    kind = "cuda:1";
+    ck_assert_int_eq(read_text(both, &card), 0);
+    ck_assert(host.cpu_bytes == 3e10 && card.cpu_bytes == 3e10);
+    ck_assert(host.device_flops_f64 == 7 && card.device_flops_f64 == 5e13);
+
+    FILE *to = open_memstream(&text, &bytes);
+    ck_assert_int_eq(fy_rates_write(to, "host", &host), 0);
+    ck_assert_int_eq(fy_rates_write(to, "cuda", &card), 0);
+    fclose(to);
+    fy_rates_default("cuda", &again);
+    ck_assert_int_eq(read_text(text, &again), 0);
+    ck_assert(again.device_flops_f64 == 5e13 && again.cpu_bytes == 3e10);
+    kind = "host";
+    fy_rates_default("host", &again);
+    ck_assert_int_eq(read_text(text, &again), 0);
+    ck_assert_mem_eq(&again, &host, sizeof(host));
     free(text);
 }
 END_TEST
@@ -170,6 +204,7 @@ main(void)
     model = calls_model(files_of_blas, 2);
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, files);
+    tcase_add_test(cases, of_a_card);
     tcase_add_test(cases, locales);
     tcase_add_test(cases, predictions);
     tcase_add_test(cases, measured);
