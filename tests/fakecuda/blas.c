@@ -285,21 +285,39 @@ blas_at(const void *address)
     return at == NULL ? &nothing : at;
 }
 
-bool
-blas_is_zero(const struct blas_call *call, const void *scalar)
+/* From the first byte to the last, whatever the increment's sign. */
+int
+blas_use_vector(struct blas_call *call, const void *address, int64_t n,
+                int64_t increment, bool write)
 {
-    switch (call->type) {
-    case 'S':
-        return *(const float *)scalar == 0;
-    case 'D':
-        return *(const double *)scalar == 0;
-    case 'C':
-        return ((const float *)scalar)[0] == 0 &&
-               ((const float *)scalar)[1] == 0;
-    default:
-        return ((const double *)scalar)[0] == 0 &&
-               ((const double *)scalar)[1] == 0;
+    int64_t step = increment < 0 ? -increment : increment;
+    int status;
+
+    if (increment == 0) {
+        return CUBLAS_STATUS_INVALID_VALUE;
     }
+    if (n <= 0) {
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    status = blas_use(call, address, 1, n, step, write);
+    return status;
+}
+
+const char blas_op[] = "NTC";
+const char blas_fill[] = "LU";
+const char blas_side[] = "LR";
+const char blas_diag[] = "NU";
+
+bool
+blas_is_op(int trans)
+{
+    return trans >= CUBLAS_OP_N && trans <= CUBLAS_OP_C;
+}
+
+bool
+blas_is_binary(int value)
+{
+    return value == 0 || value == 1;
 }
 
 struct job {
@@ -307,20 +325,26 @@ struct job {
     const struct blas_routine *routine;
 };
 
+static size_t
+scalar_bytes(const struct blas_call *call, bool real)
+{
+    return real && blas_complex(call) ? blas_bytes(call) / 2 : blas_bytes(call);
+}
+
 /* Scalars from the device, only now. */
 static int
-fetch_scalar(const struct blas_call *call, const void *from, void *to)
+fetch_scalar(const void *from, void *to, size_t bytes)
 {
     const void *at;
 
     if (from == NULL) {
         return CUDA_SUCCESS;
     }
-    at = fakecuda_at((uintptr_t)from, blas_bytes(call));
+    at = fakecuda_at((uintptr_t)from, bytes);
     if (at == NULL) {
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    memcpy(to, at, blas_bytes(call));
+    memcpy(to, at, bytes);
     return CUDA_SUCCESS;
 }
 
@@ -334,9 +358,11 @@ run_job(void *argument)
     int result;
 
     if (call->device_scalars) {
-        result = fetch_scalar(call, call->alpha, call->alpha_value);
+        result = fetch_scalar(call->alpha, call->alpha_value,
+                              scalar_bytes(call, job->routine->real_alpha));
         if (result == CUDA_SUCCESS) {
-            result = fetch_scalar(call, call->beta, call->beta_value);
+            result = fetch_scalar(call->beta, call->beta_value,
+                                  scalar_bytes(call, job->routine->real_beta));
         }
         if (result != CUDA_SUCCESS) {
             return result;
@@ -376,10 +402,12 @@ issue(struct blas_call *call, const struct blas_routine *routine)
         call->handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
     if (!call->device_scalars) {
         if (call->alpha != NULL) {
-            memcpy(call->alpha_value, call->alpha, blas_bytes(call));
+            memcpy(call->alpha_value, call->alpha,
+                   scalar_bytes(call, routine->real_alpha));
         }
         if (call->beta != NULL) {
-            memcpy(call->beta_value, call->beta, blas_bytes(call));
+            memcpy(call->beta_value, call->beta,
+                   scalar_bytes(call, routine->real_beta));
         }
     }
     status = routine->check(call);
@@ -394,10 +422,12 @@ issue(struct blas_call *call, const struct blas_routine *routine)
             call->workspace, call->workspace_bytes, 0, 1, true};
     }
     job = (struct job){*call, routine};
-    return fakecuda_status(FAKE_CUBLAS,
-                           fakecuda_submit(call->handle->stream, call->name,
-                                           run_job, &job, sizeof(job),
-                                           call->uses, call->n_uses));
+    status = fakecuda_submit(call->handle->stream, call->name, run_job, &job,
+                             sizeof(job), call->uses, call->n_uses);
+    if (status == CUDA_SUCCESS && routine->answers && !call->device_scalars) {
+        status = fakecuda_drain(call->handle->stream);
+    }
+    return fakecuda_status(FAKE_CUBLAS, status);
 }
 
 cublasStatus_t

@@ -47,13 +47,14 @@ ELEMENTS = {"S": ("float", "float"), "D": ("double", "double"),
 
 
 def routines(path):
-    """(family, letter, name, parameters, their names) of each function."""
+    """Each function: family, letter, name, parameters, their names, and
+    the bytes of its integers."""
     with open(path, encoding="ascii") as lines:
         for number, line in enumerate(lines, 1):
             line = line.strip()
             if not line or line.startswith("#"):
                 continue
-            found = re.fullmatch(r"(\w+) ([SDCZ]+) (\w+\?\w+)\((.*)\)", line)
+            found = re.fullmatch(r"(\w+) ([SDCZ]+) ([\w?%]+)\((.*)\)", line)
             if not found:
                 sys.exit(f"{path}:{number}: not a row: {line}")
             family, letters, pattern, parameters = found.groups()
@@ -62,10 +63,11 @@ def routines(path):
                 typed = re.sub(r"\bT\b", element, parameters)
                 typed = re.sub(r"\bR\b", real, typed)
                 name = pattern.replace("?", letter)
-                yield family, letter, name, typed, parameter_names(typed)
+                name = name.replace("%", letter.lower())
+                yield family, letter, name, typed, parameter_names(typed), 4
                 yield (family, letter, name + "_64",
-                       re.sub(r"\bint\b", "int64_t", typed),
-                       parameter_names(typed))
+                       re.sub(r"(?<!long )\bint\b", "int64_t", typed),
+                       parameter_names(typed), 8)
 
 
 def routine_source(what, path):
@@ -73,7 +75,7 @@ def routine_source(what, path):
     if what == "source":
         out = ["/* Made by generate.py; do not edit. */",
                '#include "tests/fakecuda/blas.h"']
-    for family, letter, name, parameters, names in routines(path):
+    for family, letter, name, parameters, names, width in routines(path):
         if what == "names":
             out.append(name)
         elif what == "check":
@@ -87,6 +89,7 @@ cublasStatus_t {name}({parameters})
     struct blas_call call = {{
         .name = "{name}",
         .type = '{letter}',
+        .integer_bytes = {width},
         {fields}}};
 
     return blas_issue(&call, &blas_{family});
