@@ -7,6 +7,7 @@
     generate.py names  driver.rows   the exported names, one a line
     generate.py check  driver.rows   the prototypes alone, for the real headers
     generate.py WHAT cublas_routines.rows   source, names or check of those
+                                            (cusolver_routines.rows too)
 
 A row is "need NAME(parameters)"; need is any, init or context. A row of
 cublas_routines.rows is "family TYPES NAME(parameters)". Run by make.
@@ -71,28 +72,34 @@ def routines(path):
 
 
 def routine_source(what, path):
+    blas = "cublas" in path
+    part = "blas" if blas else "solver"
+    result = "cublasStatus_t" if blas else "cusolverStatus_t"
     out = []
     if what == "source":
         out = ["/* Made by generate.py; do not edit. */",
-               '#include "tests/fakecuda/blas.h"']
+               f'#include "tests/fakecuda/{part}.h"']
     for family, letter, name, parameters, names, width in routines(path):
+        if not blas and width == 8:
+            continue
         if what == "names":
             out.append(name)
         elif what == "check":
-            out.append(f"cublasStatus_t {name}({parameters});")
+            out.append(f"{result} {name}({parameters});")
         else:
             fields = ",\n        ".join(f".{one} = {one}" for one in names)
+            if blas:
+                fields = f".integer_bytes = {width},\n        " + fields
             out.append(f"""
-FAKE_EXPORT cublasStatus_t {name}({parameters});
-cublasStatus_t {name}({parameters})
+FAKE_EXPORT {result} {name}({parameters});
+{result} {name}({parameters})
 {{
-    struct blas_call call = {{
+    struct {part}_call call = {{
         .name = "{name}",
         .type = '{letter}',
-        .integer_bytes = {width},
         {fields}}};
 
-    return blas_issue(&call, &blas_{family});
+    return {part}_issue(&call, &{part}_{family});
 }}""")
     print("\n".join(out))
 

@@ -7,10 +7,13 @@ FAKECUDA_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -Wl,-z,nodelete
 
 FAKECUDA_MADE = tests/fakecuda/driver_rows.h tests/fakecuda/driver_calls.c \
 	tests/fakecuda/cublas_rows.h tests/fakecuda/cublas_calls.c \
-	tests/fakecuda/cublas_routines.c
+	tests/fakecuda/cublas_routines.c \
+	tests/fakecuda/cusolver_rows.h tests/fakecuda/cusolver_calls.c \
+	tests/fakecuda/cusolver_routines.c
 CLEANFILES += $(FAKECUDA_MADE)
 EXTRA_DIST += tests/fakecuda/generate.py tests/fakecuda/driver.rows \
-	tests/fakecuda/cublas.rows tests/fakecuda/cublas_routines.rows
+	tests/fakecuda/cublas.rows tests/fakecuda/cublas_routines.rows \
+	tests/fakecuda/cusolver.rows tests/fakecuda/cusolver_routines.rows
 
 FAKECUDA_GENERATE = $(AM_V_GEN)$(MKDIR_P) tests/fakecuda && \
 	python3 $(srcdir)/tests/fakecuda/generate.py
@@ -25,8 +28,15 @@ tests/fakecuda/cublas_calls.c: tests/fakecuda/cublas.rows tests/fakecuda/generat
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cublas.rows >$@
 tests/fakecuda/cublas_routines.c: tests/fakecuda/cublas_routines.rows tests/fakecuda/generate.py
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cublas_routines.rows >$@
+tests/fakecuda/cusolver_rows.h: tests/fakecuda/cusolver.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/cusolver.rows >$@
+tests/fakecuda/cusolver_calls.c: tests/fakecuda/cusolver.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver.rows >$@
+tests/fakecuda/cusolver_routines.c: tests/fakecuda/cusolver_routines.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver_routines.rows >$@
 
 check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
+check_LTLIBRARIES += tests/fakecuda/libcusolver.la
 
 nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
 tests_fakecuda_libcuda_la_SOURCES = \
@@ -59,6 +69,21 @@ tests_fakecuda_libcublas_la_CFLAGS = $(FAKECUDA_CFLAGS)
 tests_fakecuda_libcublas_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 13:0:0
 tests_fakecuda_libcublas_la_LIBADD = tests/fakecuda/libcuda.la -ldl
 
+nodist_tests_fakecuda_libcusolver_la_SOURCES = tests/fakecuda/cusolver_calls.c \
+	tests/fakecuda/cusolver_routines.c tests/fakecuda/cusolver_rows.h
+tests_fakecuda_libcusolver_la_SOURCES = \
+	tests/fakecuda/cublas_abi.h \
+	tests/fakecuda/cusolver_abi.h \
+	tests/fakecuda/netlib.c \
+	tests/fakecuda/netlib.h \
+	tests/fakecuda/solver.c \
+	tests/fakecuda/solver.h \
+	tests/fakecuda/solver_routines.c
+tests_fakecuda_libcusolver_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libcusolver_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0
+tests_fakecuda_libcusolver_la_LIBADD = tests/fakecuda/libcuda.la -ldl
+
 # Headers made before any source that needs them.
 $(tests_fakecuda_libcuda_la_OBJECTS): tests/fakecuda/driver_rows.h
 $(tests_fakecuda_libcublas_la_OBJECTS): tests/fakecuda/cublas_rows.h
+$(tests_fakecuda_libcusolver_la_OBJECTS): tests/fakecuda/cusolver_rows.h
