@@ -102,6 +102,12 @@ struct fy_absent {
     bool present;
 };
 
+/* What it writes of the working folder, or of one above it. */
+struct fy_written {
+    const char *path;
+    bool makes; /* a file that is made below it has a name that none had */
+};
+
 struct fy_invocation {
     const char *command; /* "grep", "git status": the block's name */
     const char *file;    /* where it is declared */
@@ -130,6 +136,9 @@ struct fy_invocation {
                                  * the caller; NULL-terminated */
     const struct fy_absent *absents;
     uint32_t nabsents;
+    /* If it writes cwd: only these and what is below them; none: anything. */
+    const struct fy_written *written;
+    uint32_t nwritten;
     char *key; /* command and flags without operands, for what is learned */
 };
 

@@ -99,7 +99,7 @@ enum cmd_statement_kind {
     CMD_NEVER,
     CMD_READS,   /* a folder: words */
     CMD_CONFIGS, /* files: words */
-    CMD_WRITES,
+    CMD_WRITES, /* likewise; then what of it */
     CMD_WORK,
     CMD_OWNERS,
     CMD_TERMINAL,
@@ -118,7 +118,7 @@ enum cmd_statement_kind {
 
 struct cmd_statement {
     uint8_t kind;
-    bool is_tree;
+    bool is_tree, makes;
     struct fy_span span;
     struct cmd_item *items;
     struct ast_names *words;

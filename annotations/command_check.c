@@ -109,6 +109,44 @@ holds_too(struct fy_command_check *check, const struct cmd_statement *statement,
         check, *condition, fy_command_condition(check, statement->condition));
 }
 
+/* A path that begins at no root, and stays below where it begins. */
+static bool
+is_inner_path(const char *text)
+{
+    size_t n;
+    for (bool first = true; first || *text; first = false, text += n) {
+        text += first ? 0 : 1;
+        n = strcspn(text, "/");
+        if (n == 0 || (n == 1 && text[0] == '.') ||
+            (n == 2 && memcmp(text, "..", 2) == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+written_statement(struct fy_command_check *check,
+                  const struct cmd_statement *statement)
+{
+    struct fy_block *block = check->block;
+    struct fy_rule rule = {.word = statement->makes};
+    const struct ast_names *paths = statement->words->next;
+    holds_too(check, statement, &block->writes_cwd);
+    if (!paths) {
+        rule_add(check, statement, &block->written, rule);
+    }
+    for (; paths; paths = paths->next) {
+        if (!is_inner_path(paths->name.text)) {
+            fy_error(check, paths->name.span,
+                     "expected a path below the working folder");
+            return;
+        }
+        rule.text = fy_command_keep(check, paths->name.text);
+        rule_add(check, statement, &block->written, rule);
+    }
+}
+
 static void
 folder_statement(struct fy_command_check *check,
                  const struct cmd_statement *statement)
@@ -119,7 +157,7 @@ folder_statement(struct fy_command_check *check,
         return;
     }
     if (statement->kind == CMD_WRITES) {
-        holds_too(check, statement, &block->writes_cwd);
+        written_statement(check, statement);
         return;
     }
     holds_too(check, statement, &block->reads_cwd);

@@ -248,7 +248,16 @@ dump_block(const struct fy_block *block, FILE *to)
     dump_if(block, "stdin", block->reads_stdin, to);
     dump_if(block, "reads cwd", block->reads_cwd, to);
     dump_if(block, "reads cwd tree", block->cwd_is_tree, to);
-    dump_if(block, "writes cwd", block->writes_cwd, to);
+    for (unsigned i = 0; i < block->written.count; i++) {
+        const struct fy_rule *rule = &block->written.items[i];
+        (void)fprintf(to, "    writes cwd%s", rule->word ? " makes" : "");
+        if (rule->text) {
+            (void)fputc(' ', to);
+            dump_text(to, rule->text);
+        }
+        dump_when(block, rule->when, to);
+        (void)fputc('\n', to);
+    }
     dump_rules(block, "stdout", &block->outputs, fy_output_words, to);
     for (unsigned i = 0; i < block->works.count; i++) {
         (void)fprintf(to, "    work %g", block->works.items[i].number);
@@ -312,6 +321,12 @@ fy_invocation_dump(const struct fy_invocation *invocation,
             (void)fputs(" matching ", to);
             dump_text(to, absent->matching);
         }
+        (void)fputc('\n', to);
+    }
+    for (uint32_t i = 0; i < invocation->nwritten; i++) {
+        (void)fprintf(to, "    writes cwd%s ",
+                      invocation->written[i].makes ? " makes" : "");
+        dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }
     (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s\n",

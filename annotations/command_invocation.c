@@ -124,6 +124,32 @@ make_absents(struct fy_match *match, struct fy_invocation *out)
     return FY_OK;
 }
 
+/* Nothing is listed where a statement that holds names nothing: anything. */
+static int
+make_written(struct fy_match *match, struct fy_invocation *out)
+{
+    const struct fy_rules *rules = &match->block->written;
+    if (rules->count == 0) {
+        return FY_OK;
+    }
+    struct fy_written *written = malloc(rules->count * sizeof *written);
+    if (!written) {
+        return FY_ERR_NOMEM;
+    }
+    bool anything = false;
+    out->written = written;
+    for (unsigned i = 0; i < rules->count; i++) {
+        const struct fy_rule *rule = &rules->items[i];
+        if (holds(match, rule->when)) {
+            anything = anything || !rule->text;
+            written[out->nwritten++] =
+                (struct fy_written){rule->text, rule->word != 0};
+        }
+    }
+    out->nwritten = anything ? 0 : out->nwritten;
+    return FY_OK;
+}
+
 static int
 make_key(struct fy_match *match, struct fy_invocation *out)
 {
@@ -196,6 +222,9 @@ describe(struct fy_match *match, struct fy_invocation *out)
     }
     if (status == FY_OK) {
         status = make_absents(match, out);
+    }
+    if (status == FY_OK) {
+        status = make_written(match, out);
     }
     if (status == FY_OK) {
         status = make_key(match, out);
@@ -358,6 +387,7 @@ fy_invocation_clear(struct fy_invocation *invocation)
         free((void *)invocation->configs);
     }
     free((void *)invocation->absents);
+    free((void *)invocation->written);
     free(invocation->uses);
     free(invocation->key);
     memset(invocation, 0, sizeof *invocation);

@@ -113,6 +113,7 @@ struct fy_block {
     uint16_t streams, drains;
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
     struct fy_rules absents; /* word 1: `present' */
+    struct fy_rules written; /* of the working folder; word 1: `makes' */
 };
 
 struct fy_entry {                    /* a block under one of its names */

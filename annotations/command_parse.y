@@ -114,7 +114,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
 %token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
-%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MATCHES "'matches'"
+%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
@@ -246,6 +246,17 @@ statement:
   | WRITES NAME when ';' {
         $$ = statement_new(parse, CMD_WRITES, @1, $3);
         $$->words = names_push(parse, NULL, $2);
+    }
+  | WRITES NAME strings when ';' {
+        REVERSE(ast_names, $3);
+        $$ = statement_new(parse, CMD_WRITES, @1, $4);
+        $$->words = names_push(parse, $3, $2);
+    }
+  | WRITES NAME MAKES strings when ';' {
+        REVERSE(ast_names, $4);
+        $$ = statement_new(parse, CMD_WRITES, @1, $5);
+        $$->words = names_push(parse, $4, $2);
+        $$->makes = true;
     }
   | WORK real when ';' {
         $$ = statement_new(parse, CMD_WORK, @2, $3);

@@ -43,6 +43,8 @@ struct list {
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */
+    bool linked;         /* a link was found: what is behind it was not seen */
+    const char *made;    /* a new file below it has a new name; NULL: none */
 };
 
 /*
@@ -173,12 +175,24 @@ enters(void *context, const char *path, unsigned depth)
     return true;
 }
 
+/* A file that was made under a name that nobody had. */
+static bool
+is_new(const struct list *list, const char *path, const struct statx *facts)
+{
+    size_t n = list->made ? strlen(list->made) : 0;
+    return n > 0 && strncmp(path, list->made, n) == 0 && path[n] == '/' &&
+           S_ISREG(facts->stx_mode) && (facts->stx_mask & STATX_BTIME) != 0 &&
+           since(list->stage, &facts->stx_btime);
+}
+
 static void
 note(void *context, const char *path, const struct statx *facts)
 {
     struct list *list = context;
+    list->linked = list->linked || S_ISLNK(facts->stx_mode);
     if (!since(list->stage, &facts->stx_ctime) ||
-        (is_below(list, path) && is_brief(facts))) {
+        (is_below(list, path) && is_brief(facts)) ||
+        is_new(list, path, facts)) {
         return;
     }
     char *copy = list->n < TOUCHED_PATHS ? strdup(path) : NULL;
@@ -191,12 +205,12 @@ note(void *context, const char *path, const struct statx *facts)
 
 /* One path that was declared, and the folder it is in. */
 static void
-look(struct fy_walk *walk, struct list *list, const char *path, bool tree)
+look(struct fy_walk *walk, struct list *list, const char *base,
+     const char *path, bool tree)
 {
-    const struct fy_stage_spec *spec = &list->stage->spec;
     const char *mount = NULL;
     char whole[PATH_MAX], name[4096];
-    int root = fy_path_join(spec->cwd.at, path, whole)
+    int root = fy_path_join(base, path, whole)
                    ? -1
                    : open_mount(list->stage, whole, &mount, name, sizeof name);
     if (root < 0) {
@@ -214,30 +228,50 @@ look(struct fy_walk *walk, struct list *list, const char *path, bool tree)
     (void)close(root);
 }
 
+/* Moves `folder', a name beneath the root, one up; false: it is the root. */
+static bool
+go_up(char folder[4096])
+{
+    char *slash = strrchr(folder, '/');
+    if (strcmp(folder, ".") == 0) {
+        return false;
+    }
+    if (slash) {
+        *slash = '\0';
+    } else {
+        memcpy(folder, ".", sizeof ".");
+    }
+    return true;
+}
+
+/* "FOLDER/PATH", of the latter its first n bytes; false: it is too long. */
+static bool
+put_name(const char *folder, const char *path, size_t n, char out[4096])
+{
+    bool top = strcmp(folder, ".") == 0;
+    int used = snprintf(out, 4096, "%s%s%.*s", top ? "" : folder,
+                        top ? "" : "/", (int)n, path);
+    return used > 0 && used < 4096;
+}
+
 /*
  * A command that looks for something in the folders above its own (.git) also
  * writes there.
  */
 static void
-look_above(struct fy_walk *walk, struct list *list)
+look_above(struct fy_walk *walk, struct list *list, const char *base)
 {
     const struct fy_invocation *invocation = &list->stage->invocation;
     const char *mount = NULL;
     char folder[4096], name[4096];
-    int root = open_mount(list->stage, ".", &mount, folder, sizeof folder);
+    int root = open_mount(list->stage, base, &mount, folder, sizeof folder);
     if (root < 0) {
         list->complete = false;
         return;
     }
     const char *before = "";
     size_t nbefore = 0;
-    while (invocation->nabsents && strcmp(folder, ".") != 0) {
-        char *slash = strrchr(folder, '/');
-        if (slash) {
-            *slash = '\0';
-        } else {
-            memcpy(folder, ".", sizeof ".");
-        }
+    while (invocation->nabsents && go_up(folder)) {
         for (uint32_t i = 0; i < invocation->nabsents; i++) {
             const char *path = invocation->absents[i].path;
             size_t n = strcspn(path, "/");
@@ -248,15 +282,87 @@ look_above(struct fy_walk *walk, struct list *list)
             }
             before = path;
             nbefore = n;
-            int used =
-                snprintf(name, sizeof name, "%s%s%.*s", slash ? folder : "",
-                         slash ? "/" : "", (int)n, path);
-            if (used > 0 && (size_t)used < sizeof name) {
+            if (put_name(folder, path, n, name)) {
                 fy_walk(walk, root, mount, name, true);
             }
         }
     }
     (void)close(root);
+}
+
+/* What is made below `path' of a folder, as the client names it. */
+static void
+find_made(const struct fy_invocation *invocation, const char *mount,
+          const char *folder, const char *path, char out[PATH_MAX])
+{
+    char name[4096];
+    size_t n = strlen(path);
+    out[0] = '\0';
+    for (uint32_t i = 0; i < invocation->nwritten; i++) {
+        const char *made = invocation->written[i].path;
+        if (invocation->written[i].makes && strncmp(made, path, n) == 0 &&
+            (made[n] == '/' || !made[n]) &&
+            put_name(folder, made, strlen(made), name)) {
+            int used = snprintf(out, PATH_MAX, "%s/%s", mount, name);
+            if (used < 0 || used >= PATH_MAX) {
+                out[0] = '\0';
+            }
+        }
+    }
+}
+
+/* Only what it is said to write, there or above; false: that is not all. */
+static bool
+look_declared(struct fy_walk *walk, struct list *list, const char *base)
+{
+    const struct fy_invocation *invocation = &list->stage->invocation;
+    const char *mount = NULL;
+    char folder[4096], name[4096], made[PATH_MAX];
+    int root = invocation->nwritten == 0 ? -1
+                                         : open_mount(list->stage, base, &mount,
+                                                      folder, sizeof folder);
+    if (root < 0) {
+        return false;
+    }
+    list->linked = false;
+    do {
+        for (uint32_t i = 0; i < invocation->nwritten; i++) {
+            const struct fy_written *written = &invocation->written[i];
+            if (written->makes) {
+                continue;
+            }
+            find_made(invocation, mount, folder, written->path, made);
+            list->made = made;
+            if (put_name(folder, written->path, strlen(written->path), name)) {
+                fy_walk(walk, root, mount, name, true);
+            } else {
+                list->complete = false;
+            }
+            list->made = NULL;
+        }
+    } while (!list->linked && go_up(folder));
+    (void)close(root);
+    return !list->linked;
+}
+
+/* The folder that it was told to go to first (git -C), or its own. */
+static int
+find_base(const struct fy_server_stage *stage, char out[PATH_MAX])
+{
+    const struct fy_stage_spec *spec = &stage->spec;
+    const struct fy_invocation *invocation = &stage->invocation;
+    char next[PATH_MAX];
+    int status = fy_path_join(spec->cwd.at, ".", out);
+    for (uint32_t i = 0; !status && i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->kind == FY_USE_FOLDER && use->arg < spec->argc &&
+            use->offset <= spec->argv[use->arg].n) {
+            status =
+                fy_path_join(out, spec->argv[use->arg].at + use->offset, next);
+            strcpy(out, next);
+        }
+    }
+    return status;
 }
 
 static void
@@ -272,7 +378,8 @@ walk_into(struct fy_walk *walk, const struct fy_server_stage *stage,
     }
 }
 
-/* As look_everywhere(), what is there before anything is done. */
+/* As look_everywhere(), what is there before anything is done. NULL: that is not
+ * known, or of no use as little will be looked at. */
 struct fy_before *
 fy_server_touched_before(const struct fy_server_stage *stage)
 {
@@ -287,7 +394,8 @@ fy_server_touched_before(const struct fy_server_stage *stage)
         .enters = enters_none,
         .context = before,
     };
-    if (!before) {
+    if (!before || invocation->nwritten > 0) {
+        free(before);
         return NULL;
     }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
@@ -321,17 +429,21 @@ look_everywhere(struct fy_walk *walk, struct list *list)
             use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
             continue;
         }
-        look(walk, list, spec->argv[use->arg].at + use->offset, true);
+        look(walk, list, spec->cwd.at, spec->argv[use->arg].at + use->offset,
+             true);
     }
-    if (invocation->writes_cwd) {
-        look_above(walk, list);
-        look(walk, list, ".", true);
+    char base[PATH_MAX];
+    if (invocation->writes_cwd && find_base(list->stage, base)) {
+        list->complete = false;
+    } else if (invocation->writes_cwd && !look_declared(walk, list, base)) {
+        look_above(walk, list, base);
+        look(walk, list, base, ".", true);
     }
     if (spec->out.kind == FY_STREAM_FILE) {
-        look(walk, list, spec->out.path.at, false);
+        look(walk, list, spec->cwd.at, spec->out.path.at, false);
     }
     if (spec->err.kind == FY_STREAM_FILE) {
-        look(walk, list, spec->err.path.at, false);
+        look(walk, list, spec->cwd.at, spec->err.path.at, false);
     }
 }
 

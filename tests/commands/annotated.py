@@ -103,6 +103,11 @@ class Invocation:
     def says(self, word):
         return word in self.lines
 
+    def named(self, word):
+        """The paths of a statement that takes some."""
+        return [urllib.parse.unquote(line[len(word) + 1:])
+                for line in self.lines if line.startswith(word + " ")]
+
     def configs(self):
         return [urllib.parse.unquote(line[6:]) for line in self.lines
                 if line.startswith("reads ")]

@@ -80,6 +80,11 @@ print_facts(const struct fy_invocation *call)
         print_text(*c);
         putchar('\n');
     }
+    for (uint32_t i = 0; i < call->nwritten; i++) {
+        printf("%s ", call->written[i].makes ? "makes" : "writes");
+        print_text(call->written[i].path);
+        putchar('\n');
+    }
     for (uint32_t i = 0; i < call->nabsents; i++) {
         printf("%s ", call->absents[i].present ? "present" : "absent");
         print_text(call->absents[i].path);

@@ -602,7 +602,10 @@ class Declared:
         return False
 
     def may_change(self, path):
-        if self.call.says("writes-cwd") and self.below(path, self.tree):
+        written = self.call.named("writes") or ["."]
+        if self.call.says("writes-cwd") and any(
+                self.below(path, os.path.normpath(os.path.join(self.tree, w)))
+                for w in written):
             return True
         for access, kind, top in self.uses:
             if access == "in":
@@ -616,6 +619,10 @@ class Declared:
                     path != self.cwd:
                 return True
         return False
+
+    def made(self):
+        """Where a file that is made has a new name."""
+        return [os.path.join(self.tree, w) for w in self.call.named("makes")]
 
     def may_look(self, path):
         """stat and the like."""
@@ -647,10 +654,21 @@ class Declared:
         return False
 
 
-def judge(case, call, trace, home, cwd, root):
+def inodes(tops):
+    """Of every file below them."""
+    found = {}
+    for top in tops:
+        for folder, _, files in os.walk(top):
+            for name in files:
+                path = os.path.join(folder, name)
+                found[path] = os.lstat(path).st_ino
+    return found
+
+
+def judge(case, trace, home, declared, before):
     """What is wrong, a line each."""
     wrong = []
-    declared = Declared(call, cwd, root)
+    call, cwd, root = declared.call, declared.cwd, declared.root
     # ImageMagick asks of every word whether it is a file.
     magick = call.lines[0].split()[-1] in ("mogrify", "convert", "identify")
 
@@ -662,6 +680,10 @@ def judge(case, call, trace, home, cwd, root):
             wrong.append("pure, but it changes %s" % path)
         if ours(path) and not declared.may_change(path):
             wrong.append("it changes %s" % path)
+    after = inodes(declared.made())
+    for path in sorted(set(before) & set(after)):
+        if before[path] != after[path]:
+            wrong.append("it replaces %s" % path)
     for path in sorted(trace.read):
         if ours(path) and not declared.may_read(path):
             wrong.append("it reads %s" % path)
@@ -723,12 +745,14 @@ def run_case(tap, case, call, model, scratch):
     cwd = os.path.normpath(os.path.join(root, case["cwd"]))
     environment = {"PATH": "/usr/bin:/bin", "HOME": home, "LC_ALL": "C.UTF-8",
                    "GIT_EDITOR": "false"}
+    declared = Declared(call, cwd, root)
+    before = inodes(declared.made())
     trace, status, errors = strace.run(program, case["argv"], cwd,
                                        environment, b"1 1\n2 2\n", scratch)
     if trace is None:
         tap.result(False, case["text"], errors.decode("latin-1"))
         return
-    wrong = judge(case, call, trace, home, cwd, root)
+    wrong = judge(case, trace, home, declared, before)
     if status != int(case["status"]):
         wrong.append("status %d: %s" % (status, errors.decode("latin-1")))
     if wrong:
