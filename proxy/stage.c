@@ -103,7 +103,7 @@ refuse:
 static void
 prepare(struct stage *stage)
 {
-    if (fy_prepare_before(stage)) {
+    if (stage->job || fy_prepare_before(stage)) {
         fy_session_set(stage->session, &stage->timer, ANSWER_MS * ms_ns);
     } else {
         fy_stage_decline(stage, FY_STAGE_BUSY, "no thread can be had");
@@ -119,17 +119,26 @@ try_place(struct stage *stage)
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (reach->state == REACH_READY) {
         stage->state = STAGE_PREPARING;
-        prepare(stage);
+        if (stage->prepared) {
+            fy_stage_prepared(stage, 0);
+        } else {
+            prepare(stage);
+        }
     } else {
+        /* It does not run meanwhile, so what was written before it still is. */
         stage->state = STAGE_WAIT_REACH;
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+        if (!stage->prepared && !stage->job) {
+            (void)fy_prepare_before(stage);
+        }
     }
 }
 
 void
 fy_stage_prepared(struct stage *stage, int status)
 {
-    stage->prepared = true;
+    /* What fails while the proxy is waited for is tried again then. */
+    stage->prepared = !status || stage->state != STAGE_WAIT_REACH;
     if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
         return;
     }
