@@ -27,17 +27,24 @@ print_mode(const void *field, struct fy_buffer *to)
     fy_buffer_add_number(to, (uint64_t) * (const enum fy_mode *)field);
 }
 
+/* auto, none, host, cuda or cuda:N. */
 static int
 parse_device(const char *value, void *field, struct fy_buffer *why)
 {
-    static const char *const names[] = {"auto", "none", "host"};
+    static const char *const names[] = {"auto", "none", "host", "cuda"};
+    size_t kind = strcspn(value, ":"), length = strlen(value);
+    size_t digits = length > kind ? strspn(value + kind + 1, "0123456789") : 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            memcpy(field, names[i], strlen(names[i]) + 1);
+        if (strlen(names[i]) != kind || strncmp(value, names[i], kind) != 0) {
+            continue;
+        }
+        if (length == kind || (strcmp(names[i], "cuda") == 0 && digits >= 1 &&
+                               digits <= 3 && kind + 1 + digits == length)) {
+            memcpy(field, value, length + 1);
             return 0;
         }
     }
-    fy_buffer_add(why, "expected auto, none or host");
+    fy_buffer_add(why, "expected auto, none, host, cuda or cuda:N");
     return FY_ERR_INVALID;
 }
 
@@ -180,8 +187,8 @@ static const struct fy_setting table[] = {
     {"mode", "0",
      "what intercepted calls do: 0 never, 1 ask, 2 force, 3 and 4 count", WIRE,
      AT(mode), parse_mode, print_mode},
-    {"device", "auto", "where calls may run: auto, none or host", WIRE | USER,
-     AT(device), parse_device, print_text},
+    {"device", "auto", "where calls may run: auto, none, host, cuda or cuda:N",
+     WIRE | USER, AT(device), parse_device, print_text},
     {"memory", "0", "limit of the device's memory; 0 is the device's own",
      WIRE | USER, AT(memory_bytes), parse_memory, print_memory},
     {"force", "0",

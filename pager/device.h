@@ -32,7 +32,9 @@ enum fy_direction {
  * A strided copy of exactly the elements (i0, i1, ...) with 0 <= ik < extent[k]
  * and, when sign != 0, lo <= i0 + sign * i1 <= hi. Strides are in elements and
  * may be negative or zero-extent; host and device point at element (0, 0, ..).
- * Bytes between those elements are neither read nor written on either side.
+ * Bytes between those elements are neither read nor written on the host's
+ * side, nor on a device's whose memory the CPU can address. Others may read
+ * and write what lies between them: it belongs to the same buffer.
  */
 struct fy_copy {
     enum fy_direction direction;
@@ -84,6 +86,8 @@ enum fy_stream_kind {
 /* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */
 struct fy_device_ops {
     const char *name;
+    /* Which of its units the next open() takes, from 0; NULL: it has one. */
+    void (*choose)(unsigned unit);
     /* memory_bytes 0: the device's own default. Takes nothing, returns new. */
     int (*open)(uint64_t memory_bytes, struct fy_device **out);
     void (*close)(struct fy_device *device);
@@ -119,7 +123,10 @@ struct fy_device_ops {
      * functions are launched (host). Any thread.
      */
     void *(*resolve)(struct fy_device *device, const char *name);
-    /* Borrowed text, valid until the next call on this device and thread. */
+    /*
+     * Borrowed text, valid until the next call on this device and thread. Of
+     * NULL: why the last open() of this thread failed.
+     */
     const char *(*error_text)(struct fy_device *device);
 };
 
@@ -128,8 +135,12 @@ struct fy_device {
 };
 
 extern const struct fy_device_ops fy_device_host;
+extern const struct fy_device_ops fy_device_cuda;
 
-/* The ops of a device kind by name ("host", "cuda"), or NULL. */
+/*
+ * The ops of a device by name, or NULL: a kind ("host", "cuda"), or a kind and
+ * a unit of it ("cuda:1"), which its next open() then takes.
+ */
 const struct fy_device_ops *fy_device_find(const char *name);
 
 #endif

@@ -11,6 +11,20 @@
 
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum {
+    STREAM_BYTES = 1024 /* shorter runs gain nothing past the caches */
+};
+
+/* What copying an element takes. */
+struct unit {
+    uint32_t bytes;
+    bool streaming;
+};
+
 /* One axis of a copy between two address ranges; strides in bytes. */
 struct axis {
     int64_t n;
@@ -29,11 +43,41 @@ struct pair {
     uint64_t a, b;
 };
 
+/* memcpy that does not bring the destination into the caches. */
 static void
-copy_row(char *to, const char *from, const struct axis *a, uint32_t bytes)
+copy_past_caches(char *to, const char *from, size_t bytes)
 {
+#ifdef __SSE2__
+    size_t head = -(uintptr_t)to & 63;
+    memcpy(to, from, head);
+    to += head;
+    from += head;
+    bytes -= head;
+    for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)from + 1);
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)from + 2);
+        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)from + 3);
+        _mm_stream_si128((__m128i *)(void *)to, a);
+        _mm_stream_si128((__m128i *)(void *)to + 1, b);
+        _mm_stream_si128((__m128i *)(void *)to + 2, c);
+        _mm_stream_si128((__m128i *)(void *)to + 3, d);
+    }
+#endif
+    memcpy(to, from, bytes);
+}
+
+static void
+copy_row(char *to, const char *from, const struct axis *a, struct unit unit)
+{
+    uint32_t bytes = unit.bytes;
     if (a->to == (int64_t)bytes && a->from == (int64_t)bytes) {
-        memcpy(to, from, (size_t)a->n * bytes);
+        size_t length = (size_t)a->n * bytes;
+        if (unit.streaming && length >= STREAM_BYTES) {
+            copy_past_caches(to, from, length);
+        } else {
+            memcpy(to, from, length);
+        }
         return;
     }
     switch (bytes) {
@@ -111,17 +155,17 @@ normalise(struct axis *axes, int naxes, char **to, const char **from)
 
 static void
 copy_box(char *to, const char *from, struct axis *axes, int naxes,
-         uint32_t bytes)
+         struct unit unit)
 {
     naxes = normalise(axes, naxes, &to, &from);
     if (naxes == 0) {
-        struct axis one = {1, bytes, bytes};
-        copy_row(to, from, &one, bytes);
+        struct axis one = {1, unit.bytes, unit.bytes};
+        copy_row(to, from, &one, unit);
         return;
     }
     int64_t at[FY_COPY_AXES] = {0};
     for (;;) {
-        copy_row(to, from, &axes[0], bytes);
+        copy_row(to, from, &axes[0], unit);
         int k = 1;
         for (; k < naxes; k++) {
             to += axes[k].to;
@@ -156,7 +200,7 @@ clip(__int128 lo, __int128 hi, int64_t n, int64_t *first)
 /* Axes 0 and 1 under lo <= i0 + sign * i1 <= hi. */
 static void
 copy_constrained(const struct fy_copy *c, char *to, const char *from,
-                 const struct axis *axes, uint32_t bytes)
+                 const struct axis *axes, struct unit unit)
 {
     int inner = runs_inside(&axes[1], &axes[0]) ? 1 : 0;
     const struct axis *out = &axes[1 - inner], *in = &axes[inner];
@@ -186,7 +230,7 @@ copy_constrained(const struct fy_copy *c, char *to, const char *from,
         row.n = clip(lo, hi, in->n, &first);
         if (row.n > 0) {
             copy_row(to + i * out->to + first * in->to,
-                     from + i * out->from + first * in->from, &row, bytes);
+                     from + i * out->from + first * in->from, &row, unit);
         }
     }
 }
@@ -205,8 +249,8 @@ covers_box(const struct fy_copy *c)
     return c->lo <= least && c->hi >= most;
 }
 
-void
-fy_copy_run(const struct fy_copy *c)
+static void
+run(const struct fy_copy *c, bool streaming)
 {
     struct axis axes[FY_COPY_AXES];
     char *device = (char *)(uintptr_t)c->device;
@@ -214,6 +258,7 @@ fy_copy_run(const struct fy_copy *c)
     char *to = in ? device : c->host;
     const char *from = in ? c->host : device;
     uint32_t bytes = c->element_bytes;
+    struct unit unit = {bytes, streaming};
 
     for (int k = 0; k < c->naxes; k++) {
         if (c->extent[k] <= 0) {
@@ -224,7 +269,7 @@ fy_copy_run(const struct fy_copy *c)
         axes[k] = (struct axis){c->extent[k], in ? dev : host, in ? host : dev};
     }
     if (covers_box(c)) {
-        copy_box(to, from, axes, c->naxes, bytes);
+        copy_box(to, from, axes, c->naxes, unit);
         return;
     }
     for (int k = c->naxes; k < FY_COPY_AXES; k++) {
@@ -234,9 +279,24 @@ fy_copy_run(const struct fy_copy *c)
         for (int64_t i = 0; i < axes[2].n; i++) {
             copy_constrained(c, to + i * axes[2].to + j * axes[3].to,
                              from + i * axes[2].from + j * axes[3].from, axes,
-                             bytes);
+                             unit);
         }
     }
+}
+
+void
+fy_copy_run(const struct fy_copy *c)
+{
+    run(c, false);
+}
+
+void
+fy_copy_run_streaming(const struct fy_copy *c)
+{
+    run(c, true);
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
 }
 
 /* 1 + 2 + ... + x */

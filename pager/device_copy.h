@@ -20,6 +20,12 @@ uint64_t fy_copy_elements(const struct fy_copy *copy);
 void fy_copy_run(const struct fy_copy *copy);
 
 /*
+ * The same for a destination that nobody reads soon: long runs go past the
+ * caches, which saves reading the destination first.
+ */
+void fy_copy_run_streaming(const struct fy_copy *copy);
+
+/*
  * The constraint of the box that begins at lo[0], lo[1] inside a view with the
  * constraint lo <= i + sign * j <= hi: the same elements, counted from the
  * box. Unbounded sides stay unbounded.

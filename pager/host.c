@@ -209,6 +209,9 @@ host_free(struct fy_device *base, uint64_t address)
 static const char *
 host_error_text(struct fy_device *base)
 {
+    if (base == NULL) {
+        return "no memory for the device";
+    }
     return __atomic_load_n(&((struct host_device *)base)->error,
                            __ATOMIC_RELAXED);
 }

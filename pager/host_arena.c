@@ -34,7 +34,7 @@ struct segment {
 
 struct fy_host_arena {
     void *mapping; /* with readable slack before and behind the arena */
-    char *base;
+    uint64_t base; /* address */
     uint64_t bytes, used_bytes;
     uint64_t touched_bytes; /* from the base, since last offered back */
     bool guards;
@@ -100,9 +100,9 @@ fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
     if (arena->mapping == MAP_FAILED) {
         goto free_segment;
     }
-    arena->base = (char *)arena->mapping + SLACK_BYTES;
-    (void)madvise(arena->base, arena->bytes, MADV_HUGEPAGE);
-    s->at = (uint64_t)(uintptr_t)arena->base;
+    char *base = (char *)arena->mapping + SLACK_BYTES;
+    (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
+    arena->base = s->at = (uint64_t)(uintptr_t)base;
     s->bytes = arena->bytes;
     arena->first = s;
     bin_add(arena, s);
@@ -114,6 +114,30 @@ free_segment:
 free_arena:
     free(arena);
     return FY_ERR_NOMEM;
+}
+
+int
+fy_arena_new_at(uint64_t base, uint64_t bytes, struct fy_host_arena **out)
+{
+    struct fy_host_arena *arena = calloc(1, sizeof *arena);
+    if (arena == NULL) {
+        return FY_ERR_NOMEM;
+    }
+    arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
+    arena->base = base;
+    if (arena->bytes > 0) {
+        struct segment *s = calloc(1, sizeof *s);
+        if (s == NULL) {
+            free(arena);
+            return FY_ERR_NOMEM;
+        }
+        s->at = base;
+        s->bytes = arena->bytes;
+        arena->first = s;
+        bin_add(arena, s);
+    }
+    *out = arena;
+    return 0;
 }
 
 void
@@ -250,7 +274,7 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
         bin_add(arena, rest);
     }
     arena->used_bytes += bytes;
-    uint64_t end = s->at + bytes - (uint64_t)(uintptr_t)arena->base;
+    uint64_t end = s->at + bytes - arena->base;
     if (end > arena->touched_bytes) {
         arena->touched_bytes = end;
     }
@@ -265,10 +289,12 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 static void
 offer_back(struct fy_host_arena *arena)
 {
-    if (arena->used_bytes > 0 || arena->touched_bytes < OFFER_BYTES) {
+    if (arena->mapping == NULL || arena->used_bytes > 0 ||
+        arena->touched_bytes < OFFER_BYTES) {
         return;
     }
-    (void)madvise(arena->base, arena->touched_bytes, MADV_FREE);
+    (void)madvise((void *)(uintptr_t)arena->base, arena->touched_bytes,
+                  MADV_FREE);
     arena->touched_bytes = 0;
 }
 

@@ -26,6 +26,9 @@ struct fy_host_arena;
  */
 int fy_host_arena_new(uint64_t bytes, bool guards,
                       struct fy_host_arena **out) FY_MUST_CHECK;
+/* The same over addresses that somebody else owns and that nobody touches. */
+int fy_arena_new_at(uint64_t base, uint64_t bytes,
+                    struct fy_host_arena **out) FY_MUST_CHECK;
 void fy_host_arena_free(struct fy_host_arena *arena);
 
 /* FY_ERR_NOFIT: no gap is large enough; FY_ERR_NOMEM: bookkeeping. */

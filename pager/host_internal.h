@@ -14,19 +14,9 @@
 
 #include <pthread.h>
 
+#include "pager/call.h"
 #include "pager/host.h"
 #include "pager/host_arena.h"
-
-struct host_cif; /* a prepared call interface */
-
-/* A launch with its own copy of the values. */
-struct host_call {
-    const struct host_cif *cif;
-    void (*function)(void);
-    void *result;
-    uint8_t return_type;
-    uint64_t values[][2];
-};
 
 enum host_op_kind {
     HOST_COPY,
@@ -43,7 +33,7 @@ struct host_op {
     uint64_t bytes;
     union {
         struct fy_copy copy;
-        struct host_call *call;
+        struct fy_call *call;
         struct {
             struct fy_event *event;
             uint64_t turn;
@@ -72,7 +62,7 @@ struct fy_stream {
     pthread_t owner; /* the thread that enqueued last */
     pthread_t worker;
     pthread_cond_t wake;
-    struct host_cif *cifs; /* owner's thread only */
+    struct fy_cif *cifs; /* owner's thread only */
 };
 
 struct host_device {
@@ -113,14 +103,5 @@ int host_event_sync(struct fy_event *event);
 int host_stream_sync(struct fy_stream *stream);
 int host_copy(struct fy_stream *stream, const struct fy_copy *copy);
 int host_launch(struct fy_stream *stream, const struct fy_launch *launch);
-
-/*
- * Returns new: the call of `launch' with copied values. Keeps prepared
- * interfaces in *cifs. FY_ERR_UNSUPPORTED for types that cannot be passed.
- */
-int host_call_new(struct host_cif **cifs, const struct fy_launch *launch,
-                  struct host_call **out) FY_MUST_CHECK;
-void host_call_run(const struct host_call *call);
-void host_cifs_free(struct host_cif *cifs);
 
 #endif

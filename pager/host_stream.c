@@ -96,7 +96,7 @@ execute(const struct host_op *op)
     }
     errno = saved_errno;
     if (op->kind == HOST_LAUNCH) {
-        host_call_run(op->u.call);
+        fy_call_run(op->u.call);
         return op->fail ? FY_ERR_DEVICE : 0;
     }
     if (op->fail) {
@@ -303,7 +303,7 @@ host_launch(struct fy_stream *s, const struct fy_launch *launch)
     if (!host_is_ours(s->device)) {
         return host_error(s->device, FY_ERR_DEVICE, inherited);
     }
-    int status = host_call_new(&s->cifs, launch, &op.u.call);
+    int status = fy_call_new(&s->cifs, launch, &op.u.call);
     if (status != 0) {
         return host_error(s->device, status, "the call cannot be prepared");
     }
@@ -466,7 +466,7 @@ host_stream_destroy(struct fy_stream *s)
         pthread_join(s->worker, NULL);
     }
     pthread_cond_destroy(&s->wake);
-    host_cifs_free(s->cifs);
+    fy_cifs_free(s->cifs);
     free(s);
 }
 

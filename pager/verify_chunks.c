@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pager/call.h"
 #include "pager/device_copy.h"
 #include "pager/guard.h"
-#include "pager/host_internal.h"
 #include "pager/plan.h"
 #include "pager/verify_copies.h"
 
@@ -39,14 +39,14 @@ struct tiles {
 static int
 launch_now(struct fy_stream *stream, const struct fy_launch *launch)
 {
-    static struct host_cif *cifs;
-    struct host_call *call;
+    static struct fy_cif *cifs;
+    struct fy_call *call;
     (void)stream;
-    int status = host_call_new(&cifs, launch, &call);
+    int status = fy_call_new(&cifs, launch, &call);
     if (status != 0) {
         return status;
     }
-    host_call_run(call);
+    fy_call_run(call);
     free(call);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "pager/host_internal.h"
+#include "pager/call.h"
 
 enum {
     STRUCT_BYTES = 256, /* of a struct argument that is copied, at most */
@@ -154,13 +154,13 @@ fy_invoke(struct fy_invocation *invocation)
         .values = frame.values,
         .result = &invocation->result,
     };
-    static struct host_cif *cifs;
-    struct host_call *prepared;
-    status = host_call_new(&cifs, &launch, &prepared);
+    static struct fy_cif *cifs;
+    struct fy_call *prepared;
+    status = fy_call_new(&cifs, &launch, &prepared);
     if (status != 0) {
         return status;
     }
-    host_call_run(prepared); /* leaks the call: the child ends soon */
+    fy_call_run(prepared); /* leaks the call: the child ends soon */
     invocation->scalar_written = FY_NIL;
     for (unsigned i = 0; i < call->function->nargs; i++) {
         /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bytes */

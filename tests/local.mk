@@ -48,6 +48,7 @@ UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_bind
+UNIT_TESTS += tests/unit/test_cuda_device
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -154,3 +155,9 @@ tests_unit_test_executor_undo_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_traffic_SOURCES = tests/unit/test_traffic.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_traffic_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_traffic_LDADD = $(PLAN_TEST_LIBS)
+
+# The CUDA device on the fake CUDA.
+tests_unit_test_cuda_device_SOURCES = tests/unit/test_cuda_device.c
+tests_unit_test_cuda_device_SOURCES += tests/unit/cuda_rig.c tests/unit/cuda_rig.h
+tests_unit_test_cuda_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_cuda_device_LDADD = libfypager.la $(CHECK_LIBS)

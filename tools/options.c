@@ -28,12 +28,13 @@ static const char help[] =
     "  --mount FOLDER=PLACE  the files of FOLDER are at PLACE, such as\n"
     "                        ssh://user@host:port/path; more than once\n"
     "  --no-discover         do not look for sshfs, NFS and Gluster mounts\n"
-    "  --device auto|none|host[,memory=SIZE]\n"
+    "  --device auto|none|host|cuda[:N][,memory=SIZE]\n"
     "                        where calls may run. 'auto' takes a GPU if there "
     "is "
     "one;\n"
-    "                        'host' computes here, within SIZE bytes (64MiB, "
-    "1GiB)\n"
+    "                        'host' computes here, 'cuda' on the Nth GPU from "
+    "0,\n"
+    "                        within SIZE bytes (64MiB, 1GiB)\n"
     "  --force               whenever the annotation allows, not when it pays\n"
     "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
     "  --annotations PATH    also use this file, or every *.ferry in this "
@@ -100,8 +101,8 @@ parse_device_option(const char *text, struct fy_settings *settings)
         if (strncmp(comma + 1, "memory=", 7) != 0) {
             fy_say("--device '%s': after the comma expected memory=SIZE", text);
             status = FY_ERR_INVALID;
-        } else if (strcmp(copy, "host") != 0) {
-            fy_say("--device '%s': only the host device has a memory limit",
+        } else if (strcmp(copy, "auto") == 0 || strcmp(copy, "none") == 0) {
+            fy_say("--device '%s': only host and cuda have a memory limit",
                    text);
             status = FY_ERR_INVALID;
         } else {

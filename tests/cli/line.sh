@@ -130,7 +130,7 @@ says "TMPDIR is gone" "cannot make a folder in .*gone.*running without ferry"
 # Configuration: used, overruled, bad.
 echo 'device = moon' >"$conf"
 status "bad value in ferry.conf" 4 "$ferry" run -- sh -c 'exit 4'
-says "bad value in ferry.conf" "ferry.conf:1: 'device': expected auto, none or host; the line is left out"
+says "bad value in ferry.conf" "ferry.conf:1: 'device': expected auto, none, host, cuda or cuda:N; the line is left out"
 printf '# all well\n\n  memory = 100 # tiny\ndevice=host\n' >"$conf"
 status "ferry.conf is used" 4 "$ferry" run -- sh -c 'exit 4'
 says "ferry.conf is used" "100 bytes of device memory"

@@ -117,7 +117,7 @@ START_TEST(test_decode_bad)
     } rows[] = {
         {"mode=9", "mode: expected a number from 0 to 4"},
         {"mode", "an item has no '='"},
-        {"device=tpu", "device: expected auto, none or host"},
+        {"device=tpu", "device: expected auto, none, host, cuda or cuda:N"},
         {"memory=lots",
          "memory: expected a size such as 64MiB, 1GiB, 512k or 4096"},
         {"memory=99999999999999999999", "memory: the size is too large"},

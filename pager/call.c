@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls a function by its prototype through libffi, on the thread that runs
- * the compute stream. Complex results differ between ABIs and are refused, as
+ * the stream. Complex results differ between ABIs and are refused, as
  * is FY_T_INTEGER: the planner knows the library's width, we do not.
  */
 #include "config.h"
 
-#include "pager/host_internal.h"
+#include "pager/call.h"
 
 #include <ffi.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ enum {
     MAX_ARGS = 256
 };
 
-struct host_cif {
-    struct host_cif *next;
+struct fy_cif {
+    struct fy_cif *next;
     ffi_cif cif;
     uint8_t return_type;
     uint16_t nargs;
@@ -74,7 +74,7 @@ ffi_type_of(uint8_t type)
 }
 
 static int
-cif_new(const struct fy_launch *launch, struct host_cif **out)
+cif_new(const struct fy_launch *launch, struct fy_cif **out)
 {
     uint16_t n = launch->nargs;
     ffi_type *result = ffi_type_of(launch->return_type);
@@ -82,7 +82,7 @@ cif_new(const struct fy_launch *launch, struct host_cif **out)
         launch->return_type == FY_T_C64) {
         return FY_ERR_UNSUPPORTED;
     }
-    struct host_cif *c = malloc(sizeof *c + n * (sizeof(ffi_type *) + 1U));
+    struct fy_cif *c = malloc(sizeof *c + n * (sizeof(ffi_type *) + 1U));
     if (c == NULL) {
         return FY_ERR_NOMEM;
     }
@@ -110,10 +110,10 @@ refuse:
 }
 
 int
-host_call_new(struct host_cif **cifs, const struct fy_launch *launch,
-              struct host_call **out)
+fy_call_new(struct fy_cif **cifs, const struct fy_launch *launch,
+            struct fy_call **out)
 {
-    struct host_cif *c;
+    struct fy_cif *c;
     for (c = *cifs; c != NULL; c = c->next) {
         if (c->return_type == launch->return_type &&
             c->nargs == launch->nargs &&
@@ -130,7 +130,7 @@ host_call_new(struct host_cif **cifs, const struct fy_launch *launch,
         c->next = *cifs;
         *cifs = c;
     }
-    struct host_call *call =
+    struct fy_call *call =
         malloc(sizeof *call + launch->nargs * sizeof call->values[0]);
     if (call == NULL) {
         return FY_ERR_NOMEM;
@@ -147,9 +147,9 @@ host_call_new(struct host_cif **cifs, const struct fy_launch *launch,
 }
 
 void
-host_call_run(const struct host_call *call)
+fy_call_run(const struct fy_call *call)
 {
-    const struct host_cif *c = call->cif;
+    const struct fy_cif *c = call->cif;
     union {
         ffi_arg integer;
         uint64_t words[2];
@@ -165,10 +165,10 @@ host_call_run(const struct host_call *call)
 }
 
 void
-host_cifs_free(struct host_cif *cifs)
+fy_cifs_free(struct fy_cif *cifs)
 {
     while (cifs != NULL) {
-        struct host_cif *next = cifs->next;
+        struct fy_cif *next = cifs->next;
         free(cifs);
         cifs = next;
     }

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device: opening, memory, errors and the end. Memory is one block
+ * taken at open, so that the planner's budget is what can be had, and given out
+ * by the host device's allocator, which knows addresses only. Nothing here may
+ * stop the program: every trouble is a status, and the original runs.
+ */
+#include "config.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pager/cuda_internal.h"
+
+enum {
+    LEAST_BYTES = 16 << 20, /* of a default */
+    EXIT_WAIT_SECONDS = 2,
+};
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cuda_device *all; /* open ones */
+static bool off;                /* a context has failed in this process */
+static bool exiting;
+static unsigned next_unit;
+
+/* Why the last open() of this thread failed; what error_text() has shown. */
+static __thread char shown[FY_CUDA_TEXT_BYTES];
+
+bool
+cuda_is_ours(const struct cuda_device *device)
+{
+    return *device->alive != 0;
+}
+
+int
+cuda_error(struct cuda_device *device, int status, const char *text)
+{
+    if (cuda_is_ours(device)) {
+        pthread_mutex_lock(&device->lock);
+        (void)snprintf(device->text, sizeof device->text, "%s", text);
+        pthread_mutex_unlock(&device->lock);
+    }
+    return status;
+}
+
+int
+cuda_status(struct cuda_device *device, const char *what, int result)
+{
+    char text[FY_CUDA_TEXT_BYTES];
+    if (result == FY_CUDA_SUCCESS) {
+        return 0;
+    }
+    fy_cuda_describe(device->driver, what, result, text);
+    if (fy_cuda_is_fatal(result)) {
+        pthread_mutex_lock(&device->lock);
+        if (!device->dead) {
+            (void)snprintf(device->text, sizeof device->text, "%s", text);
+        }
+        device->dead = true;
+        pthread_cond_broadcast(&device->change);
+        pthread_mutex_unlock(&device->lock);
+        __atomic_store_n(&off, true, __ATOMIC_RELAXED);
+        return FY_ERR_DEVICE;
+    }
+    return cuda_error(
+        device, result == FY_CUDA_OUT_OF_MEMORY ? FY_ERR_NOFIT : FY_ERR_DEVICE,
+        text);
+}
+
+bool
+cuda_is_dead(struct cuda_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    bool dead = device->dead;
+    pthread_mutex_unlock(&device->lock);
+    return dead;
+}
+
+bool
+cuda_enter_caller(struct cuda_device *device, int *cancel)
+{
+    pthread_mutex_lock(&device->lock);
+    bool dead = device->dead;
+    if (!dead) {
+        device->inside++;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (dead) {
+        return false;
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel);
+    int result = device->driver->context_push(device->context);
+    if (result == 0) {
+        return true;
+    }
+    cuda_come_out(device);
+    (void)pthread_setcancelstate(*cancel, NULL);
+    (void)cuda_status(device, "the context", result);
+    return false;
+}
+
+void
+cuda_come_out(struct cuda_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    device->inside--;
+    if (device->dead) {
+        pthread_cond_broadcast(&device->change);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+void
+cuda_leave_caller(struct cuda_device *device, int cancel)
+{
+    fy_cuda_handle popped;
+    (void)device->driver->context_pop(&popped);
+    cuda_come_out(device);
+    (void)pthread_setcancelstate(cancel, NULL);
+}
+
+/*
+ * At exit, before the driver takes itself down: from here on nobody calls it.
+ * Who is in it gets a moment to come out.
+ */
+static void
+be_quiet(void)
+{
+    if (all != NULL && !cuda_is_ours(all)) {
+        return; /* a forked child: the locks are the parent's */
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += EXIT_WAIT_SECONDS;
+    pthread_mutex_lock(&all_lock);
+    exiting = true;
+    for (struct cuda_device *device = all; device != NULL;
+         device = device->next) {
+        int error = 0;
+        pthread_mutex_lock(&device->lock);
+        if (!device->dead) {
+            (void)snprintf(device->text, sizeof device->text,
+                           "the process exits");
+        }
+        device->dead = true;
+        pthread_cond_broadcast(&device->change);
+        while (device->inside > 0 && error == 0) {
+            error =
+                pthread_cond_timedwait(&device->change, &device->lock, &until);
+        }
+        device->abandoned = device->inside > 0;
+        pthread_cond_broadcast(&device->change);
+        pthread_mutex_unlock(&device->lock);
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+void
+cuda_guard_exit(void)
+{
+    fy_cuda_before_exit(be_quiet);
+}
+
+/* A default that is not there is made smaller. The context is current. */
+static int
+open_memory(struct cuda_device *device, uint64_t wanted)
+{
+    const struct fy_cuda_driver *driver = device->driver;
+    size_t unused, total;
+    int result = driver->memory_info(&unused, &total);
+    if (result != 0) {
+        return cuda_status(device, "the memory's size", result);
+    }
+    /* A tenth stays for libraries, workspaces and other processes. */
+    uint64_t bytes = wanted != 0 ? wanted : unused / 10 * 9;
+    bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
+    if (bytes == 0) {
+        device->memory_bytes = 0;
+        return fy_arena_new_at(0, 0, &device->arena);
+    }
+    result = driver->alloc(&device->memory, bytes);
+    while (result == FY_CUDA_OUT_OF_MEMORY && wanted == 0 &&
+           bytes / 2 >= LEAST_BYTES) {
+        bytes = bytes / 2 / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
+        result = driver->alloc(&device->memory, bytes);
+    }
+    if (result != 0) {
+        char what[64];
+        device->memory = 0;
+        (void)snprintf(what, sizeof what, "%llu MiB of device memory",
+                       (unsigned long long)(bytes >> 20));
+        return cuda_status(device, what, result);
+    }
+    device->memory_bytes = bytes;
+    int status = fy_arena_new_at(device->memory, bytes, &device->arena);
+    if (status != 0) {
+        (void)driver->free(device->memory);
+    }
+    return status;
+}
+
+/* The context of the chosen unit, and memory in it. */
+static int
+open_context(struct cuda_device *device, uint64_t memory_bytes)
+{
+    const struct fy_cuda_driver *driver = device->driver;
+    int unit, pitch;
+    int result = driver->device_get(&unit, device->ordinal);
+    if (result == 0) {
+        result = driver->device_attribute(&pitch, FY_CUDA_MAX_PITCH, unit);
+    }
+    if (result == 0) {
+        device->unit = unit;
+        device->max_pitch = pitch;
+        result = driver->context_retain(&device->context, unit);
+    }
+    if (result != 0) {
+        return cuda_status(device, "the context", result);
+    }
+    int cancel, status = FY_ERR_DEVICE;
+    if (cuda_enter_caller(device, &cancel)) {
+        status = open_memory(device, memory_bytes);
+        cuda_leave_caller(device, cancel);
+    }
+    if (status != 0) {
+        (void)driver->context_release(unit);
+    }
+    return status;
+}
+
+static void
+close_context(struct cuda_device *device)
+{
+    int cancel;
+    if (cuda_enter_caller(device, &cancel)) {
+        if (device->memory != 0) {
+            (void)device->driver->free(device->memory);
+        }
+        cuda_leave_caller(device, cancel);
+        (void)device->driver->context_release(device->unit);
+    }
+}
+
+static unsigned *
+map_alive(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (alive == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(alive, page, MADV_WIPEONFORK) != 0) {
+        (void)munmap(alive, page);
+        return NULL;
+    }
+    *alive = 1;
+    return alive;
+}
+
+/* What needs no driver. */
+static struct cuda_device *
+device_new(void)
+{
+    struct cuda_device *device = calloc(1, sizeof *device);
+    if (device == NULL) {
+        return NULL;
+    }
+    device->base.ops = &fy_device_cuda;
+    device->alive = map_alive();
+    if (device->alive == NULL) {
+        goto free_device;
+    }
+    if (pthread_mutex_init(&device->lock, NULL) != 0) {
+        goto unmap;
+    }
+    if (pthread_cond_init(&device->change, NULL) != 0) {
+        goto destroy_lock;
+    }
+    device->ring = cuda_ring_new(device);
+    if (device->ring != NULL) {
+        return device;
+    }
+    pthread_cond_destroy(&device->change);
+destroy_lock:
+    pthread_mutex_destroy(&device->lock);
+unmap:
+    (void)munmap((void *)(uintptr_t)device->alive,
+                 (size_t)sysconf(_SC_PAGESIZE));
+free_device:
+    free(device);
+    return NULL;
+}
+
+static void
+device_free(struct cuda_device *device)
+{
+    if (cuda_is_ours(device)) {
+        cuda_ring_free(device->ring);
+        pthread_cond_destroy(&device->change);
+        pthread_mutex_destroy(&device->lock);
+    } else {
+        free(device->ring);
+    }
+    fy_host_arena_free(device->arena);
+    (void)munmap((void *)(uintptr_t)device->alive,
+                 (size_t)sysconf(_SC_PAGESIZE));
+    free(device);
+}
+
+static int
+open_device(uint64_t memory_bytes, struct fy_device **out)
+{
+    const struct fy_cuda_driver *driver;
+    int status = fy_cuda_driver_get(&driver, shown);
+    if (status != 0) {
+        return status;
+    }
+    if (__atomic_load_n(&off, __ATOMIC_RELAXED)) {
+        (void)snprintf(shown, sizeof shown,
+                       "the CUDA device has failed before in this process");
+        return FY_ERR_DEVICE;
+    }
+    int ordinal = (int)__atomic_load_n(&next_unit, __ATOMIC_RELAXED);
+    if (ordinal >= driver->devices) {
+        (void)snprintf(shown, sizeof shown,
+                       "there is no CUDA device %d: %d %s visible", ordinal,
+                       driver->devices, driver->devices == 1 ? "is" : "are");
+        return FY_ERR_NOENT;
+    }
+    struct cuda_device *device = device_new();
+    if (device == NULL) {
+        (void)snprintf(shown, sizeof shown, "no memory for the device");
+        return FY_ERR_NOMEM;
+    }
+    device->driver = driver;
+    device->ordinal = ordinal;
+    status = open_context(device, memory_bytes);
+    if (status != 0) {
+        (void)snprintf(shown, sizeof shown, "%s", device->text);
+        device_free(device);
+        return status;
+    }
+    pthread_mutex_lock(&all_lock);
+    bool late = exiting;
+    if (!late) {
+        device->next = all;
+        all = device;
+    }
+    pthread_mutex_unlock(&all_lock);
+    cuda_guard_exit();
+    if (late) {
+        device->dead = true;
+    }
+    *out = &device->base;
+    return 0;
+}
+
+/* Signals stay blocked while the driver may start threads. */
+static int
+cuda_open(uint64_t memory_bytes, struct fy_device **out)
+{
+    sigset_t every, before;
+    int cancel;
+    sigfillset(&every);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    (void)pthread_sigmask(SIG_BLOCK, &every, &before);
+    int status = open_device(memory_bytes, out);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return status;
+}
+
+/* In a forked child only ferry's own memory goes. */
+static void
+cuda_close(struct fy_device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (device == NULL) {
+        return;
+    }
+    bool ours = cuda_is_ours(device);
+    while (ours && device->streams != NULL) {
+        cuda_stream_destroy(device->streams);
+    }
+    if (ours) {
+        pthread_mutex_lock(&all_lock); /* in a child it may be anybody's */
+    }
+    struct cuda_device **link = &all;
+    while (*link != NULL && *link != device) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = device->next;
+    }
+    if (ours) {
+        pthread_mutex_unlock(&all_lock);
+        if (device->abandoned) {
+            return; /* its threads may still be there */
+        }
+        cuda_ring_free(device->ring);
+        device->ring = NULL;
+        close_context(device);
+    }
+    device_free(device);
+}
+
+static uint64_t
+cuda_memory_bytes(struct fy_device *base)
+{
+    return ((struct cuda_device *)base)->memory_bytes;
+}
+
+static int
+cuda_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (!cuda_is_ours(device)) {
+        return FY_ERR_DEVICE;
+    }
+    pthread_mutex_lock(&device->lock);
+    int status = FY_ERR_DEVICE;
+    if (!device->dead) {
+        status = fy_host_arena_alloc(device->arena, bytes, out);
+        if (status != 0) {
+            (void)snprintf(device->text, sizeof device->text,
+                           "no room in the device's memory");
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void
+cuda_free(struct fy_device *base, uint64_t address)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (!cuda_is_ours(device)) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    fy_host_arena_release(device->arena, address);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static void *
+cuda_resolve(struct fy_device *base, const char *name)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    bool loaded = false;
+    void *function = NULL;
+    int cancel;
+    if (!cuda_is_ours(device) || cuda_is_dead(device)) {
+        return NULL;
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    function = fy_cuda_function(device->driver->version, name, &loaded);
+    if (loaded) {
+        cuda_guard_exit();
+    }
+    (void)pthread_setcancelstate(cancel, NULL);
+    return function;
+}
+
+static const char *
+cuda_error_text(struct fy_device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (device != NULL && !cuda_is_ours(device)) {
+        return "the device belongs to the parent of this forked process";
+    }
+    if (device != NULL) {
+        pthread_mutex_lock(&device->lock);
+        memcpy(shown, device->text, sizeof shown);
+        pthread_mutex_unlock(&device->lock);
+    }
+    return shown;
+}
+
+static bool
+cuda_inherited(struct fy_device *base)
+{
+    return !cuda_is_ours((struct cuda_device *)base);
+}
+
+static void
+cuda_choose(unsigned unit)
+{
+    __atomic_store_n(&next_unit, unit, __ATOMIC_RELAXED);
+}
+
+const struct fy_device_ops fy_device_cuda = {
+    .name = "cuda",
+    .choose = cuda_choose,
+    .open = cuda_open,
+    .close = cuda_close,
+    .inherited = cuda_inherited,
+    .memory_bytes = cuda_memory_bytes,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait,
+    .event_sync = cuda_event_sync,
+    .stream_sync = cuda_stream_sync,
+    .copy = cuda_copy,
+    .launch = cuda_launch,
+    .resolve = cuda_resolve,
+    .error_text = cuda_error_text,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA driver, found at run time: ferry is built, packaged and started
+ * without CUDA. Own declarations of the functions, structs and numbers it uses
+ * (CUDA Driver API reference, 11.0 to 13.0); a test compares them with the
+ * toolkit's header where one is installed. Driver API only: the primary
+ * context is the one that cuBLAS and the program itself use.
+ */
+#ifndef FERRY_PAGER_CUDA_DRIVER_H
+#define FERRY_PAGER_CUDA_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* CUresult; the ones that ferry treats each in its own way. */
+enum {
+    FY_CUDA_SUCCESS = 0,
+    FY_CUDA_INVALID_VALUE = 1,
+    FY_CUDA_OUT_OF_MEMORY = 2,
+    FY_CUDA_NOT_INITIALIZED = 3,
+    FY_CUDA_DEINITIALIZED = 4,
+    FY_CUDA_STUB_LIBRARY = 34,
+    FY_CUDA_DEVICE_UNAVAILABLE = 46,
+    FY_CUDA_NO_DEVICE = 100,
+    FY_CUDA_INVALID_DEVICE = 101,
+    FY_CUDA_INVALID_CONTEXT = 201,
+    FY_CUDA_ECC_UNCORRECTABLE = 214,
+    FY_CUDA_NVLINK_UNCORRECTABLE = 220,
+    FY_CUDA_ILLEGAL_ADDRESS = 700,
+    FY_CUDA_LAUNCH_TIMEOUT = 702,
+    FY_CUDA_CONTEXT_IS_DESTROYED = 709,
+    FY_CUDA_ASSERT = 710,
+    FY_CUDA_HARDWARE_STACK_ERROR = 714,
+    FY_CUDA_LAUNCH_FAILED = 719,
+    FY_CUDA_SYSTEM_NOT_READY = 802,
+    FY_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
+    FY_CUDA_COMPAT_NOT_SUPPORTED = 804,
+    FY_CUDA_UNKNOWN = 999
+};
+
+/* CUdevice_attribute, CUpointer_attribute, CUmemorytype, flags. */
+enum {
+    FY_CUDA_MAX_PITCH = 11,
+    FY_CUDA_COMPUTE_MAJOR = 75,
+    FY_CUDA_COMPUTE_MINOR = 76,
+    FY_CUDA_POINTER_MEMORY_TYPE = 2,
+    FY_CUDA_POINTER_RANGE_START = 11,
+    FY_CUDA_POINTER_RANGE_BYTES = 12,
+    FY_CUDA_MEMORY_HOST = 1,
+    FY_CUDA_MEMORY_DEVICE = 2,
+    FY_CUDA_STREAM_NON_BLOCKING = 1,
+    FY_CUDA_EVENT_BLOCKING_SYNC = 1,
+    FY_CUDA_EVENT_DISABLE_TIMING = 2
+};
+
+/* CUDA_MEMCPY2D_v2 and CUDA_MEMCPY3D_v2: host and device sides, no arrays. */
+struct fy_cuda_copy2 {
+    size_t from_x, from_y;
+    unsigned from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y;
+    unsigned to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array;
+    size_t to_pitch;
+    size_t width_bytes, height;
+};
+
+struct fy_cuda_copy3 {
+    size_t from_x, from_y, from_z, from_lod;
+    unsigned from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array, *reserved0;
+    size_t from_pitch, from_height;
+    size_t to_x, to_y, to_z, to_lod;
+    unsigned to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array, *reserved1;
+    size_t to_pitch, to_height;
+    size_t width_bytes, height, depth;
+};
+
+/* Handles of the driver: contexts, streams, events. */
+typedef void *fy_cuda_handle;
+
+/*
+ * One row per function: member, exported name, parameters. All are in every
+ * driver since 11.0, and each is required.
+ */
+#define FY_CUDA_FUNCTIONS(X)                                                   \
+    X(init, "cuInit", (unsigned flags))                                        \
+    X(driver_version, "cuDriverGetVersion", (int *version))                    \
+    X(error_name, "cuGetErrorName", (int error, const char **name))            \
+    X(error_string, "cuGetErrorString", (int error, const char **text))        \
+    X(device_count, "cuDeviceGetCount", (int *count))                          \
+    X(device_get, "cuDeviceGet", (int *device, int ordinal))                   \
+    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))     \
+    X(device_attribute, "cuDeviceGetAttribute",                                \
+      (int *value, int attribute, int device))                                 \
+    X(context_retain, "cuDevicePrimaryCtxRetain",                              \
+      (fy_cuda_handle * context, int device))                                  \
+    X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))           \
+    X(context_push, "cuCtxPushCurrent_v2", (fy_cuda_handle context))           \
+    X(context_pop, "cuCtxPopCurrent_v2", (fy_cuda_handle * context))           \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * unused, size_t * total))       \
+    X(alloc, "cuMemAlloc_v2", (uint64_t * address, size_t bytes))              \
+    X(free, "cuMemFree_v2", (uint64_t address))                                \
+    X(host_alloc, "cuMemHostAlloc",                                            \
+      (void **address, size_t bytes, unsigned flags))                          \
+    X(host_free, "cuMemFreeHost", (void *address))                             \
+    X(pointer_attribute, "cuPointerGetAttribute",                              \
+      (void *value, int attribute, uint64_t address))                          \
+    X(copy_in, "cuMemcpyHtoDAsync_v2",                                         \
+      (uint64_t to, const void *from, size_t bytes, fy_cuda_handle stream))    \
+    X(copy_out, "cuMemcpyDtoHAsync_v2",                                        \
+      (void *to, uint64_t from, size_t bytes, fy_cuda_handle stream))          \
+    X(copy2, "cuMemcpy2DAsync_v2",                                             \
+      (const struct fy_cuda_copy2 *copy, fy_cuda_handle stream))               \
+    X(copy3, "cuMemcpy3DAsync_v2",                                             \
+      (const struct fy_cuda_copy3 *copy, fy_cuda_handle stream))               \
+    X(set32, "cuMemsetD32Async",                                               \
+      (uint64_t address, unsigned value, size_t words, fy_cuda_handle stream)) \
+    X(stream_create, "cuStreamCreate",                                         \
+      (fy_cuda_handle * stream, unsigned flags))                               \
+    X(stream_destroy, "cuStreamDestroy_v2", (fy_cuda_handle stream))           \
+    X(stream_sync, "cuStreamSynchronize", (fy_cuda_handle stream))             \
+    X(stream_wait, "cuStreamWaitEvent",                                        \
+      (fy_cuda_handle stream, fy_cuda_handle event, unsigned flags))           \
+    X(event_create, "cuEventCreate", (fy_cuda_handle * event, unsigned flags)) \
+    X(event_destroy, "cuEventDestroy_v2", (fy_cuda_handle event))              \
+    X(event_record, "cuEventRecord",                                           \
+      (fy_cuda_handle event, fy_cuda_handle stream))                           \
+    X(event_sync, "cuEventSynchronize", (fy_cuda_handle event))
+
+struct fy_cuda_driver {
+#define FY_CUDA_MEMBER(member, name, parameters) int(*member) parameters;
+    FY_CUDA_FUNCTIONS(FY_CUDA_MEMBER)
+#undef FY_CUDA_MEMBER
+    int version; /* 1000 * major + 10 * minor of CUDA */
+    int devices; /* visible ones, at least 1 */
+};
+
+enum {
+    FY_CUDA_TEXT_BYTES = 256
+};
+
+/*
+ * The driver, loaded and initialised by the first caller of the process; every
+ * later one gets the same answer. FY_ERR_NOENT: no driver, no visible device,
+ * or a forked child of a process that has one; `why' then says it in a line.
+ * Any thread.
+ */
+int fy_cuda_driver_get(const struct fy_cuda_driver **out,
+                       char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
+
+/* "WHAT: TEXT of the driver (NAME)" for a result that is not success. */
+void fy_cuda_describe(const struct fy_cuda_driver *driver, const char *what,
+                      int result, char text[FY_CUDA_TEXT_BYTES]);
+
+/* Whether the context is of no use after this result. */
+bool fy_cuda_is_fatal(int result);
+
+/*
+ * Has `quiet' called when the process exits, before the driver and the
+ * libraries loaded so far take themselves down. Again after each new library.
+ */
+void fy_cuda_before_exit(void (*quiet)(void));
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared by the files of the CUDA device only.
+ *
+ * A stream is a CUDA stream and a queue with a thread that issues its
+ * operations in order, because a copy of pageable memory needs the CPU. A wait
+ * whose record has not been issued yet waits in that thread, never in the
+ * caller's, so the driver only ever sees waits for records it has seen. One
+ * lock per device protects queues, events and the arena; the driver is called
+ * without it, on threads of ours that have all signals blocked, or between
+ * push and pop of the context on the caller's.
+ */
+#ifndef FERRY_PAGER_CUDA_INTERNAL_H
+#define FERRY_PAGER_CUDA_INTERNAL_H
+
+#include <pthread.h>
+
+#include "pager/call.h"
+#include "pager/cuda_driver.h"
+#include "pager/cuda_library.h"
+#include "pager/cuda_ring.h"
+#include "pager/device.h"
+#include "pager/host_arena.h"
+
+enum cuda_op_kind {
+    CUDA_COPY,
+    CUDA_LAUNCH,
+    CUDA_RECORD,
+    CUDA_WAIT
+};
+
+/* A launch with its own copy of everything but the borrowed results. */
+struct cuda_launch {
+    struct fy_call *call;
+    struct fy_call *size; /* of the workspace, or NULL */
+    uint32_t size_mask;   /* of the call's arguments that it takes; 0: all in
+                           * front of the workspace */
+    unsigned workspace;   /* its argument, or nargs */
+    void *size_elements;  /* &elements, its last one */
+    int elements;
+    uint32_t element_bytes;
+    int64_t *info;
+    bool returns_status;
+    unsigned nargs;
+    uint8_t words[];
+};
+
+struct cuda_op {
+    struct cuda_op *next;
+    enum cuda_op_kind kind;
+    union {
+        struct fy_copy copy;
+        struct cuda_launch *launch;
+        struct {
+            struct fy_event *event;
+            uint64_t turn;
+        } mark;
+    } u;
+};
+
+struct fy_event {
+    struct cuda_device *device;
+    fy_cuda_handle handle;
+    uint64_t stream;     /* number of the one that recorded it last */
+    unsigned references; /* its owner and the operations that name it */
+    uint64_t recorded;   /* turns enqueued */
+    uint64_t issued;     /* turns the driver has seen */
+    uint64_t completed;  /* turns that somebody has waited for */
+    uint64_t infos;      /* of the stream, when it was issued */
+    int error;           /* of the stream when that was */
+};
+
+enum {
+    CUDA_INFOS = 64 /* integers on their way from the device, per stream */
+};
+
+struct fy_stream {
+    struct cuda_device *device;
+    enum fy_stream_kind kind;
+    struct fy_stream *next; /* of the device */
+    uint64_t number;        /* never used again */
+    struct cuda_op *head, *tail;
+    bool running; /* an operation is being issued */
+    bool stop;
+    int error; /* first since the last synchronisation */
+    pthread_t thread;
+    pthread_cond_t wake;
+    fy_cuda_handle handle;
+    fy_cuda_handle ready;   /* event: the issuing thread's own waits */
+    struct fy_cif *cifs;    /* enqueueing thread only */
+    struct cuda_packer own; /* for small copies; issuing thread only */
+    /* of the issuing thread only, except `infos' */
+    struct fy_cuda_handles handles;
+    uint64_t cublas_workspace, workspace;
+    size_t workspace_bytes;
+    uint64_t info_device; /* one int */
+    int *info_host;       /* CUDA_INFOS pinned ints */
+    int64_t *info_to[CUDA_INFOS];
+    uint64_t infos, infos_read; /* made; handed over. Lock held */
+};
+
+struct cuda_device {
+    struct fy_device base;
+    const struct fy_cuda_driver *driver;
+    struct cuda_device *next; /* of all that are open */
+    int ordinal, unit; /* among the visible ones; the driver's name for it */
+    fy_cuda_handle context;
+    int max_pitch;
+    pthread_mutex_t lock;
+    pthread_cond_t change; /* something was issued, or failed */
+    struct fy_stream *streams;
+    uint64_t numbers;
+    struct fy_host_arena *arena; /* addresses of device memory */
+    uint64_t memory, memory_bytes;
+    struct cuda_ring *ring;
+    unsigned inside; /* threads that are in the driver */
+    bool dead;       /* the context is of no use, or the process exits */
+    bool abandoned;  /* it exits while threads of ours are in the driver */
+    const volatile unsigned *alive; /* a page that is zero in forked children */
+    char text[FY_CUDA_TEXT_BYTES];  /* of the last error */
+};
+
+/* False in a forked child. */
+bool cuda_is_ours(const struct cuda_device *device);
+
+/*
+ * For a result of the driver: 0, or a status with the device's error text set
+ * from `what' and the driver's own; a fatal one marks the device off. Takes the
+ * lock.
+ */
+int cuda_status(struct cuda_device *device, const char *what, int result);
+/* Sets the error text and returns `status'. Takes the lock. */
+int cuda_error(struct cuda_device *device, int status, const char *text);
+
+/*
+ * Around calls of the driver on threads that are not ours: push and pop the
+ * context, and keep the thread from being cancelled in them. enter() says no
+ * once the device is dead. Take the lock.
+ */
+bool cuda_enter_caller(struct cuda_device *device, int *cancel);
+void cuda_leave_caller(struct cuda_device *device, int cancel);
+/* One thread less in the driver. */
+void cuda_come_out(struct cuda_device *device);
+bool cuda_is_dead(struct cuda_device *device);
+
+/*
+ * A thread with all signals blocked and a small stack, or the default one where
+ * that is refused. 0 or an errno value.
+ */
+int cuda_thread(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
+                void *argument);
+
+/* Has the device be quiet when the process exits; after each new library. */
+void cuda_guard_exit(void);
+
+/* cuda_copy.c: issues one copy on the stream; returns when that is done. */
+int cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy);
+/* Enqueues the transfer of a rectangle whose host side is page-locked. */
+int cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
+                       const struct cuda_rect *rect, fy_cuda_handle stream);
+
+/* cuda_launch.c */
+int cuda_launch_new(struct fy_stream *stream, const struct fy_launch *launch,
+                    struct cuda_launch **out);
+void cuda_launch_free(struct cuda_launch *launch);
+int cuda_launch_issue(struct fy_stream *stream, struct cuda_launch *launch);
+/* Hands over the first `count' integers of the stream. Lock held. */
+void cuda_infos_read(struct fy_stream *stream, uint64_t count);
+/* Lets go of handles and workspaces; the stream is idle. */
+void cuda_launch_end(struct fy_stream *stream);
+
+/* cuda_stream.c: the operations of fy_device_cuda. */
+int cuda_stream_create(struct fy_device *device, enum fy_stream_kind kind,
+                       struct fy_stream **out);
+void cuda_stream_destroy(struct fy_stream *stream);
+int cuda_event_create(struct fy_device *device, struct fy_event **out);
+void cuda_event_destroy(struct fy_event *event);
+int cuda_event_record(struct fy_stream *stream, struct fy_event *event);
+int cuda_event_wait(struct fy_stream *stream, struct fy_event *event);
+int cuda_event_sync(struct fy_event *event);
+int cuda_stream_sync(struct fy_stream *stream);
+int cuda_copy(struct fy_stream *stream, const struct fy_copy *copy);
+int cuda_launch(struct fy_stream *stream, const struct fy_launch *launch);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every device must do, asked of the host device and of the CUDA device on
+ * the fake driver: limits of memory, copies of any shape compared element by
+ * element with the bytes between them untouched, order of streams and events
+ * under random delays, and closing while busy.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pager/device.h"
+#include "tests/unit/cuda_rig.h"
+
+static const char *const kinds[] = {"host", "cuda"};
+
+enum {
+    KINDS = 2,
+    GUARD = 64,
+};
+
+static uint64_t random_state;
+
+static int64_t
+random_below(int64_t n)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (int64_t)((random_state >> 11) % (uint64_t)n);
+}
+
+static struct fy_device *
+open_kind(int kind, uint64_t bytes)
+{
+    const struct fy_device_ops *ops = fy_device_find(kinds[kind]);
+    struct fy_device *device;
+    ck_assert_ptr_nonnull(ops);
+    int status = ops->open(bytes, &device);
+    ck_assert_msg(status == 0, "open: %d: %s", status, ops->error_text(NULL));
+    return device;
+}
+
+START_TEST(test_memory)
+{
+    struct fy_device *device = open_kind(_i, 1 << 20);
+    const struct fy_device_ops *ops = device->ops;
+    uint64_t at[16], one;
+    ck_assert_uint_eq(ops->memory_bytes(device), 1 << 20);
+    for (int i = 0; i < 16; i++) {
+        ck_assert_int_eq(ops->alloc(device, (1 << 16) - 17, &at[i]), 0);
+        ck_assert_uint_eq(at[i] % 256, 0);
+        ck_assert_uint_ne(at[i], 0);
+    }
+    ck_assert_int_eq(ops->alloc(device, 1, &one), FY_ERR_NOFIT);
+    ck_assert_int_ne(ops->error_text(device)[0], '\0');
+    ops->free(device, at[3]);
+    ck_assert_int_eq(ops->alloc(device, 1 << 17, &one), FY_ERR_NOFIT);
+    ops->free(device, at[4]);
+    ck_assert_int_eq(ops->alloc(device, 1 << 17, &at[3]), 0);
+    ops->free(device, at[3]);
+    for (int i = 0; i < 16; i++) {
+        if (i != 3 && i != 4) {
+            ops->free(device, at[i]);
+        }
+    }
+    ck_assert_int_eq(ops->alloc(device, 1 << 20, &one), 0);
+    ops->close(device);
+}
+END_TEST
+
+/*
+ * Strides that keep elements apart: axes nested in random order, with gaps,
+ * some descending. Returns the elements that the whole spans.
+ */
+static int64_t
+random_strides(int naxes, const int64_t *extent, int64_t *stride,
+               int64_t *origin, bool dense)
+{
+    int order[FY_COPY_AXES] = {0, 1, 2, 3};
+    for (int k = naxes - 1; k > 0 && random_below(2); k--) {
+        int other = (int)random_below(k + 1), swap = order[k];
+        order[k] = order[other];
+        order[other] = swap;
+    }
+    int64_t span = 1;
+    *origin = 0;
+    for (int i = 0; i < naxes; i++) {
+        int k = order[i];
+        int64_t gap = dense || random_below(2) ? 0 : random_below(3);
+        stride[k] = span + gap;
+        span = stride[k] * (extent[k] > 0 ? extent[k] : 1);
+        if (!dense && random_below(4) == 0) {
+            *origin += (extent[k] > 0 ? extent[k] - 1 : 0) * stride[k];
+            stride[k] = -stride[k];
+        }
+    }
+    return span;
+}
+
+static void
+random_constraint(struct fy_copy *c)
+{
+    int64_t n = c->extent[0] + c->extent[1] + 1;
+    c->sign = random_below(2) ? 1 : -1;
+    c->lo = random_below(2 * n) - n;
+    c->hi = c->lo + random_below(n) - 1;
+    if (random_below(3) == 0) {
+        c->lo = INT64_MIN;
+    } else if (random_below(3) == 0) {
+        c->hi = INT64_MAX;
+    }
+}
+
+/* Copies what `from' declares at its host side to `to's, element by element. */
+static void
+copy_simply(const struct fy_copy *from, const struct fy_copy *to)
+{
+    int64_t n[FY_COPY_AXES] = {1, 1, 1, 1}, i[FY_COPY_AXES];
+    for (int k = 0; k < from->naxes; k++) {
+        n[k] = from->extent[k];
+    }
+    for (i[3] = 0; i[3] < n[3]; i[3]++) {
+        for (i[2] = 0; i[2] < n[2]; i[2]++) {
+            for (i[1] = 0; i[1] < n[1]; i[1]++) {
+                for (i[0] = 0; i[0] < n[0]; i[0]++) {
+                    int64_t d = i[0] + from->sign * i[1], a = 0, b = 0;
+                    if (from->sign != 0 && (d < from->lo || d > from->hi)) {
+                        continue;
+                    }
+                    for (int k = 0; k < from->naxes; k++) {
+                        a += i[k] * from->host_stride[k];
+                        b += i[k] * to->host_stride[k];
+                    }
+                    memcpy((char *)to->host + b * to->element_bytes,
+                           (char *)from->host + a * from->element_bytes,
+                           from->element_bytes);
+                }
+            }
+        }
+    }
+}
+
+static char *
+random_bytes(size_t n)
+{
+    char *bytes = malloc(n);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = (char)random_below(256);
+    }
+    return bytes;
+}
+
+/* Extents of a copy of up to about `most' elements. */
+static void
+random_extents(struct fy_copy *c, int64_t most)
+{
+    c->naxes = (uint8_t)(1 + random_below(4));
+    int64_t share = 1, power;
+    do {
+        share++;
+        power = 1;
+        for (int k = 0; k < c->naxes; k++) {
+            power *= share;
+        }
+    } while (power < most);
+    for (int k = 0; k < c->naxes; k++) {
+        c->extent[k] =
+            random_below(60) == 0 ? 0 : 1 + random_below(share + share / 2);
+    }
+}
+
+/* To the device in one layout of the host, back in another. */
+static void
+round_trip(struct fy_device *device, struct fy_stream *in,
+           struct fy_stream *out, struct fy_event *event, int64_t most)
+{
+    static const uint32_t sizes[] = {1, 2, 4, 8, 12, 16};
+    const struct fy_device_ops *ops = device->ops;
+    struct fy_copy up = {.direction = FY_TO_DEVICE};
+    int64_t at_up, at_down, at_device;
+    up.element_bytes = sizes[random_below(6)];
+    random_extents(&up, most);
+    if (up.naxes > 1 && random_below(2)) {
+        random_constraint(&up);
+    }
+    struct fy_copy down = up;
+    down.direction = FY_TO_HOST;
+    size_t e = up.element_bytes;
+    size_t up_bytes = (size_t)random_strides(up.naxes, up.extent,
+                                             up.host_stride, &at_up, false) *
+                          e +
+                      2 * (size_t)GUARD;
+    size_t down_bytes =
+        (size_t)random_strides(up.naxes, up.extent, down.host_stride, &at_down,
+                               false) *
+            e +
+        2 * (size_t)GUARD;
+    uint64_t device_bytes =
+        (uint64_t)random_strides(up.naxes, up.extent, up.device_stride,
+                                 &at_device, random_below(2) == 0) *
+        e;
+    memcpy(down.device_stride, up.device_stride, sizeof up.device_stride);
+    char *from = random_bytes(up_bytes), *to = random_bytes(down_bytes);
+    char *expected = malloc(down_bytes), *kept = malloc(up_bytes);
+    memcpy(expected, to, down_bytes);
+    memcpy(kept, from, up_bytes);
+    uint64_t buffer;
+    ck_assert_int_eq(ops->alloc(device, device_bytes, &buffer), 0);
+    up.device = down.device = buffer + (uint64_t)at_device * e;
+    up.host = from + GUARD + (size_t)at_up * e;
+    ck_assert_int_eq(ops->copy(in, &up), 0);
+    ck_assert_int_eq(ops->event_record(in, event), 0);
+    ck_assert_int_eq(ops->event_wait(out, event), 0);
+    down.host = to + GUARD + (size_t)at_down * e;
+    ck_assert_int_eq(ops->copy(out, &down), 0);
+    int status = ops->stream_sync(in);
+    ck_assert_msg(status == 0, "in: %s", ops->error_text(device));
+    status = ops->stream_sync(out);
+    ck_assert_msg(status == 0, "out: %s", ops->error_text(device));
+    down.host = expected + GUARD + (size_t)at_down * e;
+    copy_simply(&up, &down);
+    ck_assert_mem_eq(to, expected, down_bytes);
+    ck_assert_mem_eq(from, kept, up_bytes);
+    ops->free(device, buffer);
+    free(from);
+    free(to);
+    free(expected);
+    free(kept);
+}
+
+static void
+round_trips(int kind, unsigned rounds, int64_t most)
+{
+    (void)setenv("FAKECUDA_DELAY", "20", 1);
+    struct fy_device *device = open_kind(kind, 256 << 20);
+    const struct fy_device_ops *ops = device->ops;
+    struct fy_stream *in, *out;
+    struct fy_event *event;
+    ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_IN, &in), 0);
+    ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_OUT, &out), 0);
+    ck_assert_int_eq(ops->event_create(device, &event), 0);
+    for (unsigned round = 0; round < rounds; round++) {
+        random_state = round * 31 + 7;
+        round_trip(device, in, out, event, most);
+    }
+    ops->stream_destroy(in);
+    ops->stream_destroy(out);
+    ops->event_destroy(event);
+    ops->close(device);
+}
+
+START_TEST(test_small_copies)
+{
+    round_trips(_i, 400, 3000);
+}
+END_TEST
+
+START_TEST(test_large_copies)
+{
+    round_trips(_i, 40, 400000);
+}
+END_TEST
+
+/* A tile's way through three streams, again and again, with other delays. */
+START_TEST(test_events_order_streams)
+{
+    enum {
+        N = 3000,
+        ROUNDS = 40
+    };
+    struct fy_device *device = open_kind(_i, 1 << 20);
+    const struct fy_device_ops *ops = device->ops;
+    struct fy_stream *in, *out;
+    struct fy_event *copied, *fetched;
+    uint64_t buffer;
+    ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_IN, &in), 0);
+    ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_OUT, &out), 0);
+    ck_assert_int_eq(ops->event_create(device, &copied), 0);
+    ck_assert_int_eq(ops->event_create(device, &fetched), 0);
+    ck_assert_int_eq(ops->alloc(device, N * 8, &buffer), 0);
+    double *from = malloc(sizeof(double) * N * ROUNDS);
+    double *to = calloc((size_t)N * ROUNDS, sizeof(double));
+    for (int i = 0; i < N * ROUNDS; i++) {
+        from[i] = i;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        struct fy_copy c = {.direction = FY_TO_DEVICE,
+                            .host = from + (size_t)round * N,
+                            .device = buffer,
+                            .element_bytes = 8,
+                            .naxes = 1,
+                            .extent = {N},
+                            .host_stride = {1},
+                            .device_stride = {1}};
+        ck_assert_int_eq(ops->copy(in, &c), 0);
+        ck_assert_int_eq(ops->event_record(in, copied), 0);
+        ck_assert_int_eq(ops->event_wait(out, copied), 0);
+        c.direction = FY_TO_HOST;
+        c.host = to + (size_t)round * N;
+        ck_assert_int_eq(ops->copy(out, &c), 0);
+        ck_assert_int_eq(ops->event_record(out, fetched), 0);
+        ck_assert_int_eq(ops->event_wait(in, fetched), 0);
+        if (round % 3 == 0) {
+            ck_assert_int_eq(ops->event_sync(fetched), 0);
+            ck_assert_mem_eq(to + (size_t)round * N, from + (size_t)round * N,
+                             sizeof(double) * N);
+        }
+    }
+    ck_assert_int_eq(ops->stream_sync(out), 0);
+    ck_assert_mem_eq(from, to, sizeof(double) * N * ROUNDS);
+    ops->event_destroy(copied);
+    ops->event_destroy(fetched);
+    ops->close(device);
+    free(from);
+    free(to);
+}
+END_TEST
+
+START_TEST(test_malformed_copies)
+{
+    struct fy_device *device = open_kind(_i, 1 << 16);
+    const struct fy_device_ops *ops = device->ops;
+    struct fy_stream *in;
+    char byte = 1;
+    struct fy_copy c = {.host = &byte, .element_bytes = 1, .naxes = 0};
+    ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_IN, &in), 0);
+    ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
+    c.naxes = FY_COPY_AXES + 1;
+    ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
+    c.naxes = 1;
+    c.sign = 1;
+    ck_assert_int_eq(ops->copy(in, &c), FY_ERR_INVALID);
+    ck_assert_int_eq(ops->stream_sync(in), 0);
+    ops->close(device);
+}
+END_TEST
+
+/* Streams with work left are closed with the device. */
+START_TEST(test_close_while_busy)
+{
+    enum {
+        BYTES = 4 << 20
+    };
+    for (int round = 0; round < 5; round++) {
+        struct fy_device *device = open_kind(_i, 2 * BYTES);
+        const struct fy_device_ops *ops = device->ops;
+        struct fy_stream *in, *out;
+        struct fy_event *event;
+        uint64_t buffer;
+        char *from = calloc(1, BYTES), *to = calloc(1, BYTES);
+        ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_IN, &in), 0);
+        ck_assert_int_eq(ops->stream_create(device, FY_STREAM_COPY_OUT, &out),
+                         0);
+        ck_assert_int_eq(ops->event_create(device, &event), 0);
+        ck_assert_int_eq(ops->alloc(device, BYTES, &buffer), 0);
+        struct fy_copy c = {.host = from,
+                            .device = buffer,
+                            .element_bytes = 1,
+                            .naxes = 1,
+                            .extent = {BYTES},
+                            .host_stride = {1},
+                            .device_stride = {1}};
+        for (int i = 0; i < 3; i++) {
+            ck_assert_int_eq(ops->copy(in, &c), 0);
+            ck_assert_int_eq(ops->event_record(in, event), 0);
+            ck_assert_int_eq(ops->event_wait(out, event), 0);
+            c.direction = FY_TO_HOST;
+            c.host = to;
+            ck_assert_int_eq(ops->copy(out, &c), 0);
+            c.direction = FY_TO_DEVICE;
+            c.host = from;
+        }
+        ops->event_destroy(event);
+        ops->close(device);
+        free(from);
+        free(to);
+    }
+}
+END_TEST
+
+int
+main(int argc, char **argv)
+{
+    (void)argc;
+    cuda_rig_start(argv);
+    Suite *suite = suite_create("cuda_device");
+    TCase *tests = tcase_create("cuda_device");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_memory, 0, KINDS);
+    tcase_add_loop_test(tests, test_small_copies, 0, KINDS);
+    tcase_add_loop_test(tests, test_large_copies, 0, KINDS);
+    tcase_add_loop_test(tests, test_events_order_streams, 0, KINDS);
+    tcase_add_loop_test(tests, test_malformed_copies, 0, KINDS);
+    tcase_add_loop_test(tests, test_close_while_busy, 1, KINDS);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
