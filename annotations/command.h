@@ -66,12 +66,13 @@ struct fy_use {
     uint8_t kind;    /* enum fy_use_kind */
     bool follows;    /* links inside a tree are followed */
     bool is_stdin;   /* it is "-" and means stdin (or stdout for out) */
+    bool is_listed;  /* one of a repeated operand (FILE...) */
 };
 
 enum fy_split {
     FY_SPLIT_NONE,
     FY_SPLIT_LINES, /* any newline-aligned ranges of its input, in order */
-    FY_SPLIT_FILES, /* whole operands only; nobody does it yet */
+    FY_SPLIT_FILES, /* some of its operands each, in order */
 };
 
 enum fy_merge {
@@ -129,9 +130,10 @@ struct fy_invocation {
     bool status_found; /* of split parts: 0 if any part ended by 0, as grep */
     bool terminal;     /* looks at the terminal beyond isatty(1) */
     uint8_t split;     /* enum fy_split */
-    uint8_t merge;     /* enum fy_merge */
-    uint8_t output;    /* enum fy_output */
-    double work;       /* relative seconds a byte; 1: like cat */
+    const char *split_with; /* FILES: first argument of each part, or NULL */
+    uint8_t merge;          /* enum fy_merge */
+    uint8_t output;         /* enum fy_output */
+    double work;            /* relative seconds a byte; 1: like cat */
     const char *const *configs; /* implicit inputs, "~" and $NAME expanded by
                                  * the caller; NULL-terminated */
     const struct fy_absent *absents;

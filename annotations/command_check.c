@@ -167,6 +167,25 @@ folder_statement(struct fy_command_check *check,
 }
 
 static void
+split_statement(struct fy_command_check *check,
+                const struct cmd_statement *statement)
+{
+    int word = find_word(check, statement->words->name, fy_split_words, 1);
+    if (word < 0) {
+        return;
+    }
+    struct fy_rule rule = {.word = (uint8_t)word};
+    if (statement->text.text) {
+        rule.text = fy_command_keep(check, statement->text.text);
+        if (word != FY_SPLIT_FILES || rule.text[0] != '-') {
+            fy_error(check, statement->text.span,
+                     "`with' is a flag that each part of `files' gets");
+        }
+    }
+    choice_add(check, statement, &check->block->splits, rule);
+}
+
+static void
 absent_statement(struct fy_command_check *check,
                  const struct cmd_statement *statement)
 {
@@ -252,7 +271,7 @@ compile_statement(struct fy_command_check *check,
         holds_too(check, statement, &block->effect);
         break;
     case CMD_SPLIT:
-        word_rule(check, statement, &block->splits, fy_split_words, 1);
+        split_statement(check, statement);
         break;
     case CMD_MERGE:
         word_rule(check, statement, &block->merges, fy_merge_words, 0);

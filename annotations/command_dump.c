@@ -192,6 +192,10 @@ dump_rules(const struct fy_block *block, const char *statement,
 {
     for (unsigned i = 0; i < rules->count; i++) {
         (void)fprintf(to, "    %s %s", statement, words[rules->items[i].word]);
+        if (rules->items[i].text) {
+            (void)fputs(" with ", to);
+            dump_text(to, rules->items[i].text);
+        }
         dump_when(block, rules->items[i].when, to);
         (void)fputc('\n', to);
     }
@@ -343,8 +347,10 @@ fy_invocation_dump(const struct fy_invocation *invocation,
     (void)fprintf(to, "    stdout %s, work %g",
                   fy_output_words[invocation->output], invocation->work);
     if (invocation->split != FY_SPLIT_NONE) {
-        (void)fprintf(to, ", split %s, merge %s%s",
+        (void)fprintf(to, ", split %s%s%s, merge %s%s",
                       fy_split_words[invocation->split],
+                      invocation->split_with ? " with " : "",
+                      invocation->split_with ? invocation->split_with : "",
                       fy_merge_words[invocation->merge],
                       invocation->status_found ? ", status found" : "");
     }

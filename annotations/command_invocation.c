@@ -56,6 +56,7 @@ make_uses(struct fy_match *match, struct fy_invocation *out)
         struct fy_use *use = &out->uses[out->nuses++];
         *use = (struct fy_use){.arg = given->arg, .offset = given->offset};
         use->access = slot->access;
+        use->is_listed = slot->kind == FY_SLOT_OPERAND && slot->is_repeated;
         use->is_stdin = slot->is_dash && text[0] == '-' && text[1] == '\0';
         use->kind = FY_USE_FILE;
         if (slot->is_folder) {
@@ -194,6 +195,7 @@ make_plan(struct fy_match *match, struct fy_invocation *out)
     if (out->split == FY_SPLIT_FILES && out->merge == FY_MERGE_SUM) {
         out->split = FY_SPLIT_NONE;
     }
+    out->split_with = out->split == FY_SPLIT_FILES ? split->text : NULL;
 }
 
 /* Everything that a block says of the arguments it parsed. */

@@ -121,14 +121,14 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token READS "'reads'" REQUIRE "'require'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TERMINAL "'terminal'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" VALUE_WORD "'value'" WHEN "'when'"
-%token WORK "'work'" WRITES "'writes'"
+%token WITH "'with'" WORK "'work'" WRITES "'writes'"
 %token ';' "';'" ',' "','" '(' "'('" ')' "')'" '[' "'['" ']' "']'"
 %token '{' "'{'" '}' "'}'" '=' "'='" '?' "'?'" '<' "'<'" '>' "'>'" '!' "'!'"
 %token YYEOF 0 "the end of the block"
 
 %type <names> title_words strings names
 %type <title> titles title
-%type <name> title_word reference matching
+%type <name> title_word reference matching with
 %type <number> is_common compare equality
 %type <integer> integer
 %type <real> real
@@ -285,9 +285,10 @@ statement:
   | TERMINAL when ';' { $$ = statement_new(parse, CMD_TERMINAL, @1, $2); }
   | PURE when ';' { $$ = statement_new(parse, CMD_PURE, @1, $2); }
   | EFFECT when ';' { $$ = statement_new(parse, CMD_EFFECT, @1, $2); }
-  | SPLIT NAME when ';' {
-        $$ = statement_new(parse, CMD_SPLIT, @1, $3);
+  | SPLIT NAME with when ';' {
+        $$ = statement_new(parse, CMD_SPLIT, @1, $4);
         $$->words = names_push(parse, NULL, $2);
+        $$->text = $3;
     }
   | MERGE NAME when ';' {
         $$ = statement_new(parse, CMD_MERGE, @1, $3);
@@ -303,6 +304,10 @@ statement:
 matching:
     %empty { $$ = (struct ast_name){.text = NULL}; }
   | MATCHING STRING { $$ = $2; }
+  ;
+with:
+    %empty { $$ = (struct ast_name){.text = NULL}; }
+  | WITH STRING { $$ = $2; }
   ;
 strings:
     STRING { $$ = names_push(parse, NULL, $1); }

@@ -49,7 +49,7 @@ void
 fy_flow_grant(struct stage *stage)
 {
     if ((stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) ||
-        !stage->settled) {
+        !stage->settled || (stage->whole && !fy_part_may_send(stage))) {
         return;
     }
     uint64_t held = stage->granted_bytes[1] - stage->credited_bytes;
@@ -83,6 +83,10 @@ fy_flow_credit(struct stage *stage, uint32_t bytes)
         bytes = (uint32_t)(stage->handed_bytes - stage->credited_bytes);
     }
     stage->credited_bytes += bytes;
+    if (stage->parts && fy_parts_current(stage)) {
+        fy_flow_credit(fy_parts_current(stage), bytes);
+        return;
+    }
     unpack(stage);
     fy_flow_grant(stage);
     fy_stage_try_end(stage);
@@ -94,6 +98,17 @@ deliver(struct stage *stage, int i, const char *bytes, size_t n)
     if (stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) {
         return;
     }
+    if (stage->whole) {
+        stage->received_bytes[i] += n;
+        fy_part_deliver(stage, i, bytes, n);
+    } else {
+        fy_flow_hand(stage, i, bytes, n);
+    }
+}
+
+void
+fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
+{
     if (!stage->hash[i]) {
         stage->hash[i] = EVP_MD_CTX_new();
         if (!stage->hash[i] ||
@@ -119,7 +134,7 @@ static void
 unpack(struct stage *stage)
 {
     char block[FY_STUB_DATA_BYTES];
-    while (stage->unsqueeze && stage->guest &&
+    while (stage->unsqueeze && fy_stage_guest(stage) &&
            (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
         uint64_t held = stage->handed_bytes - stage->credited_bytes;
         size_t n = held < FY_STUB_WINDOW_BYTES
@@ -142,10 +157,10 @@ int
 fy_flow_whole(const struct stage *stage)
 {
     /* A write that fails is told before its credit, and is no good end. */
-    if (stage->guest && stage->handed_bytes > stage->credited_bytes) {
+    if (fy_stage_guest(stage) && stage->handed_bytes > stage->credited_bytes) {
         return FY_ERR_BUSY;
     }
-    return stage->guest && stage->granted_bytes[0] &&
+    return fy_stage_guest(stage) && stage->granted_bytes[0] &&
                    stage->plan.out.kind == FY_STREAM_WIRE &&
                    stage->received_bytes[0] != stage->out_bytes
                ? FY_ERR_IO
@@ -211,6 +226,10 @@ out_response(struct exchange *exchange, int status,
         }
         if (stage->guest) {
             fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
+        }
+        if (stage->whole) {
+            fy_part_runs(stage);
+            return;
         }
         fy_flow_grant(stage);
         fy_input_want(stage);
@@ -398,6 +417,12 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
     if (signal < 1 || signal > SIGNALS_MAX) {
         return;
     }
+    for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
+        fy_flow_signal(fy_parts_get(stage, i), signal);
+    }
+    if (stage->parts || (stage->whole && fy_part_is_over(stage))) {
+        return;
+    }
     stage->signalled = stage->signalled || ends(signal);
     if (stage->state == STAGE_ENDED && ends(signal) && !stage->exit_signal) {
         /* Nothing is left there; here it still writes. */
@@ -418,6 +443,12 @@ void
 fy_flow_window(struct stage *stage, unsigned rows, unsigned columns)
 {
     char path[96];
+    for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
+        fy_flow_window(fy_parts_get(stage, i), rows, columns);
+    }
+    if (stage->parts) {
+        return;
+    }
     (void)snprintf(path, sizeof path, "/stage/%llu/window?rows=%u&columns=%u",
                    (unsigned long long)stage->number, rows, columns);
     tell(stage, path);

@@ -22,6 +22,7 @@ libfyproxy_la_SOURCES = \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/needs.c proxy/needs.h \
 	proxy/place.c \
+	proxy/part_words.c \
 	proxy/placement.c \
 	proxy/prepare.c \
 	proxy/process.c proxy/process.h \
@@ -51,7 +52,7 @@ libfyproxy_la_SOURCES = \
 	proxy/split_parts.c proxy/split_parts.h \
 	proxy/split_sort.c proxy/split_text.c \
 	proxy/stage.c proxy/stage.h \
-	proxy/stage_end.c \
+	proxy/stage_end.c proxy/stage_parts.c \
 	proxy/strict.c \
 	proxy/stub.h \
 	proxy/tools.c \

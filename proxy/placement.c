@@ -92,6 +92,8 @@ judge(struct stage *stage, const struct fy_probe_result *result)
                     : 0,
     };
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
+    stage->predicted_there = cost.there_seconds;
+    stage->predicted_here = cost.here_seconds;
     if (stage->record) {
         stage->record->report.predicted_seconds = cost.there_seconds;
         stage->record->report.predicted_local_seconds = cost.here_seconds;

@@ -9,6 +9,7 @@
  * classify.c    what a stage reads and writes, and where that is
  * stage.c       the life of one stage up to its request
  * stage_end.c   its ends
+ * stage_parts.c one that runs as several, on several hosts
  * placement.c   whether it pays
  * prepare.c     the mount's caches around it; work.c: in threads
  * ask.c         the request
@@ -56,7 +57,7 @@ struct record {
     char **argv;
     uint32_t argc;
     struct fy_stage_report report;
-    char why[256];
+    char why[256], placed[512];
     struct record *next;
 };
 

@@ -110,8 +110,8 @@ prepare(struct stage *stage)
     }
 }
 
-static void
-try_place(struct stage *stage)
+void
+fy_stage_place(struct stage *stage)
 {
     /* Again, if the connection broke meanwhile. */
     struct reach *reach = fy_reach_of(stage->session, stage->mount);
@@ -152,7 +152,7 @@ fy_stage_prepared(struct stage *stage, int status)
     } else if (stage->state == STAGE_WAIT_INPUT) {
         fy_link_poke(stage->session);
     } else if (stage->reach->state != REACH_READY) {
-        try_place(stage);
+        fy_stage_place(stage);
     } else if (!fy_placement_ask(stage)) {
         fy_stage_placed(stage);
     }
@@ -175,17 +175,19 @@ fy_stage_retry(struct stage *stage)
         !stage->err_open) {
         stage->retrying = false;
         stage->prepared = false;
-        try_place(stage);
+        fy_stage_place(stage);
     }
 }
 
 void
 fy_stage_placed(struct stage *stage)
 {
-    if (stage->unprofitable) {
+    if (stage->whole) {
+        fy_part_placed(stage);
+    } else if (stage->unprofitable) {
         decline_cost(stage);
     } else if (stage->reach->state != REACH_READY) {
-        try_place(stage);
+        fy_stage_place(stage);
     } else {
         fy_stage_ask(stage, NULL);
     }
@@ -202,7 +204,7 @@ fy_stage_stream(struct stage *stage)
     } else if (stage->job) {
         stage->state = STAGE_PREPARING; /* it goes on when that is done */
     } else {
-        try_place(stage);
+        fy_stage_place(stage);
     }
 }
 
@@ -215,7 +217,7 @@ fy_stages_reached(struct fy_session *session, struct reach *reach)
         if (stage->reach != reach || stage->state != STAGE_WAIT_REACH) {
             continue;
         }
-        try_place(stage);
+        fy_stage_place(stage);
     }
 }
 
@@ -406,6 +408,9 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
     unsigned reason =
         fy_classify(&stage->facts, &stage->invocation, session->mounts,
                     session->nmounts, &stage->plan, why);
+    if (reason == FY_STAGE_MIXED_PLACES) {
+        return fy_parts_make(stage, why);
+    }
     if (!reason) {
         reason = settle_shared(stage, why);
     }
@@ -413,6 +418,14 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
         keep_files(stage, guest);
     }
     return reason;
+}
+
+void
+fy_stage_clear(struct stage *stage)
+{
+    memset(stage->files, -1, sizeof stage->files);
+    memset(stage->offsets, -1, sizeof stage->offsets);
+    stage->timer.run = on_timer;
 }
 
 void
@@ -426,9 +439,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         return;
     }
     stage->session = guest->session;
-    memset(stage->files, -1, sizeof stage->files);
-    memset(stage->offsets, -1, sizeof stage->offsets);
-    stage->timer.run = on_timer;
+    fy_stage_clear(stage);
     stage->began_ns = fy_session_now_ns();
     if (read_hello(stage, body, n) || stage->hello.pid != guest->pid) {
         free(stage->block);
@@ -450,6 +461,10 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         fy_stage_decline(stage, reason, text);
         return;
     }
+    if (stage->parts) {
+        fy_parts_start(stage);
+        return;
+    }
     stage->streams = stage->plan.in.kind == FY_STREAM_WIRE;
     if (stage->streams && !fy_input_is_own(stage)) {
         fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
@@ -464,7 +479,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         stage->state = STAGE_WAIT_INPUT;
         prepare(stage);
     } else {
-        try_place(stage);
+        fy_stage_place(stage);
     }
 }
 
@@ -551,6 +566,7 @@ stage_free(struct stage *stage)
     fy_flow_free(stage);
     fy_prepare_forget(stage);
     fy_placement_forget(stage);
+    fy_part_forget(stage);
     if (stage->parsed) {
         fy_invocation_clear(&stage->invocation);
     }
@@ -572,7 +588,7 @@ fy_stages_sweep(struct fy_session *session)
     while (*link) {
         struct stage *stage = *link;
         if (stage->state != STAGE_DONE || stage->out_open || stage->err_open ||
-            stage->touched_open) {
+            stage->touched_open || fy_parts_left(stage)) {
             link = &stage->next;
             continue;
         }

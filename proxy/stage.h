@@ -10,6 +10,7 @@
 
 #include "proxy/classify.h"
 #include "proxy/compress.h"
+#include "proxy/cost.h"
 #include "proxy/reach.h"
 #include "proxy/session.h"
 
@@ -21,6 +22,15 @@ enum stage_state {
     STAGE_RUNNING,    /* it was accepted */
     STAGE_ENDED,      /* its result is known */
     STAGE_DONE,       /* the stub has its last word */
+};
+
+/* Of a stage that is one of several parts. */
+struct fy_part {
+    unsigned at;
+    bool placed, running, finished;
+    bool looked; /* at how it begins */
+    char *held;
+    size_t nheld;
 };
 
 struct stage {
@@ -62,6 +72,11 @@ struct stage {
     bool input_ended;
     uint64_t wanted_bytes, input_bytes;
     int64_t taken_bytes; /* of them by the command; -1: nobody says */
+    /* stage_parts.c: it runs as several, or is one of those. */
+    struct fy_parts *parts;
+    struct fy_part *part;
+    struct stage *whole;                    /* that it is a part of, or NULL */
+    double predicted_there, predicted_here; /* seconds; 0: nobody asked */
     /* The result. */
     bool has_result;
     bool signalled;            /* its stub passed on one that may end it */
@@ -91,6 +106,13 @@ struct stage {
     size_t touched_used;
 };
 
+/* Who writes its output. */
+static inline struct guest *
+fy_stage_guest(const struct stage *stage)
+{
+    return stage->whole ? stage->whole->guest : stage->guest;
+}
+
 /* ---- stage_end.c */
 
 void fy_record_new(struct stage *stage);
@@ -110,8 +132,46 @@ void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
 /* The stub has its last word, or is gone. */
 void fy_stage_finish(struct stage *stage);
 
+/* The original runs again, behind what was delivered. */
+void fy_stage_repeat(struct stage *stage, unsigned reason, const char *why);
+
+/* ---- stage_parts.c */
+
+/* Makes parts of a stage whose operands lie on several hosts. FY_STAGE_NONE:
+ * fy_parts_start() follows; or why it cannot run so. */
+unsigned fy_parts_make(struct stage *whole, struct fy_buffer *why);
+void fy_parts_start(struct stage *whole);
+/* The part whose output goes out; NULL: none yet, or none any more. */
+struct stage *fy_parts_current(const struct stage *whole);
+/* Part i; NULL: there are no more. */
+struct stage *fy_parts_get(const struct stage *whole, unsigned i);
+/* Something went wrong with one: the original runs. */
+void fy_parts_fail(struct stage *whole, unsigned reason, const char *why);
+/* The whole has ended: so do they. */
+void fy_parts_end(struct stage *whole);
+/* Whether some are not yet freed. */
+bool fy_parts_left(const struct stage *whole);
+void fy_parts_name(const struct stage *whole, char *out, size_t capacity);
+/* Of one part: its sizes are known; it was accepted; bytes of it; it has ended
+ * and all of it is written. */
+void fy_part_placed(struct stage *part);
+void fy_part_runs(struct stage *part);
+void fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n);
+/* Delivers what was held back; false: it failed. */
+bool fy_part_flush(struct stage *part);
+void fy_part_ended(struct stage *part);
+/* Whether its turn has come, or has passed. */
+bool fy_part_may_send(const struct stage *part);
+bool fy_part_is_over(const struct stage *part);
+/* Frees what either keeps. */
+void fy_part_forget(struct stage *part);
+
 /* ---- stage.c */
 
+/* A new stage's fields that are not 0. */
+void fy_stage_clear(struct stage *stage);
+/* Connects, if need be, and prepares. */
+void fy_stage_place(struct stage *stage);
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */
 void fy_stage_ask(struct stage *stage, struct stage *feeder);
 /* Its output may come: nobody there reads it. */
@@ -149,6 +209,8 @@ extern const struct exchange fy_out_exchange, fy_err_exchange;
 
 void fy_flow_grant(struct stage *stage);
 void fy_flow_credit(struct stage *stage, uint32_t bytes);
+/* To its stub, counted and hashed. */
+void fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n);
 /* A signal, or a new window size, to the proxy. */
 void fy_flow_signal(struct stage *stage, uint32_t number);
 void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);

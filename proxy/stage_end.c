@@ -83,6 +83,10 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
     record->report.exit = exit_status;
     record->report.placed =
         reason == FY_STAGE_NONE && stage->reach ? stage->reach->name : NULL;
+    if (reason == FY_STAGE_NONE && stage->parts) {
+        fy_parts_name(stage, record->placed, sizeof record->placed);
+        record->report.placed = record->placed;
+    }
     record->report.seconds =
         (double)(fy_session_now_ns() - stage->began_ns) / 1e9;
     record->report.bytes_from_link =
@@ -100,6 +104,9 @@ fy_stage_finish(struct stage *stage)
     fy_session_unset(stage->session, &stage->timer);
     stage->state = STAGE_DONE;
     stage->guest = NULL;
+    if (stage->parts) {
+        fy_parts_end(stage);
+    }
     if (guest) {
         fy_guest_finish(guest);
     }
@@ -128,6 +135,10 @@ fy_stage_detach(struct stage *stage)
 void
 fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
 {
+    if (stage->whole) {
+        fy_parts_fail(stage->whole, reason, why);
+        return;
+    }
     fy_stage_note(stage, reason, why, -1);
     if (stage->guest) {
         fy_guest_send(stage->guest, FY_STUB_EXEC, NULL, 0);
@@ -165,8 +176,8 @@ fail(struct stage *stage, const char *why)
     end_with(stage, 0, FAILED, -1);
 }
 
-static void
-repeat(struct stage *stage, unsigned reason, const char *why)
+void
+fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
 {
     struct fy_stub_again again = {{0}, {{0}}};
     for (int i = 0; i < 2; i++) {
@@ -196,7 +207,7 @@ recover(struct stage *stage, unsigned reason, const char *why)
     if (begun && !stage->plan_repeatable_here) {
         fail(stage, why);
     } else if (delivered) {
-        repeat(stage, reason, why);
+        fy_stage_repeat(stage, reason, why);
     } else {
         fy_stage_decline(stage, reason, why);
     }
@@ -243,6 +254,10 @@ fy_stage_may_fall_back(struct stage *stage)
 void
 fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
 {
+    if (stage->whole || stage->parts) {
+        fy_parts_fail(stage->whole ? stage->whole : stage, reason, why);
+        return;
+    }
     struct stage *group[GROUP_MAX];
     unsigned n = gather(stage, group);
     for (unsigned i = 0; i < n; i++) {
@@ -255,6 +270,9 @@ fy_stage_try_end(struct stage *stage)
 {
     if (stage->state != STAGE_ENDED || stage->err_open || stage->out_open) {
         return;
+    }
+    if (stage->whole && (!fy_part_may_send(stage) || !fy_part_flush(stage))) {
+        return; /* its turn comes later, or is over */
     }
     if (stage->feeds && is_repeatable(stage) &&
         stage->feeds->state < STAGE_DONE) {
@@ -298,10 +316,15 @@ fy_stage_try_end(struct stage *stage)
             (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
         }
     }
-    if (!stage->streams || !fy_placement_reads_there(stage)) {
+    if (!stage->parts &&
+        (!stage->streams || !fy_placement_reads_there(stage))) {
         fy_history_add(stage->session->history, stage->invocation.key,
                        stage->in_bytes, stage->out_bytes,
                        (double)stage->cpu_ns / 1e9);
+    }
+    if (stage->whole) {
+        fy_part_ended(stage);
+        return;
     }
     fy_stage_note(stage, FY_STAGE_NONE, "",
                   stage->exit_signal ? 128 + stage->exit_signal

@@ -73,6 +73,9 @@ print_facts(const struct fy_invocation *call)
     }
     if (call->split != FY_SPLIT_NONE) {
         printf("split %s %s\n", splits[call->split], merges[call->merge]);
+        if (call->split_with) {
+            printf("split-with %s\n", call->split_with);
+        }
     }
     printf("stdout %s\n", outputs[call->output]);
     for (const char *const *c = call->configs; c && *c; c++) {

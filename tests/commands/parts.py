@@ -4,8 +4,9 @@
 what the command gives over the whole.
 
 Each command line runs over several inputs as they are and in copies over ranges
-of them, by the proxy's own proxy/split.c (split lines), or over each operand
-alone (split files). The inputs are the awkward ones: no final newline, empty lines at the seams,
+of them, by the proxy's own proxy/split.c (split lines), or in parts over its
+operands (split files), as proxy/stage_parts.c makes them: also of operands that
+are missing, or folders. The inputs are the awkward ones: no final newline, empty lines at the seams,
 equal lines on both sides, NULs, bytes that are no UTF-8. A command line that the
 annotation does not split counts as a mistake of this list, unless it begins
 with `!': then splitting it would be wrong, and must not be declared.
@@ -90,9 +91,58 @@ grep -H b FILES
 grep -h b FILES
 grep -c -H b FILES
 grep -l -H b FILES
-! grep b FILES
-! grep -c b FILES
-! grep -c -h b FILES
+grep b FILES
+grep -v b FILES
+grep -n -o b FILES
+grep -c b FILES
+grep -c -h b FILES
+grep -L b FILES
+grep -l b FILES
+grep -lZ b FILES
+grep -r b FILES
+grep -rh b FILES
+grep -s b FILES
+grep -m 1 b FILES
+grep -z b FILES
+grep -x '' FILES
+grep -b b FILES
+grep -i --include=*1 -r B FILES
+grep -e a -e b -- FILES
+grep -f input0 FILES
+grep --color=always b FILES
+grep zzz FILES
+grep -a -b b FILES
+! grep -q b FILES
+! grep -A 1 b FILES
+! grep -2 b FILES
+! grep -T b FILES
+! grep b FILES -
+cat FILES
+cat -v FILES
+cat -T FILES
+! cat -n FILES
+! cat -s FILES
+! cat -A FILES
+! cat -E FILES
+cut -c 2- FILES
+cut -d , -f 2 FILES
+cut -s -d , -f 1 FILES
+! cut -z -c 1 FILES
+strings FILES
+strings -f -n 1 FILES
+stat -c '%n %s %F' FILES
+find FILES -name 'i*'
+find FILES -type f -size +1c
+! find FILES -quit
+! head FILES
+! tail FILES
+! sed s/a/b/ FILES
+! awk 1 FILES
+! wc FILES
+! ls FILES
+! nl FILES
+! tac FILES
+! gzip -dc FILES
 wc -l
 wc -w
 wc -c
@@ -208,20 +258,62 @@ def compare_lines(argv, cwd):
     return ""
 
 
-def compare_files(argv, found, cwd):
-    """What the annotation promises; nobody splits by files yet."""
+def odd(text, argv, names):
+    """Whether what a later part says first is of none of its operands: then
+    stage_parts.c gives up, and the original runs."""
+    start = os.fsencode(argv[0]) + b": "
+    rest = text[len(start):].lstrip(b"'\"`\xe2\x80\x98")
+    return bool(text) and not (text.startswith(start) and any(
+        rest.startswith(os.fsencode(name)) for name in names))
+
+
+def run_both(argv, cwd):
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8",
+                   "HOME": "/nonexistent"}
+    result = subprocess.run(argv, stdin=subprocess.DEVNULL, cwd=cwd,
+                            env=environment, capture_output=True, timeout=60,
+                            check=False)
+    return result.stdout, result.stderr, result.returncode
+
+
+def compare_operands(argv, found, first, names, size, cwd):
+    """Parts of `size' operands each."""
+    at = argv.index("FILES")
+    whole = run_both(argv[:at] + names + argv[at + 1:], cwd)
+    got = [b"", b"", []]
+    for i in range(0, len(names), size):
+        own = names[i:i + size]
+        out, err, status = run_both(
+            argv[:1] + first + argv[1:at] + own + argv[at + 1:], cwd)
+        if i and odd(err, argv, own):
+            return ""
+        got[0] += out
+        got[1] += err
+        got[2].append(status)
+    parts = (got[0], got[1], status_of(got[2], found))
+    return "" if parts == whole else "parts of %d\nwhole: %r\nparts: %r" % (
+        size, whole, parts)
+
+
+def compare_files(argv, found, first, cwd):
     names = []
     for i, data in enumerate(INPUTS.values()):
         names.append("input%d" % i)
         with open(os.path.join(cwd, names[-1]), "wb") as file:
             file.write(data)
-    at = argv.index("FILES")
-    whole = run(argv[:at] + names, subprocess.DEVNULL, cwd)
-    pieces = [run(argv[:at] + [name], subprocess.DEVNULL, cwd)
-              for name in names]
-    got = (b"".join(piece[0] for piece in pieces),
-           status_of([p[1] for p in pieces], found))
-    return "" if got == whole else "whole: %r\nparts: %r" % (whole, got)
+    folder = os.path.join(cwd, "folder")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "in"), "wb") as file:
+        file.write(INPUTS["plain"])
+    mixed = ["input0", "missing", "input1", "folder", "input3", "none at all",
+             "input5", "input0"]
+    for names in (names, mixed, ["missing", "folder"], ["missing", "input0"],
+                  ["input3", "folder", "input2"]):
+        for size in (1, 3):
+            wrong = compare_operands(argv, found, first, names, size, cwd)
+            if wrong:
+                return wrong
+    return ""
 
 
 def main():
@@ -248,7 +340,10 @@ def main():
                 if split == "lines":
                     wrong = compare_lines(argv, cwd)
                 elif kind == "concat":
-                    wrong = compare_files(argv, call.says("status-found"), cwd)
+                    first = [line.split()[1] for line in call.lines
+                             if line.startswith("split-with ")]
+                    wrong = compare_files(argv, call.says("status-found"),
+                                          first, cwd)
                 else:
                     wrong = "files are not merged by " + kind
                 tap.result(not wrong, name, wrong)

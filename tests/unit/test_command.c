@@ -255,10 +255,10 @@ START_TEST(uses_point_into_the_arguments)
     ck_assert_uint_eq(invocation.line, 1);
     ck_assert_uint_eq(invocation.nuses, 4);
     static const struct fy_use expected[] = {
-        {2, 0, FY_ACCESS_IN, FY_USE_FILE, false, false},
-        {3, 0, FY_ACCESS_IN, FY_USE_FILE, false, true},
-        {4, 3, FY_ACCESS_IN, FY_USE_FILE, false, false},
-        {6, 0, FY_ACCESS_IN, FY_USE_TREE, false, false},
+        {2, 0, FY_ACCESS_IN, FY_USE_FILE, false, false, false},
+        {3, 0, FY_ACCESS_IN, FY_USE_FILE, false, true, false},
+        {4, 3, FY_ACCESS_IN, FY_USE_FILE, false, false, false},
+        {6, 0, FY_ACCESS_IN, FY_USE_TREE, false, false, false},
     };
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_uint_eq(invocation.uses[i].arg, expected[i].arg);
