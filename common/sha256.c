@@ -35,7 +35,7 @@ static void
 compress(uint32_t state[8], const unsigned char *block)
 {
     uint32_t w[64], v[8];
-    for (unsigned t = 0; t < 16; t++) {
+    for (size_t t = 0; t < 16; t++) {
         w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
                (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
     }

@@ -21,7 +21,8 @@ enum {
     SAMPLE_BYTES = 1 << 20,
     STORED_BYTES = 64 << 10,  /* of a raw block */
     LATELY_BYTES = 256 << 10, /* tell how much a stream shrinks */
-    AGAIN_BYTES = 16 << 20,   /* stored, until that is tried again */
+    FORGET_BYTES = 8 * LATELY_BYTES,
+    AGAIN_BYTES = 16 << 20, /* stored, until that is tried again */
 };
 
 /* A guess for text where nothing is known, and the gain that is worth it: both
@@ -112,7 +113,7 @@ fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
         ratio = (double)squeeze->out_n / (double)squeeze->in_n;
         /* What did not shrink may do so later. */
         if (squeeze->stored_n > AGAIN_BYTES ||
-            (squeeze->packs && squeeze->in_n > 8 * LATELY_BYTES)) {
+            (squeeze->packs && squeeze->in_n > FORGET_BYTES)) {
             squeeze->in_n = squeeze->out_n = squeeze->stored_n = 0;
         }
     }

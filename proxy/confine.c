@@ -836,8 +836,10 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     confine->unlocked = !options->landlock;
     confine->landlock = options->landlock ? fy_landlock_version() : 0;
     confine->kind = fy_space_probe();
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *home = getenv("HOME");
     const struct passwd *user =
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): likewise */
         home && *home == '/' ? NULL : getpwuid(geteuid());
     home = user ? user->pw_dir : home;
     (void)snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");

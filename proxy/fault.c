@@ -367,7 +367,7 @@ run(void *context)
         if (ppoll(fds, n, timeout, NULL) < 0 && errno != EINTR) {
             break;
         }
-        for (int i = 0; i < 2; i++) {
+        for (size_t i = 0; i < 2; i++) {
             if (fds[2 * i].revents) {
                 fill(&relay->ways[i], now_ns());
             }

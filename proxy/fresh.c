@@ -388,6 +388,7 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
         close(spot.folder);
         return;
     }
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
     qsort(names, (size_t)nnames, sizeof *names, by_name);
     for (size_t i = 0; i < n; i++) {
         const char *name = paths[i] + bytes + 1;

@@ -253,6 +253,7 @@ fy_history_free(struct fy_history *history)
     }
     struct row *row, *next;
     HASH_ITER (hh, history->rows, row, next) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): uthash has it no more */
         HASH_DEL(history->rows, row);
         free_row(row);
     }

@@ -832,6 +832,7 @@ remove_abandoned(const char *place)
 static int
 start_temporary(struct fy_confine *confine)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
