@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum {
@@ -34,6 +35,8 @@ struct inherited {
     int fd;
     dev_t device;
     ino_t inode;
+    uint64_t mount;  /* of fdinfo, as the others are told apart; 0: unknown */
+    uint64_t number; /* of the file, in the same words */
 };
 
 struct fy_holders {
@@ -52,52 +55,25 @@ compare(const void *a, const void *b)
     return one->pid < two->pid ? -1 : one->pid > two->pid;
 }
 
-static void
-read_inherited(struct fy_holders *holders)
+/* What fdinfo says of a descriptor. */
+struct fd_info {
+    bool closed_by_exec;
+    uint64_t mount, number; /* 0: it does not say (Linux before 5.14) */
+};
+
+static uint64_t
+number_after(const char *text, const char *word, int base)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
-    while (folder && (entry = readdir(folder))) {
-        struct stat status;
-        int fd = (int)strtol(entry->d_name, NULL, 10);
-        int flags = fcntl(fd, F_GETFD);
-        if (!isdigit((unsigned char)entry->d_name[0]) || flags < 0 ||
-            (fd > 2 && (flags & FD_CLOEXEC)) || fstat(fd, &status) != 0) {
-            continue;
-        }
-        if (holders->ninherited == 64) {
-            holders->more_inherited = true;
-            break;
-        }
-        holders->inherited[holders->ninherited++] =
-            (struct inherited){fd, status.st_dev, status.st_ino};
-    }
-    if (folder) {
-        (void)closedir(folder);
-    }
+    const char *at = strstr(text, word);
+    return at ? strtoull(at + strlen(word), NULL, base) : 0;
 }
 
+/* False: it is closed. No file system is asked: one may not answer. */
 static bool
-was_inherited(const struct fy_holders *holders, int fd,
-              const struct stat *status)
-{
-    for (unsigned i = 0; i < holders->ninherited; i++) {
-        const struct inherited *each = &holders->inherited[i];
-        if (each->fd == fd && each->device == status->st_dev &&
-            each->inode == status->st_ino) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether it is closed by exec, by the text of fdinfo. */
-static bool
-is_closed_by_exec(int proc, pid_t pid, const char *fd)
+read_fd_info(int proc, const char *pid, const char *fd, struct fd_info *out)
 {
     char path[80], text[512];
-    (void)snprintf(path, sizeof path, "%ld/fdinfo/%.20s", (long)pid, fd);
+    (void)snprintf(path, sizeof path, "%.20s/fdinfo/%.20s", pid, fd);
     int file = openat(proc, path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return false;
@@ -105,34 +81,96 @@ is_closed_by_exec(int proc, pid_t pid, const char *fd)
     ssize_t n = read(file, text, sizeof text - 1);
     (void)close(file);
     text[n > 0 ? n : 0] = '\0';
-    const char *flags = strstr(text, "flags:");
-    return flags && (strtoul(flags + 6, NULL, 8) & O_CLOEXEC);
+    out->closed_by_exec = number_after(text, "flags:", 8) & O_CLOEXEC;
+    out->mount = number_after(text, "\nmnt_id:", 10);
+    out->number = number_after(text, "\nino:", 10);
+    return true;
+}
+
+static void
+read_inherited(struct fy_holders *holders)
+{
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    while (folder && (entry = readdir(folder))) {
+        struct statx status;
+        struct fd_info info = {0};
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        int flags = fcntl(fd, F_GETFD);
+        if (!isdigit((unsigned char)entry->d_name[0]) || flags < 0 ||
+            (fd > 2 && (flags & FD_CLOEXEC)) ||
+            statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
+                  &status) != 0) {
+            continue;
+        }
+        if (holders->ninherited == 64) {
+            holders->more_inherited = true;
+            break;
+        }
+        (void)read_fd_info(proc, "self", entry->d_name, &info);
+        holders->inherited[holders->ninherited++] = (struct inherited){
+            fd, makedev(status.stx_dev_major, status.stx_dev_minor),
+            status.stx_ino, info.mount, info.number};
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+    if (proc >= 0) {
+        (void)close(proc);
+    }
+}
+
+/* Whether the descriptor `name' in the folder of a process's is one that this
+ * process was started with. */
+static bool
+was_inherited(const struct fy_holders *holders, int folder, const char *name,
+              const struct fd_info *info)
+{
+    int fd = (int)strtol(name, NULL, 10);
+    for (unsigned i = 0; i < holders->ninherited; i++) {
+        const struct inherited *each = &holders->inherited[i];
+        if (each->fd != fd) {
+            continue;
+        }
+        if (info->number && each->number) {
+            return each->number == info->number && each->mount == info->mount;
+        }
+        struct statx status;
+        return statx(folder, name, AT_STATX_DONT_SYNC, STATX_INO, &status) ==
+                   0 &&
+               each->inode == status.stx_ino &&
+               each->device ==
+                   makedev(status.stx_dev_major, status.stx_dev_minor);
+    }
+    return false;
 }
 
 unsigned
 fy_holders_extra(const struct fy_holders *holders, pid_t pid)
 {
-    char path[64];
+    char path[64], number[24];
     unsigned count = 0;
-    (void)snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    (void)snprintf(number, sizeof number, "%ld", (long)pid);
+    (void)snprintf(path, sizeof path, "/proc/%s/fd", number);
     DIR *folder = opendir(path);
     if (!folder || !holders->proc) {
+        if (folder) {
+            (void)closedir(folder);
+        }
         return UINT_MAX;
     }
     const struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
-        struct stat status;
-        int fd = (int)strtol(entry->d_name, NULL, 10);
-        if (fd <= 2 ||
-            is_closed_by_exec(dirfd(holders->proc), pid, entry->d_name)) {
+        struct fd_info info = {0};
+        if (strtol(entry->d_name, NULL, 10) <= 2 ||
+            (read_fd_info(dirfd(holders->proc), number, entry->d_name, &info) &&
+             info.closed_by_exec)) {
             continue;
         }
-        /* Of a file on a mount this may wait; nobody passes those on. */
-        if (fstatat(dirfd(folder), entry->d_name, &status, 0) != 0 ||
-            !was_inherited(holders, fd, &status)) {
-            count++;
-        }
+        count += !was_inherited(holders, dirfd(folder), entry->d_name, &info);
     }
     (void)closedir(folder);
     return count;

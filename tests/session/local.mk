@@ -46,3 +46,6 @@ TESTS += tests/session/lost_input.py
 
 dist_check_SCRIPTS += tests/session/libraries.py
 TESTS += tests/session/libraries.py
+
+dist_check_SCRIPTS += tests/session/hung.py
+TESTS += tests/session/hung.py

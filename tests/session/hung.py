@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A file system of this machine that stops answering (sshfs whose server is
+stopped): only what waits for it waits, all other commands are placed and end as
+ever. Needs sshfs and the right to mount. Prints TAP."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("FERRY_BUILDDIR", ".")
+FERRY = os.path.join(BUILD, "ferry")
+SERVERS = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server",
+           "/usr/lib/ssh/sftp-server"]
+
+# name, before the stop, script (H: the file system, SERVER: its server), most
+# seconds, what is placed in the report by its first words
+CASES = [
+    ("an extra descriptor", "exec 3<$H/x; sleep 1.5; kill -STOP $SERVER; "
+     "grep -c 7 f; exec 3<&-; grep -c 8 f; wc -l < f", 8,
+     {"grep -c 7 f": "open-files", "grep -c 8 f": "placed"}),
+    ("a home", "kill -STOP $SERVER; HOME=$H/home jq -c . j >/dev/null 2>&1 & "
+     "sleep 0.2; for i in 1 2 3; do grep -c $i f; done; "
+     "[ $SECONDS -lt 5 ] && echo soon; sleep 3; kill -CONT $SERVER; "
+     "wait $!; grep -c 9 f", 12,
+     {"jq -c . j": "other-config", "grep -c 1 f": "placed",
+      "grep -c 3 f": "placed", "grep -c 9 f": "placed"}),
+    ("many homes", "kill -STOP $SERVER; for i in 1 2 3 4 5 6; do "
+     "HOME=$H/home jq -c .$i j >/dev/null 2>&1 & done; "
+     "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 5 ] && echo soon; sleep 3; "
+     "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", 12,
+     {"jq -c .1 j": "other-config", "grep -c 2 f": "placed"}),
+    ("inherited from the beginning", None, 8, {"grep -c 4 f": "placed"}),
+]
+
+
+def mount(point, shown):
+    """sshfs and its server, joined by pipes."""
+    server = next((path for path in SERVERS if os.path.exists(path)), None)
+    if not server or not shutil.which("sshfs"):
+        return None
+    up, down = os.pipe(), os.pipe()
+    # pylint: disable=consider-using-with
+    sftp = subprocess.Popen([server], stdin=up[0], stdout=down[1], cwd="/")
+    fuse = subprocess.Popen(
+        ["sshfs", "-f", "-o", "passive,attr_timeout=0,dcache_timeout=1",
+         "x:" + shown, point], stdin=down[0], stdout=up[1],
+        stderr=subprocess.DEVNULL)
+    for end in up + down:
+        os.close(end)
+    for _ in range(50):
+        if os.path.ismount(point):
+            return sftp, fuse
+        time.sleep(0.1)
+    sftp.kill()
+    fuse.kill()
+    return None
+
+
+def one(top, name, script, seconds, want):
+    folder, point = os.path.join(top, "mnt"), os.path.join(top, "hung")
+    shown, report = os.path.join(top, "shown"), os.path.join(top, "report")
+    pair = mount(point, shown)
+    if not pair:
+        return None
+    sftp, fuse = pair
+    environment = dict(os.environ, H=point, SERVER=str(sftp.pid), TOP=top)
+    began = time.monotonic()
+    inherited = []
+    if script is None:
+        inherited = [os.open(os.path.join(point, "x"), os.O_RDONLY)]
+        time.sleep(1.5)
+        sftp.send_signal(signal.SIGSTOP)
+        script = "grep -c 4 f"
+    out = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
+    run = subprocess.Popen(  # pylint: disable=consider-using-with
+        [FERRY, "run", "--no-discover", "--force", "--report=" + report,
+         "--mount", f"{folder}=loopback://{folder}", "--", "bash", "-c",
+         script], cwd=folder, env=environment, stdout=out, stderr=out,
+        pass_fds=inherited, start_new_session=True)
+    try:
+        run.wait(4 * seconds)
+        taken = time.monotonic() - began
+        with open(report, encoding="utf-8") as file:
+            stages = {" ".join(s["argv"]): s.get("declined") or "placed"
+                      for s in json.load(file)["stages"]}
+    except subprocess.TimeoutExpired:
+        taken, stages = 4 * seconds, {}
+        os.killpg(run.pid, signal.SIGKILL)
+    finally:
+        sftp.send_signal(signal.SIGCONT)
+        sftp.kill()
+        for fd in inherited:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        subprocess.run(["fusermount3", "-u", "-z", point], check=False,
+                       stderr=subprocess.DEVNULL)
+        fuse.kill()
+        sftp.wait()
+        fuse.wait()
+    out.seek(0)
+    good = taken <= seconds and all(
+        stages.get(words) == what for words, what in want.items()) and \
+        ("soon" not in script or b"soon" in out.read())
+    if not good:
+        out.seek(0)
+        print(f"# {name}: {taken:.1f} s, {stages}, {out.read()}")
+    return good
+
+
+def main():
+    top = os.path.realpath(tempfile.mkdtemp(dir="/var/tmp"))
+    for name in ("mnt", "hung", "shown", "shown/home"):
+        os.mkdir(os.path.join(top, name))
+    with open(os.path.join(top, "mnt", "f"), "w", encoding="utf-8") as file:
+        file.write("".join(f"{n}\n" for n in range(30000)))
+    for name, text in (("mnt/j", "{}\n"), ("shown/x", "x\n")):
+        with open(os.path.join(top, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    failed = 0
+    for number, (name, script, seconds, want) in enumerate(CASES, 1):
+        if "jq" in (script or "") and not shutil.which("jq"):
+            print(f"ok {number} - {name} # SKIP no jq")
+            continue
+        good = one(top, name, script, seconds, want)
+        if good is None:
+            print(f"ok {number} - {name} # SKIP sshfs does not mount")
+            continue
+        failed += not good
+        print(f"{'' if good else 'not '}ok {number} - {name}", flush=True)
+    print(f"1..{len(CASES)}")
+    shutil.rmtree(top)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
