@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,25 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
+/* tee, by its manual: -p lets it live on without a reader. */
+static uint32_t
+pipes(const struct stage *stage)
+{
+    uint32_t found = stage->plan.repeatable ? 0 : FY_STUB_OUTLIVES;
+    if (strcmp(stage->invocation.command, "tee") != 0) {
+        return found;
+    }
+    for (uint32_t i = 1; i < stage->hello.argc; i++) {
+        const char *word = stage->argv[i];
+        bool is_long = strncmp(word, "--", 2) == 0;
+        if (is_long ? strncmp(word, "--output", 8) == 0
+                    : word[0] == '-' && strchr(word, 'p')) {
+            return FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL;
+        }
+    }
+    return found | FY_STUB_NO_FAILURE;
+}
+
 static void
 out_response(struct exchange *exchange, int status,
              const struct fy_wire_pair *pairs, size_t n)
@@ -206,7 +226,8 @@ out_response(struct exchange *exchange, int status,
         stage->keeps =
             stage->streams && stage->plan.in.is_pipe && stage->plan.repeatable;
         const struct fy_stub_run run = {.reads_stdin = stage->streams,
-                                        .keeps_stdin = stage->keeps};
+                                        .keeps_stdin = stage->keeps,
+                                        .pipes = pipes(stage)};
         const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
         stage->state = STAGE_RUNNING;
         if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
@@ -307,6 +328,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
     stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
+    stage->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
     stage->taken_bytes = number(trailers, n, FY_FIELD_IN_BYTES, -1);
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
@@ -437,6 +459,24 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
     (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
                    (unsigned long long)stage->number, signal);
     tell(stage, path);
+}
+
+/*
+ * The original meets an error of writing itself, where it may run again. What has
+ * effects goes on: without a reader as without one here; and where a disk is full
+ * its stub drops the rest, and says so when it has ended.
+ */
+void
+fy_flow_broken(struct stage *stage, int fd, int error)
+{
+    char path[64];
+    if (fd < 1 || fd > 2 || fy_stage_may_fall_back(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(error));
+    } else if (error == EPIPE) {
+        (void)snprintf(path, sizeof path, "/stage/%llu/unread?%d",
+                       (unsigned long long)stage->number, fd);
+        tell(stage, path);
+    }
 }
 
 void

@@ -17,8 +17,10 @@ enum {
     /* Which number behind the state, from 0. */
     PARENT = 0,
     SESSION = 2,
+    FLAGS = 5,
     START = 18,
     RESIDENT = 20,
+    EXITING = 0x4, /* of the flags: the kernel's PF_EXITING */
 };
 
 bool
@@ -57,6 +59,7 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
         .parent = (pid_t)numbers[PARENT],
         .session = (pid_t)numbers[SESSION],
         .state = state,
+        .exiting = (numbers[FLAGS] & EXITING) != 0,
         .start = numbers[START] > 0 ? (uint64_t)numbers[START] : 0,
         .resident_pages =
             numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,

@@ -15,6 +15,7 @@
     X(STDERR, "GET", "/stage/N/stderr")                  \
     X(SIGNAL, "GET", "/stage/N/signal?S")                \
     X(WINDOW, "GET", "/stage/N/window?rows=R&columns=C") \
+    X(UNREAD, "GET", "/stage/N/unread?F")                \
     X(TOUCHED, "GET", "/stage/N/touched")
 
 /* id, name, where it stands. */
@@ -30,6 +31,7 @@
     X(CPU_NS, "ferry-cpu-ns", "trailer")               \
     X(IN_BYTES, "ferry-in-bytes", "trailer")           \
     X(OUT_BYTES, "ferry-out-bytes", "trailer")         \
+    X(FEEDER, "ferry-feeder-ended", "trailer")         \
     X(RATE, "ferry-link-rate", "trailer")
 
 #define FY_PATH_HELLO "/hello"
@@ -47,6 +49,7 @@
 #define FY_FIELD_CPU_NS        "ferry-cpu-ns"
 #define FY_FIELD_IN_BYTES      "ferry-in-bytes"
 #define FY_FIELD_OUT_BYTES     "ferry-out-bytes"
+#define FY_FIELD_FEEDER        "ferry-feeder-ended"
 #define FY_FIELD_RATE          "ferry-link-rate"
 
 #define FY_ENCODING_ZSTD "zstd"

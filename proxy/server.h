@@ -175,6 +175,9 @@ struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
                                              uint64_t number);
 /* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
 void fy_server_stage_settle(struct fy_server_stage *stage);
+/* Whether what it reads may have ended only because this host ends what feeds it:
+ * that is not known yet. A process that has ended is the next to be looked at. */
+bool fy_server_stage_doubts(const struct fy_server_stage *stage);
 /* Another one is about to read its output: sees to it that what it writes can
  * be told when it has ended. */
 void fy_server_stage_count(struct fy_server_stage *stage);
@@ -213,6 +216,8 @@ void fy_server_end_stages(struct fy_server *server);
 void fy_pump_in(struct fy_server_stage *stage);
 void fy_pump_out(struct fy_server_stage *stage);
 void fy_pump_err(struct fy_server_stage *stage);
+/* Nobody reads its descriptor `fd' (1, 2) any more; its end is still of interest. */
+void fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd);
 /* More of its output may be sent, or all was. */
 void fy_server_stage_ready(struct fy_server_stage *stage,
                            const struct fy_exchange *exchange);

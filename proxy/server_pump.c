@@ -190,6 +190,32 @@ at_end(int fd)
            ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
+/*
+ * read(2). What a stage writes when its input has ended is not passed on before it
+ * is certain that this was an end: what is there now was written before we ask.
+ * EBUSY until then; the next death is looked at.
+ */
+static ssize_t
+take(const struct fy_server_stage *stage, int fd, char *bytes, size_t most)
+{
+    int waiting = 0;
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        if (ioctl(fd, FIONREAD, &waiting) != 0) {
+            return -1;
+        }
+        if (waiting == 0 && !at_end(fd)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        if (waiting > 0 && fy_server_stage_doubts(stage)) {
+            errno = EBUSY;
+            return -1;
+        }
+        most = waiting > 0 && (size_t)waiting < most ? (size_t)waiting : most;
+    }
+    return read(fd, bytes, most);
+}
+
 static int
 sink(void *context, const void *bytes, size_t n)
 {
@@ -259,9 +285,13 @@ fy_pump_out(struct fy_server_stage *stage)
         stage->out_opened = true;
         size_t want =
             room < sizeof server->buffer ? room : sizeof server->buffer;
-        ssize_t n = read(stage->out.fd, server->buffer, want);
+        ssize_t n = take(stage, stage->out.fd, server->buffer, want);
         if (n < 0 && errno == EINTR) {
             continue;
+        }
+        if (n < 0 && errno == EBUSY) {
+            fy_watch_set(server, &stage->out, 0);
+            return;
         }
         if (n < 0 && errno == EAGAIN) {
             break;
@@ -297,9 +327,13 @@ fy_pump_err(struct fy_server_stage *stage)
         }
         size_t want =
             room < sizeof server->buffer ? room : sizeof server->buffer;
-        ssize_t n = want ? read(stage->err.fd, server->buffer, want) : 0;
+        ssize_t n = want ? take(stage, stage->err.fd, server->buffer, want) : 0;
         if (n < 0 && errno == EINTR) {
             continue;
+        }
+        if (n < 0 && errno == EBUSY) {
+            fy_watch_set(server, &stage->err, 0);
+            return;
         }
         if (n < 0 && errno == EAGAIN) {
             break;
@@ -318,6 +352,23 @@ fy_pump_err(struct fy_server_stage *stage)
         }
     }
     fy_watch_set(server, &stage->err, EPOLLIN);
+}
+
+void
+fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd)
+{
+    struct fy_exchange *exchange = stage->err_exchange;
+    if (fd == 1 && stage->spec.out.kind == FY_STREAM_WIRE &&
+        stage->out.fd >= 0 && !stage->out_linked) {
+        out_ended(stage);
+    } else if (fd == 2 && stage->spec.err.kind == FY_STREAM_WIRE &&
+               stage->err.fd >= 0) {
+        fy_watch_close(stage, &stage->err, &stage->run.err);
+        if (exchange && !exchange->finished) {
+            fy_exchange_finish(exchange, NULL, 0);
+        }
+    }
+    fy_server_stage_settle(stage);
 }
 
 void

@@ -147,6 +147,20 @@ get_window(struct fy_exchange *exchange, struct fy_server_stage *stage,
 }
 
 static void
+get_unread(struct fy_exchange *exchange, struct fy_server_stage *stage,
+           const char *rest)
+{
+    uint64_t fd;
+    if (!read_number(&rest, &fd) || *rest || fd < 1 || fd > 2) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
+                           "no such descriptor");
+        return;
+    }
+    fy_exchange_answer(exchange, 200, NULL, 0);
+    fy_server_stage_unread(stage, (unsigned)fd);
+}
+
+static void
 get_touched(struct fy_exchange *exchange, const struct fy_server_stage *stage)
 {
     char *bytes;
@@ -181,6 +195,8 @@ get(struct fy_exchange *exchange, const char *path)
         get_signal(exchange, stage, path);
     } else if (read_word(&path, "/window?")) {
         get_window(exchange, stage, path);
+    } else if (read_word(&path, "/unread?")) {
+        get_unread(exchange, stage, path);
     } else if (strcmp(path, "/touched") == 0) {
         get_touched(exchange, stage);
     } else {

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/process.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
 
@@ -148,8 +149,8 @@ over(struct fy_server_stage *stage)
 }
 
 struct trailers {
-    struct fy_wire_pair pairs[8];
-    char values[8][24];
+    struct fy_wire_pair pairs[9];
+    char values[9][24];
     size_t n;
 };
 
@@ -159,6 +160,42 @@ add_trailer(struct trailers *trailers, const char *name, uint64_t value)
     char *text = trailers->values[trailers->n];
     (void)snprintf(text, sizeof trailers->values[0], "%" PRIu64, value);
     trailers->pairs[trailers->n++] = (struct fy_wire_pair){name, text};
+}
+
+/* The stage that it reads, if there is one. */
+static struct fy_server_stage *
+feeder_of(const struct fy_server_stage *stage)
+{
+    return stage->spec.in.kind == FY_STREAM_LINK
+               ? fy_server_stage_find(stage->server, stage->spec.in.stage)
+               : NULL;
+}
+
+static bool
+is_dying(const struct fy_server_stage *stage)
+{
+    char path[32];
+    struct fy_process process;
+    (void)snprintf(path, sizeof path, "/proc/%d", (int)stage->run.pid);
+    return !fy_process_read(AT_FDCWD, path, &process) || process.exiting ||
+           process.state == 'Z';
+}
+
+/*
+ * Whether what fed it is about to end, itself or what feeds that: its pipe was
+ * closed, and it is not known yet whether the end of input was one. A process
+ * says that it dies before it closes anything.
+ */
+bool
+fy_server_stage_doubts(const struct fy_server_stage *stage)
+{
+    const struct fy_server_stage *feeder = stage;
+    while ((feeder = feeder_of(feeder)) && feeder->state == FY_STAGE_EXITED) {
+    }
+    return feeder && !feeder->failed &&
+           (feeder->state == FY_STAGE_STARTING ||
+            feeder->state == FY_STAGE_RUNNING) &&
+           is_dying(feeder);
 }
 
 static void
@@ -191,6 +228,11 @@ send_trailers(struct fy_server_stage *stage)
     add_trailer(&trailers, FY_FIELD_IN_BYTES, stage->in_bytes);
     add_trailer(&trailers, FY_FIELD_OUT_BYTES,
                 stage->out_linked ? stage->out_linked_bytes : stage->out_bytes);
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        const struct fy_server_stage *feeder = feeder_of(stage);
+        add_trailer(&trailers, FY_FIELD_FEEDER,
+                    !feeder || feeder->state >= FY_STAGE_EXITED);
+    }
     struct fy_wire_counters counters;
     fy_wire_counters(stage->server->wire, &counters);
     if (counters.link_rate) {
@@ -208,7 +250,8 @@ fy_server_stage_settle(struct fy_server_stage *stage)
         return;
     }
     if (exchange && !exchange->finished) {
-        if (stage->out.fd >= 0 && !stage->failed) {
+        if (!stage->failed &&
+            (stage->out.fd >= 0 || fy_server_stage_doubts(stage))) {
             return;
         }
         send_trailers(stage);
@@ -335,7 +378,8 @@ fy_server_reap(struct fy_server *server)
     struct fy_server_stage *next;
     for (struct fy_server_stage *at = server->stages; any && at; at = next) {
         next = at->next;
-        if (at->state == FY_STAGE_EXITED) {
+        if (at->state == FY_STAGE_EXITED ||
+            at->spec.in.kind == FY_STREAM_LINK) {
             fy_pump_out(at);
             fy_pump_err(at);
             fy_server_stage_settle(at);

@@ -528,8 +528,7 @@ fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     case FY_STUB_BROKEN:
         if (n >= sizeof broken) {
             memcpy(&broken, body, sizeof broken);
-            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
-                               strerrordesc_np(broken.error));
+            fy_flow_broken(stage, broken.fd, broken.error);
         }
         break;
     default:
@@ -546,7 +545,7 @@ fy_stage_orphan(struct stage *stage)
     }
     /* It was killed, or SIGPIPE ended it: what runs there must end too. */
     fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
-    struct stage *feeder = stage->fed_by;
+    struct stage *feeder = stage->fed_by, *reader = stage->feeds;
     bool asked = stage->state == STAGE_ASKED;
     fy_stage_detach(stage);
     fy_stage_finish(stage);
@@ -557,6 +556,9 @@ fy_stage_orphan(struct stage *stage)
             fy_stage_open(feeder);
         }
         fy_stage_try_end(feeder);
+    }
+    if (reader) {
+        fy_stage_try_end(reader); /* it may have waited for this one's result */
     }
 }
 

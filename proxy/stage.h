@@ -79,6 +79,7 @@ struct stage {
     double predicted_there, predicted_here; /* seconds; 0: nobody asked */
     /* The result. */
     bool has_result;
+    bool feeder_ended;         /* so its result comes as well */
     bool signalled;            /* its stub passed on one that may end it */
     bool refused;              /* the proxy has not begun anything */
     bool plan_repeatable_here; /* with all that feeds it */
@@ -214,6 +215,8 @@ void fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n);
 /* A signal, or a new window size, to the proxy. */
 void fy_flow_signal(struct stage *stage, uint32_t number);
 void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
+/* Its stub cannot write to `fd', or read its stdin. */
+void fy_flow_broken(struct stage *stage, int fd, int error);
 /* Once it has ended: whether the stub has written all of its output. BUSY: not
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;

@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 enum {
-    /* A stage that ended because what fed it was cut off hears of that within
-     * this time, on the same connection. */
+    /* How long a stage that ended before what feeds it waits for the end of
+     * that. Its result is certain; but if the link breaks, what feeds it has the
+     * status of one that nobody reads, unless both are run again. */
     FEEDER_MS = 200,
     GROUP_MAX = 64, /* stages that are joined */
     FAILED = 125,   /* the status of a stage that is known to be incomplete */
@@ -278,7 +279,12 @@ fy_stage_try_end(struct stage *stage)
         stage->feeds->state < STAGE_DONE) {
         return; /* it may have to run again for its reader */
     }
+    /* If that is lost, both run again. It comes, or the link breaks; what still
+     * runs may do so for ever, and this stage has not read it to its end. */
     if (stage->fed_by && !stage->fed_by->has_result) {
+        if (stage->feeder_ended) {
+            return;
+        }
         uint64_t waited = fy_session_now_ns() - stage->ended_ns;
         if (waited < FEEDER_MS * ms_ns) {
             fy_session_set(stage->session, &stage->timer,

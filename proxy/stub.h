@@ -77,11 +77,21 @@ struct fy_stub_hello {
     uint64_t started_ns; /* CLOCK_MONOTONIC when the stub began */
 };
 
+/* What a command does about output that nobody reads. */
+enum fy_stub_pipes {
+    /* It has effects, which go on as they would: an error of writing, SIGPIPE
+     * too, is told, and shows in the end. */
+    FY_STUB_OUTLIVES = 1,
+    FY_STUB_NO_FAILURE = 2, /* EPIPE is none */
+    FY_STUB_NO_SIGNAL = 4,  /* SIGPIPE does not end it */
+};
+
 struct fy_stub_run {
     uint32_t reads_stdin; /* 1: send INPUT as WANT allows; a file is put back
                            * to where it stood by EXEC and AGAIN */
     uint32_t keeps_stdin; /* 1: what is read of a pipe is kept, and EXEC and
                            * AGAIN give it to the original again */
+    uint32_t pipes;       /* of enum fy_stub_pipes */
 };
 
 struct fy_stub_broken {

@@ -30,6 +30,8 @@ struct service {
     bool stdin_told;     /* READABLE was sent, or stdin is no pipe */
     bool reads_stdin;    /* and it has not ended */
     bool keeps_stdin;    /* what is read is kept: stub_spool.c */
+    uint32_t pipes;      /* of enum fy_stub_pipes */
+    bool pipe_kills;     /* SIGPIPE, which is ignored for a while */
     bool full;           /* no more can be kept, and the session knows */
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
@@ -120,6 +122,9 @@ place_input(const struct service *service, int64_t bytes)
 static void
 restore_input(const struct service *service)
 {
+    if (service->pipe_kills) {
+        (void)signal(SIGPIPE, SIG_DFL);
+    }
     place_input(service, 0);
     if (service->keeps_stdin && stub_spool_replay() != 0) {
         stub_complain(
@@ -167,6 +172,27 @@ deliver(struct service *service, int fd, const char *bytes, uint32_t n)
     add_credit(service, n);
 }
 
+/* What it wrote there could not be written here: so it would have ended. */
+static void
+end_broken(const struct service *service, const struct fy_stub_exit *how)
+{
+    for (int fd = 1; fd < 3; fd++) {
+        int error = service->stub->outputs[fd].error;
+        if (!error || how->signal != 0) {
+            continue;
+        }
+        if (error == EPIPE && service->pipe_kills &&
+            !(service->pipes & FY_STUB_NO_SIGNAL)) {
+            stub_end(SIGPIPE, 0);
+        }
+        bool fails = error != EPIPE || !(service->pipes & FY_STUB_NO_FAILURE);
+        if (fails && how->status == 0) {
+            stub_complain(service->stub, "write error", strerrordesc_np(error));
+            stub_end(0, 1);
+        }
+    }
+}
+
 /* The last word. What ended by a signal has written no more than it could. */
 static void
 end(struct service *service, const struct fy_stub_exit *how)
@@ -184,6 +210,7 @@ end(struct service *service, const struct fy_stub_exit *how)
         stub_signals_leave();
         write_held(service, true);
     }
+    end_broken(service, how);
     stub_end(how->signal, how->status);
 }
 
@@ -208,6 +235,10 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         service->stdin_told = true;
         service->reads_stdin = body.run.reads_stdin != 0;
         service->keeps_stdin = body.run.keeps_stdin != 0;
+        service->pipes = body.run.pipes;
+        if (service->pipes & FY_STUB_OUTLIVES) {
+            service->pipe_kills = signal(SIGPIPE, SIG_IGN) == SIG_DFL;
+        }
         if (service->reads_stdin) {
             service->input_start = lseek(0, 0, SEEK_CUR);
         }

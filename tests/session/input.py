@@ -104,10 +104,26 @@ SCRIPTS = [
      "rm out", None),
     ("more than can be kept", "ulimit -f 300; seq 1 600000 | cat s - t |"
      "md5sum; echo ${PIPESTATUS[*]}", "cat limits"),
-    ("more than can be kept, for an effect", "seq 1 600000 |"
+    ("more than can be kept, for an effect", "(sleep 0.4; seq 1 600000) |"
      "sh -c 'ulimit -f 300; exec cat s - t' | tee out | md5sum; rm out",
      "linked 1"),
     ("kept in a file", "seq 1 600000 | cat s - t | md5sum", "cat none 0"),
+    ("an effect whose output has no room", "mkdir m; touch m/f{1..300};"
+     "(trap '' XFSZ; ulimit -f 1; rm -v m/* > $HERE/g; echo $?);"
+     "wc -c < $HERE/g; ls m; rmdir m", "rm none 0"),
+    ("an effect that nobody reads", "mkdir m; touch m/f{1..150};"
+     "{ sleep 0.2; rm -v m/*; } | true; echo ${PIPESTATUS[*]}; ls m; rmdir m",
+     "rm none"),
+    ("an effect that nobody reads, and does not die of it",
+     "mkdir m; touch m/f{1..300}; trap '' PIPE;"
+     "{ sleep 0.2; rm -v m/*; echo $? >&2; } | true; ls m; rmdir m",
+     "rm none"),
+    ("an effect that goes on", "(seq 1 9; sleep 0.3; seq 1 9999) |"
+     "(trap '' PIPE; exec tee out) | true; echo ${PIPESTATUS[*]:1};"
+     "md5sum < out; rm out",
+     "tee none"),
+    ("an effect that ends by its output", "(seq 1 9; sleep 0.5; seq 1 99999) |"
+     "tee out | (read x); echo ${PIPESTATUS[*]:1}; rm out", "tee none"),
     ("a slow reader", BIG + " | head -c 30000000 | tee out | "
      "(sleep 0.3; md5sum); rm out", "tee none 0"),
 ]

@@ -38,6 +38,9 @@ TESTS += tests/session/input.py
 dist_check_SCRIPTS += tests/session/campaign
 TESTS += tests/session/campaign
 
+dist_check_SCRIPTS += tests/session/feeder.py
+TESTS += tests/session/feeder.py
+
 dist_check_SCRIPTS += tests/session/faults.sh
 TESTS += tests/session/faults.sh
 
