@@ -16,7 +16,7 @@
 
 #include "tests/fakecuda/machine.h"
 
-#define FAULTS_MAX   32
+#define FAULTS_MAX   1024
 #define COUNTERS_MAX 4096 /* a power of two, far above all names */
 
 struct counter {

@@ -5,7 +5,7 @@
 FAKECUDA_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -pthread
 FAKECUDA_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -Wl,-z,nodelete
 
-FAKECUDA_MADE = tests/fakecuda/driver_rows.h tests/fakecuda/driver_calls.c \
+FAKECUDA_MADE = tests/fakecuda/names tests/fakecuda/driver_rows.h tests/fakecuda/driver_calls.c \
 	tests/fakecuda/cublas_rows.h tests/fakecuda/cublas_calls.c \
 	tests/fakecuda/cublas_routines.c \
 	tests/fakecuda/cusolver_rows.h tests/fakecuda/cusolver_calls.c \
@@ -34,6 +34,14 @@ tests/fakecuda/cusolver_calls.c: tests/fakecuda/cusolver.rows tests/fakecuda/gen
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver.rows >$@
 tests/fakecuda/cusolver_routines.c: tests/fakecuda/cusolver_routines.rows tests/fakecuda/generate.py
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver_routines.rows >$@
+
+FAKECUDA_ROWS = tests/fakecuda/driver.rows tests/fakecuda/cublas.rows \
+	tests/fakecuda/cublas_routines.rows tests/fakecuda/cusolver.rows \
+	tests/fakecuda/cusolver_routines.rows
+tests/fakecuda/names: $(FAKECUDA_ROWS) tests/fakecuda/generate.py
+	$(AM_V_GEN)$(MKDIR_P) tests/fakecuda && for rows in $(FAKECUDA_ROWS); do \
+		python3 $(srcdir)/tests/fakecuda/generate.py names $(srcdir)/$$rows || exit 1; \
+	done >$@
 
 check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
 check_LTLIBRARIES += tests/fakecuda/libcusolver.la
@@ -87,3 +95,16 @@ tests_fakecuda_libcusolver_la_LIBADD = tests/fakecuda/libcuda.la -ldl
 $(tests_fakecuda_libcuda_la_OBJECTS): tests/fakecuda/driver_rows.h
 $(tests_fakecuda_libcublas_la_OBJECTS): tests/fakecuda/cublas_rows.h
 $(tests_fakecuda_libcusolver_la_OBJECTS): tests/fakecuda/cusolver_rows.h
+
+dist_check_SCRIPTS += tests/fakecuda/headers.sh
+TESTS += tests/fakecuda/headers.sh
+if HAVE_CHECK
+check_PROGRAMS += tests/fakecuda/test_fakecuda
+TESTS += tests/fakecuda/test_fakecuda
+endif
+tests_fakecuda_test_fakecuda_SOURCES = tests/fakecuda/test_fakecuda.c
+tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_fakecuda_test_fakecuda_LDADD = $(CHECK_LIBS) -ldl
+EXTRA_tests_fakecuda_test_fakecuda_DEPENDENCIES = tests/fakecuda/names \
+	tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la \
+	tests/fakecuda/libcusolver.la
