@@ -2,7 +2,8 @@
  *
  * The fake CUDA is as hostile as it says: each misuse of its list is done here
  * on purpose and must be seen. Every case runs in a child of its own, with its
- * own settings, because the fake reads them once.
+ * own settings, because the fake reads them once. Long because it is one list
+ * of misuses, over one small set of helpers.
  */
 #include "config.h"
 
