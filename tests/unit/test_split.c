@@ -259,6 +259,31 @@ START_TEST(test_parts_that_are_no_use)
 END_TEST
 
 /* Text is split; with one bad byte anywhere it is not. */
+/* The second part complains when the first one's output is delivered already:
+ * what the whole command writes goes on behind that, or is found to differ. */
+START_TEST(test_parts_that_are_no_use_any_more)
+{
+    const struct fy_invocation invocation = {.reads_stdin = true,
+                                             .pure = true,
+                                             .split = FY_SPLIT_LINES,
+                                             .merge = FY_MERGE_CONCAT};
+    char **differs =
+        ARGV("awk", "/mark/ { seen = 1 } END { print NR; if (NR > 2000) {"
+                    "printf(\"%200d\", 0) } else if (seen) {"
+                    "system(\"sleep 0.5\"); print \"x\" >\"/dev/stderr\" } }");
+    write_input(5000, true, "mark\n");
+    check_command(ARGV("awk", "{ print } /mark/ && NR < 2000 {"
+                              "system(\"sleep 0.5\");"
+                              "print \"x\" >\"/dev/stderr\" }"),
+                  0, FY_MERGE_CONCAT, false, true);
+    struct outcome parts = run(differs, 3, &invocation, false, SIZE_MAX);
+    ck_assert(parts.split && WIFEXITED(parts.status));
+    ck_assert_int_eq(WEXITSTATUS(parts.status), 125);
+    ck_assert(parts.bytes > 0 && parts.bytes < 200); /* of the first parts */
+    free(parts.text);
+}
+END_TEST
+
 START_TEST(test_only_text)
 {
     static const struct {
@@ -396,6 +421,7 @@ main(void)
     tcase_add_test(cases, test_last_line_without_newline);
     tcase_add_test(cases, test_merges);
     tcase_add_test(cases, test_parts_that_are_no_use);
+    tcase_add_test(cases, test_parts_that_are_no_use_any_more);
     tcase_add_test(cases, test_only_text);
     tcase_add_test(cases, test_other_encodings);
     tcase_add_test(cases, test_early_end);
