@@ -49,24 +49,32 @@ cuda_error(struct cuda_device *device, int status, const char *text)
 }
 
 int
+cuda_lost(struct cuda_device *device, const char *what, int result)
+{
+    char text[FY_CUDA_TEXT_BYTES];
+    fy_cuda_describe(device->driver, what, result, text);
+    pthread_mutex_lock(&device->lock);
+    if (!device->dead) {
+        memcpy(device->text, text, sizeof text);
+    }
+    device->dead = true;
+    pthread_cond_broadcast(&device->change);
+    pthread_mutex_unlock(&device->lock);
+    __atomic_store_n(&off, true, __ATOMIC_RELAXED);
+    return FY_ERR_DEVICE;
+}
+
+int
 cuda_status(struct cuda_device *device, const char *what, int result)
 {
     char text[FY_CUDA_TEXT_BYTES];
     if (result == FY_CUDA_SUCCESS) {
         return 0;
     }
-    fy_cuda_describe(device->driver, what, result, text);
     if (fy_cuda_is_fatal(result)) {
-        pthread_mutex_lock(&device->lock);
-        if (!device->dead) {
-            (void)snprintf(device->text, sizeof device->text, "%s", text);
-        }
-        device->dead = true;
-        pthread_cond_broadcast(&device->change);
-        pthread_mutex_unlock(&device->lock);
-        __atomic_store_n(&off, true, __ATOMIC_RELAXED);
-        return FY_ERR_DEVICE;
+        return cuda_lost(device, what, result);
     }
+    fy_cuda_describe(device->driver, what, result, text);
     return cuda_error(
         device, result == FY_CUDA_OUT_OF_MEMORY ? FY_ERR_NOFIT : FY_ERR_DEVICE,
         text);
@@ -242,6 +250,8 @@ close_context(struct cuda_device *device)
             (void)device->driver->free(device->memory);
         }
         cuda_leave_caller(device, cancel);
+    }
+    if (!cuda_is_dead(device)) {
         (void)device->driver->context_release(device->unit);
     }
 }

@@ -129,6 +129,8 @@ bool cuda_is_ours(const struct cuda_device *device);
  * lock.
  */
 int cuda_status(struct cuda_device *device, const char *what, int result);
+/* The same for a result after which the device cannot be used at all. */
+int cuda_lost(struct cuda_device *device, const char *what, int result);
 /* Sets the error text and returns `status'. Takes the lock. */
 int cuda_error(struct cuda_device *device, int status, const char *text);
 

@@ -163,11 +163,11 @@ work(void *argument)
 {
     struct fy_stream *s = argument;
     struct cuda_device *device = s->device;
-    bool current = device->driver->context_push(device->context) == 0;
-    pthread_mutex_lock(&device->lock);
-    if (!current) {
-        s->error = FY_ERR_DEVICE;
+    int result = device->driver->context_push(device->context);
+    if (result != 0) {
+        (void)cuda_lost(device, "the context", result);
     }
+    pthread_mutex_lock(&device->lock);
     while (!s->stop || s->head != NULL) {
         struct cuda_op *op = s->head;
         if (op == NULL) {

@@ -49,6 +49,7 @@ UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
+UNIT_TESTS += tests/unit/test_cuda_trouble
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
@@ -161,3 +162,8 @@ tests_unit_test_cuda_device_SOURCES = tests/unit/test_cuda_device.c
 tests_unit_test_cuda_device_SOURCES += tests/unit/cuda_rig.c tests/unit/cuda_rig.h
 tests_unit_test_cuda_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_device_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_cuda_trouble_SOURCES = tests/unit/test_cuda_trouble.c
+tests_unit_test_cuda_trouble_SOURCES += tests/unit/cuda_rig.c tests/unit/cuda_rig.h
+tests_unit_test_cuda_trouble_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_cuda_trouble_LDADD = libfypager.la $(CHECK_LIBS) -ldl
