@@ -31,9 +31,11 @@ struct fy_job {
     struct stage *stage; /* NULL: it is gone */
     struct fy_session *session;
     struct fy_gather *gather; /* before */
-    int gathered;             /* atomic: it was run */
-    bool stuck;               /* it is not waited for */
-    bool cached;              /* the mounts' caches are dealt with too */
+    struct fy_alike *alike;
+    const char *is_output; /* an operand: `alike' has it */
+    int gathered;          /* atomic: it was run */
+    bool stuck;            /* it is not waited for */
+    bool cached;           /* the mounts' caches are dealt with too */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     unsigned nmounts;
     char **paths; /* before: doomed folders; after: what may have changed */
@@ -53,6 +55,7 @@ job_free(struct fy_job *job)
     }
     free(job->paths);
     fy_gather_free(job->gather);
+    fy_alike_free(job->alike);
     free(job);
 }
 
@@ -156,6 +159,7 @@ run_before(struct fy_work *work)
     const char *why;
     fy_gather_run(job->gather);
     __atomic_store_n(&job->gathered, 1, __ATOMIC_RELEASE);
+    job->is_output = fy_alike_find(job->alike);
     if (fy_gather_reason(job->gather, &why) || !job->cached) {
         return;
     }
@@ -189,7 +193,14 @@ done_before(struct fy_work *work)
             stage->has_root_hash = stage->has_root_hash || stage->hashed[i];
         }
         memcpy(stage->root_hashes, job->root_hashes, sizeof job->root_hashes);
-        fy_stage_prepared(stage, job->status);
+        if (job->is_output && stage->state < STAGE_ASKED) {
+            char why[256];
+            (void)snprintf(why, sizeof why, "it reads what it writes: %.200s",
+                           job->is_output);
+            fy_stage_decline(stage, FY_STAGE_ODD_STREAM, why);
+        } else {
+            fy_stage_prepared(stage, job->status);
+        }
     }
     job_free(job);
 }
@@ -226,6 +237,7 @@ fy_prepare_before(struct stage *stage)
     job->work.run = run_before;
     job->work.done = done_before;
     if (fy_gather_new(stage, &job->gather) ||
+        fy_alike_new(stage, &job->alike) ||
         (is_cached(stage) && !add_caches(job, stage)) ||
         fy_pool_submit(session->pool, &job->work)) {
         job_free(job);

@@ -19,6 +19,12 @@
 #include "proxy/protocol.h"
 #include "proxy/server.h"
 
+enum {
+    /* For the stage that another one reads: on its way or starting, unless the
+     * client is broken. */
+    WAIT_SECONDS = 60,
+};
+
 static void
 refuse(struct fy_server_stage *stage, int status, unsigned reason,
        const char *why)
@@ -119,14 +125,11 @@ watch(struct fy_server_stage *stage, int fd,
     return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
 }
 
-/* For as long as a stage may take here: to wait, then to run. */
+/* For as long as a stage may take here: to wait, then to run; 0: for ever. */
 static void
-set_deadline(struct fy_server_stage *stage, uint64_t from_ns)
+set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
 {
-    double seconds = stage->server->options->seconds;
-    if (seconds > 0) {
-        stage->deadline_ns = from_ns + (uint64_t)(seconds * 1e9);
-    }
+    stage->deadline_ns = seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
 }
 
 /* Checks and forks; `link' as fy_run_start(). Refuses what it cannot. */
@@ -162,7 +165,7 @@ launch(struct fy_server_stage *stage, int link)
     }
     stage->state = FY_STAGE_STARTING;
     stage->started_ns = fy_server_now_ns();
-    set_deadline(stage, stage->started_ns);
+    set_deadline(stage, stage->started_ns, server->options->seconds);
     fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);
     stage->in = watch(stage, stage->run.in, on_in);
@@ -355,7 +358,11 @@ fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
     exchange->stage = stage;
     /* A reader is started by fy_server_settle(), when its writer runs. */
     if (stage->spec.in.kind == FY_STREAM_LINK) {
-        set_deadline(stage, fy_server_now_ns());
+        double most = server->options->wait_seconds;
+        double seconds = server->options->seconds;
+        most = most > 0 ? most : WAIT_SECONDS;
+        set_deadline(stage, fy_server_now_ns(),
+                     seconds > 0 && seconds < most ? seconds : most);
     } else if (launch(stage, -1)) {
         fy_server_stage_abandon(stage);
     }

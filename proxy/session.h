@@ -13,6 +13,7 @@
  * placement.c   whether it pays
  * prepare.c     the mount's caches around it; work.c: in threads
  * ask.c         the request
+ * alike.c       whether it reads what it writes
  * flow.c        bytes, credits, signals, results
  * input.c       stdin that is sent from here
  * link.c        which stages are joined, by what holders.c finds

@@ -235,6 +235,17 @@ void fy_input_end(struct stage *stage);
 /* Its stub cannot keep more of it. */
 void fy_input_full(struct stage *stage);
 
+/* ---- alike.c */
+
+struct fy_alike;
+
+/* What to compare; NULL: nothing is to be. FY_ERR_NOMEM. */
+int fy_alike_new(const struct stage *stage,
+                 struct fy_alike **out) FY_MUST_CHECK;
+/* An operand that is the file to which it writes, or NULL. Any thread. */
+const char *fy_alike_find(const struct fy_alike *alike);
+void fy_alike_free(struct fy_alike *alike);
+
 /* ---- ask.c */
 
 struct fy_gather;

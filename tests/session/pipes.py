@@ -62,6 +62,11 @@ SCRIPTS = [
      "cat out; rm out", "cat none 0"),
     ("its own output", "cp s out; { grep . out s; echo $?; } >> out; wc out;"
      "{ echo x; cat out; } > out; cat out; rm out", None),
+    ("its own output by a link", "cp s out; ln -s out l; ln out h;"
+     "{ echo x; cat l; echo $?; cat h s; echo $?; } >> out; cat out;"
+     "rm out l h", "cat odd-stream"),
+    ("its own output of here", "ln $HERE/../mnt/n $HERE/h; cat n >> $HERE/h;"
+     "echo $?; rm $HERE/h", "cat odd-stream"),
     ("nobody reads, and nobody dies of it", "trap '' PIPE;"
      "{ sleep 0.2; cat s; echo $? >&2; } | true", "cat lost-link"),
     ("output option", "sort -o out s; cat out; rm out", "sort none 0"),

@@ -259,9 +259,12 @@ END_TEST
 START_TEST(waiting_ends)
 {
     static struct job job, half;
+    /* The limit of a stage, or of waiting, which there always is. */
     (void)client_end(&shared);
-    client_start(&shared,
-                 &(struct fy_proxy_options){.stages_max = 10, .seconds = 0.3});
+    client_start(&shared, _i == 0 ? &(struct fy_proxy_options){.stages_max = 10,
+                                                               .seconds = 0.3}
+                                  : &(struct fy_proxy_options){
+                                        .stages_max = 10, .wait_seconds = 0.3});
     begin_to_send(&half);
     job_shell(&job, &shared, "cat");
     job.spec.in.kind = FY_STREAM_LINK;
@@ -270,6 +273,38 @@ START_TEST(waiting_ends)
     ck_assert_int_eq(job.status, 503);
     ck_assert_str_eq(job.reason, "limits");
     fy_wire_cancel(shared.wire, half.small_stream);
+    job_free(&job);
+}
+END_TEST
+
+/* Its end is still of interest when nobody reads its output. */
+START_TEST(unread_output)
+{
+    static struct job job;
+    job_shell(&job, &shared,
+              "trap 'echo gone >&2; exit 3' PIPE; echo first >&2; "
+              "while echo x; do sleep 0.01; done");
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    wait_for_lines(&job, 1);
+    ck_assert_int_eq(job_get(&job, "unread?0"), 400);
+    ck_assert_int_eq(job_get(&job, "unread?3"), 400);
+    ck_assert_int_eq(job_get(&job, "unread?1x"), 400);
+    ck_assert(!job.ended);
+    ck_assert_int_eq(job_get(&job, "unread?1"), 200);
+    client_wait(&shared, &job.ended, 10);
+    client_wait(&shared, &job.err_ended, 10);
+    ck_assert_int_eq(job.exit, 3);
+    ck_assert_ptr_nonnull(strstr(job.err, "gone"));
+    job_free(&job);
+    job_shell(&job, &shared, "echo a >&2; sleep 0.3; echo b >&2; exit 7");
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    wait_for_lines(&job, 1);
+    ck_assert_int_eq(job_get(&job, "unread?2"), 200);
+    client_wait(&shared, &job.err_ended, 10);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_int_eq(job.signal, SIGPIPE);
     job_free(&job);
 }
 END_TEST
@@ -504,8 +539,9 @@ main(void)
     tcase_add_test(stages, link_that_is_refused_gives_back);
     tcase_add_test(stages, link_that_comes_too_late);
     tcase_add_test(stages, links_in_a_ring);
+    tcase_add_test(stages, unread_output);
     tcase_add_test(stages, signal_before_the_start);
-    tcase_add_test(stages, waiting_ends);
+    tcase_add_loop_test(stages, waiting_ends, 0, 2);
     tcase_add_test(stages, cancel_ends_it);
     tcase_add_test(stages, cancel_ends_the_stubborn);
     tcase_add_test(stages, signals_reach_the_group);
