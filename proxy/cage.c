@@ -260,6 +260,9 @@ fy_cage_enter(struct fy_cage *cage)
         syscall(SYS_landlock_restrict_self, cage->ruleset, 0) != 0) {
         return -1;
     }
+    if (cage->filtered && fy_filter_enter() != 0) {
+        return -1;
+    }
     return 0;
 }
 

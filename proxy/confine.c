@@ -559,6 +559,20 @@ check_configs(struct check *check)
     return 0;
 }
 
+/*
+ * Names of users may come from daemons, which are asked through sockets; and a
+ * 32-bit program (only 64-bit ones have a build-id here) has other numbers.
+ */
+static bool
+is_to_be_filtered(const struct check *check)
+{
+    const struct fy_bytes *identity = &check->spec->tool.identity;
+    static const char native[] = "build-id:";
+    return !check->invocation->owners && check->confine->known_user &&
+           (memchr(identity->at, '+', identity->n) ||
+            strncmp(identity->at, native, sizeof native - 1) == 0);
+}
+
 /* What the stage's limits are here. Never above our own. */
 static int
 check_limits(struct check *check)
@@ -586,6 +600,7 @@ check_limits(struct check *check)
         check->cage->limits[resource].rlim_max = hard;
         check->cage->limited[resource] = true;
     }
+    check->cage->filtered = is_to_be_filtered(check);
     check->cage->umask = check->spec->umask & 0777;
     check->cage->nice = check->spec->nice < 19 ? check->spec->nice : 19;
     return 0;
@@ -809,6 +824,22 @@ free_check:
     return status;
 }
 
+static bool
+is_in_passwd(uid_t uid)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    struct passwd row, *found = NULL;
+    char text[4096];
+    while (file && fgetpwent_r(file, &row, text, sizeof text, &found) == 0 &&
+           found->pw_uid != uid) {
+        found = NULL;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return found != NULL;
+}
+
 int
 fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
                struct fy_confine **out)
@@ -836,6 +867,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     confine->unlocked = !options->landlock;
     confine->landlock = options->landlock ? fy_landlock_version() : 0;
     confine->kind = fy_space_probe();
+    confine->known_user = is_in_passwd(geteuid());
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *home = getenv("HOME");
     const struct passwd *user =
@@ -884,4 +916,5 @@ fy_confine_describe(const struct fy_confine *confine, struct fy_hello *hello)
     hello->spaces = confine->kind != FY_SPACE_NONE;
     hello->all_users = confine->kind != FY_SPACE_USER;
     hello->landlock = confine->landlock;
+    hello->filter = confine->known_user && fy_filter_works();
 }

@@ -62,8 +62,9 @@ struct fy_confine {
     unsigned nroots;
     unsigned landlock; /* ABI version, 0: not used */
     enum fy_space_kind kind;
-    bool limited;  /* roots were given: without Landlock nothing runs ... */
-    bool unlocked; /* ... unless it was switched off */
+    bool known_user; /* by /etc/passwd: no daemon has to be asked */
+    bool limited;    /* roots were given: without Landlock nothing runs ... */
+    bool unlocked;   /* ... unless it was switched off */
     char plain_temporary[PATH_MAX]; /* for stages without a space, "" */
     int plain_temporary_fd;
     struct fy_space spaces[FY_MAX_SPACES];
@@ -90,7 +91,8 @@ struct fy_cage {
     int ruleset;                   /* -1: none */
     mode_t umask;
     int nice;
-    bool guarded; /* it keeps only the privileges that files need */
+    bool guarded;  /* it keeps only the privileges that files need */
+    bool filtered; /* filter.c */
     struct rlimit limits[16];
     bool limited[16];
 };
@@ -196,6 +198,13 @@ void fy_space_close(struct fy_space *space);
 int fy_temporary_new(struct fy_confine *confine, char *out,
                      size_t capacity) FY_MUST_CHECK;
 void fy_temporary_remove(const char *path);
+
+/* ---- filter.c ----------------------------------------------------------------- */
+
+/* In the child, after no_new_privs. 0, or -1 with errno. */
+int fy_filter_enter(void) FY_MUST_CHECK;
+/* Whether this kernel has it. */
+bool fy_filter_works(void);
 
 /* ---- cage.c ------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ struct fy_session;
 struct fy_session_options {
     /* Borrowed, must outlive the session. NULL: fy_session_publish() follows. */
     const struct fy_commands *commands;
-    const struct fy_mount *mounts;      /* copied */
+    const struct fy_mount *mounts; /* copied */
     unsigned nmounts;
     /* Folder of the shipped annotations: they speak of the system's own tools,
      * so programs elsewhere run here unless a user's file declares them. NULL:
@@ -90,6 +90,7 @@ struct fy_link_report {
     double seconds; /* connected */
     double rtt_seconds;
     const char *trouble; /* why it cannot be used, or "" */
+    const char *open;    /* what stages there are not kept from, or "" */
 };
 
 /* After fy_session_end() (the session still exists): rows, then free. */

@@ -229,6 +229,30 @@ hello_data(struct exchange *exchange, const void *bytes, size_t n)
     reach->hello_used += n;
 }
 
+/* What the host's kernel does not keep an exploited command from. */
+static void
+note_open(struct reach *reach)
+{
+    const struct fy_hello *hello = &reach->hello;
+    const struct {
+        bool open;
+        const char *what;
+    } rows[] = {
+        {!hello->landlock, "other files of the user"},
+        {hello->landlock < 6, "signals to other processes of the user"},
+        {!hello->filter, "sockets of daemons and agents"},
+        {!hello->filter && !hello->spaces, "the network"},
+    };
+    struct fy_buffer to;
+    fy_buffer_start(&to, reach->open, sizeof reach->open);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].open) {
+            fy_buffer_add(&to, to.used > 0 ? ", " : "");
+            fy_buffer_add(&to, rows[i].what);
+        }
+    }
+}
+
 static void
 hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
           size_t n)
@@ -248,6 +272,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         break_reach(reach, text);
         return;
     }
+    note_open(reach);
     reach->state = REACH_READY;
     reach->heard_bytes = 0;
     fy_session_set(reach->session, &reach->limit,
@@ -539,5 +564,6 @@ fy_session_link(const struct fy_session *session, unsigned i,
         .seconds = (double)reach->connected_ns / 1e9,
         .rtt_seconds = (double)reach->rtt_ns / 1e9,
         .trouble = reach->trouble,
+        .open = reach->open,
     };
 }

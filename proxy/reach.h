@@ -47,7 +47,7 @@ struct reach {
     bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
     bool asked[FY_MAX_MOUNTS];  /* they were compared before */
     bool broken;                /* to be given up at the end of this round */
-    char name[512], trouble[256];
+    char name[512], trouble[256], open[160];
     uint64_t began_ns, connected_ns; /* of all connections so far */
     double bytes_a_second;           /* as its stages measured; 0: unknown */
     uint64_t heard_bytes;            /* at the last keep-alive */

@@ -115,6 +115,7 @@ static const struct fy_spec_field hello_fields[] = {
     F(fy_hello, "spaces", FY_SPEC_BOOLEAN, false, spaces),
     F(fy_hello, "all-users", FY_SPEC_BOOLEAN, false, all_users),
     N(fy_hello, "landlock", false, landlock, UINT32_MAX),
+    F(fy_hello, "filter", FY_SPEC_BOOLEAN, false, filter),
     N(fy_hello, "stages-max", false, stages_max, UINT32_MAX),
     N(fy_hello, "stages-now", false, stages_now, UINT32_MAX),
 };

@@ -100,6 +100,7 @@ struct fy_hello {
     bool spaces;       /* stages see the client's paths (mount namespaces) */
     bool all_users;    /* ... and every uid as it is */
     uint32_t landlock; /* its ABI version; 0: none */
+    bool filter;       /* stages without owners' names get no sockets */
     uint32_t stages_max, stages_now;
 };
 

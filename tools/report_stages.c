@@ -129,6 +129,10 @@ fy_report_print_pipelines(const struct fy_report *report, FILE *to)
                       (unsigned long long)link->received_bytes,
                       (unsigned long long)link->sent_bytes,
                       1e3 * link->rtt_seconds, link->seconds);
+        if (link->open && link->open[0]) {
+            (void)fprintf(to, "        commands there are not kept from: %s\n",
+                          link->open);
+        }
     }
 }
 

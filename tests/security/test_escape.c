@@ -20,7 +20,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -359,6 +361,28 @@ attack(pid_t victim)
     int raw = socket(AF_INET, SOCK_RAW, 1);
     if (raw >= 0) {
         return "raw socket";
+    }
+    /* Agents and daemons, wherever their sockets are. */
+    if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EACCES ||
+        socket(AF_VSOCK, SOCK_STREAM, 0) >= 0) {
+        return "socket";
+    }
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) {
+        return "no socketpair, which is nobody's";
+    }
+    if (kill(-1, 0) == 0 || kill(0, 0) != 0) {
+        return "kill of all";
+    }
+    if (syscall(SYS_io_uring_setup, 1, path) >= 0 || errno != ENOSYS) {
+        return "io_uring";
+    }
+    if (syscall(SYS_keyctl, 0, -3, 0) >= 0) {
+        return "keyctl";
+    }
+    struct iovec mine = {path, 1}, theirs = {path, 1};
+    if (process_vm_readv(victim, &mine, 1, &theirs, 1, 0) >= 0) {
+        return "process_vm_readv";
     }
     /* A setuid program gives nothing. */
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {

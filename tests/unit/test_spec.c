@@ -153,6 +153,7 @@ START_TEST(the_others_come_back)
                              .speed = 1e9,
                              .spaces = true,
                              .landlock = 2,
+                             .filter = true,
                              .stages_max = 256,
                              .stages_now = 3};
     struct fy_hello hello_back;
@@ -161,6 +162,7 @@ START_TEST(the_others_come_back)
     ck_assert_int_eq(fy_hello_encode(&hello, &bytes, &n), 0);
     ck_assert_int_eq(fy_hello_decode(bytes, n, &hello_back, NULL), 0);
     is_text(hello_back.machine, "x86_64");
+    ck_assert(hello_back.filter);
     ck_assert_uint_eq(hello_back.gid, UINT32_MAX);
     ck_assert_uint_eq(hello_back.memory_bytes, UINT64_C(1) << 40);
     ck_assert_double_eq(hello_back.load, 0.25);
