@@ -2,6 +2,7 @@
 /*
  * The life of one stage up to its request: what it is, whether it may run
  * elsewhere, what it waits for; and what its stub says. stage_end.c has the end.
+ * Long because its states lead into each other.
  */
 #include "config.h"
 
