@@ -9,11 +9,12 @@ FAKECUDA_MADE = tests/fakecuda/names tests/fakecuda/driver_rows.h tests/fakecuda
 	tests/fakecuda/cublas_rows.h tests/fakecuda/cublas_calls.c \
 	tests/fakecuda/cublas_routines.c \
 	tests/fakecuda/cusolver_rows.h tests/fakecuda/cusolver_calls.c \
-	tests/fakecuda/cusolver_routines.c
+	tests/fakecuda/cusolver_routines.c \
+	tests/fakecuda/cufft_rows.h tests/fakecuda/cufft_calls.c
 CLEANFILES += $(FAKECUDA_MADE)
 EXTRA_DIST += tests/fakecuda/generate.py tests/fakecuda/driver.rows \
 	tests/fakecuda/cublas.rows tests/fakecuda/cublas_routines.rows \
-	tests/fakecuda/cusolver.rows tests/fakecuda/cusolver_routines.rows
+	tests/fakecuda/cusolver.rows tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows
 
 FAKECUDA_GENERATE = $(AM_V_GEN)$(MKDIR_P) tests/fakecuda && \
 	python3 $(srcdir)/tests/fakecuda/generate.py
@@ -34,17 +35,21 @@ tests/fakecuda/cusolver_calls.c: tests/fakecuda/cusolver.rows tests/fakecuda/gen
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver.rows >$@
 tests/fakecuda/cusolver_routines.c: tests/fakecuda/cusolver_routines.rows tests/fakecuda/generate.py
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cusolver_routines.rows >$@
+tests/fakecuda/cufft_rows.h: tests/fakecuda/cufft.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/cufft.rows >$@
+tests/fakecuda/cufft_calls.c: tests/fakecuda/cufft.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cufft.rows >$@
 
 FAKECUDA_ROWS = tests/fakecuda/driver.rows tests/fakecuda/cublas.rows \
 	tests/fakecuda/cublas_routines.rows tests/fakecuda/cusolver.rows \
-	tests/fakecuda/cusolver_routines.rows
+	tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows
 tests/fakecuda/names: $(FAKECUDA_ROWS) tests/fakecuda/generate.py
 	$(AM_V_GEN)$(MKDIR_P) tests/fakecuda && for rows in $(FAKECUDA_ROWS); do \
 		python3 $(srcdir)/tests/fakecuda/generate.py names $(srcdir)/$$rows || exit 1; \
 	done >$@
 
 check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
-check_LTLIBRARIES += tests/fakecuda/libcusolver.la
+check_LTLIBRARIES += tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la
 
 nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
 tests_fakecuda_libcuda_la_SOURCES = \
@@ -91,13 +96,26 @@ tests_fakecuda_libcusolver_la_CFLAGS = $(FAKECUDA_CFLAGS)
 tests_fakecuda_libcusolver_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0
 tests_fakecuda_libcusolver_la_LIBADD = tests/fakecuda/libcuda.la -ldl
 
+nodist_tests_fakecuda_libcufft_la_SOURCES = tests/fakecuda/cufft_calls.c \
+	tests/fakecuda/cufft_rows.h
+tests_fakecuda_libcufft_la_SOURCES = \
+	tests/fakecuda/cublas_abi.h \
+	tests/fakecuda/cufft_abi.h \
+	tests/fakecuda/fft.c \
+	tests/fakecuda/fft.h \
+	tests/fakecuda/fft_plan.c
+tests_fakecuda_libcufft_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libcufft_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0
+tests_fakecuda_libcufft_la_LIBADD = tests/fakecuda/libcuda.la -lm
+
 # Headers made before any source that needs them.
 $(tests_fakecuda_libcuda_la_OBJECTS): tests/fakecuda/driver_rows.h
 $(tests_fakecuda_libcublas_la_OBJECTS): tests/fakecuda/cublas_rows.h
+$(tests_fakecuda_libcufft_la_OBJECTS): tests/fakecuda/cufft_rows.h
 $(tests_fakecuda_libcusolver_la_OBJECTS): tests/fakecuda/cusolver_rows.h
 
-dist_check_SCRIPTS += tests/fakecuda/headers.sh
-TESTS += tests/fakecuda/headers.sh
+dist_check_SCRIPTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
+TESTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
 if HAVE_CHECK
 check_PROGRAMS += tests/fakecuda/test_fakecuda
 TESTS += tests/fakecuda/test_fakecuda
@@ -107,4 +125,4 @@ tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fakecuda_test_fakecuda_LDADD = $(CHECK_LIBS) -ldl
 EXTRA_tests_fakecuda_test_fakecuda_DEPENDENCIES = tests/fakecuda/names \
 	tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la \
-	tests/fakecuda/libcusolver.la
+	tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la

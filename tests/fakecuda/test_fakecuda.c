@@ -26,7 +26,7 @@
 #define COUNT 1000
 
 /* What the cases call; loaded in the child. */
-static void *libraries[3];
+static void *libraries[4];
 
 static void *
 load(const char *name)
@@ -47,7 +47,7 @@ load(const char *name)
 static void *
 function(const char *name)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         void *found = libraries[i] == NULL ? NULL : dlsym(libraries[i], name);
         if (found != NULL) {
             return found;
@@ -89,6 +89,7 @@ run(int (*what)(void), ...)
         libraries[0] = load("libcuda.so.1");
         libraries[1] = load("libcublas.so.13");
         libraries[2] = load("libcusolver.so.12");
+        libraries[3] = load("libcufft.so.12");
         exit(what());
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
