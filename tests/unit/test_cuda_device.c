@@ -311,6 +311,7 @@ START_TEST(test_events_order_streams)
         }
     }
     ck_assert_int_eq(ops->stream_sync(out), 0);
+    ck_assert_int_eq(ops->stream_sync(in), 0); /* it waits for an event, too */
     ck_assert_mem_eq(from, to, sizeof(double) * N * ROUNDS);
     ops->event_destroy(copied);
     ops->event_destroy(fetched);

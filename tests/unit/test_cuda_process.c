@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device inside a process that forks, exits, cancels threads and
+ * handles signals in the middle of its work, or that has page-locked memory of
+ * its own; on the fake driver. Nothing may hang or crash, and no call may reach
+ * the driver from a child or after its end.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pager/cuda_driver.h"
+#include "tests/unit/cuda_rig.h"
+#include "tests/unit/cuda_run.h"
+
+static int
+use_inherited(struct cuda_run *run)
+{
+    const struct fy_device_ops *ops = run->ops;
+    struct fy_copy c = cuda_run_copy(FY_TO_DEVICE, run->host_a, run->a);
+    struct fy_stream *stream;
+    struct fy_event *event;
+    struct fy_device *own;
+    uint64_t address;
+    unsigned long calls = cuda_count("calls");
+    bool refused = ops->inherited(run->device) &&
+                   ops->copy(run->in, &c) == FY_ERR_DEVICE &&
+                   cuda_run_gemm(run, CUDA_RUN_N) != 0 &&
+                   ops->event_record(run->in, run->copied) == FY_ERR_DEVICE &&
+                   ops->event_wait(run->in, run->copied) == FY_ERR_DEVICE &&
+                   ops->event_sync(run->copied) == FY_ERR_DEVICE &&
+                   ops->stream_sync(run->in) == FY_ERR_DEVICE &&
+                   ops->alloc(run->device, 8, &address) == FY_ERR_DEVICE &&
+                   ops->event_create(run->device, &event) == FY_ERR_DEVICE &&
+                   ops->stream_create(run->device, FY_STREAM_COPY_IN,
+                                      &stream) == FY_ERR_DEVICE &&
+                   ops->error_text(run->device)[0] != '\0';
+    ops->free(run->device, run->a);
+    ops->stream_destroy(run->in);
+    ops->event_destroy(run->copied);
+    ops->close(run->device);
+    if (ops->open(CUDA_RUN_BYTES, &own) != FY_ERR_NOENT ||
+        strstr(ops->error_text(NULL), "forked child") == NULL) {
+        return 2;
+    }
+    return !refused ? 3 : cuda_count("calls") != calls ? 4 : 0;
+}
+
+START_TEST(test_fork_while_busy)
+{
+    struct cuda_run run;
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    for (int round = 0; round < 20; round++) {
+        cuda_run_enqueue(&run, round % 2 == 0);
+        pid_t pid = fork();
+        ck_assert_int_ge(pid, 0);
+        if (pid == 0) {
+            alarm(20);
+            int outcome = use_inherited(&run);
+            /* Handlers of the parent's exit run here, too. */
+            round % 4 == 0 ? exit(outcome) : _exit(outcome);
+        }
+        int status;
+        cuda_run_drain(&run);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        ck_assert_int_eq(run.status, 0);
+    }
+    cuda_run_end(&run);
+}
+END_TEST
+
+static struct cuda_run shared;
+
+/* Copies without end; the device refuses when the process exits. */
+static void *
+keep_busy(void *argument)
+{
+    struct cuda_run *run = argument;
+    for (;;) {
+        struct fy_copy c = cuda_run_copy(FY_TO_DEVICE, run->host_a, run->a);
+        int status = run->ops->copy(run->in, &c);
+        for (int i = 0; i < 8 && status == 0; i++) {
+            status = run->ops->copy(run->in, &c);
+        }
+        if (status == 0) {
+            status = cuda_run_gemm(run, CUDA_RUN_N);
+        }
+        if (status == 0) {
+            status = run->ops->stream_sync(run->in);
+        }
+        if (status != 0) {
+            return NULL;
+        }
+    }
+}
+
+static int
+exit_while_busy(void)
+{
+    pthread_t thread;
+    if (!cuda_run_begin(&shared, CUDA_RUN_BYTES) ||
+        pthread_create(&thread, NULL, keep_busy, &shared) != 0) {
+        return 3;
+    }
+    usleep((useconds_t)(getpid() % 17) * 1000);
+    alarm(10);
+    exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
+}
+
+START_TEST(test_exit_while_busy)
+{
+    for (int round = 0; round < 30; round++) {
+        ck_assert_int_eq(cuda_in_child(NULL, NULL, exit_while_busy), 0);
+    }
+}
+END_TEST
+
+/* A handler of the program's that was registered before CUDA came. */
+static void
+use_late(void)
+{
+    int status = shared.ops->stream_sync(shared.in);
+    struct fy_copy c = cuda_run_copy(FY_TO_DEVICE, shared.host_a, shared.a);
+    if (status != FY_ERR_DEVICE ||
+        shared.ops->copy(shared.in, &c) != FY_ERR_DEVICE) {
+        _exit(5);
+    }
+    cuda_run_end(&shared);
+}
+
+static int
+use_after_exit(void)
+{
+    if (atexit(use_late) != 0 || !cuda_run_begin(&shared, CUDA_RUN_BYTES)) {
+        return 3;
+    }
+    cuda_run_enqueue(&shared, true);
+    alarm(10);
+    exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
+}
+
+START_TEST(test_use_after_exit)
+{
+    ck_assert_int_eq(cuda_in_child(NULL, NULL, use_after_exit), 0);
+}
+END_TEST
+
+static void *
+wait_for_it(void *argument)
+{
+    struct cuda_run *run = argument;
+    for (;;) {
+        cuda_run_enqueue(run, false);
+        cuda_run_drain(run);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+START_TEST(test_cancelled_thread)
+{
+    struct cuda_run run;
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    for (int round = 0; round < 10; round++) {
+        pthread_t thread;
+        void *result;
+        ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &run), 0);
+        usleep((useconds_t)round * 700);
+        ck_assert_int_eq(pthread_cancel(thread), 0);
+        ck_assert_int_eq(pthread_join(thread, &result), 0);
+        ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+        cuda_run_drain(&run); /* no lock was left behind */
+        ck_assert_int_eq(run.status, 0);
+    }
+    cuda_run_end(&run);
+}
+END_TEST
+
+static volatile sig_atomic_t handled_elsewhere;
+static pthread_t main_thread;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    /* NOLINTNEXTLINE(bugprone-signal-handler): only compares */
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        handled_elsewhere = 1;
+    }
+}
+
+START_TEST(test_threads_take_no_signals)
+{
+    struct cuda_run run;
+    sigset_t one, before;
+    main_thread = pthread_self();
+    signal(SIGUSR1, on_signal);
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    cuda_run_enqueue(&run, true);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &one, &before), 0);
+    ck_assert_int_eq(kill(getpid(), SIGUSR1), 0);
+    usleep(20000);
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+    ck_assert_int_eq(handled_elsewhere, 0);
+    cuda_run_end(&run);
+}
+END_TEST
+
+/* --- page-locked memory of the program --- */
+
+START_TEST(test_locked_memory_goes_straight)
+{
+    struct cuda_run run;
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped;
+    void *memory;
+    int unit;
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    ck_assert_int_eq(driver->device_get(&unit, 0), 0);
+    ck_assert_int_eq(driver->context_retain(&context, unit), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    size_t bytes = (size_t)(CUDA_RUN_N + 1) * CUDA_RUN_N * sizeof(double);
+    ck_assert_int_eq(driver->host_alloc(&memory, 2 * bytes, 0), 0);
+    double *from = memory, *to = from + (size_t)(CUDA_RUN_N + 1) * CUDA_RUN_N;
+    for (int i = 0; i < (CUDA_RUN_N + 1) * CUDA_RUN_N; i++) {
+        from[i] = i;
+        to[i] = -1;
+    }
+    struct fy_copy c = cuda_run_copy(FY_TO_DEVICE, from, run.a);
+    unsigned long rings = cuda_count("cuMemHostAlloc");
+    ck_assert_int_eq(run.ops->copy(run.in, &c), 0);
+    ck_assert_int_eq(run.ops->stream_sync(run.in), 0);
+    c = cuda_run_copy(FY_TO_HOST, to, run.a);
+    ck_assert_int_eq(run.ops->copy(run.out, &c), 0);
+    ck_assert_int_eq(run.ops->stream_sync(run.out), 0);
+    for (int j = 0; j < CUDA_RUN_N; j++) {
+        for (int i = 0; i <= CUDA_RUN_N; i++) {
+            int at = (CUDA_RUN_N + 1) * j + i;
+            ck_assert_double_eq(to[at], i < CUDA_RUN_N ? at : -1);
+        }
+    }
+    ck_assert_uint_eq(cuda_count("cuMemHostAlloc"), rings);
+    ck_assert_uint_eq(cuda_count("cuMemcpy2DAsync_v2"), 2);
+    ck_assert_int_eq(driver->host_free(memory), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    ck_assert_ptr_eq(popped, context);
+    ck_assert_int_eq(driver->context_release(unit), 0);
+    cuda_run_end(&run);
+}
+END_TEST
+
+int
+main(int argc, char **argv)
+{
+    (void)argc;
+    cuda_rig_start(argv);
+    (void)setenv("FAKECUDA_STRICT", "1", 1);
+    Suite *suite = suite_create("cuda_process");
+    TCase *tests = tcase_create("cuda_process");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, test_fork_while_busy);
+    tcase_add_test(tests, test_exit_while_busy);
+    tcase_add_test(tests, test_use_after_exit);
+    tcase_add_test(tests, test_cancelled_thread);
+    tcase_add_test(tests, test_threads_take_no_signals);
+    tcase_add_test(tests, test_locked_memory_goes_straight);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
