@@ -133,7 +133,7 @@ class Bench:
         self.environment = dict(environment)
         self.rig, self.fill = rig, fill
         if mount and ferry:
-            options = ["--mount", rig.mount_option(), *options]
+            options = [*rig.mount_options(), *options]
         self.plain = Side(rig, "p")
         self.other = Side(rig, "f", ferry, report, options)
         self.loose = loose
@@ -152,6 +152,10 @@ class Bench:
             os.mkdir(folder)
             os.makedirs(local)
             self.fill(folder, local, os.path.join(self.rig.work, name))
+            for seed, (export, _) in enumerate(self.rig.others(), 1):
+                folder = os.path.join(self.rig.data(export), name)
+                os.mkdir(folder)
+                fill_other(folder, seed)
         return number
 
     def local(self, name):
@@ -167,6 +171,8 @@ class Bench:
         values = {"M": mnt, "L": work, "HOME": work, "TERM": "xterm",
                   "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
                   "LC_ALL": "C.UTF-8"}
+        for variable, (_, mount) in zip("NO", self.rig.others()):
+            values[variable] = os.path.join(mount, name)
         values.update(env or {})
         if letter == "f":
             values.update(self.environment)
@@ -201,9 +207,15 @@ class Bench:
     def forget(self, number):
         for letter in "pf":
             name = "%s%07d" % (letter, number)
-            for folder in (os.path.join(self.rig.data(), name),
-                           self.local(name)):
+            for folder in (*(os.path.join(root, name) for _, root in
+                             self.roots()), self.local(name)):
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def roots(self):
+        """The exports, by what they are called."""
+        return [("mount", self.rig.data()),
+                *(("mount " + os.path.basename(mount), self.rig.data(export))
+                  for export, mount in self.rig.others())]
 
     # ---- comparing --------------------------------------------------------
 
@@ -253,8 +265,7 @@ class Bench:
             found.append("the plain run timed out")
         if plain["notes"] != other["notes"]:
             found.append("%s, plain %s" % (other["notes"], plain["notes"]))
-        for what, root in (("mount", self.rig.data()), ("client",
-                                                        self.rig.work)):
+        for what, root in (*self.roots(), ("client", self.rig.work)):
             trees = [self.look(os.path.join(os.fsencode(root), name), old, new)
                      for name in (new, old)]
             for path in sorted(set(trees[0]) | set(trees[1])):
@@ -402,6 +413,20 @@ def fill(folder, local, view):
     os.mkdir(os.path.join(local, "dir"))
     age(top)
     age(os.fsencode(local))
+
+
+def fill_other(folder, seed):
+    """What a case finds on a further mount: the same names, other contents."""
+    top = os.fsencode(folder)
+    os.makedirs(os.path.join(top, b"sub/deep"))
+    for name in (b"a.txt", b"b.txt", b"c.txt", b"nums", b"log", b"empty",
+                 b"binary", b"with space.txt", b"-dash", b"crlf.txt",
+                 b"sub/one.txt", b"sub/deep/three.txt"):
+        lines = CONTENTS[name].split(b"\n")
+        write(os.path.join(top, name), b"\n".join(
+            lines[seed:-1][::-1] + lines[-1:]))
+    write(os.path.join(top, b"only%d" % seed), b"apple only %d" % seed)
+    age(top)
 
 
 def age(top):

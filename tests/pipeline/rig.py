@@ -12,6 +12,12 @@ nothing of the export, and neither sees the other's processes.
   FOLDER/client/mnt      where the client has it mounted
   FOLDER/client/work     files of the client only
 
+With `more' there are two mounts besides, `near' of the same host and `far' of a
+third one, on a cable of its own:
+
+  FOLDER/storage/near  FOLDER/client/near
+  FOLDER/far/export    FOLDER/client/far
+
 Kinds: `sshfs' is all of that; `light' has no network: the export is a tmpfs,
 bind-mounted at the client's path, for ferry's loopback transport.
 Needs root (or skips: `why_not'). Leaves nothing behind: a namespace ends with
@@ -28,6 +34,7 @@ import time
 PORT = 22022
 CLIENT_IP, STORAGE_IP = "10.91.7.1", "10.91.7.2"
 STORAGE_NAME = "fy-storage"
+FAR_CLIENT_IP, FAR_IP, FAR_NAME = "10.91.8.1", "10.91.8.2", "fy-far"
 OWN_RTT_US = 40  # of the cable itself, measured
 ALL = ["--mount", "--net", "--uts", "--ipc", "--pid"]
 # The first process of a host: takes in orphans, and ends when it is killed.
@@ -90,7 +97,8 @@ class Rig:
     """`with Rig(...) as rig:' builds it and takes it down."""
 
     def __init__(self, kind="sshfs", build=None, shape=True, rtt_us=0,
-                 sshfs_options=(), folder=None, stays=False):
+                 sshfs_options=(), folder=None, stays=False, more=False):
+        self.more = more
         self.kind, self.shape, self.rtt_us = kind, shape, rtt_us
         self.sshfs_options = list(sshfs_options)
         self.build = os.path.abspath(build or built())
@@ -125,6 +133,9 @@ class Rig:
         for name in ("storage/export", "client/mnt", "client/work", "keys",
                      "run"):
             os.makedirs(os.path.join(self.folder, name), exist_ok=True)
+        for export, mount in self.others():
+            os.makedirs(export, exist_ok=True)
+            os.makedirs(mount, exist_ok=True)
         self.host("client", ALL if self.kind == "sshfs" else
                   ["--mount", "--pid"])
         if self.kind == "sshfs":
@@ -132,6 +143,11 @@ class Rig:
             self.hide("storage", "client")
             # Only the mount point's absence is wanted, not its parents'.
             self.hide("client", "storage")
+            if self.more:
+                self.host("far", ALL)
+                for name, part in (("far", "client"), ("far", "storage"),
+                                   ("storage", "far"), ("client", "far")):
+                    self.hide(name, part)
             self.network()
             self.sshd()
             self.sshfs()
@@ -139,17 +155,31 @@ class Rig:
             self.must("client", "mount", "-t", "tmpfs", "-o", "mode=755",
                       "fyexport", self.export)
             self.must("client", "mount", "--bind", self.export, self.mnt)
+            for export, mount in self.others():
+                self.must("client", "mount", "-t", "tmpfs", "-o", "mode=755",
+                          "fyexport", export)
+                self.must("client", "mount", "--bind", export, mount)
         self.save()
 
     export = property(lambda self: os.path.join(self.folder, "storage/export"))
     mnt = property(lambda self: os.path.join(self.folder, "client/mnt"))
     work = property(lambda self: os.path.join(self.folder, "client/work"))
 
-    def data(self):
-        """The export as this process (outside of both hosts) reaches it."""
+    def others(self):
+        """(export, mount) of the further mounts: near, far."""
+        if not self.more:
+            return []
+        return [(os.path.join(self.folder, export),
+                 os.path.join(self.folder, mount))
+                for export, mount in (("storage/near", "client/near"),
+                                      ("far/export", "client/far"))]
+
+    def data(self, export=None):
+        """An export as this process (outside of all hosts) reaches it."""
         if self.kind == "sshfs":
-            return self.export
-        return "/proc/%d/root%s" % (self.hosts["client"], self.export)
+            return export or self.export
+        return "/proc/%d/root%s" % (self.hosts["client"],
+                                    export or self.export)
 
     def host(self, name, namespaces):
         """Starts the first process of a host in namespaces of its own."""
@@ -186,8 +216,14 @@ class Rig:
             subprocess.run(["nsenter", "-t", str(self.hosts["client"]), "-n",
                             "ip", "link", "add", "fy0", "type", "veth", "peer",
                             "name", "fy1", "netns", storage], check=True)
-        for host, device, address in (("client", "fy0", CLIENT_IP),
-                                      ("storage", "fy1", STORAGE_IP)):
+        ends = [("client", "fy0", CLIENT_IP), ("storage", "fy1", STORAGE_IP)]
+        if self.more:
+            subprocess.run(["nsenter", "-t", str(self.hosts["client"]), "-n",
+                            "ip", "link", "add", "fy2", "type", "veth", "peer",
+                            "name", "fy3", "netns", str(self.hosts["far"])],
+                           check=True)
+            ends += [("client", "fy2", FAR_CLIENT_IP), ("far", "fy3", FAR_IP)]
+        for host, device, address in ends:
             self.must(host, "ip", "link", "set", "lo", "up")
             self.must(host, "ip", "address", "add", address + "/24", "dev",
                       device)
@@ -219,12 +255,30 @@ class Rig:
                            check=True, stdin=subprocess.DEVNULL)
         with open(os.path.join(keys, "host.pub"), encoding="ascii") as f:
             key = " ".join(f.read().split()[:2])
-        self.write("keys/known", "[%s]:%d %s\n" % (STORAGE_IP, PORT, key))
+        servers = [("storage", STORAGE_NAME, STORAGE_IP)]
+        if self.more:
+            servers.append(("far", FAR_NAME, FAR_IP))
+        self.write("keys/known", "".join("[%s]:%d %s\n" % (ip, PORT, key)
+                                         for _, _, ip in servers))
         shutil.copy(os.path.join(keys, "user.pub"),
                     os.path.join(keys, "authorized"))
-        self.write("keys/sshd_config", "".join(line + "\n" for line in (
-            "ListenAddress %s:%d" % (STORAGE_IP, PORT),
-            "HostKey %s/host" % keys, "PidFile %s/run/sshd" % self.folder,
+        # Every user and program of the client finds them by their names.
+        self.write("keys/rig.conf", "".join(
+            "Host %s %s\n  HostName %s\n  Port %d\n  User root\n"
+            "  IdentityFile %s/user\n  IdentitiesOnly yes\n"
+            "  UserKnownHostsFile %s/known\n  BatchMode yes\n" %
+            (name, ip, ip, PORT, keys, keys) for _, name, ip in servers))
+        conf = "/etc/ssh/ssh_config.d"
+        os.makedirs(conf, exist_ok=True)
+        self.must("client", "mount", "-t", "tmpfs", "fyssh", conf)
+        self.must("client", "cp", keys + "/rig.conf", conf + "/rig.conf")
+        for host, name, ip in servers:
+            self.serve(host, name, ip, keys)
+
+    def serve(self, host, name, ip, keys):
+        self.write("keys/sshd_config." + host, "".join(line + "\n" for line in (
+            "ListenAddress %s:%d" % (ip, PORT),
+            "HostKey %s/host" % keys, "PidFile %s/run/%s" % (self.folder, host),
             "AuthorizedKeysFile %s/authorized" % keys, "StrictModes no",
             "PasswordAuthentication no", "KbdInteractiveAuthentication no",
             "PermitRootLogin prohibit-password", "UsePAM no", "UseDNS no",
@@ -232,24 +286,13 @@ class Rig:
             "MaxStartups 100", "AcceptEnv LANG LC_* TZ",
             "SetEnv PATH=%s:/usr/local/bin:/usr/bin:/bin" % self.build,
             "Subsystem sftp internal-sftp")))
-        # Every user and program of the client finds the storage by its name.
-        self.write("keys/rig.conf", "".join((
-            "Host %s %s\n" % (STORAGE_NAME, STORAGE_IP),
-            "  HostName %s\n  Port %d\n  User root\n" % (STORAGE_IP, PORT),
-            "  IdentityFile %s/user\n  IdentitiesOnly yes\n" % keys,
-            "  UserKnownHostsFile %s/known\n" % keys,
-            "  BatchMode yes\n")))
-        conf = "/etc/ssh/ssh_config.d"
-        os.makedirs(conf, exist_ok=True)
-        self.must("client", "mount", "-t", "tmpfs", "fyssh", conf)
-        self.must("client", "cp", keys + "/rig.conf", conf + "/rig.conf")
-        self.must("storage", "mount", "-t", "tmpfs", "-o", "mode=755", "fyrun",
+        self.must(host, "mount", "-t", "tmpfs", "-o", "mode=755", "fyrun",
                   "/run")
-        self.must("storage", "mkdir", "/run/sshd")
-        self.must("storage", "/usr/sbin/sshd", "-f", keys + "/sshd_config",
+        self.must(host, "mkdir", "/run/sshd")
+        self.must(host, "/usr/sbin/sshd", "-f", keys + "/sshd_config." + host,
                   "-E", self.folder + "/run/sshd.log")
         for _ in range(100):
-            if self.call("client", ["ssh", STORAGE_NAME, "true"],
+            if self.call("client", ["ssh", name, "true"],
                          capture_output=True).returncode == 0:
                 return
             time.sleep(0.05)
@@ -259,6 +302,9 @@ class Rig:
         options = [part for o in self.sshfs_options for part in ("-o", o)]
         self.must("client", "sshfs", *options,
                   STORAGE_NAME + ":" + self.export, self.mnt)
+        for name, (export, mount) in zip((STORAGE_NAME, FAR_NAME),
+                                         self.others()):
+            self.must("client", "sshfs", *options, name + ":" + export, mount)
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -304,6 +350,23 @@ class Rig:
                 self.mnt, STORAGE_IP, PORT, self.export, self.build)
         return "%s=loopback://%s" % (self.mnt, self.export)
 
+    def mount_options(self, fault=""):
+        """What `ferry run' is given for all mounts; `fault' is the far one's
+        (see proxy/fault_text.c)."""
+        options = ["--mount", self.mount_option()]
+        for (export, mount), ip in zip(self.others(), (STORAGE_IP, FAR_IP)):
+            query = "&fault=" + fault if fault and ip == FAR_IP else ""
+            if self.kind == "sshfs":
+                text = "%s=ssh://root@%s:%d%s?ferry=%s/ferry%s" % (
+                    mount, ip, PORT, export, self.build, query)
+            else:
+                # A host is what its words say: here they are two.
+                text = "%s=loopback://%s" % (mount, export)
+                if ip == FAR_IP:
+                    text += "?option=Far=yes" + query
+            options += ["--mount", text]
+        return options
+
     def bytes(self):
         """(to the client, from the client) so far, on the wire."""
         if self.kind != "sshfs":
@@ -346,6 +409,7 @@ class Rig:
         if self.folder and os.path.isdir(os.path.join(self.folder, "run")):
             self.write("run/rig.json", json.dumps(
                 {"kind": self.kind, "build": self.build, "hosts": self.hosts,
+                 "more": self.more,
                  "processes": self.processes}))
 
     @classmethod
@@ -356,6 +420,7 @@ class Rig:
             raise Trouble("no rig is in " + folder)
         rig.kind, rig.build = saved["kind"], saved["build"]
         rig.hosts, rig.processes = saved["hosts"], saved["processes"]
+        rig.more = saved.get("more", False)
         return rig
 
     def down(self):
@@ -363,8 +428,9 @@ class Rig:
                                       {signal.SIGINT, signal.SIGTERM})
         try:
             if self.kind == "sshfs" and "client" in self.hosts:
-                self.call("client", ["umount", "-l", self.mnt],
-                          capture_output=True)
+                for mount in [self.mnt, *(m for _, m in self.others())]:
+                    self.call("client", ["umount", "-l", mount],
+                              capture_output=True)
             # The last first: a first process of a host takes its host with it.
             for pid, start in reversed(self.processes):
                 if start and started(pid) == start:
