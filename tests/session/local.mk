@@ -44,6 +44,9 @@ TESTS += tests/session/feeder.py
 dist_check_SCRIPTS += tests/session/faults.sh
 TESTS += tests/session/faults.sh
 
+dist_check_SCRIPTS += tests/session/parts.sh
+TESTS += tests/session/parts.sh
+
 dist_check_SCRIPTS += tests/session/lost_input.py
 TESTS += tests/session/lost_input.py
 
