@@ -99,7 +99,7 @@ enum cmd_statement_kind {
     CMD_NEVER,
     CMD_READS,   /* a folder: words */
     CMD_CONFIGS, /* files: words */
-    CMD_WRITES, /* likewise; then what of it */
+    CMD_WRITES,  /* likewise; then what of it */
     CMD_WORK,
     CMD_OWNERS,
     CMD_TERMINAL,
