@@ -107,7 +107,7 @@ struct fake_use {
     bool write;
 };
 
-#define FAKE_USES_MAX 8
+#define FAKE_USES_MAX 16
 
 /* The stream's order, then a random while; run gets a copy of the bytes at
  * argument, and answers 0 or the CUresult that poisons the context. Uses must

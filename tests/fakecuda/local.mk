@@ -10,11 +10,13 @@ FAKECUDA_MADE = tests/fakecuda/names tests/fakecuda/driver_rows.h tests/fakecuda
 	tests/fakecuda/cublas_routines.c \
 	tests/fakecuda/cusolver_rows.h tests/fakecuda/cusolver_calls.c \
 	tests/fakecuda/cusolver_routines.c \
-	tests/fakecuda/cufft_rows.h tests/fakecuda/cufft_calls.c
+	tests/fakecuda/cufft_rows.h tests/fakecuda/cufft_calls.c \
+	tests/fakecuda/nvrtc_rows.h tests/fakecuda/nvrtc_calls.c
 CLEANFILES += $(FAKECUDA_MADE)
 EXTRA_DIST += tests/fakecuda/generate.py tests/fakecuda/driver.rows \
 	tests/fakecuda/cublas.rows tests/fakecuda/cublas_routines.rows \
-	tests/fakecuda/cusolver.rows tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows
+	tests/fakecuda/cusolver.rows tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows \
+	tests/fakecuda/nvrtc.rows
 
 FAKECUDA_GENERATE = $(AM_V_GEN)$(MKDIR_P) tests/fakecuda && \
 	python3 $(srcdir)/tests/fakecuda/generate.py
@@ -39,10 +41,15 @@ tests/fakecuda/cufft_rows.h: tests/fakecuda/cufft.rows tests/fakecuda/generate.p
 	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/cufft.rows >$@
 tests/fakecuda/cufft_calls.c: tests/fakecuda/cufft.rows tests/fakecuda/generate.py
 	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/cufft.rows >$@
+tests/fakecuda/nvrtc_rows.h: tests/fakecuda/nvrtc.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) header $(srcdir)/tests/fakecuda/nvrtc.rows >$@
+tests/fakecuda/nvrtc_calls.c: tests/fakecuda/nvrtc.rows tests/fakecuda/generate.py
+	$(FAKECUDA_GENERATE) source $(srcdir)/tests/fakecuda/nvrtc.rows >$@
 
 FAKECUDA_ROWS = tests/fakecuda/driver.rows tests/fakecuda/cublas.rows \
 	tests/fakecuda/cublas_routines.rows tests/fakecuda/cusolver.rows \
-	tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows
+	tests/fakecuda/cusolver_routines.rows tests/fakecuda/cufft.rows \
+	tests/fakecuda/nvrtc.rows
 tests/fakecuda/names: $(FAKECUDA_ROWS) tests/fakecuda/generate.py
 	$(AM_V_GEN)$(MKDIR_P) tests/fakecuda && for rows in $(FAKECUDA_ROWS); do \
 		python3 $(srcdir)/tests/fakecuda/generate.py names $(srcdir)/$$rows || exit 1; \
@@ -50,6 +57,7 @@ tests/fakecuda/names: $(FAKECUDA_ROWS) tests/fakecuda/generate.py
 
 check_LTLIBRARIES += tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la
 check_LTLIBRARIES += tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la
+check_LTLIBRARIES += tests/fakecuda/libnvrtc.la
 
 nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
 tests_fakecuda_libcuda_la_SOURCES = \
@@ -58,14 +66,17 @@ tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/driver_abi.h \
 	tests/fakecuda/driver_copy.c \
 	tests/fakecuda/driver_memory.c \
+	tests/fakecuda/driver_module.c \
 	tests/fakecuda/driver_stream.c \
 	tests/fakecuda/gate.c \
+	tests/fakecuda/image.h \
 	tests/fakecuda/machine.h \
 	tests/fakecuda/memory.c \
 	tests/fakecuda/object.c \
 	tests/fakecuda/stream.c
 tests_fakecuda_libcuda_la_CFLAGS = $(FAKECUDA_CFLAGS)
 tests_fakecuda_libcuda_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 1:0:0
+tests_fakecuda_libcuda_la_LIBADD = -ldl
 
 nodist_tests_fakecuda_libcublas_la_SOURCES = tests/fakecuda/cublas_calls.c \
 	tests/fakecuda/cublas_routines.c tests/fakecuda/cublas_rows.h
@@ -108,9 +119,20 @@ tests_fakecuda_libcufft_la_CFLAGS = $(FAKECUDA_CFLAGS)
 tests_fakecuda_libcufft_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0
 tests_fakecuda_libcufft_la_LIBADD = tests/fakecuda/libcuda.la -lm
 
+nodist_tests_fakecuda_libnvrtc_la_SOURCES = tests/fakecuda/nvrtc_calls.c \
+	tests/fakecuda/nvrtc_rows.h
+tests_fakecuda_libnvrtc_la_SOURCES = \
+	tests/fakecuda/image.h \
+	tests/fakecuda/nvrtc.c \
+	tests/fakecuda/nvrtc_abi.h
+tests_fakecuda_libnvrtc_la_CFLAGS = $(FAKECUDA_CFLAGS)
+tests_fakecuda_libnvrtc_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 13:0:0
+tests_fakecuda_libnvrtc_la_LIBADD = tests/fakecuda/libcuda.la
+
 # Headers made before any source that needs them.
 $(tests_fakecuda_libcuda_la_OBJECTS): tests/fakecuda/driver_rows.h
 $(tests_fakecuda_libcublas_la_OBJECTS): tests/fakecuda/cublas_rows.h
+$(tests_fakecuda_libnvrtc_la_OBJECTS): tests/fakecuda/nvrtc_rows.h
 $(tests_fakecuda_libcufft_la_OBJECTS): tests/fakecuda/cufft_rows.h
 $(tests_fakecuda_libcusolver_la_OBJECTS): tests/fakecuda/cusolver_rows.h
 
@@ -125,4 +147,5 @@ tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fakecuda_test_fakecuda_LDADD = $(CHECK_LIBS) -ldl
 EXTRA_tests_fakecuda_test_fakecuda_DEPENDENCIES = tests/fakecuda/names \
 	tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la \
-	tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la
+	tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la \
+	tests/fakecuda/libnvrtc.la

@@ -21,12 +21,13 @@
 
 #include "tests/fakecuda/cublas_abi.h"
 #include "tests/fakecuda/cusolver_abi.h"
+#include "tests/fakecuda/nvrtc_abi.h"
 #include "tests/unit/runner.h"
 
 #define COUNT 1000
 
 /* What the cases call; loaded in the child. */
-static void *libraries[4];
+static void *libraries[5];
 
 static void *
 load(const char *name)
@@ -47,7 +48,7 @@ load(const char *name)
 static void *
 function(const char *name)
 {
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         void *found = libraries[i] == NULL ? NULL : dlsym(libraries[i], name);
         if (found != NULL) {
             return found;
@@ -90,6 +91,7 @@ run(int (*what)(void), ...)
         libraries[1] = load("libcublas.so.13");
         libraries[2] = load("libcusolver.so.12");
         libraries[3] = load("libcufft.so.12");
+        libraries[4] = load("libnvrtc.so.13");
         exit(what());
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -864,6 +866,136 @@ START_TEST(test_blas_misuse)
 }
 END_TEST
 
+/* ---- kernels ---- */
+
+static const char kernel_source[] =
+    "extern \"C\" __global__ void scale(double *out, const double *in,\n"
+    "                                  double factor, unsigned n)\n"
+    "{\n"
+    "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) out[i] = factor * exp(in[i]) * normcdf(0.0) * 2;\n"
+    "}\n"
+    "__global__ void mangled(int *) {}\n";
+
+/* The image of the source, or NULL and the status. */
+static char *
+compile(const char *source, const char *arch, int *status)
+{
+    const char *options[] = {arch, "--fmad=false"};
+    nvrtcProgram program;
+    char *image = NULL;
+    size_t bytes;
+
+    HOLDS(CU(nvrtcCreateProgram, &program, P(source), P("k.cu"), P(0), P(NULL),
+             P(NULL)) == 0);
+    *status = CU(nvrtcCompileProgram, program, P(2), P(options));
+    if (*status == 0) {
+        HOLDS(CU(nvrtcGetPTXSize, program, P(&bytes)) == 0);
+        image = malloc(bytes);
+        HOLDS(CU(nvrtcGetPTX, program, P(image)) == 0);
+    } else if (*status == NVRTC_ERROR_COMPILATION) {
+        HOLDS(CU(nvrtcGetProgramLogSize, program, P(&bytes)) == 0);
+        image = malloc(bytes);
+        HOLDS(CU(nvrtcGetProgramLog, program, P(image)) == 0);
+        HOLDS(strstr(image, "kernel.cu") != NULL);
+        free(image);
+        image = NULL;
+    }
+    HOLDS(CU(nvrtcDestroyProgram, &program) == 0);
+    return image;
+}
+
+static int
+launch(CUfunction kernel, unsigned block, void **arguments, CUstream on)
+{
+    return CU(cuLaunchKernel, kernel, P(2), P(1), P(1), P(block), P(1), P(1),
+              P(0), P(on), P(arguments), P(NULL));
+}
+
+static int
+kernels(void)
+{
+    double *host, factor = 3;
+    unsigned n = 5;
+    int status;
+    CUmodule module;
+    CUfunction kernel;
+
+    begin();
+    CUstream on = stream();
+    CUdeviceptr in = device(40), out = device(40);
+    void *arguments[] = {&out, &in, &factor, &n};
+    host = pinned(40);
+    for (int i = 0; i < 5; i++) {
+        host[i] = i == 0 ? 0 : 99;
+    }
+    HOLDS(compile("__global__ void f() { wrong; }", "--gpu-architecture=sm_90",
+                  &status) == NULL &&
+          status == NVRTC_ERROR_COMPILATION);
+    HOLDS(compile("#include <stdio.h>\n", "--gpu-architecture=sm_90",
+                  &status) == NULL &&
+          status == NVRTC_ERROR_COMPILATION);
+    HOLDS(compile(kernel_source, "--gpu-architecture=sm_12", &status) == NULL &&
+          status == NVRTC_ERROR_INVALID_OPTION);
+    char *image =
+        compile(kernel_source, "--gpu-architecture=compute_90", &status);
+    HOLDS(image != NULL);
+    HOLDS(CU(cuModuleLoadData, &module, P("no PTX")) == 200);
+    HOLDS(CU(cuModuleLoadData, &module, P(image)) == 0);
+    free(image);
+    HOLDS(CU(cuModuleGetFunction, &kernel, P(module), P("mangled")) == 500);
+    HOLDS(CU(cuModuleGetFunction, &kernel, P(module), P("scale")) == 0);
+    HOLDS(CU(cuMemcpyHtoDAsync_v2, in, P(host), P(40), P(on)) == 0);
+    HOLDS(launch(kernel, 1025, arguments, on) == 1);
+    HOLDS(launch(kernel, 4, arguments, on) == 0);
+    factor = 77; /* read at the launch */
+    HOLDS(CU(cuMemcpyDtoHAsync_v2, host, P(out), P(40), P(on)) == 0);
+    HOLDS(CU(cuStreamSynchronize, on) == 0);
+    HOLDS(host[0] == 3 && host[4] > 1e40);
+    stop(on);
+    HOLDS(launch(kernel, 4, arguments, on) == 0);
+    HOLDS(CU(cuMemFree_v2, in) == CUDA_ERROR_ILLEGAL_STATE);
+    HOLDS(sem_post(&go) == 0);
+    HOLDS(CU(cuModuleUnload, module) == 0);
+    HOLDS(launch(kernel, 4, arguments, on) == 400);
+    HOLDS(CU(cuStreamSynchronize, on) == 0);
+    HOLDS(CU(cuMemFree_v2, in) == 0);
+    return 0;
+}
+
+static int
+kernel_beyond(void)
+{
+    int status;
+    CUmodule module;
+    CUfunction kernel;
+    double factor = 1;
+    unsigned n = 1;
+    CUdeviceptr in = 4096;
+
+    begin();
+    CUstream on = stream();
+    CUdeviceptr out = device(8);
+    void *arguments[] = {&out, &in, &factor, &n};
+    char *image = compile(kernel_source, "--gpu-architecture=sm_90", &status);
+    HOLDS(CU(cuModuleLoadData, &module, P(image)) == 0);
+    free(image);
+    HOLDS(CU(cuModuleGetFunction, &kernel, P(module), P("scale")) == 0);
+    HOLDS(launch(kernel, 1, arguments, on) == 0);
+    HOLDS(CU(cuStreamSynchronize, on) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    return 0;
+}
+
+START_TEST(test_kernels)
+{
+    if (access("/usr/bin/c++", X_OK) != 0) {
+        return; /* the fake NVRTC cannot compile here */
+    }
+    ck_assert_int_eq(run(kernels, NULL), 0);
+    ck_assert_int_eq(run(kernel_beyond, NULL), 0);
+}
+END_TEST
+
 /* ---- injected failures ---- */
 
 static int
@@ -1065,6 +1197,7 @@ main(void)
     tcase_add_test(cases, test_forked_child_is_refused);
     tcase_add_test(cases, test_contexts_and_devices);
     tcase_add_test(cases, test_blas_misuse);
+    tcase_add_test(cases, test_kernels);
     tcase_add_test(cases, test_failures_by_number);
     tcase_add_test(cases, test_log);
     suite_add_tcase(suite, cases);
