@@ -8,7 +8,10 @@
  * keeps attributes and entries for 1 s more and pages until attributes change;
  * nobody keeps what is missing.
  * - open(2) of a file makes sshfs ask for its attributes again, and forget them
- *   when that fails.
+ *   when that fails. But if anybody writes through the mount before the answer
+ *   is there, sshfs drops it and keeps what it had.
+ * - chown(2) of a file as below makes it forget them whatever happens: for files
+ *   that look as before. They are written by the stage, or were to be.
  * - chown(2) of a folder to the owner that it has makes sshfs forget its names
  *   and attributes. It changes its ctime and fails on others' folders. As root
  *   a wrong owner would be written, so not after a stage that changed owners;
@@ -46,10 +49,12 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     WORKERS = 8,
+    OPENS = 3,  /* until what a file was is made forgotten */
     CROWD = 32, /* files of one folder that are read in one go */
 };
 
@@ -232,12 +237,50 @@ ask_again(const struct spot *spot)
     (void)ignored;
 }
 
-/* The names and attributes of a folder; true: they are forgotten. */
+/* Attributes, and the names of a folder; true: they are forgotten. */
 static bool
-forget_folder(const struct spot *spot, uid_t owner, bool owners_changed)
+forget(const struct spot *spot, uid_t owner, bool owners_changed)
 {
     return !owners_changed && fchownat(spot->folder, spot->name, owner,
                                        (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* It shows what sshfs would say of the same file if it had asked. */
+static bool
+looks_alike(const struct stat *one, const struct stat *other)
+{
+    return one->st_size == other->st_size && one->st_mode == other->st_mode &&
+           one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
+           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
+}
+
+/*
+ * News is what is there. What looks as before may have been answered too late to
+ * be kept, so that it is asked again and then forgotten; a mode that chown(2)
+ * would change, and others' files, are asked for more often instead.
+ */
+static void
+refresh_file(const struct spot *spot, const struct stat *before,
+             bool owners_changed)
+{
+    static const struct timespec pause = {.tv_nsec = 2000000};
+    struct stat about;
+    bool plain = !(before->st_mode & (S_ISUID | S_ISGID));
+    for (unsigned i = 0; i < 4 * OPENS; i++) {
+        open_again(spot);
+        look_up_again(spot);
+        if (!look(spot, &about) || !looks_alike(before, &about)) {
+            return;
+        }
+        if (i + 1 == OPENS && plain &&
+            forget(spot, before->st_uid, owners_changed)) {
+            look_up_again(spot);
+            return;
+        }
+        if (i + 1 > OPENS) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
 }
 
 /* True: what is seen now is what is there. */
@@ -250,12 +293,11 @@ refresh_sshfs(const struct spot *spot, bool owners_changed)
         return true;
     }
     if (S_ISREG(about.st_mode)) {
-        open_again(spot);
-        look_up_again(spot);
+        refresh_file(spot, &about, owners_changed);
         return true;
     }
-    bool forgotten = S_ISDIR(about.st_mode) &&
-                     forget_folder(spot, about.st_uid, owners_changed);
+    bool forgotten =
+        S_ISDIR(about.st_mode) && forget(spot, about.st_uid, owners_changed);
     mode_t before = about.st_mode;
     look_up_again(spot);
     /* Something else than before is news; the same may be old. */
@@ -365,8 +407,8 @@ is_among(struct dirent **names, int n, const char *name)
 
 /*
  * Many files of one folder: reading its names brings their attributes too, so
- * that looking them up again asks nobody. They are taken out of the list; those
- * that are no files or gone stay in it.
+ * that looking them up again asks nobody. Those that look otherwise than before
+ * are taken out of the list.
  */
 static void
 refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
@@ -380,10 +422,10 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
     if (spot.folder < 0) {
         return;
     }
-    int nnames = look(&spot, &about) &&
-                         forget_folder(&spot, about.st_uid, owners_changed)
-                     ? scandirat(spot.folder, ".", &names, NULL, NULL)
-                     : -1;
+    int nnames =
+        look(&spot, &about) && forget(&spot, about.st_uid, owners_changed)
+            ? scandirat(spot.folder, ".", &names, NULL, NULL)
+            : -1;
     if (nnames < 0) {
         close(spot.folder);
         return;
@@ -394,8 +436,11 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
         const char *name = paths[i] + bytes + 1;
         if (strlen(name) < sizeof spot.name && is_among(names, nnames, name)) {
             strcpy(spot.name, name);
+            struct stat before;
+            bool known = look(&spot, &before);
             look_up_again(&spot);
-            if (look(&spot, &about) && S_ISREG(about.st_mode)) {
+            if (look(&spot, &about) && S_ISREG(about.st_mode) &&
+                !(known && looks_alike(&before, &about))) {
                 paths[i] = NULL;
             }
         }

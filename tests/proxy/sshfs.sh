@@ -168,6 +168,28 @@ fresh "a folder removed that was not" fresh "mkdir d" "rmdir d" \
 fresh "a link's target is told to be stale" fresh "ln -s a l" "ln -sfn b l" \
     "[120777 1 -> a] 1 stale" l
 
+# sshfs drops what it is told of a file while anybody writes to another.
+python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+print("ready", flush=True)
+while True:
+    os.pwrite(fd, b"x", 0)' "$point/busy" >"$work/busy" &
+writer=$!
+until grep -q ready "$work/busy"; do sleep 0.05; done
+late=0
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    echo one >"$root/late$i"
+    got=$("$mounted" fresh "$point" "echo two >>$root/late$i" \
+        "$point/late$i" 2>>"$work/spent" | tail -n +2 | paste -sd' ')
+    [ "$got" = "[100644 8 one two] 0 stale" ] || late=$((late + 1))
+done
+kill "$writer"
+wait "$writer" 2>/dev/null
+equal "files changed while another is written: $got" "$late" 0
+
+# Links that the mount cannot read: its default in Debian's 3.7.3.
+contained=$(ln -s /x "$root/far" && readlink "$point/far" 2>&1 || echo hidden)
+
 count=$((count + 1))
 mkdir "$root/$count"
 echo one >"$root/$count/f"
@@ -222,6 +244,32 @@ rm d/1; [ -e d/1 ] || echo gone; echo d/*
 rm -r d; [ -d d ] || echo gone; ls
 grep -c . no-such-file; echo $?
 END
+# Nothing of what is told of a tree with such links is told otherwise.
+if [ "${contained%hidden}" != "$contained" ]; then
+    for way in links linked; do
+        mkdir -p "$root/$way/tree/sub" "$root/$way/whole"
+        (cd "$root/$way/tree" && echo x >f && ln -s f near && ln -s /x far &&
+            ln -s ../f sub/up && cp -P f near ../whole)
+    done
+    cat >"$work/links" <<'END'
+find tree -type l | sort; grep -r x tree | sort; ls -RF whole; cat tree/sub/up
+find tree -printf '%p %l\n' | sort; tar cf - tree | tar tf - | sort; ls -F tree
+cp -r tree copy; find copy | sort; rm -rf copy; grep -R x tree | sort
+(cd tree && grep -R x | sort; ls -F; cd sub && find -lname '*')
+(cd whole && grep -R x | sort; tar cf - . | tar tf - | sort); git init -q tree
+git -C tree add -A; git -C tree status --short
+END
+    plain=$(cd "$point/links" && HOME=$work sh "$work/links" 2>&1)
+    ferried=$(cd "$point/linked" && HOME=$work "$ferry" run --force \
+        --report="$work/links.json" -- sh "$work/links" 2>&1)
+    equal "links that cannot be read here" "$ferried" "$plain"
+    equal "... and what does not read them runs there" \
+        "$(grep -o '"argv": \["find", "tree", "-type", "l"\][^}]*' \
+            "$work/links.json" | grep -c 'placed": "ssh')" 1
+else
+    skip "links that cannot be read here" "this sshfs reads all"
+fi
+
 mkdir "$root/plain" "$root/ferried"
 plain=$(cd "$root/plain" && sh "$work/script" 2>&1)
 ferried=$(cd "$point/ferried" &&
