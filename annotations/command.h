@@ -120,10 +120,12 @@ struct fy_invocation {
     bool effect;       /* must never be repeated */
     bool reads_cwd;    /* the working folder, unnamed */
     bool cwd_is_tree;  /* ... and all below it */
+    bool cwd_follows;  /* ... and links in it are followed */
     bool writes_cwd;   /* makes or changes files in it, unnamed */
     bool owners;       /* prints or stores users' and groups' names */
     bool attributes;   /* prints or goes by what a mount may show otherwise:
                            * inode, device, blocks, links, atime, ctime */
+    bool targets;      /* prints or copies where links in its trees lead */
     bool streams;      /* its stdin may come in other pieces, and through a pipe
                    * where it is a file */
     bool drains;       /* and is read to its end whenever it succeeds */

@@ -109,6 +109,7 @@ enum cmd_statement_kind {
     CMD_MERGE,
     CMD_STYLE,
     CMD_ATTRIBUTES,
+    CMD_TARGETS,
     CMD_STREAMS,
     CMD_DRAINS,
     CMD_STATUS,

@@ -247,6 +247,9 @@ compile_statement(struct fy_command_check *check,
     case CMD_ATTRIBUTES:
         holds_too(check, statement, &block->attributes);
         break;
+    case CMD_TARGETS:
+        holds_too(check, statement, &block->targets);
+        break;
     case CMD_STREAMS:
         holds_too(check, statement, &block->streams);
         break;
@@ -450,7 +453,7 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     block->writes_cwd = block->owners = block->terminal = FY_NEVER;
     block->pure = block->effect = FY_NEVER;
     block->attributes = block->status_found = FY_NEVER;
-    block->streams = block->drains = FY_NEVER;
+    block->streams = block->drains = block->targets = FY_NEVER;
     for (const struct cmd_block *b = check->commons; b && is_sub;
          b = b->next_common) {
         if (fy_command_is_for(b, first) && !block->common) {

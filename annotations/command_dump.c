@@ -270,6 +270,7 @@ dump_block(const struct fy_block *block, FILE *to)
     }
     dump_if(block, "owners", block->owners, to);
     dump_if(block, "attributes", block->attributes, to);
+    dump_if(block, "targets", block->targets, to);
     dump_if(block, "streams", block->streams, to);
     dump_if(block, "drains", block->drains, to);
     dump_if(block, "terminal", block->terminal, to);
@@ -333,14 +334,16 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }
-    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s\n",
+    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s%s%s\n",
                   invocation->pure && !invocation->effect ? "pure" : "effect",
                   invocation->reads_stdin ? ", stdin" : "",
                   invocation->reads_cwd ? ", reads cwd" : "",
                   invocation->cwd_is_tree ? " tree" : "",
+                  invocation->cwd_follows ? " follows" : "",
                   invocation->writes_cwd ? ", writes cwd" : "",
                   invocation->owners ? ", owners" : "",
                   invocation->attributes ? ", attributes" : "",
+                  invocation->targets ? ", targets" : "",
                   invocation->streams ? ", streams" : "",
                   invocation->drains ? ", drains" : "",
                   invocation->terminal ? ", terminal" : "");

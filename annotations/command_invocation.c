@@ -210,9 +210,15 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->reads_stdin = holds(match, block->reads_stdin);
     out->reads_cwd = holds(match, block->reads_cwd);
     out->cwd_is_tree = holds(match, block->cwd_is_tree);
+    /* Without operands it does to the folder what it would do to them. */
+    for (unsigned i = 0; out->reads_cwd && i < block->noperands; i++) {
+        const struct fy_slot *slot = &block->slots[block->operands[i]];
+        out->cwd_follows = out->cwd_follows || holds(match, slot->follows);
+    }
     out->writes_cwd = holds(match, block->writes_cwd);
     out->owners = holds(match, block->owners);
     out->attributes = holds(match, block->attributes);
+    out->targets = holds(match, block->targets);
     out->status_found = holds(match, block->status_found);
     out->streams = holds(match, block->streams);
     out->drains = holds(match, block->drains);

@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proxy/confine.h"
 #include "proxy/stage.h"
@@ -299,6 +300,28 @@ fy_gather_reason(const struct fy_gather *gather, const char **out_why)
     return gather->reason;
 }
 
+bool
+fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
+{
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        if (!mount->by_number) {
+            continue;
+        }
+        if (stage->reach->hello.uid != geteuid() ||
+            stage->reach->hello.gid != getegid()) {
+            fy_buffer_add(why, "its user has another number there");
+            return false;
+        }
+        if (geteuid() == 0 && !mount->configured &&
+            strncmp(mount->type, "nfs", 3) == 0) {
+            fy_buffer_add(why, "root may be nobody for the server");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- the request -------------------------------------------------------------------- */
 
 static void
@@ -367,6 +390,11 @@ fill(struct request *request, struct stage *feeder)
     }
     spec->cwd = bytes_of(stage->facts.cwd);
     spec->umask = stage->hello.umask;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        spec->hides_links = spec->hides_links || mount->hides_links;
+        spec->masks = spec->masks || strcmp(mount->type, "fuse.sshfs") == 0;
+    }
     spec->nice = stage->hello.nice;
     spec->ignored = stage->hello.ignored[0] | (uint64_t)stage->hello.ignored[1]
                                                   << 32;

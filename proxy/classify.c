@@ -472,6 +472,16 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
                        "sshfs would go on knowing what is gone", "");
         }
     }
+    /* The server takes its own umask off as well, 022 nearly everywhere. */
+    if (strcmp(mount->type, "fuse.sshfs") == 0 && invocation->effect &&
+        (look->facts->umask & 022) != 022) {
+        return say(look, FY_STAGE_OTHER_CONFIG,
+                   "its umask is laxer than that of servers", "");
+    }
+    if (mount->keeps && look->plan->effect) {
+        return say(look, FY_STAGE_FORBIDDEN,
+                   "the mount would go on showing what it remembers", "");
+    }
     if (mount->read_only && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }

@@ -37,6 +37,7 @@ struct fy_stage_facts {
     struct fy_stream_fact streams[3];
     uint32_t same; /* see fy_stub_hello */
     uint32_t extra_fds;
+    uint32_t umask;
 };
 
 struct fy_stream_plan {

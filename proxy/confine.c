@@ -188,6 +188,69 @@ is_above(const struct check *check, const char *folder)
     return above && folder[1] && !strstr(folder, "//") && !strstr(folder, "/.");
 }
 
+/*
+ * A command that looks for something in the folders above its own (.git) goes by
+ * the tree that begins there: the highest such folder.
+ */
+static void
+find_top(const struct check *check, char *out)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    char folder[PATH_MAX], path[PATH_MAX];
+    strcpy(folder, check->base);
+    strcpy(out, check->base);
+    for (bool more = true; more;) {
+        for (uint32_t i = 0; i < invocation->nabsents; i++) {
+            const char *name = invocation->absents[i].path;
+            size_t n = strcspn(name, "/");
+            int used =
+                snprintf(path, sizeof path, "%s/%.*s", folder, (int)n, name);
+            int fd;
+            unsigned ignored;
+            if (n > 0 && *name != '~' && used > 0 &&
+                (size_t)used < sizeof path &&
+                fy_resolve(&check->on->root, path, 0, "", &fd, &ignored,
+                           NULL) == 0) {
+                close(fd);
+                strcpy(out, folder);
+                break;
+            }
+        }
+        char *slash = strrchr(folder, '/');
+        more = strcmp(folder, ".") != 0;
+        if (slash) {
+            *slash = '\0';
+        } else {
+            strcpy(folder, ".");
+        }
+    }
+}
+
+/* What is looked at for the working folder as such. */
+static int
+check_tree(struct check *check, const char *shown)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    unsigned flags = FY_RESOLVE_FOLDER;
+    char top[PATH_MAX];
+    int fd;
+    flags |= invocation->cwd_is_tree ? FY_RESOLVE_TREE : FY_RESOLVE_SHALLOW;
+    flags |= invocation->cwd_follows ? FY_RESOLVE_FOLLOWS : 0;
+    if (check->spec->hides_links && invocation->targets) {
+        flags |= FY_RESOLVE_TARGETS;
+    }
+    if (!(flags & (FY_RESOLVE_FOLLOWS | FY_RESOLVE_TARGETS))) {
+        return 0;
+    }
+    find_top(check, top);
+    int status = fy_resolve(&check->on->root, top, flags, shown, &fd,
+                            check->out_reason, check->why);
+    if (!status) {
+        close(fd);
+    }
+    return status;
+}
+
 /* The working folder: beneath the mount, or a stage that does not use it. */
 static int
 check_folder(struct check *check)
@@ -220,6 +283,7 @@ check_folder(struct check *check)
     }
     if (invocation->reads_cwd) {
         status = check_shown(check, fd, invocation->cwd_is_tree);
+        status = status ? status : check_tree(check, folder);
     }
     close(fd);
     trim_slashes(folder);
@@ -302,6 +366,9 @@ check_use(struct check *check, const struct fy_use *use)
         flags = FY_RESOLVE_FOLDER;
     } else if (use->kind == FY_USE_TREE) {
         flags |= FY_RESOLVE_TREE | (use->follows ? FY_RESOLVE_FOLLOWS : 0);
+        if (spec->hides_links && check->invocation->targets) {
+            flags |= FY_RESOLVE_TARGETS;
+        }
     }
     int fd;
     status = fy_resolve(&on->root, relative, flags, text, &fd,
@@ -602,6 +669,11 @@ check_limits(struct check *check)
     }
     check->cage->filtered = is_to_be_filtered(check);
     check->cage->umask = check->spec->umask & 0777;
+    if (check->spec->masks && check->writes &&
+        check->confine->umask & ~check->cage->umask) {
+        return refuse(check, FY_STAGE_OTHER_CONFIG, "its umask is stricter",
+                      NULL, NULL);
+    }
     check->cage->nice = check->spec->nice < 19 ? check->spec->nice : 19;
     return 0;
 }
@@ -868,6 +940,8 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     confine->landlock = options->landlock ? fy_landlock_version() : 0;
     confine->kind = fy_space_probe();
     confine->known_user = is_in_passwd(geteuid());
+    confine->umask = umask(077);
+    (void)umask(confine->umask);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *home = getenv("HOME");
     const struct passwd *user =

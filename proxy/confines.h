@@ -72,6 +72,7 @@ struct fy_confine {
     int mountinfo_fd;        /* becomes readable (POLLPRI) on changes; or -1 */
     unsigned mounts_changed; /* so often */
     char home[PATH_MAX];
+    mode_t umask;             /* what the host's login gave us */
     char temporary[PATH_MAX]; /* private folder, "" until needed */
     int temporary_fd;         /* of it, locked while it is in use */
     unsigned ntemporaries;    /* made in it */
@@ -126,6 +127,9 @@ enum fy_resolve_flag {
     FY_RESOLVE_TREE = 1 << 2,    /* no other mount below it */
     FY_RESOLVE_FOLLOWS =
         1 << 3, /* links inside are followed: all are looked at */
+    FY_RESOLVE_TARGETS =
+        1 << 4, /* links inside are read: all mean the same to the client */
+    FY_RESOLVE_SHALLOW = 1 << 5, /* inside: only what it holds itself */
 };
 
 /*

@@ -19,6 +19,7 @@ libfyproxy_la_SOURCES = \
 	proxy/guest.c \
 	proxy/fresh.c proxy/fresh.h \
 	proxy/history.c proxy/history.h \
+	proxy/gluster.c \
 	proxy/holders.c proxy/holders.h \
 	proxy/link.c \
 	proxy/mounts.c proxy/mounts.h \

@@ -17,17 +17,8 @@
 
 #include "proxy/mounts.h"
 
-struct mount_line {
-    unsigned id, parent;
-    uint64_t device;
-    const char *root, *point, *type, *source, *options;
-    bool read_only;
-};
-
-struct mount_table {
-    char *text;
-    struct mount_line *lines;
-    size_t n;
+enum {
+    LONGEST_S = 3600 /* nobody waits so long for an old name to end */
 };
 
 /* Octal escapes of mountinfo, in place. */
@@ -57,7 +48,7 @@ has_ro(const char *options)
 
 /* The line is cut in pieces. */
 static bool
-parse_line(char *line, struct mount_line *out)
+parse_line(char *line, struct fy_mount_line *out)
 {
     char *rest = NULL;
     char *words[64];
@@ -93,8 +84,8 @@ parse_line(char *line, struct mount_line *out)
     return true;
 }
 
-static void
-clear_table(struct mount_table *table)
+void
+fy_mount_table_clear(struct fy_mount_table *table)
 {
     free(table->text);
     free(table->lines);
@@ -103,18 +94,17 @@ clear_table(struct mount_table *table)
     table->n = 0;
 }
 
-/* Lines that are not understood are skipped. FY_ERR_NOMEM. */
-static int
-parse_table(const char *text, struct mount_table *out)
+int
+fy_mount_table_parse(const char *text, struct fy_mount_table *out)
 {
     size_t lines = 1;
     for (const char *at = text; (at = strchr(at, '\n')); at++) {
         lines++;
     }
-    struct mount_table table = {.text = strdup(text)};
+    struct fy_mount_table table = {.text = strdup(text)};
     table.lines = calloc(lines, sizeof *table.lines);
     if (!table.text || !table.lines) {
-        clear_table(&table);
+        fy_mount_table_clear(&table);
         return FY_ERR_NOMEM;
     }
     char *rest = NULL;
@@ -145,9 +135,14 @@ read_all(const char *path)
     return text;
 }
 
-/* Absolute paths without a slash at the end; false when equal. */
-static bool
-is_beneath(const char *path, const char *folder)
+char *
+fy_mountinfo_read(void)
+{
+    return read_all("/proc/self/mountinfo");
+}
+
+bool
+fy_path_is_beneath(const char *path, const char *folder)
 {
     size_t n = strlen(folder);
     if (n == 1) {
@@ -157,8 +152,8 @@ is_beneath(const char *path, const char *folder)
 }
 
 static bool
-is_ancestor(const struct mount_table *table, unsigned ancestor,
-            const struct mount_line *line)
+is_ancestor(const struct fy_mount_table *table, unsigned ancestor,
+            const struct fy_mount_line *line)
 {
     unsigned id = line->parent;
     for (size_t depth = 0; depth < table->n; depth++) {
@@ -179,14 +174,14 @@ is_ancestor(const struct mount_table *table, unsigned ancestor,
 
 /* Another mount lies over it or over a folder on the way to it. */
 static bool
-is_hidden(const struct mount_table *table, const struct mount_line *line)
+is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
 {
     for (size_t i = 0; i < table->n; i++) {
-        const struct mount_line *other = &table->lines[i];
+        const struct fy_mount_line *other = &table->lines[i];
         if (other == line || is_ancestor(table, other->id, line)) {
             continue;
         }
-        if (is_beneath(line->point, other->point) ||
+        if (fy_path_is_beneath(line->point, other->point) ||
             (strcmp(line->point, other->point) == 0 &&
              is_ancestor(table, line->id, other))) {
             return true;
@@ -274,11 +269,11 @@ is_ours(const char *options)
 
 /* A bind mount's process was started for another mount point. */
 static bool
-learn(const struct mount_table *table, const struct mount_line *line,
+learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
       const char *proc, struct fy_mount *out)
 {
     for (size_t i = 0; i < table->n; i++) {
-        const struct mount_line *other = &table->lines[i];
+        const struct fy_mount_line *other = &table->lines[i];
         if (other->device == line->device &&
             strcmp(other->source, line->source) == 0 &&
             fy_sshfs_learn(other->point, other->source, proc, out)) {
@@ -289,15 +284,88 @@ learn(const struct mount_table *table, const struct mount_line *line,
 }
 
 static bool
-discover_line(const struct mount_table *table, const struct mount_line *line,
-              const char *proc, struct fy_mount *out)
+is_nfs(const char *type)
+{
+    return strcmp(type, "nfs") == 0 || strcmp(type, "nfs4") == 0;
+}
+
+/*
+ * For how long the kernel believes what an NFS server said. Only what is not the
+ * default is listed; `actimeo' never is, but the four that it stands for.
+ */
+static uint32_t
+nfs_forgets_ms(const char *options)
+{
+    static const char *const names[] = {
+        "acregmax=", "acdirmax=", "acregmin=", "acdirmin="};
+    unsigned long longest_s[2] = {60, 60}; /* of files, of folders */
+    char list[4096];
+    char *rest = NULL;
+    if (strlen(options) >= sizeof list) {
+        return UINT32_MAX;
+    }
+    strcpy(list, options);
+    for (char *option = strtok_r(list, ",", &rest); option;
+         option = strtok_r(NULL, ",", &rest)) {
+        if (strcmp(option, "noac") == 0) {
+            return 0;
+        }
+        for (unsigned i = 0; i < 4; i++) {
+            size_t n = strlen(names[i]);
+            unsigned long seconds;
+            if (strncmp(option, names[i], n) == 0 &&
+                sscanf(option + n, "%lu", &seconds) == 1 &&
+                (i < 2 || seconds > longest_s[i - 2])) {
+                longest_s[i % 2] = seconds;
+            }
+        }
+    }
+    unsigned long seconds =
+        longest_s[0] > longest_s[1] ? longest_s[0] : longest_s[1];
+    return seconds > LONGEST_S ? UINT32_MAX : (uint32_t)seconds * 1000 + 500;
+}
+
+/*
+ * What the mount shows otherwise than its host, and for how long. False: nobody
+ * can tell; then nothing is changed behind its back.
+ */
+static bool
+describe(const struct fy_mount_table *table, const struct fy_mount_line *line,
+         const char *proc, struct fy_mount *out)
+{
+    bool known = true;
+    if (strcmp(line->type, "fuse.sshfs") == 0) {
+        known = learn(table, line, proc, out);
+        out->hides_links = !known || out->hides_links;
+    } else if (strcmp(line->type, "fuse.glusterfs") == 0) {
+        known = fy_gluster_learn(line->point, proc, out);
+        out->by_number = true;
+    } else if (is_nfs(line->type)) {
+        out->by_number = true;
+        out->forgets_ms = nfs_forgets_ms(line->options);
+        known = out->forgets_ms != UINT32_MAX;
+    } else {
+        known = strncmp(line->type, "fuse", 4) != 0;
+    }
+    if (!known) {
+        out->keeps = true;
+        out->forgets_ms = 0;
+    }
+    return known;
+}
+
+static bool
+discover_line(const struct fy_mount_table *table,
+              const struct fy_mount_line *line, const char *proc,
+              struct fy_mount *out)
 {
     bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
-    bool nfs =
-        strcmp(line->type, "nfs") == 0 || strcmp(line->type, "nfs4") == 0;
-    if ((!ssh && !nfs) || (ssh && !is_ours(line->options)) ||
+    bool gluster = strcmp(line->type, "fuse.glusterfs") == 0;
+    if ((!ssh && !gluster && !is_nfs(line->type)) ||
+        (ssh && !is_ours(line->options)) ||
         strlen(line->point) >= sizeof out->path ||
-        !parse_source(line->source, line->root, &out->place)) {
+        !(gluster ? fy_gluster_source(line->source, line->root, &out->place)
+                  : parse_source(line->source, line->root, &out->place))) {
         return false;
     }
     out->place.transport = fy_transport_find("ssh", 3);
@@ -306,15 +374,15 @@ discover_line(const struct mount_table *table, const struct mount_line *line,
     strcpy(out->found_by, "mountinfo");
     out->device = line->device;
     out->read_only = line->read_only;
-    return !ssh || learn(table, line, proc, out);
+    return describe(table, line, proc, out) || is_nfs(line->type);
 }
 
 static void
-discover(const struct mount_table *table, const char *proc,
+discover(const struct fy_mount_table *table, const char *proc,
          struct fy_mount *out, unsigned *out_n)
 {
     for (size_t i = 0; i < table->n && *out_n < FY_MAX_MOUNTS; i++) {
-        const struct mount_line *line = &table->lines[i];
+        const struct fy_mount_line *line = &table->lines[i];
         bool known = false;
         for (unsigned j = 0; j < *out_n; j++) {
             known = known || strcmp(out[j].path, line->point) == 0;
@@ -332,10 +400,10 @@ void
 fy_mounts_discover(const char *mountinfo, const char *proc,
                    struct fy_mount *out, unsigned *out_n)
 {
-    struct mount_table table;
-    if (parse_table(mountinfo, &table) == 0) {
+    struct fy_mount_table table;
+    if (fy_mount_table_parse(mountinfo, &table) == 0) {
         discover(&table, proc, out, out_n);
-        clear_table(&table);
+        fy_mount_table_clear(&table);
     }
 }
 
@@ -354,7 +422,7 @@ is_remote(const char *type)
 
 /* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */
 static int
-configure(const char *text, const struct mount_table *table,
+configure(const char *text, const struct fy_mount_table *table,
           struct fy_mount *out, struct fy_buffer *why)
 {
     const char *scheme = strstr(text, "://");
@@ -390,21 +458,20 @@ configure(const char *text, const struct mount_table *table,
     /* A folder of a local file system is told by its path alone: its device is
      * that of files which are not meant. */
     for (size_t i = 0; i < table->n; i++) {
-        const struct mount_line *line = &table->lines[i];
+        const struct fy_mount_line *line = &table->lines[i];
         if (line->device != about.st_dev || is_hidden(table, line)) {
             continue;
         }
         if (strcmp(line->point, out->path) == 0 ||
-            (is_remote(line->type) && is_beneath(out->path, line->point))) {
+            (is_remote(line->type) &&
+             fy_path_is_beneath(out->path, line->point))) {
             out->device = about.st_dev;
             out->read_only = line->read_only;
             snprintf(out->type, sizeof out->type, "%s", line->type);
-            if (strcmp(line->type, "fuse.sshfs") == 0) {
-                struct fy_mount seen;
-                memset(&seen, 0, sizeof seen);
-                (void)fy_sshfs_learn(line->point, line->source, "/proc", &seen);
-                out->owners_differ = seen.owners_differ;
-            }
+            struct fy_mount seen = *out;
+            (void)describe(table, line, "/proc", &seen);
+            seen.place = out->place;
+            *out = seen;
         }
     }
     return 0;
@@ -414,9 +481,9 @@ int
 fy_mounts_find(const char *const *configured, bool discovery,
                struct fy_mount *out, unsigned *out_n, struct fy_buffer *why)
 {
-    char *text = read_all("/proc/self/mountinfo");
-    struct mount_table table;
-    int status = parse_table(text ? text : "", &table);
+    char *text = fy_mountinfo_read();
+    struct fy_mount_table table;
+    int status = fy_mount_table_parse(text ? text : "", &table);
     free(text);
     if (status) {
         return status;
@@ -447,17 +514,17 @@ fy_mounts_find(const char *const *configured, bool discovery,
     }
     *out_n = n;
 clear:
-    clear_table(&table);
+    fy_mount_table_clear(&table);
     return status;
 }
 
 char **
 fy_mounts_below(const char *path)
 {
-    char *text = read_all("/proc/self/mountinfo");
-    struct mount_table table;
+    char *text = fy_mountinfo_read();
+    struct fy_mount_table table;
     char **below = NULL;
-    int status = text ? parse_table(text, &table) : FY_ERR_IO;
+    int status = text ? fy_mount_table_parse(text, &table) : FY_ERR_IO;
     free(text);
     if (status) {
         return NULL;
@@ -465,7 +532,7 @@ fy_mounts_below(const char *path)
     /* One block: the pointers, then the texts. */
     size_t bytes = sizeof *below, n = 0;
     for (size_t i = 0; i < table.n; i++) {
-        if (is_beneath(table.lines[i].point, path)) {
+        if (fy_path_is_beneath(table.lines[i].point, path)) {
             bytes += sizeof *below + strlen(table.lines[i].point) + 1;
             n++;
         }
@@ -475,13 +542,13 @@ fy_mounts_below(const char *path)
         char *to = (char *)(below + n + 1);
         n = 0;
         for (size_t i = 0; i < table.n; i++) {
-            if (is_beneath(table.lines[i].point, path)) {
+            if (fy_path_is_beneath(table.lines[i].point, path)) {
                 below[n++] = strcpy(to, table.lines[i].point);
                 to += strlen(to) + 1;
             }
         }
         below[n] = NULL;
     }
-    clear_table(&table);
+    fy_mount_table_clear(&table);
     return below;
 }

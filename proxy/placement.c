@@ -92,6 +92,11 @@ judge(struct stage *stage, const struct fy_probe_result *result)
                     : 0,
     };
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
+    /* What its mount makes it wait for, before and after. */
+    cost.there_seconds += stage->mount->lags_ms / 1e3;
+    if (stage->mount->lags_ms && stage->plan.effect) {
+        cost.there_seconds += stage->mount->forgets_ms / 1e3;
+    }
     stage->predicted_there = cost.there_seconds;
     stage->predicted_here = cost.here_seconds;
     if (stage->record) {
@@ -221,7 +226,7 @@ needs_sizes(const struct stage *stage)
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);
     return !stage->session->options.force &&
-           (stage->streams ||
+           (stage->streams || stage->mount->lags_ms ||
             (stage->plan.repeatable &&
              fy_cost_needs_sizes(&stage->invocation, &learned, &input)));
 }
@@ -265,7 +270,8 @@ fy_placement_ask(struct stage *stage)
     free(body);
     /* Into a pipe: it is started, and the answer is kept. But no input is read
      * that the original might still want. */
-    return !stage->plan.out.is_pipe || stage->streams;
+    return !stage->plan.out.is_pipe || stage->streams ||
+           stage->mount->lags_ms > 0;
 }
 
 void

@@ -18,10 +18,6 @@
 #include "proxy/stage.h"
 #include "proxy/work.h"
 
-/* What sshfs remembers ends by itself, and then the second that the kernel keeps
- * of what sshfs told it last. */
-static const uint64_t sshfs_forgets_ns = UINT64_C(21500000000);
-
 enum {
     STUCK_MAX = 4 /* threads that wait for nobody; the others go on */
 };
@@ -276,11 +272,34 @@ run_after(struct fy_work *work)
 static void
 wait_out(struct stage *stage)
 {
+    uint64_t longest_ms = 0;
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
-        if (strcmp(stage->plan.mounts[i]->type, "fuse.sshfs") == 0) {
-            stage->fresh_ns = stage->ended_ns + sshfs_forgets_ns;
-        }
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        longest_ms =
+            mount->forgets_ms > longest_ms ? mount->forgets_ms : longest_ms;
     }
+    if (longest_ms) {
+        stage->fresh_ns = stage->ended_ns + longest_ms * UINT64_C(1000000);
+    }
+}
+
+static uint64_t
+lag_ms(const struct stage *stage)
+{
+    uint64_t longest_ms = 0;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        longest_ms = mount->lags_ms > longest_ms ? mount->lags_ms : longest_ms;
+    }
+    return longest_ms;
+}
+
+uint64_t
+fy_prepare_lag_ns(const struct stage *stage)
+{
+    uint64_t now = fy_session_now_ns();
+    uint64_t end = stage->began_ns + lag_ms(stage) * UINT64_C(1000000);
+    return end > now ? end - now : 0;
 }
 
 static void
@@ -291,7 +310,8 @@ done_after(struct fy_work *work)
     if (stage) {
         stage->job = NULL;
         stage->refreshing = false;
-        if (job->cut) {
+        /* Where time alone refreshes, it must pass each time. */
+        if (job->cut || lag_ms(stage)) {
             wait_out(stage);
         }
         fy_stage_try_end(stage);

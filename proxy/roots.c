@@ -17,11 +17,13 @@
 #include <unistd.h>
 
 #include "proxy/confines.h"
+#include "proxy/mounts.h"
 #include "proxy/transport.h"
 
 enum {
     LINKS_MAX = 40,       /* as the kernel */
     FOLLOWED_MAX = 20000, /* entries of a tree whose links are followed */
+    TARGETS_MAX = 300000, /* ... are read */
     FOLLOWED_DEPTH_MAX = 64,
 };
 
@@ -106,8 +108,18 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
               unsigned *out_reason, struct fy_buffer *why)
 {
     char whole[PATH_MAX];
-    int n;
-    if (path[0] == '~' && (!path[1] || path[1] == '/')) {
+    int n = 0;
+    if (strncmp(path, "glusterfs:", 10) == 0) {
+        char *mountinfo = fy_mountinfo_read();
+        bool found = mountinfo &&
+                     fy_volume_find(path, mountinfo, whole, sizeof whole, why);
+        free(mountinfo);
+        if (!found) {
+            *out_reason = FY_STAGE_OUTSIDE;
+            return FY_ERR_UNSUPPORTED;
+        }
+        n = 1;
+    } else if (path[0] == '~' && (!path[1] || path[1] == '/')) {
         n = snprintf(whole, sizeof whole, "%s%s", confine->home, path + 1);
     } else {
         n = snprintf(whole, sizeof whole, "%s", path);
@@ -288,9 +300,10 @@ links_are_plain(int root, const char *relative)
     }
 }
 
-/* Every link in the tree is plain. Bounded; false when it is too large. */
+/* Every link in the tree, or with `shallow' in the folder, is plain. Bounded;
+ * false when it is too large. */
 static bool
-tree_is_plain(int folder, unsigned depth, unsigned *entries)
+tree_is_plain(int folder, bool shallow, unsigned depth, unsigned *entries_left)
 {
     int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -316,17 +329,18 @@ tree_is_plain(int folder, unsigned depth, unsigned *entries)
                 fstatat(copy, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0;
             type = plain ? IFTODT(about.st_mode) : DT_UNKNOWN;
         }
-        plain = plain && ++*entries <= FOLLOWED_MAX;
+        plain = plain && *entries_left && --*entries_left;
         if (plain && type == DT_LNK) {
             char target[PATH_MAX];
             ssize_t n =
                 readlinkat(copy, entry->d_name, target, sizeof target - 1);
             target[n > 0 ? n : 0] = '\0';
             plain = n > 0 && is_plain(target);
-        } else if (plain && type == DT_DIR) {
+        } else if (plain && type == DT_DIR && !shallow) {
             int below = openat(copy, entry->d_name,
                                O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
-            plain = below >= 0 && tree_is_plain(below, depth + 1, entries);
+            plain = below >= 0 &&
+                    tree_is_plain(below, false, depth + 1, entries_left);
             if (below >= 0) {
                 close(below);
             }
@@ -426,11 +440,18 @@ resolve_kind(int fd, unsigned flags, const char *shown, unsigned *out_reason,
         return fy_refuse(out_reason, FY_STAGE_NESTED_MOUNT, why,
                          "another mount lies below ", shown, NULL);
     }
-    unsigned entries = 0;
+    bool shallow = (flags & FY_RESOLVE_SHALLOW) != 0;
+    unsigned entries = FOLLOWED_MAX;
     if (folder && flags & FY_RESOLVE_FOLLOWS &&
-        !tree_is_plain(fd, 0, &entries)) {
+        !tree_is_plain(fd, shallow, 0, &entries)) {
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, "links below ",
                          shown, " would be followed and may leave the mount");
+    }
+    entries = TARGETS_MAX;
+    if (folder && flags & FY_RESOLVE_TARGETS &&
+        !tree_is_plain(fd, shallow, 0, &entries)) {
+        return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why, "links below ",
+                         shown, " cannot be read through the mount");
     }
     return 0;
 }

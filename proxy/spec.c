@@ -84,6 +84,8 @@ static const struct fy_spec_field stage_fields[] = {
       &mount_shape),
     F(fy_stage_spec, "cwd", FY_SPEC_BYTES, true, cwd),
     N(fy_stage_spec, "umask", true, umask, 0777),
+    F(fy_stage_spec, "hides-links", FY_SPEC_BOOLEAN, false, hides_links),
+    F(fy_stage_spec, "masks", FY_SPEC_BOOLEAN, false, masks),
     I(fy_stage_spec, "nice", false, nice, -20, 19),
     N(fy_stage_spec, "ignored", false, ignored, UINT64_MAX),
     F(fy_stage_spec, "limits", FY_SPEC_LIMITS, false, limits),

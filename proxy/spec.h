@@ -76,6 +76,9 @@ struct fy_stage_spec {
     uint32_t nmounts;
     struct fy_bytes cwd; /* as on the client, absolute */
     uint32_t umask;
+    bool hides_links; /* links that are absolute or go back by .. cannot be
+                       * read there */
+    bool masks;       /* what is made there has the host's umask as well */
     int32_t nice;
     uint64_t ignored;       /* signals that are ignored; bit n-1 */
     uint64_t limits[16][2]; /* see stub.h; UINT64_MAX: infinity */

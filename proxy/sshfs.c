@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a running sshfs reaches its host, from its command line in /proc, so that
- * a mount on another port or with a key of its own needs no configuration.
+ * a mount on another port or with a key of its own needs no configuration; and
+ * for how long it shows what it remembers.
  * Believes only processes of this user and of root, and refuses a mount whose
  * process it cannot tell for certain: another port may be another machine.
  */
@@ -23,10 +24,16 @@ enum {
     CMDLINE_MAX_BYTES = 64 << 10
 };
 
+/* Of sshfs 3.7: what it keeps, and what it lets the kernel keep. */
+static const double cache_s = 20, kernel_s = 1, margin_s = 0.5;
+/* Longer than this nobody waits for what is shown to end. */
+static const double longest_s = 3600;
+
 /* What one command line says. */
 struct learned {
     struct fy_place place; /* port, options, config, command only */
-    bool owners_differ, unlike, bad;
+    bool owners_differ, unlike, bad, shows_links, keeps, keeps_none;
+    double own_s[3], kernel_s[2]; /* 0: not said */
     const char *source, *point;
 };
 
@@ -62,18 +69,109 @@ is_among(const char *option, const char *const *names)
     return false;
 }
 
+static void
+learn_seconds(const char *value, double *out, struct learned *learned)
+{
+    char *end;
+    double seconds = strtod(value, &end);
+    if (end == value || *end || !(seconds >= 0)) {
+        learned->bad = true;
+    } else {
+        *out = seconds;
+    }
+}
+
+/*
+ * How long names and attributes live; the old names of these options too. What
+ * an open file was is not asked for again with kernel_cache, with auto_cache
+ * only if size or time differ, and no refresh reaches names that are known to
+ * be missing.
+ */
+static bool
+learn_cache(const char *option, struct learned *out)
+{
+    static const struct {
+        const char *name;
+        unsigned own, kernel; /* bits of which */
+    } timeouts[] = {
+        {"dcache_timeout", 7, 0},      {"cache_timeout", 7, 0},
+        {"dcache_stat_timeout", 1, 0}, {"cache_stat_timeout", 1, 0},
+        {"dcache_link_timeout", 2, 0}, {"cache_link_timeout", 2, 0},
+        {"dcache_dir_timeout", 4, 0},  {"cache_dir_timeout", 4, 0},
+        {"entry_timeout", 0, 1},       {"attr_timeout", 0, 2},
+        {"ac_attr_timeout", 0, 2},
+    };
+    static const char *const caches[] = {"dir_cache=no", "dcache=no",
+                                         "cache=no"};
+    static const char *const stays[] = {"kernel_cache", "auto_cache",
+                                        "negative_timeout", NULL};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        const char *value = value_of(option, timeouts[i].name);
+        double seconds = 0;
+        if (!value) {
+            continue;
+        }
+        learn_seconds(value, &seconds, out);
+        for (unsigned n = 0; n < 3; n++) {
+            if (timeouts[i].own >> n & 1 && seconds > out->own_s[n]) {
+                out->own_s[n] = seconds;
+            }
+            if (n < 2 && timeouts[i].kernel >> n & 1 &&
+                seconds > out->kernel_s[n]) {
+                out->kernel_s[n] = seconds;
+            }
+        }
+        return true;
+    }
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        if (strcmp(option, caches[i]) == 0) {
+            out->keeps_none = true;
+            return true;
+        }
+    }
+    if (is_among(option, stays)) {
+        const char *value = value_of(option, "negative_timeout");
+        out->keeps = out->keeps || !value || strtod(value, NULL) != 0;
+        return true;
+    }
+    return false;
+}
+
+/* Until nothing of what it showed is older. */
+static double
+forgets_after(const struct learned *learned)
+{
+    double own = learned->keeps_none ? 0 : cache_s, kernel = kernel_s;
+    for (unsigned i = 0; i < 3 && !learned->keeps_none; i++) {
+        own = learned->own_s[i] > own ? learned->own_s[i] : own;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        kernel = learned->kernel_s[i] > kernel ? learned->kernel_s[i] : kernel;
+    }
+    return own + kernel + margin_s;
+}
+
 /* One of a comma-separated list. */
 static void
 learn_option(const char *option, struct learned *out)
 {
     static const char *const unlike[] = {
-        "follow_symlinks", "transform_symlinks", "modules",
-        "subdir",          "directport",         "passive",
-        "slave",           "sftp_server",        NULL};
+        "follow_symlinks", "transform_symlinks",
+        "modules",         "subdir",
+        "directport",      "passive",
+        "slave",           "sftp_server",
+        "max_conns",       NULL};
     static const char *const owners[] = {"uid",     "gid",     "umask", "idmap",
                                          "uidfile", "gidfile", NULL};
     const char *value = strchr(option, '=');
-    if (is_among(option, unlike)) {
+    if (learn_cache(option, out)) {
+        return;
+    }
+    if (strcmp(option, "no_contain_symlinks") == 0) {
+        out->shows_links = true;
+    } else if (strcmp(option, "contain_symlinks") == 0) {
+        out->shows_links = false;
+    } else if (is_among(option, unlike)) {
         out->unlike = true;
     } else if (is_among(option, owners)) {
         out->owners_differ =
@@ -207,10 +305,9 @@ is_exact(const char *given, const char *point)
            strspn(given + n, "/") == strlen(given + n);
 }
 
-/* The bytes of proc/PID/NAME, NUL-terminated; 0 when it cannot be read. */
-static size_t
-read_process(const char *proc, const char *pid, const char *name, char *out,
-             size_t capacity, uid_t *owner)
+size_t
+fy_mount_process_read(const char *proc, const char *pid, const char *name,
+                      char *out, size_t capacity, uid_t *owner)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s/%s", proc, pid, name);
@@ -252,6 +349,9 @@ consider(const struct learned *learned, bool exact, struct search *search)
         struct fy_place a = learned->place, b = search->best.place;
         if (!fy_place_same_host(&a, &b) ||
             learned->owners_differ != search->best.owners_differ ||
+            learned->shows_links != search->best.shows_links ||
+            learned->keeps != search->best.keeps ||
+            forgets_after(learned) > forgets_after(&search->best) ||
             learned->unlike != search->best.unlike) {
             search->found++;
         }
@@ -274,13 +374,13 @@ look(const char *proc, const char *point, const char *source,
         char comm[32];
         uid_t owner;
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
-            !read_process(proc, entry->d_name, "comm", comm, sizeof comm,
-                          &owner) ||
+            !fy_mount_process_read(proc, entry->d_name, "comm", comm,
+                                   sizeof comm, &owner) ||
             strcmp(comm, "sshfs\n") != 0 || (owner && owner != getuid())) {
             continue;
         }
-        size_t n = read_process(proc, entry->d_name, "cmdline", cmdline,
-                                CMDLINE_MAX_BYTES, &owner);
+        size_t n = fy_mount_process_read(proc, entry->d_name, "cmdline",
+                                         cmdline, CMDLINE_MAX_BYTES, &owner);
         if (!n || n == CMDLINE_MAX_BYTES - 1) {
             continue;
         }
@@ -322,6 +422,10 @@ fy_sshfs_learn(const char *point, const char *source, const char *proc,
         memcpy(mount->place.options, place->options, sizeof place->options);
         mount->place.noptions = place->noptions;
         mount->owners_differ = search->best.owners_differ;
+        mount->hides_links = !search->best.shows_links;
+        double seconds = forgets_after(&search->best);
+        mount->keeps = search->best.keeps || seconds > longest_s;
+        mount->forgets_ms = mount->keeps ? 0 : (uint32_t)(seconds * 1000);
         usable = true;
     }
 free_all:

@@ -54,6 +54,13 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     size_t n;
     stage->number = stage->session->next_stage++;
     fy_session_unset(stage->session, &stage->timer);
+    char text[200] = "";
+    struct fy_buffer why;
+    fy_buffer_start(&why, text, sizeof text);
+    if (!fy_ask_is_same_user(stage, &why)) {
+        fy_stage_decline(stage, FY_STAGE_OTHER_NAMES, text);
+        return;
+    }
     if (fy_ask_encode(stage, feeder, &body, &n)) {
         fy_stage_decline(stage, FY_STAGE_BUSY, "out of memory");
         return;
@@ -138,6 +145,11 @@ fy_stage_place(struct stage *stage)
 void
 fy_stage_prepared(struct stage *stage, int status)
 {
+    uint64_t lag_ns = fy_prepare_lag_ns(stage);
+    if (stage->state == STAGE_WAIT_INPUT && !status && lag_ns) {
+        fy_session_set(stage->session, &stage->timer, lag_ns);
+        return;
+    }
     /* What fails while the proxy is waited for is tried again then. */
     stage->prepared = !status || stage->state != STAGE_WAIT_REACH;
     if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
@@ -183,7 +195,10 @@ fy_stage_retry(struct stage *stage)
 void
 fy_stage_placed(struct stage *stage)
 {
-    if (stage->whole) {
+    uint64_t lag_ns = fy_prepare_lag_ns(stage);
+    if (lag_ns && !stage->unprofitable) {
+        fy_session_set(stage->session, &stage->timer, lag_ns);
+    } else if (stage->whole) {
         fy_part_placed(stage);
     } else if (stage->unprofitable) {
         decline_cost(stage);
@@ -233,6 +248,11 @@ on_timer(struct timer *timer)
     } else if (fy_prepare_is_stuck(stage)) {
         fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG,
                          "files that it reads here do not answer");
+    } else if (stage->state == STAGE_PREPARING && stage->prepared) {
+        fy_stage_placed(stage);
+    } else if (stage->state == STAGE_WAIT_INPUT && !stage->prepared &&
+               !stage->job) {
+        fy_stage_prepared(stage, 0);
     } else {
         fy_stage_try_end(stage);
     }
@@ -308,6 +328,7 @@ read_fds(struct stage *stage, struct guest *guest)
     facts->argv = stage->argv;
     facts->env = stage->env;
     facts->same = stage->hello.same;
+    facts->umask = stage->hello.umask;
     facts->extra_fds = stage->hello.extra_fds;
     if (facts->extra_fds > 0) {
         facts->extra_fds =

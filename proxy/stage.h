@@ -202,6 +202,8 @@ bool fy_prepare_before(struct stage *stage);
 bool fy_prepare_is_stuck(struct stage *stage);
 /* False: likewise. Else fy_stage_try_end() is called again. */
 bool fy_prepare_after(struct stage *stage);
+/* Until its host sees all that was written here before the stage began. */
+uint64_t fy_prepare_lag_ns(const struct stage *stage);
 void fy_prepare_forget(struct stage *stage);
 
 /* ---- flow.c */
@@ -258,6 +260,9 @@ void fy_gather_run(struct fy_gather *gather);
 /* FY_STAGE_NONE: the stage may be asked for. */
 unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
 void fy_gather_free(struct fy_gather *gather);
+
+/* Where a mount tells users by their numbers, the proxy's user is this one. */
+bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
 
 /* The bytes of the request: u32 length and the spec. New in *out. */
 int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,

@@ -101,6 +101,12 @@ struct fy_mount {
     bool configured;    /* by --mount or ferry.conf: said when it fails */
     bool owners_differ; /* users or modes are shown otherwise than there */
     bool read_only;     /* mounted so here: nothing may be changed there */
+    bool hides_links;   /* links that are absolute or hold .. cannot be read */
+    bool keeps;         /* it remembers what it cannot be made to forget */
+    bool by_number;     /* users are who they are here, by their numbers */
+    /* After so long it has forgotten what it knew (fresh.c), 0: at once; and so
+     * long the host itself may not see what was written here. */
+    uint32_t forgets_ms, lags_ms;
     char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
 };
 

@@ -25,6 +25,7 @@ static const char commands_text[] =
     "command touch { operand FILE... out; effect; }\n"
     "command ls { operand FILE... in; owners; attributes; pure; }\n"
     "command less { operand FILE... in; terminal; pure; }\n"
+    "command cp { operand SOURCE... in; operand DEST out; effect; }\n"
     "command tar { option -C DIR folder; operand FILE... in tree; pure; }\n";
 
 static struct fy_commands *commands;
@@ -64,6 +65,7 @@ set_up(void)
     (void)strcpy(mounts[4].path, "/far");
     (void)strcpy(mounts[4].place.host, "elsewhere");
     memset(&facts, 0, sizeof facts);
+    facts.umask = 022;
     facts.path = "/usr/bin/x";
     (void)strcpy(facts.cwd, "/data/sub");
     facts.streams[0] = stream(S_IFCHR, O_RDONLY, "/dev/null");
@@ -395,6 +397,26 @@ START_TEST(test_rest)
 }
 END_TEST
 
+/* What caches and servers make of a change that is done behind the mount. */
+START_TEST(test_changes)
+{
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
+    mounts[0].keeps = true;
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    mounts[0].keeps = false;
+    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
+    facts.umask = 027;
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
+    facts.umask = 02;
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    (void)strcpy(mounts[0].type, "nfs4");
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
+}
+END_TEST
+
 START_TEST(test_nested)
 {
     /* Of this machine's own mounts: /proc lies below the root. */
@@ -450,6 +472,7 @@ main(void)
     tcase_add_test(tcase, test_input_from_here);
     tcase_add_test(tcase, test_output);
     tcase_add_test(tcase, test_rest);
+    tcase_add_test(tcase, test_changes);
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);
     suite_add_tcase(suite, tcase);

@@ -393,6 +393,77 @@ START_TEST(test_trees)
 }
 END_TEST
 
+/* A command without operands does to the folder what it would do to them. */
+START_TEST(test_folder_links)
+{
+    reset();
+    invocation.reads_cwd = invocation.cwd_is_tree = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    invocation.cwd_follows = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+    spec.cwd = bytes(MOUNT "/sub/deeper");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    shell("cd $B/top/sub && rm up && ln -s two same && ln -s /x deeper/far");
+    spec.cwd = bytes(MOUNT "/sub");
+    ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
+    invocation.cwd_is_tree = false;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
+/* Links that the client cannot read: for those who read them. */
+START_TEST(test_hidden_links)
+{
+    reset();
+    operand("sub", FY_ACCESS_IN, FY_USE_TREE);
+    invocation.targets = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.hides_links = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+    invocation.targets = false;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    reset();
+    operand("sub/deeper", FY_ACCESS_IN, FY_USE_TREE);
+    spec.hides_links = invocation.targets = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    reset();
+    spec.hides_links = invocation.targets = true;
+    invocation.reads_cwd = invocation.cwd_is_tree = true;
+    spec.cwd = bytes(MOUNT "/sub/deeper");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.cwd = bytes(MOUNT "/sub");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+    /* The tree begins above (.git). */
+    struct fy_absent absents[] = {{".tree/config", "never", false}};
+    invocation.absents = absents;
+    invocation.nabsents = 1;
+    shell("mkdir $B/top/.tree");
+    spec.cwd = bytes(MOUNT "/sub/deeper");
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
+    shell("rm $B/top/sub/up $B/top/up $B/top/absolute $B/top/magic");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
+START_TEST(test_umask)
+{
+    fy_confine_free(confine);
+    mode_t before = umask(077);
+    open_confine(NULL);
+    (void)umask(before);
+    reset();
+    operand("file", FY_ACCESS_OUT, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.masks = true;
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    spec.umask = 077;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    spec.umask = 022;
+    uses[0].access = FY_ACCESS_IN;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
 START_TEST(test_roots)
 {
     char slashes[128], linked[128], sub[128];
@@ -1154,6 +1225,9 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_new_root);
     tcase_add_test(tests, test_folders);
     tcase_add_test(tests, test_trees);
+    tcase_add_test(tests, test_folder_links);
+    tcase_add_test(tests, test_hidden_links);
+    tcase_add_test(tests, test_umask);
     tcase_add_test(tests, test_roots);
     tcase_add_test(tests, test_space);
     tcase_add_test(tests, test_spaces_again);

@@ -68,8 +68,11 @@ START_TEST(test_kinds)
         "26 22 0:53 / /mnt/auto rw - autofs systemd-1 rw,fd=3\n"
         "27 22 0:51 /sub/x /mnt/bound rw - nfs host:/export rw\n",
         proc, mounts, &nmounts);
-    ck_assert_uint_eq(nmounts, 3);
+    ck_assert_uint_eq(nmounts, 3); /* nobody serves the volume */
     ck_assert_str_eq(mounts[0].path, "/mnt/s");
+    ck_assert_uint_eq(mounts[0].forgets_ms, 21500);
+    ck_assert(mounts[0].hides_links && !mounts[0].keeps);
+    ck_assert(!mounts[0].by_number && mounts[1].by_number);
     ck_assert_str_eq(mounts[0].place.user, "me");
     ck_assert_str_eq(mounts[0].place.host, "host");
     ck_assert_str_eq(mounts[0].place.path, "/data");
@@ -177,6 +180,142 @@ START_TEST(test_sshfs_options)
 }
 END_TEST
 
+/* How long it shows what it remembers, from its options. */
+START_TEST(test_sshfs_caches)
+{
+    static const struct {
+        const char *list;
+        uint32_t forgets_ms;
+        bool keeps, found, hides_links;
+    } rows[] = {
+        {"reconnect", 21500, false, true, true},
+        {"dcache_timeout=100", 101500, false, true, true},
+        {"cache_timeout=100", 101500, false, true, true},
+        {"dcache_dir_timeout=30,dcache_stat_timeout=5", 31500, false, true,
+         true},
+        {"dir_cache=no", 1500, false, true, true},
+        {"cache=no,attr_timeout=0", 1500, false, true, true},
+        {"entry_timeout=60,attr_timeout=2.5", 80500, false, true, true},
+        {"dcache_timeout=86400", 0, true, true, true},
+        {"kernel_cache", 0, true, true, true},
+        {"auto_cache", 0, true, true, true},
+        {"negative_timeout=3", 0, true, true, true},
+        {"negative_timeout=0", 21500, false, true, true},
+        {"no_contain_symlinks", 21500, false, true, false},
+        {"no_contain_symlinks,contain_symlinks", 21500, false, true, true},
+        {"attr_timeout=soon", 0, false, false, false},
+        {"max_conns=4", 0, false, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char words[256];
+        int n = snprintf(words, sizeof words, "sshfs%ch:/a%c/m/a%c-o%c%s", 0, 0,
+                         0, 0, rows[i].list);
+        put("10", "comm", "sshfs\n", 6);
+        put("10", "cmdline", words, (size_t)n + 1);
+        nmounts = 0;
+        fy_mounts_discover(LINE("30", "/m/a", "fuse.sshfs h:/a rw"), proc,
+                           mounts, &nmounts);
+        ck_assert_msg(nmounts == rows[i].found, "%s", rows[i].list);
+        if (nmounts) {
+            ck_assert_msg(mounts[0].forgets_ms == rows[i].forgets_ms &&
+                              mounts[0].keeps == rows[i].keeps &&
+                              mounts[0].hides_links == rows[i].hides_links,
+                          "%s: %u ms, %d, %d", rows[i].list,
+                          mounts[0].forgets_ms, mounts[0].keeps,
+                          mounts[0].hides_links);
+        }
+    }
+}
+END_TEST
+
+/* Lines as Linux 5.10 to 6.12 print them. */
+START_TEST(test_nfs)
+{
+    fy_mounts_discover(
+        "40 22 0:60 / /homes/me rw,relatime shared:50 - nfs "
+        "10.0.0.5:/export/home rw,vers=3,rsize=1048576,wsize=1048576,"
+        "namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys,mountaddr="
+        "10.0.0.5,mountvers=3,mountport=20048,mountproto=udp,"
+        "local_lock=none,addr=10.0.0.5\n"
+        "41 22 0:61 / /n4 rw,relatime - nfs4 "
+        "fileserver.example.org:/ rw,vers=4.2,rsize=262144,acregmin=1,"
+        "acregmax=5,acdirmin=2,acdirmax=9,hard,proto=tcp,clientaddr="
+        "10.0.0.9,local_lock=none,addr=10.0.0.5\n"
+        "42 22 0:61 /sub/deep /bound\\040here ro,relatime - nfs4 "
+        "fileserver.example.org:/ rw,vers=4.2,noac,addr=10.0.0.5\n"
+        "43 22 0:62 / /v6 rw - nfs4 [fe80::2%eth0]:/x/ "
+        "ro,vers=4.1,proto=tcp6,clientaddr=fe80::9,addr=fe80::2%eth0\n"
+        "44 43 0:63 / /v6/nested rw - nfs4 [fe80::2%eth0]:/x/nested "
+        "rw,vers=4.1,actimeo=7200,acregmin=7200,acregmax=7200,acdirmin=7200,"
+        "acdirmax=7200\n"
+        "45 22 0:64 / /big rw - nfs h:/y rw,acregmin=90,nocto,"
+        "lookupcache=none\n",
+        proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 6);
+    ck_assert_str_eq(mounts[0].place.host, "10.0.0.5");
+    ck_assert_str_eq(mounts[0].place.path, "/export/home");
+    ck_assert_uint_eq(mounts[0].forgets_ms, 60500);
+    ck_assert(mounts[0].by_number && !mounts[0].keeps);
+    ck_assert(!mounts[0].hides_links && !mounts[0].lags_ms);
+    ck_assert_str_eq(mounts[1].place.path, "/");
+    ck_assert_uint_eq(mounts[1].forgets_ms, 9500);
+    ck_assert_str_eq(mounts[2].path, "/bound here");
+    ck_assert_str_eq(mounts[2].place.path, "/sub/deep");
+    ck_assert(mounts[2].read_only);
+    ck_assert_uint_eq(mounts[2].forgets_ms, 0);
+    ck_assert_str_eq(mounts[3].place.host, "fe80::2%eth0");
+    ck_assert_str_eq(mounts[3].place.path, "/x");
+    ck_assert(mounts[3].read_only);
+    ck_assert_str_eq(mounts[4].path, "/v6/nested");
+    ck_assert(mounts[4].keeps);
+    ck_assert_uint_eq(mounts[5].forgets_ms, 90500);
+}
+END_TEST
+
+#define GLUSTER(pid, words)               \
+    (put(pid, "comm", "glusterfs\n", 10), \
+     put(pid, "cmdline", words, sizeof words))
+
+START_TEST(test_gluster)
+{
+    static const char text[] =
+        "25 22 0:52 / /mnt/g rw - fuse.glusterfs h1:/vol rw,user_id=0\n"
+        "26 22 0:53 / /mnt/s ro - fuse.glusterfs h1:vol/sub/ rw\n"
+        "27 22 0:54 / /mnt/l rw - fuse.glusterfs h1:/long rw\n"
+        "28 22 0:55 / /mnt/k rw - fuse.glusterfs h1:/vol rw\n"
+        "29 22 0:56 / /mnt/m rw - fuse.glusterfs h1,h2:/vol rw\n"
+        "30 22 0:52 /deep /mnt/b rw - fuse.glusterfs h1:/vol rw\n";
+    GLUSTER("10", "/usr/sbin/glusterfs\0--process-name\0fuse\0"
+                  "--volfile-id=/vol\0/mnt/g");
+    GLUSTER("11", "/usr/sbin/glusterfs\0--attribute-timeout=0\0/mnt/s/");
+    GLUSTER("12", "/usr/sbin/glusterfs\0--entry-timeout=600\0/mnt/l");
+    GLUSTER("13", "/usr/sbin/glusterfs\0--negative-timeout=5\0/mnt/k");
+    GLUSTER("14", "/usr/sbin/glusterfs\0--process-name\0/mnt/m");
+    fy_mounts_discover(text, proc, mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 2);
+    ck_assert_str_eq(mounts[0].place.host, "h1");
+    ck_assert_str_eq(mounts[0].place.path, "glusterfs://h1/vol");
+    ck_assert_uint_eq(mounts[0].forgets_ms, 2300);
+    ck_assert_uint_eq(mounts[0].lags_ms, 2300);
+    ck_assert(mounts[0].by_number);
+    ck_assert_str_eq(mounts[1].place.path, "glusterfs://h1/vol/sub");
+    ck_assert(mounts[1].read_only);
+
+    /* There: of this host, of that volume, not a folder of the same name. */
+    char out[64], said[200];
+    struct fy_buffer why;
+    static const char *const names[] = {
+        "glusterfs://h2/vol",   "glusterfs://h1/vo",   "glusterfs://h1",
+        "glusterfs://h1/volum", "glusterfs://h1/long", "glusterfs://h1/vol"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fy_buffer_start(&why, said, sizeof said);
+        ck_assert_msg(!fy_volume_find(names[i], text, out, sizeof out, &why),
+                      "%s", names[i]); /* no such process in the real /proc */
+        ck_assert_uint_gt(why.used, 0);
+    }
+}
+END_TEST
+
 START_TEST(test_sshfs_ambiguous)
 {
     /* Two of that name, on different ports: no guess. */
@@ -259,6 +398,9 @@ main(void)
     tcase_add_test(tests, test_hidden);
     tcase_add_test(tests, test_hostile);
     tcase_add_test(tests, test_sshfs_options);
+    tcase_add_test(tests, test_sshfs_caches);
+    tcase_add_test(tests, test_nfs);
+    tcase_add_test(tests, test_gluster);
     tcase_add_test(tests, test_sshfs_ambiguous);
     tcase_add_test(tests, test_configured);
     tcase_add_test(tests, test_below);
