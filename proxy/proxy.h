@@ -111,7 +111,7 @@ struct fy_proxy_options {
     uint64_t memory_bytes;              /* of one stage; 0: no limit */
     double seconds;                     /* of one stage; 0: no limit */
     double wait_seconds; /* for the stage that it reads; 0: a minute */
-    double load_max; /* refuse above this load per core; 0: never */
+    double load_max;     /* refuse above this load per core; 0: never */
     bool landlock;
 };
 

@@ -14,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,6 +32,7 @@
 #include "proxy/transport.h"
 
 enum {
+    DEPTH_MAX = 200,    /* of folders that are removed */
     ENTRIES_MAX = 1024, /* of the folder in which the mount point is missing */
 };
 
@@ -784,18 +784,53 @@ fy_space_hides(const struct fy_space *space, const char *path)
 
 #define TEMPORARY "ferry-proxy-"
 
-static int
-remove_one(const char *path, const struct stat *about, int type,
-           struct FTW *state)
+/*
+ * Takes `fd', a folder, and removes what is in it. Always by the open folder: what
+ * outlived a proxy that was killed may exchange folders for links meanwhile.
+ */
+static void
+remove_below(int fd, dev_t device, unsigned depth)
 {
-    (void)about, (void)type, (void)state;
-    return remove(path) != 0 && errno != ENOENT;
+    struct stat about;
+    struct dirent *entry;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0 ||
+            unlinkat(fd, entry->d_name, 0) == 0) {
+            continue;
+        }
+        int below = openat(fd, entry->d_name,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below < 0 || fstat(below, &about) != 0 || about.st_dev != device ||
+            depth == DEPTH_MAX) {
+            if (below >= 0) {
+                close(below);
+            }
+            continue;
+        }
+        (void)fchmod(below, 0700);
+        remove_below(below, device, depth + 1);
+        (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(dir);
 }
 
 void
 fy_temporary_remove(const char *path)
 {
-    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &about) == 0) {
+        remove_below(fd, about.st_dev, 0);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    (void)rmdir(path);
 }
 
 /* Those of proxies of ours that were killed: nobody locks them any more. */

@@ -6,13 +6,22 @@
 
 #include "tools/launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define SCRATCH "ferry-run-"
+
+enum {
+    LOOKED_AT_MAX = 4096, /* names in the folder of temporary files */
+};
 
 void
 fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
@@ -51,20 +60,98 @@ map_new_file(const char *path, size_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
+/* The files of a folder, which is open; not what is below. */
+static void
+empty_folder(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    while (folder && (entry = readdir(folder))) {
+        (void)unlinkat(fd, entry->d_name, 0);
+    }
+    if (folder) {
+        (void)closedir(folder);
+    } else if (copy >= 0) {
+        (void)close(copy);
+    }
+}
+
+/*
+ * Folders of runs of ours that were killed: nobody locks them any more. Programs
+ * of such a run that go on do without. A folder is held open while it is looked
+ * at and emptied, and what is removed by name in the end is empty.
+ */
+static void
+remove_abandoned(const char *place)
+{
+    struct stat about;
+    DIR *folder = opendir(place);
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    for (int i = 0; folder && i < LOOKED_AT_MAX && (entry = readdir(folder));
+         i++) {
+        if (strncmp(entry->d_name, SCRATCH, sizeof SCRATCH - 1) != 0) {
+            continue;
+        }
+        int fd = openat(dirfd(folder), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
+            (about.st_mode & 0077) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            empty_folder(fd);
+            (void)unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+}
+
+/* Locked while this process lives. 0, or FY_ERR_BUSY: somebody has taken it for
+ * abandoned before that. */
+static int
+lock_scratch(struct fy_launch_state *state)
+{
+    struct stat held, named;
+    int fd = open(state->scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT) {
+        state->scratch_fd = -1; /* a later run may remove it too early */
+        return 0;
+    }
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &held) != 0 ||
+        lstat(state->scratch, &named) != 0 || held.st_ino != named.st_ino ||
+        held.st_dev != named.st_dev) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return FY_ERR_BUSY;
+    }
+    state->scratch_fd = fd;
+    return 0;
+}
+
 int
 fy_launch_scratch(struct fy_launch_state *state)
 {
     if (state->scratch[0]) {
         return 0;
     }
-    int n = snprintf(state->scratch, sizeof state->scratch,
-                     "%s/ferry-run-XXXXXX", temporary_folder());
-    if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 || !mkdtemp(state->scratch)) {
-        fy_launch_trouble(state, "cannot make a folder in %s: %s",
-                          temporary_folder(), strerror(errno));
-        state->scratch[0] = '\0';
-        return FY_ERR_IO;
-    }
+    remove_abandoned(temporary_folder());
+    do {
+        int n = snprintf(state->scratch, sizeof state->scratch,
+                         "%s/" SCRATCH "XXXXXX", temporary_folder());
+        if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 ||
+            !mkdtemp(state->scratch)) {
+            fy_launch_trouble(state, "cannot make a folder in %s: %s",
+                              temporary_folder(), strerror(errno));
+            state->scratch[0] = '\0';
+            return FY_ERR_IO;
+        }
+    } while (lock_scratch(state));
     return 0;
 }
 
@@ -111,6 +198,9 @@ fy_launch_end(struct fy_launch_state *state)
     }
     if (state->scratch[0]) {
         rmdir(state->scratch);
+        if (state->scratch_fd >= 0) {
+            close(state->scratch_fd);
+        }
     }
     free(state->model);
     fy_pipeline_free(&state->pipeline);

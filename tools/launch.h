@@ -23,6 +23,7 @@ struct fy_launch_state {
     struct fy_model *model; /* owned; NULL: no library calls are offloaded */
     struct fy_pipeline pipeline;
     char preload[PATH_MAX];   /* object to preload, or "" */
+    int scratch_fd;           /* of it, locked; or -1 */
     char scratch[PATH_MAX];   /* folder to remove at the end, or "" */
     struct fy_record *record; /* mapped counters, or NULL */
     size_t record_bytes;

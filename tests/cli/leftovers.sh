@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Folders of runs that were killed: a later run removes them, and nothing else.
+. "${srcdir:-.}/tests/tap.sh"
+ferry=$FERRY_BUILDDIR/ferry
+TMPDIR=$(mktemp -d) || exit 1
+export TMPDIR
+cd "$TMPDIR" || exit 1
+trap 'rm -rf "$TMPDIR"' EXIT
+
+# check NAME COMMAND...
+check()
+{
+    name=$1
+    shift
+    if "$@"; then
+        ok "$name"
+    else
+        find . | sed 's/^/# /'
+        not_ok "$name"
+    fi
+}
+
+# How many folders with six letters after the name there are.
+folders()
+{
+    find . -maxdepth 1 -type d -name 'ferry-run-??????' | wc -l
+}
+
+run() { "$ferry" run --no-discover --report=/dev/null -- "$@"; }
+
+# One that lives, one that was killed.
+"$ferry" run --no-discover --report=/dev/null -- sleep 30 &
+alive=$!
+until [ "$(folders)" = 1 ]; do
+    sleep 0.1
+done
+# shellcheck disable=SC2016
+run sh -c 'kill -KILL $PPID'
+check "a killed run leaves its folder" \
+    test "$(folders)" = 2
+
+# What only has the name.
+mkdir ferry-run-seen-by-all ferry-run-with-folder ferry-run-with-folder/sub elsewhere
+chmod 755 ferry-run-seen-by-all
+chmod 700 ferry-run-with-folder
+echo kept >elsewhere/file
+chmod 700 elsewhere
+ln -s "$TMPDIR/elsewhere" ferry-run-link
+echo kept >ferry-run-file
+run true
+check "the next run removes it, and not the living one's" \
+    test "$(folders)" = 1
+check "a folder that others may look into is nobody's of ours" \
+    test -d ferry-run-seen-by-all
+check "folders in it are not looked into" test -d ferry-run-with-folder/sub
+check "no link is followed" test -f elsewhere/file
+check "a file is no folder" test -f ferry-run-file
+kill "$alive"
+wait "$alive" 2>/dev/null
+check "the living one ends as ever" \
+    test "$(folders)" = 0
+finish
