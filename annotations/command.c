@@ -24,6 +24,20 @@ fy_commands_compile(const char *const *paths, unsigned npaths,
 }
 
 int
+fy_commands_compile_word(const char *const *paths, unsigned npaths,
+                         const char *library_dir, const char *word,
+                         struct fy_diagnostics *diagnostics,
+                         struct fy_commands **out)
+{
+    struct fy_compile_input input = {.paths = paths,
+                                     .npaths = npaths,
+                                     .library_dir = library_dir,
+                                     .word = word,
+                                     .commands = out};
+    return fy_compile_input(&input, diagnostics);
+}
+
+int
 fy_commands_compile_text(const char *name, const char *text, size_t bytes,
                          struct fy_diagnostics *diagnostics,
                          struct fy_commands **out)

@@ -246,6 +246,19 @@ free_entries(struct fy_front *front)
         *end_ = turned_;                                              \
     } while (0)
 
+/* Whether the head of a block may name the word; what is quoted may be spelt in
+ * many ways. */
+static bool
+may_name(const struct ast_raw *raw, const char *word)
+{
+    const char *head = raw->span.source->text + raw->span.begin;
+    size_t n = raw->span.end - raw->span.begin;
+    const char *brace = memchr(head, '{', n);
+    n = brace ? (size_t)(brace - head) : n;
+    return memmem(head, n, word, strlen(word)) != NULL ||
+           memchr(head, '\\', n) != NULL;
+}
+
 static void
 parse_commands(struct fy_front *front, struct ast_raw *list)
 {
@@ -253,6 +266,9 @@ parse_commands(struct fy_front *front, struct ast_raw *list)
     APPEND(ast_raw, raws.commands, list);
     for (const struct ast_raw *raw = raws.commands;
          raw && !fy_diagnostics_full(front->diagnostics); raw = raw->next) {
+        if (front->word && !may_name(raw, front->word)) {
+            continue;
+        }
         struct cmd_block *block =
             fy_command_parse(&front->arena, front->diagnostics, raw);
         if (block) {
@@ -456,6 +472,7 @@ fy_compile_input(const struct fy_compile_input *input,
     front->library_dir = input->library_dir;
     front->blocks_end = &front->blocks;
     front->wants_commands = commands != NULL;
+    front->word = input->word;
     if (commands) {
         commands->arena.out_of_memory = &out_of_memory;
         commands->arena.limit = front->arena.limit;

@@ -123,6 +123,7 @@ struct fy_front {
     struct ast_file all; /* of every file */
     /* command blocks, in order */
     bool wants_commands;
+    const char *word; /* of the only ones that are wanted; NULL: all */
     struct cmd_block *blocks, **blocks_end;
     struct fy_commands *commands; /* owned until they are handed out */
     struct fy_map families, family_uppers, structs, handles, interfaces,
@@ -216,6 +217,7 @@ struct fy_compile_input {
     const char *library_dir;
     struct fy_model **model;       /* NULL: functions are parsed only */
     struct fy_commands **commands; /* NULL: command blocks are skipped */
+    const char *word;              /* only blocks of this first word; NULL: all */
 };
 
 int fy_compile_input(const struct fy_compile_input *input,

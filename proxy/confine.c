@@ -169,7 +169,7 @@ check_shown(struct check *check, int fd, bool tree)
                 NULL);
         }
     }
-    if (check->confine->kind == FY_SPACE_USER && !check->strangers) {
+    if (fy_space_kind(check->confine) == FY_SPACE_USER && !check->strangers) {
         check->strangers = !invocation->pure || !fy_all_owned(fd, tree);
     }
     return 0;
@@ -743,12 +743,12 @@ furnish(struct check *check)
         equal = equal &&
                 strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
     }
-    bool strangers = confine->kind == FY_SPACE_USER &&
+    bool strangers = fy_space_kind(confine) == FY_SPACE_USER &&
                      check->invocation->owners &&
                      (check->strangers || !check->invocation->pure);
     const struct fy_space *space = NULL;
     int temporary = -1;
-    if (equal && (confine->kind == FY_SPACE_NONE || strangers)) {
+    if (equal && (fy_space_kind(confine) == FY_SPACE_NONE || strangers)) {
         /* Nothing is read-only there, and Landlock lets owners, modes and times
          * be changed through a link that was no link when it was checked. */
         if (confine->limited && check->writes) {
@@ -938,7 +938,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     confine->limited = options->roots != NULL;
     confine->unlocked = !options->landlock;
     confine->landlock = options->landlock ? fy_landlock_version() : 0;
-    confine->kind = fy_space_probe();
+    fy_space_begin(confine);
     confine->known_user = is_in_passwd(geteuid());
     confine->umask = umask(077);
     (void)umask(confine->umask);
@@ -957,11 +957,18 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
 }
 
 void
+fy_confine_end(struct fy_confine *confine)
+{
+    fy_space_drop(confine);
+}
+
+void
 fy_confine_free(struct fy_confine *confine)
 {
     if (!confine) {
         return;
     }
+    fy_space_drop(confine);
     for (unsigned i = 0; i < confine->nroots; i++) {
         fy_root_close(&confine->roots[i]);
     }
@@ -985,10 +992,10 @@ fy_confine_free(struct fy_confine *confine)
 }
 
 void
-fy_confine_describe(const struct fy_confine *confine, struct fy_hello *hello)
+fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
 {
-    hello->spaces = confine->kind != FY_SPACE_NONE;
-    hello->all_users = confine->kind != FY_SPACE_USER;
+    hello->spaces = fy_space_kind(confine) != FY_SPACE_NONE;
+    hello->all_users = fy_space_kind(confine) != FY_SPACE_USER;
     hello->landlock = confine->landlock;
     hello->filter = confine->known_user && fy_filter_works();
 }

@@ -33,11 +33,12 @@ struct fy_confine_options {
 int fy_confine_new(const struct fy_confine_options *options,
                    struct fy_buffer *why,
                    struct fy_confine **out) FY_MUST_CHECK;
+/* Ends what it keeps ready: no stage is checked any more. */
+void fy_confine_end(struct fy_confine *confine);
 void fy_confine_free(struct fy_confine *confine);
 
 /* spaces, all_users, landlock of the hello. */
-void fy_confine_describe(const struct fy_confine *confine,
-                         struct fy_hello *hello);
+void fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello);
 
 /*
  * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home)

@@ -57,11 +57,20 @@ struct fy_space {
     bool stale;              /* the host's mounts are others now */
 };
 
+/* A child whose namespaces are made while everything else starts. */
+struct fy_spare {
+    pid_t pid; /* 0: none */
+    int up, down;
+    bool asked; /* its first word was read */
+};
+
 struct fy_confine {
     struct fy_root roots[FY_MAX_ROOTS];
     unsigned nroots;
-    unsigned landlock; /* ABI version, 0: not used */
-    enum fy_space_kind kind;
+    unsigned landlock;       /* ABI version, 0: not used */
+    enum fy_space_kind kind; /* by fy_space_kind() */
+    bool kind_known;
+    struct fy_spare spare;
     bool known_user; /* by /etc/passwd: no daemon has to be asked */
     bool limited;    /* roots were given: without Landlock nothing runs ... */
     bool unlocked;   /* ... unless it was switched off */
@@ -189,7 +198,13 @@ const char *const *fy_strict_settings(size_t *out_n);
 
 /* ---- space.c ------------------------------------------------------------------ */
 
-enum fy_space_kind fy_space_probe(void);
+/* Begins to make one whose mounts are not known yet: of the first that is wanted,
+ * unless the host's mounts change meanwhile. */
+void fy_space_begin(struct fy_confine *confine);
+/* What this kernel allows; waits for what was begun. */
+enum fy_space_kind fy_space_kind(struct fy_confine *confine);
+/* Ends what was begun and was not wanted. */
+void fy_space_drop(struct fy_confine *confine);
 /* Finds or makes the space of mounts, none beneath another, in the order of
  * their names; borrowed. FY_ERR_UNSUPPORTED with reason. */
 int fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,

@@ -247,6 +247,13 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         (void)fprintf(stderr, "ferry: %s\n", text);
         goto close_descriptors;
     }
+    /* The client's answer takes a round trip; the rest is done meanwhile. The
+     * wire has written nothing yet. */
+    status = write_magic(out_fd);
+    if (status) {
+        (void)fprintf(stderr, "ferry: cannot serve: %m\n");
+        goto free_confine;
+    }
     status = fy_wire_new(FY_WIRE_SERVER, in_fd, out_fd, &fy_server_events,
                          server, &server->wire);
     if (status) {
@@ -255,9 +262,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         goto free_confine;
     }
     status = open_server(server, signals);
-    if (!status) {
-        status = write_magic(out_fd); /* the wire has written nothing yet */
-    }
+    server->speed = fy_server_speed(server);
     if (status) {
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
@@ -267,6 +272,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
             break;
         }
     }
+    fy_confine_end(server->confine); /* a child that is none of theirs */
     fy_server_end_stages(server);
     server->closed = true;
     fy_wire_free(server->wire);

@@ -240,6 +240,8 @@ void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
 void fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n);
 /* Load of the last minute per core. */
 double fy_server_load(const struct fy_server *server);
+/* Bytes a second that one core hashes; 0: unknown. */
+double fy_server_speed(struct fy_server *server);
 
 /* ---- server_touched.c --------------------------------------------------------- */
 

@@ -255,9 +255,15 @@ understand(struct fy_server_stage *stage, unsigned *reason,
         for (uint32_t i = 0; i < spec->envc; i++) {
             env[i] = spec->env[i].at;
         }
-        status = fy_invocation_parse(stage->server->options->commands,
-                                     slash ? slash + 1 : spec->tool.path.at,
-                                     argv, env, &stage->invocation, why);
+        const struct fy_proxy_options *options = stage->server->options;
+        const char *name = slash ? slash + 1 : spec->tool.path.at;
+        const struct fy_commands *commands =
+            options->find ? options->find(options->context, name)
+                          : options->commands;
+        status = options->find && !commands
+                     ? FY_ERR_NOENT
+                     : fy_invocation_parse(commands, name, argv, env,
+                                           &stage->invocation, why);
         *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
                   : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED
                   : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN

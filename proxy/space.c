@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,7 +42,7 @@ struct plan {
     enum fy_space_kind kind;
     const struct fy_seen *seen;
     unsigned nseen;
-    const char *temporary; /* private folder for /tmp; "": only a probe */
+    const char *temporary; /* private folder for /tmp */
     bool limited;          /* the root is exported to anybody */
     uid_t uid;
     gid_t gid;
@@ -478,8 +479,7 @@ _Noreturn static void
 child(const struct plan *plan, int to_parent, int from_parent)
 {
     struct failure failure = {0};
-    (void)(unshare_all(plan, &failure) &&
-           (!*plan->temporary || build(plan, &failure)));
+    (void)(unshare_all(plan, &failure) && build(plan, &failure));
     ssize_t n = write(to_parent, &failure, sizeof failure);
     char go;
     if (n == sizeof failure) {
@@ -513,7 +513,7 @@ hold(pid_t pid, int fds[FY_NAMESPACES])
     }
 }
 
-/* Makes it; fds may be NULL (a probe). */
+/* Makes it now. */
 static int
 make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
 {
@@ -548,9 +548,7 @@ make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
         } while (n < 0 && errno == EINTR);
         if (n == sizeof *failure && !failure->error) {
             status = 0;
-            if (fds) {
-                hold(pid, fds);
-            }
+            hold(pid, fds);
         }
         close(down[1]);
         down[1] = -1;
@@ -571,19 +569,195 @@ close_up:
     return status;
 }
 
-enum fy_space_kind
-fy_space_probe(void)
+/* ---- a child that is ready before it is known for what ------------------------ */
+
+/* What the child is told; the mounts follow. */
+struct order {
+    char temporary[PATH_MAX];
+    unsigned nseen;
+    bool limited;
+};
+
+static bool
+read_whole(int fd, void *to, size_t n)
 {
-    struct failure failure;
-    struct plan plan = {.kind = FY_SPACE_ROOT,
-                        .temporary = "",
-                        .uid = geteuid(),
-                        .gid = getegid()};
-    if (geteuid() == 0 && make(&plan, NULL, &failure) == 0) {
-        return FY_SPACE_ROOT;
+    for (size_t done = 0; done < n;) {
+        ssize_t got = read(fd, (char *)to + done, n - done);
+        if (got <= 0 && (got == 0 || errno != EINTR)) {
+            return false;
+        }
+        done += got > 0 ? (size_t)got : 0;
     }
-    plan.kind = FY_SPACE_USER;
-    return make(&plan, NULL, &failure) == 0 ? FY_SPACE_USER : FY_SPACE_NONE;
+    return true;
+}
+
+static bool
+write_whole(int fd, const void *from, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t put = write(fd, (const char *)from + done, n - done);
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+/* It outlives much: of the proxy's descriptors it keeps its two. */
+static void
+keep_descriptors(int a, int b)
+{
+    int low = a < b ? a : b, high = a < b ? b : a;
+    if (low > 0) {
+        (void)close_range(0, (unsigned)low - 1, 0);
+    }
+    if (high > low + 1) {
+        (void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    }
+    (void)close_range((unsigned)high + 1, ~0U, 0);
+}
+
+_Noreturn static void
+spare_child(struct plan *plan, int to_parent, int from_parent)
+{
+    static struct order order;
+    static struct fy_seen seen[FY_MAX_SEEN];
+    struct failure failure = {0};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    keep_descriptors(to_parent, from_parent);
+    bool good = unshare_all(plan, &failure);
+    if (!write_whole(to_parent, &failure, sizeof failure) || !good ||
+        !read_whole(from_parent, &order, sizeof order) ||
+        !read_whole(from_parent, seen, order.nseen * sizeof *seen)) {
+        _exit(0);
+    }
+    plan->seen = seen;
+    plan->nseen = order.nseen;
+    plan->temporary = order.temporary;
+    plan->limited = order.limited;
+    (void)build(plan, &failure);
+    char go;
+    if (write_whole(to_parent, &failure, sizeof failure)) {
+        /* Until the parent holds our namespaces. */
+        (void)!read(from_parent, &go, 1);
+    }
+    _exit(0);
+}
+
+/* False: no process. */
+static bool
+start_spare(struct fy_confine *confine, enum fy_space_kind kind)
+{
+    struct plan plan = {.kind = kind, .uid = geteuid(), .gid = getegid()};
+    struct fy_spare *spare = &confine->spare;
+    int up[2], down[2];
+    *spare = (struct fy_spare){.up = -1, .down = -1};
+    if (pipe2(up, O_CLOEXEC) != 0) {
+        return false;
+    }
+    if (pipe2(down, O_CLOEXEC) != 0) {
+        goto close_up;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        spare_child(&plan, up[1], down[0]);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(up[1]);
+    close(down[0]);
+    if (pid > 0) {
+        *spare = (struct fy_spare){.pid = pid, .up = up[0], .down = down[1]};
+        return true;
+    }
+    close(down[1]);
+    close(up[0]);
+    return false;
+close_up:
+    close(up[0]);
+    close(up[1]);
+    return false;
+}
+
+void
+fy_space_drop(struct fy_confine *confine)
+{
+    struct fy_spare *spare = &confine->spare;
+    if (spare->pid > 0) {
+        close(spare->up);
+        close(spare->down);
+        kill(spare->pid, SIGKILL);
+        while (waitpid(spare->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        spare->pid = 0;
+    }
+}
+
+void
+fy_space_begin(struct fy_confine *confine)
+{
+    confine->kind = geteuid() == 0 ? FY_SPACE_ROOT : FY_SPACE_USER;
+    if (!start_spare(confine, confine->kind)) {
+        confine->kind = FY_SPACE_NONE;
+        confine->kind_known = true;
+    }
+}
+
+enum fy_space_kind
+fy_space_kind(struct fy_confine *confine)
+{
+    while (!confine->kind_known) {
+        struct failure failure;
+        bool root = confine->kind == FY_SPACE_ROOT;
+        if (read_whole(confine->spare.up, &failure, sizeof failure) &&
+            !failure.error) {
+            confine->kind_known = true;
+            break;
+        }
+        fy_space_drop(confine);
+        /* Root without its privileges, in a container, may be allowed that. */
+        confine->kind = root ? FY_SPACE_USER : FY_SPACE_NONE;
+        confine->kind_known = !root || !start_spare(confine, FY_SPACE_USER);
+        confine->kind = confine->kind_known ? FY_SPACE_NONE : confine->kind;
+    }
+    return confine->kind;
+}
+
+/* Lets the child that is ready do it. FY_ERR_BUSY: there is none. */
+static int
+make_of_spare(struct fy_confine *confine, const struct plan *plan,
+              int fds[FY_NAMESPACES], struct failure *failure)
+{
+    static struct order order;
+    struct fy_spare *spare = &confine->spare;
+    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
+    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        confine->mounts_changed++;
+    }
+    /* It has the mounts of the beginning. */
+    if (spare->pid <= 0 || confine->mountinfo_fd < 0 ||
+        confine->mounts_changed > 0) {
+        fy_space_drop(confine);
+        return FY_ERR_BUSY;
+    }
+    order.nseen = plan->nseen;
+    order.limited = plan->limited;
+    strcpy(order.temporary, plan->temporary);
+    int status = FY_ERR_BUSY;
+    if (write_whole(spare->down, &order, sizeof order) &&
+        write_whole(spare->down, plan->seen,
+                    plan->nseen * sizeof *plan->seen) &&
+        read_whole(spare->up, failure, sizeof *failure)) {
+        status = failure->error ? FY_ERR_IO : 0;
+    }
+    if (!status) {
+        hold(spare->pid, fds);
+    }
+    fy_space_drop(confine);
+    return status;
 }
 
 /* Where a client's mount point cannot be. */
@@ -706,7 +880,7 @@ fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
             return 0;
         }
     }
-    if (confine->kind == FY_SPACE_NONE) {
+    if (fy_space_kind(confine) == FY_SPACE_NONE) {
         return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why,
                          "this host's kernel lets it make no namespace, so ",
                          seen[0].mount, " cannot exist there");
@@ -732,9 +906,12 @@ fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
-    space->mounts_changed = confine->mounts_changed;
     space->mounts_below = hash_all_below(seen, nseen);
-    if (make(&plan, space->fds, &failure) != 0) {
+    int status = make_of_spare(confine, &plan, space->fds, &failure);
+    if (status == FY_ERR_BUSY) {
+        status = make(&plan, space->fds, &failure);
+    }
+    if (status) {
         failure.what[sizeof failure.what - 1] = '\0';
         fy_temporary_remove(temporary);
         fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, seen[0].mount,
@@ -742,6 +919,7 @@ fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, failure.what,
                          ": ", strerrordesc_np(failure.error));
     }
+    space->mounts_changed = confine->mounts_changed;
     space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
     if (space->fds[1] < 0 || space->temporary_fd < 0) {
         fy_space_close(space);

@@ -37,13 +37,19 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
 }
 
 void
+fy_confine_end(struct fy_confine *confine)
+{
+    (void)confine;
+}
+
+void
 fy_confine_free(struct fy_confine *confine)
 {
     free(confine);
 }
 
 void
-fy_confine_describe(const struct fy_confine *confine, struct fy_hello *hello)
+fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
 {
     (void)confine;
     hello->landlock = 7;
