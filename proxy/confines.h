@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "proxy/confine.h"
 
