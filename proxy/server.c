@@ -247,13 +247,6 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         (void)fprintf(stderr, "ferry: %s\n", text);
         goto close_descriptors;
     }
-    /* The client's answer takes a round trip; the rest is done meanwhile. The
-     * wire has written nothing yet. */
-    status = write_magic(out_fd);
-    if (status) {
-        (void)fprintf(stderr, "ferry: cannot serve: %m\n");
-        goto free_confine;
-    }
     status = fy_wire_new(FY_WIRE_SERVER, in_fd, out_fd, &fy_server_events,
                          server, &server->wire);
     if (status) {
@@ -262,8 +255,13 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         goto free_confine;
     }
     status = open_server(server, signals);
-    server->speed = fy_server_speed(server);
-    if (status) {
+    if (!status) {
+        status = write_magic(out_fd); /* the wire has written nothing yet */
+    }
+    if (!status) {
+        /* While the client's answer is on its way. */
+        server->speed = fy_server_speed(server);
+    } else {
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
     while (!status && !server->ending) {
