@@ -2,7 +2,7 @@
  *
  * Plans of the fake cuFFT. A plan's work area is device memory that every
  * execution writes; a complex-to-real transform spoils its input, as the real
- * one may.
+ * one may. Long because plans are made in six ways and executed in six.
  */
 #include "config.h"
 

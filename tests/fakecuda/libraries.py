@@ -438,6 +438,19 @@ def getrf(letter):
     close(letter, db.get(), np.linalg.solve(op(t, a), b))
 
 
+def laswp(letter):
+    m, n = size() + 3, size()
+    a = rand(letter, m, n)
+    pivots = random.integers(1, m + 1, 3).astype(np.int32)
+    k1, step = int(random.integers(1, 3)), one_of(1, 1, -1)
+    da, dp = Device(a, 2), Device(np.concatenate([np.full(k1 - 1, 77, np.int32), pivots]))
+    solve(f"{letter}laswp", n, da, da.ld, k1, k1 + 2, dp, step)
+    want = a.copy()
+    for i in (0, 1, 2)[::step]:
+        want[[k1 - 1 + i, pivots[i] - 1]] = want[[pivots[i] - 1, k1 - 1 + i]]
+    close(letter, da.get(), want)
+
+
 def geqrf(letter):
     n, p = size(), size()
     m = n + size()
@@ -596,6 +609,7 @@ check("axpy, swap, scal, copy", ALL, vectors)
 check("dot, nrm2, asum, amax", ALL, answers)
 check("potrf, potrs, potri", ALL, potrf)
 check("getrf, getrs", ALL, getrf)
+check("laswp", ALL, laswp)
 check("geqrf, ormqr, orgqr", ALL, geqrf)
 check("syevd", ALL, syevd)
 check("gesvd", ALL, gesvd)

@@ -194,7 +194,8 @@ issue(struct solver_call *call, const struct solver_routine *routine)
         return CUSOLVER_STATUS_NOT_INITIALIZED;
     }
     status = routine->check(call);
-    if (status == CUSOLVER_STATUS_SUCCESS && routine->run != NULL) {
+    if (status == CUSOLVER_STATUS_SUCCESS && routine->run != NULL &&
+        !routine->silent) {
         status = solver_use(call, call->info, 1, 1, 1, sizeof(int), true);
     }
     if (status != CUSOLVER_STATUS_SUCCESS) {

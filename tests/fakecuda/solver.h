@@ -15,7 +15,7 @@ struct solver_call {
     cusolverDnHandle_t handle;
     int side, uplo, trans, jobz;
     signed char jobu, jobvt;
-    int64_t m, n, k, nrhs;
+    int64_t m, n, k, nrhs, k1, k2, incx;
     const void *A, *B, *C, *U, *VT, *tau;
     int64_t lda, ldb, ldc, ldu, ldvt;
     const void *W, *S, *rwork, *work;
@@ -30,6 +30,7 @@ struct solver_call {
 struct solver_routine {
     int (*check)(struct solver_call *call); /* a cusolverStatus_t */
     int (*run)(struct solver_call *call);   /* a CUresult; NULL: a size */
+    bool silent;                            /* has no devInfo */
 };
 
 struct fake_solver {
@@ -62,6 +63,7 @@ extern const struct solver_routine solver_potri;
 extern const struct solver_routine solver_getrf_size;
 extern const struct solver_routine solver_getrf;
 extern const struct solver_routine solver_getrs;
+extern const struct solver_routine solver_laswp;
 extern const struct solver_routine solver_geqrf_size;
 extern const struct solver_routine solver_geqrf;
 extern const struct solver_routine solver_orgqr_size;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The routines of the fake cuSOLVER: what each needs, and LAPACK's call. The
- * sizes of work spaces are odd on purpose: nobody guesses them.
+ * sizes of work spaces are odd on purpose: nobody guesses them. Long because a
+ * routine is three functions and there are many.
  */
 #include "config.h"
 
@@ -19,6 +20,7 @@ typedef void potrs(word, word, word, word, word, word, word, int64_t *, size_t);
 typedef void getrf(word, word, word, word, int64_t *, int64_t *);
 typedef void getrs(word, word, word, word, word, int64_t *, word, word,
                    int64_t *, size_t);
+typedef void laswp(word, word, word, word, word, int64_t *, word);
 typedef void geqrf(word, word, word, word, word, word, word, int64_t *);
 typedef void orgqr(word, word, word, word, word, word, word, word, int64_t *);
 typedef void ormqr(word, word, word, word, word, word, word, word, word, word,
@@ -246,6 +248,58 @@ run_getrs(struct solver_call *call)
              &call->lda, wide, solver_at(call->B), &call->ldb, &info, 1);
     free(wide);
     return solver_info(call, info);
+}
+
+static int64_t
+pivot_step(const struct solver_call *call)
+{
+    return call->incx < 0 ? -call->incx : call->incx;
+}
+
+/* How many rows A has is nobody's argument: the pivots say it later. */
+static int
+check_laswp(struct solver_call *call)
+{
+    int64_t count = call->k1 + (call->k2 - call->k1) * pivot_step(call);
+
+    if (call->n < 0 || call->k1 < 1 || call->k2 < call->k1 || call->incx == 0 ||
+        use(call, call->A, call->k2, call->n, call->lda, true) != FINE ||
+        use_pivots(call, count, false) != FINE) {
+        return INVALID;
+    }
+    return FINE;
+}
+
+static int
+run_laswp(struct solver_call *call)
+{
+    laswp *function = (laswp *)netlib_routine("?laswp_", call->type);
+    int64_t count = call->k1 + (call->k2 - call->k1) * pivot_step(call);
+    int64_t *wide = calloc((size_t)count, sizeof(*wide)), last = 0;
+    const int *narrow = solver_at(call->ipiv);
+
+    if (function == NULL || wide == NULL) {
+        free(wide);
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    /* LAPACK reads every step-th from the k1-th on. */
+    for (int64_t i = call->k1 - 1; i < count; i += pivot_step(call)) {
+        wide[i] = narrow[i];
+        last = wide[i] < 1 ? INT32_MAX : wide[i] > last ? wide[i] : last;
+    }
+    if (last > call->lda ||
+        (call->n > 0 && fakecuda_at((uintptr_t)call->A,
+                                    (size_t)(call->lda * (call->n - 1) + last) *
+                                        solver_bytes(call)) == NULL)) {
+        fakecuda_note("illegal-address", "%s: pivot %lld", call->name,
+                      (long long)last);
+        free(wide);
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    function(&call->n, solver_at(call->A), &call->lda, &call->k1, &call->k2,
+             wide, &call->incx);
+    free(wide);
+    return CUDA_SUCCESS;
 }
 
 /* ---- QR ---- */
@@ -535,21 +589,22 @@ run_gesvd(struct solver_call *call)
     return result;
 }
 
-const struct solver_routine solver_potrf_size = {check_potrf_size, NULL};
-const struct solver_routine solver_potrf = {check_potrf, run_potrf};
-const struct solver_routine solver_potrs = {check_potrs, run_potrs};
-const struct solver_routine solver_potri_size = {check_potrf_size, NULL};
-const struct solver_routine solver_potri = {check_potrf, run_potri};
-const struct solver_routine solver_getrf_size = {check_getrf_size, NULL};
-const struct solver_routine solver_getrf = {check_getrf, run_getrf};
-const struct solver_routine solver_getrs = {check_getrs, run_getrs};
-const struct solver_routine solver_geqrf_size = {check_geqrf_size, NULL};
-const struct solver_routine solver_geqrf = {check_geqrf, run_geqrf};
-const struct solver_routine solver_orgqr_size = {check_orgqr_size, NULL};
-const struct solver_routine solver_orgqr = {check_orgqr, run_orgqr};
-const struct solver_routine solver_ormqr_size = {check_ormqr_size, NULL};
-const struct solver_routine solver_ormqr = {check_ormqr, run_ormqr};
-const struct solver_routine solver_syevd_size = {check_syevd_size, NULL};
-const struct solver_routine solver_syevd = {check_syevd, run_syevd};
-const struct solver_routine solver_gesvd_size = {check_gesvd_size, NULL};
-const struct solver_routine solver_gesvd = {check_gesvd, run_gesvd};
+const struct solver_routine solver_potrf_size = {check_potrf_size, NULL, false};
+const struct solver_routine solver_potrf = {check_potrf, run_potrf, false};
+const struct solver_routine solver_potrs = {check_potrs, run_potrs, false};
+const struct solver_routine solver_potri_size = {check_potrf_size, NULL, false};
+const struct solver_routine solver_potri = {check_potrf, run_potri, false};
+const struct solver_routine solver_getrf_size = {check_getrf_size, NULL, false};
+const struct solver_routine solver_getrf = {check_getrf, run_getrf, false};
+const struct solver_routine solver_getrs = {check_getrs, run_getrs, false};
+const struct solver_routine solver_laswp = {check_laswp, run_laswp, true};
+const struct solver_routine solver_geqrf_size = {check_geqrf_size, NULL, false};
+const struct solver_routine solver_geqrf = {check_geqrf, run_geqrf, false};
+const struct solver_routine solver_orgqr_size = {check_orgqr_size, NULL, false};
+const struct solver_routine solver_orgqr = {check_orgqr, run_orgqr, false};
+const struct solver_routine solver_ormqr_size = {check_ormqr_size, NULL, false};
+const struct solver_routine solver_ormqr = {check_ormqr, run_ormqr, false};
+const struct solver_routine solver_syevd_size = {check_syevd_size, NULL, false};
+const struct solver_routine solver_syevd = {check_syevd, run_syevd, false};
+const struct solver_routine solver_gesvd_size = {check_gesvd_size, NULL, false};
+const struct solver_routine solver_gesvd = {check_gesvd, run_gesvd, false};
