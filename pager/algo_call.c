@@ -288,7 +288,9 @@ device_address(void *state, unsigned operand, struct fy_slot *slot)
         !source->algo->matrices[matrix - 'A'].narrow) {
         return FY_ERR_UNSUPPORTED;
     }
-    slot->kind = FY_SLOT_TILE; /* 0 for one that is not accessed: no null */
+    if (source->tile_of[letter - 'A'] < 0) {
+        return FY_ERR_UNSUPPORTED; /* not accessed: as in leaf.c */
+    }
     set_matrix(source->algo, source->known, source->tile_of, letter, slot);
     return FY_OK;
 }

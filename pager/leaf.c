@@ -546,9 +546,9 @@ device_operand(void *state, unsigned o, struct fy_slot *slot)
     }
     slot->kind = FY_SLOT_TILE;
     if (leaf->tile_of[o] < 0) {
-        /* It is not accessed; but libraries may refuse a null pointer. */
-        slot->tile = 0;
-        return leaf->variant->ntiles > 0 ? FY_OK : FY_ERR_UNSUPPORTED;
+        /* It is not accessed (alpha = 0). Libraries of vendors do not promise
+         * that, and there is little to compute. */
+        return FY_ERR_UNSUPPORTED;
     }
     slot->tile = (uint8_t)leaf->tile_of[o];
     slot->offset = -leaf->at_bytes[o];
