@@ -34,6 +34,25 @@ of_err(struct exchange *exchange)
     return (struct stage *)((char *)exchange - offsetof(struct stage, err));
 }
 
+/* Whether it is that command and has the flag, by either name. */
+static bool
+has_flag(const struct stage *stage, const char *command, const char *longer,
+         char letter)
+{
+    if (strcmp(stage->invocation.command, command) != 0) {
+        return false;
+    }
+    for (uint32_t i = 1; i < stage->hello.argc; i++) {
+        const char *word = stage->argv[i];
+        bool is_long = strncmp(word, "--", 2) == 0;
+        if (is_long ? strncmp(word, longer, strlen(longer)) == 0
+                    : word[0] == '-' && strchr(word, letter)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- windows ------------------------------------------------------------------------ */
 
 static void
@@ -195,7 +214,7 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
-/* tee, by its manual: -p lets it live on without a reader. */
+/* tee, by its manual: without a reader it ends well, and with -p it lives on. */
 static uint32_t
 pipes(const struct stage *stage)
 {
@@ -203,15 +222,9 @@ pipes(const struct stage *stage)
     if (strcmp(stage->invocation.command, "tee") != 0) {
         return found;
     }
-    for (uint32_t i = 1; i < stage->hello.argc; i++) {
-        const char *word = stage->argv[i];
-        bool is_long = strncmp(word, "--", 2) == 0;
-        if (is_long ? strncmp(word, "--output", 8) == 0
-                    : word[0] == '-' && strchr(word, 'p')) {
-            return FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL;
-        }
-    }
-    return found | FY_STUB_NO_FAILURE;
+    return has_flag(stage, "tee", "--output", 'p')
+               ? FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL
+               : found | FY_STUB_NO_FAILURE;
 }
 
 static void
@@ -340,6 +353,13 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
     stage->ended_ns = fy_session_now_ns();
     stage->state = STAGE_ENDED;
+    /* It had ended there before the signal came; here it is in the middle of its
+     * output, which its reader may never take. */
+    if (stage->signalled && !stage->exit_signal &&
+        (stage->handed_bytes > stage->credited_bytes ||
+         (stage->unsqueeze && fy_unsqueeze_waiting(stage->unsqueeze) > 0))) {
+        stage->exit_signal = stage->last_signal;
+    }
 }
 
 static void
@@ -445,7 +465,13 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
     if (stage->parts || (stage->whole && fy_part_is_over(stage))) {
         return;
     }
-    stage->signalled = stage->signalled || ends(signal);
+    if (signal == SIGINT && has_flag(stage, "tee", "--ignore", 'i')) {
+        return;
+    }
+    if (ends(signal)) {
+        stage->signalled = true;
+        stage->last_signal = (int)signal;
+    }
     if (stage->state == STAGE_ENDED && ends(signal) && !stage->exit_signal) {
         /* Nothing is left there; here it still writes. */
         stage->exit_signal = (int)signal;

@@ -92,9 +92,10 @@ struct fy_server_stage {
     int io;          /* its /proc/PID/io, while it is linked; -1: none */
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 
-    bool abandoned; /* nobody waits for its result */
-    bool killed;    /* by us or the client: a death by KILL is no surprise */
-    bool signalled; /* by the client */
+    bool abandoned;  /* nobody waits for its result */
+    bool killed;     /* by us or the client: a death by KILL is no surprise */
+    bool signalled;  /* by the client */
+    int last_signal; /* of those that end a process; 0 */
     uint64_t kept_signals; /* that came while it waited: bit n-1 for signal n */
     unsigned failed;    /* enum fy_stage_reason, when we ended it; else NONE */
     int status;         /* of wait, when EXITED */

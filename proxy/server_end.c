@@ -47,6 +47,15 @@ keep_signal(struct fy_server_stage *stage, int signal)
     stage->kept_signals |= UINT64_C(1) << (signal - 1);
 }
 
+/* Whether it ends a process that does not care. */
+static bool
+ends(int signal)
+{
+    return signal != SIGCONT && signal != SIGSTOP && signal != SIGWINCH &&
+           signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGCHLD &&
+           signal != SIGURG;
+}
+
 void
 fy_server_stage_signal(struct fy_server_stage *stage, int signal)
 {
@@ -57,6 +66,11 @@ fy_server_stage_signal(struct fy_server_stage *stage, int signal)
     }
     stage->killed |= signal == SIGKILL;
     stage->signalled = true;
+    stage->last_signal = ends(signal) ? signal : stage->last_signal;
+    if (stage->state == FY_STAGE_EXITED) {
+        fy_pump_out(stage);
+        fy_server_stage_settle(stage);
+    }
     if (stage->state == FY_STAGE_WAITING) {
         keep_signal(stage, signal);
     } else {

@@ -271,11 +271,16 @@ fy_pump_out(struct fy_server_stage *stage)
         if (room == 0) {
             /* A signal of the client's ends it while it waits for its reader:
              * what the reader has no room for goes with it, for the client
-             * waits for the end. */
-            if (stage->out_opened &&
-                (at_end(stage->out.fd) ||
-                 (stage->signalled && stage->state == FY_STAGE_EXITED &&
-                  WIFSIGNALED(stage->status)))) {
+             * waits for the end. It may have been done with writing here, but
+             * where it is read it is in the middle of that. */
+            bool whole = at_end(stage->out.fd);
+            bool cut = !whole && stage->signalled &&
+                       stage->state == FY_STAGE_EXITED &&
+                       (WIFSIGNALED(stage->status) || stage->last_signal);
+            if (stage->out_opened && (whole || cut)) {
+                if (cut && WIFEXITED(stage->status)) {
+                    stage->status = stage->last_signal;
+                }
                 out_ended(stage);
                 return;
             }

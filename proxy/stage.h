@@ -80,6 +80,7 @@ struct stage {
     /* The result. */
     bool has_result;
     bool feeder_ended;         /* so its result comes as well */
+    int last_signal;           /* of those, the one that came last */
     bool signalled;            /* its stub passed on one that may end it */
     bool refused;              /* the proxy has not begun anything */
     bool plan_repeatable_here; /* with all that feeds it */

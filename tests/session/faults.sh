@@ -69,6 +69,16 @@ script='for t in 0.3 0.4 0.5 0.55 0.6 0.65 0.7 0.8; do
 wanted=$(run none)
 equal "killed readers" "$(run both,delay=150ms)" "$wanted"
 
+# A signal that comes there when all was written there, but not here.
+# shellcheck disable=SC2016 # the inner shell expands it
+script='for t in 0.35 0.45 0.5 0.55 0.6 0.7 0.9; do
+        { mkfifo ../p$t; sleep 4 <../p$t & r=$!; cat g >../p$t & p=$!
+        sleep $t; kill $p; wait $p; echo $?; kill $r; rm ../p$t; } &
+        wait
+    done 2>/dev/null; echo ended'
+wanted=$(run none)
+equal "killed while its reader rests" "$(run both,delay=150ms)" "$wanted"
+
 # One that only waits for what it left in the background ends by a signal.
 timeout -k 5 2 "$build/ferry" run --no-discover --force --device none \
     --mount "$work/data=loopback://$work/data" -- \
