@@ -344,6 +344,9 @@ work(void *argument)
     if (status == 0) {
         serve(ring, &worker->packer);
     }
+    while (!ring->stop) {
+        pthread_cond_wait(&ring->work, &ring->lock);
+    }
     pthread_mutex_unlock(&ring->lock);
     cuda_packer_free(&worker->packer);
     return NULL;

@@ -109,6 +109,7 @@ exit_while_busy(void)
         pthread_create(&thread, NULL, keep_busy, &shared) != 0) {
         return 3;
     }
+    (void)pthread_detach(thread);
     usleep((useconds_t)(getpid() % 17) * 1000);
     alarm(10);
     exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
