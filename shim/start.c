@@ -153,12 +153,25 @@ take_out(const char *value, const struct part *ours)
     while ((*to++ = *from++) != '\0') {
         continue;
     }
+    while (to < from) {
+        *to++ = '\0'; /* as blank() */
+    }
     return false;
+}
+
+/* For who looks into /proc/PID/environ, which shows the bytes themselves. */
+static void
+blank(char *entry)
+{
+    while (*entry) {
+        *entry++ = '\0';
+    }
 }
 
 static void
 remove_entry(char **entry)
 {
+    blank(*entry);
     do {
         entry[0] = entry[1];
     } while (*entry++);

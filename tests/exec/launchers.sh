@@ -164,6 +164,8 @@ same "nice, nohup, timeout, env, setsid, stdbuf" nice nohup timeout 9 env A=1 \
     setsid -w stdbuf -o0 cat "$m/f"
 stubs "a chain" "/usr/bin/cat|cat|$m/f"
 same "stdbuf is seen" stdbuf -oL env
+same "what /proc shows of an environment" \
+    sh -c "grep -c -i ferry /proc/self/environ; sh -c 'grep -c -i -e ferry /proc/self/environ; cat $m/f'"
 same "env -i, env -u, and on" env -i A=1 sh -c "env -u A sh -c 'cat $m/f; env'; env"
 stubs "env -i" "/usr/bin/cat|cat|$m/f"
 same "the dynamic linker as a command" /lib64/ld-linux-x86-64.so.2 /bin/sh -c "cat $m/f; env"
