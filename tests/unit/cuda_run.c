@@ -213,3 +213,18 @@ cuda_in_child(const char *variable, const char *value, int (*body)(void))
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
+
+unsigned long
+cuda_faults(void)
+{
+    static const char *const notes[] = {
+        "unpinned",   "free-in-use",    "illegal-address",
+        "bad-copy",   "bad-stream",     "bad-event",
+        "bad-handle", "workspace-race", "small-workspace",
+    };
+    unsigned long faults = 0;
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++) {
+        faults += cuda_count(notes[i]);
+    }
+    return faults;
+}

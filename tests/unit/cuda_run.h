@@ -45,6 +45,11 @@ int cuda_run_potrf(struct cuda_run *run);
 
 /* How often the fake has seen a call, by name. */
 unsigned long cuda_count(const char *name);
+/*
+ * How often it has seen what no caller may do: memory freed in use, copies from
+ * memory that is not page-locked, workspaces that race, foreign streams ...
+ */
+unsigned long cuda_faults(void);
 /* Runs `body' in a child with one more variable; its exit status, -1: killed. */
 int cuda_in_child(const char *variable, const char *value, int (*body)(void));
 

@@ -46,6 +46,7 @@ enum {
     NO_TEXT,
     STRANGE_STATUS,
     LEFT_BEHIND,
+    FAULT,
 };
 
 static int
@@ -69,6 +70,9 @@ run_once(void)
         outcome = STRANGE_STATUS;
     }
     cuda_run_end(&run);
+    if (outcome <= REFUSED && cuda_faults() > 0) {
+        outcome = FAULT;
+    }
     unsigned long left = left_behind();
     struct fy_device *other;
     int again = run.ops->open(CUDA_RUN_BYTES, &other);
