@@ -284,6 +284,9 @@ fy_link_close(struct fy_link *link, unsigned patience_ms)
     if (link->pid > 0) {
         int pidfd = pidfd_open(link->pid, 0);
         struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+        if (link->relays) {
+            kill(link->pid, SIGTERM);
+        }
         if (pidfd < 0 || poll(&ended, 1, (int)patience_ms) != 1) {
             kill(link->pid, SIGKILL);
         }

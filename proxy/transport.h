@@ -45,6 +45,7 @@ struct fy_link {
     int in, out;            /* the wire's bytes: read, write; may be one */
     int said;               /* a file of what it wrote to stderr */
     pid_t pid;              /* of the child, 0: none */
+    bool relays;            /* it holds nothing of its own: SIGTERM ends it */
     unsigned skipped_bytes; /* before the magic line */
     unsigned matched;
 };

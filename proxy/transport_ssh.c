@@ -129,6 +129,10 @@ fy_transport_ssh(const struct fy_place *place, const char *ferry_path,
     if (!status) {
         status = fy_transport_spawn(words->argv, why, out);
     }
+    if (!status) {
+        /* Its end would be waited for over the link; the connection's does. */
+        out->relays = true;
+    }
     free(words);
     return status;
 }
