@@ -22,7 +22,11 @@ WAYS = {
              "--chunk", "random:%d"],
     "plenty": ["--device", "host,memory=1GiB", "--force"],
     "default": ["--device", "host"],
+    # The fake CUDA of tests/fakecuda: the CUDA device's own code.
+    "cuda": ["--device", "cuda,memory=6KiB", "--force",
+             "--chunk", "random:%d"],
 }
+HOST_WAYS = ("tiny", "plenty", "default")
 
 
 class Case:
@@ -31,7 +35,7 @@ class Case:
     def __init__(self, name, argv, blas, stdin=None, verdict=compare.generic,
                  fast=False, expect=(), out=None, edit=None, extra=None,
                  needs=(), memory=None, timeout=900, split=True,
-                 ways=tuple(WAYS), seeds=1):
+                 ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -48,11 +52,14 @@ class Case:
         self.split = split      # forced runs must need several chunks a call
         self.ways = ways
         self.seeds = seeds      # of random chunks, tried in --full
+        self.cuda = cuda        # like expect, on the fake CUDA; (): not there
+        self.cuda_fast = cuda_fast
 
     def options(self, way, seed):
         options = [x % seed if "%d" in x else x for x in WAYS[way]]
-        if way == "tiny" and self.memory:
-            options[1] = "host,memory=" + self.memory
+        if way in ("tiny", "cuda") and self.memory:
+            device = "host" if way == "tiny" else "cuda"
+            options[1] = "%s,memory=%s" % (device, self.memory)
         return options
 
     def missing(self):
@@ -109,7 +116,9 @@ def blas_cases():
                 yield Case("blas/%s/xblat%d%s" % (copy, level, p),
                            ["%s/xblat%d%s" % (folder, level, p)], path, stdin,
                            out="%sblat%d.out" % (p, level), fast=True,
-                           expect=_names(table, p), seeds=4)
+                           expect=_names(table, p), seeds=4,
+                           cuda=_names(table, p) if level == 3 else (),
+                           cuda_fast=copy + p in ("netlibd", "netlibc"))
                 extra = None
                 names = _names(table, p, "cblas_")
                 if level == 1 and p in "cz":
@@ -119,7 +128,9 @@ def blas_cases():
                     extra = _row_major(copy, path)
                 yield Case("blas/%s/x%scblat%d" % (copy, p, level),
                            ["%s/x%scblat%d" % (folder, p, level)], path, stdin,
-                           fast=True, expect=names, extra=extra, seeds=4)
+                           fast=True, expect=names, extra=extra, seeds=4,
+                           cuda=names if level == 3 else (),
+                           cuda_fast=copy + p == "netlibz")
 
 
 # Fewer sizes, for ./check: a fiftieth of the time.
@@ -164,12 +175,13 @@ def lapack_cases():
             yield Case("lapack/%s/xlintst%s-small" % (copy, p), [lin], path,
                        "small.in", expect=expect,
                        fast=copy + p in ("netlibd", "openblasz"),
-                       edit=("%s/%stest.in" % (folder, p), "small.in", SMALL))
+                       edit=("%s/%stest.in" % (folder, p), "small.in", SMALL),
+                       cuda=[p + "gemm", p + "potrf", p + "getrf"])
             forced = copy + p in ("netlibd", "openblasz")
             yield Case("lapack/%s/xlintst%s" % (copy, p), [lin], path,
                        "%s/%stest.in" % (folder, p), expect=expect,
                        timeout=2400,
-                       ways=tuple(WAYS) if forced else ("default",))
+                       ways=HOST_WAYS if forced else ("default",))
             yield Case("lapack/%s/xlintstrf%s" % (copy, p),
                        ["%s/xlintstrf%s" % (folder, p)], path,
                        "%s/%stest_rfp.in" % (folder, p), expect=expect[:1])
@@ -187,7 +199,7 @@ def _eigenvalue_cases(folder, copy, path, p):
     for word in EIG.replace("%", p).split():
         yield Case("lapack/%s/xeigtst%s-%s" % (copy, p, word), argv, path,
                    "%s/%s.in" % (folder, word), split=False, timeout=1800,
-                   ways=("default",) if word in LONG else tuple(WAYS),
+                   ways=("default",) if word in LONG else HOST_WAYS,
                    fast=p == "d" and word in ("glm", "gqr", "gsv", "lse"))
     for word, edit in EDITED:
         yield Case("lapack/%s/xeigtst%s-%s-small" % (copy, p, word), argv,
@@ -210,7 +222,8 @@ def numpy_cases():
                            "or TestCholesky or TestQR or TestMultiDot or "
                            "TestMatrixPower"], path,
                    verdict=compare.pytest, fast=copy == "openblas",
-                   needs=needs, expect=["cblas_dgemm"])
+                   needs=needs, expect=["cblas_dgemm"],
+                   cuda=["cblas_dgemm"])
         yield Case("numpy/%s/linalg" % copy, argv, path,
                    verdict=compare.pytest, needs=needs,
                    expect=["cblas_dgemm", "cblas_zgemm"])
