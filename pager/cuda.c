@@ -380,7 +380,13 @@ cuda_open(uint64_t memory_bytes, struct fy_device **out)
     sigfillset(&every);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     (void)pthread_sigmask(SIG_BLOCK, &every, &before);
-    int status = open_device(memory_bytes, out);
+    int status = FY_ERR_BUSY;
+    if (fy_cuda_loader_is_free()) {
+        status = open_device(memory_bytes, out);
+    } else {
+        (void)snprintf(shown, sizeof shown,
+                       "CUDA cannot start inside a library's constructor");
+    }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
     return status;

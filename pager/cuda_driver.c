@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    LEAST_VERSION = 11000
+    LEAST_VERSION = 11000,
+    LOADER_WAIT_SECONDS = 1
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -181,6 +183,71 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
         *out = &driver;
     }
     return status;
+}
+
+/* Shared by the asking thread and the one that tries; freed by the last. */
+struct probe {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    unsigned users;
+    bool answered;
+};
+
+static void
+leave_probe(struct probe *probe)
+{
+    pthread_mutex_lock(&probe->lock);
+    bool last = --probe->users == 0;
+    pthread_mutex_unlock(&probe->lock);
+    if (last) {
+        pthread_cond_destroy(&probe->change);
+        pthread_mutex_destroy(&probe->lock);
+        free(probe);
+    }
+}
+
+static void *
+look_up(void *argument)
+{
+    struct probe *probe = argument;
+    (void)dlsym(RTLD_DEFAULT, "cuInit");
+    pthread_mutex_lock(&probe->lock);
+    probe->answered = true;
+    pthread_cond_signal(&probe->change);
+    pthread_mutex_unlock(&probe->lock);
+    leave_probe(probe);
+    return NULL;
+}
+
+bool
+fy_cuda_loader_is_free(void)
+{
+    struct probe *probe = calloc(1, sizeof *probe);
+    struct timespec until;
+    pthread_t thread;
+    int error = 0;
+    if (probe == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_init(&probe->lock, NULL);
+    (void)pthread_cond_init(&probe->change, NULL);
+    probe->users = 2;
+    if (pthread_create(&thread, NULL, look_up, probe) != 0) {
+        probe->users = 1;
+        leave_probe(probe);
+        return false;
+    }
+    (void)pthread_detach(thread);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOADER_WAIT_SECONDS;
+    pthread_mutex_lock(&probe->lock);
+    while (!probe->answered && error == 0) {
+        error = pthread_cond_timedwait(&probe->change, &probe->lock, &until);
+    }
+    bool answered = probe->answered;
+    pthread_mutex_unlock(&probe->lock);
+    leave_probe(probe);
+    return answered;
 }
 
 void

@@ -162,6 +162,13 @@ enum {
 int fy_cuda_driver_get(const struct fy_cuda_driver **out,
                        char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
 
+/*
+ * Whether other threads can look up symbols: no while the caller is in a
+ * library's constructor, where the loader is locked and CUDA's libraries, on
+ * threads of ours, would wait for it for ever. Starts and ends a thread.
+ */
+bool fy_cuda_loader_is_free(void);
+
 /* "WHAT: TEXT of the driver (NAME)" for a result that is not success. */
 void fy_cuda_describe(const struct fy_cuda_driver *driver, const char *what,
                       int result, char text[FY_CUDA_TEXT_BYTES]);

@@ -8,8 +8,10 @@
 #include "config.h"
 
 #include <check.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -218,6 +220,39 @@ START_TEST(test_threads_take_no_signals)
 }
 END_TEST
 
+/* --- a locked loader --- */
+
+static int opened_in_constructor = 1;
+
+void fy_constructor_hook(void);
+
+__attribute__((visibility("default"))) void
+fy_constructor_hook(void)
+{
+    struct fy_device *device;
+    opened_in_constructor =
+        fy_device_find("cuda")->open(CUDA_RUN_BYTES, &device);
+}
+
+START_TEST(test_constructor_runs_without)
+{
+    const char *build = getenv("FERRY_BUILDDIR");
+    char path[4096];
+    struct fy_device *device;
+    (void)snprintf(path, sizeof path, "%s/tests/unit/.libs/constructor.so",
+                   build == NULL ? "." : build);
+    alarm(30);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    ck_assert_int_eq(opened_in_constructor, FY_ERR_BUSY);
+    const struct fy_device_ops *ops = fy_device_find("cuda");
+    ck_assert_ptr_nonnull(strstr(ops->error_text(NULL), "constructor"));
+    ck_assert_int_eq(ops->open(CUDA_RUN_BYTES, &device), 0);
+    ops->close(device);
+    dlclose(library);
+}
+END_TEST
+
 /* --- page-locked memory of the program --- */
 
 START_TEST(test_locked_memory_goes_straight)
@@ -277,6 +312,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_use_after_exit);
     tcase_add_test(tests, test_cancelled_thread);
     tcase_add_test(tests, test_threads_take_no_signals);
+    tcase_add_test(tests, test_constructor_runs_without);
     tcase_add_test(tests, test_locked_memory_goes_straight);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
