@@ -351,6 +351,54 @@ START_TEST(paths_and_folders)
 }
 END_TEST
 
+/* The blocks of a word are the same as those that the whole set has for it. */
+START_TEST(of_one_word)
+{
+    const char *source = getenv("FERRY_SRCDIR");
+    static const char *const words[] = {"git", "[", "zcat", "none"};
+    static const char *const argv[] = {"git", "add", "x", NULL};
+    char path[4096];
+    const char *paths[] = {path};
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    struct fy_commands *all = NULL;
+    (void)snprintf(path, sizeof path, "%s/annotations/lib/commands",
+                   source ? source : ".");
+    ck_assert_int_eq(fy_commands_compile(paths, 1, NULL, diagnostics, &all),
+                     FY_OK);
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        struct fy_commands *some = NULL;
+        size_t found[2] = {0};
+        ck_assert_int_eq(fy_commands_compile_word(paths, 1, NULL, words[w],
+                                                  diagnostics, &some),
+                         FY_OK);
+        ck_assert_uint_lt(fy_commands_count(some), 12);
+        for (size_t i = 0; i < fy_commands_count(all); i++) {
+            found[0] += strcmp(fy_commands_name(all, i)->name, words[w]) == 0;
+        }
+        for (size_t i = 0; i < fy_commands_count(some); i++) {
+            found[1] += strcmp(fy_commands_name(some, i)->name, words[w]) == 0;
+        }
+        ck_assert_uint_eq(found[0], found[1]);
+        if (w == 0) {
+            struct fy_invocation call;
+            char text[200];
+            struct fy_buffer why;
+            fy_buffer_start(&why, text, sizeof text);
+            ck_assert_int_eq(
+                fy_invocation_parse(some, "git", argv, NULL, &call, &why),
+                FY_OK);
+            ck_assert(call.writes_cwd && call.nwritten == 2);
+            ck_assert_str_eq(call.written[0].path, ".git");
+            ck_assert(!call.written[0].makes && call.written[1].makes);
+            fy_invocation_clear(&call);
+        }
+        fy_commands_free(some);
+    }
+    fy_commands_free(all);
+    fy_diagnostics_free(diagnostics);
+}
+END_TEST
+
 START_TEST(the_shipped_commands_have_no_findings)
 {
     const char *source = getenv("FERRY_SRCDIR");
@@ -522,6 +570,7 @@ main(void)
     tcase_add_test(results, names_say_what_the_shim_must_know);
     tcase_add_test(results, paths_and_folders);
     tcase_add_test(results, the_shipped_commands_have_no_findings);
+    tcase_add_test(results, of_one_word);
     tcase_add_test(results, a_set_is_shared_by_threads);
     suite_add_tcase(suite, results);
     TCase *limits = tcase_create("limits");
