@@ -270,9 +270,13 @@ blas_use(struct blas_call *call, const void *address, int64_t rows,
         (uintptr_t)address % blas_bytes(call) != 0) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    call->uses[call->n_uses++] = (struct fake_use){
-        (uintptr_t)address, (size_t)rows * blas_bytes(call),
-        (size_t)ld * blas_bytes(call), (size_t)columns, write};
+    call->uses[call->n_uses++] =
+        (struct fake_use){(uintptr_t)address,
+                          (size_t)rows * blas_bytes(call),
+                          (size_t)ld * blas_bytes(call),
+                          (size_t)columns,
+                          write,
+                          false};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -368,7 +372,8 @@ run_job(void *argument)
             return result;
         }
     }
-    if (call->workspace_bytes >= sizeof(stamp)) {
+    /* The library's own is one for each stream in truth. */
+    if (call->workspace_bytes >= sizeof(stamp) && !call->default_workspace) {
         workspace = fakecuda_at(call->workspace, sizeof(stamp));
         if (workspace == NULL) {
             return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -417,9 +422,11 @@ issue(struct blas_call *call, const struct blas_routine *routine)
     }
     call->workspace = call->handle->workspace;
     call->workspace_bytes = call->handle->workspace_bytes;
+    call->default_workspace = call->workspace == call->handle->own_workspace;
     if (call->workspace_bytes != 0 && call->n_uses < FAKE_USES_MAX) {
         call->uses[call->n_uses++] = (struct fake_use){
-            call->workspace, call->workspace_bytes, 0, 1, true};
+            call->workspace,        call->workspace_bytes, 0, 1, true,
+            call->default_workspace};
     }
     job = (struct job){*call, routine};
     status = fakecuda_submit(call->handle->stream, call->name, run_job, &job,

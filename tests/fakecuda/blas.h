@@ -31,6 +31,7 @@ struct blas_call {
     bool device_scalars;
     uint64_t workspace;
     size_t workspace_bytes;
+    bool default_workspace;
     struct fake_use uses[FAKE_USES_MAX];
     size_t n_uses;
 };

@@ -119,9 +119,13 @@ check_gemm_batched(struct blas_call *call)
         if (arrays[i] == NULL) {
             return INVALID;
         }
-        call->uses[call->n_uses++] = (struct fake_use){
-            (uintptr_t)arrays[i], (size_t)call->batchCount * sizeof(void *), 0,
-            1, false};
+        call->uses[call->n_uses++] =
+            (struct fake_use){(uintptr_t)arrays[i],
+                              (size_t)call->batchCount * sizeof(void *),
+                              0,
+                              1,
+                              false,
+                              false};
     }
     return FINE;
 }

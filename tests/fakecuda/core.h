@@ -90,7 +90,7 @@ uint64_t fakecuda_random(uint64_t bound);
 
 /* A zeroed object of at most FAKE_OBJECT_BYTES; its address is never given
  * again, so that the use of a destroyed one is seen. NULL without memory. */
-#define FAKE_OBJECT_BYTES 512
+#define FAKE_OBJECT_BYTES 1024
 void *fakecuda_new(enum fake_kind kind, size_t bytes, const char *name);
 
 /* Whether object is a living one of kind. */
@@ -105,6 +105,7 @@ struct fake_use {
     size_t pitch_bytes; /* between rows */
     size_t rows;
     bool write;
+    bool loose; /* not all of this is used: no evidence of a race */
 };
 
 #define FAKE_USES_MAX 16

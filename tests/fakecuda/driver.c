@@ -113,9 +113,9 @@ end(void)
     }
     fake_objects_report();
     fake_memory_report();
-    fakecuda_note("end", "%lu calls, %lu operations, %lu leaks",
+    fakecuda_note("end", "%lu calls, %lu operations, %lu leaks, %lu races",
                   fakecuda_count("calls"), fakecuda_count("operations"),
-                  fakecuda_count("leak"));
+                  fakecuda_count("leak"), fakecuda_count("race"));
     (void)pthread_mutex_unlock(&machine.lock);
 }
 

@@ -104,6 +104,21 @@ place_of(const struct box *box, const struct side *side)
     return place;
 }
 
+/* One plane is told exactly; of more only from where to where. */
+static struct fake_use
+make_use(const struct box *box, const struct side *side, bool write)
+{
+    struct fake_use use = {
+        side->address, box->width_bytes, side->pitch_bytes, box->rows, write,
+        false};
+
+    if (box->planes > 1) {
+        use = (struct fake_use){
+            side->address, hull_bytes(box, side), 0, 1, write, true};
+    }
+    return use;
+}
+
 /* kinds: CU_MEMORYTYPE_*, what the caller says of the sides. */
 static int
 submit_box(const char *name, struct box *box, int from_kind, int to_kind,
@@ -138,8 +153,7 @@ submit_box(const char *name, struct box *box, int from_kind, int to_kind,
         sides[i]->device = place != PLACE_PAGEABLE;
         pageable = pageable || place == PLACE_PAGEABLE;
         if (sides[i]->device) {
-            uses[n_uses++] = (struct fake_use){
-                sides[i]->address, hull_bytes(box, sides[i]), 0, 1, i == 1};
+            uses[n_uses++] = make_use(box, sides[i], i == 1);
         }
     }
     if (pageable && !wait) {
@@ -383,8 +397,12 @@ run_fill(void *argument)
 static int
 submit_fill(const char *name, struct fill fill, CUstream stream)
 {
-    struct fake_use use = {fill.address, fill.count * fill.bytes,
-                           fill.pitch_bytes, fill.rows, true};
+    struct fake_use use = {fill.address,
+                           fill.count * fill.bytes,
+                           fill.pitch_bytes,
+                           fill.rows,
+                           true,
+                           false};
     bool inside;
 
     if (fill.count == 0 || fill.rows == 0) {

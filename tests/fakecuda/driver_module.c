@@ -236,7 +236,8 @@ take_arguments(const struct fake_function *function, void **parameters,
         if (bytes == sizeof(value) && *n_uses < FAKE_USES_MAX) {
             memcpy(&value, parameters[i], sizeof(value));
             if (fakecuda_is_device(value)) {
-                uses[(*n_uses)++] = (struct fake_use){value, 1, 0, 1, true};
+                uses[(*n_uses)++] =
+                    (struct fake_use){value, 1, 0, 1, true, true};
             }
         }
         at += (bytes + 15) / 16 * 16;

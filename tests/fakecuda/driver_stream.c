@@ -66,6 +66,8 @@ fake_cuStreamQuery(CUstream hStream)
     result = fake_stream_get(hStream, &stream);
     if (result == CUDA_SUCCESS && stream->completed < stream->submitted) {
         result = CUDA_ERROR_NOT_READY;
+    } else if (result == CUDA_SUCCESS) {
+        fake_host_join(&stream->clock);
     }
     (void)pthread_mutex_unlock(&machine.lock);
     return result;
@@ -148,11 +150,17 @@ submit_callback(CUstream handle, const struct callback *callback)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     operation->alone = true;
+    operation->clock = calloc(1, sizeof(*operation->clock));
     (void)pthread_mutex_lock(&machine.lock);
     result = fake_stream_get(handle, &stream);
     if (result == CUDA_SUCCESS) {
+        /* What the program does in it comes after all that is before it. */
+        if (operation->clock != NULL) {
+            *operation->clock = stream->clock;
+        }
         fake_submit(stream, operation);
     } else {
+        free(operation->clock);
         free(operation->argument);
         free(operation);
     }
@@ -260,6 +268,7 @@ fake_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
         fake_submit(stream, operation);
         hEvent->stream = stream;
         hEvent->ticket = stream->submitted;
+        hEvent->clock = stream->clock;
     } else {
         free(operation->argument);
         free(operation);
@@ -286,6 +295,8 @@ fake_cuEventQuery(CUevent hEvent)
     if (result == CUDA_SUCCESS && hEvent->stream != NULL &&
         hEvent->stream->completed < hEvent->ticket) {
         result = CUDA_ERROR_NOT_READY;
+    } else if (result == CUDA_SUCCESS) {
+        fake_host_join(&hEvent->clock);
     }
     (void)pthread_mutex_unlock(&machine.lock);
     return result;
@@ -299,7 +310,10 @@ fake_cuEventSynchronize(CUevent hEvent)
     (void)pthread_mutex_lock(&machine.lock);
     result = event_check(hEvent);
     if (result == CUDA_SUCCESS && hEvent->stream != NULL) {
+        struct fake_clock clock = hEvent->clock;
+
         result = fake_wait_ticket(hEvent->stream, hEvent->ticket);
+        fake_host_join(&clock);
     }
     (void)pthread_mutex_unlock(&machine.lock);
     return result;
@@ -327,6 +341,7 @@ fake_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     if (result == CUDA_SUCCESS && hEvent->stream != NULL) {
         operation->after = hEvent->stream;
         operation->after_ticket = hEvent->ticket;
+        fake_clock_join(&stream->clock, &hEvent->clock);
         fake_submit(stream, operation);
     } else {
         free(operation->argument);

@@ -583,12 +583,18 @@ execute(const char *name, cufftHandle handle, cufftType type, void *idata,
         job.out = dense(plan, real_in(type), real_out(type) && padded);
     }
     uses[0] = (struct fake_use){
-        job.from, side_bytes(plan, &job.in, real_out(type), real_in(type)), 0,
-        1, real_out(type)};
+        job.from,
+        side_bytes(plan, &job.in, real_out(type), real_in(type)),
+        0,
+        1,
+        real_out(type),
+        plan->in.given};
     uses[1] = (struct fake_use){
-        job.to, side_bytes(plan, &job.out, real_in(type), real_out(type)), 0, 1,
-        true};
-    uses[2] = (struct fake_use){plan->area, plan->area_bytes, 0, 1, true};
+        job.to, side_bytes(plan, &job.out, real_in(type), real_out(type)),
+        0,      1,
+        true,   plan->out.given};
+    uses[2] =
+        (struct fake_use){plan->area, plan->area_bytes, 0, 1, true, false};
     return fakecuda_status(FAKE_CUFFT,
                            fakecuda_submit(plan->stream, name, run_job, &job,
                                            sizeof(job), uses, 3));

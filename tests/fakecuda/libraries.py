@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake cuBLAS, cuSOLVER and cuFFT compute what they should: random shapes,
 all types, against NumPy.  Run by make check; prints TAP.  The numbers are of
-the host's reference BLAS; what is tested is that every argument gets there."""
+the host's reference BLAS; what is tested is that every argument gets there.  Long because every family of
+routines has a definition of its own here."""
 import ctypes as c
 import os
 import sys

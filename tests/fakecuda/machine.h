@@ -32,7 +32,14 @@ struct fake_context {
     struct fake_stream *legacy; /* the NULL stream */
 };
 
+/* race.c: what is ordered before, by the streams' slots. */
+#define FAKE_SLOTS 64
+struct fake_clock {
+    uint64_t at[FAKE_SLOTS];
+};
+
 struct fake_event {
+    struct fake_clock clock; /* of its record */
     struct fake_context *context;
     unsigned flags;
     struct fake_stream *stream; /* of the last record, or NULL */
@@ -59,9 +66,12 @@ struct fake_operation {
     struct fake_stream *after; /* not before its ticket; or NULL */
     uint64_t after_ticket;
     struct fake_moment *moment;
+    struct fake_clock *clock; /* the host knows as much when it runs; or NULL */
 };
 
 struct fake_stream {
+    struct fake_clock clock;
+    unsigned slot;
     struct fake_stream *next; /* all streams, the destroyed too */
     struct fake_context *context;
     bool started; /* has a thread */
@@ -91,6 +101,8 @@ struct fake_allocation {
     unsigned long id;
     unsigned pending; /* operations that were submitted and will use it */
     struct fake_context *context;
+    struct fake_access *accesses; /* race.c */
+    size_t n_accesses;
 };
 
 struct fake_machine {
@@ -140,6 +152,13 @@ int fake_device_alloc(struct fake_context *context, size_t bytes,
 void fake_device_free(struct fake_allocation *one);
 void fake_memory_drop(const struct fake_context *context);
 void fake_memory_report(void);
+
+/* race.c */
+void fake_clock_join(struct fake_clock *clock, const struct fake_clock *other);
+void fake_host_join(const struct fake_clock *other);
+unsigned fake_clock_slot(void);
+void fake_race_submit(struct fake_stream *stream,
+                      const struct fake_operation *operation);
 
 /* stream.c */
 struct fake_stream *fake_stream_new(struct fake_context *context,

@@ -140,6 +140,7 @@ fake_forget(struct fake_allocation *one)
     memory.count--;
     memmove(&memory.list[place], &memory.list[place + 1],
             (memory.count - place) * sizeof(struct fake_allocation *));
+    free(one->accesses);
     free(one);
 }
 

@@ -124,9 +124,12 @@ solver_use(struct solver_call *call, const void *address, int64_t rows,
         (uintptr_t)address % unit_bytes != 0) {
         return CUSOLVER_STATUS_INVALID_VALUE;
     }
-    call->uses[call->n_uses++] =
-        (struct fake_use){(uintptr_t)address, (size_t)rows * unit_bytes,
-                          (size_t)ld * unit_bytes, (size_t)columns, write};
+    call->uses[call->n_uses++] = (struct fake_use){(uintptr_t)address,
+                                                   (size_t)rows * unit_bytes,
+                                                   (size_t)ld * unit_bytes,
+                                                   (size_t)columns,
+                                                   write,
+                                                   false};
     return CUSOLVER_STATUS_SUCCESS;
 }
 

@@ -122,6 +122,9 @@ run_head(struct fake_stream *stream, bool at_once)
     int result = 0;
 
     stream->running = true;
+    if (operation->clock != NULL) {
+        fake_host_join(operation->clock);
+    }
     if (operation->run != NULL && stream->context->sticky == 0) {
         (void)pthread_mutex_unlock(&machine.lock);
         if (!at_once) {
@@ -148,6 +151,7 @@ run_head(struct fake_stream *stream, bool at_once)
     }
     stream->completed = operation->ticket;
     stream->running = false;
+    free(operation->clock);
     free(operation->argument);
     free(operation);
     (void)pthread_cond_broadcast(&machine.done);
@@ -234,6 +238,7 @@ append(struct fake_stream *stream, struct fake_operation *operation)
             operation->held[i]->pending++;
         }
     }
+    fake_race_submit(stream, operation);
     operation->ticket = ++stream->submitted;
     *stream->tail = operation;
     stream->tail = &operation->next;
@@ -244,6 +249,7 @@ append_wait(struct fake_stream *stream, struct fake_stream *after)
 {
     struct fake_operation *wait;
 
+    fake_clock_join(&stream->clock, &after->clock);
     if (after == stream || after->completed == after->submitted) {
         return;
     }
@@ -375,6 +381,7 @@ fake_wait_ticket(struct fake_stream *stream, uint64_t ticket)
 int
 fakecuda_drain(CUstream handle)
 {
+    struct fake_clock clock;
     struct fake_stream *stream;
     int result;
 
@@ -383,7 +390,9 @@ fakecuda_drain(CUstream handle)
     if (result == CUDA_SUCCESS) {
         append_legacy_waits(stream);
         wake(stream);
+        clock = stream->clock;
         result = fake_wait_ticket(stream, stream->submitted);
+        fake_host_join(&clock);
     }
     (void)pthread_mutex_unlock(&machine.lock);
     return result;
@@ -395,7 +404,10 @@ fake_context_drain(const struct fake_context *context)
     for (struct fake_stream *stream = machine.streams; stream != NULL;
          stream = stream->next) {
         if (stream->context == context) {
+            struct fake_clock clock = stream->clock;
+
             (void)fake_wait_ticket(stream, stream->submitted);
+            fake_host_join(&clock);
         }
     }
 }
@@ -413,6 +425,7 @@ fake_stream_new(struct fake_context *context, unsigned flags, int priority)
     stream->flags = flags;
     stream->priority = priority;
     stream->tail = &stream->head;
+    stream->slot = fake_clock_slot();
     (void)pthread_cond_init(&stream->work, NULL);
     stream->next = machine.streams;
     machine.streams = stream;

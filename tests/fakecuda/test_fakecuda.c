@@ -479,8 +479,52 @@ two_streams(void)
     HOLDS(CU(cuMemcpyDtoDAsync_v2, other, P(address), P(4), P(second)) == 0);
     HOLDS(CU(cuStreamSynchronize, second) == 0);
     HOLDS(CU(cuMemcpyDtoH_v2, &result, P(other), P(4)) == 0);
+    HOLDS(count("race") == (with_wait ? 0 : 1));
     return result;
 }
+
+/* Columns of one matrix by two streams: beside each other they do not race,
+ * and what the host waited for is over for all. */
+static int
+neighbours(void)
+{
+    CUevent event;
+
+    begin();
+    CUdeviceptr matrix = device(1000);
+    CUstream first = stream(), second = stream();
+    HOLDS(CU(cuEventCreate, &event, P(CU_EVENT_DISABLE_TIMING)) == 0);
+    HOLDS(CU(cuMemsetD2D8Async, matrix, P(100), P(1), P(60), P(10), P(first)) ==
+          0);
+    HOLDS(CU(cuMemsetD2D8Async, matrix + 60, P(100), P(1), P(40), P(10),
+             P(second)) == 0);
+    HOLDS(count("race") == 0);
+    HOLDS(CU(cuMemsetD2D8Async, matrix + 59, P(100), P(1), P(2), P(5),
+             P(second)) == 0);
+    HOLDS(count("race") == 1);
+    HOLDS(CU(cuEventRecord, event, P(first)) == 0);
+    HOLDS(CU(cuEventSynchronize, event) == 0);
+    HOLDS(CU(cuMemsetD2D8Async, matrix, P(100), P(1), P(60), P(10),
+             P(second)) == 0);
+    HOLDS(count("race") == 1);
+    HOLDS(CU(cuMemcpyDtoDAsync_v2, matrix + 900, P(matrix), P(10), P(first)) ==
+          0);
+    HOLDS(count("race") > 1);
+    HOLDS(CU(cuCtxSynchronize, 0) == 0);
+    unsigned long before = count("race");
+    HOLDS(CU(cuMemsetD8Async, matrix, P(0), P(1000), P(first)) == 0);
+    HOLDS(count("race") == before);
+    HOLDS(CU(cuStreamSynchronize, first) == 0);
+    return 0;
+}
+
+START_TEST(test_races)
+{
+    for (int seed = 1; seed <= 4; seed++) {
+        ck_assert_int_eq(run_seeded(neighbours, seed), 0);
+    }
+}
+END_TEST
 
 START_TEST(test_streams_need_waits)
 {
@@ -1190,6 +1234,7 @@ main(void)
     tcase_add_test(cases, test_copies_beyond_memory_are_errors);
     tcase_add_test(cases, test_boxes_are_copied_exactly);
     tcase_add_test(cases, test_streams_need_waits);
+    tcase_add_test(cases, test_races);
     tcase_add_test(cases, test_events);
     tcase_add_test(cases, test_null_stream);
     tcase_add_test(cases, test_callbacks_cannot_call);
