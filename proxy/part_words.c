@@ -93,13 +93,6 @@ look_at(const struct stage *part, const char *text, size_t n, bool merged)
     return best;
 }
 
-static void
-hand(struct stage *part, int i, const char *bytes, size_t n)
-{
-    part->handed_bytes += n;
-    fy_flow_hand(part->whole, i, bytes, n);
-}
-
 void
 fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
 {
@@ -107,7 +100,7 @@ fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
     bool merged = part->plan.err.kind != FY_STREAM_WIRE;
     if (own->at == 0 || own->looked || i != (merged ? 0 : 1) ||
         part->plan.err.kind == FY_STREAM_NULL) {
-        hand(part, i, bytes, n);
+        fy_parts_hand(part, i, bytes, n);
         return;
     }
     char *larger = n <= HELD_BYTES - own->nheld
@@ -133,9 +126,9 @@ fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
     }
     own->looked = true;
     if (larger) {
-        hand(part, i, own->held, own->nheld);
+        fy_parts_hand(part, i, own->held, own->nheld);
     } else {
-        hand(part, i, bytes, n);
+        fy_parts_hand(part, i, bytes, n);
     }
     own->nheld = 0;
 }
@@ -154,7 +147,7 @@ fy_part_flush(struct stage *part)
             return false;
         }
         own->looked = true;
-        hand(part, 0, own->held, own->nheld);
+        fy_parts_hand(part, 0, own->held, own->nheld);
         own->nheld = 0;
     }
     return true;

@@ -210,6 +210,9 @@ look(struct fy_walk *walk, struct list *list, const char *base,
 {
     const char *mount = NULL;
     char whole[PATH_MAX], name[4096];
+    if (strcmp(path, "/dev/null") == 0) {
+        return; /* it remembers nothing */
+    }
     int root = fy_path_join(base, path, whole)
                    ? -1
                    : open_mount(list->stage, whole, &mount, name, sizeof name);

@@ -159,6 +159,8 @@ void fy_parts_name(const struct stage *whole, char *out, size_t capacity);
 void fy_part_placed(struct stage *part);
 void fy_part_runs(struct stage *part);
 void fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n);
+/* Bytes of a part to the stub of the whole, or kept for a while. */
+void fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n);
 /* Delivers what was held back; false: it failed. */
 bool fy_part_flush(struct stage *part);
 void fy_part_ended(struct stage *part);

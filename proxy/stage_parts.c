@@ -11,12 +11,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "annotations/model.h"
 #include "proxy/stage.h"
 
 enum {
     PARTS_MAX = 16,
+    EARLY_BYTES = 4096, /* what stdio writes into a pipe at once */
     NO_PART = 0xff,
 };
 
@@ -25,6 +27,10 @@ struct fy_parts {
     unsigned n, current;             /* current: its output goes out */
     unsigned placed, running;
     bool asked;
+    bool pipes;   /* the whole writes into a pipe */
+    bool flowing; /* and more than fits here: */
+    char early[EARLY_BYTES];
+    size_t nearly;
     int worst, best; /* of the statuses of those that ended */
 };
 
@@ -227,6 +233,7 @@ fy_parts_make(struct stage *whole, struct fy_buffer *why)
         whole->plan.err.kind = parts->stages[0]->plan.err.kind;
         whole->plan.repeatable = true;
         whole->settled = true;
+        parts->pipes = S_ISFIFO(whole->facts.streams[1].mode);
         whole->parts = parts;
         parts = NULL;
     }
@@ -365,6 +372,41 @@ status_of(const struct stage *whole)
     return found && parts->worst <= 1 ? parts->best : parts->worst;
 }
 
+/* What was kept goes out. */
+static void
+flush(struct stage *whole)
+{
+    struct fy_parts *parts = whole->parts;
+    size_t n = parts->nearly;
+    parts->flowing = true;
+    parts->nearly = 0;
+    if (n > 0) {
+        fy_flow_hand(whole, 0, parts->early, n);
+    }
+}
+
+/*
+ * Most commands write little output at once when they end, so that a reader that
+ * leaves after the first line does no harm: so do they in parts.
+ */
+void
+fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    part->handed_bytes += n;
+    if (i == 0 && parts->pipes && !parts->flowing) {
+        if (n <= EARLY_BYTES - parts->nearly) {
+            memcpy(parts->early + parts->nearly, bytes, n);
+            parts->nearly += n;
+            part->credited_bytes += n;
+            return;
+        }
+        flush(whole);
+    }
+    fy_flow_hand(whole, i, bytes, n);
+}
+
 void
 fy_part_ended(struct stage *part)
 {
@@ -379,6 +421,10 @@ fy_part_ended(struct stage *part)
     whole->cpu_ns += part->cpu_ns;
     parts->current++;
     if (part->exit_signal || parts->current == parts->n) {
+        flush(whole);
+        if (whole->state == STAGE_DONE) {
+            return;
+        }
         whole->has_result = true;
         whole->exit_signal = part->exit_signal;
         whole->exit_status = part->exit_signal ? 0 : status_of(whole);
