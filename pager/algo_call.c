@@ -256,11 +256,11 @@ struct device_source {
 static char
 letter_of(const struct device_source *source, unsigned i)
 {
-    size_t n = strlen(source->routine->signature);
+    const char *signature = source->routine->signature;
 
-    return i >= source->first && i - source->first < n
-               ? source->routine->signature[i - source->first]
-               : '\0';
+    return (char)(i >= source->first && i - source->first < strlen(signature)
+                      ? signature[i - source->first]
+                      : '\0');
 }
 
 static int

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -126,9 +127,19 @@ after_fork_child(void)
     after_fork_parent();
 }
 
+/* What the device says of its last trouble; of NULL: of opening one. */
+static void
+take_note(struct fy_decision *decision, struct fy_device *of)
+{
+    const char *text = ops->error_text(of);
+
+    (void)snprintf(decision->note, sizeof(decision->note), "%s",
+                   text ? text : "");
+}
+
 /* Opens device and executor once. Has taken the device. */
 static enum fy_reason
-open_device(void)
+open_device(struct fy_decision *decision)
 {
     if (forked) {
         return FY_REASON_FORKED;
@@ -145,6 +156,7 @@ open_device(void)
     }
     if (ops->open(settings.memory_bytes, &device)) {
         device = NULL;
+        take_note(decision, NULL);
         __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
         return FY_REASON_NO_DEVICE;
     }
@@ -250,6 +262,7 @@ run_plan(struct offload *offload, struct fy_plan *plan)
     decision->actual_seconds = now_seconds() - start;
     if (status == FY_ERR_DEVICE) {
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
+        take_note(decision, device);
     }
     if (status) {
         return plan_reason(status);
@@ -383,7 +396,7 @@ decide(struct offload *offload)
     if (!take_device(offload->decision.original_seconds)) {
         return FY_REASON_DEVICE_BUSY;
     }
-    reason = open_device();
+    reason = open_device(&offload->decision);
     if (reason == FY_REASON_NONE) {
         reason = plan_and_run(offload);
     }
@@ -512,12 +525,9 @@ fy_engine_start(const struct fy_shim_services *given)
         }
         fy_host_control_set(NULL, &control);
     }
-    /* No device but the host's exists yet: auto means none that could pay. */
-    if (strcmp(settings.device, "auto") == 0) {
-        ops = settings.force ? fy_device_find("host") : NULL;
-    } else {
-        ops = fy_device_find(settings.device);
-    }
+    /* The tool has looked for a card: whoever still says auto wants one. */
+    ops = fy_device_find(
+        strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);
     const char *kind = ops ? ops->name : "host";
     fy_rates_default(kind, &rates);
     if (settings.calibration[0] &&

@@ -194,6 +194,9 @@ fy_explain(const struct fy_decision *decision)
     if (decision->actual_seconds > 0) {
         add(&line, ", took %.3g s", decision->actual_seconds);
     }
+    if (decision->note[0]) {
+        add(&line, ": %s", decision->note);
+    }
     add(&line, "\n");
     if (write(file, line.text, line.used) < 0) {
         /* A full disk loses lines, nothing else. */

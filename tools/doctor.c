@@ -116,8 +116,8 @@ print_cuda(void)
         return;
     }
     version(&number);
-    fact("CUDA", "driver %d.%d, %d devices; this ferry has no CUDA device yet",
-         number / 1000, number % 1000 / 10, devices);
+    fact("CUDA", "driver %d.%d, %d devices", number / 1000, number % 1000 / 10,
+         devices);
 }
 
 static void

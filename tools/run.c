@@ -238,9 +238,12 @@ fy_launch(struct fy_run_options *options)
     memset(&state, 0, sizeof state);
     bool count = options->report || options->explain;
     fy_child_survive();
-    /* There is no GPU device yet: auto finds none. */
+    /* By what its driver leaves in /dev: loading CUDA is for programs that have
+     * a call for it. */
     if (strcmp(options->settings.device, "auto") == 0) {
-        strcpy(options->settings.device, "none");
+        bool card = access("/dev/nvidiactl", F_OK) == 0 ||
+                    access("/dev/dxg", F_OK) == 0;
+        strcpy(options->settings.device, card ? "cuda" : "none");
     }
     bool calls = strcmp(options->settings.device, "none") != 0 || count;
     bool commands = fy_pipeline_find(&state.pipeline, options);
