@@ -130,7 +130,8 @@ struct fy_server {
     uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
     bool closed;            /* the wire takes nothing any more */
-    char buffer[128 << 10]; /* for one read at a time */
+    char buffer[128 << 10]; /* for one read of stdout at a time */
+    char err_buffer[64 << 10];
 };
 
 /* ---- server.c: the loop ------------------------------------------------------ */

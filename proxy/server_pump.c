@@ -306,6 +306,9 @@ fy_pump_out(struct fy_server_stage *stage)
             return;
         }
         stage->out_bytes += (uint64_t)n;
+        /* What it said before that goes before that: stdout may be the end of
+         * whoever writes it. */
+        fy_pump_err(stage);
         if (send_out(stage, server->buffer, (size_t)n)) {
             fy_server_stage_fail(stage, FY_STAGE_LIMITS);
             return;
@@ -331,8 +334,9 @@ fy_pump_err(struct fy_server_stage *stage)
             return;
         }
         size_t want =
-            room < sizeof server->buffer ? room : sizeof server->buffer;
-        ssize_t n = want ? take(stage, stage->err.fd, server->buffer, want) : 0;
+            room < sizeof server->err_buffer ? room : sizeof server->err_buffer;
+        ssize_t n =
+            want ? take(stage, stage->err.fd, server->err_buffer, want) : 0;
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -350,7 +354,7 @@ fy_pump_err(struct fy_server_stage *stage)
             fy_exchange_finish(exchange, NULL, 0);
             return;
         }
-        if (fy_wire_send(server->wire, exchange->stream, server->buffer,
+        if (fy_wire_send(server->wire, exchange->stream, server->err_buffer,
                          (size_t)n)) {
             fy_wire_cancel(server->wire, exchange->stream);
             return;

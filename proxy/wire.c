@@ -308,28 +308,37 @@ read_some(struct fy_wire *wire)
     return FY_OK;
 }
 
-/* Tells nghttp2 what was granted; one WINDOW_UPDATE for many small grants. */
+static int
+tell_grant(struct fy_wire_stream *stream)
+{
+    int32_t n = (int32_t)stream->untold;
+    stream->untold = 0;
+    int rv = nghttp2_submit_window_update(stream->wire->session,
+                                          NGHTTP2_FLAG_NONE, stream->id, n);
+    return rv == NGHTTP2_ERR_NOMEM ? FY_ERR_NOMEM : FY_OK;
+}
+
+/* Tells nghttp2 what was granted; one WINDOW_UPDATE for many small grants. Where
+ * both have something to send, the one that may sends first: those of requests
+ * without a body, stderr, are the first. */
 static int
 tell_grants(struct fy_wire *wire)
 {
     struct fy_wire_stream *stream, *next;
+    int status = FY_OK;
     if (!wire->any_untold) {
         return FY_OK;
     }
     wire->any_untold = false;
-    HASH_ITER (hh, wire->streams, stream, next) {
-        if (!stream->untold || !stream->open) {
-            continue;
-        }
-        int32_t n = (int32_t)stream->untold;
-        stream->untold = 0;
-        int rv = nghttp2_submit_window_update(wire->session, NGHTTP2_FLAG_NONE,
-                                              stream->id, n);
-        if (rv == NGHTTP2_ERR_NOMEM) {
-            return FY_ERR_NOMEM;
+    for (int body = 0; body < 2; body++) {
+        HASH_ITER (hh, wire->streams, stream, next) {
+            if (!status && stream->untold && stream->open &&
+                stream->body == (body > 0)) {
+                status = tell_grant(stream);
+            }
         }
     }
-    return FY_OK;
+    return status;
 }
 
 void

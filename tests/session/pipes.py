@@ -25,6 +25,8 @@ SCRIPTS = [
     ("one command", "cat s", "cat none 0"),
     ("two files", "cat s t", "cat none 0"),
     ("a missing file", "cat s missing t", "cat none 1"),
+    ("an error before output that nobody reads",
+     "for i in {1..40}; do cat missing n | true; done", "cat none"),
     ("status", "grep -c nothing s; echo $?", "grep none 1"),
     ("a chain", "cat n | grep 7 | sort -r | head -3", "linked 3"),
     ("pipestatus", "cat n | grep -v 77 | sort -r | head -3;"
