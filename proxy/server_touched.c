@@ -214,10 +214,11 @@ look(struct fy_walk *walk, struct list *list, const char *base,
         return; /* it remembers nothing */
     }
     int root = fy_path_join(base, path, whole)
-                   ? -1
+                   ? -2
                    : open_mount(list->stage, whole, &mount, name, sizeof name);
     if (root < 0) {
-        list->complete = false;
+        /* On no mount (/dev/null): nothing is remembered of it. */
+        list->complete = list->complete && root == -1 && !mount;
         return;
     }
     fy_walk(walk, root, mount, name, tree);
