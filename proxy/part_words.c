@@ -106,7 +106,7 @@ fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
     char *larger = n <= HELD_BYTES - own->nheld
                        ? realloc(own->held, own->nheld + n)
                        : NULL;
-    enum verdict verdict = merged ? FINE : ODD;
+    enum verdict verdict;
     if (larger) {
         memcpy(larger + own->nheld, bytes, n);
         own->held = larger;
