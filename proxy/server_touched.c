@@ -210,14 +210,11 @@ look(struct fy_walk *walk, struct list *list, const char *base,
 {
     const char *mount = NULL;
     char whole[PATH_MAX], name[4096];
-    if (strcmp(path, "/dev/null") == 0) {
-        return; /* it remembers nothing */
-    }
     int root = fy_path_join(base, path, whole)
                    ? -2
                    : open_mount(list->stage, whole, &mount, name, sizeof name);
     if (root < 0) {
-        /* On no mount (/dev/null): nothing is remembered of it. */
+        /* On no mount (/dev/null, /dev/full): nothing is remembered of it. */
         list->complete = list->complete && root == -1 && !mount;
         return;
     }
