@@ -18,7 +18,6 @@
 /* CUresult; the ones that ferry treats each in its own way. */
 enum {
     FY_CUDA_SUCCESS = 0,
-    FY_CUDA_INVALID_VALUE = 1,
     FY_CUDA_OUT_OF_MEMORY = 2,
     FY_CUDA_NOT_INITIALIZED = 3,
     FY_CUDA_DEINITIALIZED = 4,
@@ -35,17 +34,13 @@ enum {
     FY_CUDA_ASSERT = 710,
     FY_CUDA_HARDWARE_STACK_ERROR = 714,
     FY_CUDA_LAUNCH_FAILED = 719,
-    FY_CUDA_SYSTEM_NOT_READY = 802,
     FY_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
-    FY_CUDA_COMPAT_NOT_SUPPORTED = 804,
     FY_CUDA_UNKNOWN = 999
 };
 
 /* CUdevice_attribute, CUpointer_attribute, CUmemorytype, flags. */
 enum {
     FY_CUDA_MAX_PITCH = 11,
-    FY_CUDA_COMPUTE_MAJOR = 75,
-    FY_CUDA_COMPUTE_MINOR = 76,
     FY_CUDA_POINTER_MEMORY_TYPE = 2,
     FY_CUDA_POINTER_RANGE_START = 11,
     FY_CUDA_POINTER_RANGE_BYTES = 12,
@@ -103,7 +98,6 @@ typedef void *fy_cuda_handle;
     X(error_string, "cuGetErrorString", (int error, const char **text))        \
     X(device_count, "cuDeviceGetCount", (int *count))                          \
     X(device_get, "cuDeviceGet", (int *device, int ordinal))                   \
-    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))     \
     X(device_attribute, "cuDeviceGetAttribute",                                \
       (int *value, int attribute, int device))                                 \
     X(context_retain, "cuDevicePrimaryCtxRetain",                              \
@@ -142,6 +136,7 @@ typedef void *fy_cuda_handle;
     X(event_sync, "cuEventSynchronize", (fy_cuda_handle event))
 
 struct fy_cuda_driver {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration has none */
 #define FY_CUDA_MEMBER(member, name, parameters) int(*member) parameters;
     FY_CUDA_FUNCTIONS(FY_CUDA_MEMBER)
 #undef FY_CUDA_MEMBER

@@ -66,7 +66,7 @@ clamp(__int128 v, int64_t least, int64_t most)
 static bool
 tighten(const struct fy_copy *c, int64_t lo[2], int64_t hi[2])
 {
-    __int128 s = c->sign;
+    int64_t s = c->sign < 0 ? -1 : 1;
     __int128 a = s < 0 ? -(__int128)hi[1] : lo[1]; /* sign * i1: a .. b */
     __int128 b = s < 0 ? -(__int128)lo[1] : hi[1];
     __int128 least = c->lo - b, most = c->hi - a;

@@ -25,7 +25,6 @@
 START_TEST(test_numbers)
 {
     ck_assert_int_eq(FY_CUDA_SUCCESS, CUDA_SUCCESS);
-    ck_assert_int_eq(FY_CUDA_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(FY_CUDA_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
     ck_assert_int_eq(FY_CUDA_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
     ck_assert_int_eq(FY_CUDA_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
@@ -125,7 +124,6 @@ static const struct {
     {"error_string", TEXT(cuGetErrorString)},
     {"device_count", TEXT(cuDeviceGetCount)},
     {"device_get", TEXT(cuDeviceGet)},
-    {"device_name", TEXT(cuDeviceGetName)},
     {"device_attribute", TEXT(cuDeviceGetAttribute)},
     {"context_retain", TEXT(cuDevicePrimaryCtxRetain)},
     {"context_release", TEXT(cuDevicePrimaryCtxRelease)},
