@@ -20,9 +20,9 @@
 #include "proxy/walk.h"
 
 enum {
-    TOUCHED_ENTRIES = 50000, /* looked at */
+    TOUCHED_ENTRIES = 200000, /* looked at */
     TOUCHED_MS = 500,
-    TOUCHED_PATHS = 4096, /* listed */
+    TOUCHED_PATHS = 16384, /* listed */
     BEFORE_ENTRIES = 20000,
     BEFORE_MS = 20,
 };
