@@ -110,12 +110,12 @@ struct fy_proxy_options {
     const struct fy_commands *commands;
     const struct fy_commands *(*find)(void *context, const char *word);
     void *context;
-    const char *const *roots;           /* --root; NULL-terminated, or NULL */
-    unsigned stages_max;                /* 0: 16 times the cores */
-    uint64_t memory_bytes;              /* of one stage; 0: no limit */
-    double seconds;                     /* of one stage; 0: no limit */
-    double wait_seconds; /* for the stage that it reads; 0: a minute */
-    double load_max;     /* refuse above this load per core; 0: never */
+    const char *const *roots; /* --root; NULL-terminated, or NULL */
+    unsigned stages_max;      /* 0: 16 times the cores */
+    uint64_t memory_bytes;    /* of one stage; 0: no limit */
+    double seconds;           /* of one stage; 0: no limit */
+    double wait_seconds;      /* for the stage that it reads; 0: a minute */
+    double load_max;          /* refuse above this load per core; 0: never */
     bool landlock;
 };
 
