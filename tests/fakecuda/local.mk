@@ -137,6 +137,17 @@ $(tests_fakecuda_libnvrtc_la_OBJECTS): tests/fakecuda/nvrtc_rows.h
 $(tests_fakecuda_libcufft_la_OBJECTS): tests/fakecuda/cufft_rows.h
 $(tests_fakecuda_libcusolver_la_OBJECTS): tests/fakecuda/cusolver_rows.h
 
+# The same libraries as CUDA 12 calls them.
+tests/fakecuda/cuda12/made: Makefile
+	$(AM_V_GEN)$(MKDIR_P) tests/fakecuda/cuda12 && cd tests/fakecuda/cuda12 && \
+	ln -sf ../.libs/libcuda.so.1 libcuda.so.1 && \
+	ln -sf ../.libs/libcublas.so.13 libcublas.so.12 && \
+	ln -sf ../.libs/libcusolver.so.12 libcusolver.so.11 && \
+	ln -sf ../.libs/libcufft.so.12 libcufft.so.11 && \
+	ln -sf ../.libs/libnvrtc.so.13 libnvrtc.so.12 && : >made
+CLEANFILES += tests/fakecuda/cuda12/made tests/fakecuda/cuda12/*.so.*
+
+EXTRA_DIST += tests/fakecuda/README.md
 dist_check_SCRIPTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
 TESTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
 if HAVE_CHECK
@@ -147,6 +158,7 @@ tests_fakecuda_test_fakecuda_SOURCES = tests/fakecuda/test_fakecuda.c
 tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fakecuda_test_fakecuda_LDADD = $(CHECK_LIBS) -ldl
 EXTRA_tests_fakecuda_test_fakecuda_DEPENDENCIES = tests/fakecuda/names \
+	tests/fakecuda/cuda12/made \
 	tests/fakecuda/libcuda.la tests/fakecuda/libcublas.la \
 	tests/fakecuda/libcusolver.la tests/fakecuda/libcufft.la \
 	tests/fakecuda/libnvrtc.la

@@ -1040,6 +1040,31 @@ START_TEST(test_kernels)
 }
 END_TEST
 
+/* ---- an older major version ---- */
+
+START_TEST(test_cuda_12_names)
+{
+    static const char *const names[][2] = {
+        {"libcuda.so.1", "cuInit"},
+        {"libcublas.so.12", "cublasCreate_v2"},
+        {"libcusolver.so.11", "cusolverDnCreate"},
+        {"libcufft.so.11", "cufftPlan1d"},
+        {"libnvrtc.so.12", "nvrtcCreateProgram"},
+    };
+    const char *folder = getenv("FERRY_BUILDDIR");
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[4096];
+
+        (void)snprintf(path, sizeof(path), "%s/tests/fakecuda/cuda12/%s",
+                       folder == NULL ? "." : folder, names[i][0]);
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        ck_assert_msg(library != NULL, "%s", path);
+        ck_assert_ptr_nonnull(dlsym(library, names[i][1]));
+    }
+}
+END_TEST
+
 /* ---- injected failures ---- */
 
 static int
@@ -1243,6 +1268,7 @@ main(void)
     tcase_add_test(cases, test_contexts_and_devices);
     tcase_add_test(cases, test_blas_misuse);
     tcase_add_test(cases, test_kernels);
+    tcase_add_test(cases, test_cuda_12_names);
     tcase_add_test(cases, test_failures_by_number);
     tcase_add_test(cases, test_log);
     suite_add_tcase(suite, cases);
