@@ -87,6 +87,7 @@ static void
 read_signals(struct fy_stub_hello *hello)
 {
     sigset_t blocked;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
     (void)sigprocmask(SIG_SETMASK, NULL, &blocked);
     for (int i = 1; i <= 64; i++) {
         struct sigaction action;

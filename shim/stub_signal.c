@@ -112,12 +112,13 @@ make_nudge(void)
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,
                              .sigev_signo = SIGURG};
     sigset_t blocked;
-    has_nudge = sigaction(SIGURG, NULL, &before) == 0 &&
-                before.sa_handler == SIG_DFL &&
-                sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
-                !sigismember(&blocked, SIGURG) &&
-                timer_create(CLOCK_MONOTONIC, &event, &nudge) == 0 &&
-                sigaction(SIGURG, &action, NULL) == 0;
+    has_nudge =
+        sigaction(SIGURG, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+        sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+        !sigismember(&blocked, SIGURG) &&
+        timer_create(CLOCK_MONOTONIC, &event, &nudge) == 0 &&
+        sigaction(SIGURG, &action, NULL) == 0;
 }
 
 static void
@@ -196,7 +197,9 @@ stub_stop(void)
     (void)sigaddset(&set, SIGTSTP);
     (void)sigaction(SIGTSTP, &normal, &ours);
     (void)kill(getpid(), SIGTSTP);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
     (void)sigprocmask(SIG_UNBLOCK, &set, &before); /* here it stops */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)sigaction(SIGTSTP, &ours, NULL);
     /* Also when nothing stopped it (an orphaned group): the remote did. */
@@ -254,6 +257,7 @@ stub_end(int signal_number, int status)
         (void)sigaddset(&set, signal_number);
         (void)sigaction(signal_number, &normal, NULL);
         (void)kill(getpid(), signal_number);
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
         (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
         status = 128 + signal_number;
     }
