@@ -217,7 +217,7 @@ struct fy_compile_input {
     const char *library_dir;
     struct fy_model **model;       /* NULL: functions are parsed only */
     struct fy_commands **commands; /* NULL: command blocks are skipped */
-    const char *word;              /* only blocks of this first word; NULL: all */
+    const char *word; /* only blocks of this first word; NULL: all */
 };
 
 int fy_compile_input(const struct fy_compile_input *input,

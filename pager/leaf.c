@@ -3,6 +3,7 @@
  * A chunk of a call is another call with the same annotation: axis cells hold
  * the chunk's extents, stride cells the packed strides of device memory, and
  * the rest of the annotation is evaluated again. This file makes such calls.
+ * Long because strides, tiles and arguments of one chunk share its state.
  */
 #include "config.h"
 
