@@ -246,6 +246,20 @@ free_entries(struct fy_front *front)
         *end_ = turned_;                                              \
     } while (0)
 
+/* Whether a title begins there: behind the block's first word, or a comma. The
+ * second word of another command's (git diff) is none, and that block may need
+ * what is said of its first word elsewhere. */
+static bool
+begins_title(const char *head, size_t at)
+{
+    while (at > 0 && strchr(" \t\r\n\"", head[at - 1])) {
+        at--;
+    }
+    return at == 0 || head[at - 1] == ',' ||
+           (at >= 7 && memcmp(head + at - 7, "command", 7) == 0) ||
+           (at >= 6 && memcmp(head + at - 6, "common", 6) == 0);
+}
+
 /* Whether the head of a block may name the word; what is quoted may be spelt in
  * many ways. */
 static bool
@@ -255,8 +269,17 @@ may_name(const struct ast_raw *raw, const char *word)
     size_t n = raw->span.end - raw->span.begin;
     const char *brace = memchr(head, '{', n);
     n = brace ? (size_t)(brace - head) : n;
-    return memmem(head, n, word, strlen(word)) != NULL ||
-           memchr(head, '\\', n) != NULL;
+    if (memchr(head, '\\', n) || memchr(head, '#', n)) {
+        return true;
+    }
+    const char *at = head, *end = head + n;
+    while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
+        if (begins_title(head, (size_t)(at - head))) {
+            return true;
+        }
+        at++;
+    }
+    return false;
 }
 
 static void
