@@ -50,6 +50,7 @@ static struct fy_device *device;
 static struct fy_device *inherited; /* the parent process's, to be closed */
 static struct fy_executor *executor;
 static bool open_failed;
+static unsigned busy_opens; /* by whoever had taken the device */
 static bool forked; /* of a process that used a device that cannot follow */
 
 static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
@@ -154,10 +155,14 @@ open_device(struct fy_decision *decision)
         ops->close(inherited);
         inherited = NULL;
     }
-    if (ops->open(settings.memory_bytes, &device)) {
+    int status = ops->open(settings.memory_bytes, &device);
+    if (status) {
         device = NULL;
         take_note(decision, NULL);
-        __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
+        /* BUSY: not from inside a library's constructor; later it may. */
+        if (status != FY_ERR_BUSY || ++busy_opens == MAX_DEVICE_ERRORS) {
+            __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
+        }
         return FY_REASON_NO_DEVICE;
     }
     if (fy_executor_new(device, &executor)) {

@@ -141,8 +141,9 @@ fy_mountinfo_read(void)
     return read_all("/proc/self/mountinfo");
 }
 
-bool
-fy_path_is_beneath(const char *path, const char *folder)
+/* Absolute paths without a slash at the end; false when equal. */
+static bool
+is_beneath(const char *path, const char *folder)
 {
     size_t n = strlen(folder);
     if (n == 1) {
@@ -181,7 +182,7 @@ is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
         if (other == line || is_ancestor(table, other->id, line)) {
             continue;
         }
-        if (fy_path_is_beneath(line->point, other->point) ||
+        if (is_beneath(line->point, other->point) ||
             (strcmp(line->point, other->point) == 0 &&
              is_ancestor(table, line->id, other))) {
             return true;
@@ -463,8 +464,7 @@ configure(const char *text, const struct fy_mount_table *table,
             continue;
         }
         if (strcmp(line->point, out->path) == 0 ||
-            (is_remote(line->type) &&
-             fy_path_is_beneath(out->path, line->point))) {
+            (is_remote(line->type) && is_beneath(out->path, line->point))) {
             out->device = about.st_dev;
             out->read_only = line->read_only;
             snprintf(out->type, sizeof out->type, "%s", line->type);
@@ -532,7 +532,7 @@ fy_mounts_below(const char *path)
     /* One block: the pointers, then the texts. */
     size_t bytes = sizeof *below, n = 0;
     for (size_t i = 0; i < table.n; i++) {
-        if (fy_path_is_beneath(table.lines[i].point, path)) {
+        if (is_beneath(table.lines[i].point, path)) {
             bytes += sizeof *below + strlen(table.lines[i].point) + 1;
             n++;
         }
@@ -542,7 +542,7 @@ fy_mounts_below(const char *path)
         char *to = (char *)(below + n + 1);
         n = 0;
         for (size_t i = 0; i < table.n; i++) {
-            if (fy_path_is_beneath(table.lines[i].point, path)) {
+            if (is_beneath(table.lines[i].point, path)) {
                 below[n++] = strcpy(to, table.lines[i].point);
                 to += strlen(to) + 1;
             }

@@ -31,9 +31,6 @@ int fy_mount_table_parse(const char *text,
 char *fy_mountinfo_read(void);
 void fy_mount_table_clear(struct fy_mount_table *table);
 
-/* Absolute paths without a slash at the end; false when equal. */
-bool fy_path_is_beneath(const char *path, const char *folder);
-
 /*
  * Adds the port, options, configuration and command of the sshfs process that
  * serves `point' to mount->place. False when the mount shows files otherwise
