@@ -62,7 +62,8 @@ print_facts(const struct fy_invocation *call)
     } flags[] = {
         {call->reads_stdin, "stdin"},    {call->pure, "pure"},
         {call->effect, "effect"},        {call->reads_cwd, "reads-cwd"},
-        {call->cwd_is_tree, "cwd-tree"}, {call->writes_cwd, "writes-cwd"},
+        {call->cwd_is_tree, "cwd-tree"}, {call->cwd_follows, "cwd-follows"},
+        {call->targets, "targets"},      {call->writes_cwd, "writes-cwd"},
         {call->owners, "owners"},        {call->attributes, "attributes"},
         {call->terminal, "terminal"},    {call->status_found, "status-found"},
     };
