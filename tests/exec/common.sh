@@ -37,11 +37,12 @@ snapshot()
 }
 snapshot "$t/mount" -
 
-# ferry COMMAND...: as a process of a session.
+# ferry COMMAND...: as a process of a session. By env(1), as `ferry run' does it:
+# a variable keeps its place. Assignments in front of a command move it in bash.
 ferry()
 {
     : >"$t/stubs"
-    LD_PRELOAD="$library${LD_PRELOAD+:$LD_PRELOAD}" \
+    env LD_PRELOAD="$library${LD_PRELOAD+:$LD_PRELOAD}" \
         FERRY_SETTINGS="mode=0;snapshot=$t/snapshot" timeout 60 "$@"
 }
 
@@ -50,7 +51,7 @@ same()
 {
     name=$1
     shift
-    timeout 60 "$@" >"$t/plain" 2>"$t/plain.err" </dev/null
+    env timeout 60 "$@" >"$t/plain" 2>"$t/plain.err" </dev/null
     plain_status=$?
     ferry "$@" >"$t/ferry" 2>"$t/ferry.err" </dev/null
     ferry_status=$?
