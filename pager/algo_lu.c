@@ -341,16 +341,17 @@ search(struct fy_algo *algo)
 {
     static const double parts[] = {8, 5, 12, 20, 3.5};
     double best_cost = 0, widest = algo->room / (double)algo->m;
-    int64_t best = 0;
+    int64_t best = 0, tried = 0;
 
     if (algo->planner->options.random) {
         return search_randomly(algo);
     }
     for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        int64_t panel = (int64_t)(widest / parts[i]);
-        if (panel < 1 || panel > algo->n) {
+        int64_t panel = (int64_t)fmin(widest / parts[i], (double)algo->n);
+        if (panel < 1 || panel == tried) {
             continue;
         }
+        tried = panel;
         int status = cut(algo, panel);
         if (status == FY_OK) {
             status = fy_algo_generate(algo);
