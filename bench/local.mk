@@ -34,3 +34,12 @@ EXTRA_DIST += bench/pipeline
 bench-pipeline: all
 	FERRY_BUILDDIR='$(abs_builddir)' $(srcdir)/bench/pipeline
 .PHONY: bench-pipeline
+
+# What a card brings; by hand, on a machine that has one (tests/gpu/README.md).
+noinst_PROGRAMS += bench/gpu_calls
+bench_gpu_calls_SOURCES = bench/gpu_calls.c bench/gpu_calls.h bench/gpu_card.c \
+	bench/gpu_card.h bench/gpu_check.c bench/gpu_hand.c bench/gpu_matrix.c \
+	bench/gpu_matrix.h bench/gpu_ways.c
+bench_gpu_calls_CFLAGS = $(AM_CFLAGS) -pthread
+bench_gpu_calls_LDADD = -ldl -lm
+EXTRA_DIST += bench/gpu bench/gpu_numpy.py

@@ -17,6 +17,7 @@ include tests/commands/local.mk
 include tests/drive/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
+include tests/gpu/local.mk
 include tests/judges/local.mk
 include tests/pipeline/local.mk
 include tests/program/local.mk

@@ -31,9 +31,11 @@ def find_ferry():
 
 
 def multiarch():
-    """Debian's library folder of this machine."""
+    """Debian's library folder of this machine, or of a copy of its parts
+    below $FERRY_JUDGES_ROOT (tests/gpu)."""
     name = "%s-linux-gnu" % os.uname().machine
-    return os.path.join("/usr/lib", name)
+    root = os.environ.get("FERRY_JUDGES_ROOT", "/")
+    return os.path.join(root, "usr/lib", name)
 
 
 def blas_copies():
@@ -56,8 +58,10 @@ def environment(blas=None, extra=None):
                OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
     for name in ("LD_PRELOAD", "FERRY_SETTINGS", "LD_LIBRARY_PATH"):
         env.pop(name, None)
-    if blas:
-        env["LD_LIBRARY_PATH"] = blas
+    # What a machine without Debian's packages lacks (tests/gpu).
+    path = [x for x in (blas, os.environ.get("FERRY_JUDGES_LIBRARIES")) if x]
+    if path:
+        env["LD_LIBRARY_PATH"] = ":".join(path)
     env.update(extra or {})
     return env
 

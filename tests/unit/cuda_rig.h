@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of the CUDA device on the fake CUDA of tests/fakecuda/. No test
- * here needs or uses a card.
+ * here needs a card; tests/gpu/run has those run on one that do not count on
+ * the fake, with FERRY_CUDA set.
  */
 #ifndef FERRY_TESTS_UNIT_CUDA_RIG_H
 #define FERRY_TESTS_UNIT_CUDA_RIG_H
