@@ -6,8 +6,9 @@
 
 DUMP: ferry check --dump; LIST: drive --list; REPORT: of a forced run of the
 driver. Prints, one a line: what is driven but not annotated, what is annotated
-but not driven (calls that only make or free a handle apart), and what was
-driven and annotated but never offloaded.
+but not driven (apart from calls that only make or free a handle, and those
+that are never worth it alone), and what was driven and annotated but never
+offloaded.
 """
 import json
 import re
@@ -24,7 +25,7 @@ with open(sys.argv[3], encoding="utf-8") as report:
 annotated = {}  # exported name -> function
 for text in functions:
     name = re.match(r"function [^(]*?(\w+)\(", text).group(1)
-    if re.search(r"^    (makes|frees) ", text, re.M):
+    if re.search(r"^    (makes |frees |worth \(0 > 1\)$)", text, re.M):
         continue
     for symbol in re.findall(r"^    symbol (\S+)", text, re.M):
         annotated[symbol] = name

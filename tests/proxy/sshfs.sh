@@ -98,6 +98,11 @@ mount_there "$work/again" ",follow_symlinks" 2>/dev/null
 empty "a mount that follows links is left alone" \
     "$("$mounted" find "$work/again" 2>/dev/null)"
 fusermount3 -u "$work/again"
+# An old one that is still going would be a second that serves the point.
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    pgrep -f "sshfs.*$work/again" >/dev/null || break
+    sleep 0.5
+done
 for _ in 1 2 3 4 5; do # the old sshfs may still be going
     mount_there "$work/again" ",ro,idmap=user" 2>/dev/null && break
     sleep 1

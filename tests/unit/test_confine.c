@@ -685,7 +685,7 @@ START_TEST(test_network)
     reset();
     char script[640];
     snprintf(script, sizeof script,
-             "python3 -c '\n"
+             "/usr/bin/python3 -c '\n"
              "import socket,os\n"
              "def t(f):\n"
              "  try: f(); print(\"reached\")\n"
