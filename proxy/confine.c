@@ -448,6 +448,16 @@ keep_file(struct check *check, int fd, const char *path)
     return true;
 }
 
+/*
+ * The linker is asked what a program loads, and runs what that names as auditors:
+ * where the client may be anybody, not for a file that somebody may have written.
+ */
+static bool
+may_be_identified(const struct check *check, int fd)
+{
+    return !check->confine->limited || fy_strict_program(fd);
+}
+
 /* The program at `path' is the client's: held. */
 static bool
 is_same_tool(struct check *check, const char *path, const char *identity)
@@ -459,10 +469,10 @@ is_same_tool(struct check *check, const char *path, const char *identity)
         return false;
     }
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    if (faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
+    if (!may_be_identified(check, fd) ||
+        faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
         fy_tool_identity(link, here, sizeof here) != 0 ||
-        strcmp(here, identity) != 0 ||
-        (check->confine->limited && !fy_strict_program(fd))) {
+        strcmp(here, identity) != 0) {
         close(fd);
         return false;
     }
@@ -599,6 +609,9 @@ check_configs(struct check *check)
                    (fstat(fd, &about) != 0 ||
                     (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
             status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
+        } else if (fd >= 0 && S_ISREG(about.st_mode) &&
+                   (about.st_mode & 0111) && !may_be_identified(check, fd)) {
+            status = FY_ERR_UNSUPPORTED; /* a program is identified */
         } else if (fd >= 0) {
             (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
             status = fy_config_hash(link, here);

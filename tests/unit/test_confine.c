@@ -842,6 +842,36 @@ START_TEST(test_tool)
 }
 END_TEST
 
+/* Where the client may be anybody, the linker is not asked about a file that
+ * somebody may have written: it would run what that names. */
+START_TEST(test_strange_programs)
+{
+    const char *roots[] = {root, NULL};
+    char own[128];
+    struct rusage before, after;
+    shell("cp /bin/cat $B/top/own");
+    snprintf(own, sizeof own, "%s/own", root);
+    fy_confine_free(confine);
+    open_confine(roots);
+    reset();
+    spec.tool.path = bytes(MOUNT "/own");
+    argv[0] = bytes("own");
+    ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &before), 0);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_TOOL);
+    ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &after), 0);
+    ck_assert_int_eq(before.ru_minflt, after.ru_minflt);
+    reset();
+    spec.nconfigs = 1;
+    configs[0].path = bytes(MOUNT "/own");
+    ck_assert_int_eq(fy_config_hash(own, configs[0].sha256), 0);
+    ck_assert_uint_eq(refused(), FY_STAGE_OTHER_CONFIG);
+    snprintf(own, sizeof own, "%s/file", root);
+    configs[0].path = bytes(MOUNT "/file");
+    ck_assert_int_eq(fy_config_hash(own, configs[0].sha256), 0);
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
 START_TEST(test_configs)
 {
     char config[128];
@@ -1238,6 +1268,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_race);
     tcase_add_test(tests, test_streams);
     tcase_add_test(tests, test_tool);
+    tcase_add_test(tests, test_strange_programs);
     tcase_add_test(tests, test_configs);
     tcase_add_test(tests, test_owners);
     tcase_add_test(tests, test_limits);
