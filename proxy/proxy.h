@@ -114,8 +114,10 @@ struct fy_proxy_options {
     unsigned stages_max;      /* 0: 16 times the cores */
     uint64_t memory_bytes;    /* of one stage; 0: no limit */
     double seconds;           /* of one stage; 0: no limit */
-    double wait_seconds;      /* for the stage that it reads; 0: a minute */
-    double load_max;          /* refuse above this load per core; 0: never */
+    /* For the stage that it reads, 0: a minute; and the most for a reader of its
+     * stderr, 0: 10 s. */
+    double wait_seconds;
+    double load_max; /* refuse above this load per core; 0: never */
     bool landlock;
 };
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -192,6 +193,16 @@ sooner(uint64_t one, uint64_t other)
     return one == 0 || (other && other < one) ? other : one;
 }
 
+/* Whether what it said waits for a reader who is there, but has no room: a pager
+ * may take its time. */
+static bool
+err_is_wanted(const struct fy_server_stage *stage)
+{
+    int waiting = 0;
+    return stage->err_exchange &&
+           ioctl(stage->err.fd, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
 uint64_t
 fy_server_timers(struct fy_server *server)
 {
@@ -226,9 +237,15 @@ fy_server_timers(struct fy_server *server)
             continue;
         }
         if (at->err_end_ns && now >= at->err_end_ns) {
-            fy_watch_close(at, &at->err, &at->run.err);
+            bool wanted = err_is_wanted(at);
+            at->err_end_ns = 0; /* once more, from now on */
+            if (!wanted) {
+                fy_watch_close(at, &at->err, &at->run.err);
+            }
             fy_server_stage_settle(at);
-            continue;
+            if (!wanted) {
+                continue;
+            }
         }
         next_ns = sooner(next_ns, at->kill_ns);
         next_ns = sooner(next_ns, at->deadline_ns);

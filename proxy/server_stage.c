@@ -28,7 +28,7 @@
 enum {
     KEPT_STAGES = 64, /* that ended, for /touched */
     KEPT_BYTES = 32 << 20,
-    STDERR_PATIENCE_MS = 10000, /* for its reader, or a process that stayed */
+    STDERR_PATIENCE_S = 10, /* for its reader, or a process that stayed */
 };
 
 struct fy_server_stage *
@@ -259,8 +259,10 @@ fy_server_stage_settle(struct fy_server_stage *stage)
     /* The client asks for stderr with the stage, but that may come later. */
     if (stage->err.fd >= 0 && !stage->abandoned) {
         if (stage->err_end_ns == 0) {
-            stage->err_end_ns =
-                fy_server_now_ns() + STDERR_PATIENCE_MS * UINT64_C(1000000);
+            double most = stage->server->options->wait_seconds;
+            most =
+                most > 0 && most < STDERR_PATIENCE_S ? most : STDERR_PATIENCE_S;
+            stage->err_end_ns = fy_server_now_ns() + (uint64_t)(most * 1e9);
         }
         return;
     }

@@ -39,6 +39,7 @@ struct job {
     long long in_offset, out_offset, cpu_ns, in_bytes, out_told;
     size_t window; /* granted anew as it is used; 0: stays closed */
     bool discard;  /* do not keep the output */
+    bool slow_err; /* of stderr, no more than the first window */
 };
 
 enum {

@@ -309,6 +309,36 @@ START_TEST(unread_output)
 }
 END_TEST
 
+/* What it said when it ended is not dropped because its reader takes long. */
+START_TEST(late_reader_of_stderr)
+{
+    static struct job job;
+    (void)client_end(&shared);
+    client_start(&shared, &(struct fy_proxy_options){.stages_max = 10,
+                                                     .wait_seconds = 0.2});
+    /* More than the window: the rest stays in the pipe. */
+    job_shell(&job, &shared, "head -c 100000 /dev/zero >&2; exit 5");
+    job.slow_err = true;
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_int_eq(job.exit, 5);
+    idle(1);
+    ck_assert(!job.err_ended);
+    ck_assert_int_eq(fy_wire_grant(shared.wire, job.err_stream, 1 << 16), 0);
+    client_wait(&shared, &job.err_ended, 10);
+    ck_assert_uint_eq(job.err_bytes, 100000);
+    job_free(&job);
+    /* Nobody waits for a process that stays and says nothing. */
+    job_shell(&job, &shared, "sleep 100 >/dev/null & echo a >&2");
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    client_wait(&shared, &job.err_ended, 10);
+    ck_assert_str_eq(job.err, "a\n");
+    job_free(&job);
+}
+END_TEST
+
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 START_TEST(cancel_ends_it)
@@ -540,6 +570,7 @@ main(void)
     tcase_add_test(stages, link_that_comes_too_late);
     tcase_add_test(stages, links_in_a_ring);
     tcase_add_test(stages, unread_output);
+    tcase_add_test(stages, late_reader_of_stderr);
     tcase_add_test(stages, signal_before_the_start);
     tcase_add_loop_test(stages, waiting_ends, 0, 2);
     tcase_add_test(stages, cancel_ends_it);
