@@ -462,7 +462,9 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
     for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
         fy_flow_signal(fy_parts_get(stage, i), signal);
     }
-    if (stage->parts || (stage->whole && fy_part_is_over(stage))) {
+    /* Once all have ended the whole is what still writes. */
+    if ((stage->parts && stage->state != STAGE_ENDED) ||
+        (stage->whole && fy_part_is_over(stage))) {
         return;
     }
     if (signal == SIGINT && has_flag(stage, "tee", "--ignore", 'i')) {

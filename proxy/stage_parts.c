@@ -56,6 +56,7 @@ share_out(const struct stage *stage, unsigned char *parts)
     const struct fy_invocation *invocation = &stage->invocation;
     const struct fy_session *session = stage->session;
     const struct fy_mount *last = NULL;
+    uint32_t next = 0;
     unsigned n = 0;
     char path[PATH_MAX];
     memset(parts, NO_PART, stage->hello.argc);
@@ -67,6 +68,12 @@ share_out(const struct stage *stage, unsigned char *parts)
         if (!use->is_listed) {
             continue; /* in every part: there it is seen whether it may */
         }
+        /* What stands between them may be refused where it stands (find): a
+         * part would not. */
+        if (n > 0 && use->arg != next) {
+            return 0;
+        }
+        next = use->arg + 1;
         const struct fy_mount *mount =
             use->offset == 0 && fy_path_join(stage->facts.cwd,
                                              stage->argv[use->arg], path) == 0
@@ -293,8 +300,12 @@ fy_part_placed(struct stage *part)
 {
     struct stage *whole = part->whole;
     struct fy_parts *parts = whole->parts;
-    if (parts->asked) {
+    if (parts->asked && part->reach->state == REACH_READY) {
         fy_stage_ask(part, NULL); /* once more */
+        return;
+    }
+    if (parts->asked) {
+        fy_parts_fail(whole, FY_STAGE_NO_PROXY, "the connection broke");
         return;
     }
     parts->placed += !part->part->placed;

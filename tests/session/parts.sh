@@ -27,7 +27,7 @@ script='cat $N/f $F/f $N/g $F/g >out; echo $?; grep -c 77 $F/f $N/f
     grep nothing $N/f $F/f; echo $?; cat $N/missing $F/g $F/missing; echo $?
     cat $F/missing $N/missing 2>&1; grep -h 9999 $F/f $N/f | head -n 2
     md5sum $N/f $F/f $N/g; grep "[" $N/f $F/f; echo $?
-    cut -c1 $F/g $N/g | tail -n 2; cat $N/f $F/f | head -c 1000000 | md5sum'
+    find $N -name f $F; echo $?; cut -c1 $F/g $N/g | tail -n 2; cat $N/f $F/f | head -c 1000000 | md5sum'
 
 # run NEAR FAR [SCRIPT]: its output, with the file that it wrote; the two are
 # the queries of the mounts.
@@ -94,6 +94,15 @@ mkfifo p
 exec 3<>p
 equal "a status of a signal" "$(timeout 20 "$build/ferry" run --no-discover \
     --force --device none --mount "$N=loopback://$N?option=Near=yes" \
+    --mount "$F=loopback://$F?option=Far=yes" -- sh -c "$killed" 2>/dev/null 3>&-)" \
+    "$(sh -c "$killed" 2>/dev/null 3>&-)"
+# Also when all of it is here already, and the pipe, full by now, has no room.
+seq 1 100 | tee "$N/h" >"$F/h"
+# shellcheck disable=SC2016 # the inner shell expands it
+killed='cat $N/h $F/h >p & p=$!; sleep 1; kill -TERM $p; wait $p; echo $?'
+equal "a signal after their ends" "$(timeout 20 "$build/ferry" run \
+    --no-discover --force --device none \
+    --mount "$N=loopback://$N?option=Near=yes" \
     --mount "$F=loopback://$F?option=Far=yes" -- sh -c "$killed" 2>/dev/null 3>&-)" \
     "$(sh -c "$killed" 2>/dev/null 3>&-)"
 exec 3<&-
