@@ -92,6 +92,8 @@ def main():
          "placed"),
         ("what only the linker knows", {path: "$ORIGIN/../lib"}, grep,
          "other-tool"),
+        ("a program that shows it", {path: empty},
+         f"awk '{{print ENVIRON[\"{path}\"]; exit}}' f", "forbidden"),
     ]
     if library:
         cases.append(("another's preload", {"LD_PRELOAD": library.group(1)},
