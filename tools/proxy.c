@@ -138,7 +138,7 @@ take_stdio(int *out_in, int *out_out)
 
 /* One command's annotations, compiled when it first comes. */
 struct known {
-    struct fy_commands *commands; /* NULL: they cannot be used */
+    struct fy_commands *commands;
     struct known *next;
     char word[];
 };
@@ -172,7 +172,19 @@ compile(const struct catalogue *catalogue, const char *word)
     return commands;
 }
 
-/* The client waits for the first stage, so only what that needs is compiled. */
+static bool
+is_named(const struct fy_commands *commands, const char *word)
+{
+    for (size_t i = 0; i < fy_commands_count(commands); i++) {
+        if (strcmp(fy_commands_name(commands, i)->name, word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The client waits for the first stage, so only what that needs is compiled. It
+ * may ask for any word: those that mean nothing are not kept. */
 static const struct fy_commands *
 find(void *context, const char *word)
 {
@@ -181,18 +193,22 @@ find(void *context, const char *word)
     while (known && strcmp(known->word, word) != 0) {
         known = known->next;
     }
-    if (!known) {
-        size_t n = strlen(word) + 1;
-        known = malloc(sizeof *known + n);
-        if (!known) {
-            return NULL;
-        }
-        memcpy(known->word, word, n);
-        known->commands = compile(catalogue, word);
-        known->next = catalogue->known;
-        catalogue->known = known;
+    if (known) {
+        return known->commands;
     }
-    return known->commands;
+    size_t n = strlen(word) + 1;
+    struct fy_commands *commands = compile(catalogue, word);
+    known =
+        commands && is_named(commands, word) ? malloc(sizeof *known + n) : NULL;
+    if (!known) {
+        fy_commands_free(commands);
+        return NULL;
+    }
+    memcpy(known->word, word, n);
+    known->commands = commands;
+    known->next = catalogue->known;
+    catalogue->known = known;
+    return commands;
 }
 
 static int
