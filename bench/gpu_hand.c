@@ -102,7 +102,7 @@ product(struct job *job, struct card *card, void *gemm, bool straight)
     int most = m.count * k.count + k.count * n.count;
     struct piece *in_pieces = calloc((size_t)most, sizeof *in_pieces);
     struct piece *out_pieces =
-        calloc((size_t)(m.count * n.count), sizeof *out_pieces);
+        calloc((size_t)m.count * (size_t)n.count, sizeof *out_pieces);
     uint64_t a = bench_card_alloc(card, (size_t)(job->m * job->k) * element);
     uint64_t b = bench_card_alloc(card, (size_t)(job->k * job->n) * element);
     uint64_t c = bench_card_alloc(card, (size_t)(job->m * job->n) * element);

@@ -125,11 +125,12 @@ union fortran {
 static void
 call_fortran(void *address, struct job *job)
 {
-    const union fortran f = {.address = address};
+    union fortran f;
     const void *one = scalar(job->type, true), *zero = scalar(job->type, false);
     const int64_t *m = &job->m, *n = &job->n, *k = &job->k;
     void *a = job->a.data, *b = job->b.data, *c = job->c.data;
     int64_t info = 0;
+    memcpy(&f, &address, sizeof f);
     switch (job->kind) {
     case KIND_GEMM:
         f.gemm("N", "N", m, n, k, one, a, m, b, k, zero, c, m, 1, 1);
