@@ -55,11 +55,19 @@ job_free(struct fy_job *job)
     free(job);
 }
 
+/* Its session is gone, and its stage. */
+static void
+drop(struct fy_work *work)
+{
+    job_free((struct fy_job *)work);
+}
+
 static struct fy_job *
 job_new(struct stage *stage)
 {
     struct fy_job *job = calloc(1, sizeof *job);
     if (job) {
+        job->work.drop = drop;
         job->stage = stage;
         job->session = stage->session;
         for (unsigned i = 0; i < stage->plan.nmounts; i++) {

@@ -27,6 +27,18 @@ struct fy_pool {
     struct fy_work *ready, **ready_end;
 };
 
+static void
+drop(struct fy_work *work)
+{
+    while (work) {
+        struct fy_work *next = work->next;
+        if (work->drop) {
+            work->drop(work);
+        }
+        work = next;
+    }
+}
+
 /* With the lock held; gives it back. */
 static void
 leave(struct fy_pool *pool)
@@ -34,6 +46,8 @@ leave(struct fy_pool *pool)
     bool last = --pool->owners == 0;
     (void)pthread_mutex_unlock(&pool->lock);
     if (last) {
+        drop(pool->todo);
+        drop(pool->ready);
         (void)pthread_mutex_destroy(&pool->lock);
         free(pool);
     }

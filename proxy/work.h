@@ -12,6 +12,9 @@
 struct fy_work {
     void (*run)(struct fy_work *work);  /* in a thread of the pool */
     void (*done)(struct fy_work *work); /* in fy_work_collect(); owns it */
+    /* Instead of done(), when nobody collects any more: frees it, no more. Any
+     * thread. NULL: its owner does. */
+    void (*drop)(struct fy_work *work);
     struct fy_work *next;
 };
 
