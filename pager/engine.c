@@ -356,6 +356,22 @@ release_device(void)
     pthread_mutex_unlock(&device_lock);
 }
 
+/* A device with functions of its own runs only what is told to it: whether some
+ * variant of the function is. Asked first, since most calls are of no other. */
+static bool
+has_device_call(uint32_t function)
+{
+    const struct fy_function *rows =
+        FY_TABLE(services->model, fy_function, functions);
+
+    for (; function != FY_NIL; function = rows[function].next_variant) {
+        if (rows[function].cuda_call != FY_NIL || rows[function].blocked_by) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum fy_reason
 decide(struct offload *offload)
 {
@@ -372,6 +388,9 @@ decide(struct offload *offload)
     if (!ops || __atomic_load_n(&open_failed, __ATOMIC_RELAXED)) {
         return FY_REASON_NO_DEVICE;
     }
+    if (!verifier && ops->resolve && !has_device_call(call->function)) {
+        return FY_REASON_NO_DEVICE_CALL;
+    }
     if (bits == 0 &&
         fy_function_uses_integer(services->model, call->function)) {
         bits = fy_provider_integer_bits(services, call->original);
@@ -386,11 +405,6 @@ decide(struct offload *offload)
         return reason;
     }
     offload->bound_ok = true;
-    /* A device with functions of its own runs only what is told to it. */
-    if (ops->resolve && offload->bound.function->cuda_call == FY_NIL &&
-        !offload->bound.function->blocked_by) {
-        return FY_REASON_NO_DEVICE_CALL;
-    }
     if (!may_pay(offload)) {
         return FY_REASON_UNPROFITABLE;
     }

@@ -305,6 +305,24 @@ START_TEST(no_device)
 }
 END_TEST
 
+/* What names no function of a card is not even bound; the rest asks for one. */
+START_TEST(no_card)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    const struct fy_engine *engine = start("mode=2;device=cuda;force=1");
+    struct product *p = new_product();
+    struct fy_intercepted copy = p->call;
+
+    copy.symbol = fy_model_find_symbol(model, "dcopy_");
+    copy.function = FY_TABLE(model, fy_symbol, symbols)[copy.symbol].function;
+    ck_assert_int_eq(engine->call(&copy), FY_REASON_NO_DEVICE_CALL);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(engine->call(&p->call), FY_REASON_NO_DEVICE);
+    }
+    free(p);
+}
+END_TEST
+
 START_TEST(too_little_memory)
 {
     const struct fy_engine *engine = start("mode=2;device=host;memory=600;"
@@ -451,6 +469,7 @@ main(void)
     tcase_add_test(cases, declines);
     tcase_add_test(cases, unforced);
     tcase_add_test(cases, no_device);
+    tcase_add_test(cases, no_card);
     tcase_add_test(cases, too_little_memory);
     tcase_add_test(cases, device_errors);
     tcase_add_test(cases, threads);

@@ -13,7 +13,7 @@
 
 #include "tests/unit/calls.h"
 
-static unsigned ncalls, nwide;
+static unsigned ncalls;
 static struct fy_device_ops ops;
 
 static const char trans_letter[] = "NTC", fill_letter[] = "LU",
@@ -332,7 +332,6 @@ resolve(struct fy_device *device, const char *name)
         if (strncmp(rows[i].name, name, plain) == 0 &&
             (n == plain || strcmp(name + plain, "_64") == 0)) {
             void *function;
-            nwide += n != plain;
             memcpy(&function, &rows[i].function, sizeof(function));
             return function;
         }
@@ -423,10 +422,4 @@ unsigned
 vendor_calls(void)
 {
     return ncalls;
-}
-
-unsigned
-vendor_wide_calls(void)
-{
-    return nwide;
 }

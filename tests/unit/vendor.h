@@ -10,8 +10,7 @@
 
 /* An open host device that launches cuBLAS's functions; close as ever. */
 int vendor_open(uint64_t memory_bytes, struct fy_device **out);
-/* Calls of its functions so far, and of them with 64-bit integers. */
+/* Calls of its functions so far. */
 unsigned vendor_calls(void);
-unsigned vendor_wide_calls(void);
 
 #endif
