@@ -38,10 +38,12 @@ def close(*numbers):
 
 
 def no_processes():
-    """As a user who may have one process, this one."""
+    """As a user who may have one process, this one. Nobody else's: not another
+    run's of this test, nor one's before that has not quite ended."""
+    user = 100000 + os.getpid()
     resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-    os.setgid(54321)
-    os.setuid(54321)
+    os.setgid(user)
+    os.setuid(user)
 
 
 def in_removed_folder():
