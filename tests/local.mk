@@ -101,13 +101,13 @@ tests_unit_test_verify_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
 # The sources themselves, the manuals, the scripts.
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
-dist_check_SCRIPTS += tests/style/names.py
+dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/tap.sh tests/unit/runner.h
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
-TESTS += tests/style/manuals.sh tests/style/names.py
+TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh
 endif
 
 # Calls of installed libraries by their shipped annotations.

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# ./check tells what failed, with the lines that say why, and names it once more
+# in its last lines: of a run elsewhere often nothing else is kept. Runs its
+# functions on logs made here.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+. "$srcdir/tests/tap.sh"
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+
+# try COMMAND...: the closing part of a run that has done just this.
+try()
+{
+    sed '$d' "$srcdir/check" >"$folder/check"
+    printf '%s\n' 'source=$root' "$@" finish >>"$folder/check"
+    said=$(bash "$folder/check" 2>&1)
+    status=$?
+}
+
+# said_in LINES NAME TEXT...: these stand in the last LINES, this way round.
+said_in()
+{
+    local lines=$1 name=$2 rest
+    shift 2
+    rest=$(tail -n "$lines" <<<"$said")
+    for text; do
+        case $rest in
+            *"$text"*) rest=${rest#*"$text"} ;;
+            *)
+                echo "# no '$text' in:"
+                sed 's/^/#   /' <<<"$said"
+                not_ok "$name"
+                return
+                ;;
+        esac
+    done
+    ok "$name"
+}
+
+[ "$(tail -n 1 "$srcdir/check")" = main ] || {
+    not_ok "check ends by calling main"
+    finish
+}
+build=$folder/build
+mkdir "$build"
+# log NAME RESULT: a test's log and its result, as automake leaves them
+log()
+{
+    { cat; echo "$2 $1 (exit status: 1)"; } >"$build/$1.log"
+    echo ":global-test-result: $2" >"$build/$1.trs"
+}
+{
+    echo "ok 1 - good"
+    echo "# before it"
+    echo "not ok 2 - the early one"
+    echo "# because of this"
+    seq -f 'ok %g - of many' 3 80
+    echo 1..80
+} | log tap.py FAIL
+printf '%s\n' 'Running suite(s): x' '66%: Checks: 3, Failures: 1, Errors: 0' \
+    'x.c:77:F:core:test_it:0: Assertion failed' | log unit FAIL
+printf '%s\n' 'ok 1 - fine' 'Segmentation fault' | log died FAIL
+printf '%s\n' 'ok 1 - fine' | log good PASS
+
+try "sum_up plain $build 0"
+equal "status of a failing run" "$status" 1
+equal "counts" "$(tail -n 1 <<<"$said")" "83 passed, 3 failed, 0 skipped"
+said_in 999 "what stands around it" "# before it" "not ok 2 - the early one" \
+    "# because of this" " s" passed,
+equal "what was good is not repeated" "$(grep -c 'of many' <<<"$said")" 0
+said_in 5 "names at the end" " s" "plain died.log: Segmentation" \
+    "plain tap.py.log: not ok 2 - the early one" "plain unit.log: x.c:77:F:" \
+    "83 passed, 3 failed"
+try "script some printf '%s\\n' 'FAIL  x (2 s): wrong' '1 passed, 1 failed, 0 skipped'"
+said_in 3 "a script's" " s" "some: FAIL  x (2 s): wrong" "1 passed, 1 failed"
+try "script none sh -c 'echo nothing; exit 3'"
+said_in 3 "a script that breaks off" "status 3" "0 passed, 1 failed"
+try "tap some printf '%s\\n' 'not ok 1 - x' '# why' 'ok 2 - y'"
+said_in 999 "a TAP program's reason" "not ok 1 - x" "# why" "some: not ok 1 - x"
+try "step build false || failed=1"
+said_in 3 "a step's" " s" build "1 failed"
+seq -f 'not ok %g - x' 40 | log tap.py FAIL
+try "sum_up plain $build 0"
+said_in 20 "many" " s" "not ok 9 - x" "... and 27 more" "4 passed, 42 failed"
+equal "a good run" "$(try true; echo "$status" "$(tail -n 1 <<<"$said")")" \
+    "0 0 passed, 0 failed, 0 skipped"
+finish
