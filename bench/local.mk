@@ -43,3 +43,14 @@ bench_gpu_calls_SOURCES = bench/gpu_calls.c bench/gpu_calls.h bench/gpu_card.c \
 bench_gpu_calls_CFLAGS = $(AM_CFLAGS) -pthread
 bench_gpu_calls_LDADD = -ldl -lm
 EXTRA_DIST += bench/gpu bench/gpu_numpy.py
+
+# Programs as users have them; their vector math is a library of its own.
+check_PROGRAMS += bench/workloads
+check_LTLIBRARIES += bench/libvml.la
+bench_workloads_SOURCES = bench/workloads.c bench/vml.h
+bench_workloads_LDADD = bench/libvml.la -ldl -lm
+bench_workloads_LDFLAGS = $(AM_LDFLAGS) -no-install
+bench_libvml_la_SOURCES = bench/vml.c bench/vml.h
+bench_libvml_la_CFLAGS = $(AM_CFLAGS) -O3 -fopenmp -fno-math-errno
+bench_libvml_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath /nowhere
+bench_libvml_la_LIBADD = -lgomp -lmvec -lm

@@ -14,7 +14,8 @@ import card
 from card import ferryrun
 
 LIMIT_BYTES = 60 << 20
-PROGRAMS = ("tests/unit/test_cuda_device", "bench/gpu_calls")
+PROGRAMS = ("tests/unit/test_cuda_device", "bench/gpu_calls",
+            "bench/workloads")
 TESTERS = (("blas", "xblat3[sdcz]|x[sdcz]cblat3|[sdcz]blat3\\.in|[sdcz]in3|libblas\\.so\\.3"),
            ("lapack", "xlintst[sdcz]|[sdcz]test\\.in|liblapack\\.so\\.3"),
            ("openblas-pthread", "lib(blas|lapack)\\.so\\.3|libopenblas\\.so\\.0"))

@@ -73,6 +73,12 @@ def benchmark():
     sweep = [x for x in rows if x[0] == "sweep"]
     check(sweep and "lose more than" in "".join(sweep[-1]), "bench/gpu: sweep",
           sweep)
+    for name in ("black-scholes", "haversine", "pca", "truncated-svd",
+                 "dbscan"):
+        mine = [x for x in rows if x[0].startswith(name)]
+        check(len(mine) == 2 and all("calls offloaded" in x[-1]
+                                     for x in mine),
+              "bench/gpu: %s as it is and in little memory" % name, mine)
     if any("no NumPy" in "".join(x) for x in rows):
         print("ok %d - bench/gpu: numpy # SKIP no NumPy" % (tests + 1))
         return 1
