@@ -96,10 +96,16 @@ struct fy_device_ops {
      * then fails at once, only close() and a new open() make sense.
      */
     bool (*inherited)(struct fy_device *device);
-    uint64_t (*memory_bytes)(struct fy_device *device); /* usable in all */
+    /* What could be allocated in all, by now; changes where it is shared. */
+    uint64_t (*memory_bytes)(struct fy_device *device);
     /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
+    /*
+     * Returns to the machine what is allocated by nobody. Unset: there is
+     * nothing that others could use.
+     */
+    void (*give_back)(struct fy_device *device);
     int (*stream_create)(struct fy_device *device, enum fy_stream_kind kind,
                          struct fy_stream **out);
     void (*stream_destroy)(struct fy_stream *stream); /* synchronises first */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libferry-engine.so: bind, decide, plan, run. One device, opened at the first
- * call that may use it, and one executor behind a lock; calls that cannot have
- * it in time run their originals. Runs in host programs, on their threads.
+ * libferry-engine.so: bind, decide, plan, run. The device and its executors are
+ * pool.c's; calls that cannot have one in time run their originals. Runs in
+ * host programs, on their threads.
  */
 #include "config.h"
 
 #include "pager/engine.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,40 +19,23 @@
 #include "common/record.h"
 #include "common/settings.h"
 #include "pager/cost.h"
-#include "pager/executor.h"
 #include "pager/explain.h"
 #include "pager/handles.h"
 #include "pager/host.h"
 #include "pager/plan.h"
+#include "pager/pool.h"
 #include "pager/provider.h"
 #include "pager/verify.h"
 
 enum {
     MAX_DEVICE_ERRORS = 3,
-    MAX_WAIT_NS = 2000000000, /* for the device, before the original runs */
+    LEAST_USEFUL_BYTES = 16 << 20, /* of device memory, of any call */
 };
 
 static const struct fy_shim_services *services;
 static struct fy_settings settings;
 static struct fy_rates rates;
 static const struct fy_device_ops *ops; /* NULL: no device */
-
-/* Whoever set `device_taken' has device and executor for itself. */
-static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t device_released; /* by CLOCK_MONOTONIC */
-static bool device_taken;
-static pthread_t holder; /* while device_taken */
-static uint64_t releases;
-/* Somebody waited for nothing at this one: its holder may have left the call by
- * longjmp out of the original, so nobody waits for it again. */
-static uint64_t given_up_at = UINT64_MAX;
-
-static struct fy_device *device;
-static struct fy_device *inherited; /* the parent process's, to be closed */
-static struct fy_executor *executor;
-static bool open_failed;
-static unsigned busy_opens; /* by whoever had taken the device */
-static bool forked; /* of a process that used a device that cannot follow */
 
 static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
 static unsigned device_errors;       /* since a call succeeded */
@@ -73,23 +57,6 @@ now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int
-init_released(void)
-{
-    pthread_condattr_t attributes;
-    int error = pthread_condattr_init(&attributes);
-
-    if (error) {
-        return error;
-    }
-    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (!error) {
-        error = pthread_cond_init(&device_released, &attributes);
-    }
-    pthread_condattr_destroy(&attributes);
-    return error;
-}
-
 /* None of these locks is ever held for long. */
 static void
 before_fork(void)
@@ -97,38 +64,28 @@ before_fork(void)
     fy_handles_before_fork();
     fy_provider_before_fork();
     fy_explain_before_fork();
-    pthread_mutex_lock(&device_lock);
+    fy_pool_before_fork();
 }
 
 static void
 after_fork_parent(void)
 {
-    pthread_mutex_unlock(&device_lock);
+    fy_pool_after_fork();
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
 }
 
-/*
- * Other threads are gone: whoever had taken the device, and the device's own.
- * It is left behind as it is.
- */
 static void
 after_fork_child(void)
 {
-    if (device && ops != &fy_device_host) {
-        forked = true;
-    } else if (device) {
-        inherited = device; /* closed when the child opens its own */
-    }
-    device = NULL;
-    executor = NULL;
-    device_taken = false;
-    init_released();
-    after_fork_parent();
+    fy_pool_after_fork_child();
+    fy_explain_after_fork();
+    fy_provider_after_fork();
+    fy_handles_after_fork();
 }
 
-/* What the device says of its last trouble; of NULL: of opening one. */
+/* What the device says of its last trouble. */
 static void
 take_note(struct fy_decision *decision, struct fy_device *of)
 {
@@ -136,43 +93,6 @@ take_note(struct fy_decision *decision, struct fy_device *of)
 
     (void)snprintf(decision->note, sizeof(decision->note), "%s",
                    text ? text : "");
-}
-
-/* Opens device and executor once. Has taken the device. */
-static enum fy_reason
-open_device(struct fy_decision *decision)
-{
-    if (forked) {
-        return FY_REASON_FORKED;
-    }
-    if (executor) {
-        return FY_REASON_NONE;
-    }
-    if (!ops || open_failed) {
-        return FY_REASON_NO_DEVICE;
-    }
-    if (inherited) {
-        ops->close(inherited);
-        inherited = NULL;
-    }
-    int status = ops->open(settings.memory_bytes, &device);
-    if (status) {
-        device = NULL;
-        take_note(decision, NULL);
-        /* BUSY: not from inside a library's constructor; later it may. */
-        if (status != FY_ERR_BUSY || ++busy_opens == MAX_DEVICE_ERRORS) {
-            __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
-        }
-        return FY_REASON_NO_DEVICE;
-    }
-    if (fy_executor_new(device, &executor)) {
-        executor = NULL;
-        ops->close(device);
-        device = NULL;
-        __atomic_store_n(&open_failed, true, __ATOMIC_RELAXED);
-        return FY_REASON_NO_DEVICE;
-    }
-    return FY_REASON_NONE;
 }
 
 static enum fy_reason
@@ -256,31 +176,38 @@ may_pay(struct offload *offload)
     return pays(offload, &least, 0);
 }
 
-static enum fy_reason
-run_plan(struct offload *offload, struct fy_plan *plan)
+/* A status of fy_executor_run(). */
+static int
+run_plan(struct offload *offload, const struct fy_lease *lease,
+         struct fy_plan *plan)
 {
     struct fy_decision *decision = &offload->decision;
     union fy_raw value;
     double start = now_seconds();
-    int status = fy_executor_run(executor, &plan->schedule, &decision->traffic);
+    int status =
+        fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
     decision->actual_seconds = now_seconds() - start;
     if (status == FY_ERR_DEVICE) {
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
-        take_note(decision, device);
+    }
+    if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT) {
+        take_note(decision, lease->device);
     }
     if (status) {
-        return plan_reason(status);
+        return status;
     }
+    decision->note[0] = '\0';
     __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
     return_value(offload, &value);
-    return FY_REASON_NONE;
+    return FY_OK;
 }
 
 /* With device and executor: plan, decide again with the plan, run. */
 static enum fy_reason
-plan_and_run(struct offload *offload)
+plan_and_run(struct offload *offload, const struct fy_lease *lease,
+             bool *ran_out)
 {
     const struct fy_intercepted *call = offload->call;
     const struct fy_target target = {
@@ -291,69 +218,73 @@ plan_and_run(struct offload *offload)
     };
     const struct fy_plan_options options = {
         .ops = ops,
-        .device = device,
-        .budget_bytes = fy_executor_budget_bytes(executor),
+        .device = lease->device,
+        .budget_bytes = lease->budget_bytes,
         .random = settings.chunk_random,
         .seed = settings.chunk_seed,
     };
     struct fy_plan *plan;
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
-    enum fy_reason reason;
 
+    *ran_out = false;
     if (status) {
         return plan_reason(status);
     }
     offload->decision.method = plan->method;
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
+    enum fy_reason reason = FY_REASON_UNPROFITABLE;
     if (pays(offload, &plan->predicted, plan->touched_bytes)) {
-        reason = run_plan(offload, plan);
-    } else {
-        reason = FY_REASON_UNPROFITABLE;
+        status = run_plan(offload, lease, plan);
+        *ran_out = status == FY_ERR_NOFIT;
+        reason = status ? plan_reason(status) : FY_REASON_NONE;
     }
     fy_plan_free(plan);
     return reason;
 }
 
-/* Takes the device, but does not wait for it longer than it is worth. */
-static bool
-take_device(double worth_seconds)
+/*
+ * More device memory than this does not help the call: its operands as boxes,
+ * and as much again for what an algorithm keeps beside them.
+ */
+static uint64_t
+useful_bytes(const struct fy_bound *bound)
 {
-    struct timespec until;
-    uint64_t wait = MAX_WAIT_NS;
-    int error = 0;
+    double bytes = LEAST_USEFUL_BYTES;
 
-    if (!settings.force && worth_seconds * 1e9 < (double)wait) {
-        wait = (uint64_t)(worth_seconds * 1e9);
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        const struct fy_view *view = &bound->views[i];
+        double box = 2.0 * view->element_bytes;
+        for (unsigned k = 0; k < view->naxes; k++) {
+            box *= (double)view->extent[k];
+        }
+        bytes += view->naxes > 0 ? box : 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    wait += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(wait / 1000000000);
-    until.tv_nsec = (long)(wait % 1000000000);
-    pthread_mutex_lock(&device_lock);
-    while (device_taken && error == 0 && given_up_at != releases) {
-        error = pthread_cond_timedwait(&device_released, &device_lock, &until);
-    }
-    if (error) {
-        given_up_at = releases;
-    }
-    bool taken = !device_taken;
-    if (taken) {
-        device_taken = true;
-        holder = pthread_self();
-    }
-    pthread_mutex_unlock(&device_lock);
-    return taken;
+    return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
 }
 
-static void
-release_device(void)
+/*
+ * Device memory may run out in the middle, also in a library's own allocation
+ * or because of another process: again with half of it, as long as that plans.
+ */
+static enum fy_reason
+run_on_device(struct offload *offload)
 {
-    pthread_mutex_lock(&device_lock);
-    device_taken = false;
-    releases++;
-    pthread_cond_signal(&device_released);
-    pthread_mutex_unlock(&device_lock);
+    struct fy_decision *decision = &offload->decision;
+    struct fy_lease lease;
+    bool ran_out;
+    double worth = settings.force ? INFINITY : decision->original_seconds;
+    enum fy_reason reason = fy_pool_take(useful_bytes(&offload->bound), worth,
+                                         decision->note, &lease);
+
+    if (reason != FY_REASON_NONE) {
+        return reason;
+    }
+    do {
+        reason = plan_and_run(offload, &lease, &ran_out);
+    } while (ran_out && fy_pool_shrink(&lease));
+    fy_pool_release(&lease);
+    return reason;
 }
 
 /* A device with functions of its own runs only what is told to it: whether some
@@ -385,7 +316,7 @@ decide(struct offload *offload)
         MAX_DEVICE_ERRORS) {
         return FY_REASON_DISABLED;
     }
-    if (!ops || __atomic_load_n(&open_failed, __ATOMIC_RELAXED)) {
+    if (fy_pool_is_closed()) {
         return FY_REASON_NO_DEVICE;
     }
     if (!verifier && ops->resolve && !has_device_call(call->function)) {
@@ -412,15 +343,7 @@ decide(struct offload *offload)
     if (reason != FY_REASON_NONE) {
         return reason;
     }
-    if (!take_device(offload->decision.original_seconds)) {
-        return FY_REASON_DEVICE_BUSY;
-    }
-    reason = open_device(&offload->decision);
-    if (reason == FY_REASON_NONE) {
-        reason = plan_and_run(offload);
-    }
-    release_device();
-    return reason;
+    return run_on_device(offload);
 }
 
 static void
@@ -506,11 +429,8 @@ engine_observe(const struct fy_intercepted *call)
 static void
 engine_abandon(void)
 {
-    if (device_taken && pthread_equal(holder, pthread_self())) {
-        device = NULL;
-        executor = NULL;
+    if (fy_pool_abandon()) {
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
-        release_device();
     }
 }
 
@@ -559,7 +479,7 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved;
         return NULL;
     }
-    if (init_released() ||
+    if (fy_pool_start(ops, settings.memory_bytes) ||
         pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
         errno = saved;
         return NULL;

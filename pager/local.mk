@@ -47,6 +47,7 @@ libfypager_la_SOURCES += pager/algo_rank.c pager/algo_symm.c
 libfypager_la_SOURCES += pager/algo_triangle.c pager/algo_cholesky.c
 libfypager_la_SOURCES += pager/algo_lu.c
 libfypager_la_SOURCES += pager/plan_bound.c
+libfypager_la_SOURCES += pager/pool.c pager/pool.h
 libfypager_la_SOURCES += pager/provider.c pager/provider.h
 libfypager_la_SOURCES += pager/handles.c pager/handles.h
 libfypager_la_SOURCES += pager/calibrate.c pager/cost.c pager/cost.h

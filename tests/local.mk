@@ -52,6 +52,7 @@ UNIT_TESTS += tests/unit/test_lapack
 UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
+UNIT_TESTS += tests/unit/test_pool
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
 UNIT_TESTS += tests/unit/test_cuda_driver
@@ -150,6 +151,10 @@ tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
+
+tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
+tests_unit_test_pool_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_pool_LDADD = libfypager.la $(CHECK_LIBS)
 
 # engine.c is in no convenience library: it is the module itself.
 tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine.c

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who gets the device, with how much of its memory, and who goes without: the
+ * pool of executors on the host device. Nothing here depends on how long
+ * anything takes; waits that end in vain are given no time.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pager/pool.h"
+
+enum {
+    TOTAL = 1 << 20,
+    LONG = 60, /* seconds: the test fails by its own limit first */
+};
+
+static char note[FY_POOL_NOTE_BYTES];
+
+static enum fy_reason
+take(uint64_t useful_bytes, double seconds, struct fy_lease *out)
+{
+    return fy_pool_take(useful_bytes, seconds, note, out);
+}
+
+static void
+start(void)
+{
+    ck_assert_int_eq(fy_pool_start(&fy_device_host, TOTAL), 0);
+    ck_assert(!fy_pool_is_closed());
+}
+
+START_TEST(test_small_calls_run_together)
+{
+    struct fy_lease one, two, three;
+    start();
+    ck_assert_int_eq(take(TOTAL / 4, 0, &one), FY_REASON_NONE);
+    ck_assert_int_eq(take(TOTAL / 4, 0, &two), FY_REASON_NONE);
+    ck_assert_ptr_eq(one.device, two.device);
+    ck_assert_ptr_ne(one.executor, two.executor);
+    ck_assert_uint_eq(one.budget_bytes, TOTAL / 4);
+    /* A large one gets the half that is left. */
+    ck_assert_int_eq(take(10 * TOTAL, 0, &three), FY_REASON_NONE);
+    ck_assert_uint_eq(three.budget_bytes, TOTAL / 2);
+    fy_pool_release(&one);
+    fy_pool_release(&two);
+    fy_pool_release(&three);
+    /* Alone, it gets everything; executors are used again. */
+    ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
+    ck_assert_uint_eq(two.budget_bytes, TOTAL);
+    ck_assert_ptr_eq(two.executor, one.executor);
+    fy_pool_release(&two);
+}
+END_TEST
+
+START_TEST(test_large_calls_wait)
+{
+    struct fy_lease one, two;
+    start();
+    ck_assert_int_eq(take(10 * TOTAL, 0, &one), FY_REASON_NONE);
+    ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_DEVICE_BUSY);
+    /* Nobody waits again for who has been waited for in vain. */
+    ck_assert_int_eq(take(10 * TOTAL, LONG, &two), FY_REASON_DEVICE_BUSY);
+    fy_pool_release(&one);
+    ck_assert_int_eq(take(10 * TOTAL, LONG, &two), FY_REASON_NONE);
+    fy_pool_release(&two);
+}
+END_TEST
+
+static struct fy_lease held;
+static pthread_barrier_t barrier;
+
+static void *
+give_up_later(void *unused)
+{
+    (void)unused;
+    pthread_barrier_wait(&barrier);
+    fy_pool_release(&held);
+    return NULL;
+}
+
+START_TEST(test_waiting_ends_with_the_release)
+{
+    struct fy_lease mine;
+    pthread_t other;
+    start();
+    pthread_barrier_init(&barrier, NULL, 2);
+    ck_assert_int_eq(take(10 * TOTAL, 0, &held), FY_REASON_NONE);
+    ck_assert_int_eq(pthread_create(&other, NULL, give_up_later, NULL), 0);
+    pthread_barrier_wait(&barrier);
+    ck_assert_int_eq(take(10 * TOTAL, LONG, &mine), FY_REASON_NONE);
+    ck_assert_uint_eq(mine.budget_bytes, TOTAL);
+    fy_pool_release(&mine);
+    pthread_join(other, NULL);
+}
+END_TEST
+
+START_TEST(test_bound_of_executors)
+{
+    struct fy_lease all[FY_POOL_EXECUTORS], more;
+    start();
+    for (int i = 0; i < FY_POOL_EXECUTORS; i++) {
+        ck_assert_int_eq(take(4096, 0, &all[i]), FY_REASON_NONE);
+    }
+    ck_assert_int_eq(take(4096, 0, &more), FY_REASON_DEVICE_BUSY);
+    fy_pool_release(&all[3]);
+    ck_assert_int_eq(take(4096, 0, &more), FY_REASON_NONE);
+    ck_assert_ptr_eq(more.executor, all[3].executor);
+}
+END_TEST
+
+START_TEST(test_shrinking)
+{
+    struct fy_lease one, two;
+    unsigned times = 0;
+    start();
+    ck_assert_int_eq(take(10 * TOTAL, 0, &one), FY_REASON_NONE);
+    ck_assert(fy_pool_shrink(&one));
+    ck_assert_uint_eq(one.budget_bytes, TOTAL / 2);
+    /* What it has given up is there for others. */
+    ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
+    ck_assert_uint_eq(two.budget_bytes, TOTAL / 2);
+    while (fy_pool_shrink(&one)) {
+        ck_assert_uint_lt(++times, 20);
+    }
+    ck_assert_uint_gt(one.budget_bytes, 0);
+    fy_pool_release(&one);
+    fy_pool_release(&two);
+    ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
+    ck_assert_uint_eq(two.budget_bytes, TOTAL);
+}
+END_TEST
+
+static void *
+leave_by_exception(void *unused)
+{
+    struct fy_lease lease;
+    (void)unused;
+    ck_assert_int_eq(take(TOTAL / 4, 0, &lease), FY_REASON_NONE);
+    ck_assert(fy_pool_abandon());
+    ck_assert(!fy_pool_abandon());
+    return NULL;
+}
+
+/* The device is left when its last user is done; until then all can go on. */
+START_TEST(test_abandoned)
+{
+    struct fy_lease mine, next;
+    pthread_t other;
+    start();
+    ck_assert(!fy_pool_abandon());
+    ck_assert_int_eq(take(TOTAL / 4, 0, &mine), FY_REASON_NONE);
+    struct fy_device *before = mine.device;
+    ck_assert_int_eq(pthread_create(&other, NULL, leave_by_exception, NULL), 0);
+    pthread_join(other, NULL);
+    ck_assert_int_eq(take(TOTAL / 4, 0, &next), FY_REASON_NONE);
+    ck_assert_ptr_eq(next.device, before);
+    fy_pool_release(&next);
+    fy_pool_release(&mine);
+    ck_assert_int_eq(take(10 * TOTAL, 0, &next), FY_REASON_NONE);
+    ck_assert_ptr_ne(next.device, before);
+    ck_assert_uint_eq(next.budget_bytes, TOTAL);
+}
+END_TEST
+
+/* A child of a process whose threads have everything has a device of its own. */
+START_TEST(test_forked)
+{
+    struct fy_lease mine;
+    int status;
+    start();
+    ck_assert_int_eq(take(10 * TOTAL, 0, &mine), FY_REASON_NONE);
+    fy_pool_before_fork();
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        fy_pool_after_fork_child();
+        enum fy_reason reason = take(10 * TOTAL, LONG, &mine);
+        _exit(reason == FY_REASON_NONE && mine.budget_bytes == TOTAL ? 0 : 1);
+    }
+    fy_pool_after_fork();
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    fy_pool_release(&mine);
+}
+END_TEST
+
+START_TEST(test_no_device)
+{
+    struct fy_lease lease;
+    ck_assert_int_eq(fy_pool_start(NULL, 0), 0);
+    ck_assert(fy_pool_is_closed());
+    ck_assert_int_eq(take(4096, LONG, &lease), FY_REASON_NO_DEVICE);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *tests = tcase_create("pool");
+    tcase_set_timeout(tests, 50);
+    tcase_add_test(tests, test_small_calls_run_together);
+    tcase_add_test(tests, test_large_calls_wait);
+    tcase_add_test(tests, test_waiting_ends_with_the_release);
+    tcase_add_test(tests, test_bound_of_executors);
+    tcase_add_test(tests, test_shrinking);
+    tcase_add_test(tests, test_abandoned);
+    tcase_add_test(tests, test_forked);
+    tcase_add_test(tests, test_no_device);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
