@@ -48,6 +48,15 @@ cuda_error(struct cuda_device *device, int status, const char *text)
     return status;
 }
 
+/* Lock held. */
+static void
+mark_off(struct cuda_device *device)
+{
+    device->dead = true;
+    pthread_cond_broadcast(&device->change);
+    __atomic_store_n(&off, true, __ATOMIC_RELAXED);
+}
+
 int
 cuda_lost(struct cuda_device *device, const char *what, int result)
 {
@@ -57,10 +66,8 @@ cuda_lost(struct cuda_device *device, const char *what, int result)
     if (!device->dead) {
         memcpy(device->text, text, sizeof text);
     }
-    device->dead = true;
-    pthread_cond_broadcast(&device->change);
+    mark_off(device);
     pthread_mutex_unlock(&device->lock);
-    __atomic_store_n(&off, true, __ATOMIC_RELAXED);
     return FY_ERR_DEVICE;
 }
 
@@ -78,6 +85,33 @@ cuda_status(struct cuda_device *device, const char *what, int result)
     return cuda_error(
         device, result == FY_CUDA_OUT_OF_MEMORY ? FY_ERR_NOFIT : FY_ERR_DEVICE,
         text);
+}
+
+/* A call of the driver costs a fraction of any operation's. */
+bool
+cuda_keeps_context(struct cuda_device *device)
+{
+    unsigned long long id = 0;
+    if (device->memory == 0) {
+        return true;
+    }
+    int result = device->driver->pointer_attribute(
+        &id, FY_CUDA_POINTER_BUFFER_ID, device->memory);
+    if (result == 0 && id == device->memory_id) {
+        return true;
+    }
+    if (result != FY_CUDA_SUCCESS && result != FY_CUDA_INVALID_VALUE) {
+        (void)cuda_lost(device, "the device's memory", result);
+        return false;
+    }
+    pthread_mutex_lock(&device->lock);
+    if (!device->dead) {
+        (void)snprintf(device->text, sizeof device->text,
+                       "the program has reset the CUDA device");
+    }
+    mark_off(device);
+    pthread_mutex_unlock(&device->lock);
+    return false;
 }
 
 bool
@@ -102,13 +136,15 @@ cuda_enter_caller(struct cuda_device *device, int *cancel)
         return false;
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel);
-    int result = device->driver->context_push(device->context);
-    if (result == 0) {
-        return true;
+    if (cuda_keeps_context(device)) {
+        int result = device->driver->context_push(device->context);
+        if (result == 0) {
+            return true;
+        }
+        (void)cuda_status(device, "the context", result);
     }
     cuda_come_out(device);
     (void)pthread_setcancelstate(*cancel, NULL);
-    (void)cuda_status(device, "the context", result);
     return false;
 }
 
@@ -139,7 +175,7 @@ cuda_leave_caller(struct cuda_device *device, int cancel)
 static void
 be_quiet(void)
 {
-    if (all != NULL && !cuda_is_ours(all)) {
+    if (!fy_cuda_driver_is_ours()) {
         return; /* a forked child: the locks are the parent's */
     }
     struct timespec until;
@@ -205,9 +241,16 @@ open_memory(struct cuda_device *device, uint64_t wanted)
         return cuda_status(device, what, result);
     }
     device->memory_bytes = bytes;
-    int status = fy_arena_new_at(device->memory, bytes, &device->arena);
+    int status = cuda_status(
+        device, "the device's memory",
+        driver->pointer_attribute(&device->memory_id, FY_CUDA_POINTER_BUFFER_ID,
+                                  device->memory));
+    if (status == 0) {
+        status = fy_arena_new_at(device->memory, bytes, &device->arena);
+    }
     if (status != 0) {
         (void)driver->free(device->memory);
+        device->memory = 0;
     }
     return status;
 }

@@ -186,6 +186,13 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
     return status;
 }
 
+bool
+fy_cuda_driver_is_ours(void)
+{
+    volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
+    return mine == NULL || *mine != 0;
+}
+
 /* Shared by the asking thread and the one that tries; freed by the last. */
 struct probe {
     pthread_mutex_t lock;
@@ -273,6 +280,11 @@ fy_cuda_is_fatal(int result)
     case FY_CUDA_INVALID_CONTEXT:
     case FY_CUDA_ECC_UNCORRECTABLE:
     case FY_CUDA_NVLINK_UNCORRECTABLE:
+    case FY_CUDA_CONTAINED:
+    case FY_CUDA_INVALID_HANDLE: /* all are ours: the context is another one */
+    case FY_CUDA_TENSOR_MEMORY_LEAK:
+    case FY_CUDA_MPS_CLIENT_TERMINATED:
+    case FY_CUDA_EXTERNAL_DEVICE:
     case FY_CUDA_UNKNOWN:
         return true;
     default:

@@ -18,6 +18,7 @@
 /* CUresult; the ones that ferry treats each in its own way. */
 enum {
     FY_CUDA_SUCCESS = 0,
+    FY_CUDA_INVALID_VALUE = 1,
     FY_CUDA_OUT_OF_MEMORY = 2,
     FY_CUDA_NOT_INITIALIZED = 3,
     FY_CUDA_DEINITIALIZED = 4,
@@ -28,13 +29,18 @@ enum {
     FY_CUDA_INVALID_CONTEXT = 201,
     FY_CUDA_ECC_UNCORRECTABLE = 214,
     FY_CUDA_NVLINK_UNCORRECTABLE = 220,
+    FY_CUDA_CONTAINED = 226,
+    FY_CUDA_INVALID_HANDLE = 400,
     FY_CUDA_ILLEGAL_ADDRESS = 700,
     FY_CUDA_LAUNCH_TIMEOUT = 702,
     FY_CUDA_CONTEXT_IS_DESTROYED = 709,
     FY_CUDA_ASSERT = 710,
     FY_CUDA_HARDWARE_STACK_ERROR = 714,
     FY_CUDA_LAUNCH_FAILED = 719,
+    FY_CUDA_TENSOR_MEMORY_LEAK = 721,
     FY_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
+    FY_CUDA_MPS_CLIENT_TERMINATED = 810,
+    FY_CUDA_EXTERNAL_DEVICE = 911,
     FY_CUDA_UNKNOWN = 999
 };
 
@@ -42,6 +48,7 @@ enum {
 enum {
     FY_CUDA_MAX_PITCH = 11,
     FY_CUDA_POINTER_MEMORY_TYPE = 2,
+    FY_CUDA_POINTER_BUFFER_ID = 7,
     FY_CUDA_POINTER_RANGE_START = 11,
     FY_CUDA_POINTER_RANGE_BYTES = 12,
     FY_CUDA_MEMORY_HOST = 1,
@@ -156,6 +163,12 @@ enum {
  */
 int fy_cuda_driver_get(const struct fy_cuda_driver **out,
                        char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
+
+/*
+ * False in a forked child of a process that has asked for the driver: there it
+ * must not be called, and locks may be held by threads that are gone.
+ */
+bool fy_cuda_driver_is_ours(void);
 
 /*
  * Whether other threads can look up symbols: no while the caller is in a

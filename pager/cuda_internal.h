@@ -112,6 +112,7 @@ struct cuda_device {
     uint64_t numbers;
     struct fy_host_arena *arena; /* addresses of device memory */
     uint64_t memory, memory_bytes;
+    unsigned long long memory_id; /* the driver's name for it, never reused */
     struct cuda_ring *ring;
     unsigned inside; /* threads that are in the driver */
     bool dead;       /* the context is of no use, or the process exits */
@@ -131,6 +132,12 @@ bool cuda_is_ours(const struct cuda_device *device);
 int cuda_status(struct cuda_device *device, const char *what, int result);
 /* The same for a result after which the device cannot be used at all. */
 int cuda_lost(struct cuda_device *device, const char *what, int result);
+/*
+ * Whether the program has not reset the card meanwhile (cudaDeviceReset): that
+ * ends our handles, and our addresses may become the program's. Marks the
+ * device off where it has. Takes the lock.
+ */
+bool cuda_keeps_context(struct cuda_device *device);
 /* Sets the error text and returns `status'. Takes the lock. */
 int cuda_error(struct cuda_device *device, int status, const char *text);
 

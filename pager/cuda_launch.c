@@ -236,7 +236,10 @@ fetch_info(struct fy_stream *s, int64_t *to)
     const struct fy_cuda_driver *driver = device->driver;
     unsigned slot = (unsigned)(s->infos % CUDA_INFOS);
     int result = 0;
-    if (s->infos - s->infos_read == CUDA_INFOS) {
+    pthread_mutex_lock(&device->lock);
+    bool full = s->infos - s->infos_read == CUDA_INFOS;
+    pthread_mutex_unlock(&device->lock);
+    if (full) {
         result = driver->stream_sync(s->handle);
         if (result == 0) {
             pthread_mutex_lock(&device->lock);

@@ -180,6 +180,11 @@ work(void *argument)
         }
         s->running = true;
         device->inside++;
+        if (!device->dead) {
+            pthread_mutex_unlock(&device->lock);
+            (void)cuda_keeps_context(device);
+            pthread_mutex_lock(&device->lock);
+        }
         run_op(s, op);
         device->inside--;
         s->running = false;
@@ -363,6 +368,8 @@ cuda_stream_sync(struct fy_stream *s)
     pthread_mutex_lock(&device->lock);
     if (status == 0) {
         cuda_infos_read(s, s->infos);
+    } else {
+        s->infos_read = s->infos; /* whoever waited for them stops now */
     }
     if (s->error != 0) {
         status = s->error;

@@ -306,6 +306,90 @@ START_TEST(test_locked_memory_goes_straight)
 }
 END_TEST
 
+/* --- a program that uses CUDA itself --- */
+
+/* Its context is the current one before and after every operation of ours. */
+START_TEST(test_context_of_the_program_stays)
+{
+    struct cuda_run run;
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped;
+    uint64_t address;
+    (void)setenv("FAKECUDA_DEVICES", "2", 1);
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    ck_assert_int_eq(driver->context_retain(&context, 1), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    ck_assert_int_eq(driver->alloc(&address, 256), 0);
+    ck_assert_int_eq(driver->free(address), 0);
+    cuda_run_enqueue(&run, true);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    ck_assert(cuda_run_is_right(&run, 2));
+    cuda_run_end(&run);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    ck_assert_ptr_eq(popped, context);
+    ck_assert_int_ne(driver->context_pop(&popped), 0); /* none below it */
+    ck_assert_int_eq(driver->context_release(1), 0);
+    ck_assert_uint_eq(cuda_faults(), 0);
+}
+END_TEST
+
+/*
+ * It resets the card and takes memory: that may be where ours was. Nothing of
+ * ours touches it, and every operation says that it cannot go on.
+ */
+START_TEST(test_program_resets_the_card)
+{
+    struct cuda_run run;
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped;
+    uint64_t address;
+    int (*reset)(int), unit;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ck_assert_ptr_nonnull(library);
+    *(void **)&reset = dlsym(library, "cuDevicePrimaryCtxReset_v2");
+    ck_assert_ptr_nonnull(reset);
+    (void)setenv("FAKECUDA_MEMORY", "8M", 1); /* addresses come back soon */
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    cuda_run_enqueue(&run, true);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    const struct fy_device_ops *ops = run.ops;
+    struct fy_copy in = cuda_run_copy(FY_TO_DEVICE, run.host_a, run.a);
+    if (_i == 1) {
+        /* Its error stays with the stream, as what the next drain tells. */
+        ck_assert_int_eq(cuda_run_gemm(&run, 1), 0);
+    }
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    ck_assert_int_eq(driver->device_get(&unit, 0), 0);
+    if (_i == 1) {
+        ck_assert_int_eq(ops->stream_sync(run.compute), FY_ERR_DEVICE);
+    }
+    ck_assert_int_eq(reset(unit), 0);
+    ck_assert_int_eq(driver->context_retain(&context, unit), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    ck_assert_int_eq(driver->alloc(&address, 7 << 20), 0);
+    int status = ops->copy(run.in, &in);
+    ck_assert(status == 0 || status == FY_ERR_DEVICE);
+    (void)cuda_run_gemm(&run, CUDA_RUN_N);
+    (void)ops->event_record(run.in, run.copied);
+    (void)ops->event_sync(run.copied);
+    ck_assert_int_eq(ops->stream_sync(run.in), FY_ERR_DEVICE);
+    ck_assert_int_eq(ops->stream_sync(run.compute), FY_ERR_DEVICE);
+    ck_assert_ptr_nonnull(strstr(ops->error_text(run.device), "reset"));
+    ck_assert_int_eq(driver->free(address), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    ck_assert_int_eq(driver->context_release(unit), 0);
+    struct fy_device *other;
+    ck_assert_int_eq(ops->open(CUDA_RUN_BYTES, &other), FY_ERR_DEVICE);
+    cuda_run_end(&run);
+    ck_assert_uint_eq(cuda_faults(), 0);
+}
+END_TEST
+
 int
 main(int argc, char **argv)
 {
@@ -322,6 +406,8 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_threads_take_no_signals);
     tcase_add_test(tests, test_constructor_runs_without);
     tcase_add_test(tests, test_locked_memory_goes_straight);
+    tcase_add_test(tests, test_context_of_the_program_stays);
+    tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
