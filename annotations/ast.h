@@ -120,6 +120,7 @@ enum ast_statement_kind {
     AST_AXIS,
     AST_OPERAND,
     AST_OPAQUE,
+    AST_AMBIGUOUS,
     AST_FLOPS,
     AST_WORTH,
     AST_ERROR,
@@ -139,7 +140,7 @@ struct ast_statement {
     struct ast_name word;  /* REQUIRE's reason; ON: the function */
     uint8_t access;        /* OPERAND: enum fy_access */
     struct ast_expr *expr; /* value, condition, operand's base, call */
-    struct ast_names *names; /* OPAQUE, BLOCKED using, FREES */
+    struct ast_names *names; /* OPAQUE, AMBIGUOUS, BLOCKED using, FREES */
     struct ast_axis *axes;
     struct ast_dimension *dimensions;
     struct ast_clause *clauses;

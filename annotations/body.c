@@ -333,6 +333,25 @@ frees(struct fy_body *body, const struct ast_statement *s)
 }
 
 static void
+ambiguous(struct fy_body *body, const struct ast_statement *s)
+{
+    for (const struct ast_names *n = s->names; n; n = n->next) {
+        const char *name = fy_expand(body->front, body->unit, n->name);
+        struct fy_operand_info *info =
+            name ? fy_body_find_operand(body, name) : NULL;
+        if (info && (info->row.access & FY_ACCESS_OUT)) {
+            info->row.flags |= FY_OPERAND_AMBIGUOUS;
+        } else if (name) {
+            fy_diagnostic_hint(
+                fy_error(body->front, n->name.span,
+                         "'%.*s' is no operand that is written", FY_MAX_QUOTED,
+                         name),
+                "`ambiguous' stands behind `out' and `inout' operands");
+        }
+    }
+}
+
+static void
 statement(struct fy_body *body, const struct ast_statement *s)
 {
     struct fy_function *row = &body->unit->row;
@@ -351,6 +370,9 @@ statement(struct fy_body *body, const struct ast_statement *s)
         break;
     case AST_OPAQUE:
         opaque(body, s);
+        break;
+    case AST_AMBIGUOUS:
+        ambiguous(body, s);
         break;
     case AST_FLOPS:
         cost(body, s, &row->flops);

@@ -365,6 +365,7 @@ operand(const struct dump *dump, const struct fy_operand *o)
     optional(dump, " out when ", o->out_when);
     optional(dump, " in when ", o->in_when);
     optional(dump, " returns ", o->returns);
+    put(dump, "%s", o->flags & FY_OPERAND_AMBIGUOUS ? " ambiguous" : "");
     put(dump, "\n");
 }
 

@@ -251,6 +251,12 @@ enum fy_access {
     FY_ACCESS_SCRATCH = 4, /* contents undefined before and after */
 };
 
+enum fy_operand_flag {
+    /* Written with what the inputs alone do not determine: eigenvectors, and
+     * what a function leaves behind of an input that it destroys. */
+    FY_OPERAND_AMBIGUOUS = 1 << 0,
+};
+
 struct fy_operand_axis {
     uint32_t axis;   /* relative axis */
     uint32_t stride; /* node, in elements of the operand; may be negative */
@@ -268,8 +274,8 @@ struct fy_operand {
     uint8_t element; /* enum fy_type */
     uint8_t access;  /* enum fy_access, before the conditions */
     uint8_t naxes;
-    int8_t sign; /* 0 none, +1, -1 */
-    uint16_t reserved;
+    int8_t sign;       /* 0 none, +1, -1 */
+    uint16_t flags;    /* enum fy_operand_flag */
     uint32_t at;       /* node, elements, or FY_NIL: 0 */
     uint32_t lo, hi;   /* nodes, or FY_NIL */
     uint32_t when;     /* node: accessed at all; FY_NIL: always */

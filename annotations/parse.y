@@ -121,7 +121,7 @@ static const struct ast_name no_name;
 %token BAD "unreadable text"
 %token ARROW "'->'" AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='"
 %token IN_SET "'in' before a string"
-%token <name> ALSO "'also'" AS "'as'" AT "'at'" AXIS "'axis'" BLOCKED "'blocked'"
+%token <name> ALSO "'also'" AMBIGUOUS "'ambiguous'" AS "'as'" AT "'at'" AXIS "'axis'" BLOCKED "'blocked'"
 %token <name> BY "'by'" COMBINES "'combines'" ELSE "'else'" ERROR "'error'"
 %token <name> EXACT "'exact'" FAMILY "'family'" FLOPS "'flops'" FREES "'frees'"
 %token <name> FROM "'from'" FUNCTION "'function'" HANDLE "'handle'"
@@ -362,6 +362,11 @@ statement:
     }
   | OPAQUE names ';' {
         $$ = statement_new(parse, AST_OPAQUE, @1);
+        REVERSE(ast_names, $2);
+        $$->names = $2;
+    }
+  | AMBIGUOUS names ';' {
+        $$ = statement_new(parse, AST_AMBIGUOUS, @1);
         REVERSE(ast_names, $2);
         $$->names = $2;
     }
@@ -631,7 +636,8 @@ expr:
 
 /* Words of a head; `from' ends them. */
 word:
-    NAME | ALSO | AS | AT | AXIS | BLOCKED | BY | COMBINES | ELSE | ERROR
+    NAME | ALSO | AMBIGUOUS | AS | AT | AXIS | BLOCKED | BY | COMBINES | ELSE
+  | ERROR
   | EXACT | FAMILY | FLOPS | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
   | HANDLE | IMPORT | IN | INOUT | INTEGER_WORD | INTO | LET | LOWER | MAKES
   | MULTIPLE | ON | OPAQUE | OUT | REQUIRE | RETURNS | SCRATCH

@@ -129,6 +129,73 @@ print_chunk(const void *field, struct fy_buffer *to)
     fy_buffer_add_number(to, settings->chunk_seed);
 }
 
+/* "0.01": digits with at most one point, to the billionth; no locale. */
+static bool
+parse_rate(const char *text, size_t bytes, double *out)
+{
+    uint64_t billionths = 0, unit = 1000000000;
+    bool point = false, digits = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9' || billionths > 1000000000) {
+            return false;
+        }
+        unit /= point ? 10 : 1;
+        billionths = (point ? billionths : billionths * 10) +
+                     unit * (uint64_t)(text[i] - '0');
+        digits = true;
+    }
+    *out = (double)billionths / 1e9;
+    return digits && billionths <= 1000000000;
+}
+
+/* The field is check_rate; check_seed is set with it. */
+static int
+parse_check(const char *value, void *field, struct fy_buffer *why)
+{
+    struct fy_settings *settings =
+        (void *)((char *)field - offsetof(struct fy_settings, check_rate));
+    size_t bytes = strcspn(value, ":");
+    uint64_t seed = 0;
+    double rate;
+    if (!parse_rate(value, bytes, &rate)) {
+        fy_buffer_add(why, "expected a number from 0 to 1, such as 0.01");
+        return FY_ERR_INVALID;
+    }
+    if (value[bytes] && fy_parse_number(value + bytes + 1, &seed)) {
+        fy_buffer_add(why, "the seed after the colon must be a number");
+        return FY_ERR_INVALID;
+    }
+    settings->check_rate = rate;
+    settings->check_seed = seed;
+    return 0;
+}
+
+/* Nine decimals: what parse_rate() reads back. */
+static void
+print_check(const void *field, struct fy_buffer *to)
+{
+    const struct fy_settings *settings =
+        (const void *)((const char *)field -
+                       offsetof(struct fy_settings, check_rate));
+    uint64_t billionths = (uint64_t)(settings->check_rate * 1e9 + 0.5);
+    if (billionths % 1000000000 == 0) {
+        fy_buffer_add_number(to, billionths / 1000000000);
+    } else {
+        fy_buffer_add(to, "0.");
+        for (uint64_t digit = 100000000; digit; digit /= 10) {
+            fy_buffer_add_char(to, (char)('0' + billionths / digit % 10));
+        }
+    }
+    if (settings->check_seed) {
+        fy_buffer_add_char(to, ':');
+        fy_buffer_add_number(to, settings->check_seed);
+    }
+}
+
 static int
 parse_path(const char *value, void *field, struct fy_buffer *why)
 {
@@ -208,6 +275,12 @@ static const struct fy_setting table[] = {
      WIRE | USER, AT(calibration), parse_path, print_text},
     {"verify", "", "file to which ferry verify's findings are appended", WIRE,
      AT(verify), parse_path, print_text},
+    {"check", "0",
+     "how many of the offloaded calls are compared with their "
+     "originals: RATE or RATE:SEED",
+     WIRE | USER, AT(check_rate), parse_check, print_check},
+    {"checked", "", "file to which differing results are appended", WIRE,
+     AT(checked), parse_path, print_text},
     {"annotations", "", "more annotation files or folders, separated by colons",
      USER, AT(annotations), parse_path, print_text},
     {"snapshot", "", "what the exec wrappers know of the session", WIRE,

@@ -52,6 +52,9 @@ struct fy_settings {
     char calibration[FY_SETTINGS_PATH_BYTES]; /* measured rates */
     char verify[FY_SETTINGS_PATH_BYTES];      /* findings are appended here */
     char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
+    double check_rate; /* of offloaded calls: compared with their originals */
+    uint64_t check_seed;
+    char checked[FY_SETTINGS_PATH_BYTES];  /* what differs is appended here */
     char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/transport.h */

@@ -52,7 +52,11 @@ enum fy_status {
       "device-busy")            /* other calls kept the device for too long */ \
     X(IN_HANDLER, "in-handler") /* made from inside a signal handler */        \
     X(NO_DEVICE_CALL,                                                          \
-      "no-device-call") /* the annotation names no function of the device */
+      "no-device-call") /* the annotation names no function of the device */   \
+    X(VERIFIED, "verified")   /* --verify: both computed it, and agree */      \
+    X(DIFFERENT, "different") /* --verify: they do not; switched off */        \
+    X(UNVERIFIED,                                                              \
+      "unverified") /* --verify: they do not, but need not by their bound */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

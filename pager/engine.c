@@ -18,6 +18,7 @@
 
 #include "common/record.h"
 #include "common/settings.h"
+#include "pager/checked.h"
 #include "pager/cost.h"
 #include "pager/explain.h"
 #include "pager/handles.h"
@@ -176,13 +177,15 @@ may_pay(struct offload *offload)
     return pays(offload, &least, 0);
 }
 
-/* A status of fy_executor_run(). */
+/* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
-         struct fy_plan *plan)
+         struct fy_plan *plan, enum fy_reason *out)
 {
     struct fy_decision *decision = &offload->decision;
     union fy_raw value;
+    decision->note[0] = '\0'; /* of a try with more memory */
+    struct fy_shadow *shadow = fy_checked_begin(&offload->bound, decision);
     double start = now_seconds();
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
@@ -195,12 +198,17 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         take_note(decision, lease->device);
     }
     if (status) {
+        fy_shadow_free(shadow);
         return status;
     }
-    decision->note[0] = '\0';
     __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
-    return_value(offload, &value);
+    *out = FY_REASON_NONE;
+    if (shadow) {
+        *out = fy_checked_take(shadow, &value);
+    } else {
+        return_value(offload, &value);
+    }
     return FY_OK;
 }
 
@@ -235,9 +243,9 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
     enum fy_reason reason = FY_REASON_UNPROFITABLE;
     if (pays(offload, &plan->predicted, plan->touched_bytes)) {
-        status = run_plan(offload, lease, plan);
+        status = run_plan(offload, lease, plan, &reason);
         *ran_out = status == FY_ERR_NOFIT;
-        reason = status ? plan_reason(status) : FY_REASON_NONE;
+        reason = status ? plan_reason(status) : reason;
     }
     fy_plan_free(plan);
     return reason;
@@ -319,6 +327,9 @@ decide(struct offload *offload)
     if (fy_pool_is_closed()) {
         return FY_REASON_NO_DEVICE;
     }
+    if (fy_checked_is_off(call->function)) {
+        return FY_REASON_DISABLED;
+    }
     if (!verifier && ops->resolve && !has_device_call(call->function)) {
         return FY_REASON_NO_DEVICE_CALL;
     }
@@ -351,13 +362,17 @@ count(const struct offload *offload)
 {
     const struct fy_decision *decision = &offload->decision;
 
-    if (!services->record || decision->reason != FY_REASON_NONE ||
+    if (!services->record ||
+        (decision->reason != FY_REASON_NONE &&
+         decision->reason != FY_REASON_VERIFIED) ||
         offload->call->function >= services->record->nrows) {
         return;
     }
     struct fy_record_row *row =
         &services->record->rows[offload->call->function];
-    FY_RECORD_ADD(row->offloaded, 1);
+    if (decision->reason == FY_REASON_NONE) {
+        FY_RECORD_ADD(row->offloaded, 1);
+    }
     FY_RECORD_ADD(row->bytes_in, decision->traffic.bytes_in);
     FY_RECORD_ADD(row->bytes_out, decision->traffic.bytes_out);
     FY_RECORD_ADD(row->chunks, decision->traffic.chunks);
@@ -384,7 +399,22 @@ engine_call(const struct fy_intercepted *call)
     offload.decision.caller = call->caller;
     offload.decision.bound = offload.bound_ok ? &offload.bound : NULL;
     count(&offload);
-    fy_explain(&offload.decision);
+    if (reason == FY_REASON_VERIFIED) {
+        fy_checked_decision(&offload.decision);
+    } else {
+        fy_explain(&offload.decision);
+    }
+    services->enter(-1);
+    errno = saved;
+    return reason;
+}
+
+static enum fy_reason
+engine_compare(const struct fy_intercepted *call)
+{
+    int saved = errno;
+    services->enter(1);
+    enum fy_reason reason = fy_checked_compare(call);
     services->enter(-1);
     errno = saved;
     return reason;
@@ -429,6 +459,7 @@ engine_observe(const struct fy_intercepted *call)
 static void
 engine_abandon(void)
 {
+    fy_checked_drop();
     if (fy_pool_abandon()) {
         __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
     }
@@ -440,6 +471,7 @@ static const struct fy_engine engine = {
     .observe = engine_observe,
     .abandon = engine_abandon,
     .forget = fy_provider_forget,
+    .compare = engine_compare,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *
@@ -474,6 +506,7 @@ fy_engine_start(const struct fy_shim_services *given)
         fy_rates_default(kind, &rates);
     }
     fy_explain_to(settings.explain);
+    fy_checked_start(&settings, given->model);
     if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,
                                               given->sibling, &verifier)) {
         errno = saved;

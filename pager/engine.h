@@ -64,6 +64,11 @@ struct fy_engine {
     void (*abandon)(void);
     /* Libraries were unloaded: forgets what is known by address. */
     void (*forget)(void);
+    /*
+     * After call() has answered FY_REASON_VERIFIED and the original has
+     * returned, on the same thread: the reason to count instead.
+     */
+    enum fy_reason (*compare)(const struct fy_intercepted *call);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

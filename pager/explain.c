@@ -40,19 +40,26 @@ static struct told *told;
 static unsigned lines;
 static int file = -1;
 
+/* Of ours alone: after the run anybody may have made its folder again. */
+static int
+open_lines(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                  0644);
+
+    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 void
 fy_explain_to(const char *path)
 {
-    struct stat status;
     if (path && *path) {
-        file = open(
-            path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-        /* After the run anybody may have made its folder again. */
-        if (file >= 0 &&
-            (fstat(file, &status) != 0 || status.st_uid != geteuid())) {
-            close(file);
-            file = -1;
-        }
+        file = open_lines(path);
     }
 }
 
@@ -156,23 +163,47 @@ add_scalars(struct line *line, const struct fy_bound *bound)
     }
 }
 
+static void
+add_call(struct line *line, const struct fy_decision *decision)
+{
+    const struct fy_symbol *symbol =
+        &FY_TABLE(decision->model, fy_symbol, symbols)[decision->symbol];
+
+    add(line, "%s", fy_model_string(decision->model, symbol->name));
+    if (decision->bound) {
+        add_scalars(line, decision->bound);
+    }
+    add(line, " caller=%p pid=%ld:", decision->caller, (long)getpid());
+}
+
+void
+fy_explain_difference(const char *path, const struct fy_decision *decision)
+{
+    struct line line = {.used = 0};
+    int saved = errno, to = *path ? open_lines(path) : -1;
+
+    if (to >= 0) {
+        add_call(&line, decision);
+        add(&line, " %s; not offloaded any more\n", decision->note);
+        if (write(to, line.text, line.used) < 0) {
+            /* A full disk loses lines, nothing else. */
+        }
+        close(to);
+    }
+    errno = saved;
+}
+
 void
 fy_explain(const struct fy_decision *decision)
 {
     struct line line = {.used = 0};
     int saved = errno;
-    const struct fy_symbol *symbol =
-        &FY_TABLE(decision->model, fy_symbol, symbols)[decision->symbol];
 
     if (file < 0 || !first_time(decision)) {
         errno = saved;
         return;
     }
-    add(&line, "%s", fy_model_string(decision->model, symbol->name));
-    if (decision->bound) {
-        add_scalars(&line, decision->bound);
-    }
-    add(&line, " caller=%p pid=%ld:", decision->caller, (long)getpid());
+    add_call(&line, decision);
     if (decision->reason == FY_REASON_NONE) {
         add(&line, " offloaded");
         if (decision->method) {

@@ -26,6 +26,9 @@ struct fy_decision {
 void fy_explain_to(const char *path);
 /* Any thread. Loses lines rather than failing; keeps errno. */
 void fy_explain(const struct fy_decision *decision);
+/* Appends the line of a call whose result differs to the file of that name. */
+void fy_explain_difference(const char *path,
+                           const struct fy_decision *decision);
 /* pthread_atfork(): what was told is consistent in the child. */
 void fy_explain_before_fork(void);
 void fy_explain_after_fork(void);

@@ -52,6 +52,8 @@ libfypager_la_SOURCES += pager/provider.c pager/provider.h
 libfypager_la_SOURCES += pager/handles.c pager/handles.h
 libfypager_la_SOURCES += pager/calibrate.c pager/cost.c pager/cost.h
 libfypager_la_SOURCES += pager/explain.c pager/explain.h
+libfypager_la_SOURCES += pager/checked.c pager/checked.h
+libfypager_la_SOURCES += pager/shadow.c pager/shadow.h
 libfypager_la_LIBADD += libfymodel.la libfycommon.la -lm
 
 # `ferry verify' inside the program.

@@ -7,6 +7,7 @@
 
 #include "pager/verify_invoke.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -137,7 +138,7 @@ fy_invoke(struct fy_invocation *invocation)
     if (call->function->host_call != FY_NIL && any_replaced(invocation)) {
         return FY_ERR_UNSUPPORTED;
     }
-    static struct frame frame; /* the child has one thread that calls */
+    static struct frame frame; /* one thread calls at a time */
     memset(&frame, 0, sizeof frame);
     frame.invocation = invocation;
     int status = build(&frame);
@@ -160,7 +161,8 @@ fy_invoke(struct fy_invocation *invocation)
     if (status != 0) {
         return status;
     }
-    fy_call_run(prepared); /* leaks the call: the child ends soon */
+    fy_call_run(prepared);
+    free(prepared);
     invocation->scalar_written = FY_NIL;
     for (unsigned i = 0; i < call->function->nargs; i++) {
         /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bytes */

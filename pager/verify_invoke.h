@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls the original of a bound call with other pointers in place of the
- * program's: the whole call, on copies. In forked children only.
+ * program's: the whole call, on copies. One thread at a time.
  */
 #ifndef FERRY_PAGER_VERIFY_INVOKE_H
 #define FERRY_PAGER_VERIFY_INVOKE_H

@@ -249,8 +249,8 @@ jitter(uint64_t *random, double eps)
     return 1 + eps * 4 * ((double)(next_random(random) >> 11) / 0x1p52 - 1);
 }
 
-static void
-perturb(enum fy_type type, char *at, uint64_t *random)
+void
+fy_trial_perturb(enum fy_type type, char *at, uint64_t *random)
 {
     double eps = fy_type_epsilon(type);
     union fy_raw r;
@@ -290,7 +290,8 @@ perturb_inputs(struct fy_trial *t, uint64_t *random)
             memcpy(element, before + images->first[o] + w.offset,
                    v->element_bytes);
             if (real) {
-                perturb((enum fy_type)operands[o].element, element, random);
+                fy_trial_perturb((enum fy_type)operands[o].element, element,
+                                 random);
             }
             memcpy(v->host + w.offset, element, v->element_bytes);
         }

@@ -109,6 +109,9 @@ int fy_trial_in_place(struct fy_trial *trial,
 int fy_trial_slab(struct fy_trial *trial, unsigned operand,
                   unsigned slab) FY_MUST_CHECK;
 
+/* Moves a real or complex element by a few units of its last place. */
+void fy_trial_perturb(enum fy_type type, char *element, uint64_t *random);
+
 /* Adds a problem (printf). For verify_*.c. */
 void fy_trial_problem(struct fy_trial *trial, uint32_t operand,
                       enum fy_finding_kind kind, const char *format, ...)

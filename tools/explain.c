@@ -41,6 +41,13 @@ static const struct {
     {FY_REASON_IN_HANDLER, "made from inside a signal handler"},
     {FY_REASON_NO_DEVICE_CALL,
      "its annotation names no function of the device ('on cuda')"},
+    {FY_REASON_VERIFIED,
+     "--verify: the device computed it as well, and both agree"},
+    {FY_REASON_DIFFERENT,
+     "--verify: the device's result is another; its function is switched off"},
+    {FY_REASON_UNVERIFIED,
+     "--verify: results differ, but rounding of the inputs explains it, or "
+     "nobody can tell"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,

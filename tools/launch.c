@@ -184,9 +184,9 @@ fy_launch_record(struct fy_launch_state *state, struct fy_settings *settings)
 void
 fy_launch_end(struct fy_launch_state *state)
 {
-    static const char *const files[] = {"record",   "explain",
-                                        "findings", "findings.tally",
-                                        "snapshot", "session"};
+    static const char *const files[] = {"record",         "explain", "findings",
+                                        "findings.tally", "checked", "snapshot",
+                                        "session"};
     if (state->record) {
         munmap(state->record, state->record_bytes);
     }

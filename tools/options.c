@@ -36,6 +36,9 @@ static const char help[] =
     "0,\n"
     "                        within SIZE bytes (64MiB, 1GiB)\n"
     "  --force               whenever the annotation allows, not when it pays\n"
+    "  --verify[=RATE[:SEED]] compare offloaded calls, or a part of them "
+    "(0.01),\n"
+    "                        with their originals\n"
     "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
     "  --annotations PATH    also use this file, or every *.ferry in this "
     "folder\n"
@@ -50,6 +53,7 @@ enum option_id {
     OPTION_DEVICE,
     OPTION_FORCE,
     OPTION_CHUNK,
+    OPTION_VERIFY,
     OPTION_ANNOTATIONS,
     OPTION_REPORT,
     OPTION_EXPLAIN,
@@ -62,6 +66,7 @@ static const struct option long_options[] = {
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"force", no_argument, NULL, OPTION_FORCE},
     {"chunk", required_argument, NULL, OPTION_CHUNK},
+    {"verify", optional_argument, NULL, OPTION_VERIFY},
     {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
     {"report", optional_argument, NULL, OPTION_REPORT},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
@@ -158,6 +163,9 @@ take(int id, struct fy_run_options *options)
     case OPTION_CHUNK:
         return set(&options->settings, FY_SETTING_WIRE, "--chunk", "chunk",
                    optarg);
+    case OPTION_VERIFY:
+        return set(&options->settings, FY_SETTING_WIRE, "--verify", "check",
+                   optarg ? optarg : "1");
     case OPTION_ANNOTATIONS:
         return add_annotations(optarg, options);
     case OPTION_REPORT:

@@ -40,12 +40,20 @@ scratch_file(const struct fy_launch_state *state, const char *name,
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
 }
 
+/* Whether something is printed or written when the command has ended. */
+static bool
+is_told(const struct fy_run_options *options)
+{
+    return options->report || options->explain ||
+           options->settings.check_rate > 0;
+}
+
 /* The half of library calls: model, counters, the object to preload. */
 static int
 prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
 {
     struct fy_settings *settings = &options->settings;
-    bool count = options->report || options->explain;
+    bool count = is_told(options);
     if (strcmp(settings->device, "none") != 0 && settings->memory_bytes &&
         settings->memory_bytes < MEMORY_MIN_BYTES) {
         fy_launch_trouble(
@@ -72,6 +80,10 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
         }
         if (options->explain &&
             !scratch_file(state, "explain", settings->explain)) {
+            return FY_ERR_OVERFLOW;
+        }
+        if (settings->check_rate > 0 &&
+            !scratch_file(state, "checked", settings->checked)) {
             return FY_ERR_OVERFLOW;
         }
     }
@@ -149,15 +161,13 @@ publish(struct fy_run_options *options, struct fy_launch_state *state)
     }
 }
 
-/* The decisions that the engine wrote down, bounded. */
+/* Lines that the engine wrote down, bounded. */
 static void
-print_decisions(const struct fy_run_options *options)
+print_lines(const char *path, const char *what)
 {
     size_t bytes;
-    char *text = options->settings.explain[0]
-                     ? fy_read_file(options->settings.explain,
-                                    EXPLAIN_LIMIT_BYTES, &bytes)
-                     : NULL;
+    char *text =
+        path[0] ? fy_read_file(path, EXPLAIN_LIMIT_BYTES, &bytes) : NULL;
     if (!text) {
         return; /* no call reached the engine: the counters say why */
     }
@@ -173,7 +183,7 @@ print_decisions(const struct fy_run_options *options)
         lines += *end == '\n';
     }
     if (lines) {
-        fy_say("%zu more decisions are not shown", lines);
+        fy_say("%zu more %s are not shown", lines, what);
     }
     free(text);
 }
@@ -194,6 +204,22 @@ write_report(const struct fy_report *report, const char *path)
         fy_say("cannot write the report %s: %s", path,
                strerror(errno ? errno : EIO));
     }
+}
+
+/* What --verify has found. */
+static void
+print_checked(const struct fy_run_options *options,
+              const struct fy_report *report)
+{
+    unsigned long long verified = 0, different = 0, unverified = 0;
+    for (size_t i = 0; i < report->nrows; i++) {
+        verified += report->rows[i].declined[FY_REASON_VERIFIED];
+        different += report->rows[i].declined[FY_REASON_DIFFERENT];
+        unverified += report->rows[i].declined[FY_REASON_UNVERIFIED];
+    }
+    print_lines(options->settings.checked, "differing results");
+    fy_say("%llu calls verified, %llu different, %llu unverified", verified,
+           different, unverified);
 }
 
 static void
@@ -218,13 +244,16 @@ tell(const struct fy_run_options *options, struct fy_launch_state *state,
         return;
     }
     if (options->explain) {
-        print_decisions(options);
+        print_lines(options->settings.explain, "decisions");
         fy_report_print_stages(&report, stderr);
+    }
+    if (options->settings.check_rate > 0 && !state->trouble[0]) {
+        print_checked(options, &report);
     }
     if (options->report && options->report_path) {
         write_report(&report, options->report_path);
     }
-    if (options->explain || !options->report_path) {
+    if (options->explain || (options->report && !options->report_path)) {
         fy_report_print(&report, stderr);
     }
     fy_report_clear(&report);
@@ -236,7 +265,7 @@ fy_launch(struct fy_run_options *options)
     struct fy_launch_state state;
     struct fy_child child;
     memset(&state, 0, sizeof state);
-    bool count = options->report || options->explain;
+    bool count = is_told(options);
     fy_child_survive();
     /* By what its driver leaves in /dev: loading CUDA is for programs that have
      * a call for it. */

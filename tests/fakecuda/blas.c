@@ -382,6 +382,12 @@ run_job(void *argument)
     }
     fakecuda_pause();
     result = job->routine->run(call);
+    for (size_t i = 0; i < call->n_uses && fakecuda_is_wrong(call->name); i++) {
+        if (call->uses[i].write && call->uses[i].address != call->workspace) {
+            fakecuda_spoil(call->uses[i].address, blas_bytes(call));
+            break;
+        }
+    }
     if (result == CUDA_SUCCESS && workspace != NULL && *workspace != stamp) {
         fakecuda_note("workspace-race", "%s", call->name);
         for (size_t i = 0; i < call->n_uses; i++) {

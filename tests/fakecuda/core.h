@@ -128,6 +128,10 @@ int fakecuda_stream_check(CUstream stream);
  * device (or pinned) memory; NULL when they are not all in one allocation. */
 void *fakecuda_at(uint64_t address, size_t bytes);
 
+/* Inside run: whether FAKECUDA_WRONG names it; then spoils an element. */
+bool fakecuda_is_wrong(const char *name);
+void fakecuda_spoil(uint64_t address, size_t bytes);
+
 /* Whether address is in a living allocation of any kind. */
 bool fakecuda_is_device(uint64_t address);
 

@@ -101,6 +101,34 @@ fakecuda_setting(const char *name, uint64_t fallback)
     }
 }
 
+bool
+fakecuda_is_wrong(const char *name)
+{
+    const char *text = getenv("FAKECUDA_WRONG");
+    size_t bytes = strlen(name);
+
+    while (text != NULL && *text != '\0') {
+        size_t length = strcspn(text, ",");
+        if (length == bytes && strncmp(text, name, length) == 0) {
+            return true;
+        }
+        text += length;
+        text += *text == ',';
+    }
+    return false;
+}
+
+void
+fakecuda_spoil(uint64_t address, size_t bytes)
+{
+    unsigned char *at = fakecuda_at(address, bytes);
+
+    /* The top byte of the mantissa: another number, and no NaN. */
+    if (at != NULL && bytes >= 4) {
+        at[(bytes >= 8 ? 8 : 4) - 2] ^= bytes >= 8 ? 0x0F : 0x7F;
+    }
+}
+
 /* "N", "N+", "N:CODE" or "N+:CODE". */
 static void
 parse_fault(const char *text, struct fake_fault *fault)

@@ -184,7 +184,11 @@ run_job(void *argument)
         }
     }
     fakecuda_pause();
-    return job->routine->run(&job->call);
+    int result = job->routine->run(&job->call);
+    if (fakecuda_is_wrong(job->call.name) && job->call.n_uses > 0) {
+        fakecuda_spoil(job->call.uses[0].address, solver_bytes(&job->call));
+    }
+    return result;
 }
 
 static int

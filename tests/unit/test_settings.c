@@ -83,6 +83,8 @@ START_TEST(test_round_trip)
     in.force = true;
     in.chunk_random = true;
     in.chunk_seed = UINT64_MAX;
+    in.check_rate = 0.015625;
+    in.check_seed = 7;
     strcpy(in.explain, "/tmp/a;b%c=d%3B");
     strcpy(in.record, "/dev/shm/x");
     memset(in.engine, ';', FY_SETTINGS_PATH_BYTES - 1);
@@ -124,6 +126,8 @@ START_TEST(test_decode_bad)
         {"force=maybe", "force: expected yes or no"},
         {"chunk=random:", "chunk: the seed after random: must be a number"},
         {"faults=fail=1", "faults: expected \"fault:number,...\""},
+        {"check=1.5", "check: expected a number from 0 to 1, such as 0.01"},
+        {"check=.5:x", "check: the seed after the colon must be a number"},
         {"chunk=randomly", "chunk: expected planned, random or random:SEED"},
         {"engine=%", "engine: a malformed or too long value"},
         {"engine=%3", "engine: a malformed or too long value"},
