@@ -424,7 +424,8 @@ cuda_open(uint64_t memory_bytes, struct fy_device **out)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     (void)pthread_sigmask(SIG_BLOCK, &every, &before);
     int status = FY_ERR_BUSY;
-    if (fy_cuda_loader_is_free()) {
+    /* A forked child starts no thread to be told no. */
+    if (!fy_cuda_driver_is_ours() || fy_cuda_loader_is_free()) {
         status = open_device(memory_bytes, out);
     } else {
         (void)snprintf(shown, sizeof shown,

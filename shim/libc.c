@@ -46,7 +46,9 @@ fy_libc_find(void)
     /* Every thread that races here stores the same four values. */
     if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
         void *at[FUNCTIONS] = {NULL};
-        fy_object_each(look, at);
+        /* Not by dl_iterate_phdr: it may be the one of a library (libtsan)
+         * that is asking us for the real one. */
+        fy_object_each_early(look, at);
         found.dlsym = (void *(*)(void *, const char *))at[0];
         found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
         found.dlopen = (void *(*)(const char *, int))at[2];

@@ -46,6 +46,8 @@ SOURCES = {
     "now": ("threads.c", ["-no-pie", "-Wl,-z,now", "-lblas", "-pthread"]),
     "noplt": ("threads.c", ["-fno-plt", "-fPIE", "-pie", "-lblas",
                             "-pthread"]),
+    # Its runtime looks up libc's functions before any constructor runs.
+    "sanitized": ("threads.c", ["-fsanitize=thread", "-lblas", "-pthread"]),
 }
 
 
@@ -81,6 +83,7 @@ def programs():
                       blas=one if stack else BOTH)
     for name in ("now", "noplt"):
         yield Program("threads/" + name, [name, "4", "0", "5"])
+    yield Program("threads/sanitized", ["sanitized", "4", "0", "5"], blas=one)
     yield Program("threads/ilp64", ["threads64", "4", "0", "10"], blas=one)
     for mode in ("before", "after", "both", "deep", "spawn", "busy"):
         yield Program("forks/" + mode, ["forks", mode],
