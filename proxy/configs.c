@@ -10,26 +10,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "proxy/confine.h"
+#include "proxy/digest.h"
 
 enum {
     CONFIG_MAX_BYTES = 1 << 20,
     NAMES_MAX = 1 << 16, /* of a folder that is hashed */
 };
-
-static int
-hash(const void *bytes, size_t n, unsigned char out[32])
-{
-    return EVP_Digest(bytes, n, out, NULL, EVP_sha256(), NULL) == 1
-               ? 0
-               : FY_ERR_NOMEM;
-}
 
 struct names {
     char **at;
@@ -82,7 +74,7 @@ static int
 hash_folder(int fd, const struct stat *about, unsigned char out[32])
 {
     struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    EVP_MD_CTX *digest = fy_digest_new();
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int status = FY_ERR_NOMEM;
     if (copy < 0) {
@@ -95,8 +87,7 @@ hash_folder(int fd, const struct stat *about, unsigned char out[32])
     if (!status) {
         qsort(names.at, names.n, sizeof *names.at, compare);
         int64_t seconds = about->st_mtim.tv_sec;
-        bool good = EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1 &&
-                    EVP_DigestUpdate(digest, "folder", 7) == 1 &&
+        bool good = EVP_DigestUpdate(digest, "folder", 7) == 1 &&
                     EVP_DigestUpdate(digest, &seconds, sizeof seconds) == 1;
         for (size_t i = 0; good && i < names.n; i++) {
             good = EVP_DigestUpdate(digest, names.at[i],
@@ -127,7 +118,7 @@ hash_file(int fd, unsigned char out[32])
         }
         status = n < 0                     ? FY_ERR_IO
                  : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
-                                           : hash(bytes, used, out);
+                                           : fy_digest_of(bytes, used, out);
     }
     free(bytes);
     return status;
@@ -140,7 +131,7 @@ hash_program(const char *path, const char *library_path, unsigned char out[32])
     char identity[512];
     int status =
         fy_tool_identity_with(path, library_path, identity, sizeof identity);
-    return status ? status : hash(identity, strlen(identity), out);
+    return status ? status : fy_digest_of(identity, strlen(identity), out);
 }
 
 int

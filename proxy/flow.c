@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/digest.h"
 #include "proxy/protocol.h"
 #include "proxy/stage.h"
 
@@ -130,9 +131,8 @@ void
 fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
 {
     if (!stage->hash[i]) {
-        stage->hash[i] = EVP_MD_CTX_new();
-        if (!stage->hash[i] ||
-            !EVP_DigestInit_ex(stage->hash[i], EVP_sha256(), NULL)) {
+        stage->hash[i] = fy_digest_new();
+        if (!stage->hash[i]) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
             return;
         }

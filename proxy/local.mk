@@ -12,6 +12,7 @@ libfyproxy_la_SOURCES = \
 	proxy/configs.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
+	proxy/digest.c proxy/digest.h \
 	proxy/filter.c \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
 	proxy/flow.c \

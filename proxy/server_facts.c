@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <openssl/evp.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "proxy/digest.h"
 #include "proxy/server.h"
 #include "proxy/walk.h"
 
@@ -34,10 +34,10 @@ double
 fy_server_speed(struct fy_server *server)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    EVP_MD_CTX *context = fy_digest_new();
     double speed = 0;
     memset(server->buffer, 0, sizeof server->buffer);
-    if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1) {
+    if (context) {
         uint64_t began = fy_server_now_ns();
         bool good = true;
         for (size_t done = 0; good && done < SPEED_BYTES;

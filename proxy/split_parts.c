@@ -10,13 +10,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "proxy/digest.h"
 
 enum {
     PIPE_BYTES = 1 << 20,
@@ -37,9 +38,8 @@ fy_split_close(int *fd)
 static int
 start_hash(struct fy_split_hash *hash)
 {
-    hash->state = EVP_MD_CTX_new();
-    hash->good =
-        hash->state && EVP_DigestInit_ex(hash->state, EVP_sha256(), NULL) == 1;
+    hash->state = fy_digest_new();
+    hash->good = hash->state != NULL;
     return hash->good ? 0 : FY_ERR_NOMEM;
 }
 

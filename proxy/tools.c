@@ -9,7 +9,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "proxy/confine.h"
+#include "proxy/digest.h"
 #include "proxy/needs.h"
 
 enum {
@@ -295,11 +295,8 @@ static int
 hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
 {
     char *block = malloc(BLOCK_BYTES);
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    int status =
-        block && digest && EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1
-            ? 0
-            : FY_ERR_NOMEM;
+    EVP_MD_CTX *digest = fy_digest_new();
+    int status = block && digest ? 0 : FY_ERR_NOMEM;
     for (uint64_t at = 0; !status && at < n;) {
         size_t bytes = n - at < BLOCK_BYTES ? (size_t)(n - at) : BLOCK_BYTES;
         status = read_all(fd, at, block, bytes);
@@ -449,10 +446,8 @@ static int
 add_needs(const struct fy_needs *needs, struct fy_buffer *out)
 {
     unsigned char digest[32];
-    EVP_MD_CTX *sum = EVP_MD_CTX_new();
-    int status = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1
-                     ? 0
-                     : FY_ERR_NOMEM;
+    EVP_MD_CTX *sum = fy_digest_new();
+    int status = sum ? 0 : FY_ERR_NOMEM;
     for (unsigned i = 0; !status && i < needs->n; i++) {
         char text[240];
         struct fy_buffer each;

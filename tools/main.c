@@ -6,6 +6,7 @@
 
 #include "tools/tool.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,10 @@ print_help(void)
 int
 main(int argc, char **argv)
 {
+    /* A second thread's own arena would be 64 MiB of addresses, and twice that
+     * for a moment: under a limit (ulimit -v) whatever another thread wants just
+     * then fails. */
+    (void)mallopt(M_ARENA_MAX, 1);
     if (argc < 2) {
         fy_say("a subcommand is missing");
         return fy_usage_error("");

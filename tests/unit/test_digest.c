@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SHA-256 where memory ends: a digest or none, never a crash of libcrypto. Each
+ * try is a process of its own, since libcrypto gets ready once.
+ */
+#include "config.h"
+
+#include "proxy/digest.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/status.h"
+#include "tests/unit/runner.h"
+
+enum {
+    NO_LIMIT = 3, /* exit status: it cannot be tried */
+};
+
+START_TEST(test_value)
+{
+    static const unsigned char expected[32] = {
+        0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40,
+        0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17,
+        0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
+    unsigned char found[32];
+    ck_assert_int_eq(fy_digest_of("abc", 3, found), 0);
+    ck_assert_mem_eq(found, expected, sizeof found);
+}
+END_TEST
+
+/* No address is left but for about so many bytes of the heap. */
+static bool
+use_up_all_but(size_t bytes)
+{
+    struct block {
+        struct block *next;
+    } *kept = NULL, *block;
+    void *volatile wasted; /* or the compiler would do without */
+    /* Small ones: they come from the heap itself. */
+    for (size_t got = 0; got < bytes; got += 512) {
+        block = malloc(512 - 16);
+        if (!block) {
+            return false;
+        }
+        block->next = kept;
+        kept = block;
+    }
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = 1};
+    if (setrlimit(RLIMIT_AS, &none) != 0) {
+        return false;
+    }
+    for (size_t n = 1 << 20; n >= 16; n /= 2) {
+        do {
+            wasted = malloc(n);
+        } while (wasted);
+    }
+    while (kept) {
+        block = kept;
+        kept = block->next;
+        free(block);
+    }
+    return true;
+}
+
+/* Of 512 bytes times the number of the row. */
+START_TEST(test_little_memory)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned char out[32];
+        if (!use_up_all_but((size_t)_i * 512)) {
+            _exit(NO_LIMIT);
+        }
+        int status = fy_digest_of("abc", 3, out);
+        _exit(status == FY_ERR_NOMEM && !fy_digest_new() ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status), "signal %d", WTERMSIG(status));
+    ck_assert_msg(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_LIMIT,
+                  "status %d", WEXITSTATUS(status));
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("digest");
+    TCase *core = tcase_create("core");
+    tcase_add_test(core, test_value);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_loop_test(core, test_little_memory, 0, 64);
+#endif
+    suite_add_tcase(suite, core);
+    return run_suite(suite);
+}
