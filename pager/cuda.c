@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device: opening, memory, errors and the end. Memory is one block
- * taken at open, so that the planner's budget is what can be had, and given out
- * by the host device's allocator, which knows addresses only. Nothing here may
- * stop the program: every trouble is a status, and the original runs.
+ * The CUDA device: opening, errors and the end. Nothing here may stop the
+ * program: every trouble is a status, and the original runs.
  */
 #include "config.h"
 
@@ -18,7 +16,6 @@
 #include "pager/cuda_internal.h"
 
 enum {
-    LEAST_BYTES = 16 << 20, /* of a default */
     EXIT_WAIT_SECONDS = 2,
 };
 
@@ -92,12 +89,12 @@ bool
 cuda_keeps_context(struct cuda_device *device)
 {
     unsigned long long id = 0;
-    if (device->memory == 0) {
+    if (device->memory.mark == 0) {
         return true;
     }
     int result = device->driver->pointer_attribute(
-        &id, FY_CUDA_POINTER_BUFFER_ID, device->memory);
-    if (result == 0 && id == device->memory_id) {
+        &id, FY_CUDA_POINTER_BUFFER_ID, device->memory.mark);
+    if (result == 0 && id == device->memory.mark_id) {
         return true;
     }
     if (result != FY_CUDA_SUCCESS && result != FY_CUDA_INVALID_VALUE) {
@@ -210,51 +207,6 @@ cuda_guard_exit(void)
     fy_cuda_before_exit(be_quiet);
 }
 
-/* A default that is not there is made smaller. The context is current. */
-static int
-open_memory(struct cuda_device *device, uint64_t wanted)
-{
-    const struct fy_cuda_driver *driver = device->driver;
-    size_t unused, total;
-    int result = driver->memory_info(&unused, &total);
-    if (result != 0) {
-        return cuda_status(device, "the memory's size", result);
-    }
-    /* A tenth stays for libraries, workspaces and other processes. */
-    uint64_t bytes = wanted != 0 ? wanted : unused / 10 * 9;
-    bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
-    if (bytes == 0) {
-        device->memory_bytes = 0;
-        return fy_arena_new_at(0, 0, &device->arena);
-    }
-    result = driver->alloc(&device->memory, bytes);
-    while (result == FY_CUDA_OUT_OF_MEMORY && wanted == 0 &&
-           bytes / 2 >= LEAST_BYTES) {
-        bytes = bytes / 2 / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
-        result = driver->alloc(&device->memory, bytes);
-    }
-    if (result != 0) {
-        char what[64];
-        device->memory = 0;
-        (void)snprintf(what, sizeof what, "%llu MiB of device memory",
-                       (unsigned long long)(bytes >> 20));
-        return cuda_status(device, what, result);
-    }
-    device->memory_bytes = bytes;
-    int status = cuda_status(
-        device, "the device's memory",
-        driver->pointer_attribute(&device->memory_id, FY_CUDA_POINTER_BUFFER_ID,
-                                  device->memory));
-    if (status == 0) {
-        status = fy_arena_new_at(device->memory, bytes, &device->arena);
-    }
-    if (status != 0) {
-        (void)driver->free(device->memory);
-        device->memory = 0;
-    }
-    return status;
-}
-
 /* The context of the chosen unit, and memory in it. */
 static int
 open_context(struct cuda_device *device, uint64_t memory_bytes)
@@ -275,7 +227,7 @@ open_context(struct cuda_device *device, uint64_t memory_bytes)
     }
     int cancel, status = FY_ERR_DEVICE;
     if (cuda_enter_caller(device, &cancel)) {
-        status = open_memory(device, memory_bytes);
+        status = cuda_memory_open(device, memory_bytes);
         cuda_leave_caller(device, cancel);
     }
     if (status != 0) {
@@ -289,9 +241,7 @@ close_context(struct cuda_device *device)
 {
     int cancel;
     if (cuda_enter_caller(device, &cancel)) {
-        if (device->memory != 0) {
-            (void)device->driver->free(device->memory);
-        }
+        cuda_memory_close(device, true);
         cuda_leave_caller(device, cancel);
     }
     if (!cuda_is_dead(device)) {
@@ -360,7 +310,7 @@ device_free(struct cuda_device *device)
     } else {
         free(device->ring);
     }
-    fy_host_arena_free(device->arena);
+    cuda_memory_close(device, false);
     (void)munmap((void *)(uintptr_t)device->alive,
                  (size_t)sysconf(_SC_PAGESIZE));
     free(device);
@@ -473,26 +423,26 @@ cuda_close(struct fy_device *base)
 static uint64_t
 cuda_memory_bytes(struct fy_device *base)
 {
-    return ((struct cuda_device *)base)->memory_bytes;
+    struct cuda_device *device = (struct cuda_device *)base;
+    uint64_t bytes = 0;
+    int cancel;
+    if (cuda_is_ours(device) && cuda_enter_caller(device, &cancel)) {
+        bytes = cuda_memory_usable(device);
+        cuda_leave_caller(device, cancel);
+    }
+    return bytes;
 }
 
 static int
 cuda_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    if (!cuda_is_ours(device)) {
+    int cancel;
+    if (!cuda_is_ours(device) || !cuda_enter_caller(device, &cancel)) {
         return FY_ERR_DEVICE;
     }
-    pthread_mutex_lock(&device->lock);
-    int status = FY_ERR_DEVICE;
-    if (!device->dead) {
-        status = fy_host_arena_alloc(device->arena, bytes, out);
-        if (status != 0) {
-            (void)snprintf(device->text, sizeof device->text,
-                           "no room in the device's memory");
-        }
-    }
-    pthread_mutex_unlock(&device->lock);
+    int status = cuda_memory_take(device, bytes, false, out);
+    cuda_leave_caller(device, cancel);
     return status;
 }
 
@@ -500,12 +450,23 @@ static void
 cuda_free(struct fy_device *base, uint64_t address)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    if (!cuda_is_ours(device)) {
-        return;
+    int cancel;
+    if (cuda_is_ours(device)) {
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        cuda_memory_release(device, address, false);
+        (void)pthread_setcancelstate(cancel, NULL);
     }
-    pthread_mutex_lock(&device->lock);
-    fy_host_arena_release(device->arena, address);
-    pthread_mutex_unlock(&device->lock);
+}
+
+static void
+cuda_give_back(struct fy_device *base)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int cancel;
+    if (cuda_is_ours(device) && cuda_enter_caller(device, &cancel)) {
+        cuda_memory_give_back(device);
+        cuda_leave_caller(device, cancel);
+    }
 }
 
 static void *
@@ -564,6 +525,7 @@ const struct fy_device_ops fy_device_cuda = {
     .memory_bytes = cuda_memory_bytes,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .give_back = cuda_give_back,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .event_create = cuda_event_create,

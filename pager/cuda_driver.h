@@ -47,12 +47,16 @@ enum {
 /* CUdevice_attribute, CUpointer_attribute, CUmemorytype, flags. */
 enum {
     FY_CUDA_MAX_PITCH = 11,
+    FY_CUDA_CAN_MAP = 102,
     FY_CUDA_POINTER_MEMORY_TYPE = 2,
     FY_CUDA_POINTER_BUFFER_ID = 7,
     FY_CUDA_POINTER_RANGE_START = 11,
     FY_CUDA_POINTER_RANGE_BYTES = 12,
     FY_CUDA_MEMORY_HOST = 1,
     FY_CUDA_MEMORY_DEVICE = 2,
+    FY_CUDA_MEMORY_PINNED = 1,
+    FY_CUDA_LOCATION_DEVICE = 1,
+    FY_CUDA_ACCESS_READ_WRITE = 3,
     FY_CUDA_STREAM_NON_BLOCKING = 1,
     FY_CUDA_EVENT_BLOCKING_SYNC = 1,
     FY_CUDA_EVENT_DISABLE_TIMING = 2
@@ -91,6 +95,25 @@ struct fy_cuda_copy3 {
     size_t width_bytes, height, depth;
 };
 
+/* CUmemLocation, CUmemAllocationProp and CUmemAccessDesc. */
+struct fy_cuda_location {
+    int type, unit;
+};
+
+struct fy_cuda_memory_kind {
+    int type, handle_types;
+    struct fy_cuda_location location;
+    void *security;
+    unsigned char compression, rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+
+struct fy_cuda_access {
+    struct fy_cuda_location location;
+    int flags;
+};
+
 /* Handles of the driver: contexts, streams, events. */
 typedef void *fy_cuda_handle;
 
@@ -115,6 +138,23 @@ typedef void *fy_cuda_handle;
     X(memory_info, "cuMemGetInfo_v2", (size_t * unused, size_t * total))       \
     X(alloc, "cuMemAlloc_v2", (uint64_t * address, size_t bytes))              \
     X(free, "cuMemFree_v2", (uint64_t address))                                \
+    X(granularity, "cuMemGetAllocationGranularity",                            \
+      (size_t * bytes, const struct fy_cuda_memory_kind *kind, int option))    \
+    X(address_reserve, "cuMemAddressReserve",                                  \
+      (uint64_t * address, size_t bytes, size_t alignment, uint64_t near,      \
+       unsigned long long flags))                                              \
+    X(address_free, "cuMemAddressFree", (uint64_t address, size_t bytes))      \
+    X(memory_create, "cuMemCreate",                                            \
+      (uint64_t * handle, size_t bytes,                                        \
+       const struct fy_cuda_memory_kind *kind, unsigned long long flags))      \
+    X(memory_release, "cuMemRelease", (uint64_t handle))                       \
+    X(memory_map, "cuMemMap",                                                  \
+      (uint64_t address, size_t bytes, size_t offset, uint64_t handle,         \
+       unsigned long long flags))                                              \
+    X(memory_unmap, "cuMemUnmap", (uint64_t address, size_t bytes))            \
+    X(memory_access, "cuMemSetAccess",                                         \
+      (uint64_t address, size_t bytes, const struct fy_cuda_access *access,    \
+       size_t count))                                                          \
     X(host_alloc, "cuMemHostAlloc",                                            \
       (void **address, size_t bytes, unsigned flags))                          \
     X(host_free, "cuMemFreeHost", (void *address))                             \

@@ -6,8 +6,7 @@
  * operations in order, because a copy of pageable memory needs the CPU. A wait
  * whose record has not been issued yet waits in that thread, never in the
  * caller's, so the driver only ever sees waits for records it has seen. One
- * lock per device protects queues, events and the arena; the driver is called
- * without it, on threads of ours that have all signals blocked, or between
+ * lock per device protects queues and events; the driver is called without it, on threads of ours that have all signals blocked, or between
  * push and pop of the context on the caller's.
  */
 #ifndef FERRY_PAGER_CUDA_INTERNAL_H
@@ -18,9 +17,9 @@
 #include "pager/call.h"
 #include "pager/cuda_driver.h"
 #include "pager/cuda_library.h"
+#include "pager/cuda_memory.h"
 #include "pager/cuda_ring.h"
 #include "pager/device.h"
-#include "pager/host_arena.h"
 
 enum cuda_op_kind {
     CUDA_COPY,
@@ -93,8 +92,9 @@ struct fy_stream {
     struct fy_cuda_handles handles;
     uint64_t cublas_workspace, workspace;
     size_t workspace_bytes;
-    uint64_t info_device; /* one int */
-    int *info_host;       /* CUDA_INFOS pinned ints */
+    size_t promised_bytes; /* for cuBLAS, when it has a handle */
+    uint64_t info_device;  /* one int */
+    int *info_host;        /* CUDA_INFOS pinned ints */
     int64_t *info_to[CUDA_INFOS];
     uint64_t infos, infos_read; /* made; handed over. Lock held */
 };
@@ -110,9 +110,7 @@ struct cuda_device {
     pthread_cond_t change; /* something was issued, or failed */
     struct fy_stream *streams;
     uint64_t numbers;
-    struct fy_host_arena *arena; /* addresses of device memory */
-    uint64_t memory, memory_bytes;
-    unsigned long long memory_id; /* the driver's name for it, never reused */
+    struct cuda_memory memory;
     struct cuda_ring *ring;
     unsigned inside; /* threads that are in the driver */
     bool dead;       /* the context is of no use, or the process exits */
@@ -169,6 +167,10 @@ int cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
                        const struct cuda_rect *rect, fy_cuda_handle stream);
 
 /* cuda_launch.c */
+/* Counts what launches of a new stream will need for themselves. */
+void cuda_launch_begin(struct fy_stream *stream);
+/* Of an idle stream. */
+void cuda_launch_drop_workspace(struct fy_stream *stream);
 int cuda_launch_new(struct fy_stream *stream, const struct fy_launch *launch,
                     struct cuda_launch **out);
 void cuda_launch_free(struct cuda_launch *launch);

@@ -16,6 +16,7 @@ enum {
     MAX_ARGS = 256,
     CUBLAS_WORKSPACE_BYTES = 32 << 20, /* what Hopper's kernels can use */
     LEAST_MEMORY_BYTES = 8 * CUBLAS_WORKSPACE_BYTES,
+    WORKSPACES_IN_MEMORY = 64, /* one is at most that part of all */
     INFO_BYTES = 256,
 };
 
@@ -141,21 +142,49 @@ library_status(struct cuda_device *device, enum fy_cuda_library library,
                       text);
 }
 
+void
+cuda_launch_begin(struct fy_stream *s)
+{
+    uint64_t limit = s->device->memory.limit_bytes;
+    if (limit >= (uint64_t)LEAST_MEMORY_BYTES) {
+        uint64_t part = limit / WORKSPACES_IN_MEMORY;
+        s->promised_bytes = part < CUBLAS_WORKSPACE_BYTES
+                                ? (size_t)part
+                                : (size_t)CUBLAS_WORKSPACE_BYTES;
+        cuda_memory_promise(s->device, (int64_t)s->promised_bytes);
+    }
+}
+
+/* The workspace that no plan has counted on. */
+static int
+take_promised(struct fy_stream *s)
+{
+    if (s->promised_bytes == 0 || s->cublas_workspace != 0) {
+        return 0; /* cuBLAS then looks for itself */
+    }
+    int status = cuda_memory_take(s->device, s->promised_bytes, true,
+                                  &s->cublas_workspace);
+    if (status == 0) {
+        cuda_memory_promise(s->device, -(int64_t)s->promised_bytes);
+    }
+    return status;
+}
+
 static int
 get_handle(struct fy_stream *s, enum fy_cuda_library library, void **out)
 {
     struct cuda_device *device = s->device;
     bool fresh;
-    if (library == FY_CUDA_CUBLAS && s->handles.cublas == NULL &&
-        s->cublas_workspace == 0 &&
-        device->memory_bytes >= (uint64_t)LEAST_MEMORY_BYTES &&
-        device->driver->alloc(&s->cublas_workspace, CUBLAS_WORKSPACE_BYTES) !=
-            0) {
-        s->cublas_workspace = 0; /* cuBLAS then looks for itself */
+    size_t workspace_bytes = s->promised_bytes;
+    if (library == FY_CUDA_CUBLAS && s->handles.cublas == NULL) {
+        int status = take_promised(s);
+        if (status != 0) {
+            return status;
+        }
     }
     int status = fy_cuda_handle_get(
         &s->handles, library, device->driver->version, s->handle,
-        s->cublas_workspace, CUBLAS_WORKSPACE_BYTES, out, &fresh);
+        s->cublas_workspace, workspace_bytes, out, &fresh);
     if (fresh) {
         cuda_guard_exit();
     }
@@ -165,6 +194,16 @@ get_handle(struct fy_stream *s, enum fy_cuda_library library, void **out)
         return cuda_error(device, FY_ERR_UNSUPPORTED, why);
     }
     return library_status(device, library, status);
+}
+
+void
+cuda_launch_drop_workspace(struct fy_stream *s)
+{
+    if (s->workspace != 0) {
+        cuda_memory_release(s->device, s->workspace, true);
+        s->workspace = 0;
+        s->workspace_bytes = 0;
+    }
 }
 
 /* Device memory of the launch, grown to what the size call said. */
@@ -183,20 +222,17 @@ get_workspace(struct fy_stream *s, struct cuda_launch *launch)
     }
     /* Calls before may still use the old one. */
     int result = driver->stream_sync(s->handle);
-    if (result == 0 && s->workspace != 0) {
-        result = driver->free(s->workspace);
-        s->workspace = 0;
-        s->workspace_bytes = 0;
-    }
-    if (result == 0) {
-        result = driver->alloc(&s->workspace, bytes);
-    }
     if (result != 0) {
-        s->workspace = 0;
-        return cuda_status(device, "a workspace", result);
+        return cuda_status(device, "the work before a workspace", result);
     }
-    s->workspace_bytes = bytes;
-    return 0;
+    cuda_launch_drop_workspace(s);
+    int status = cuda_memory_take(device, bytes, true, &s->workspace);
+    if (status == 0) {
+        s->workspace_bytes = bytes;
+    } else {
+        s->workspace = 0;
+    }
+    return status;
 }
 
 static int
@@ -206,7 +242,12 @@ prepare_infos(struct fy_stream *s)
     const struct fy_cuda_driver *driver = device->driver;
     int result = 0;
     if (s->info_device == 0) {
-        result = driver->alloc(&s->info_device, INFO_BYTES);
+        int status =
+            cuda_memory_take(device, INFO_BYTES, true, &s->info_device);
+        if (status != 0) {
+            s->info_device = 0;
+            return status;
+        }
     }
     if (result == 0 && s->info_host == NULL) {
         void *memory = NULL;
@@ -345,18 +386,18 @@ cuda_launch_end(struct fy_stream *s)
     const struct fy_cuda_driver *driver = s->device->driver;
     if (!cuda_is_dead(s->device)) {
         fy_cuda_handles_end(&s->handles, driver->version);
-        if (s->workspace != 0) {
-            (void)driver->free(s->workspace);
-        }
-        if (s->cublas_workspace != 0) {
-            (void)driver->free(s->cublas_workspace);
-        }
-        if (s->info_device != 0) {
-            (void)driver->free(s->info_device);
-        }
         if (s->info_host != NULL) {
             (void)driver->host_free(s->info_host);
         }
+    }
+    cuda_launch_drop_workspace(s);
+    if (s->cublas_workspace != 0) {
+        cuda_memory_release(s->device, s->cublas_workspace, true);
+    } else {
+        cuda_memory_promise(s->device, -(int64_t)s->promised_bytes);
+    }
+    if (s->info_device != 0) {
+        cuda_memory_release(s->device, s->info_device, true);
     }
     cuda_packer_free(&s->own);
 }

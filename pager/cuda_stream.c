@@ -14,6 +14,7 @@
 enum {
     COPY_STACK_BYTES = 256 << 10,
     COMPUTE_STACK_BYTES = 8 << 20, /* cuBLAS may compile or plan in a call */
+    WORKSPACE_IN_MEMORY = 16,      /* a larger part is not kept */
 };
 
 static const char inherited[] =
@@ -375,7 +376,18 @@ cuda_stream_sync(struct fy_stream *s)
         status = s->error;
     }
     s->error = 0;
+    bool large =
+        s->workspace_bytes > device->memory.limit_bytes / WORKSPACE_IN_MEMORY;
+    uint64_t spare = 0; /* others may plan with it */
+    if (status == 0 && large && s->head == NULL && !s->running) {
+        spare = s->workspace;
+        s->workspace = 0;
+        s->workspace_bytes = 0;
+    }
     pthread_mutex_unlock(&device->lock);
+    if (spare != 0) {
+        cuda_memory_release(device, spare, true);
+    }
     (void)pthread_setcancelstate(cancel, NULL);
     return status;
 }
@@ -440,10 +452,14 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
         free(s);
         return status; /* the text says what the driver said */
     }
+    if (kind == FY_STREAM_COMPUTE) {
+        cuda_launch_begin(s);
+    }
     if (cuda_thread(&s->thread,
                     kind == FY_STREAM_COMPUTE ? COMPUTE_STACK_BYTES
                                               : COPY_STACK_BYTES,
                     work, s) != 0) {
+        cuda_memory_promise(device, -(int64_t)s->promised_bytes);
         status = FY_ERR_NOMEM;
         goto close;
     }

@@ -344,6 +344,14 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
 }
 
 uint64_t
+fy_host_arena_size(const struct fy_host_arena *arena, uint64_t address)
+{
+    struct segment *s;
+    HASH_FIND(hh, arena->allocated, &address, sizeof address, s);
+    return s == NULL ? 0 : s->bytes;
+}
+
+uint64_t
 fy_host_arena_bytes(const struct fy_host_arena *arena)
 {
     return arena->bytes;

@@ -37,6 +37,9 @@ int fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes,
 /* Takes an address that alloc gave; others are ignored. */
 void fy_host_arena_release(struct fy_host_arena *arena, uint64_t address);
 
+/* Of an address that alloc gave: what it takes, as rounded; else 0. */
+uint64_t fy_host_arena_size(const struct fy_host_arena *arena,
+                            uint64_t address);
 uint64_t fy_host_arena_bytes(const struct fy_host_arena *arena);
 /* Bytes now allocated, as rounded: 0 says that nothing leaked. */
 uint64_t fy_host_arena_used_bytes(const struct fy_host_arena *arena);

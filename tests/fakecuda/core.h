@@ -43,6 +43,7 @@ enum fake_kind {
     FAKE_SOLVER_PARAMS,
     FAKE_FFT_PLAN,
     FAKE_PROGRAM,
+    FAKE_PHYSICAL,
     FAKE_KINDS
 };
 

@@ -345,6 +345,7 @@ fake_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
         {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0},
         {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
         {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0},
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     };
 
     if (!is_device(dev)) {
@@ -353,6 +354,10 @@ fake_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         if (values[i].attribute == attrib) {
             *pi = values[i].value;
+            if (attrib ==
+                CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
+                *pi = (int)fakecuda_setting("VIRTUAL", 1);
+            }
             return CUDA_SUCCESS;
         }
     }

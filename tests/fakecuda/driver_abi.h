@@ -25,6 +25,8 @@ typedef int CUfunction_attribute;
 typedef int CUjit_option;
 typedef int CUlimit;
 typedef int CUdriverProcAddressQueryResult;
+typedef int CUmemAllocationGranularity_flags;
+typedef unsigned long long CUmemGenericAllocationHandle;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status,
                                  void *userData);
@@ -120,6 +122,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
+    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
 };
 
@@ -129,7 +132,10 @@ enum {
     CU_EVENT_DISABLE_TIMING = 2,
     CU_MEMHOSTALLOC_PORTABLE = 1,
     CU_MEMHOSTALLOC_DEVICEMAP = 2,
-    CU_MEMHOSTALLOC_WRITECOMBINED = 4
+    CU_MEMHOSTALLOC_WRITECOMBINED = 4,
+    CU_MEM_LOCATION_TYPE_DEVICE = 1,
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+    CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
 };
 
 #define CU_STREAM_LEGACY     ((CUstream)0x1)
@@ -181,5 +187,30 @@ typedef struct {
     size_t Height;
     size_t Depth;
 } CUDA_MEMCPY3D;
+
+typedef struct {
+    int type;
+    int id;
+} CUmemLocation;
+
+struct fake_memory_flags {
+    unsigned char compressionType;
+    unsigned char gpuDirectRDMACapable;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+
+typedef struct {
+    int type;
+    int requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct fake_memory_flags allocFlags;
+} CUmemAllocationProp;
+
+typedef struct {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
 
 #endif

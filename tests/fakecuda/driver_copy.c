@@ -98,7 +98,7 @@ place_of(const struct box *box, const struct side *side)
     if (one != NULL && fake_find(side->address, bytes) == NULL) {
         place = PLACE_WRONG; /* in part */
     } else if (one != NULL) {
-        place = one->memory == FAKE_DEVICE_MEMORY ? PLACE_DEVICE : PLACE_PINNED;
+        place = fake_is_device(one) ? PLACE_DEVICE : PLACE_PINNED;
     }
     (void)pthread_mutex_unlock(&machine.lock);
     return place;

@@ -94,7 +94,7 @@ fake_cuMemGetInfo_v2(size_t *free, size_t *total)
     }
     (void)pthread_mutex_lock(&machine.lock);
     *total = machine.limit_bytes;
-    *free = machine.limit_bytes - machine.used_bytes[fake_current()->device];
+    *free = fake_bytes_free(fake_current()->device);
     (void)pthread_mutex_unlock(&machine.lock);
     return CUDA_SUCCESS;
 }
@@ -246,7 +246,7 @@ fake_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p,
 
     (void)pthread_mutex_lock(&machine.lock);
     one = fake_find_any((uintptr_t)p);
-    if (one != NULL && one->memory != FAKE_DEVICE_MEMORY && pdptr != NULL &&
+    if (one != NULL && !fake_is_device(one) && pdptr != NULL &&
         Flags == 0) {
         *pdptr = (uintptr_t)p;
         result = CUDA_SUCCESS;
@@ -286,7 +286,7 @@ fake_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
     if (one == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     } else {
-        bool device = one->memory == FAKE_DEVICE_MEMORY;
+        bool device = fake_is_device(one);
         switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
             *(CUcontext *)data = one->context;

@@ -74,7 +74,9 @@ tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/memory.c \
 	tests/fakecuda/object.c \
 	tests/fakecuda/race.c \
-	tests/fakecuda/stream.c
+	tests/fakecuda/share.c \
+	tests/fakecuda/stream.c \
+	tests/fakecuda/virtual.c
 tests_fakecuda_libcuda_la_CFLAGS = $(FAKECUDA_CFLAGS)
 tests_fakecuda_libcuda_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 1:0:0
 tests_fakecuda_libcuda_la_LIBADD = -ldl

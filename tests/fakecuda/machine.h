@@ -89,7 +89,8 @@ struct fake_stream {
 enum fake_memory {
     FAKE_DEVICE_MEMORY,
     FAKE_PINNED,
-    FAKE_REGISTERED
+    FAKE_REGISTERED,
+    FAKE_RESERVED /* addresses, some of them with memory: virtual.c */
 };
 
 struct fake_allocation {
@@ -101,8 +102,24 @@ struct fake_allocation {
     unsigned long id;
     unsigned pending; /* operations that were submitted and will use it */
     struct fake_context *context;
-    struct fake_access *accesses; /* race.c */
+    struct fake_access *accesses;
     size_t n_accesses;
+    struct fake_granule *granules; /* of FAKE_RESERVED */
+};
+
+/* The least part of reserved addresses that can have memory or none. */
+struct fake_granule {
+    struct fake_physical *physical; /* NULL: none */
+    bool first;                     /* of what was mapped at once */
+    bool accessible;
+    unsigned pending; /* operations that were submitted and will use it */
+};
+
+/* Memory without an address. */
+struct fake_physical {
+    struct fake_context *context;
+    size_t bytes;
+    bool mapped, released;
 };
 
 struct fake_machine {
@@ -115,7 +132,7 @@ struct fake_machine {
     int devices;
     int ordinal[FAKE_DEVICES_MAX]; /* of the visible ones */
     struct fake_context context[FAKE_DEVICES_MAX];
-    size_t used_bytes[FAKE_DEVICES_MAX];
+    size_t used_bytes[FAKE_DEVICES_MAX]; /* by this process */
     size_t limit_bytes;
     size_t pinned_bytes;
     size_t pinned_limit_bytes;
@@ -153,7 +170,30 @@ void fake_device_free(struct fake_allocation *one);
 void fake_memory_drop(const struct fake_context *context);
 void fake_memory_report(void);
 
+/* Of a device, whatever for; no room in it (or in what all processes with
+ * the same FAKECUDA_SHARED have): false. */
+bool fake_bytes_take(int device, size_t bytes);
+void fake_bytes_give(int device, size_t bytes);
+size_t fake_bytes_free(int device);
+bool fake_is_device(const struct fake_allocation *one);
+/* Places new->span_bytes of addresses in the view. */
+int fake_place(struct fake_allocation *new);
+/* Gives memory to addresses of the view, or takes it away. */
+bool fake_view_open(uint64_t address, size_t bytes);
+void fake_view_close(uint64_t address, size_t bytes);
+
+/* virtual.c; callers hold machine.lock. */
+bool fake_is_backed(const struct fake_allocation *one, uint64_t address,
+                    size_t bytes);
+/* `by' operations more, or fewer, will use that much from address on. */
+void fake_hold(struct fake_allocation *one, uint64_t address, size_t bytes,
+               int by);
+
+void fake_virtual_drop(struct fake_allocation *one);
+
 /* race.c */
+void fake_race_forget(struct fake_allocation *one, uint64_t address,
+                      size_t bytes);
 void fake_clock_join(struct fake_clock *clock, const struct fake_clock *other);
 void fake_host_join(const struct fake_clock *other);
 unsigned fake_clock_slot(void);

@@ -82,7 +82,8 @@ fake_find(uint64_t address, size_t bytes)
     }
     one = memory.list[place];
     if (address < one->address || bytes > one->bytes ||
-        address - one->address > one->bytes - bytes) {
+        address - one->address > one->bytes - bytes ||
+        !fake_is_backed(one, address, bytes)) {
         return NULL;
     }
     return one;
@@ -91,7 +92,11 @@ fake_find(uint64_t address, size_t bytes)
 struct fake_allocation *
 fake_find_any(uint64_t address)
 {
-    return fake_find(address, 1);
+    size_t place = place_above(address);
+
+    return place < memory.count && memory.list[place]->address <= address
+               ? memory.list[place]
+               : NULL;
 }
 
 bool
@@ -141,6 +146,7 @@ fake_forget(struct fake_allocation *one)
     memmove(&memory.list[place], &memory.list[place + 1],
             (memory.count - place) * sizeof(struct fake_allocation *));
     free(one->accesses);
+    free(one->granules);
     free(one);
 }
 
@@ -168,45 +174,79 @@ gap(size_t from, size_t to, size_t bytes)
     return SIZE_MAX;
 }
 
+bool
+fake_is_device(const struct fake_allocation *one)
+{
+    return one->memory == FAKE_DEVICE_MEMORY || one->memory == FAKE_RESERVED;
+}
+
+int
+fake_place(struct fake_allocation *new)
+{
+    size_t at = gap(memory.next, memory.bytes, new->span_bytes + PAGE_BYTES);
+
+    if (at == SIZE_MAX) {
+        at = gap(0, memory.bytes, new->span_bytes + PAGE_BYTES);
+    }
+    if (at == SIZE_MAX) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    new->address = (uintptr_t)memory.view + at;
+    memory.next = at + new->span_bytes + PAGE_BYTES;
+    return fake_insert(new);
+}
+
+bool
+fake_view_open(uint64_t address, size_t bytes)
+{
+    char *at = memory.shadow + (address - (uintptr_t)memory.view);
+
+    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+    /* NaN, or a number nobody expects; by seed. */
+    memset(at, fakecuda_random(2) == 0 ? 0xFF : 0x5B,
+           bytes < memory.dirty_bytes ? bytes : memory.dirty_bytes);
+    return true;
+}
+
+void
+fake_view_close(uint64_t address, size_t bytes)
+{
+    size_t at = address - (uintptr_t)memory.view;
+
+    (void)fallocate(memory.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)at, (off_t)bytes);
+    (void)mprotect(memory.shadow + at, bytes, PROT_NONE);
+}
+
 int
 fake_device_alloc(struct fake_context *context, size_t bytes,
                   CUdeviceptr *address)
 {
     struct fake_allocation new = {
         .bytes = bytes, .memory = FAKE_DEVICE_MEMORY, .context = context};
-    size_t *used = &machine.used_bytes[context->device];
-    size_t at;
     int result;
 
     if (bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (bytes > machine.limit_bytes - *used) {
+    if (bytes > machine.limit_bytes) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     new.span_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES *PAGE_BYTES;
-    if (new.span_bytes > machine.limit_bytes - *used) {
+    if (!fake_bytes_take(context->device, new.span_bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    at = gap(memory.next, memory.bytes, new.span_bytes + PAGE_BYTES);
-    if (at == SIZE_MAX) {
-        at = gap(0, memory.bytes, new.span_bytes + PAGE_BYTES);
+    result = fake_place(&new);
+    if (result == CUDA_SUCCESS && !fake_view_open(new.address, bytes)) {
+        fake_forget(fake_find_any(new.address));
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (at == SIZE_MAX ||
-        mprotect(memory.shadow + at, new.span_bytes, PROT_READ | PROT_WRITE)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    new.address = (uintptr_t)memory.view + at;
-    result = fake_insert(&new);
     if (result != CUDA_SUCCESS) {
-        (void)mprotect(memory.shadow + at, new.span_bytes, PROT_NONE);
+        fake_bytes_give(context->device, new.span_bytes);
         return result;
     }
-    /* NaN, or a number nobody expects; by seed. */
-    memset(memory.shadow + at, fakecuda_random(2) == 0 ? 0xFF : 0x5B,
-           bytes < memory.dirty_bytes ? bytes : memory.dirty_bytes);
-    memory.next = at + new.span_bytes + PAGE_BYTES;
-    *used += new.span_bytes;
     *address = new.address;
     return CUDA_SUCCESS;
 }
@@ -214,12 +254,8 @@ fake_device_alloc(struct fake_context *context, size_t bytes,
 void
 fake_device_free(struct fake_allocation *one)
 {
-    size_t at = one->address - (uintptr_t)memory.view;
-
-    (void)fallocate(memory.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    (off_t)at, (off_t)one->span_bytes);
-    (void)mprotect(memory.shadow + at, one->span_bytes, PROT_NONE);
-    machine.used_bytes[one->context->device] -= one->span_bytes;
+    fake_view_close(one->address, one->span_bytes);
+    fake_bytes_give(one->context->device, one->span_bytes);
     fake_forget(one);
 }
 
@@ -232,6 +268,8 @@ fake_memory_drop(const struct fake_context *context)
             fakecuda_note("dropped", "%zu bytes with their context",
                           one->bytes);
             fake_device_free(one);
+        } else if (one->context == context && one->memory == FAKE_RESERVED) {
+            fake_virtual_drop(one);
         }
     }
 }
@@ -244,7 +282,7 @@ fakecuda_at(uint64_t address, size_t bytes)
 
     (void)pthread_mutex_lock(&machine.lock);
     one = fake_find(address, bytes);
-    device = one != NULL && one->memory == FAKE_DEVICE_MEMORY;
+    device = one != NULL && fake_is_device(one);
     (void)pthread_mutex_unlock(&machine.lock);
     if (one == NULL) {
         return NULL;
@@ -267,7 +305,8 @@ fakecuda_is_device(uint64_t address)
 void
 fake_memory_report(void)
 {
-    static const char *const words[] = {"device", "pinned", "registered"};
+    static const char *const words[] = {"device", "pinned", "registered",
+                                        "reserved"};
 
     for (size_t i = 0; i < memory.count; i++) {
         fakecuda_note("leak", "%zu bytes of %s memory (allocation %lu)",

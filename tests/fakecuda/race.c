@@ -102,6 +102,18 @@ prune(struct fake_allocation *one)
     }
 }
 
+/* Whatever uses these addresses next uses other memory. */
+void
+fake_race_forget(struct fake_allocation *one, uint64_t address, size_t bytes)
+{
+    for (size_t i = one->n_accesses; i-- > 0;) {
+        const struct fake_use *use = &one->accesses[i].use;
+        if (use->address < address + bytes && address < end_of(use)) {
+            forget_access(one, i);
+        }
+    }
+}
+
 static void
 look(struct fake_allocation *one, const struct fake_stream *stream,
      const struct fake_use *use, const char *name)

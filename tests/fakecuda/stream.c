@@ -114,6 +114,18 @@ perform(struct fake_operation *operation)
     return result;
 }
 
+static void
+hold(const struct fake_operation *operation, size_t i, int by)
+{
+    const struct fake_use *use = &operation->uses[i];
+
+    if (use->rows != 0 && use->width_bytes != 0) {
+        fake_hold(operation->held[i], use->address,
+                  use->pitch_bytes * (use->rows - 1) + use->width_bytes, by);
+    }
+    operation->held[i]->pending += (unsigned)by;
+}
+
 /* Runs the head of the queue. Called and left with machine.lock. */
 static void
 run_head(struct fake_stream *stream, bool at_once)
@@ -142,7 +154,7 @@ run_head(struct fake_stream *stream, bool at_once)
     }
     for (size_t i = 0; i < operation->n_uses; i++) {
         if (operation->held[i] != NULL) {
-            operation->held[i]->pending--;
+            hold(operation, i, -1);
         }
     }
     stream->head = operation->next;
@@ -235,7 +247,7 @@ append(struct fake_stream *stream, struct fake_operation *operation)
     for (size_t i = 0; i < operation->n_uses; i++) {
         operation->held[i] = fake_find_any(operation->uses[i].address);
         if (operation->held[i] != NULL) {
-            operation->held[i]->pending++;
+            hold(operation, i, 1);
         }
     }
     fake_race_submit(stream, operation);

@@ -55,6 +55,12 @@ START_TEST(test_numbers)
                      CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
     ck_assert_int_eq(FY_CUDA_UNKNOWN, CUDA_ERROR_UNKNOWN);
     ck_assert_int_eq(FY_CUDA_MAX_PITCH, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+    ck_assert_int_eq(FY_CUDA_CAN_MAP,
+                     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+    ck_assert_int_eq(FY_CUDA_MEMORY_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
+    ck_assert_int_eq(FY_CUDA_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+    ck_assert_int_eq(FY_CUDA_ACCESS_READ_WRITE,
+                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     ck_assert_int_eq(FY_CUDA_POINTER_MEMORY_TYPE,
                      CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
     ck_assert_int_eq(FY_CUDA_POINTER_BUFFER_ID, CU_POINTER_ATTRIBUTE_BUFFER_ID);
@@ -107,6 +113,20 @@ START_TEST(test_structs)
     SAME(fy_cuda_copy3, depth, CUDA_MEMCPY3D, Depth);
     SAME(fy_cuda_copy3, reserved0, CUDA_MEMCPY3D, reserved0);
     SAME(fy_cuda_copy3, reserved1, CUDA_MEMCPY3D, reserved1);
+    SAME(fy_cuda_location, type, CUmemLocation, type);
+    SAME(fy_cuda_location, unit, CUmemLocation, id);
+    SAME(fy_cuda_memory_kind, type, CUmemAllocationProp, type);
+    SAME(fy_cuda_memory_kind, handle_types, CUmemAllocationProp,
+         requestedHandleTypes);
+    SAME(fy_cuda_memory_kind, location, CUmemAllocationProp, location);
+    SAME(fy_cuda_memory_kind, security, CUmemAllocationProp,
+         win32HandleMetaData);
+    SAME(fy_cuda_memory_kind, usage, CUmemAllocationProp, allocFlags.usage);
+    ck_assert_uint_eq(sizeof(struct fy_cuda_memory_kind),
+                      sizeof(CUmemAllocationProp));
+    SAME(fy_cuda_access, location, CUmemAccessDesc, location);
+    SAME(fy_cuda_access, flags, CUmemAccessDesc, flags);
+    ck_assert_uint_eq(sizeof(struct fy_cuda_access), sizeof(CUmemAccessDesc));
 }
 END_TEST
 
@@ -140,6 +160,14 @@ static const struct {
     {"memory_info", TEXT(cuMemGetInfo)},
     {"alloc", TEXT(cuMemAlloc)},
     {"free", TEXT(cuMemFree)},
+    {"granularity", TEXT(cuMemGetAllocationGranularity)},
+    {"address_reserve", TEXT(cuMemAddressReserve)},
+    {"address_free", TEXT(cuMemAddressFree)},
+    {"memory_create", TEXT(cuMemCreate)},
+    {"memory_release", TEXT(cuMemRelease)},
+    {"memory_map", TEXT(cuMemMap)},
+    {"memory_unmap", TEXT(cuMemUnmap)},
+    {"memory_access", TEXT(cuMemSetAccess)},
     {"host_alloc", TEXT(cuMemHostAlloc)},
     {"host_free", TEXT(cuMemFreeHost)},
     {"pointer_attribute", TEXT(cuPointerGetAttribute)},

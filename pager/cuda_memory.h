@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory of the CUDA device: a range of addresses as large as the limit,
+ * with memory behind those parts only that calls have needed (cuMemCreate,
+ * cuMemMap), and given back when others need it. Everything that ferry keeps
+ * on the card is counted here, workspaces and status integers as well.
+ */
+#ifndef FERRY_PAGER_CUDA_MEMORY_H
+#define FERRY_PAGER_CUDA_MEMORY_H
+
+#include <pthread.h>
+
+#include "pager/cuda_driver.h"
+#include "pager/host_arena.h"
+
+struct cuda_device;
+
+struct cuda_chunk {
+    uint64_t handle; /* of the memory behind it; 0: none */
+    unsigned users;  /* allocations that touch it */
+};
+
+struct cuda_memory {
+    pthread_mutex_t lock;
+    uint64_t mark; /* a little memory that goes when the card is reset, */
+    unsigned long long mark_id;  /* and its name, never reused */
+    struct fy_host_arena *arena; /* of addresses */
+    uint64_t base;
+    uint64_t limit_bytes;  /* of allocations */
+    uint64_t margin_bytes; /* of the card's free memory, not for us */
+    uint64_t chunk_bytes;
+    unsigned nchunks;          /* that there are addresses for */
+    unsigned most_chunks;      /* with memory at a time */
+    struct cuda_chunk *chunks; /* NULL: one block, always there */
+    uint64_t backed_bytes;     /* that the card has given us */
+    uint64_t kept_bytes;       /* allocated for longer than one call */
+    uint64_t promised_bytes;   /* that will be */
+};
+
+/* Takes addresses, no memory yet. wanted 0: nine tenths of the card. */
+int cuda_memory_open(struct cuda_device *device, uint64_t wanted) FY_MUST_CHECK;
+/* Nothing runs on the device any more; `driver': the context is of use. */
+void cuda_memory_close(struct cuda_device *device, bool driver);
+
+/*
+ * 256-byte aligned; FY_ERR_NOFIT beyond the limit, or when the card has no more.
+ * `kept': for longer than one call. The context is current.
+ */
+int cuda_memory_take(struct cuda_device *device, uint64_t bytes, bool kept,
+                     uint64_t *out) FY_MUST_CHECK;
+/* Work on it has run. */
+void cuda_memory_release(struct cuda_device *device, uint64_t address,
+                         bool kept);
+/* Keeps or frees room for what will be taken later. */
+void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
+
+/* What calls can have in all by now. The context is current. */
+uint64_t cuda_memory_usable(struct cuda_device *device);
+/* Returns what nobody uses to the card. The context is current. */
+void cuda_memory_give_back(struct cuda_device *device);
+
+#endif
