@@ -21,13 +21,27 @@ fy_body_find_axis(struct fy_body *body, const char *name)
     return NULL;
 }
 
+/* Whether a device has a call of its own, which does not go by the handle. */
+static bool
+has_device_call(const struct fy_body *body)
+{
+    for (const struct ast_statement *s = body->unit->ast->body; s;
+         s = s->next) {
+        if (s->kind == AST_ON && strcmp(s->name.text, "cuda") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool
 all_cells(const struct fy_body *body, uint32_t node, uint32_t *cell,
           bool *several)
 {
     const struct fy_node *n = &body->front->nodes[node];
     if (n->op == FY_OP_CELL) {
-        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE) {
+        if (body->unit->cells[n->a].kind == FY_CELL_HANDLE &&
+            !has_device_call(body)) {
             return false; /* a call that is over cannot be changed */
         }
         *several = *several || (*cell != FY_NIL && *cell != n->a);

@@ -185,7 +185,7 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 
 static const char *const algorithms[] = {
     "syrk", "herk", "syr2k", "her2k", "symm", "hemm",
-    "trmm", "trsm", "potrf", "getrf", "gesv",
+    "trmm", "trsm", "potrf", "getrf", "gesv", "fft",
 };
 
 static void
@@ -210,7 +210,7 @@ blocked(struct fy_body *body, const struct ast_statement *s)
                      FY_MAX_QUOTED, algorithm);
         fy_diagnostic_suggest(diagnostic, &suggestion);
         fy_diagnostic_hint(diagnostic, "syrk herk syr2k her2k symm hemm trmm "
-                                       "trsm potrf getrf gesv");
+                                       "trsm potrf getrf gesv fft");
         return;
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {

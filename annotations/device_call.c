@@ -13,7 +13,7 @@
 static const char *const words[FY_WORD_COUNT] = {
     [FY_WORD_CUBLAS] = "cublas", [FY_WORD_CUSOLVER] = "cusolver",
     [FY_WORD_INFO] = "info",     [FY_WORD_WORKSPACE] = "workspace",
-    [FY_WORD_LWORK] = "lwork",
+    [FY_WORD_LWORK] = "lwork",   [FY_WORD_CUFFT] = "cufft",
 };
 
 const char *
@@ -189,6 +189,86 @@ workspace(struct fy_body *body, const struct ast_expr *expr,
                 fy_intern(body->front, name), arguments, expr->span);
 }
 
+/* ---- plans of cuFFT ----------------------------------------------------------- */
+
+static const char cufft_hint[] =
+    "cufft(BATCH, size(N, ...), from(STRIDE, DISTANCE), to(STRIDE, DISTANCE))";
+
+/*
+ * The integers of one part, `name(a, b, ...)': `least' of them at least, `most'
+ * at most, to args[at] on. How many there were, or 0 after an error.
+ */
+static unsigned
+cufft_part(struct fy_body *body, const struct ast_expr *part, const char *name,
+           struct fy_call_row *row, unsigned at, unsigned least, unsigned most)
+{
+    unsigned count = 0;
+    if (part->kind != AST_CALL || strcmp(part->name.text, name) != 0) {
+        fy_diagnostic_hint(
+            fy_error(body->front, part->span, "this must be '%s(...)'", name),
+            "%s", cufft_hint);
+        return 0;
+    }
+    for (const struct ast_expr *e = part->list; e; e = e->next) {
+        if (count == most) {
+            count++;
+            break;
+        }
+        row->args[at + count] = fy_node_of_integer(body, e);
+        if (row->args[at + count++] == FY_NIL) {
+            return 0;
+        }
+    }
+    if (count < least || count > most) {
+        fy_error(body->front, part->span,
+                 "'%s' takes at least %u and at most %u integers", name, least,
+                 most);
+        return 0;
+    }
+    return count;
+}
+
+/*
+ * cufft(batch, size(n0, n1, n2), from(stride, distance, row1, row2), to(...)):
+ * the integers as a row of the calls table.
+ */
+static uint32_t
+cufft(struct fy_body *body, const struct ast_expr *expr)
+{
+    struct fy_front *front = body->front;
+    const struct ast_expr *part[4] = {NULL};
+    struct fy_call_row row = {.nargs = FY_CUFFT_ARGUMENTS};
+    unsigned count = 0;
+    for (const struct ast_expr *e = expr->list; e && count < 5; e = e->next) {
+        if (count < 4) {
+            part[count] = e;
+        }
+        count++;
+    }
+    for (unsigned i = 0; i < FY_MAX_ARGS; i++) {
+        row.args[i] = FY_NIL;
+    }
+    if (count != 4) {
+        fy_diagnostic_hint(
+            fy_error(front, expr->span, "'cufft' takes four arguments"), "%s",
+            cufft_hint);
+        return FY_NIL;
+    }
+    row.args[FY_CUFFT_BATCH] = fy_node_of_integer(body, part[0]);
+    unsigned rank = cufft_part(body, part[1], "size", &row, FY_CUFFT_N, 1, 3);
+    if (row.args[FY_CUFFT_BATCH] == FY_NIL || rank == 0 ||
+        cufft_part(body, part[2], "from", &row, FY_CUFFT_FROM, 2, 1 + rank) ==
+            0 ||
+        cufft_part(body, part[3], "to", &row, FY_CUFFT_TO, 2, 1 + rank) == 0) {
+        return FY_NIL;
+    }
+    front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
+                                 &front->calls_capacity, sizeof *front->calls);
+    front->calls[front->ncalls] = row;
+    return make(body, FY_OP_WORD, FY_T_I64, FY_WORD_CUFFT, 0,
+                (uint32_t)front->ncalls++, expr->span);
+}
+
 uint32_t
 fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
                    const struct fy_call_row *row)
@@ -203,8 +283,11 @@ fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
     if (expr->kind == AST_CALL && word == FY_WORD_WORKSPACE) {
         return workspace(body, expr, row);
     }
+    if (expr->kind == AST_CALL && word == FY_WORD_CUFFT) {
+        return cufft(body, expr);
+    }
     if (expr->kind != AST_NAME || word == FY_WORD_NONE ||
-        word == FY_WORD_WORKSPACE) {
+        word == FY_WORD_WORKSPACE || word == FY_WORD_CUFFT) {
         return fy_node_of_expr(body, expr);
     }
     return make(body, FY_OP_WORD,
@@ -217,7 +300,7 @@ fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                      const struct fy_call_row *row)
 {
     const uint8_t result = body->unit->result.type;
-    unsigned workspaces = 0, infos = 0;
+    unsigned workspaces = 0, infos = 0, plans = 0;
     for (uint32_t i = 0; i < row->nargs; i++) {
         if (row->args[i] == FY_NIL) {
             return; /* told already */
@@ -228,14 +311,15 @@ fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
         }
         workspaces += node->a == FY_WORD_WORKSPACE;
         infos += node->a == FY_WORD_INFO;
+        plans += node->a == FY_WORD_CUFFT;
         if (node->a == FY_WORD_LWORK && workspaces == 0) {
             fy_error(body->front, s->word.span,
                      "'lwork' stands behind 'workspace(...)'");
         }
     }
-    if (workspaces > 1 || infos > 1) {
+    if (workspaces > 1 || infos > 1 || plans > 1 || plans + workspaces > 1) {
         fy_error(body->front, s->word.span,
-                 "a call has one workspace and one info at most");
+                 "a call has one workspace or plan, and one info at most");
     }
     if (result != FY_T_VOID && !fy_is_integer_type(result)) {
         fy_diagnostic_hint(

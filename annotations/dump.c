@@ -107,6 +107,23 @@ call(const struct dump *dump, const char *name, uint32_t a, uint32_t b)
     put(dump, ")");
 }
 
+/* The description of a plan: what is absent as a dash. */
+static void
+cufft(const struct dump *dump, uint32_t row)
+{
+    const struct fy_call_row *plan =
+        &FY_TABLE(dump->model, fy_call_row, calls)[row];
+    for (uint32_t i = 0; i < plan->nargs; i++) {
+        put(dump, "%s", i == 0 ? "(" : ", ");
+        if (plan->args[i] == FY_NIL) {
+            put(dump, "-");
+        } else {
+            node(dump, plan->args[i]);
+        }
+    }
+    put(dump, ")");
+}
+
 static void
 leaf(const struct dump *dump, const struct fy_node *n)
 {
@@ -142,6 +159,8 @@ leaf(const struct dump *dump, const struct fy_node *n)
                 }
             }
             put(dump, ")");
+        } else if (n->a == FY_WORD_CUFFT) {
+            cufft(dump, n->c);
         }
         break;
     default:

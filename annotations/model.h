@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 4
+#define FY_MODEL_VERSION 5
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -181,7 +181,8 @@ enum fy_op {
     FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
     /* Only as a whole argument of an `on cuda' call: */
     FY_OP_WORD,   /* a: enum fy_word; WORKSPACE: b, its function's name, and c,
-                   * bits of the arguments it takes; 0: all in front */
+                   * bits of the arguments it takes; 0: all in front.
+                   * CUFFT: c, a row of the calls table: its description */
     FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type */
     FY_OP_COUNT
 };
@@ -195,6 +196,7 @@ enum fy_word {
     FY_WORD_WORKSPACE, /* address of device memory as large as the function
                         * says, while the call runs */
     FY_WORD_LWORK,     /* the number that it said (int) */
+    FY_WORD_CUFFT,     /* a plan (int) of the transforms that are described */
     FY_WORD_COUNT
 };
 
@@ -293,6 +295,20 @@ struct fy_call_row {
     fy_str function;
     uint32_t nargs;
     uint32_t args[FY_MAX_ARGS]; /* nodes */
+};
+
+/*
+ * The arguments of the row that describes a plan of cuFFT. An axis that is not
+ * there has extent 1; an absent row is as long as the extent asks for.
+ */
+enum fy_cufft_argument {
+    FY_CUFFT_BATCH,                         /* number of transforms */
+    FY_CUFFT_N,                             /* 3 extents, row-major */
+    FY_CUFFT_FROM = FY_CUFFT_N + 3,         /* stride, distance, and */
+    FY_CUFFT_FROM_ROWS = FY_CUFFT_FROM + 2, /* what axes 1, 2 are allotted; */
+    FY_CUFFT_TO = FY_CUFFT_FROM_ROWS + 2,   /* FY_NIL: see above */
+    FY_CUFFT_TO_ROWS = FY_CUFFT_TO + 2,
+    FY_CUFFT_ARGUMENTS = FY_CUFFT_TO_ROWS + 2,
 };
 
 struct fy_table {

@@ -73,6 +73,29 @@ arity(unsigned op)
     }
 }
 
+static bool is_node(struct check *check, uint32_t index, unsigned depth);
+
+/* The description of a plan: its nodes lie before the word's. */
+static bool
+is_cufft(struct check *check, uint32_t row, uint32_t index, unsigned depth)
+{
+    const struct fy_model *model = check->model;
+    if (row >= model->calls.count) {
+        return false;
+    }
+    const struct fy_call_row *call = &FY_TABLE(model, fy_call_row, calls)[row];
+    bool good = call->nargs == FY_CUFFT_ARGUMENTS;
+    for (uint32_t i = 0; good && i < FY_CUFFT_ARGUMENTS; i++) {
+        good =
+            call->args[i] == FY_NIL
+                ? i != FY_CUFFT_BATCH && i != FY_CUFFT_N &&
+                      i != FY_CUFFT_FROM && i != FY_CUFFT_FROM + 1 &&
+                      i != FY_CUFFT_TO && i != FY_CUFFT_TO + 1
+                : call->args[i] < index && is_node(check, call->args[i], depth);
+    }
+    return good;
+}
+
 static bool
 is_node(struct check *check, uint32_t index, unsigned depth)
 {
@@ -102,7 +125,9 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     case FY_OP_WORD:
         return check->on_device && depth == 0 && node->a > FY_WORD_NONE &&
                node->a < FY_WORD_COUNT && is_string(check, node->b) &&
-               (node->a == FY_WORD_WORKSPACE) == (node->b != 0);
+               (node->a == FY_WORD_WORKSPACE) == (node->b != 0) &&
+               (node->a != FY_WORD_CUFFT ||
+                is_cufft(check, node->c, index, depth + 1));
     case FY_OP_SCALAR:
         return check->on_device && depth == 0;
     case FY_OP_IN:

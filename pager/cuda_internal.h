@@ -38,6 +38,7 @@ struct cuda_launch {
     void *size_elements;  /* &elements, its last one */
     int elements;
     uint32_t element_bytes;
+    struct fy_transform transform;
     int64_t *info;
     bool returns_status;
     unsigned nargs;
@@ -90,6 +91,7 @@ struct fy_stream {
     struct cuda_packer own; /* for small copies; issuing thread only */
     /* of the issuing thread only, except `infos' */
     struct fy_cuda_handles handles;
+    struct cuda_plans *plans; /* of transforms, or NULL */
     uint64_t cublas_workspace, workspace;
     size_t workspace_bytes;
     size_t promised_bytes; /* for cuBLAS, when it has a handle */
@@ -179,6 +181,17 @@ int cuda_launch_issue(struct fy_stream *stream, struct cuda_launch *launch);
 void cuda_infos_read(struct fy_stream *stream, uint64_t count);
 /* Lets go of handles and workspaces; the stream is idle. */
 void cuda_launch_end(struct fy_stream *stream);
+/* The stream's workspace, grown to so many bytes: another one may be given. */
+int cuda_workspace(struct fy_stream *stream, size_t bytes);
+/* What a library answered, as a status of the device. */
+int cuda_library_status(struct cuda_device *device,
+                        enum fy_cuda_library library, int status);
+
+/* cuda_fft.c: a plan of that shape with its work area, ready on the stream. */
+int cuda_fft_plan(struct fy_stream *stream,
+                  const struct fy_transform *transform, int *plan);
+/* Ends the plans; the stream is idle. */
+void cuda_fft_end(struct fy_stream *stream);
 
 /* cuda_stream.c: the operations of fy_device_cuda. */
 int cuda_stream_create(struct fy_device *device, enum fy_stream_kind kind,

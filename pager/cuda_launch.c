@@ -90,6 +90,9 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from,
     launch->size_mask = from->size_arguments;
     launch->info = from->info;
     launch->element_bytes = from->element_bytes;
+    if (from->transform != NULL) {
+        launch->transform = *from->transform;
+    }
     launch->returns_status = from->status;
     if (from->words != NULL) {
         memcpy(launch->words, from->words, n);
@@ -102,7 +105,8 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from,
         }
         if (word >= FY_WORD_COUNT ||
             (word == FY_WORD_INFO && from->info == NULL) ||
-            (word == FY_WORD_LWORK && from->size_function == NULL)) {
+            (word == FY_WORD_LWORK && from->size_function == NULL) ||
+            (word == FY_WORD_CUFFT && from->transform == NULL)) {
             goto free_launch;
         }
     }
@@ -127,9 +131,9 @@ free_launch:
 }
 
 /* What a library answered, as a status of the device. */
-static int
-library_status(struct cuda_device *device, enum fy_cuda_library library,
-               int status)
+int
+cuda_library_status(struct cuda_device *device, enum fy_cuda_library library,
+                    int status)
 {
     char text[FY_CUDA_TEXT_BYTES];
     if (status == 0) {
@@ -193,7 +197,7 @@ get_handle(struct fy_stream *s, enum fy_cuda_library library, void **out)
         fy_cuda_library_why(library, why);
         return cuda_error(device, FY_ERR_UNSUPPORTED, why);
     }
-    return library_status(device, library, status);
+    return cuda_library_status(device, library, status);
 }
 
 void
@@ -206,17 +210,22 @@ cuda_launch_drop_workspace(struct fy_stream *s)
     }
 }
 
-/* Device memory of the launch, grown to what the size call said. */
+/* What the size call said. */
 static int
-get_workspace(struct fy_stream *s, struct cuda_launch *launch)
+get_workspace(struct fy_stream *s, const struct cuda_launch *launch)
+{
+    if (launch->elements < 0) {
+        return cuda_error(s->device, FY_ERR_DEVICE,
+                          "a library asks for a negative workspace");
+    }
+    return cuda_workspace(s, (size_t)launch->elements * launch->element_bytes);
+}
+
+int
+cuda_workspace(struct fy_stream *s, size_t bytes)
 {
     struct cuda_device *device = s->device;
     const struct fy_cuda_driver *driver = device->driver;
-    if (launch->elements < 0) {
-        return cuda_error(device, FY_ERR_DEVICE,
-                          "a library asks for a negative workspace");
-    }
-    size_t bytes = (size_t)launch->elements * launch->element_bytes;
     if (bytes <= s->workspace_bytes) {
         return 0;
     }
@@ -323,6 +332,17 @@ put_handles(struct fy_stream *s, struct cuda_launch *launch,
             *library = FY_CUDA_CUBLAS;
         } else if (launch->words[i] == FY_WORD_CUSOLVER) {
             *library = FY_CUDA_CUSOLVER;
+        } else if (launch->words[i] == FY_WORD_CUFFT) {
+            *library = FY_CUDA_CUFFT;
+            int64_t plan = 0; /* for either width */
+            int made;
+            int status = cuda_fft_plan(s, &launch->transform, &made);
+            if (status != 0) {
+                return status;
+            }
+            plan = made;
+            put(launch, i, &plan, sizeof plan);
+            continue;
         } else {
             continue;
         }
@@ -345,7 +365,7 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
     if (status == 0 && launch->size != NULL) {
         launch->size->result = &result;
         fy_call_run(launch->size);
-        status = library_status(device, library, (int)result);
+        status = cuda_library_status(device, library, (int)result);
         if (status == 0) {
             status = get_workspace(s, launch);
         }
@@ -375,7 +395,7 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
         status = cuda_status(device, "the work before a call",
                              device->driver->event_record(s->ready, s->handle));
         return status != 0 ? status
-                           : library_status(device, library, (int)result);
+                           : cuda_library_status(device, library, (int)result);
     }
     return launch->info == NULL ? 0 : fetch_info(s, launch->info);
 }
@@ -384,6 +404,7 @@ void
 cuda_launch_end(struct fy_stream *s)
 {
     const struct fy_cuda_driver *driver = s->device->driver;
+    cuda_fft_end(s);
     if (!cuda_is_dead(s->device)) {
         fy_cuda_handles_end(&s->handles, driver->version);
         if (s->info_host != NULL) {

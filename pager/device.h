@@ -49,6 +49,28 @@ struct fy_copy {
     int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
 };
 
+enum fy_transform_kind {
+    FY_TRANSFORM_C2C = 1,
+    FY_TRANSFORM_R2C, /* real to the half that says all */
+    FY_TRANSFORM_C2R, /* ... and back */
+};
+
+/* How the elements of one side of a transform lie, in elements of that side. */
+struct fy_transform_side {
+    int64_t stride, distance; /* between elements; between transforms */
+    int64_t embed[3];         /* extents of the array it is a part of */
+};
+
+/* Discrete Fourier transforms of one shape, row-major. */
+struct fy_transform {
+    uint8_t kind; /* enum fy_transform_kind; 0: none */
+    uint8_t rank; /* 1 .. 3 */
+    bool is_double;
+    int64_t n[3]; /* those of the real side, where there is one */
+    int64_t batch;
+    struct fy_transform_side from, to;
+};
+
 /*
  * One call of a function by its prototype. `types' holds enum fy_type values;
  * values[i] points at the i-th argument, already in the type it is passed as.
@@ -73,6 +95,7 @@ struct fy_launch {
     void *size_function;
     uint32_t size_arguments;
     uint32_t element_bytes;
+    const struct fy_transform *transform; /* CUFFT: what the plan is for */
     int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
     bool status;   /* the function returns a status: not 0 is an error */
 };

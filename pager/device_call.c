@@ -55,6 +55,29 @@ fy_device_call_has_info(const struct fy_model *model,
     return false;
 }
 
+bool
+fy_device_call_only_reads(const struct fy_model *model,
+                          const struct fy_function *function, unsigned operand)
+{
+    const struct fy_call_row *row = call_of(model, function);
+    uint32_t address[2] = {FY_NIL, FY_NIL};
+    unsigned count = 0;
+    bool plan = false;
+
+    for (uint32_t i = 0; row && i < row->nargs; i++) {
+        const struct fy_node *node =
+            &FY_TABLE(model, fy_node, nodes)[row->args[i]];
+        plan = plan || (node->op == FY_OP_WORD && node->a == FY_WORD_CUFFT);
+        if (node->op == FY_OP_ADDRESS && count < 2) {
+            address[count++] = node->a;
+        }
+    }
+    return plan && count == 2 && address[0] == operand &&
+           address[1] != operand &&
+           FY_TABLE(model, fy_operand, operands)[function->operands + operand]
+                   .in_when != FY_NIL;
+}
+
 /* Down the branches that are taken, to something that is no conditional. */
 static uint32_t
 taken(const struct fy_scope *scope, uint32_t index)
@@ -92,6 +115,178 @@ scalar(struct maker *maker, uint32_t index, struct fy_slot *slot)
     return FY_OK;
 }
 
+/* ---- plans of transforms ---- */
+
+static int
+integer(const struct fy_scope *scope, uint32_t node, int64_t absent,
+        int64_t *out)
+{
+    if (node == FY_NIL) {
+        *out = absent;
+        return FY_OK;
+    }
+    return fy_eval_int(scope, node, out) ? FY_ERR_UNSUPPORTED : FY_OK;
+}
+
+/* One side; `half' of the last axis is there. */
+static int
+transform_side(const struct fy_scope *scope, const uint32_t *args,
+               const struct fy_transform *t, unsigned rank, bool half,
+               struct fy_transform_side *side)
+{
+    int status = integer(scope, args[0], 0, &side->stride);
+
+    if (status == FY_OK) {
+        status = integer(scope, args[1], 0, &side->distance);
+    }
+    side->embed[0] = t->n[0];
+    for (unsigned i = 0; status == FY_OK && i < rank; i++) {
+        int64_t there = half && i == rank - 1 ? t->n[i] / 2 + 1 : t->n[i];
+        side->embed[i] = there;
+        if (i > 0) {
+            status = integer(scope, args[1 + i], there, &side->embed[i]);
+        }
+        if (status == FY_OK && side->embed[i] < there) {
+            status = FY_ERR_UNSUPPORTED;
+        }
+    }
+    if (side->stride < 1 || side->distance < 0) {
+        status = FY_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
+/* Axes of one element are left out, but for the last one. */
+static int
+drop_axis(struct fy_transform *t, unsigned axis)
+{
+    struct fy_transform_side *sides[] = {&t->from, &t->to};
+
+    for (unsigned s = 0; s < 2; s++) {
+        int64_t *embed = sides[s]->embed;
+        /* What lies between elements of the axes in front. */
+        if (axis > 0 && __builtin_mul_overflow(embed[axis], embed[axis + 1],
+                                               &embed[axis + 1])) {
+            return FY_ERR_OVERFLOW;
+        }
+        for (unsigned i = axis; i + 1 < t->rank; i++) {
+            embed[i] = embed[i + 1];
+        }
+    }
+    for (unsigned i = axis; i + 1 < t->rank; i++) {
+        t->n[i] = t->n[i + 1];
+    }
+    t->rank--;
+    return FY_OK;
+}
+
+/* Elements that one side spans; FY_ERR_OVERFLOW. */
+static int
+side_span(const struct fy_transform *t, const struct fy_transform_side *side,
+          int64_t *out)
+{
+    int64_t inner = 1, between;
+
+    for (unsigned i = 0; i < t->rank; i++) {
+        if (__builtin_mul_overflow(inner, side->embed[i], &inner)) {
+            return FY_ERR_OVERFLOW;
+        }
+    }
+    if (__builtin_mul_overflow(inner, side->stride, &inner) ||
+        __builtin_mul_overflow(t->batch - 1, side->distance, &between) ||
+        __builtin_add_overflow(inner, between, out) || *out > INT64_MAX / 64) {
+        return FY_ERR_OVERFLOW;
+    }
+    return FY_OK;
+}
+
+static int
+transform_of(const struct fy_scope *scope, uint32_t row,
+             struct fy_transform *out)
+{
+    const uint32_t *args = FY_TABLE(scope->model, fy_call_row, calls)[row].args;
+    struct fy_transform t = {.kind = out->kind, .is_double = out->is_double};
+    int64_t span;
+    int status = integer(scope, args[FY_CUFFT_BATCH], 0, &t.batch);
+
+    while (t.rank < 3 && args[FY_CUFFT_N + t.rank] != FY_NIL) {
+        int64_t *n = &t.n[t.rank++];
+        if (status == FY_OK) {
+            status = integer(scope, args[FY_CUFFT_N + t.rank - 1], 0, n);
+        }
+        if (status == FY_OK && *n < 1) {
+            status = FY_ERR_UNSUPPORTED;
+        }
+    }
+    if (status || t.batch < 1) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    status = transform_side(scope, args + FY_CUFFT_FROM, &t, t.rank,
+                            t.kind == FY_TRANSFORM_C2R, &t.from);
+    if (status == FY_OK) {
+        status = transform_side(scope, args + FY_CUFFT_TO, &t, t.rank,
+                                t.kind == FY_TRANSFORM_R2C, &t.to);
+    }
+    for (unsigned axis = t.rank; status == FY_OK && axis-- > 0;) {
+        if (axis + 1u < t.rank && t.n[axis] == 1) {
+            status = drop_axis(&t, axis);
+        }
+    }
+    if (status == FY_OK) {
+        status = side_span(&t, &t.from, &span);
+    }
+    if (status == FY_OK) {
+        status = side_span(&t, &t.to, &span);
+    }
+    if (status == FY_OK) {
+        *out = t;
+    }
+    return status;
+}
+
+/* The functions that execute plans, by what they do. */
+static const struct {
+    const char *single, *wide;
+    uint8_t kind;
+} executors[] = {
+    {"cufftExecC2C", "cufftExecZ2Z", FY_TRANSFORM_C2C},
+    {"cufftExecR2C", "cufftExecD2Z", FY_TRANSFORM_R2C},
+    {"cufftExecC2R", "cufftExecZ2D", FY_TRANSFORM_C2R},
+};
+
+/*
+ * The function for the type of the first operand in the arguments: annotations
+ * of both precisions name one. NULL: it executes no plan.
+ */
+static const char *
+executor(const struct maker *maker, const struct fy_call_row *row,
+         const char *name, struct fy_transform *transform)
+{
+    const struct fy_scope *scope = maker->scope;
+    const struct fy_operand *operands =
+        FY_TABLE(scope->model, fy_operand, operands) +
+        scope->function->operands;
+    bool is_double = false;
+
+    for (uint32_t i = 0; i < row->nargs; i++) {
+        const struct fy_node *node = node_of(scope, row->args[i]);
+        if (node->op == FY_OP_ADDRESS) {
+            is_double = operands[node->a].element == FY_T_F64 ||
+                        operands[node->a].element == FY_T_C64;
+            break;
+        }
+    }
+    for (size_t i = 0; i < sizeof(executors) / sizeof(executors[0]); i++) {
+        if (strcmp(name, executors[i].single) == 0 ||
+            strcmp(name, executors[i].wide) == 0) {
+            transform->kind = executors[i].kind;
+            transform->is_double = is_double;
+            return is_double ? executors[i].wide : executors[i].single;
+        }
+    }
+    return NULL;
+}
+
 static int
 word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
 {
@@ -100,7 +295,15 @@ word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
 
     slot->kind = FY_SLOT_WORD;
     slot->word = (uint8_t)node->a;
-    slot->type = node->a == FY_WORD_LWORK ? FY_T_I64 : FY_T_POINTER;
+    slot->type = node->a == FY_WORD_LWORK   ? FY_T_I64
+                 : node->a == FY_WORD_CUFFT ? FY_T_I32
+                                            : FY_T_POINTER;
+    if (node->a == FY_WORD_CUFFT) {
+        return maker->variant->transform.kind == 0
+                   ? FY_ERR_UNSUPPORTED
+                   : transform_of(maker->scope, node->c,
+                                  &maker->variant->transform);
+    }
     if (node->a == FY_WORD_INFO) {
         maker->planner->uses_info = true;
     }
@@ -167,6 +370,11 @@ fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
     if (!row || row->nargs > FY_MAX_ARGS) {
         return FY_ERR_UNSUPPORTED;
     }
+    const char *function = fy_model_string(scope->model, row->function);
+    const char *executes = executor(&maker, row, function, &variant->transform);
+    if (executes) {
+        function = executes;
+    }
     variant->nslots = (uint16_t)row->nargs;
     for (unsigned i = 0; i < row->nargs; i++) {
         variant->slots[i] = (struct fy_slot){0};
@@ -175,9 +383,8 @@ fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
             return status;
         }
     }
-    int n = snprintf(name, sizeof(name), "%s%s",
-                     fy_model_string(scope->model, row->function),
-                     maker.wide ? "_64" : "");
+    int n =
+        snprintf(name, sizeof(name), "%s%s", function, maker.wide ? "_64" : "");
     if (n < 0 || (size_t)n >= sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
     }

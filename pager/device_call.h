@@ -20,6 +20,15 @@ fy_plan_on_device(const struct fy_planner *planner)
 bool fy_device_call_has_info(const struct fy_model *model,
                              const struct fy_function *function);
 
+/*
+ * Whether the function's call on the device only reads an operand that the
+ * program's own may destroy: the input of transforms to somewhere else. (The
+ * device's copy may be spoiled: it is good for one call.)
+ */
+bool fy_device_call_only_reads(const struct fy_model *model,
+                               const struct fy_function *function,
+                               unsigned operand);
+
 /* Where the operands of the call are. */
 struct fy_device_operands {
     void *state;

@@ -76,12 +76,15 @@ reads_cell(const struct fy_scope *scope, uint32_t node, uint32_t cell,
  * else, and every accessed operand whose strides read it has it as a bare one.
  */
 static bool
-is_free_stride(const struct fy_bound *bound, const struct fy_scope *scope,
+is_free_stride(const struct fy_planner *planner, const struct fy_scope *scope,
                uint32_t cell)
 {
+    const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = operand_rows(bound);
 
-    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE) {
+    /* The program's function goes by the handle; a device's own is told. */
+    if (cell_rows(bound)[cell].kind == FY_CELL_HANDLE &&
+        !fy_plan_on_device(planner)) {
         return false;
     }
     for (unsigned a = 0; a < bound->function->naxes; a++) {
@@ -107,9 +110,10 @@ is_free_stride(const struct fy_bound *bound, const struct fy_scope *scope,
 
 /* Packs an operand's strides from its innermost axis outwards. */
 static int
-pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
-             struct fy_value *cells, bool *packed)
+pack_operand(const struct fy_planner *planner, unsigned o,
+             struct fy_scope *scope, struct fy_value *cells, bool *packed)
 {
+    const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operand = &operand_rows(bound)[o];
     const struct fy_view *view = &bound->views[o];
     unsigned order[FY_MAX_OPERAND_AXES];
@@ -138,7 +142,7 @@ pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
         uint32_t cell = fy_eval_bare_cell(scope, axis->stride);
         int64_t stride, reach;
         if (cell != FY_NIL && cells[cell].kind == FY_V_INT &&
-            is_free_stride(bound, scope, cell)) {
+            is_free_stride(planner, scope, cell)) {
             /* A cell two operands share is as large as either needs. */
             if (packed[cell] && cells[cell].i > span) {
                 span = cells[cell].i;
@@ -160,10 +164,10 @@ pack_operand(const struct fy_bound *bound, unsigned o, struct fy_scope *scope,
 }
 
 static int
-pack_strides(const struct fy_bound *bound, struct fy_scope *scope,
-             struct fy_value *cells)
+pack_strides(const struct fy_planner *planner, struct fy_scope *scope,
+             struct fy_value *cells, bool *packed)
 {
-    bool packed[FY_MAX_CELLS] = {false};
+    const struct fy_bound *bound = planner->bound;
 
     /* Twice: an early operand may share a cell with a larger, later one. */
     for (unsigned round = 0; round < 2; round++) {
@@ -171,7 +175,7 @@ pack_strides(const struct fy_bound *bound, struct fy_scope *scope,
             if (bound->views[o].naxes == 0) {
                 continue;
             }
-            int status = pack_operand(bound, o, scope, cells, packed);
+            int status = pack_operand(planner, o, scope, cells, packed);
             if (status) {
                 return status;
             }
@@ -180,8 +184,29 @@ pack_strides(const struct fy_bound *bound, struct fy_scope *scope,
     return FY_OK;
 }
 
+/*
+ * What is required of a handle's strides was so of the call's own; a chunk of a
+ * device's own function may have others.
+ */
+static bool
+is_of_packed_handle(const struct fy_scope *scope, uint32_t node,
+                    const bool *packed)
+{
+    const struct fy_cell *cells =
+        FY_TABLE(scope->model, fy_cell, cells) + scope->function->cells;
+
+    for (uint32_t c = 0; c < scope->function->ncells; c++) {
+        unsigned steps = 0;
+        if (packed[c] && cells[c].kind == FY_CELL_HANDLE &&
+            reads_cell(scope, node, c, 0, &steps)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int
-check_chunk_requires(const struct fy_scope *scope)
+check_chunk_requires(const struct fy_scope *scope, const bool *packed)
 {
     const struct fy_require *rows =
         FY_TABLE(scope->model, fy_require, requires) +
@@ -189,6 +214,9 @@ check_chunk_requires(const struct fy_scope *scope)
 
     for (unsigned i = 0; i < scope->function->nrequires; i++) {
         bool holds;
+        if (is_of_packed_handle(scope, rows[i].node, packed)) {
+            continue;
+        }
         int status = fy_eval_bool(scope, rows[i].node, &holds);
         if (status) {
             return status;
@@ -206,22 +234,25 @@ check_chunk_requires(const struct fy_scope *scope)
  * operands span (a band with unit diagonal has a row that is not accessed).
  */
 static int
-pack_or_keep(const struct fy_bound *bound, struct fy_scope *scope,
+pack_or_keep(const struct fy_planner *planner, struct fy_scope *scope,
              struct fy_value *cells)
 {
+    const struct fy_bound *bound = planner->bound;
     struct fy_value kept[FY_MAX_CELLS];
+    bool packed[FY_MAX_CELLS] = {false};
     int status;
 
     memcpy(kept, cells, sizeof(kept[0]) * bound->function->ncells);
-    status = pack_strides(bound, scope, cells);
+    status = pack_strides(planner, scope, cells, packed);
     if (status == FY_OK) {
-        status = check_chunk_requires(scope);
+        status = check_chunk_requires(scope, packed);
     }
     if (status != FY_ERR_UNSUPPORTED) {
         return status;
     }
     memcpy(cells, kept, sizeof(kept[0]) * bound->function->ncells);
-    return check_chunk_requires(scope);
+    memset(packed, 0, sizeof(packed));
+    return check_chunk_requires(scope, packed);
 }
 
 /* The status integer of LAPACK: set by whoever accepts the result. */
@@ -269,6 +300,10 @@ leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
         }
         tile->view = (uint16_t)o;
         tile->access = part->access;
+        if (part->access == FY_ACCESS_INOUT && fy_plan_on_device(planner) &&
+            fy_device_call_only_reads(bound->model, bound->function, o)) {
+            tile->access = FY_ACCESS_IN;
+        }
         tile->naxes = part->naxes;
         for (unsigned k = 0; k < part->naxes; k++) {
             tile->n[k] = part->extent[k];
@@ -623,7 +658,7 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     }
     scope.cells = cells;
     scope.extents = chunk->n;
-    status = pack_or_keep(bound, &scope, cells);
+    status = pack_or_keep(planner, &scope, cells);
     if (status) {
         return status;
     }

@@ -8,6 +8,8 @@
 
 #include "pager/plan_axes.h"
 
+#include "pager/device_call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +46,13 @@ is_status(const struct fy_operand *operand, const struct fy_view *view)
 }
 
 static bool
-replaceable(const struct fy_bound *bound, uint32_t cell)
+replaceable(const struct fy_planner *planner, uint32_t cell)
 {
+    const struct fy_bound *bound = planner->bound;
     const struct fy_cell *rows =
         FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
     return cell != FY_NIL && cell < bound->function->ncells &&
-           rows[cell].kind != FY_CELL_HANDLE;
+           (rows[cell].kind != FY_CELL_HANDLE || fy_plan_on_device(planner));
 }
 
 /* Whether operand o allows cuts of an axis. */
@@ -99,13 +102,14 @@ fy_axis_uses_cell(const struct fy_bound *bound, unsigned a, uint32_t cell)
 }
 
 bool
-fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
+fy_axis_is_splittable(const struct fy_planner *planner, unsigned a)
 {
+    const struct fy_bound *bound = planner->bound;
     const struct fy_function *function = bound->function;
     const struct fy_axis *axis = &axis_rows(bound)[a];
 
     if (!(axis->flags & FY_AXIS_SPLIT) || bound->extents[a] < 2 ||
-        !replaceable(bound, bound->axis_cell[a])) {
+        !replaceable(planner, bound->axis_cell[a])) {
         return false;
     }
     for (unsigned b = 0; b < function->naxes; b++) {
@@ -118,7 +122,8 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
         if (cell == FY_NIL) {
             continue;
         }
-        if (!replaceable(bound, cell) || bound->cells[cell].kind != FY_V_INT ||
+        if (!replaceable(planner, cell) ||
+            bound->cells[cell].kind != FY_V_INT ||
             bound->cells[cell].i != bound->extents[a]) {
             return false;
         }
@@ -138,7 +143,7 @@ fy_axis_is_splittable(const struct fy_bound *bound, unsigned a)
         return false;
     }
     if (axis->flags & FY_AXIS_SUMS && axis->with_cell != FY_NIL &&
-        !replaceable(bound, axis->with_cell)) {
+        !replaceable(planner, axis->with_cell)) {
         return false;
     }
     for (unsigned o = 0; o < function->noperands; o++) {
@@ -434,7 +439,7 @@ axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
     for (unsigned i = 0; status == FY_OK && i < 2 * naxes; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): then no rounds */
         const unsigned a = i % naxes;
-        if (!fy_axis_is_splittable(bound, a) ||
+        if (!fy_axis_is_splittable(planner, a) ||
             axis_sums(bound, a) != (i < naxes)) {
             continue;
         }
@@ -493,7 +498,7 @@ plan_random(struct fy_planner *planner)
         smaller = false;
         most = most < FY_DEFAULT_MAX_STEPS ? 2 * most : most;
         for (unsigned a = 0; a < bound->function->naxes; a++) {
-            if (fy_axis_is_splittable(bound, a) &&
+            if (fy_axis_is_splittable(planner, a) &&
                 (!smaller || largest[a] > largest[widest])) {
                 widest = a;
                 smaller = largest[a] > 1;

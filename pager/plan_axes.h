@@ -21,7 +21,7 @@ void fy_shape_parts(const struct fy_shape *shape, uint64_t number,
                     uint32_t parts[FY_MAX_AXES]);
 
 /* Whether chunks of the call along that axis are calls that mean the same. */
-bool fy_axis_is_splittable(const struct fy_bound *bound, unsigned axis);
+bool fy_axis_is_splittable(const struct fy_planner *planner, unsigned axis);
 
 /* Makes the whole plan of a shape. */
 int fy_plan_shape(struct fy_planner *planner,

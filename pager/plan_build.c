@@ -344,6 +344,7 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
         call.size_function = variant->size_function;
         call.size_arguments = variant->size_arguments;
         call.element_bytes = variant->element_bytes;
+        call.transform = variant->transform.kind ? &variant->transform : NULL;
     }
     return planner->options.ops->launch(stream, &call);
 }

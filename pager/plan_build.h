@@ -69,6 +69,7 @@ struct fy_variant {
     uint32_t element_bytes; /* of its workspace */
     uint32_t size_arguments;
     void *size_function; /* likewise, or NULL */
+    struct fy_transform transform;
     struct fy_slot slots[FY_MAX_SLOTS];
     struct fy_variant_tile tiles[FY_MAX_OPERANDS];
     struct fy_image images[FY_MAX_IMAGES];

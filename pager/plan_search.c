@@ -422,7 +422,7 @@ fy_plan_search(struct fy_planner *planner)
     int status = FY_ERR_NOFIT;
 
     for (unsigned a = 0; a < bound->function->naxes; a++) {
-        if (search.naxes < MAX_CUT_AXES && fy_axis_is_splittable(bound, a)) {
+        if (search.naxes < MAX_CUT_AXES && fy_axis_is_splittable(planner, a)) {
             search.axis[search.naxes] = a;
             list_counts(&search, search.naxes++);
         }

@@ -93,6 +93,36 @@ else
     skip "64-bit integers" "libblas64-3 or liblapack64-3 is missing"
 fi
 
+# Plans of FFTW on a card, as far as it has them: whole, cut by batches, and with
+# a device that fails now and then.
+fake=$builddir/tests/fakecuda/.libs
+if [ -e "$fake/libcufft.so.12" ]; then
+    fftw=$(sed -n 's,^\(fftwf*_execute[^/]*\)/.*,\1,p' "$work/list" | sort -u)
+    for chunk in "" "--chunk=random:$seed"; do
+        # shellcheck disable=SC2086 # names, and nothing or an option
+        drives "transforms on cuda ${chunk:-planned}, 32KiB" \
+            env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=10 \
+            FAKECUDA_LOG="$work/log" "$ferry" run --report="$work/cuda" \
+            --device cuda,memory=32KiB --force $chunk -- \
+            "$drive" -s "$seed" -c "$calls" $fftw
+    done
+    empty "transforms on cuda: nothing that no caller may do" \
+        "$(grep -E 'race:|illegal|bad-|unpinned|free-in-use' "$work/log")"
+    # shellcheck disable=SC2086
+    drives "transforms on cuda, one call of the driver fails" \
+        env LD_LIBRARY_PATH="$fake" FAKECUDA_DELAY=10 FAKECUDA_FAIL_ANY=900 \
+        "$ferry" run --device cuda,memory=32KiB --force -- \
+        "$drive" -s "$seed" -c "$calls" $fftw
+    # shellcheck disable=SC2086
+    drives "transforms on cuda, no plan can be made after the tenth" \
+        env LD_LIBRARY_PATH="$fake" FAKECUDA_DELAY=10 \
+        FAKECUDA_FAIL=cufftMakePlanMany64:11+:2 \
+        "$ferry" run --device cuda,memory=32KiB --force -- \
+        "$drive" -s "$seed" -c "$calls" $fftw
+else
+    skip "transforms on cuda" "tests/fakecuda is not built"
+fi
+
 "$ferry" check --dump "$srcdir/annotations/lib" >"$work/dump"
 "$ferry" run --device host,memory=1MiB --force --report="$work/report" -- \
     "$drive" -s 1 -c 10 >/dev/null 2>&1
