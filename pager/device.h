@@ -119,7 +119,8 @@ struct fy_device_ops {
      * then fails at once, only close() and a new open() make sense.
      */
     bool (*inherited)(struct fy_device *device);
-    /* What could be allocated in all, by now; changes where it is shared. */
+    /* What could be allocated in all, by now; changes where it is shared, and
+     * is 0 on a device that is lost. */
     uint64_t (*memory_bytes)(struct fy_device *device);
     /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);

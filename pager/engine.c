@@ -177,6 +177,18 @@ may_pay(struct offload *offload)
     return pays(offload, &least, 0);
 }
 
+/* Of a device that has been lost for good, one is enough. */
+static void
+count_error(const struct fy_decision *decision, struct fy_device *of)
+{
+    unsigned errors = __atomic_add_fetch(&device_errors, 1, __ATOMIC_RELAXED);
+
+    if (errors >= MAX_DEVICE_ERRORS || ops->memory_bytes(of) == 0) {
+        __atomic_store_n(&device_errors, MAX_DEVICE_ERRORS, __ATOMIC_RELAXED);
+        fy_pool_close(decision->note);
+    }
+}
+
 /* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
@@ -191,11 +203,11 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
     decision->actual_seconds = now_seconds() - start;
-    if (status == FY_ERR_DEVICE) {
-        __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
-    }
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT) {
         take_note(decision, lease->device);
+    }
+    if (status == FY_ERR_DEVICE) {
+        count_error(decision, lease->device);
     }
     if (status) {
         fy_shadow_free(shadow);
@@ -235,6 +247,11 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
 
     *ran_out = false;
+    if (status == FY_ERR_NOFIT && !offload->decision.note[0]) {
+        (void)snprintf(offload->decision.note, sizeof(offload->decision.note),
+                       "%llu KiB of device memory could be had",
+                       (unsigned long long)(lease->budget_bytes >> 10));
+    }
     if (status) {
         return plan_reason(status);
     }
@@ -322,9 +339,11 @@ decide(struct offload *offload)
 
     if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >=
         MAX_DEVICE_ERRORS) {
+        fy_pool_why(offload->decision.note);
         return FY_REASON_DISABLED;
     }
     if (fy_pool_is_closed()) {
+        fy_pool_why(offload->decision.note);
         return FY_REASON_NO_DEVICE;
     }
     if (fy_checked_is_off(call->function)) {

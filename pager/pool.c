@@ -37,7 +37,8 @@ static uint64_t limit_bytes; /* 0: the device's default */
 static struct fy_device *device;
 static struct fy_device *inherited; /* the parent process's, to be closed */
 static bool forked; /* of a process that used a device that cannot follow */
-static bool closed; /* opening has failed */
+static bool closed; /* no call may have it */
+static char closed_why[FY_POOL_NOTE_BYTES];
 static unsigned busy_opens; /* inside of constructors */
 
 static struct member members[FY_POOL_EXECUTORS];
@@ -79,6 +80,25 @@ bool
 fy_pool_is_closed(void)
 {
     return __atomic_load_n(&closed, __ATOMIC_RELAXED);
+}
+
+void
+fy_pool_why(char note[FY_POOL_NOTE_BYTES])
+{
+    pthread_mutex_lock(&lock);
+    memcpy(note, closed_why, sizeof(closed_why));
+    pthread_mutex_unlock(&lock);
+}
+
+void
+fy_pool_close(const char *why)
+{
+    pthread_mutex_lock(&lock);
+    if (!closed) {
+        (void)snprintf(closed_why, sizeof(closed_why), "%s", why);
+        __atomic_store_n(&closed, true, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* What the device says of its last trouble; of NULL: of opening one. */
@@ -208,7 +228,7 @@ open_device(char note[FY_POOL_NOTE_BYTES])
         take_note(note, NULL);
         /* BUSY: not from inside a library's constructor; later it may. */
         if (status != FY_ERR_BUSY || ++busy_opens == MAX_BUSY_OPENS) {
-            __atomic_store_n(&closed, true, __ATOMIC_RELAXED);
+            fy_pool_close(note);
         }
         return FY_REASON_NO_DEVICE;
     }
@@ -234,22 +254,20 @@ prepare(struct member *m, char note[FY_POOL_NOTE_BYTES])
         reason = FY_REASON_NO_DEVICE;
         made = NULL;
     }
+    unsigned others = 0;
     pthread_mutex_lock(&lock);
     m->executor = made;
     making = false;
-    if (device && !made) {
-        unsigned others = 0;
-        for (unsigned i = 0; i < most; i++) {
-            others += members[i].executor != NULL;
-        }
-        if (others == 0) {
-            __atomic_store_n(&closed, true, __ATOMIC_RELAXED);
-        } else {
-            reason = FY_REASON_DEVICE_BUSY;
-        }
+    for (unsigned i = 0; i < most; i++) {
+        others += members[i].executor != NULL;
     }
     tell_all();
     pthread_mutex_unlock(&lock);
+    if (device && others == 0) {
+        fy_pool_close(note);
+    } else if (device && !made) {
+        reason = FY_REASON_DEVICE_BUSY;
+    }
     return reason;
 }
 
@@ -292,6 +310,7 @@ fy_pool_take(uint64_t useful_bytes, double wait_seconds,
         return FY_REASON_FORKED;
     }
     if (fy_pool_is_closed()) {
+        fy_pool_why(note);
         return FY_REASON_NO_DEVICE;
     }
     deadline(wait_seconds, &until);

@@ -27,8 +27,15 @@ struct fy_lease {
 int fy_pool_start(const struct fy_device_ops *ops,
                   uint64_t memory_bytes) FY_MUST_CHECK;
 
-/* No device will ever be had. Any thread. */
+/*
+ * No device will be had any more: opening it has failed, or fy_pool_close()
+ * said so. Any thread.
+ */
 bool fy_pool_is_closed(void);
+/* Why, for the calls that come after; "" where there never was one. */
+void fy_pool_why(char note[FY_POOL_NOTE_BYTES]);
+/* Has no call start on the device again; the first reason stays. */
+void fy_pool_close(const char *why);
 
 /*
  * Opens the device at the first call. `useful_bytes': more memory would not

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine on the CUDA device of the fake driver: calls whose memory runs out
+ * are cut smaller and at last left to the original, calls of many threads run
+ * beside one another, and a device that has failed is left with its reason.
+ * Each test is a process of its own, as the engine is started once.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/record.h"
+#include "pager/cuda_driver.h"
+#include "pager/engine.h"
+#include "tests/unit/calls.h"
+#include "tests/unit/cuda_rig.h"
+#include "tests/unit/cuda_run.h"
+
+static const struct fy_model *model;
+static const struct fy_engine *engine;
+static struct fy_record *record;
+static char log_path[] = "/tmp/test_cuda_engine_XXXXXX";
+static int log_file;
+static __thread int depth;
+
+static void *
+sibling(void *original, const char *name)
+{
+    (void)original;
+    return calls_symbol(name);
+}
+
+static void
+enter(int delta)
+{
+    depth += delta;
+}
+
+static void
+start(const char *more)
+{
+    static struct fy_shim_services services;
+    static char settings[512];
+
+    log_file = mkstemp(log_path);
+    ck_assert_int_ge(log_file, 0);
+    (void)snprintf(settings, sizeof(settings),
+                   "mode=2;device=cuda;force=1;explain=%s;%s", log_path, more);
+    record = calloc(1, sizeof(*record) +
+                           model->functions.count * sizeof(record->rows[0]));
+    record->nrows = model->functions.count;
+    services = (struct fy_shim_services){
+        .size_bytes = sizeof(services),
+        .model = model,
+        .settings = settings,
+        .sibling = sibling,
+        .enter = enter,
+        .record = record,
+    };
+    engine = fy_engine_start(&services);
+    ck_assert_ptr_nonnull(engine);
+}
+
+/* What was explained so far. */
+static const char *
+explained(void)
+{
+    static char text[8192];
+    ssize_t length = pread(log_file, text, sizeof(text) - 1, 0);
+    ck_assert_int_ge(length, 0);
+    text[length] = '\0';
+    return text;
+}
+
+static void
+finish(void)
+{
+    (void)unlink(log_path);
+    ck_assert_uint_eq(cuda_faults(), 0);
+    ck_assert_uint_eq(cuda_count("race"), 0);
+}
+
+/* A Fortran call: everything by address. */
+static enum fy_reason
+call(const char *name, unsigned count, void *const *args)
+{
+    uint64_t stack[16] = {0};
+    struct fy_registers registers = {.stack = stack};
+    struct fy_intercepted intercepted = {
+        .symbol = fy_model_find_symbol(model, name),
+        .original = calls_symbol(name),
+        .caller = (void *)call,
+        .registers = &registers,
+    };
+    intercepted.function =
+        FY_TABLE(model, fy_symbol, symbols)[intercepted.symbol].function;
+    for (unsigned i = 0; i < count + 2; i++) {
+        /* After the arguments, the lengths of the flags. */
+        uint64_t value = i < count ? (uintptr_t)args[i] : 1;
+        if (i < 6) {
+            registers.integer[i] = value;
+        } else {
+            stack[i - 6] = value;
+        }
+    }
+    return engine->call(&intercepted);
+}
+
+/* C += A B, all n by n in arrays with that leading dimension. */
+static enum fy_reason
+gemm(int n, const double *a, const double *b, double *c, int ld)
+{
+    char none = 'N';
+    double one = 1;
+    void *const args[] = {&none, &none,     &n,  &n,   &n, &one, (void *)a,
+                          &ld,   (void *)b, &ld, &one, c,  &ld};
+    return call("dgemm_", 13, args);
+}
+
+/* The lower triangle of C += A A^T. */
+static enum fy_reason
+syrk(int n, const double *a, double *c, int ld)
+{
+    char lower = 'L', none = 'N';
+    double one = 1;
+    void *const args[] = {&lower,    &none, &n,   &n, &one,
+                          (void *)a, &ld,   &one, c,  &ld};
+    return call("dsyrk_", 10, args);
+}
+
+static enum fy_reason
+potrf(int n, double *a, int ld, int *info)
+{
+    char lower = 'L';
+    void *const args[] = {&lower, &n, a, &ld, info};
+    return call("dpotrf_", 5, args);
+}
+
+/* Small whole numbers: sums of them are exact. */
+static double
+number(int i, int j)
+{
+    return (i * 7 + j * 3) % 5 - 2;
+}
+
+static double *
+new_matrix(int n, int ld)
+{
+    double *a = malloc(sizeof(double) * (size_t)n * (size_t)ld);
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < ld; i++) {
+            a[i + j * ld] = number(i, j);
+        }
+    }
+    return a;
+}
+
+/* Element (i, j) of A B, where A and B are such matrices. */
+static double
+product(int n, int i, int j)
+{
+    double sum = 0;
+    for (int k = 0; k < n; k++) {
+        sum += number(i, k) * number(k, j);
+    }
+    return sum;
+}
+
+static bool
+is_product(int n, const double *c, int times)
+{
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < n; i++) {
+            if (c[i + j * n] != number(i, j) + times * product(n, i, j)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* --- memory --- */
+
+enum {
+    N = 300,
+    N_BYTES = N * N * 8, /* 0.7 MB */
+};
+
+/* A product on this much memory; what it comes to, and whether it is right. */
+static enum fy_reason
+one_product(void)
+{
+    double *a = new_matrix(N, N), *c = new_matrix(N, N);
+    enum fy_reason reason = gemm(N, a, a, c, N);
+    ck_assert(is_product(N, c, reason == FY_REASON_NONE ? 1 : 0));
+    free(a);
+    free(c);
+    return reason;
+}
+
+static uint64_t
+chunks_of(const char *name)
+{
+    uint32_t symbol = fy_model_find_symbol(model, name);
+    return record->rows[FY_TABLE(model, fy_symbol, symbols)[symbol].function]
+        .chunks;
+}
+
+/* A library that finds no memory for itself: again with more left for it. */
+static const struct shortage {
+    const char *fail;
+    enum fy_reason reason;
+} shortages[] = {
+    {"cublasDgemm_v2:1:3", FY_REASON_NONE},
+    {"cublasCreate_v2:1:3", FY_REASON_NONE},
+    {"cublasDgemm_v2:1:3,cublasDgemm_v2:2:3,cublasDgemm_v2:3:3",
+     FY_REASON_NONE},
+    {"cublasDgemm_v2:1+:3", FY_REASON_NO_FIT},
+    {"cublasCreate_v2:1+:3", FY_REASON_NO_FIT},
+    {"cuMemCreate:1+:2", FY_REASON_NO_FIT},
+    {"cuMemMap:1+:2", FY_REASON_NO_FIT},
+    {"cuMemCreate:3+:2", FY_REASON_NONE}, /* what it has is enough */
+};
+
+START_TEST(test_memory_runs_out)
+{
+    const struct shortage *row = &shortages[_i];
+    (void)setenv("FAKECUDA_FAIL", row->fail, 1);
+    start("memory=8M;");
+    ck_assert_int_eq(one_product(), row->reason);
+    if (row->reason == FY_REASON_NO_FIT) {
+        const char *said =
+            strstr(row->fail, "cublas") ? "ALLOC_FAILED" : "out of memory";
+        ck_assert_msg(strstr(explained(), said) != NULL, "%s", explained());
+        ck_assert_int_eq(one_product(), FY_REASON_NO_FIT);
+    }
+    finish();
+}
+END_TEST
+
+static uint64_t
+take(const struct fy_cuda_driver *driver, size_t bytes)
+{
+    fy_cuda_handle context, popped;
+    uint64_t address;
+    ck_assert_int_eq(driver->context_retain(&context, 0), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    ck_assert_int_eq(driver->alloc(&address, bytes), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    return address;
+}
+
+static void
+give(const struct fy_cuda_driver *driver, uint64_t address)
+{
+    fy_cuda_handle context, popped;
+    ck_assert_int_eq(driver->context_retain(&context, 0), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    ck_assert_int_eq(driver->free(address), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+}
+
+/* The program, or another, has taken the card's memory, and gives it back. */
+START_TEST(test_card_without_memory)
+{
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    (void)setenv("FAKECUDA_MEMORY", "64M", 1);
+    (void)setenv("FAKECUDA_GRANULARITY", "64K", 1);
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    uint64_t most = take(driver, (63 << 20) + (700 << 10));
+    start("memory=32M;");
+    ck_assert_int_eq(one_product(), FY_REASON_NO_FIT);
+    ck_assert_msg(strstr(explained(), "device memory") != NULL, "%s",
+                  explained());
+    give(driver, most);
+    most = take(driver, 61 << 20);
+    ck_assert_int_eq(one_product(), FY_REASON_NONE);
+    uint64_t tight = chunks_of("dgemm_");
+    give(driver, most);
+    ck_assert_int_eq(one_product(), FY_REASON_NONE);
+    ck_assert_uint_eq(chunks_of("dgemm_") - tight, 1);
+    finish();
+}
+END_TEST
+
+/* --- threads --- */
+
+enum {
+    THREADS = 8,
+    ROUNDS = 6,
+    SIZE = 64, /* of each thread's part */
+    WHOLE = THREADS * SIZE,
+};
+
+struct worker {
+    pthread_t thread;
+    int number;
+    double *shared;             /* a matrix of which all threads write parts */
+    int offloaded, busy, wrong; /* calls */
+};
+
+static void
+note_call(struct worker *w, enum fy_reason reason, bool right)
+{
+    w->offloaded += reason == FY_REASON_NONE;
+    w->busy += reason == FY_REASON_DEVICE_BUSY;
+    w->wrong +=
+        !right || (reason != FY_REASON_NONE && reason != FY_REASON_DEVICE_BUSY);
+}
+
+static void
+check_syrk(struct worker *w)
+{
+    double *a = new_matrix(SIZE, SIZE), *c = new_matrix(SIZE, SIZE);
+    enum fy_reason reason = syrk(SIZE, a, c, SIZE);
+    bool right = true;
+    for (int j = 0; j < SIZE; j++) {
+        for (int i = 0; i < SIZE; i++) {
+            double sum = number(i, j);
+            for (int k = 0; i >= j && reason == 0 && k < SIZE; k++) {
+                sum += number(i, k) * number(j, k);
+            }
+            right = right && c[i + j * SIZE] == sum;
+        }
+    }
+    note_call(w, reason, right);
+    free(a);
+    free(c);
+}
+
+/* Of 4 I + 1 1^T / n: positive definite. */
+static void
+check_potrf(struct worker *w)
+{
+    double *a = new_matrix(SIZE, SIZE);
+    int info = -7;
+    bool right = true;
+    for (int j = 0; j < SIZE; j++) {
+        for (int i = 0; i < SIZE; i++) {
+            a[i + j * SIZE] = 1.0 / SIZE + (i == j ? 4 : 0);
+        }
+    }
+    enum fy_reason reason = potrf(SIZE, a, SIZE, &info);
+    for (int j = 0; reason == 0 && j < SIZE; j++) {
+        for (int i = j; i < SIZE; i++) {
+            double sum = 0;
+            for (int k = 0; k <= j; k++) {
+                sum += a[i + k * SIZE] * a[j + k * SIZE];
+            }
+            right = right &&
+                    fabs(sum - 1.0 / SIZE - (i == j ? 4 : 0)) < 1e-13 * SIZE;
+        }
+    }
+    note_call(w, reason, right && (reason != 0 || info == 0));
+    free(a);
+}
+
+/*
+ * Rows of its own of the shared matrix, between those of other threads: what is
+ * not its own, it never writes.
+ */
+static void
+check_gemm(struct worker *w, int *times)
+{
+    double *a = new_matrix(SIZE, WHOLE), *mine = w->shared + w->number * SIZE;
+    enum fy_reason reason = gemm(SIZE, a, a, mine, WHOLE);
+    bool right = true;
+    *times += reason == FY_REASON_NONE;
+    for (int j = 0; j < SIZE; j++) {
+        for (int i = 0; i < SIZE; i++) {
+            right = right && mine[i + j * WHOLE] ==
+                                 number(i, j) + *times * product(SIZE, i, j);
+        }
+    }
+    note_call(w, reason, right);
+    free(a);
+}
+
+static void *
+work(void *argument)
+{
+    struct worker *w = argument;
+    int times = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        check_gemm(w, &times);
+        if (w->number % 2 == 0) {
+            check_syrk(w);
+        } else {
+            check_potrf(w);
+        }
+    }
+    return NULL;
+}
+
+/* In little memory they take turns, in more they run beside one another. */
+static const char *const room[] = {"memory=256K;", "memory=64M;"};
+
+START_TEST(test_threads)
+{
+    struct worker workers[THREADS];
+    double *shared = malloc(sizeof(double) * SIZE * WHOLE);
+    int offloaded = 0;
+    (void)setenv("FAKECUDA_GRANULARITY", "64K", 1);
+    start(room[_i]);
+    for (int t = 0; t < THREADS; t++) {
+        workers[t] = (struct worker){.number = t, .shared = shared};
+        for (int j = 0; j < SIZE; j++) {
+            for (int i = 0; i < SIZE; i++) {
+                shared[t * SIZE + i + j * WHOLE] = number(i, j);
+            }
+        }
+    }
+    for (int t = 0; t < THREADS; t++) {
+        ck_assert_int_eq(
+            pthread_create(&workers[t].thread, NULL, work, &workers[t]), 0);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        ck_assert_int_eq(pthread_join(workers[t].thread, NULL), 0);
+        ck_assert_msg(workers[t].wrong == 0, "thread %d: %d of %d wrong: %s", t,
+                      workers[t].wrong, 2 * ROUNDS, explained());
+        offloaded += workers[t].offloaded;
+    }
+    ck_assert_int_gt(offloaded, 0);
+    free(shared);
+    finish();
+}
+END_TEST
+
+/* --- errors --- */
+
+/* Three errors of one kind, or one that no context survives: off, and why. */
+START_TEST(test_failed_device_says_why)
+{
+    (void)setenv(
+        "FAKECUDA_FAIL",
+        _i == 0 ? "cublasDgemm_v2:1+:13" : "cuMemcpyHtoDAsync_v2:1:700", 1);
+    start("memory=8M;");
+    for (int i = 0; i < (_i == 0 ? 3 : 1); i++) {
+        ck_assert_int_eq(one_product(), FY_REASON_DEVICE_ERROR);
+    }
+    ck_assert_int_eq(one_product(), FY_REASON_DISABLED);
+    const char *off = strstr(explained(), "disabled");
+    ck_assert_msg(off != NULL, "%s", explained());
+    ck_assert_msg(strstr(off, _i == 0 ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                                      : "ILLEGAL_ADDRESS") != NULL,
+                  "%s", off);
+    finish();
+}
+END_TEST
+
+/* No device: every function's first call says why, not only the very first. */
+START_TEST(test_no_device_says_why_again)
+{
+    double *a = new_matrix(SIZE, SIZE), *c = new_matrix(SIZE, SIZE);
+    (void)setenv("FAKECUDA_FAIL", "cuInit:1:999", 1);
+    start("memory=8M;");
+    ck_assert_int_eq(gemm(SIZE, a, a, c, SIZE), FY_REASON_NO_DEVICE);
+    ck_assert_int_eq(syrk(SIZE, a, c, SIZE), FY_REASON_NO_DEVICE);
+    const char *second = strstr(explained(), "dsyrk");
+    ck_assert_ptr_nonnull(second);
+    ck_assert_msg(strstr(second, "cuInit") != NULL, "%s", second);
+    free(a);
+    free(c);
+    finish();
+}
+END_TEST
+
+int
+main(int argc, char **argv)
+{
+    static const char *const files[] = {"blas1.ferry", "blas3.ferry",
+                                        "lapack.ferry"};
+    (void)argc;
+    cuda_rig_start(argv);
+    (void)setenv("FAKECUDA_STRICT", "1", 1);
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    model = calls_model(files, 3);
+    Suite *suite = suite_create("cuda_engine");
+    TCase *tests = tcase_create("cuda_engine");
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, test_memory_runs_out, 0,
+                        (int)(sizeof(shortages) / sizeof(shortages[0])));
+    tcase_add_test(tests, test_card_without_memory);
+    tcase_add_loop_test(tests, test_threads, 0, 2);
+    tcase_add_loop_test(tests, test_failed_device_says_why, 0, 2);
+    tcase_add_test(tests, test_no_device_says_why_again);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
