@@ -64,6 +64,7 @@ struct fy_family_info {
     unsigned nrows;
     struct fy_binding rows[FY_MAX_FAMILY_ROWS];
     const char *upper; /* its name in capitals: <P> */
+    const char *title; /* its name with one capital: <Symv> */
 };
 
 struct fy_unit_arg {

@@ -50,6 +50,14 @@ upper_case(struct fy_front *front, const char *text)
     return copy;
 }
 
+static const char *
+first_upper(struct fy_front *front, const char *text)
+{
+    char *copy = fy_arena_text(&front->arena, text, strlen(text));
+    copy[0] = (char)toupper((unsigned char)copy[0]);
+    return copy;
+}
+
 static void
 declare_row(struct fy_front *front, struct fy_family_info *info,
             const struct ast_row *row)
@@ -166,6 +174,9 @@ declare_families(struct fy_front *front)
         info->ast = f;
         info->upper = upper_case(front, f->name.text);
         fy_map_add(&front->arena, &front->family_uppers, info->upper, NULL)
+            ->value = i;
+        info->title = first_upper(front, f->name.text);
+        fy_map_add(&front->arena, &front->family_uppers, info->title, NULL)
             ->value = i;
         for (const struct ast_row *row = f->rows; row; row = row->next) {
             declare_row(front, info, row);
@@ -337,6 +348,10 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
         if (entry &&
             strcmp(front->family_rows[entry->value].upper, name) == 0) {
             return upper_case(front, binding->row->name.text);
+        }
+        if (entry &&
+            strcmp(front->family_rows[entry->value].title, name) == 0) {
+            return first_upper(front, binding->row->name.text);
         }
     }
     return NULL;

@@ -43,6 +43,29 @@ drives "planned chunks, 16KiB" "$ferry" run --device host,memory=16KiB \
 drives "not forced" "$ferry" run --device host,memory=16MiB -- \
     "$drive" -s "$seed" -c "$calls"
 
+# The fake CUDA, which compares nothing: cuBLAS, cuSOLVER and cuFFT by annotation.
+fake=$builddir/tests/fakecuda/.libs
+if [ -e "$fake/libcublas.so.13" ]; then
+    seed=$((seed + 1))
+    drives "cuda" env LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        FAKECUDA_DELAY=0 FAKECUDA_STRICT=1 \
+        "$ferry" run --report="$work/json" --device cuda --force -- \
+        "$drive" -s "$seed" -c "$calls"
+    # Levels 1 and 2, which no cost model would send there.
+    for function in daxpy zswap csscal dgemv chemv cblas_dsymv ztrsv cblas_dger \
+        cblas_zgemv dsyr2 cher; do
+        if grep "\"name\": \"$function\"" "$work/json" |
+            grep -q '"offloaded": [1-9]'; then
+            ok "cuda: $function"
+        else
+            grep "\"name\": \"$function\"" "$work/json" | sed 's/^/# /'
+            not_ok "cuda: $function"
+        fi
+    done
+else
+    skip "cuda" "the fake CUDA is not built"
+fi
+
 # Devices that fail every Nth operation, at once or half done, or answer late.
 # The result is the same.
 export XDG_CONFIG_HOME="$work/config"

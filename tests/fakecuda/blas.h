@@ -104,6 +104,7 @@ extern const struct blas_routine blas_syr2;
 extern const struct blas_routine blas_her2;
 extern const struct blas_routine blas_axpy;
 extern const struct blas_routine blas_scal;
+extern const struct blas_routine blas_rscal;
 extern const struct blas_routine blas_copy;
 extern const struct blas_routine blas_swap;
 extern const struct blas_routine blas_dot;

@@ -72,6 +72,20 @@ run_scal(struct blas_call *call)
     return CUDA_SUCCESS;
 }
 
+/* A complex vector by a real number. */
+static int
+run_rscal(struct blas_call *call)
+{
+    scal *function = (scal *)netlib_routine(
+        call->type == 'C' ? "?sscal_" : "?dscal_", call->type);
+
+    if (function == NULL) {
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    function(&call->n, call->alpha_value, blas_at(call->x), &call->incx);
+    return CUDA_SUCCESS;
+}
+
 static int
 check_pair(struct blas_call *call, bool write_x, bool write_y)
 {
@@ -275,6 +289,7 @@ run_amax(struct blas_call *call)
 
 const struct blas_routine blas_axpy = {check_axpy, run_axpy, 0, 0, 0};
 const struct blas_routine blas_scal = {check_scal, run_scal, 0, 0, 0};
+const struct blas_routine blas_rscal = {check_scal, run_rscal, true, 0, 0};
 const struct blas_routine blas_copy = {check_copy, run_copy, 0, 0, 0};
 const struct blas_routine blas_swap = {check_swap, run_swap, 0, 0, 0};
 const struct blas_routine blas_dot = {check_dot, run_dot, 0, 0, true};

@@ -313,7 +313,7 @@ START_TEST(no_card)
     struct product *p = new_product();
     struct fy_intercepted copy = p->call;
 
-    copy.symbol = fy_model_find_symbol(model, "dcopy_");
+    copy.symbol = fy_model_find_symbol(model, "drotm_");
     copy.function = FY_TABLE(model, fy_symbol, symbols)[copy.symbol].function;
     ck_assert_int_eq(engine->call(&copy), FY_REASON_NO_DEVICE_CALL);
     for (int i = 0; i < 2; i++) {
