@@ -90,6 +90,9 @@ enum ast_clause_kind {
     AST_AS,
     AST_AT,
     AST_RETURNS,
+    AST_QUERY,
+    AST_FAILURE,
+    AST_FINITE,
     /* of an axis statement */
     AST_SPLIT,
     AST_SUMS_INTO, /* target, or NULL: the return value; `with' */

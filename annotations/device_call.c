@@ -83,11 +83,38 @@ static const struct code {
     {"diag", "Nn", 131},
 };
 
+/* An operand's address, its two axes the other way round on the device. */
+static uint32_t
+transposed(struct fy_body *body, const struct ast_expr *expr)
+{
+    const struct fy_node *node;
+    uint32_t x;
+    if (!expr->list || expr->list->next) {
+        fy_error(body->front, expr->span, "'transposed' takes one argument");
+        return FY_NIL;
+    }
+    x = fy_node_of_expr(body, expr->list);
+    if (x == FY_NIL) {
+        return FY_NIL;
+    }
+    node = &body->front->nodes[x];
+    if (node->op != FY_OP_ADDRESS || body->operands[node->a].row.naxes != 2) {
+        fy_error(body->front, expr->list->span,
+                 "'transposed' takes an operand of two axes");
+        return FY_NIL;
+    }
+    return make(body, FY_OP_ADDRESS, FY_T_POINTER, node->a, 1, 0, expr->span);
+}
+
 bool
 fy_device_function(struct fy_body *body, const struct ast_expr *expr,
                    uint32_t *out)
 {
     const struct code *code = NULL;
+    if (strcmp(expr->name.text, "transposed") == 0) {
+        *out = transposed(body, expr);
+        return true;
+    }
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (strcmp(codes[i].name, expr->name.text) == 0) {
             code = &codes[i];
@@ -300,6 +327,18 @@ fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                      const struct fy_call_row *row)
 {
     const uint8_t result = body->unit->result.type;
+    for (unsigned i = 0; i < body->noperands; i++) {
+        const struct fy_operand_info *operand = &body->operands[i];
+        if (operand->row.returns != FY_NIL &&
+            !(operand->row.flags & (FY_OPERAND_QUERY | FY_OPERAND_FAILURE))) {
+            fy_diagnostic_hint(
+                fy_error(body->front, s->word.span,
+                         "nothing says what comes back in '%.*s'",
+                         FY_MAX_QUOTED, operand->name),
+                "the device has a workspace of its own: add `query' or "
+                "`failure' behind `returns'");
+        }
+    }
     unsigned workspaces = 0, infos = 0, plans = 0;
     for (uint32_t i = 0; i < row->nargs; i++) {
         if (row->args[i] == FY_NIL) {

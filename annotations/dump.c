@@ -164,7 +164,8 @@ leaf(const struct dump *dump, const struct fy_node *n)
         }
         break;
     default:
-        put(dump, "&%s", text(dump, operands[f->operands + n->a].name));
+        put(dump, "%s&%s", n->b != 0 ? "transposed " : "",
+            text(dump, operands[f->operands + n->a].name));
     }
 }
 
@@ -385,6 +386,15 @@ operand(const struct dump *dump, const struct fy_operand *o)
     optional(dump, " in when ", o->in_when);
     optional(dump, " returns ", o->returns);
     put(dump, "%s", o->flags & FY_OPERAND_AMBIGUOUS ? " ambiguous" : "");
+    put(dump, "%s%s%s", o->flags & FY_OPERAND_QUERY ? " query" : "",
+        o->flags & FY_OPERAND_FAILURE ? " failure" : "",
+        o->flags & FY_OPERAND_FINITE ? " finite" : "");
+    if (o->finite_lo != FY_NIL) {
+        put(dump, " where ");
+        node(dump, o->finite_lo);
+        put(dump, " <= i - j");
+        optional(dump, " <= ", o->finite_hi);
+    }
     put(dump, "\n");
 }
 

@@ -414,6 +414,14 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
     return fy_node_make(body, node, expr->span);
 }
 
+/* The 0 that stands for no address. */
+static bool
+is_null(const struct fy_body *body, uint32_t node)
+{
+    const struct fy_node *row = &body->front->nodes[node];
+    return row->op == FY_OP_INT && row->type == FY_T_I64 && row->u.i == 0;
+}
+
 static uint32_t
 cond_node(struct fy_body *body, const struct ast_expr *expr)
 {
@@ -425,7 +433,10 @@ cond_node(struct fy_body *body, const struct ast_expr *expr)
     }
     uint8_t tb = type_of(body, b), tc = type_of(body, c);
     struct fy_node node = plain_node(FY_OP_COND, tb);
-    if (tb != tc) {
+    if (tb != tc && body->in_call && (is_null(body, b) || is_null(body, c)) &&
+        (tb == FY_T_POINTER || tc == FY_T_POINTER)) {
+        node.type = FY_T_POINTER;
+    } else if (tb != tc) {
         if (!is_ordered(tb) || !is_ordered(tc)) {
             fy_error(body->front, expr->span,
                      "the two sides of ?: are %s and %s", value_type_name(tb),
@@ -487,7 +498,7 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
         fy_diagnostic_hint(diagnostic,
                            body->on_device
                                ? "arguments of a device's function have min, "
-                                 "max, abs, op, fill, side and diag"
+                                 "max, abs, op, fill, side, diag and transposed"
                                : "expressions have min, max and abs only");
         return FY_NIL;
     }

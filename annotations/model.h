@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 5
+#define FY_MODEL_VERSION 6
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -178,7 +178,8 @@ enum fy_op {
     FY_OP_MIN,
     FY_OP_MAX,
     FY_OP_IN,      /* a in "set": b is the fy_str of the set; a is a char */
-    FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls */
+    FY_OP_ADDRESS, /* a: operand, relative; only inside on ... calls; b: 1 when
+                    * its two axes lie the other way round there (on cuda) */
     /* Only as a whole argument of an `on cuda' call: */
     FY_OP_WORD,   /* a: enum fy_word; WORKSPACE: b, its function's name, and c,
                    * bits of the arguments it takes; 0: all in front.
@@ -257,6 +258,13 @@ enum fy_operand_flag {
     /* Written with what the inputs alone do not determine: eigenvectors, and
      * what a function leaves behind of an input that it destroys. */
     FY_OPERAND_AMBIGUOUS = 1 << 0,
+    /* SCRATCH: the first element that comes back is what the original leaves
+     * there when it is called with -1 for the extent. */
+    FY_OPERAND_QUERY = 1 << 1,
+    /* SCRATCH: what comes back means something only when the call fails. */
+    FY_OPERAND_FAILURE = 1 << 2,
+    /* With a NaN or an infinity among what is read only the original may run. */
+    FY_OPERAND_FINITE = 1 << 3,
 };
 
 struct fy_operand_axis {
@@ -283,6 +291,8 @@ struct fy_operand {
     uint32_t when;     /* node: accessed at all; FY_NIL: always */
     uint32_t out_when; /* node: INOUT becomes OUT (not read); FY_NIL: never */
     uint32_t in_when;  /* node: INOUT becomes IN (not written); FY_NIL: never */
+    uint32_t finite_lo, finite_hi; /* FINITE: nodes, only these i - j; FY_NIL:
+                                    * all that is read */
     uint32_t
         returns; /* node: SCRATCH: so many first elements come back (LAPACK's
                         * WORK(1)); FY_NIL: none */

@@ -287,10 +287,10 @@ static const char *
 clause_name(enum ast_clause_kind kind)
 {
     static const char *const names[] = {
-        "lower",   "upper",    "strict", "where", "when",
-        "in when", "out when", "as",     "at",    "returns",
+        "lower", "upper", "strict",  "where", "when",    "in when", "out when",
+        "as",    "at",    "returns", "query", "failure", "finite",
     };
-    return kind <= AST_RETURNS ? names[kind] : "?";
+    return kind <= AST_FINITE ? names[kind] : "?";
 }
 
 /* One of each kind, by kind. */
@@ -406,16 +406,67 @@ check_const(struct fy_body *body, const struct fy_operand *row,
                        "write `in', or take const out of the head");
 }
 
+/* Where a device without the scratch gets what comes back of it, and what it
+ * must not be given. */
+static void
+flags(struct fy_body *body, struct fy_operand *row,
+      const struct ast_clause **by_kind)
+{
+    const struct ast_clause *query = by_kind[AST_QUERY];
+    const struct ast_clause *failure = by_kind[AST_FAILURE];
+    const struct ast_clause *finite = by_kind[AST_FINITE];
+    if ((query || failure) && !by_kind[AST_RETURNS]) {
+        fy_error(body->front, (query ? query : failure)->span,
+                 "`%s' says more of `returns'", query ? "query" : "failure");
+    }
+    if (query && failure) {
+        fy_error(body->front, failure->span,
+                 "`query' and `failure' cannot stand together");
+    }
+    if (query && row->naxes == 1) {
+        const struct fy_axis_info *axis = &body->axes[row->axes[0].axis];
+        if (axis->row.extent == FY_NIL ||
+            body->front->nodes[axis->row.extent].op != FY_OP_CELL) {
+            fy_diagnostic_hint(
+                fy_error(body->front, query->span,
+                         "the extent is no argument that could be -1"),
+                "scratch work[lwork] returns 1 query");
+        }
+    }
+    if (finite && (!(row->access & FY_ACCESS_IN) || row->element < FY_T_F32 ||
+                   row->element > FY_T_C64 || row->naxes > 2)) {
+        fy_error(body->front, finite->span,
+                 "`finite' is for vectors and matrices of floating point "
+                 "numbers that are read");
+    }
+    if (finite && finite->expr) {
+        uint32_t zero = fy_node_int(body, 0);
+        row->finite_lo =
+            make_cond(body, fy_node_of_condition(body, finite->expr), zero,
+                      fy_node_int(body, -FY_UNBOUNDED), finite->span);
+        row->finite_hi =
+            make_cond(body, fy_node_of_condition(body, finite->with), zero,
+                      fy_node_int(body, FY_UNBOUNDED), finite->span);
+        if (row->naxes != 2) {
+            fy_error(body->front, finite->span, "a triangle needs two axes");
+        }
+    }
+    row->flags = (uint16_t)((query ? FY_OPERAND_QUERY : 0) |
+                            (failure ? FY_OPERAND_FAILURE : 0) |
+                            (finite ? FY_OPERAND_FINITE : 0));
+}
+
 void
 fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
 {
     struct fy_front *front = body->front;
-    const struct ast_clause *by_kind[AST_RETURNS + 1] = {0};
+    const struct ast_clause *by_kind[AST_FINITE + 1] = {0};
     struct fy_operand row;
     memset(&row, 0, sizeof row);
     row.access = statement->access;
     row.at = row.lo = row.hi = FY_NIL;
     row.when = row.out_when = row.in_when = row.returns = FY_NIL;
+    row.finite_lo = row.finite_hi = FY_NIL;
     uint32_t line, column;
     fy_span_position(statement->span, &line, &column);
     row.line = line;
@@ -458,6 +509,7 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
                      "`returns' is for scratch operands of one axis");
         }
     }
+    flags(body, &row, by_kind);
     constraints(body, &row, by_kind);
     conditions(body, &row, by_kind);
     if (body->noperands == FY_MAX_OPERANDS) {

@@ -123,12 +123,13 @@ static const struct ast_name no_name;
 %token IN_SET "'in' before a string"
 %token <name> ALSO "'also'" AMBIGUOUS "'ambiguous'" AS "'as'" AT "'at'" AXIS "'axis'" BLOCKED "'blocked'"
 %token <name> BY "'by'" COMBINES "'combines'" ELSE "'else'" ERROR "'error'"
-%token <name> EXACT "'exact'" FAMILY "'family'" FLOPS "'flops'" FREES "'frees'"
+%token <name> EXACT "'exact'" FAILURE "'failure'" FAMILY "'family'"
+%token <name> FINITE "'finite'" FLOPS "'flops'" FREES "'frees'"
 %token <name> FROM "'from'" FUNCTION "'function'" HANDLE "'handle'"
 %token <name> IMPORT "'import'" IN "'in'" INC "'inc'" INOUT "'inout'"
 %token <name> INTEGER_WORD "'integer'" INTO "'into'" LET "'let'" LOWER "'lower'"
 %token <name> MAKES "'makes'" MULTIPLE "'multiple'" ON "'on'" OPAQUE "'opaque'"
-%token <name> OUT "'out'" REQUIRE "'require'" RETURN "'return'"
+%token <name> OUT "'out'" QUERY "'query'" REQUIRE "'require'" RETURN "'return'"
 %token <name> RETURNS "'returns'" SCRATCH "'scratch'" SPELLING "'spelling'"
 %token <name> SPLIT "'split'" STRICT "'strict'" STRUCT "'struct'" SUMS "'sums'"
 %token <name> UPPER "'upper'" USING "'using'" WHEN "'when'" WHERE "'where'"
@@ -154,7 +155,7 @@ static const struct ast_name no_name;
 
 /* A condition belongs to the nearest word that takes one. */
 %precedence LOW
-%precedence WHEN
+%precedence WHEN LOWER
 
 %%
 
@@ -476,6 +477,13 @@ clause:
   | AS name { $$ = clause_new(parse, AST_AS, @1, NULL); $$->name = $2; }
   | AT expr { $$ = clause_new(parse, AST_AT, @1, $2); }
   | RETURNS expr { $$ = clause_new(parse, AST_RETURNS, @1, $2); }
+  | QUERY { $$ = clause_new(parse, AST_QUERY, @$, NULL); }
+  | FAILURE { $$ = clause_new(parse, AST_FAILURE, @$, NULL); }
+  | FINITE %prec LOW { $$ = clause_new(parse, AST_FINITE, @$, NULL); }
+  | FINITE LOWER WHEN expr UPPER WHEN expr {
+        $$ = clause_new(parse, AST_FINITE, @1, $4);
+        $$->with = $7;
+    }
   ;
 
 axis_items:
@@ -638,9 +646,9 @@ expr:
 word:
     NAME | ALSO | AMBIGUOUS | AS | AT | AXIS | BLOCKED | BY | COMBINES | ELSE
   | ERROR
-  | EXACT | FAMILY | FLOPS | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
+  | EXACT | FAILURE | FAMILY | FINITE | FLOPS | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
   | HANDLE | IMPORT | IN | INOUT | INTEGER_WORD | INTO | LET | LOWER | MAKES
-  | MULTIPLE | ON | OPAQUE | OUT | REQUIRE | RETURNS | SCRATCH
+  | MULTIPLE | ON | OPAQUE | OUT | QUERY | REQUIRE | RETURNS | SCRATCH
   | SPELLING | SPLIT | STRICT | STRUCT | SUMS | UPPER | USING | WHEN | WHERE
   | WITH | WORTH
   ;

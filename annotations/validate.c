@@ -121,7 +121,8 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     case FY_OP_CELL:
         return node->a < check->function->ncells;
     case FY_OP_ADDRESS:
-        return check->in_call && node->a < check->function->noperands;
+        return check->in_call && node->a < check->function->noperands &&
+               node->b <= (check->on_device ? 1 : 0);
     case FY_OP_WORD:
         return check->on_device && depth == 0 && node->a > FY_WORD_NONE &&
                node->a < FY_WORD_COUNT && is_string(check, node->b) &&
@@ -216,7 +217,8 @@ is_operand(struct check *check, const struct fy_operand *operand)
         fy_type_bytes(operand->element, 32) == 0 ||
         operand->access < FY_ACCESS_IN || operand->access > FY_ACCESS_SCRATCH ||
         operand->naxes > FY_MAX_OPERAND_AXES || operand->sign < -1 ||
-        operand->sign > 1 || (operand->sign != 0 && operand->naxes < 2)) {
+        operand->sign > 1 || operand->flags >= FY_OPERAND_FINITE << 1 ||
+        (operand->sign != 0 && operand->naxes < 2)) {
         return false;
     }
     const struct fy_cell *cells =
@@ -236,6 +238,8 @@ is_operand(struct check *check, const struct fy_operand *operand)
            is_root_or_nil(check, operand->when) &&
            is_root_or_nil(check, operand->out_when) &&
            is_root_or_nil(check, operand->in_when) &&
+           is_root_or_nil(check, operand->finite_lo) &&
+           is_root_or_nil(check, operand->finite_hi) &&
            is_root_or_nil(check, operand->returns);
 }
 

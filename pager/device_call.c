@@ -96,6 +96,26 @@ taken(const struct fy_scope *scope, uint32_t index)
     return FY_NIL;
 }
 
+int
+fy_device_call_transposed(const struct fy_scope *scope, uint32_t *out)
+{
+    const struct fy_call_row *row = call_of(scope->model, scope->function);
+    uint32_t seen[2] = {0, 0};
+
+    for (uint32_t i = 0; row && i < row->nargs; i++) {
+        uint32_t index = taken(scope, row->args[i]);
+        if (index == FY_NIL) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        const struct fy_node *node = node_of(scope, index);
+        if (node->op == FY_OP_ADDRESS && node->a < FY_MAX_OPERANDS) {
+            seen[node->b & 1] |= UINT32_C(1) << node->a;
+        }
+    }
+    *out = seen[1];
+    return seen[0] & seen[1] ? FY_ERR_UNSUPPORTED : FY_OK;
+}
+
 static int
 scalar(struct maker *maker, uint32_t index, struct fy_slot *slot)
 {

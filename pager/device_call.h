@@ -28,6 +28,10 @@ bool fy_device_call_has_info(const struct fy_model *model,
 bool fy_device_call_only_reads(const struct fy_model *model,
                                const struct fy_function *function,
                                unsigned operand);
+/* Bit o: operand o lies transposed on the device. FY_ERR_UNSUPPORTED when it
+ * would have to lie both ways. */
+int fy_device_call_transposed(const struct fy_scope *scope,
+                              uint32_t *out) FY_MUST_CHECK;
 
 /* Where the operands of the call are. */
 struct fy_device_operands {

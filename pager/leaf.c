@@ -274,14 +274,16 @@ leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = operand_rows(bound);
+    const bool on_device = fy_plan_on_device(planner);
     const bool has_info =
-        fy_plan_on_device(planner) &&
-        fy_device_call_has_info(bound->model, bound->function);
+        on_device && fy_device_call_has_info(bound->model, bound->function);
+    uint32_t turned = 0;
     struct fy_view views[FY_MAX_OPERANDS];
     enum fy_reason reason =
         fy_bind_views(scope, bound->integer_bits, true, views);
 
-    if (reason != FY_REASON_NONE) {
+    if (reason != FY_REASON_NONE ||
+        (on_device && fy_device_call_transposed(scope, &turned))) {
         return FY_ERR_UNSUPPORTED;
     }
     for (unsigned o = 0; o < bound->function->noperands; o++) {
@@ -294,6 +296,9 @@ leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
         if (has_info && is_info(bound, o)) {
             planner->info_pointer = whole->host;
             continue;
+        }
+        if (on_device && operands[o].access == FY_ACCESS_SCRATCH) {
+            continue; /* it has its own; query.c knows what comes back */
         }
         if (whole->naxes != part->naxes) {
             return FY_ERR_UNSUPPORTED;
@@ -312,6 +317,14 @@ leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
                 part->extent[k] != chunk->n[operands[o].axes[k].axis]) {
                 return FY_ERR_UNSUPPORTED;
             }
+        }
+        if (turned >> o & 1) {
+            if (part->naxes != 2 || operands[o].at != FY_NIL) {
+                return FY_ERR_UNSUPPORTED;
+            }
+            bool columns = llabs(part->stride[0]) <= llabs(part->stride[1]);
+            tile->device_stride[0] = columns ? part->extent[1] : 1;
+            tile->device_stride[1] = columns ? 1 : part->extent[0];
         }
         /* What is only read may not be written by a part of it. */
         if ((part->access & ~whole->access) != 0 &&
@@ -599,10 +612,19 @@ leaf_device_call(struct leaf *leaf, struct fy_planner *planner,
     const struct fy_operand *rows = operand_rows(leaf->bound);
 
     for (unsigned o = 0; o < leaf->bound->function->noperands; o++) {
-        /* cuSOLVER's pivots are ints, whatever the caller's are. */
-        if (leaf->tile_of[o] >= 0 && rows[o].element == FY_T_INTEGER &&
-            leaf->bound->integer_bits != 32) {
+        struct fy_view *view = &planner->views[o];
+        if (leaf->tile_of[o] < 0 || rows[o].element != FY_T_INTEGER ||
+            leaf->bound->integer_bits == 32) {
+            continue;
+        }
+        /* cuSOLVER's pivots are ints, whatever the caller's are: it reads the
+         * low halves. The high ones of results would be nobody's. */
+        if (view->access != FY_ACCESS_IN || view->naxes != 1) {
             return FY_ERR_UNSUPPORTED;
+        }
+        if (view->element_bytes == 8) {
+            view->element_bytes = 4;
+            view->stride[0] *= 2;
         }
     }
     return fy_device_call(planner, scope, &operands, leaf->variant);

@@ -39,6 +39,7 @@ libfypager_la_SOURCES += pager/raw.c pager/views.c
 libfypager_la_SOURCES += pager/mapped.c pager/mapped.h
 libfypager_la_SOURCES += pager/leaf.c pager/cuts.c
 libfypager_la_SOURCES += pager/plan.h pager/plan_build.c pager/plan_build.h
+libfypager_la_SOURCES += pager/query.c
 libfypager_la_SOURCES += pager/plan_axes.c pager/plan_axes.h
 libfypager_la_SOURCES += pager/plan_search.c
 libfypager_la_SOURCES += pager/plan_traffic.c pager/plan_traffic.h

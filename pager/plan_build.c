@@ -16,6 +16,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "pager/device_call.h"
 #include "pager/executor.h"
 
 struct tile_key {
@@ -82,6 +83,7 @@ fy_planner_reset(struct fy_planner *planner)
     planner->pivot_starts = NULL;
     planner->npivot_panels = 0;
     planner->narrow_pivots = false;
+    planner->nanswers = 0;
     memset(&planner->plan, 0, sizeof(planner->plan));
     planner->plan.schedule.launch = launch;
     planner->plan.schedule.planner = planner;
@@ -405,6 +407,10 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     memset(out, 0, sizeof(*out));
     clear_info(planner);
     number_pivots(planner);
+    for (uint32_t i = 0; i < planner->nanswers; i++) {
+        const struct fy_answer *answer = &planner->answers[i];
+        memcpy(answer->host, answer->content, answer->bytes);
+    }
     if (type == FY_T_VOID || plan->schedule.nsteps == 0) {
         return;
     }
@@ -468,12 +474,27 @@ fy_plan_free(struct fy_plan *plan)
     free(planner);
 }
 
+/* What the original would do beside the work, when it is not the one that runs
+ * or not on the whole of its operands. */
+static int
+stand_in(struct fy_planner *planner, bool blocked)
+{
+    const bool other = blocked || fy_plan_on_device(planner);
+
+    if (other && !fy_bound_is_finite(planner->bound)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    return other || planner->plan.schedule.nsteps > 1 ? fy_plan_query(planner)
+                                                      : FY_OK;
+}
+
 int
 fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
             const struct fy_plan_options *options, struct fy_plan **out)
 {
     struct fy_planner *planner = calloc(1, sizeof(*planner));
     int status = FY_ERR_NOFIT;
+    bool blocked = false;
 
     if (!planner) {
         return FY_ERR_NOMEM;
@@ -490,6 +511,7 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
         bound->function->blocked_by != 0) {
         fy_planner_reset(planner);
         status = fy_plan_blocked(planner);
+        blocked = status == FY_OK;
         if (status == FY_ERR_UNSUPPORTED) {
             status = FY_ERR_NOFIT;
         }
@@ -497,6 +519,9 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     if (status == FY_ERR_NOFIT) {
         fy_planner_reset(planner);
         status = fy_plan_axes(planner);
+    }
+    if (status == FY_OK) {
+        status = stand_in(planner, blocked);
     }
     if (status) {
         fy_plan_free(&planner->plan);

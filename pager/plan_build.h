@@ -76,6 +76,17 @@ struct fy_variant {
     struct fy_patch patches[FY_MAX_PATCHES];
 };
 
+/* The first element of a workspace as the caller shall find it. */
+struct fy_answer {
+    char *host;
+    uint32_t bytes;
+    unsigned char content[16];
+};
+
+enum {
+    FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
+};
+
 struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_step_memory;
 
@@ -98,6 +109,9 @@ struct fy_planner {
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
+    /* What the original says of its workspaces: stored when all went well. */
+    struct fy_answer answers[FY_MAX_ANSWERS];
+    uint32_t nanswers;
     struct fy_tile_entry *registry;
     struct fy_step_memory *step_memory;
 };
@@ -156,6 +170,18 @@ bool fy_axis_uses_cell(const struct fy_bound *bound, unsigned axis,
  */
 int fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
                  struct fy_variant **out) FY_MUST_CHECK;
+
+/*
+ * Whether every element that the annotation wants finite is; what a device's own
+ * functions or a blocked algorithm make of others is not what the original does.
+ */
+bool fy_bound_is_finite(const struct fy_bound *bound);
+
+/*
+ * Asks the original what it leaves in workspaces that the plan does not hand to
+ * it. FY_ERR_UNSUPPORTED: it refuses to tell.
+ */
+int fy_plan_query(struct fy_planner *planner) FY_MUST_CHECK;
 
 /* Planners: each leaves a finished plan, or an error and anything at all. */
 int fy_plan_whole(struct fy_planner *planner) FY_MUST_CHECK;

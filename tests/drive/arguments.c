@@ -12,7 +12,7 @@
 
 #include "drive.h"
 
-bool integer_is_64;
+bool integer_is_64, documented_only;
 
 size_t
 type_bytes(char type)

@@ -235,9 +235,10 @@ usage(void)
 {
     puts("usage: drive [--seed N] [--count N] [--max N] [--list] [--verbose]\n"
          "             [--blas LIB] [--lapack LIB] [--lapacke LIB] [--ilp64]\n"
-         "             [--no-twin] [NAME...]\n"
+         "             [--no-twin] [--documented] [NAME...]\n"
          "Calls every annotated function with random arguments, twice, and\n"
-         "compares. --no-twin calls the same function twice.");
+         "compares. --no-twin calls the same function twice, --documented\n"
+         "compares only what manuals promise.");
 }
 
 int
@@ -254,6 +255,7 @@ main(int argc, char **argv)
         {"lapacke", required_argument, NULL, 'E'},
         {"ilp64", no_argument, NULL, '6'},
         {"no-twin", no_argument, NULL, 't'},
+        {"documented", no_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -286,6 +288,9 @@ main(int argc, char **argv)
             break;
         case '6':
             integer_is_64 = true;
+            break;
+        case 'd':
+            documented_only = true;
             break;
         case 't':
             options.twins = false;

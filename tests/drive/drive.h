@@ -36,6 +36,7 @@ struct buffer {
     char name[12];
     char type;         /* s d c z: elements; i: INTEGER */
     bool is_workspace; /* only its first `returned' elements are compared */
+    bool destroyed;    /* what is left in it is nobody's result */
     /* Holds eigenvectors or singular vectors, which mean the same when they are
      * multiplied by a number of modulus 1: `count' of them, `length' elements
      * `step' apart, starting `stride' apart. count is 0 for all others. */
@@ -87,6 +88,9 @@ struct routine {
 extern const struct routine blas1_routines[], blas2_routines[],
     blas3_routines[], lapack_routines[]; /* end with a null name */
 
+/* Compare only what manuals promise, for code that is not the library's: nothing
+ * of what a routine destroys, sizes of workspaces by being large enough. */
+extern bool documented_only;
 /* Whether INTEGER has 64 bits in the library under test. */
 extern bool integer_is_64;
 

@@ -176,6 +176,46 @@ gels(struct call *c)
     info(c);
 }
 
+/* Reflectors whose product is no larger than 2 or so. */
+static void
+reflectors(struct call *c, int64_t m, int64_t n, int64_t k)
+{
+    matrix(c, "a", c->type,
+           &(struct shape){.m = m, .n = n, .scale = 1.0 / (double)(m + 1)},
+           "lda");
+    struct buffer *tau = array(c, "tau", c->type, (size_t)k);
+    for (int64_t i = 0; i < k; i++) {
+        fill(c, tau, (size_t)i, 1, 0.5);
+    }
+}
+
+static void
+ormqr(struct call *c)
+{
+    char side = flag(c, "side", "LR");
+    flag(c, "trans", is_complex(c->type) ? "NC" : "NT");
+    int64_t m = size(c, "m", random_size(c)), n = size(c, "n", random_size(c));
+    int64_t order = side == 'L' ? m : n;
+    int64_t k = size(c, "k", random_int(c, 0, order));
+    c->growth += 64 * (double)most(m, n);
+    reflectors(c, order, k, k);
+    matrix(c, "c", c->type, &(struct shape){.m = m, .n = n}, "ldc");
+    work(c, "work", c->type, side == 'L' ? n : m, "lwork");
+    info(c);
+}
+
+static void
+orgqr(struct call *c)
+{
+    int64_t m = size(c, "m", random_size(c));
+    int64_t n = size(c, "n", random_int(c, 0, m));
+    int64_t k = size(c, "k", random_int(c, 0, n));
+    c->growth += 64 * (double)m;
+    reflectors(c, m, n, k);
+    work(c, "work", c->type, n, "lwork");
+    info(c);
+}
+
 static void
 eigen(struct call *c, bool divide)
 {
@@ -193,6 +233,7 @@ eigen(struct call *c, bool divide)
                       .scale = 0.5,
                       .real_diagonal = true};
     struct buffer *z = matrix(c, "a", c->type, &a, "lda");
+    z->destroyed = !vectors;
     if (vectors) {
         unique_up_to_factor(c, z, true, n, n);
     }
@@ -230,7 +271,7 @@ syevd(struct call *c)
 /* u or vt; one element that nobody touches when it is not wanted. */
 static void
 singular_vectors(struct call *c, const char *name, int64_t m, int64_t n,
-                 bool wanted, const char *ld_name)
+                 bool wanted, int64_t few, const char *ld_name)
 {
     bool columns = *name == 'u';
     struct shape shape = {.m = wanted ? m : 1,
@@ -238,7 +279,10 @@ singular_vectors(struct call *c, const char *name, int64_t m, int64_t n,
                           .unread = true};
     struct buffer *vectors = matrix(c, name, c->type, &shape, ld_name);
     if (wanted) {
-        unique_up_to_factor(c, vectors, columns, columns ? n : m,
+        /* Beyond `few' any basis of what is left is right. */
+        int64_t count = columns ? n : m;
+        unique_up_to_factor(c, vectors, columns,
+                            documented_only ? least(few, count) : count,
                             columns ? m : n);
     }
 }
@@ -250,6 +294,7 @@ svd_matrix(struct call *c, int64_t m, int64_t n, char in_a)
     c->growth += 1024 * (double)most(m, n);
     struct shape a = {.m = m, .n = n, .diagonal = 2, .step = 3, .scale = 0.5};
     struct buffer *vectors = matrix(c, "a", c->type, &a, "lda");
+    vectors->destroyed = !in_a;
     if (in_a) {
         unique_up_to_factor(c, vectors, in_a == 'u', least(m, n),
                             in_a == 'u' ? m : n);
@@ -266,8 +311,9 @@ gesvd(struct call *c)
     int64_t m = size(c, "m", extent(c)), n = size(c, "n", extent(c));
     int64_t k = least(m, n), l = most(m, n);
     svd_matrix(c, m, n, u == 'O' ? 'u' : vt == 'O' ? 'v' : 0);
-    singular_vectors(c, "u", m, u == 'A' ? m : k, u == 'A' || u == 'S', "ldu");
-    singular_vectors(c, "vt", vt == 'A' ? n : k, n, vt == 'A' || vt == 'S',
+    singular_vectors(c, "u", m, u == 'A' ? m : k, u == 'A' || u == 'S', k,
+                     "ldu");
+    singular_vectors(c, "vt", vt == 'A' ? n : k, n, vt == 'A' || vt == 'S', k,
                      "ldvt");
     if (!has_work(c)) {
         workspace(c, "superb", real_of(c->type), (size_t)most(1, k), 0);
@@ -333,9 +379,9 @@ gesdd(struct call *c)
     bool both = job == 'A' || job == 'S';
     svd_matrix(c, m, n, job != 'O' ? 0 : m >= n ? 'u' : 'v');
     singular_vectors(c, "u", m, job == 'A' ? m : k,
-                     both || (job == 'O' && m < n), "ldu");
+                     both || (job == 'O' && m < n), k, "ldu");
     singular_vectors(c, "vt", job == 'A' ? n : k, n,
-                     both || (job == 'O' && m >= n), "ldvt");
+                     both || (job == 'O' && m >= n), k, "ldvt");
     if (is_complex(c->type)) {
         bool tall = l >= k * 17 / 9;
         work(c, "work", c->type, gesdd_complex_work(job, k, l), "lwork");
@@ -360,8 +406,13 @@ const struct routine lapack_routines[] = {
     {"%cgetrs", "sdcz", 0, getrs, BOTH},
     {"%cgetri", "sdcz", 0, getri, BOTH},
     {"%cpotrf", "sdcz", 0, potrf, BOTH},
+    {"%cpotri", "sdcz", 0, potrf, 1 << FORTRAN},
     {"%cpotrs", "sdcz", 0, potrs, BOTH},
     {"%cgeqrf", "sdcz", 0, geqrf, BOTH},
+    {"%cormqr", "sd", 0, ormqr, 1 << FORTRAN},
+    {"%cunmqr", "cz", 0, ormqr, 1 << FORTRAN},
+    {"%corgqr", "sd", 0, orgqr, 1 << FORTRAN},
+    {"%cungqr", "cz", 0, orgqr, 1 << FORTRAN},
     {"%cgels", "sdcz", 0, gels, BOTH},
     {"%csyev", "sd", 0, syev, BOTH},
     {"%cheev", "cz", 0, syev, BOTH},
