@@ -7,6 +7,7 @@
 
 #include "pager/algo.h"
 
+#include "pager/algo_fft.h"
 #include "pager/device_call.h"
 
 #include <ctype.h>
@@ -487,8 +488,14 @@ fy_blocked_bound(const struct fy_bound *bound, double elements)
 int
 fy_plan_blocked(struct fy_planner *planner)
 {
+    const struct fy_bound *bound = planner->bound;
     struct fy_algo algo;
     struct fy_view views[FY_MAX_MATRICES] = {{0}};
+
+    if (strcmp(fy_model_string(bound->model, bound->function->blocked_by),
+               "fft") == 0) {
+        return fy_plan_fft(planner);
+    }
     int status = begin(&algo, planner);
 
     if (status == FY_OK) {

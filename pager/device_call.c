@@ -307,6 +307,27 @@ executor(const struct maker *maker, const struct fy_call_row *row,
     return NULL;
 }
 
+void *
+fy_device_transform(const struct fy_planner *planner, unsigned kind,
+                    bool is_double)
+{
+    for (size_t i = 0; i < sizeof(executors) / sizeof(executors[0]); i++) {
+        if (executors[i].kind == kind) {
+            return planner->options.ops->resolve(
+                planner->options.device,
+                is_double ? executors[i].wide : executors[i].single);
+        }
+    }
+    return NULL;
+}
+
+void *
+fy_device_multiply(const struct fy_planner *planner, bool is_double)
+{
+    return planner->options.ops->resolve(
+        planner->options.device, is_double ? "cublasZdgmm" : "cublasCdgmm");
+}
+
 static int
 word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
 {

@@ -33,6 +33,12 @@ bool fy_device_call_only_reads(const struct fy_model *model,
 int fy_device_call_transposed(const struct fy_scope *scope,
                               uint32_t *out) FY_MUST_CHECK;
 
+/* The device's function that executes plans of that kind; the one that
+ * multiplies a matrix by a diagonal; NULL: it has none. */
+void *fy_device_transform(const struct fy_planner *planner, unsigned kind,
+                          bool is_double);
+void *fy_device_multiply(const struct fy_planner *planner, bool is_double);
+
 /* Where the operands of the call are. */
 struct fy_device_operands {
     void *state;

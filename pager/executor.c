@@ -350,14 +350,35 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
     return status;
 }
 
+/* Writes everything back, and has what is copied in later wait for it. */
+static int
+flush(struct fy_executor *x)
+{
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    uint64_t turn;
+    while (x->resident != NULL) {
+        int status = drop(x, x->resident);
+        if (status != 0) {
+            return status;
+        }
+    }
+    int status = fy_lane_mark(out, &turn);
+    return status != 0 ? status
+                       : fy_lane_after(&x->lanes[FY_STREAM_COPY_IN], out, turn);
+}
+
 static int
 stage(struct fy_executor *x, uint32_t index)
 {
     const struct fy_step *step = &x->schedule->steps[index];
+    int status = step->after ? flush(x) : 0;
+    if (status != 0) {
+        return status;
+    }
     for (unsigned k = 0; k < step->ntiles; k++) {
         x->table.uses[step->tiles + k].replica->pinned_by = index + 1;
     }
-    int status = reap(x, false);
+    status = reap(x, false);
     if (status == 0) {
         status = give_buffers(x, index);
     }

@@ -89,6 +89,7 @@ enum {
 
 struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_step_memory;
+struct fy_held_memory;
 
 struct fy_planner {
     struct fy_plan plan; /* first: what the outside sees */
@@ -114,6 +115,7 @@ struct fy_planner {
     uint32_t nanswers;
     struct fy_tile_entry *registry;
     struct fy_step_memory *step_memory;
+    struct fy_held_memory *held;
 };
 
 /* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
@@ -137,6 +139,11 @@ uint64_t fy_random_below(uint64_t *state, uint64_t bound);
 
 /* Both reset everything but the borrowed parts. */
 void fy_planner_reset(struct fy_planner *planner);
+/*
+ * Host memory for views of the plan's own, zero, until the plan is reset or
+ * freed. NULL: there is not enough, or less than is wise to take.
+ */
+void *fy_planner_hold(struct fy_planner *planner, uint64_t bytes);
 /* Copies `views' in; tiles refer to them by index. */
 int fy_planner_views(struct fy_planner *planner, const struct fy_view *views,
                      uint32_t count) FY_MUST_CHECK;

@@ -175,8 +175,10 @@ note_access(struct fy_replica *r, const struct fy_tile *tile,
         r->first_use = step;
     }
     r->used = true;
-    if (view->access == FY_ACCESS_INOUT ||
-        (r->first_use == step && (tile->access & FY_ACCESS_IN) != 0)) {
+    if (view->temporary) {
+        /* old_matters stays false */
+    } else if (view->access == FY_ACCESS_INOUT ||
+               (r->first_use == step && (tile->access & FY_ACCESS_IN) != 0)) {
         r->old_matters = true;
     }
     if ((tile->access & FY_ACCESS_OUT) != 0) {

@@ -21,6 +21,7 @@ struct fy_view {
     int64_t extent[FY_MAX_OPERAND_AXES];
     int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
     int64_t lo, hi;
+    bool temporary; /* steps before have written it: nothing to be undone */
 };
 
 /*
@@ -43,6 +44,9 @@ struct fy_step {
     uint16_t ntiles;
     uint16_t leaf;   /* the planner's own number: which function to call */
     uint32_t cookie; /* the planner's own: which chunk this is */
+    /* All that steps before it wrote is back in host memory before its tiles are
+     * copied in: they may be other tiles of the same memory. */
+    bool after;
 };
 
 /*
