@@ -26,6 +26,9 @@ WAYS = {
     "cuda": ["--device", "cuda,memory=6KiB", "--force",
              "--chunk", "random:%d"],
 }
+# The same with ferry's engine and the fake CUDA under ThreadSanitizer.
+WAYS["thread"] = WAYS["cuda"]
+CUDA_WAYS = ("cuda", "thread")
 HOST_WAYS = ("tiny", "plenty", "default")
 
 
@@ -35,7 +38,8 @@ class Case:
     def __init__(self, name, argv, blas, stdin=None, verdict=compare.generic,
                  fast=False, expect=(), out=None, edit=None, extra=None,
                  needs=(), memory=None, timeout=900, split=True,
-                 ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False):
+                 ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False,
+                 thread=None):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -54,10 +58,11 @@ class Case:
         self.seeds = seeds      # of random chunks, tried in --full
         self.cuda = cuda        # like expect, on the fake CUDA; (): not there
         self.cuda_fast = cuda_fast
+        self.thread = thread    # "fast" or "full": in which of ./check's two
 
     def options(self, way, seed):
         options = [x % seed if "%d" in x else x for x in WAYS[way]]
-        if way in ("tiny", "cuda") and self.memory:
+        if way in ("tiny",) + CUDA_WAYS and self.memory:
             device = "host" if way == "tiny" else "cuda"
             options[1] = "%s,memory=%s" % (device, self.memory)
         return options
@@ -104,6 +109,33 @@ def _row_major(copy, path):
     return {"LD_PRELOAD": "%s/libblas.so.3:%s" % (path, netlib)}
 
 
+# One size, and one alpha that is neither 0 nor 1.
+FEW = [
+    (r"(?m)^6( .*NUMBER OF VALUES OF N)$", r"1\1"),
+    (r"(?m)^[01] \d \d \d \d 9( .*)$", r"17\1"),
+    (r"(?m)^3( .*NUMBER OF VALUES OF ALPHA)$", r"1\1"),
+    (r"(?m)^(?:0\.0|\(0\.0,0\.0\)) \S+ (\S+ +VALUES OF ALPHA)$", r"\1"),
+]
+
+
+def few_blas_cases():
+    """Level 3 again with few calls, for ThreadSanitizer."""
+    folder = os.path.join(LIB, "blas")
+    path = ferryrun.blas_copies().get("netlib")
+    for p in "sdcz" if path else "":
+        for name, source, prefix in (
+                ("xblat3" + p, p + "blat3.in", ""),
+                ("x%scblat3" % p, p + "in3", "cblas_")):
+            names = _names(LEVEL3, p, prefix)
+            yield Case("blas/netlib/%s-few" % name,
+                       [os.path.join(folder, name)], path, "few.in",
+                       out=None if prefix else p + "blat3.out", ways=(),
+                       edit=(os.path.join(folder, source), "few.in", FEW),
+                       expect=names, cuda=names,
+                       thread="full" if prefix and p != "z" else "fast",
+                       memory="6KiB" if p == "z" else "4KiB")
+
+
 def blas_cases():
     """libblas-test: levels 1 to 3, Fortran and CBLAS, s d c z."""
     folder = os.path.join(LIB, "blas")
@@ -118,7 +150,8 @@ def blas_cases():
                            out="%sblat%d.out" % (p, level), fast=True,
                            expect=_names(table, p), seeds=4,
                            cuda=_names(table, p) if level == 3 else (),
-                           cuda_fast=copy + p in ("netlibd", "netlibc"))
+                           cuda_fast=copy + p in ("netlibd", "netlibc"),
+                           thread="full" if copy == "netlib" else None)
                 extra = None
                 names = _names(table, p, "cblas_")
                 if level == 1 and p in "cz":
@@ -130,7 +163,8 @@ def blas_cases():
                            ["%s/x%scblat%d" % (folder, p, level)], path, stdin,
                            fast=True, expect=names, extra=extra, seeds=4,
                            cuda=names if level == 3 else (),
-                           cuda_fast=copy + p == "netlibz")
+                           cuda_fast=copy + p == "netlibz",
+                           thread="full" if copy == "netlib" else None)
 
 
 # Fewer sizes, for ./check: a fiftieth of the time.
@@ -144,6 +178,19 @@ SMALL = [
     (r"(?m)^1 2 15( .*)$", r"2\1"),
     # Bands alone are two thirds of the calls; variants of SY and HE.
     (r"(?m)^.(?:GB|PB|TB|SR|SK|SA|S2|HR|HK|HA|H2) .*\n", ""),
+]
+# Fewer still, for ThreadSanitizer: systems of one size, LU and Cholesky.
+FEW_SYSTEMS = [
+    (r"(?m)^7( .*Number of values of [MN])$", r"1\1"),
+    (r"(?m)^0 1 2 3 5 10 50( .*)$", r"17\1"),
+    (r"(?m)^3( .*Number of values of NRHS.*)$", r"1\1"),
+    (r"(?m)^1 2 15( .*)$", r"2\1"),
+    (r"(?m)^5( .*Number of values of NB)$", r"1\1"),
+    (r"(?m)^1 3 3 3 20( .*)$", r"5\1"),
+    (r"(?m)^1 0 5 9 1( .*)$", r"5\1"),
+    (r"(?m)^.(?!GE |PO )[A-Z0-9]{2}(?: .*)?\n", ""),
+    (r"(?m)^(.GE) .*\n", r"\1 1\n4\n"), # random, well conditioned
+    (r"(?m)^(.PO) .*\n", r"\1 1\n2\n"),
 ]
 SMALL_NEP = [
     (r"(?m)^7( .*Number of values of N)$", r"3\1"),
@@ -177,6 +224,13 @@ def lapack_cases():
                        fast=copy + p in ("netlibd", "openblasz"),
                        edit=("%s/%stest.in" % (folder, p), "small.in", SMALL),
                        cuda=[p + "gemm", p + "potrf", p + "getrf"])
+            if copy == "netlib":
+                names = [p + word for word in ("gemm", "potrf", "getrf")]
+                yield Case("lapack/netlib/xlintst%s-few" % p, [lin], path,
+                           "few.in", expect=names, cuda=names, ways=(),
+                           edit=("%s/%stest.in" % (folder, p), "few.in",
+                                 FEW_SYSTEMS), memory="16KiB",
+                           thread="fast" if p in "dc" else "full")
             forced = copy + p in ("netlibd", "openblasz")
             yield Case("lapack/%s/xlintst%s" % (copy, p), [lin], path,
                        "%s/%stest.in" % (folder, p), expect=expect,
@@ -272,6 +326,6 @@ def interpreter_cases():
 
 def all_cases():
     """Every case, in the order in which it is best to run them."""
-    for group in (numpy_cases, hpcc_cases, blas_cases, lapack_cases,
-                  interpreter_cases):
+    for group in (numpy_cases, hpcc_cases, blas_cases, few_blas_cases,
+                  lapack_cases, interpreter_cases):
         yield from group()

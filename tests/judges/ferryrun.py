@@ -8,6 +8,8 @@ LD_LIBRARY_PATH only.
 import collections
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -28,6 +30,28 @@ def find_ferry():
         if path and os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)
     return None
+
+
+def watched_ferry(ferry, build, base):
+    """Another ferry in `base', whose engine is that of a build with a
+    sanitizer; and the sanitizer's runtime, which programs must preload.
+
+    The object that ferry preloads stays as it is: what it does comes before
+    the runtime is there. LookupError or OSError: it cannot be done."""
+    for name in ("tools", ".libs"):
+        os.mkdir(os.path.join(base, name))
+    source = os.path.dirname(ferry)
+    for name in ("ferry", "ferry-stub", "tools/uninstalled",
+                 ".libs/libferry.so"):
+        shutil.copy(os.path.join(source, name), os.path.join(base, name))
+    engine = os.path.join(build, ".libs/libferry-engine.so")
+    shutil.copy(engine, os.path.join(base, ".libs"))
+    needed = subprocess.run(["ldd", engine], capture_output=True, text=True,
+                            check=False).stdout
+    found = re.search(r"=> (\S*/lib[a-z]+san\.so\S*)", needed)
+    if not found:
+        raise LookupError("%s is built without a sanitizer" % engine)
+    return os.path.join(base, "ferry"), found.group(1)
 
 
 def multiarch():
