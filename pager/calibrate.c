@@ -8,6 +8,7 @@
 #include "pager/cost.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +19,10 @@ enum {
     COPY_BYTES = 32 << 20,
     ROUNDS = 3, /* the best counts: others had the machine */
     GEMM_ORDER = 512,
+    GEMM_SMALL = 192, /* first: some libraries take long for more */
+    GEMM_LARGE = 768,
     STEPS = 256,
+    QUICK_STEPS = 48,
 };
 
 static double
@@ -46,14 +50,14 @@ measure_memory(char *a, char *b)
 
 /* 2 n^3 over the best time of the installed BLAS, or 0 when there is none. */
 static double
-measure_gemm(void *gemm, size_t element_bytes, char *memory)
+measure_gemm(void *gemm, size_t element_bytes, unsigned order, char *memory)
 {
     void (*run)(const char *, const char *, const int64_t *, const int64_t *,
                 const int64_t *, const void *, const void *, const int64_t *,
                 const void *, const int64_t *, const void *, void *,
                 const int64_t *, size_t, size_t);
-    const int64_t n = GEMM_ORDER; /* right for 32-bit integers, too */
-    size_t bytes = element_bytes * GEMM_ORDER * GEMM_ORDER;
+    const int64_t n = order; /* right for 32-bit integers, too */
+    size_t bytes = element_bytes * order * order;
     union {
         float f;
         double d;
@@ -71,13 +75,30 @@ measure_gemm(void *gemm, size_t element_bytes, char *memory)
         double start = now_seconds();
         run("N", "N", &n, &n, &n, &one, memory, &n, memory + bytes, &n, &one,
             memory + 2 * bytes, &n, 1, 1);
-        double rate = 2.0 * GEMM_ORDER * GEMM_ORDER * GEMM_ORDER /
-                      (now_seconds() - start);
+        double rate = 2.0 * order * order * order / (now_seconds() - start);
         if (i > 0 && rate > best) { /* the first one starts threads */
             best = rate;
         }
     }
     return best;
+}
+
+double
+fy_calibrate_gemm(void *gemm)
+{
+    const double patience = 0.02;
+    char *memory = malloc(3 * sizeof(double) * GEMM_LARGE * GEMM_LARGE);
+    double rate = 0;
+
+    if (memory) {
+        rate = measure_gemm(gemm, sizeof(double), GEMM_SMALL, memory);
+        double large = 2.0 * GEMM_LARGE * GEMM_LARGE * GEMM_LARGE;
+        if ((ROUNDS + 1) * large / rate < patience) {
+            rate = measure_gemm(gemm, sizeof(double), GEMM_LARGE, memory);
+        }
+    }
+    free(memory);
+    return rate;
 }
 
 static void
@@ -88,10 +109,12 @@ measure_blas(struct fy_rates *rates, char *memory)
     void *dgemm = library ? dlsym(library, "dgemm_") : NULL;
 
     if (sgemm) {
-        rates->cpu_flops_f32 = measure_gemm(sgemm, sizeof(float), memory);
+        rates->cpu_flops_f32 =
+            measure_gemm(sgemm, sizeof(float), GEMM_ORDER, memory);
     }
     if (dgemm) {
-        rates->cpu_flops_f64 = measure_gemm(dgemm, sizeof(double), memory);
+        rates->cpu_flops_f64 =
+            measure_gemm(dgemm, sizeof(double), GEMM_ORDER, memory);
     }
     if (library) {
         dlclose(library);
@@ -176,11 +199,12 @@ run_schedule(struct fy_executor *executor, const struct fy_device_ops *ops,
 
 static double
 best_run(struct fy_executor *executor, const struct fy_device_ops *ops,
-         char *memory, uint64_t bytes, uint32_t steps, uint8_t access)
+         unsigned rounds, char *memory, uint64_t bytes, uint32_t steps,
+         uint8_t access)
 {
     double best = 0;
 
-    for (unsigned i = 0; i < ROUNDS; i++) {
+    for (unsigned i = 0; i < rounds; i++) {
         double seconds =
             run_schedule(executor, ops, memory, bytes, steps, access);
         if (seconds < 0) {
@@ -305,7 +329,7 @@ run_products(struct fy_executor *executor, struct product *product,
 /* Operations a second of the largest product that is still quick, or 0. */
 static double
 product_rate(struct fy_executor *executor, struct fy_device *device,
-             bool single)
+             bool single, double until)
 {
     struct product product = {.ops = device->ops, .single = single};
     double rate = 0, more = 0;
@@ -313,7 +337,8 @@ product_rate(struct fy_executor *executor, struct fy_device *device,
     product.function = device->ops->resolve(device, single ? "cublasSgemm_v2"
                                                            : "cublasDgemm_v2");
     for (product.n = CARD_FIRST;
-         product.function && product.n <= CARD_LAST && more < card_seconds;
+         product.function && product.n <= CARD_LAST && more < card_seconds &&
+         (product.n == CARD_FIRST || now_seconds() + 16 * more < until);
          product.n *= 2) {
         size_t bytes = 3 * product.n * product.n * (single ? 4 : 8);
         char *memory = calloc(1, bytes);
@@ -322,9 +347,12 @@ product_rate(struct fy_executor *executor, struct fy_device *device,
             /* The first of a size may load its kernel. */
             one = run_products(executor, &product, memory, 1);
         }
-        if (one >= 0) {
+        bool slow = one > (until < INFINITY ? 2 * card_seconds : 1);
+        if (one >= 0 && !slow) {
             one = run_products(executor, &product, memory, 1);
             more = run_products(executor, &product, memory, 1 + CARD_REPEATS);
+        } else {
+            more = one * (1 + CARD_REPEATS);
         }
         free(memory);
         if (one < 0 || more < 0) {
@@ -341,15 +369,65 @@ product_rate(struct fy_executor *executor, struct fy_device *device,
 
 static int
 measure_card(struct fy_executor *executor, struct fy_device *device,
-             struct fy_rates *rates)
+             double seconds, struct fy_rates *rates)
 {
-    rates->device_flops_f32 = product_rate(executor, device, true);
-    rates->device_flops_f64 = product_rate(executor, device, false);
+    double start = now_seconds();
+
+    rates->device_flops_f32 =
+        product_rate(executor, device, true, start + seconds / 2);
+    rates->device_flops_f64 =
+        product_rate(executor, device, false, start + seconds);
     /* Its own memory is measured by nothing here: what products need at least. */
     rates->overlap = 1;
     return rates->device_flops_f32 > 0 && rates->device_flops_f64 > 0
                ? FY_OK
                : FY_ERR_DEVICE;
+}
+
+/* Copies both ways, and what calls and steps cost. */
+static int
+measure_link(struct fy_executor *executor, const struct fy_device_ops *ops,
+             bool quick, char *memory, struct fy_rates *rates)
+{
+    const unsigned rounds = quick ? ROUNDS - 1 : ROUNDS;
+    const uint32_t steps = quick ? QUICK_STEPS : STEPS;
+    /* Once for what the first copies set up. */
+    double in =
+        run_schedule(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
+    in = best_run(executor, ops, rounds, memory, COPY_BYTES, 8, FY_ACCESS_IN);
+    double out =
+        best_run(executor, ops, rounds, memory, COPY_BYTES, 8, FY_ACCESS_OUT);
+    double small = best_run(executor, ops, rounds, memory, (uint64_t)steps * 64,
+                            steps, FY_ACCESS_INOUT);
+    double one =
+        best_run(executor, ops, ROUNDS, memory, 64, 1, FY_ACCESS_INOUT);
+
+    if (!(in > 0 && out > 0 && small > one && one > 0)) {
+        return FY_ERR_DEVICE;
+    }
+    rates->in_bytes = COPY_BYTES / in;
+    rates->out_bytes = COPY_BYTES / out;
+    rates->call_seconds = one;
+    rates->step_seconds = (small - one) / (steps - 1);
+    return FY_OK;
+}
+
+int
+fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
+                  double seconds, struct fy_rates *rates)
+{
+    double until = now_seconds() + seconds;
+    char *memory = malloc(COPY_BYTES);
+
+    if (!memory) {
+        return FY_ERR_NOMEM;
+    }
+    memset(memory, 1, COPY_BYTES);
+    int status = measure_link(executor, device->ops, true, memory, rates);
+    free(memory);
+    double left = until - now_seconds();
+    return status ? status
+                  : measure_card(executor, device, left > 0 ? left : 0, rates);
 }
 
 static int
@@ -374,24 +452,9 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         ops->close(device);
         return status;
     }
-    /* Once for what the first copies set up. */
-    double in =
-        run_schedule(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
-    in = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
-    double out = best_run(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_OUT);
-    double small = best_run(executor, ops, memory, (uint64_t)STEPS * 64, STEPS,
-                            FY_ACCESS_INOUT);
-    double one = best_run(executor, ops, memory, 64, 1, FY_ACCESS_INOUT);
-    if (in > 0 && out > 0 && small > one && one > 0) {
-        rates->in_bytes = COPY_BYTES / in;
-        rates->out_bytes = COPY_BYTES / out;
-        rates->call_seconds = one;
-        rates->step_seconds = (small - one) / (STEPS - 1);
-    } else {
-        status = FY_ERR_DEVICE;
-    }
+    status = measure_link(executor, ops, false, memory, rates);
     if (status == FY_OK && ops->resolve) {
-        status = measure_card(executor, device, rates);
+        status = measure_card(executor, device, INFINITY, rates);
     }
     fy_executor_free(executor);
     ops->close(device);

@@ -52,4 +52,15 @@ double fy_cost_device(const struct fy_rates *rates,
 int fy_calibrate_measure(const char *device,
                          struct fy_rates *out) FY_MUST_CHECK;
 
+struct fy_executor;
+/*
+ * Measures the rates of a device with functions of its own, in little more than
+ * `seconds', over what *rates has. FY_ERR_DEVICE, FY_ERR_NOMEM.
+ */
+int fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
+                      double seconds, struct fy_rates *rates) FY_MUST_CHECK;
+/* Operations a second of a dgemm_ with integers of either width, in some
+ * hundredths of a second; 0: there was no memory. */
+double fy_calibrate_gemm(void *gemm);
+
 #endif

@@ -420,6 +420,25 @@ cuda_close(struct fy_device *base)
     device_free(device);
 }
 
+static int
+cuda_identity(struct fy_device *base, char *out, size_t bytes)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    unsigned char uuid[16] = {0};
+    int cancel, status = FY_ERR_DEVICE;
+    if (cuda_is_ours(device) && cuda_enter_caller(device, &cancel)) {
+        status = cuda_status(device, "asking for its UUID",
+                             device->driver->device_uuid(uuid, device->unit));
+        cuda_leave_caller(device, cancel);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof uuid && at + 3 < bytes; i++) {
+        at += (size_t)snprintf(out + at, bytes - at, "%02x", uuid[i]);
+    }
+    (void)snprintf(out + at, bytes - at, "-%d", device->driver->version);
+    return status;
+}
+
 static uint64_t
 cuda_memory_bytes(struct fy_device *base)
 {
@@ -537,5 +556,6 @@ const struct fy_device_ops fy_device_cuda = {
     .copy = cuda_copy,
     .launch = cuda_launch,
     .resolve = cuda_resolve,
+    .identity = cuda_identity,
     .error_text = cuda_error_text,
 };

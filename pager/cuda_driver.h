@@ -130,6 +130,7 @@ typedef void *fy_cuda_handle;
     X(device_get, "cuDeviceGet", (int *device, int ordinal))                   \
     X(device_attribute, "cuDeviceGetAttribute",                                \
       (int *value, int attribute, int device))                                 \
+    X(device_uuid, "cuDeviceGetUuid", (unsigned char *uuid, int device))       \
     X(context_retain, "cuDevicePrimaryCtxRetain",                              \
       (fy_cuda_handle * context, int device))                                  \
     X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))           \

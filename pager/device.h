@@ -154,6 +154,11 @@ struct fy_device_ops {
      */
     void *(*resolve)(struct fy_device *device, const char *name);
     /*
+     * A word for the unit and its driver, for names of files; unset where rates
+     * are not kept. FY_ERR_DEVICE.
+     */
+    int (*identity)(struct fy_device *device, char *out, size_t bytes);
+    /*
      * Borrowed text, valid until the next call on this device and thread. Of
      * NULL: why the last open() of this thread failed.
      */

@@ -19,7 +19,7 @@
 #include "common/record.h"
 #include "common/settings.h"
 #include "pager/checked.h"
-#include "pager/cost.h"
+#include "pager/choice.h"
 #include "pager/explain.h"
 #include "pager/handles.h"
 #include "pager/host.h"
@@ -35,7 +35,6 @@ enum {
 
 static const struct fy_shim_services *services;
 static struct fy_settings settings;
-static struct fy_rates rates;
 static const struct fy_device_ops *ops; /* NULL: no device */
 
 static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
@@ -47,6 +46,7 @@ struct offload {
     struct fy_bound bound;
     struct fy_decision decision;
     uint64_t lower_bound_bytes;
+    struct fy_choice choice;
     bool bound_ok;
 };
 
@@ -65,6 +65,7 @@ before_fork(void)
     fy_handles_before_fork();
     fy_provider_before_fork();
     fy_explain_before_fork();
+    fy_learn_before_fork();
     fy_pool_before_fork();
 }
 
@@ -72,6 +73,7 @@ static void
 after_fork_parent(void)
 {
     fy_pool_after_fork();
+    fy_learn_after_fork();
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
@@ -81,6 +83,7 @@ static void
 after_fork_child(void)
 {
     fy_pool_after_fork_child();
+    fy_learn_after_fork();
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
@@ -141,40 +144,6 @@ return_value(const struct offload *offload, const union fy_raw *value)
         break;
     }
     }
-}
-
-/* Whether the model expects the device to be faster; --force does not ask. */
-static bool
-pays(struct offload *offload, const struct fy_traffic *traffic,
-     double touched_bytes)
-{
-    struct fy_decision *decision = &offload->decision;
-
-    decision->original_seconds = fy_cost_original(&rates, &offload->bound);
-    decision->device_seconds =
-        fy_cost_device(&rates, &offload->bound, traffic, touched_bytes);
-    return settings.force ||
-           decision->device_seconds < decision->original_seconds;
-}
-
-/* The best any plan could do, before one is made. */
-static bool
-may_pay(struct offload *offload)
-{
-    const struct fy_bound *bound = &offload->bound;
-    struct fy_traffic least = {.chunks = 1};
-
-    for (unsigned i = 0; i < bound->function->noperands; i++) {
-        uint64_t bytes = fy_view_all_elements(&bound->views[i]) *
-                         bound->views[i].element_bytes;
-        if (bound->views[i].access & FY_ACCESS_IN) {
-            least.bytes_in += bytes;
-        }
-        if (bound->views[i].access & FY_ACCESS_OUT) {
-            least.bytes_out += bytes;
-        }
-    }
-    return pays(offload, &least, 0);
 }
 
 /* Of a device that has been lost for good, one is enough. */
@@ -244,6 +213,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .seed = settings.chunk_seed,
     };
     struct fy_plan *plan;
+    double start = now_seconds();
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
 
     *ran_out = false;
@@ -259,8 +229,12 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
     enum fy_reason reason = FY_REASON_UNPROFITABLE;
-    if (pays(offload, &plan->predicted, plan->touched_bytes)) {
+    if (fy_choice_pays(&offload->choice, &offload->bound, &plan->predicted,
+                       plan->touched_bytes, &offload->decision)) {
         status = run_plan(offload, lease, plan, &reason);
+        if (status == FY_OK) {
+            fy_choice_ran(&offload->choice, now_seconds() - start);
+        }
         *ran_out = status == FY_ERR_NOFIT;
         reason = status ? plan_reason(status) : reason;
     }
@@ -288,6 +262,21 @@ useful_bytes(const struct fy_bound *bound)
     return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
 }
 
+/* The program's own BLAS, by a function that every one has. */
+static void *
+find_gemm(void *original)
+{
+    static const char *const names[] = {"dgemm_", "dgemm_64_", "scipy_dgemm_",
+                                        "scipy_dgemm_64_"};
+    void *found = NULL;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++) {
+        found =
+            services->sibling ? services->sibling(original, names[i]) : NULL;
+    }
+    return found;
+}
+
 /*
  * Device memory may run out in the middle, also in a library's own allocation
  * or because of another process: again with half of it, as long as that plans.
@@ -304,6 +293,11 @@ run_on_device(struct offload *offload)
 
     if (reason != FY_REASON_NONE) {
         return reason;
+    }
+    if (fy_choice_is_unmeasured(&lease)) {
+        fy_choice_measure(&lease, find_gemm(offload->call->original));
+        fy_choice_begin(&offload->choice, &offload->bound,
+                        offload->call->caller);
     }
     do {
         reason = plan_and_run(offload, &lease, &ran_out);
@@ -366,7 +360,9 @@ decide(struct offload *offload)
         return reason;
     }
     offload->bound_ok = true;
-    if (!may_pay(offload)) {
+    fy_choice_begin(&offload->choice, &offload->bound, call->caller);
+    if (!fy_choice_may_pay(&offload->choice, &offload->bound,
+                           &offload->decision)) {
         return FY_REASON_UNPROFITABLE;
     }
     reason = fy_bound_check_memory(&offload->bound);
@@ -418,6 +414,9 @@ engine_call(const struct fy_intercepted *call)
     offload.decision.caller = call->caller;
     offload.decision.bound = offload.bound_ok ? &offload.bound : NULL;
     count(&offload);
+    if (reason == FY_REASON_UNPROFITABLE) {
+        fy_choice_declined(&offload.choice);
+    }
     if (reason == FY_REASON_VERIFIED) {
         fy_checked_decision(&offload.decision);
     } else {
@@ -437,6 +436,12 @@ engine_compare(const struct fy_intercepted *call)
     services->enter(-1);
     errno = saved;
     return reason;
+}
+
+static void
+engine_ran(uint64_t nanoseconds)
+{
+    fy_choice_original_ran(1e-9 * (double)nanoseconds);
 }
 
 static void
@@ -491,6 +496,7 @@ static const struct fy_engine engine = {
     .abandon = engine_abandon,
     .forget = fy_provider_forget,
     .compare = engine_compare,
+    .ran = engine_ran,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *
@@ -519,11 +525,7 @@ fy_engine_start(const struct fy_shim_services *given)
     ops = fy_device_find(
         strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);
     const char *kind = ops ? ops->name : "host";
-    fy_rates_default(kind, &rates);
-    if (settings.calibration[0] &&
-        fy_rates_read(settings.calibration, kind, &rates) == FY_ERR_INVALID) {
-        fy_rates_default(kind, &rates);
-    }
+    fy_choice_start(&settings, kind);
     fy_explain_to(settings.explain);
     fy_checked_start(&settings, given->model);
     if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,

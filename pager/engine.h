@@ -69,6 +69,9 @@ struct fy_engine {
      * returned, on the same thread: the reason to count instead.
      */
     enum fy_reason (*compare)(const struct fy_intercepted *call);
+    /* After call() has answered FY_REASON_UNPROFITABLE and the original has
+     * returned, on the same thread: how long it took. */
+    void (*ran)(uint64_t nanoseconds);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

@@ -189,6 +189,17 @@ fy_dispatch(struct fy_frame *frame)
     if (reason == FY_REASON_NONE) {
         return 1;
     }
+    if (reason == FY_REASON_UNPROFITABLE) {
+        if (row) {
+            FY_RECORD_ADD(row->declined[reason], 1);
+        }
+        uint64_t start = fy_now_ns();
+        run_original(frame, row, saved);
+        saved = errno;
+        engine->ran(fy_now_ns() - start);
+        errno = saved;
+        return 1;
+    }
     if (!row) {
         return 0;
     }

@@ -191,3 +191,16 @@ fy_calibration_path(struct fy_settings *settings)
         settings->calibration[0] = '\0';
     }
 }
+
+void
+fy_rates_path(struct fy_settings *settings)
+{
+    char folder[PATH_MAX];
+    int n = fy_cache_folder(folder)
+                ? -1
+                : snprintf(settings->rates, sizeof settings->rates, "%s/rates",
+                           folder);
+    if (n < 0 || n >= (int)sizeof settings->rates) {
+        settings->rates[0] = '\0';
+    }
+}

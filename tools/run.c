@@ -97,6 +97,7 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
     if (access(settings->calibration, R_OK) != 0) {
         settings->calibration[0] = '\0';
     }
+    fy_rates_path(settings);
     bool force = settings->force && strcmp(settings->device, "none") != 0;
     settings->mode = force ? (count ? FY_MODE_FORCE_COUNT : FY_MODE_FORCE)
                            : (count ? FY_MODE_ASK_COUNT : FY_MODE_ASK);

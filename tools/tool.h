@@ -78,6 +78,8 @@ void fy_config_read(const char *path, struct fy_settings *settings);
 
 /* Fills settings->calibration with the cache's file when nothing is set. */
 void fy_calibration_path(struct fy_settings *settings);
+/* Where the engine keeps what it measures of cards, or "". */
+void fy_rates_path(struct fy_settings *settings);
 
 /* Whole file; returns new, NUL-terminated, or NULL with errno set. */
 char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);

@@ -7,12 +7,14 @@
 
 #include <check.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "pager/cost.h"
+#include "pager/learn.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 
@@ -194,6 +196,105 @@ START_TEST(measured)
 }
 END_TEST
 
+static const struct fy_learn_key here = {0x1000, 7, 42};
+
+static double
+factor_of(struct fy_learn_key key, enum fy_side side)
+{
+    struct fy_advice advice;
+
+    fy_learn_ask(&key, &advice);
+    return advice.factor[side];
+}
+
+/* Nobody trusts one sample, nor the odd one among several. */
+START_TEST(learnt_factors)
+{
+    const struct fy_learn_key site = {0x2000, 7, 42}, size = {0x2000, 7, 43},
+                              other = {0x1000, 8, 42};
+
+    fy_learn_forget();
+    fy_learn_took(&here, FY_SIDE_ORIGINAL, 900);
+    fy_learn_took(&here, FY_SIDE_ORIGINAL, 3);
+    ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 1);
+    fy_learn_took(&here, FY_SIDE_ORIGINAL, 3);
+    ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 3);
+    ck_assert(factor_of(here, FY_SIDE_DEVICE) == 1);
+    /* Other sites and sizes of the function begin with it. */
+    ck_assert(factor_of(site, FY_SIDE_ORIGINAL) == 3);
+    ck_assert(factor_of(size, FY_SIDE_ORIGINAL) == 3);
+    ck_assert(factor_of(other, FY_SIDE_ORIGINAL) == 1);
+    for (int i = 0; i < 3; i++) {
+        fy_learn_took(&size, FY_SIDE_ORIGINAL, 0.5);
+    }
+    ck_assert(factor_of(size, FY_SIDE_ORIGINAL) == 0.5);
+    ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 3);
+    /* What is long ago does not count. */
+    for (int i = 0; i < 4; i++) {
+        fy_learn_took(&here, FY_SIDE_ORIGINAL, 5);
+    }
+    ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 5);
+    fy_learn_took(&other, FY_SIDE_ORIGINAL, NAN);
+    fy_learn_took(&other, FY_SIDE_ORIGINAL, -1);
+    fy_learn_took(&other, FY_SIDE_ORIGINAL, INFINITY);
+    ck_assert(factor_of(other, FY_SIDE_ORIGINAL) == 1);
+    fy_learn_forget();
+    ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 1);
+}
+END_TEST
+
+/* One side is kept unless the other is clearly better; now and then the other
+ * one is tried, when it may cost little. */
+START_TEST(learnt_choices)
+{
+    struct fy_advice advice;
+    unsigned trials = 0;
+
+    fy_learn_forget();
+    fy_learn_ask(&here, &advice);
+    ck_assert(advice.bias == 1);
+    fy_learn_chose(&here, FY_SIDE_DEVICE);
+    fy_learn_ask(&here, &advice);
+    ck_assert(advice.bias < 0.9);
+    fy_learn_chose(&here, FY_SIDE_ORIGINAL);
+    fy_learn_ask(&here, &advice);
+    ck_assert(advice.bias > 1.1);
+    for (unsigned call = 3; call < 40; call++) {
+        fy_learn_ask(&here, &advice);
+        /* 1 / loss: the device is tried though expected to lose */
+        trials += advice.bias < 1;
+        fy_learn_chose(&here,
+                       advice.bias < 1 ? FY_SIDE_DEVICE : FY_SIDE_ORIGINAL);
+    }
+    ck_assert_uint_eq(trials, 6); /* 4 to 6, 32 to 34 */
+    /* Once known it is not tried again. */
+    for (int i = 0; i < 3; i++) {
+        fy_learn_took(&here, FY_SIDE_DEVICE, 2);
+    }
+    for (unsigned call = 40; call < 300; call++) {
+        fy_learn_ask(&here, &advice);
+        ck_assert(advice.bias > 1);
+        fy_learn_chose(&here, FY_SIDE_ORIGINAL);
+    }
+}
+END_TEST
+
+/* A table that is full has no room for what is new, and stays right. */
+START_TEST(learnt_much)
+{
+    fy_learn_forget();
+    for (uint32_t i = 0; i < 10000; i++) {
+        const struct fy_learn_key key = {i * 64, i % 50, i % 30};
+        fy_learn_took(&key, FY_SIDE_DEVICE, 2);
+        double factor = factor_of(key, FY_SIDE_DEVICE);
+        ck_assert(factor == 1 || factor == 2);
+    }
+    ck_assert_uint_lt(fy_learn_size(1e6, 8e4), fy_learn_size(2e6, 8e4));
+    ck_assert_uint_ne(fy_learn_size(1e6, 8e4), fy_learn_size(1e6, 8e5));
+    ck_assert_uint_eq(fy_learn_size(0, 0), 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -203,6 +304,9 @@ main(void)
 
     model = calls_model(files_of_blas, 2);
     tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, learnt_factors);
+    tcase_add_test(cases, learnt_choices);
+    tcase_add_test(cases, learnt_much);
     tcase_add_test(cases, files);
     tcase_add_test(cases, of_a_card);
     tcase_add_test(cases, locales);

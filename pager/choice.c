@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See choice.h. */
+#include "config.h"
+
+#include "pager/choice.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const double card_seconds =
+    0.25; /* for all that is measured of a card */
+
+static const struct fy_settings *settings;
+static struct fy_rates first, measured;
+static const struct fy_rates *rates = &first; /* one of the two */
+static bool calibrated; /* by hand, of this kind of device */
+static bool asked;      /* somebody has measured, or is about to */
+
+struct declined {
+    struct fy_learn_key key;
+    double model;
+    bool waiting;
+};
+static __thread struct declined declined;
+
+static const struct fy_rates *
+current(void)
+{
+    return __atomic_load_n(&rates, __ATOMIC_ACQUIRE);
+}
+
+void
+fy_choice_start(const struct fy_settings *given, const char *device)
+{
+    settings = given;
+    fy_rates_default(device, &first);
+    measured = first;
+    if (given->calibration[0] && fy_rates_read(given->calibration, device,
+                                               &measured) != FY_ERR_INVALID) {
+        calibrated = measured.in_bytes != first.in_bytes ||
+                     measured.call_seconds != first.call_seconds;
+        first = measured;
+    }
+    measured = first;
+}
+
+void
+fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
+                const void *caller)
+{
+    choice->key.site = (uint64_t)(uintptr_t)caller;
+    choice->key.function = bound->function_index;
+    choice->key.size = fy_learn_size(
+        bound->flops,
+        (double)fy_compulsory_bytes(bound->views, bound->function->noperands));
+    choice->advice = (struct fy_advice){{1, 1}, 1};
+    if (!settings->force) {
+        fy_learn_ask(&choice->key, &choice->advice);
+    }
+}
+
+bool
+fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
+               const struct fy_traffic *traffic, double touched_bytes,
+               struct fy_decision *decision)
+{
+    const struct fy_advice *advice = &choice->advice;
+    const struct fy_rates *now = current();
+
+    choice->model[FY_SIDE_ORIGINAL] = fy_cost_original(now, bound);
+    choice->model[FY_SIDE_DEVICE] =
+        fy_cost_device(now, bound, traffic, touched_bytes);
+    decision->original_seconds =
+        choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
+    decision->device_seconds =
+        choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
+    return settings->force ||
+           decision->device_seconds * advice->bias < decision->original_seconds;
+}
+
+bool
+fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
+                  struct fy_decision *decision)
+{
+    struct fy_traffic least = {.chunks = 1};
+
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        uint64_t bytes = fy_view_all_elements(&bound->views[i]) *
+                         bound->views[i].element_bytes;
+        if (bound->views[i].access & FY_ACCESS_IN) {
+            least.bytes_in += bytes;
+        }
+        if (bound->views[i].access & FY_ACCESS_OUT) {
+            least.bytes_out += bytes;
+        }
+    }
+    return fy_choice_pays(choice, bound, &least, 0, decision);
+}
+
+void
+fy_choice_ran(const struct fy_choice *choice, double seconds)
+{
+    if (!settings->force) {
+        fy_learn_chose(&choice->key, FY_SIDE_DEVICE);
+        fy_learn_took(&choice->key, FY_SIDE_DEVICE,
+                      seconds / choice->model[FY_SIDE_DEVICE]);
+    }
+}
+
+void
+fy_choice_declined(const struct fy_choice *choice)
+{
+    fy_learn_chose(&choice->key, FY_SIDE_ORIGINAL);
+    declined =
+        (struct declined){choice->key, choice->model[FY_SIDE_ORIGINAL], true};
+}
+
+void
+fy_choice_original_ran(double seconds)
+{
+    if (declined.waiting) {
+        declined.waiting = false;
+        fy_learn_took(&declined.key, FY_SIDE_ORIGINAL,
+                      seconds / declined.model);
+    }
+}
+
+/* ---- rates ----------------------------------------------------------------------- */
+
+/* The file of this card, driver and ferry; false: there can be none. */
+static bool
+file_of(struct fy_device *device, char out[FY_SETTINGS_PATH_BYTES])
+{
+    char identity[64];
+
+    if (!settings->rates[0] || !device->ops->identity ||
+        device->ops->identity(device, identity, sizeof(identity))) {
+        return false;
+    }
+    int n = snprintf(out, FY_SETTINGS_PATH_BYTES, "%s-%s-%s", settings->rates,
+                     identity, PACKAGE_VERSION);
+    return n > 0 && n < FY_SETTINGS_PATH_BYTES;
+}
+
+/* Ours, and nobody else can have written it. */
+static bool
+is_private(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_uid == geteuid() && (status.st_mode & 0022) == 0;
+}
+
+/* Complete or not there: written under another name, then renamed. */
+static void
+keep(const char *path, const struct fy_rates *of)
+{
+    char temporary[FY_SETTINGS_PATH_BYTES + 32];
+
+    (void)snprintf(temporary, sizeof(temporary), "%s.%ld", path,
+                   (long)getpid());
+    FILE *file = fopen(temporary, "wxe");
+    if (!file) {
+        return;
+    }
+    int status = fy_rates_write(file, "cuda", of);
+    if (fclose(file) != 0 || status || rename(temporary, path) != 0) {
+        unlink(temporary);
+    }
+}
+
+bool
+fy_choice_is_unmeasured(const struct fy_lease *lease)
+{
+    return !settings->force && lease->device->ops->resolve &&
+           !__atomic_load_n(&asked, __ATOMIC_RELAXED);
+}
+
+void
+fy_choice_measure(const struct fy_lease *lease, void *gemm)
+{
+    char path[FY_SETTINGS_PATH_BYTES];
+    struct fy_device *device = lease->device;
+
+    if (__atomic_exchange_n(&asked, true, __ATOMIC_RELAXED)) {
+        return;
+    }
+    if (!calibrated) {
+        bool named = file_of(device, path);
+        if (!named || !is_private(path) ||
+            fy_rates_read(path, "cuda", &measured)) {
+            measured = first;
+            if (fy_calibrate_card(lease->executor, device, card_seconds,
+                                  &measured)) {
+                measured = first;
+            } else if (named) {
+                keep(path, &measured);
+            }
+        }
+    }
+    if (gemm) {
+        double flops = fy_calibrate_gemm(gemm);
+        measured.cpu_flops_f64 = flops > 0 ? flops : measured.cpu_flops_f64;
+        measured.cpu_flops_f32 = flops > 0 ? 2 * flops : measured.cpu_flops_f32;
+    }
+    __atomic_store_n(&rates, &measured, __ATOMIC_RELEASE);
+    fy_learn_forget();
+}

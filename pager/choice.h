@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which side a call runs on: the cost model with this machine's rates, corrected
+ * by what calls have taken in this process. Rates of a card and of the program's
+ * own BLAS are measured when the device is opened first; those of the card are
+ * kept in a file. Any thread.
+ */
+#ifndef FERRY_PAGER_CHOICE_H
+#define FERRY_PAGER_CHOICE_H
+
+#include "common/settings.h"
+#include "pager/cost.h"
+#include "pager/explain.h"
+#include "pager/learn.h"
+#include "pager/pool.h"
+
+/* One call on its way. */
+struct fy_choice {
+    struct fy_learn_key key;
+    struct fy_advice advice;
+    double model[FY_SIDES]; /* seconds, uncorrected */
+};
+
+/* Once, before all others. `settings' stays. */
+void fy_choice_start(const struct fy_settings *settings, const char *device);
+
+/* A call that could be offloaded. */
+void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
+                     const void *caller);
+/*
+ * Whether the device is expected to be faster with that traffic; --force does
+ * not ask. Fills what the decision has about it.
+ */
+bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
+                    const struct fy_traffic *traffic, double touched_bytes,
+                    struct fy_decision *decision);
+/* The same with the least traffic that any plan could have. */
+bool fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
+                       struct fy_decision *decision);
+
+/* It was planned and ran on the device, in so many seconds. */
+void fy_choice_ran(const struct fy_choice *choice, double seconds);
+/* It did not pay: the original of this thread's call comes next ... */
+void fy_choice_declined(const struct fy_choice *choice);
+/* ... and has returned. */
+void fy_choice_original_ran(double seconds);
+
+/* Whether nobody has called the next yet. */
+bool fy_choice_is_unmeasured(const struct fy_lease *lease);
+/*
+ * With the device for itself: measures what nobody has, once in a process.
+ * `gemm' is the program's own dgemm_, or NULL.
+ */
+void fy_choice_measure(const struct fy_lease *lease, void *gemm);
+
+#endif
