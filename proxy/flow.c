@@ -444,14 +444,6 @@ tell(struct stage *stage, const char *path)
     }
 }
 
-/* Whether it ends a process that does not catch it. */
-static bool
-ends(uint32_t signal)
-{
-    return signal != SIGCONT && signal != SIGTSTP && signal != SIGWINCH &&
-           signal != SIGUSR1 && signal != SIGUSR2;
-}
-
 void
 fy_flow_signal(struct stage *stage, uint32_t signal)
 {
@@ -470,11 +462,12 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
     if (signal == SIGINT && has_flag(stage, "tee", "--ignore", 'i')) {
         return;
     }
-    if (ends(signal)) {
+    if (fy_signal_ends(signal)) {
         stage->signalled = true;
         stage->last_signal = (int)signal;
     }
-    if (stage->state == STAGE_ENDED && ends(signal) && !stage->exit_signal) {
+    if (stage->state == STAGE_ENDED && fy_signal_ends(signal) &&
+        !stage->exit_signal) {
         /* Nothing is left there; here it still writes. */
         stage->exit_signal = (int)signal;
         fy_stage_try_end(stage);

@@ -27,6 +27,7 @@ libfyproxy_la_SOURCES = \
 	proxy/needs.c proxy/needs.h \
 	proxy/place.c \
 	proxy/part_words.c \
+	proxy/order.c \
 	proxy/placement.c \
 	proxy/prepare.c \
 	proxy/process.c proxy/process.h \

@@ -167,6 +167,7 @@ serve(void *argument)
             }
         }
         run_timers(session);
+        fy_signals_release(session);
         fy_reaches_flush(session); /* nothing that was queued waits */
         fy_guests_sweep(session);
         fy_stages_sweep(session);

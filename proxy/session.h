@@ -15,6 +15,7 @@
  * ask.c         the request
  * alike.c       whether it reads what it writes
  * flow.c        bytes, credits, signals, results
+ * order.c       signals to those that read first
  * input.c       stdin that is sent from here
  * link.c        which stages are joined, by what holders.c finds
  * reach.c       connections to proxies
@@ -88,6 +89,8 @@ struct fy_session {
     unsigned nreaches;
     uint64_t next_stage;
     struct fy_history *history;
+    struct timer held; /* order.c: looks at signals that wait */
+    unsigned nheld;    /* stages that have some */
     struct timer scan; /* link.c: looks at who holds the pipes */
     uint64_t scan_delay_ms;
     struct fy_holders *holders;
@@ -150,6 +153,11 @@ void fy_guest_drop(struct guest *guest);
 void fy_guest_close_fds(struct guest *guest);
 /* Frees those that are gone; between two rounds of the loop. */
 void fy_guests_sweep(struct fy_session *session);
+
+/* ---- order.c */
+
+/* Passes on signals that need not wait any more; once in each round of the loop. */
+void fy_signals_release(struct fy_session *session);
 
 /* ---- stage.c */
 

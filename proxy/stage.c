@@ -539,7 +539,10 @@ fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
         fy_flow_credit(stage, word);
         break;
     case FY_STUB_SIGNAL:
-        fy_flow_signal(stage, word);
+        fy_signal_take(stage, word);
+        break;
+    case FY_STUB_PONG:
+        fy_signal_answered(stage);
         break;
     case FY_STUB_WINDOW:
         if (n >= sizeof size) {

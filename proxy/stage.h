@@ -79,8 +79,11 @@ struct stage {
     double predicted_there, predicted_here; /* seconds; 0: nobody asked */
     /* The result. */
     bool has_result;
-    bool feeder_ended;         /* so its result comes as well */
-    int last_signal;           /* of those, the one that came last */
+    bool feeder_ended;     /* so its result comes as well */
+    int last_signal;       /* of those, the one that came last */
+    uint64_t held_signals; /* order.c: bit n-1 of signal n, since held_ns */
+    uint64_t held_ns;
+    unsigned pings;            /* that its stub has not answered */
     bool signalled;            /* its stub passed on one that may end it */
     bool refused;              /* the proxy has not begun anything */
     bool plan_repeatable_here; /* with all that feeds it */
@@ -226,6 +229,15 @@ void fy_flow_broken(struct stage *stage, int fd, int error);
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
+
+/* ---- order.c */
+
+/* Whether it ends a process that does not catch it. */
+bool fy_signal_ends(uint32_t signal);
+/* From the stage's stub; fy_flow_signal() follows, when its readers have theirs. */
+void fy_signal_take(struct stage *stage, uint32_t signal);
+/* Its stub has answered a PING. */
+void fy_signal_answered(struct stage *stage);
 
 /* ---- input.c */
 

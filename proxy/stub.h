@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#define FY_STUB_VERSION 1
+#define FY_STUB_VERSION 2
 
 enum {
     FY_STUB_DATA_BYTES = 64 << 10,  /* most in one OUT, ERR or INPUT frame */
@@ -40,6 +40,7 @@ enum fy_stub_to_session {
     FY_STUB_BROKEN,    /* struct fy_stub_broken: writing or reading failed */
     FY_STUB_FULL,      /* no more of stdin can be kept: it is not read until
                         * FORGET, EXEC or AGAIN comes */
+    FY_STUB_PONG, /* for a PING; all signals that came before it are told */
 };
 
 enum fy_session_to_stub {
@@ -53,6 +54,7 @@ enum fy_session_to_stub {
                        * what was delivered */
     FY_STUB_STOPPED,  /* the remote process stopped (SIGTSTP): stop too */
     FY_STUB_FORGET,   /* what is kept of stdin is not needed */
+    FY_STUB_PING,     /* send PONG, once the signals that are there are told */
 };
 
 /*

@@ -268,6 +268,9 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         service->keeps_stdin = service->full = false;
         stub_spool_forget();
         break;
+    case FY_STUB_PING:
+        (void)stub_send(FY_STUB_PONG, NULL, 0);
+        break;
     default:
         lose(service);
     }

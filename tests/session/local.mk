@@ -55,3 +55,6 @@ TESTS += tests/session/libraries.py
 
 dist_check_SCRIPTS += tests/session/hung.py
 TESTS += tests/session/hung.py
+
+dist_check_SCRIPTS += tests/session/order.py
+TESTS += tests/session/order.py

@@ -17,9 +17,9 @@ import tempfile
 import time
 
 STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
-EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED = range(1, 9)
+EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED, FORGET, PING = range(1, 11)
 (HELLO, READABLE, INPUT, INPUT_END, SIGNAL, WINDOW, CREDIT,
- BROKEN) = range(1, 9)
+ BROKEN, FULL, PONG) = range(1, 11)
 FIXED = struct.calcsize("=I4iIIIIi4I32Q2H2HIIQ")
 count = failed = 0
 
@@ -254,6 +254,25 @@ def signals():
           (SIGNAL, struct.pack("=I", signal.SIGCONT)))
     s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
     check("it ends as the command did", p.wait(10) == -signal.SIGINT)
+    s.close()
+    s = Session()
+    p = s.start(["cat"], stdin=subprocess.DEVNULL)
+    s.accept()
+    s.send(PING, b"")
+    check("a ping is answered before the decision", s.receive()[0] == PONG)
+    s.send(RUN, struct.pack("=I", 0))
+    s.send(PING, b"")
+    check("and behind it", s.receive()[0] == PONG)
+    p.send_signal(signal.SIGSTOP)
+    os.waitpid(p.pid, os.WUNTRACED)
+    s.send(PING, b"")
+    p.send_signal(signal.SIGINT)
+    p.send_signal(signal.SIGCONT)
+    kinds = [s.receive() for _ in range(3)]
+    check("after the signals that were there", kinds[2][0] == PONG and
+          (SIGNAL, struct.pack("=I", signal.SIGINT)) in kinds, kinds)
+    s.send(EXIT, struct.pack("=ii", 0, 0))
+    p.wait(10)
     s.close()
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
