@@ -2,11 +2,12 @@
 """Calls of the system's BLAS and LAPACK by ctypes, one line of output each: what
 they return and a digest of all bytes they were given. Arguments: calls, as
 dgemm:40 or dgemm:40*7 for seven of them. Needs no NumPy. Run under ferry by
-tests/gpu/*.py.
+tests/gpu/*.py. With CALLS_ROUNDED a rounded sum stands for the digest.
 """
 import array
 import ctypes
 import hashlib
+import os
 import sys
 
 BLAS = ctypes.CDLL("libblas.so.3")
@@ -43,6 +44,9 @@ class Call:
         return ctypes.c_void_p(values.buffer_info()[0])
 
     def digest(self):
+        if "CALLS_ROUNDED" in os.environ:
+            return "%.7g" % sum(x * (i % 13 - 5.3) for y in self.arrays
+                                for i, x in enumerate(y))
         return hashlib.sha256(b"".join(x.tobytes() for x in self.arrays)
                               ).hexdigest()[:16]
 

@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is wrong with a card, its driver, its libraries or the settings: the
+program prints what it prints without ferry, ends with the same status, and
+nothing is said unless --explain or --report asks. On the fake CUDA; run by make
+check, prints TAP.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAKE = os.path.join(BUILD, "tests/fakecuda/.libs")
+FERRY = os.path.join(BUILD, "ferry")
+CALLS = [sys.executable, os.path.join(HERE, "calls.py"), "dgemm:64*3",
+         "dgesv:140", "dpotrf:140", "singular:130", "dgemv:70", "dgemm:40*2"]
+# Every call of the fake fails once: the first ones one by one, then some.
+FIRST, SOME = 14, (19, 31, 47, 83, 149)
+
+tests = failures = 0
+
+
+def check(good, name, detail=""):
+    global tests, failures
+    tests += 1
+    if not good:
+        failures += 1
+        print(re.sub(r"(?m)^", "# ", str(detail).rstrip()))
+    print("%sok %d - %s" % ("" if good else "not ", tests, name), flush=True)
+
+
+class Bench:
+    """The program's own output, and runs that are compared with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.report = os.path.join(folder, "report.json")
+        self.plain = subprocess.run(CALLS, env=self.environment(FAKE),
+                                    capture_output=True, text=True,
+                                    timeout=300, check=False)
+
+    @staticmethod
+    def environment(libraries, **extra):
+        env = dict(os.environ)
+        env.update({"FAKECUDA_DELAY": "0", "FAKECUDA_MEMORY": "256M",
+                    "OPENBLAS_NUM_THREADS": "1", "CALLS_ROUNDED": "1",
+                    "PYTHONDONTWRITEBYTECODE": "1", **extra})
+        for name in ("FERRY_SETTINGS", "LD_LIBRARY_PATH"):
+            env.pop(name, None)
+        if libraries:
+            env["LD_LIBRARY_PATH"] = libraries
+        return env
+
+    def run(self, name, options=("--device", "cuda", "--force"),
+            libraries=FAKE, offloaded=None, why=None, **extra):
+        """`offloaded': whether any call was; why: what --explain must say."""
+        ferry = [FERRY, "run", "--no-discover", *options]
+        env = self.environment(libraries, **extra)
+        done = subprocess.run(
+            [*ferry, "--report=" + self.report, *(["--explain"] if why else []),
+             "--", *CALLS], env=env, capture_output=True, text=True,
+            timeout=600, check=False)
+        count = 0
+        if os.path.exists(self.report):
+            with open(self.report, encoding="utf-8") as file:
+                count = sum(x["offloaded"] for x in json.load(file)[
+                    "functions"])
+            os.unlink(self.report)
+        problems = []
+        if done.returncode != self.plain.returncode:
+            problems.append("status %d" % done.returncode)
+        if done.stdout != self.plain.stdout:
+            problems.append("other results:\n" + done.stdout)
+        if why is None and done.stderr:
+            problems.append("not silent: " + done.stderr)
+        if why and not re.search(why, done.stderr):
+            problems.append("does not say %s:\n%s" % (why, done.stderr))
+        if offloaded is not None and offloaded != (count > 0):
+            problems.append("%d calls were offloaded" % count)
+        check(not problems, name, "\n".join(problems))
+        return count
+
+    def only(self, names):
+        """A folder with some of the fake's libraries."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        for name in names:
+            os.symlink(os.path.join(FAKE, name), os.path.join(folder, name))
+        return folder
+
+
+def absent(bench):
+    nothing = bench.only([])
+    bench.run("no libcuda", libraries=nothing, offloaded=False)
+    bench.run("no libcuda, explained", libraries=nothing, offloaded=False,
+              why=r"no-device.*libcuda")
+    # Without the fake's a toolkit's may be found: it does not like the driver.
+    driver = bench.only(["libcuda.so.1"])
+    bench.run("no cuBLAS, no cuSOLVER", libraries=driver, offloaded=False)
+    bench.run("no cuBLAS, explained", libraries=driver, offloaded=False,
+              why=r"dgemm_ .*original, (unsupported|device-error)")
+    bench.run("no cuSOLVER: the rest goes", offloaded=True,
+              libraries=bench.only(["libcuda.so.1", "libcublas.so.13"]))
+    # A library that has none of its functions.
+    empty = bench.only(["libcuda.so.1", "libcusolver.so.12"])
+    subprocess.run([os.environ.get("CC", "cc").split()[0], "-shared", "-o",
+                    os.path.join(empty, "libcublas.so.13"), "-x", "c",
+                    os.devnull], check=True)
+    bench.run("a cuBLAS without functions", libraries=empty)
+    os.unlink(os.path.join(empty, "libcuda.so.1"))
+    subprocess.run([os.environ.get("CC", "cc").split()[0], "-shared", "-o",
+                    os.path.join(empty, "libcuda.so.1"), "-x", "c",
+                    os.devnull], check=True)
+    bench.run("a driver without functions", libraries=empty, offloaded=False)
+    with open(os.path.join(bench.only([]), "libcuda.so.1"), "w",
+              encoding="ascii") as file:
+        file.write("no library\n")
+        file.flush()
+        bench.run("a driver that is no library", offloaded=False,
+                  libraries=os.path.dirname(file.name))
+
+
+def invisible(bench):
+    for value in ("", "-1", "7", "garbage", "0,0", "GPU-0"):
+        bench.run("CUDA_VISIBLE_DEVICES='%s'" % value,
+                  CUDA_VISIBLE_DEVICES=value,
+                  offloaded=None if value in ("0,0", "garbage",
+                                              "GPU-0") else False)
+    bench.run("no device, explained", CUDA_VISIBLE_DEVICES="", offloaded=False,
+              why="original, no-device")
+    bench.run("no devices", FAKECUDA_DEVICES="0", offloaded=False)
+    bench.run("cuda:9", ("--device", "cuda:9", "--force"), offloaded=False)
+    bench.run("cuda:1 of two", ("--device", "cuda:1", "--force"),
+              FAKECUDA_DEVICES="2", offloaded=True)
+    bench.run("a driver older than the libraries", FAKECUDA_DRIVER="12040")
+    bench.run("a driver of long ago", FAKECUDA_DRIVER="9000")
+
+
+def settings(bench):
+    for memory in ("1M", "64KiB", "4096", "1TiB"):
+        bench.run("memory=" + memory, ("--device", "cuda,memory=" + memory,
+                                       "--force"))
+    bench.run("memory=0 is the device's own",
+              ("--device", "cuda,memory=0", "--force"), offloaded=True)
+    for value in ("cuda,memory=garbage", "cuda,memory=", "cuda,memory=-1",
+                  "cuda:", "cuda:x", "cuda:99999", "cuda,size=1M", "nvidia",
+                  "auto,memory=1M"):
+        done = subprocess.run([FERRY, "run", "--device", value, "true"],
+                              capture_output=True, text=True, check=False)
+        check(done.returncode == 2 and done.stderr.startswith(
+            "ferry: --device"),
+              "--device %s is refused" % value, done)
+    for memory in ("40M", "8M", "2M"):
+        bench.run("a card with %s" % memory, FAKECUDA_MEMORY=memory)
+    bench.run("no page-locked memory", FAKECUDA_PINNED_MEMORY="4096")
+    bench.run("auto", ("--device", "auto", "--force"), why=None)
+    bench.run("auto, by the model", ("--device", "auto"))
+    bench.run("by the model", ("--device", "cuda"),
+              XDG_CACHE_HOME=bench.only([]))
+    bench.run("none", ("--device", "none"), offloaded=False)
+
+
+def failing(bench):
+    for n in [*range(1, FIRST + 1), *SOME]:
+        bench.run("call %d fails" % n, FAKECUDA_FAIL_ANY=str(n))
+    for n in (1, 9, 30, 60, 120):
+        bench.run("from call %d on all fail" % n, FAKECUDA_FAIL_ANY="%d+" % n)
+    for n in (1, 4, 9, 20):
+        bench.run("operation %d fails later" % n, FAKECUDA_FAIL_ASYNC=str(n))
+    bench.run("operations fail for ever", FAKECUDA_FAIL_ASYNC="1+",
+              offloaded=False)
+    bench.run("operations fail, explained", FAKECUDA_FAIL_ASYNC="1+",
+              offloaded=False, why="original, (device-error|disabled)")
+    for name in ("cublasCreate_v2", "cusolverDnCreate", "cuMemHostAlloc",
+                 "cuStreamCreate", "cuEventCreate", "cuMemAlloc_v2",
+                 "cublasDgemm_v2", "cuInit", "cuDevicePrimaryCtxRetain"):
+        bench.run("%s never works" % name, FAKECUDA_FAIL=name + ":1+")
+
+
+def main():
+    if any(x in os.environ.get("FERRY_SANITIZED", "")
+           for x in ("thread", "address")):
+        print("1..0 # SKIP a sanitizer's library cannot be preloaded here")
+        return 77
+    if not os.path.exists(os.path.join(FAKE, "libcuda.so.1")):
+        print("1..0 # SKIP the fake CUDA is not built")
+        return 77
+    folder = tempfile.mkdtemp(prefix="ferry-gpu-trouble-")
+    try:
+        bench = Bench(folder)
+        if bench.plain.returncode:
+            print("1..0 # SKIP no BLAS and LAPACK")
+            return 77
+        check(bench.run("nothing is wrong", offloaded=True) >= 7,
+              "most calls are offloaded")
+        for group in (absent, invisible, settings, failing):
+            group(bench)
+    finally:
+        shutil.rmtree(folder)
+    print("1..%d" % tests)
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
