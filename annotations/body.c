@@ -184,8 +184,8 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 }
 
 static const char *const algorithms[] = {
-    "syrk", "herk", "syr2k", "her2k", "symm", "hemm",
-    "trmm", "trsm", "potrf", "getrf", "gesv", "fft",
+    "syrk", "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
+    "trsm", "potrf", "getrf", "gesv",  "geqrf", "gels", "fft",
 };
 
 static void
@@ -210,7 +210,7 @@ blocked(struct fy_body *body, const struct ast_statement *s)
                      FY_MAX_QUOTED, algorithm);
         fy_diagnostic_suggest(diagnostic, &suggestion);
         fy_diagnostic_hint(diagnostic, "syrk herk syr2k her2k symm hemm trmm "
-                                       "trsm potrf getrf gesv fft");
+                                       "trsm potrf getrf gesv geqrf gels fft");
         return;
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {
@@ -218,9 +218,11 @@ blocked(struct fy_body *body, const struct ast_statement *s)
         if (!name) {
             return;
         }
+        const bool is_lapacke = strcmp(unit->interface, "lapacke") == 0;
         if (!fy_map_find(&front->functions,
-                         fy_arena_print(&front->arena, "%s %s", unit->interface,
-                                        name))) {
+                         fy_arena_print(
+                             &front->arena, "%s %s",
+                             is_lapacke ? "fortran" : unit->interface, name))) {
             struct fy_suggestion near = {.wanted = name};
             for (size_t u = 0; u < front->nunits; u++) {
                 if (strcmp(front->units[u]->interface, unit->interface) == 0) {

@@ -18,8 +18,8 @@
 const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 
 static const struct fy_algo_row *const tables[] = {
-    fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
-    fy_algo_triangle, fy_algo_cholesky, fy_algo_lu,
+    fy_algo_rank_k,   fy_algo_rank_2k, fy_algo_symmetric, fy_algo_triangle,
+    fy_algo_cholesky, fy_algo_lu,      fy_algo_qr,
 };
 
 static const struct fy_algo_row *
@@ -45,6 +45,7 @@ signature_of(const char *routine)
         {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
         {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
         {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
+        {"geqrf", "mnA1BwWi"},     {"ormqr", "stmnkA1BC3wWi"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i][0], routine) == 0) {
@@ -124,6 +125,9 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
     case 'i':
         algo->planner->info_pointer = bound->args[i].p;
         return FY_OK;
+    case 'w':
+    case 'W':
+        return FY_OK; /* see query.c */
     default:
         break;
     }
@@ -139,8 +143,9 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
         if (value.kind != FY_V_INT) {
             return FY_ERR_UNSUPPORTED;
         }
-        code = (char)(algo->c_interface ? c_letter(letter, value.i)
-                                        : toupper((int)(value.i & 0x7f)));
+        code = (char)(algo->c_interface && !algo->lapacke
+                          ? c_letter(letter, value.i)
+                          : toupper((int)(value.i & 0x7f)));
         *(letter == 's'   ? &algo->side
           : letter == 'u' ? &algo->uplo
           : letter == 't' ? &algo->transa
@@ -171,6 +176,23 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
     }
 }
 
+/* How many of the signature's letters the call has. */
+static int
+count_letters(const struct fy_algo *algo, unsigned nargs, size_t *out)
+{
+    const char *signature = algo->row->signature;
+
+    *out = nargs;
+    if (!algo->lapacke) {
+        return strlen(signature) == nargs ? FY_OK : FY_ERR_UNSUPPORTED;
+    }
+    if (nargs > strlen(signature) || (strcmp(signature + nargs, "i") != 0 &&
+                                      strcmp(signature + nargs, "wWi") != 0)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    return FY_OK;
+}
+
 /* Reads the call by its signature, and which interface it belongs to. */
 static int
 take_arguments(struct fy_algo *algo)
@@ -178,26 +200,39 @@ take_arguments(struct fy_algo *algo)
     const struct fy_bound *bound = algo->planner->bound;
     const char *signature = algo->row->signature;
     unsigned first = 0, nargs = bound->function->nargs;
+    size_t letters;
 
     algo->c_interface = !(bound->function->flags & FY_FN_FORTRAN);
+    algo->lapacke =
+        strcmp(fy_model_string(bound->model, bound->function->family),
+               "lapacke") == 0;
     if (algo->c_interface) {
         struct fy_value order;
         first = 1;
         if (nargs < 1 || scalar(bound, 0, &order)) {
             return FY_ERR_UNSUPPORTED;
         }
-        algo->row_major = order.i == 101;
+        algo->row_major = order.i == 101 && !algo->lapacke;
+        algo->turned = order.i == 101 && algo->lapacke;
     }
-    if (strlen(signature) + first != nargs) {
+    if (count_letters(algo, nargs - first, &letters)) {
         return FY_ERR_UNSUPPORTED;
     }
-    for (unsigned i = 0; signature[i]; i++) {
+    for (unsigned i = 0; i < letters; i++) {
         int status = take_argument(algo, signature[i], first + i);
         if (status) {
             return status;
         }
     }
+    algo->c_interface = algo->c_interface && !algo->lapacke;
     return FY_OK;
+}
+
+/* Which argument of the call has the signature's first letter. */
+static unsigned
+first_argument(const struct fy_algo *algo)
+{
+    return algo->c_interface || algo->lapacke ? 1 : 0;
 }
 
 /* What the annotation says of the matrix in argument `arg'. */
@@ -234,8 +269,9 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
     view->naxes = 2;
     view->extent[0] = matrix->rows;
     view->extent[1] = matrix->cols;
-    view->stride[algo->row_major ? 1 : 0] = 1;
-    view->stride[algo->row_major ? 0 : 1] = matrix->ld;
+    const bool rows = algo->row_major || algo->turned;
+    view->stride[rows ? 1 : 0] = 1;
+    view->stride[rows ? 0 : 1] = matrix->ld;
     if (matrix->narrow) {
         view->element_bytes /= 2;
         view->stride[0] *= 2;
@@ -267,7 +303,7 @@ check_views(struct fy_algo *algo, struct fy_view *views)
         }
         unsigned which = (unsigned)(signature[i] - 'A');
         const struct fy_view *theirs =
-            annotated_view(bound, i + (algo->c_interface ? 1 : 0));
+            annotated_view(bound, i + first_argument(algo));
         struct fy_matrix *matrix = &algo->matrices[which];
         if (!theirs) {
             return FY_ERR_UNSUPPORTED;
@@ -286,7 +322,7 @@ check_views(struct fy_algo *algo, struct fy_view *views)
         }
         unsigned which = (unsigned)(signature[i] - 'A');
         const struct fy_view *theirs =
-            annotated_view(bound, i + (algo->c_interface ? 1 : 0));
+            annotated_view(bound, i + first_argument(algo));
         fy_algo_view(algo, &algo->matrices[which], &views[which]);
         if ((theirs->naxes != 0) != (views[which].naxes != 0)) {
             return FY_ERR_UNSUPPORTED;
@@ -307,7 +343,7 @@ check_views(struct fy_algo *algo, struct fy_view *views)
 
 /* The address of another function of the model, in this call's spelling. */
 static void *
-resolve(const struct fy_algo *algo, uint32_t function)
+resolve(const struct fy_algo *algo, uint32_t function, uint32_t *from)
 {
     const struct fy_target *target = algo->planner->target;
     const struct fy_model *model = algo->planner->bound->model;
@@ -317,6 +353,9 @@ resolve(const struct fy_algo *algo, uint32_t function)
     if (!target->sibling) {
         return NULL;
     }
+    const uint8_t own_bits = target->symbol < model->symbols.count
+                                 ? symbols[target->symbol].integer_bits
+                                 : 0;
     /* The same spelling first; then any of the same integer width. */
     for (unsigned round = 0; round < 2 && !address; round++) {
         for (uint32_t i = 0; i < model->symbols.count && !address; i++) {
@@ -330,8 +369,13 @@ resolve(const struct fy_algo *algo, uint32_t function)
                 symbol->integer_bits != target->integer_bits) {
                 continue;
             }
+            /* Of LAPACKE with a suffix, routines with one. */
+            if (algo->lapacke && symbol->integer_bits != own_bits) {
+                continue;
+            }
             address = target->sibling(target->original,
                                       fy_model_string(model, symbol->name));
+            *from = i;
         }
     }
     return address;
@@ -364,14 +408,19 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
     const struct fy_model *model = bound->model;
     const struct fy_function *functions =
         FY_TABLE(model, fy_function, functions);
+    const char *family = algo->lapacke
+                             ? "fortran"
+                             : fy_model_string(model, bound->function->family);
     char name[64], prefix[32];
 
     if (using_prefix(bound, prefix, sizeof(prefix))) {
         return FY_ERR_UNSUPPORTED;
     }
-    (void)snprintf(name, sizeof(name), "%s%s", prefix, routine);
+    (void)snprintf(name, sizeof(name), "%s%s", prefix,
+                   algo->is_complex && strcmp(routine, "ormqr") == 0 ? "unmqr"
+                                                                     : routine);
     for (uint32_t f = 0; f < model->functions.count; f++) {
-        if (functions[f].family != bound->function->family ||
+        if (strcmp(fy_model_string(model, functions[f].family), family) != 0 ||
             strcmp(fy_model_string(model, functions[f].name), name) != 0) {
             continue;
         }
@@ -379,7 +428,7 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
         out->signature = signature_of(routine);
         /* A device has functions of its own: device_call.c finds them. */
         bool own = fy_plan_on_device(algo->planner);
-        out->address = own ? NULL : resolve(algo, f);
+        out->address = own ? NULL : resolve(algo, f, &out->symbol);
         if ((own || out->address) && out->signature &&
             strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
                 functions[f].nargs) {
@@ -399,18 +448,26 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     const struct fy_target *target = algo->planner->target;
     const struct fy_model *model = algo->planner->bound->model;
     const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
+    const char *stem = algo->lapacke ? "getrf" : algo->row->name;
+    uint32_t symbol = target->symbol;
     char name[96];
 
-    if (!target->sibling || target->symbol >= model->symbols.count) {
+    for (unsigned i = 0; algo->lapacke && i < algo->nroutines; i++) {
+        if (algo->routines[i].address &&
+            strcmp(algo->routines[i].signature, signature_of(stem)) == 0) {
+            symbol = algo->routines[i].symbol;
+        }
+    }
+    if (!target->sibling || symbol >= model->symbols.count) {
         return FY_ERR_UNSUPPORTED;
     }
-    const char *own = fy_model_string(model, symbols[target->symbol].name);
-    const char *tail = strstr(own, algo->row->name);
+    const char *own = fy_model_string(model, symbols[symbol].name);
+    const char *tail = strstr(own, stem);
     if (!tail || strlen(own) + 2 > sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
     }
     (void)snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
-                   tail + strlen(algo->row->name));
+                   tail + strlen(stem));
     *out =
         (struct fy_routine){.address = target->sibling(target->original, name),
                             .signature = "nA1flBx"};
@@ -426,6 +483,12 @@ find_routines(struct fy_algo *algo)
         .signature = algo->row->signature,
     };
     algo->nroutines = 1;
+    if (algo->lapacke && signature_of(algo->row->name)) {
+        int found = find_routine(algo, algo->row->name, &algo->routines[0]);
+        if (found) {
+            return found;
+        }
+    }
     for (unsigned i = 0; i + 1 < FY_MAX_ROUTINES && algo->row->using[i]; i++) {
         const char *wanted = algo->row->using[i];
         if (algo->hermitian && strcmp(wanted, "syrk") == 0) {
@@ -466,6 +529,9 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
         if (operands[i].element == FY_T_C32 ||
             operands[i].element == FY_T_C64) {
             algo->is_complex = true;
+        }
+        if (i == 0) { /* A, in every annotation */
+            algo->element = operands[i].element;
         }
     }
     algo->hermitian = name[0] == 'h' || (algo->is_complex && name[0] == 'p');

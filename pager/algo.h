@@ -15,7 +15,7 @@
 enum {
     FY_MAX_ROUTINES = 6,
     FY_MAX_MATRICES = 3,
-    FY_MAX_DIMENSIONS = 4,
+    FY_MAX_DIMENSIONS = 5,
     FY_MAX_BLOCK_STEPS = 1 << 17,
 };
 
@@ -23,14 +23,16 @@ enum {
  * A function that runs on blocks. Its signature has a letter per argument:
  * s u t T d: side uplo transa transb diag; m n k; a b: alpha beta; A B C: a
  * matrix (or a vector of pivots), 1 2 3: its leading dimension; i: info; f l x: of
- * laswp, 1, k and 1. In the C interface the storage
- * order comes first and is not in the signature.
+ * laswp, 1, k and 1; w W: a workspace and its size. In the C interfaces the
+ * storage order comes first and is not in the signature; LAPACKE's functions have
+ * no i, and w W only when they are called so.
  */
 struct fy_routine {
     const struct fy_function
         *function; /* NULL: laswp, which is not annotated */
     void *address;
     const char *signature;
+    uint32_t symbol; /* of model->symbols, when it has an address of its own */
 };
 
 /* A matrix of the call as it is stored: rows x cols, cut both ways. */
@@ -55,11 +57,16 @@ struct fy_algo {
     struct fy_planner *planner;
     const struct fy_algo_row *row;
     bool is_complex, hermitian, c_interface, row_major;
+    /* A call of LAPACKE, by Fortran routines on blocks; `turned' when it is
+     * row-major: its blocks are column-major on the device. */
+    bool lapacke, turned;
     uint32_t element_bytes;
+    uint8_t element; /* enum fy_type of the matrices */
     /* The call's own arguments, reference names, Fortran letters. */
     char side, uplo, transa, diag;
     int64_t m, n, k;
     double alpha[2], beta[2];
+    int64_t lwork; /* elements of the planner's workspace */
     struct fy_routine routines[FY_MAX_ROUTINES];
     unsigned nroutines;
     struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C */
@@ -105,6 +112,16 @@ void fy_algo_forget_calls(struct fy_algo *algo);
 /* The view of a matrix; naxes 0 when it is not accessed. */
 void fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
                   struct fy_view *view);
+
+/* The dimensions of factorisations by panels, and their choice of sizes. */
+enum {
+    FY_PANEL_ROWS,    /* one part: panels have full height */
+    FY_PANEL_COLUMNS, /* of A: its panels */
+    FY_PANEL_SIDES,   /* columns of right hand sides */
+    FY_PANEL_ONE,     /* of a vector */
+    FY_PANEL_FACTORS, /* 0, or min(m, n), cut as the columns are */
+};
+int fy_algo_panels(struct fy_algo *algo) FY_MUST_CHECK;
 
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
@@ -154,5 +171,6 @@ extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
 extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
 extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf */
 extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
+extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
 
 #endif

@@ -119,6 +119,9 @@ number_of(const struct fy_algo *algo, const struct fy_block_call *call,
     case 'l':
         value.i = call->k;
         break;
+    case 'W':
+        value.i = algo->lwork;
+        break;
     case 'a':
     case 'b':
         value.kind = FY_V_COMPLEX;
@@ -161,6 +164,8 @@ set_argument(const struct fy_algo *algo, const struct fy_block_call *call,
 {
     if (letter >= 'A' && letter <= 'C') {
         set_matrix(algo, known, tile_of, letter, slot);
+    } else if (letter == 'w') {
+        slot->value.p = algo->planner->workspace;
     } else if (letter == 'i') {
         slot->kind = FY_SLOT_INFO;
     } else {
@@ -331,7 +336,7 @@ make_device_call(struct fy_algo *algo, const struct fy_block_call *call,
             }
             continue;
         }
-        if (letter == '\0' || letter == 'i' ||
+        if (letter == '\0' || letter == 'i' || letter == 'w' ||
             (letter >= 'A' && letter <= 'C')) {
             cells[c].kind = FY_V_POINTER;
             continue;

@@ -27,9 +27,6 @@ setup(struct fy_algo *algo)
 {
     struct fy_matrix *a = &algo->matrices[0];
 
-    if (algo->c_interface) {
-        return FY_ERR_UNSUPPORTED;
-    }
     a->rows = a->cols = algo->n;
     a->triangle = algo->uplo;
     algo->extent[N_CUTS] = algo->extent[SAME_CUTS] = algo->n;

@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum {
-    ROWS,    /* one part: panels have full height */
-    COLUMNS, /* of A: its panels */
-    SIDES,   /* columns of B */
-    ONE      /* of the pivots */
+    ROWS = FY_PANEL_ROWS,
+    COLUMNS = FY_PANEL_COLUMNS,
+    SIDES = FY_PANEL_SIDES,
+    ONE = FY_PANEL_ONE
 };
 enum {
     FACTOR = 1,
@@ -40,9 +40,6 @@ setup(struct fy_algo *algo)
     struct fy_matrix *a = &algo->matrices[0], *pivots = &algo->matrices[1],
                      *b = &algo->matrices[2];
 
-    if (algo->c_interface) {
-        return FY_ERR_UNSUPPORTED;
-    }
     if (solves(algo)) {
         algo->m = algo->n;
     }
@@ -57,7 +54,7 @@ setup(struct fy_algo *algo)
     b->col_cuts = SIDES;
     pivots->rows = algo->n;
     pivots->cols = 1;
-    pivots->ld = algo->n;
+    pivots->ld = algo->turned ? 1 : algo->n;
     pivots->row_cuts = COLUMNS;
     pivots->col_cuts = ONE;
     pivots->element_bytes = algo->planner->bound->integer_bits / 8;
@@ -278,105 +275,6 @@ bound(const struct fy_algo *algo, double elements)
            m * k - elements;
 }
 
-/* Panels of that width, supers of as many as fit beside two more. */
-static int
-cut(struct fy_algo *algo, int64_t panel)
-{
-    double room = algo->room / (double)algo->m / (double)panel;
-    int status = FY_OK;
-
-    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
-        int64_t extent = algo->extent[d];
-        int64_t side = d == ROWS || d == ONE ? extent : panel;
-        fy_cuts_free(&algo->cuts[d]);
-        if (status || extent < 1) {
-            continue;
-        }
-        status = fy_cuts_even(extent, (uint32_t)((extent + side - 1) / side),
-                              side >= 64 ? 16 : 1, &algo->cuts[d]);
-    }
-    algo->super_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
-    return status;
-}
-
-static int
-cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
-             uint64_t *state)
-{
-    int status = cut(algo, algo->n);
-
-    for (unsigned d = COLUMNS; status == FY_OK && d <= SIDES; d++) {
-        fy_cuts_free(&algo->cuts[d]);
-        if (algo->extent[d] > 0) {
-            status = fy_cuts_random(algo->extent[d], largest, most, 1, state,
-                                    &algo->cuts[d]);
-        }
-    }
-    algo->super_cols = 1 + (uint32_t)fy_random_below(state, 3);
-    return status;
-}
-
-static int
-search_randomly(struct fy_algo *algo)
-{
-    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
-    int64_t largest = 1 + (int64_t)fy_random_below(&state, (uint64_t)algo->n);
-    int status = FY_ERR_NOFIT;
-
-    for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
-        status = cut_randomly(algo, largest, 12u << round, &state);
-        if (status == FY_OK) {
-            status = fy_algo_generate(algo);
-        }
-        largest = largest / 2 + 1;
-        if (round > 8) {
-            largest = 1; /* nothing less will do, either */
-        }
-    }
-    return status;
-}
-
-static int
-search(struct fy_algo *algo)
-{
-    static const double parts[] = {8, 5, 12, 20, 3.5};
-    double best_cost = 0, widest = algo->room / (double)algo->m;
-    int64_t best = 0, tried = 0;
-
-    if (algo->planner->options.random) {
-        return search_randomly(algo);
-    }
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        int64_t panel = (int64_t)fmin(widest / parts[i], (double)algo->n);
-        if (panel < 1 || panel == tried) {
-            continue;
-        }
-        tried = panel;
-        int status = cut(algo, panel);
-        if (status == FY_OK) {
-            status = fy_algo_generate(algo);
-        }
-        if (status == FY_ERR_NOMEM) {
-            return status;
-        }
-        if (status) {
-            continue;
-        }
-        const struct fy_traffic *t = &algo->planner->plan.predicted;
-        double cost = (double)t->bytes_in + (double)t->bytes_out +
-                      8192.0 * (double)t->chunks;
-        if (best == 0 || cost < best_cost) {
-            best = panel;
-            best_cost = cost;
-        }
-    }
-    if (best == 0) {
-        return FY_ERR_NOFIT;
-    }
-    int status = cut(algo, best);
-    return status ? status : fy_algo_generate(algo);
-}
-
 const struct fy_algo_row fy_algo_lu[] = {
     {"getrf",
      "mnA1Bi",
@@ -385,7 +283,7 @@ const struct fy_algo_row fy_algo_lu[] = {
      program,
      false,
      bound,
-     search},
+     fy_algo_panels},
     {"gesv",
      "nkA1BC3i",
      {"getrf", "trsm", "gemm", "laswp"},
@@ -393,6 +291,6 @@ const struct fy_algo_row fy_algo_lu[] = {
      program,
      false,
      bound,
-     search},
+     fy_algo_panels},
     {NULL},
 };

@@ -45,6 +45,7 @@ libfypager_la_SOURCES += pager/plan_search.c
 libfypager_la_SOURCES += pager/plan_traffic.c pager/plan_traffic.h
 libfypager_la_SOURCES += pager/algo.c pager/algo.h
 libfypager_la_SOURCES += pager/algo_call.c pager/algo_search.c
+libfypager_la_SOURCES += pager/algo_panels.c pager/algo_qr.c
 libfypager_la_SOURCES += pager/algo_rank.c pager/algo_symm.c
 libfypager_la_SOURCES += pager/algo_triangle.c pager/algo_cholesky.c
 libfypager_la_SOURCES += pager/algo_lu.c

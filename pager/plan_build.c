@@ -129,6 +129,7 @@ fy_planner_reset(struct fy_planner *planner)
     planner->npivot_panels = 0;
     planner->narrow_pivots = false;
     planner->nanswers = 0;
+    planner->diagonal = (struct fy_diagonal){0};
     memset(&planner->plan, 0, sizeof(planner->plan));
     planner->plan.schedule.launch = launch;
     planner->plan.schedule.planner = planner;
@@ -490,12 +491,34 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     fy_raw_store(type, &sum, out);
 }
 
+/* Whether a solution divides by every element of the diagonal; LAPACK asks. */
+static bool
+is_regular(const struct fy_diagonal *diagonal)
+{
+    for (int64_t i = 0; i < diagonal->count; i++) {
+        struct fy_value value =
+            fy_raw_value((enum fy_type)diagonal->element,
+                         diagonal->host + i * diagonal->stride_bytes);
+        if (value.kind != FY_V_COMPLEX) {
+            value.im = 0;
+        }
+        if ((value.r == 0 && value.im == 0) || !isfinite(value.r) ||
+            !isfinite(value.im)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether no leaf call reported that the computation cannot be finished. */
 static bool
 accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
 
+    if (!is_regular(&planner->diagonal)) {
+        return false;
+    }
     if (!planner->uses_info) {
         return true;
     }
@@ -516,6 +539,8 @@ fy_plan_free(struct fy_plan *plan)
         return;
     }
     fy_planner_reset(planner);
+    free(planner->workspace);
+    free(planner->factors);
     free(planner);
 }
 

@@ -83,6 +83,13 @@ struct fy_answer {
     unsigned char content[16];
 };
 
+/* Of a triangle that was solved with, in the caller's memory. */
+struct fy_diagonal {
+    const char *host;
+    int64_t count, stride_bytes;
+    uint8_t element; /* enum fy_type */
+};
+
 enum {
     FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
 };
@@ -110,6 +117,10 @@ struct fy_planner {
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
+    /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
+    void *workspace;
+    void *factors; /* of reflectors, when the caller has no room for them */
+    struct fy_diagonal diagonal;
     /* What the original says of its workspaces: stored when all went well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
     uint32_t nanswers;
@@ -183,6 +194,10 @@ int fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
  * functions or a blocked algorithm make of others is not what the original does.
  */
 bool fy_bound_is_finite(const struct fy_bound *bound);
+
+/* Whether the largest magnitude in an operand is lo to hi: not 0, a NaN, ... */
+bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
+                         double lo, double hi);
 
 /*
  * Asks the original what it leaves in workspaces that the plan does not hand to

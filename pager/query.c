@@ -9,6 +9,7 @@
 
 #include "pager/plan_build.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,4 +304,28 @@ fy_bound_is_finite(const struct fy_bound *bound)
         }
     }
     return true;
+}
+
+bool
+fy_view_is_in_range(const struct fy_view *view, enum fy_type element, double lo,
+                    double hi)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < (view->naxes > 1 ? view->extent[1] : 1); j++) {
+        for (int64_t i = 0; i < view->extent[0]; i++) {
+            int64_t at = i * view->stride[0];
+            at += view->naxes > 1 ? j * view->stride[1] : 0;
+            const struct fy_value value = fy_raw_value(
+                element, view->host + at * (int64_t)view->element_bytes);
+            const double size = value.kind == FY_V_COMPLEX
+                                    ? hypot(value.r, value.im)
+                                    : fabs(value.r);
+            if (!(size <= hi)) {
+                return false;
+            }
+            most = size > most ? size : most;
+        }
+    }
+    return most >= lo;
 }

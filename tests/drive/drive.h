@@ -89,7 +89,7 @@ extern const struct routine blas1_routines[], blas2_routines[],
     blas3_routines[], lapack_routines[]; /* end with a null name */
 
 /* Compare only what manuals promise, for code that is not the library's: nothing
- * of what a routine destroys, sizes of workspaces by being large enough. */
+ * of what a routine destroys. */
 extern bool documented_only;
 /* Whether INTEGER has 64 bits in the library under test. */
 extern bool integer_is_64;

@@ -202,9 +202,10 @@ compare(const struct buffer *buffer, double unit, const char **what,
             continue;
         }
         *what = buffer->name;
-        if (documented_only &&
-            (buffer->is_workspace ? is_larger(buffer, x, y)
-                                  : buffer->destroyed && !is_poison(y))) {
+        /* Small matrices need less than the best size; either may be told. */
+        if (buffer->is_workspace
+                ? is_larger(buffer, x, y)
+                : documented_only && buffer->destroyed && !is_poison(y)) {
             continue;
         }
         if (buffer->type == 'i' || is_poison(x) != is_poison(y)) {

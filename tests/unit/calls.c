@@ -99,6 +99,9 @@ set_number(char letter, const struct call_numbers *numbers, bool fortran,
     case 'k':
         value->i = numbers->k;
         return;
+    case 'W':
+        value->i = numbers->lwork;
+        return;
     case 'x':
     case 'y':
         value->i = numbers->inc[letter - 'x'];
@@ -164,6 +167,10 @@ call_make(const struct fy_model *model, const char *symbol,
         }
         if (letter == 'i') {
             out->args[i].p = numbers->info;
+            continue;
+        }
+        if (letter == 'w') {
+            out->args[i].p = numbers->work;
             continue;
         }
         set_number(letter, numbers, function->flags & FY_FN_FORTRAN, &value);

@@ -30,6 +30,8 @@ struct call_numbers {
     void *matrix[3];
     int64_t inc[2];
     void *info;
+    void *work; /* w, of `lwork' elements: W */
+    int64_t lwork;
 };
 
 struct call {
@@ -42,7 +44,7 @@ struct call {
 
 /*
  * Fills a call of the named symbol. The signature has a letter per argument, as
- * in pager/algo.h, O for the C interface's order, x y for increments of the
+ * in pager/algo.h with w and W, O for the C interface's order, x y for increments of the
  * first and second vector. False when the symbol is not annotated or installed.
  */
 bool call_make(const struct fy_model *model, const char *symbol,

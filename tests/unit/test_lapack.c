@@ -187,6 +187,130 @@ START_TEST(cholesky)
 }
 END_TEST
 
+/* ---- QR: LAPACK's own R, reflectors and factors, whatever the panels ---- */
+
+enum {
+    LWORK = 64 * (N + SIDES)
+};
+static char tau[16 * N], same_tau[16 * N], work[16 * LWORK],
+    same_work[16 * LWORK];
+
+static void
+both_qr(char type, const char *name, const char *signature,
+        struct call_numbers *numbers, uint64_t seed)
+{
+    const double bound = bound_of(type);
+    struct call call, original;
+    struct call_run run;
+    char symbol[16];
+
+    snprintf(symbol, sizeof(symbol), "%c%s_", type, name);
+    numbers->work = work;
+    numbers->lwork = LWORK;
+    memset(work, 0, sizeof(work));
+    memset(same_work, 0, sizeof(same_work));
+    ck_assert(call_make(model, symbol, signature, numbers, &call));
+    numbers->matrix[0] = same_a;
+    numbers->matrix[1] = same_tau;
+    numbers->matrix[2] = same_b;
+    numbers->info = &other_info;
+    numbers->work = same_work;
+    ck_assert(call_make(model, symbol, signature, numbers, &original));
+    memcpy(same_a, a, MOST);
+    memcpy(same_b, b, MOST);
+    info_cell = other_info = -7;
+    ck_assert_int_eq(call_chunked(&call, device, seed != 0, seed, &run),
+                     FY_REASON_NONE);
+    ck_assert_msg(run.status == FY_OK, "%s: %s", symbol,
+                  fy_status_text(run.status));
+    ck_assert_str_eq(run.method, name);
+    ck_assert_uint_gt(run.traffic.chunks, 1);
+    call_original(&original, NULL);
+    ck_assert_int_eq(info(), 0);
+    ck_assert_int_eq(other_info, 0);
+    compare(type, symbol, a, same_a, bound);
+    /* The best size, of the whole call. */
+    struct fy_value size = fy_raw_value(element_type(type), work);
+    struct fy_value best = fy_raw_value(element_type(type), same_work);
+    ck_assert_msg(size.r >= best.r && size.r <= LWORK * 64, "work: %g", size.r);
+}
+
+START_TEST(qr)
+{
+    static const int64_t shapes[][2] = {{N, N}, {N, N / 3}, {N / 3, N}};
+    for (const char *type = "sdcz"; *type; type++) {
+        for (unsigned s = 0; s < 3; s++) {
+            int64_t m = shapes[s][0], n = shapes[s][1];
+            struct call_numbers numbers = numbers_of(m, n);
+            numbers.matrix[1] = tau;
+            fill(*type, a, m, n, m + 3, 1);
+            memset(tau, 0, sizeof(tau));
+            memset(same_tau, 0, sizeof(same_tau));
+            both_qr(*type, "geqrf", "mnA1BwWi", &numbers, (uint64_t)_i);
+            for (int64_t i = 0; i < (m < n ? m : n); i++) {
+                size_t at = (size_t)i * element_bytes(*type);
+                struct fy_value p = fy_raw_value(element_type(*type), tau + at);
+                struct fy_value q =
+                    fy_raw_value(element_type(*type), same_tau + at);
+                ck_assert_double_le(fabs(p.r - q.r), bound_of(*type));
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(least_squares)
+{
+    for (const char *type = "sdcz"; *type; type++) {
+        for (unsigned turned = 0; turned < 2; turned++) {
+            struct call_numbers numbers = numbers_of(N, N / 2);
+            numbers.transa = (char)(!turned                        ? 'N'
+                                    : *type == 'c' || *type == 'z' ? 'C'
+                                                                   : 'T');
+            fill(*type, a, N, N / 2, N + 3, 4);
+            fill(*type, b, N, SIDES, N + 2, 0);
+            both_qr(*type, "gels", "tmnkA1C3wWi", &numbers, (uint64_t)_i);
+            compare(*type, "b", b, same_b, bound_of(*type));
+        }
+    }
+}
+END_TEST
+
+/* What LAPACK calls singular, scales, or has no plan for is the original's. */
+START_TEST(least_squares_of_others)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        struct call_numbers numbers = numbers_of(N, N / 2);
+        struct call call;
+        struct call_run run;
+
+        numbers.transa = 'N';
+        numbers.work = work;
+        numbers.lwork = LWORK;
+        fill('d', a, N, N / 2, N + 3, 4);
+        fill('d', b, N, SIDES, N + 2, 0);
+        double *column = (double *)(void *)a + (size_t)20 * (N + 3);
+        for (int i = 0; i < N; i++) {
+            column[i] = kind == 0 ? 0 : kind == 1 ? column[i] * 1e305 : NAN;
+        }
+        memcpy(same_a, a, MOST);
+        memcpy(same_b, b, MOST);
+        memset(work, 1, sizeof(work));
+        memset(same_work, 1, sizeof(same_work));
+        info_cell = -7;
+        ck_assert(call_make(model, "dgels_", "tmnkA1C3wWi", &numbers, &call));
+        ck_assert_int_eq(
+            call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+            FY_REASON_NONE);
+        ck_assert_int_ne(run.status, FY_OK);
+        ck_assert_mem_eq(a, same_a, MOST);
+        ck_assert_mem_eq(b, same_b, MOST);
+        ck_assert_mem_eq(work, same_work, sizeof(work));
+        ck_assert_int_eq(info(), -7);
+    }
+}
+END_TEST
+
 /* Right hand sides are cut when the factor fits. */
 START_TEST(right_hand_sides)
 {
@@ -277,6 +401,9 @@ main(void)
     tcase_add_loop_test(cases, lu, 0, 5);
     tcase_add_loop_test(cases, solver, 0, 5);
     tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, qr, 0, 5);
+    tcase_add_loop_test(cases, least_squares, 0, 5);
+    tcase_add_loop_test(cases, least_squares_of_others, 0, 5);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
     suite_add_tcase(suite, cases);
