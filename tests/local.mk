@@ -43,6 +43,7 @@ UNIT_TESTS += tests/unit/test_host
 UNIT_TESTS += tests/unit/test_host_arena
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
+UNIT_TESTS += tests/unit/test_fft
 UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
@@ -72,6 +73,11 @@ tests_unit_test_executor_SOURCES = tests/unit/test_executor.c
 tests_unit_test_executor_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_executor_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_executor_LDADD = libfypager.la $(CHECK_LIBS)
+
+tests_unit_test_fft_SOURCES = tests/unit/test_fft.c
+tests_unit_test_fft_SOURCES += tests/unit/product.c tests/unit/product.h
+tests_unit_test_fft_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_fft_LDADD = libfypager.la $(CHECK_LIBS) -lm
 
 tests_unit_test_device_SOURCES = tests/unit/test_device.c
 tests_unit_test_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -21,7 +21,7 @@ static struct drive options = {.blas = "libblas.so.3",
                                .lapacke = "liblapacke.so.3",
                                .seed = 1,
                                .count = 20,
-                               .max_size = 40,
+                               .max_size = DEFAULT_SIZE,
                                .twins = true};
 
 static unsigned calls, differences;

@@ -31,6 +31,10 @@ enum interface {
     LAPACKE
 };
 
+enum {
+    DEFAULT_SIZE = 40
+};
+
 /* Memory of one argument; `twin' is what the second copy works on. */
 struct buffer {
     char name[12];
@@ -63,7 +67,8 @@ struct call {
     bool row_major;    /* CBLAS and LAPACKE, once layout() has run */
     bool work_variant; /* LAPACKE_..._work */
     bool aligned;      /* buffers to 64 bytes, else to an element */
-    unsigned max_size; /* extents are 0 .. max_size */
+    unsigned max_size; /* extents are 0 .. max_size; of transforms, when it is
+                        * more than the default: about so many elements */
     uint64_t random;
     char result; /* kind of the return value; 0: void */
     unsigned nargs, nbuffers, nhidden;

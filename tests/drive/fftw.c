@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,21 @@ elements(const struct transform *t, int side, bool *complex)
     return volume(t, halved);
 }
 
+/* A length of at most `limit' that is no prime, unless it is short. */
+static int
+random_length(struct call *c, int limit)
+{
+    static const int factors[] = {2, 2, 2, 3, 3, 5, 7, 11};
+    int n = (int)random_int(c, 2, 60);
+    for (;;) {
+        int factor = factors[random_int(c, 0, 7)];
+        if (n > limit / factor) {
+            return n;
+        }
+        n *= factor;
+    }
+}
+
 static void
 random_transform(struct call *c, struct transform *t, enum form form,
                  enum maker maker, int rank)
@@ -168,8 +184,15 @@ random_transform(struct call *c, struct transform *t, enum form form,
     *t = (struct transform){
         .form = form, .maker = maker, .rank = rank, .howmany = 1};
     int limit = rank == 3 ? 9 : rank == 2 ? 16 : 60;
+    if (c->max_size > DEFAULT_SIZE) {
+        double all = c->max_size; /* elements */
+        limit = (int)(rank == 3   ? 2 * cbrt(all)
+                      : rank == 2 ? 2 * sqrt(all)
+                                  : all);
+    }
     for (int i = 0; i < 3; i++) {
-        t->n[i] = (int)random_int(c, 2, limit);
+        t->n[i] = c->max_size <= DEFAULT_SIZE ? (int)random_int(c, 2, limit)
+                                              : random_length(c, limit);
         t->kind[i] =
             form == R2R ? kinds[random_int(c, 0, 9)] : (int)random_int(c, 0, 1);
     }
@@ -346,6 +369,7 @@ drive_fftw(const char *prefix, char type, const struct drive *drive,
                     struct call c = {
                         .type = type,
                         .interface = LAPACKE,
+                        .max_size = drive->max_size,
                         .random = drive_hash(label, drive->seed + i * 1000003)};
                     struct transform t;
                     random_transform(&c, &t, (enum form)form, by, rank);

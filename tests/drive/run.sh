@@ -142,6 +142,23 @@ if [ -e "$fake/libcufft.so.12" ]; then
         FAKECUDA_FAIL=cufftMakePlanMany64:11+:2 \
         "$ferry" run --device cuda,memory=32KiB --force -- \
         "$drive" -s "$seed" -c "$calls" $fftw
+    # Larger than the card: by axes and in four steps, undone where it fails.
+    for fails in 700 2500 0; do
+        # shellcheck disable=SC2086
+        drives "transforms larger than the card, call $fails fails" \
+            env LD_LIBRARY_PATH="$fake" FAKECUDA_STRICT=1 FAKECUDA_DELAY=0 \
+            FAKECUDA_FAIL_ANY="$fails" FAKECUDA_LOG="$work/log" \
+            "$ferry" run --explain \
+            --device cuda,memory=64KiB --force -- \
+            "$drive" -s "$seed" -c 1 --max 9000 $fftw
+    done
+    if grep -q 'offloaded (fft)' "$work/err"; then
+        ok "some went through it in passes"
+    else
+        not_ok "some went through it in passes"
+    fi
+    empty "transforms larger than the card: nothing that no caller may do" \
+        "$(grep -E 'race:|illegal|bad-|unpinned|free-in-use' "$work/log")"
 else
     skip "transforms on cuda" "tests/fakecuda is not built"
 fi
