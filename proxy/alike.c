@@ -15,7 +15,7 @@
 #include "proxy/stage.h"
 
 enum {
-    NAMES_MAX = 64, /* operands that are looked at; more is for few commands */
+    NAMES_MAX = 4096, /* operands that are looked at; with more it runs here */
 };
 
 struct fy_alike {
@@ -23,7 +23,8 @@ struct fy_alike {
         uint64_t device, inode;
     } outputs[2];
     unsigned noutputs, nnames;
-    char *names[NAMES_MAX];
+    bool too_many;
+    char *names[];
 };
 
 int
@@ -45,14 +46,17 @@ fy_alike_new(const struct stage *stage, struct fy_alike **out)
     if (found.noutputs == 0) {
         return 0;
     }
-    struct fy_alike *alike = malloc(sizeof *alike);
+    uint32_t most =
+        invocation->nuses < NAMES_MAX ? invocation->nuses : NAMES_MAX;
+    struct fy_alike *alike =
+        malloc(sizeof *alike + most * sizeof alike->names[0]);
     if (!alike) {
         return FY_ERR_NOMEM;
     }
     *alike = found;
     char path[PATH_MAX];
-    for (uint32_t i = 0; i < invocation->nuses && alike->nnames < NAMES_MAX;
-         i++) {
+    alike->too_many = invocation->nuses > NAMES_MAX;
+    for (uint32_t i = 0; i < most; i++) {
         const struct fy_use *use = &invocation->uses[i];
         if (use->is_stdin || use->access == FY_ACCESS_OUT ||
             fy_path_join(stage->facts.cwd, stage->argv[use->arg] + use->offset,
@@ -84,7 +88,7 @@ fy_alike_find(const struct fy_alike *alike)
             }
         }
     }
-    return NULL;
+    return alike && alike->too_many ? "who knows which of so many" : NULL;
 }
 
 void

@@ -444,6 +444,8 @@ void
 fy_prepare_forget(struct stage *stage)
 {
     if (stage->job) {
+        /* It may be held by a dead file, and nobody asks any more. */
+        (void)fy_prepare_is_stuck(stage);
         stage->job->stage = NULL;
         stage->job = NULL;
     }

@@ -197,10 +197,13 @@ static bool
 is_written(const struct fy_spec_field *field, const char *from)
 {
     uint32_t count = 1;
+    bool is_set = true;
     if (field->kind == FY_SPEC_MAPS && field->name[0] == '!') {
         memcpy(&count, from + field->count_at, sizeof count);
+    } else if (field->kind == FY_SPEC_BOOLEAN && field->name[0] == '!') {
+        memcpy(&is_set, from + field->at, sizeof is_set);
     }
-    return count > 0;
+    return count > 0 && is_set;
 }
 
 static void

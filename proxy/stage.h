@@ -259,7 +259,8 @@ struct fy_alike;
 /* What to compare; NULL: nothing is to be. FY_ERR_NOMEM. */
 int fy_alike_new(const struct stage *stage,
                  struct fy_alike **out) FY_MUST_CHECK;
-/* An operand that is the file to which it writes, or NULL. Any thread. */
+/* An operand that is the file to which it writes, or may be; NULL: none is. Any
+ * thread. */
 const char *fy_alike_find(const struct fy_alike *alike);
 void fy_alike_free(struct fy_alike *alike);
 

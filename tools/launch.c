@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCRATCH "ferry-run-"
+/* Not the ferry-run- of before these folders were locked. */
+#define SCRATCH "ferry-held-"
 
 enum {
     LOOKED_AT_MAX = 4096, /* names in the folder of temporary files */

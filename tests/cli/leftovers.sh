@@ -24,7 +24,7 @@ check()
 # How many folders with six letters after the name there are.
 folders()
 {
-    find . -maxdepth 1 -type d -name 'ferry-run-??????' | wc -l
+    find . -maxdepth 1 -type d -name 'ferry-held-??????' | wc -l
 }
 
 run() { "$ferry" run --no-discover --report=/dev/null -- "$@"; }
@@ -41,21 +41,23 @@ check "a killed run leaves its folder" \
     test "$(folders)" = 2
 
 # What only has the name.
-mkdir ferry-run-seen-by-all ferry-run-with-folder ferry-run-with-folder/sub elsewhere
-chmod 755 ferry-run-seen-by-all
-chmod 700 ferry-run-with-folder
+mkdir -m 700 ferry-run-abcdef # of a ferry that did not lock: it may live
+mkdir ferry-held-seen-by-all ferry-held-with-folder ferry-held-with-folder/sub elsewhere
+chmod 755 ferry-held-seen-by-all
+chmod 700 ferry-held-with-folder
 echo kept >elsewhere/file
 chmod 700 elsewhere
-ln -s "$TMPDIR/elsewhere" ferry-run-link
-echo kept >ferry-run-file
+ln -s "$TMPDIR/elsewhere" ferry-held-link
+echo kept >ferry-held-file
 run true
 check "the next run removes it, and not the living one's" \
     test "$(folders)" = 1
 check "a folder that others may look into is nobody's of ours" \
-    test -d ferry-run-seen-by-all
-check "folders in it are not looked into" test -d ferry-run-with-folder/sub
+    test -d ferry-held-seen-by-all
+check "a folder of an older ferry is left alone" test -d ferry-run-abcdef
+check "folders in it are not looked into" test -d ferry-held-with-folder/sub
 check "no link is followed" test -f elsewhere/file
-check "a file is no folder" test -f ferry-run-file
+check "a file is no folder" test -f ferry-held-file
 kill "$alive"
 wait "$alive" 2>/dev/null
 check "the living one ends as ever" \

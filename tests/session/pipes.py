@@ -67,6 +67,9 @@ SCRIPTS = [
     ("its own output by a link", "cp s out; ln -s out l; ln out h;"
      "{ echo x; cat l; echo $?; cat h s; echo $?; } >> out; cat out;"
      "rm out l h", "cat odd-stream"),
+    ("its own output by a link behind many names", "cp s out; ln -s out l;"
+     "for i in {1..99}; do cp s f$i; done; { cat f? f?? l; echo $?; } >> out;"
+     "wc -l < out; rm out l f? f??", "cat odd-stream"),
     ("its own output of here", "ln $HERE/../mnt/n $HERE/h; cat n >> $HERE/h;"
      "echo $?; rm $HERE/h", "cat odd-stream"),
     ("nobody reads, and nobody dies of it", "trap '' PIPE;"

@@ -137,6 +137,27 @@ START_TEST(a_stage_comes_back)
 }
 END_TEST
 
+/* A proxy that does not know what it must not do refuses, and no other. */
+START_TEST(what_must_be_known_says_so)
+{
+    struct fy_stage_spec spec = stage(), back;
+    char *bytes = NULL;
+    size_t n = 0;
+    ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
+    ck_assert_ptr_null(memmem(bytes, n, "hides-links", 11));
+    ck_assert_ptr_null(memmem(bytes, n, "masks", 5));
+    free(bytes);
+    spec.hides_links = spec.masks = true;
+    ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
+    ck_assert_ptr_nonnull(memmem(bytes, n, "!hides-links", 12));
+    ck_assert_ptr_nonnull(memmem(bytes, n, "!masks", 6));
+    ck_assert_int_eq(fy_stage_spec_decode(bytes, n, &back, NULL), 0);
+    ck_assert(back.hides_links && back.masks);
+    fy_stage_spec_clear(&back);
+    free(bytes);
+}
+END_TEST
+
 START_TEST(the_others_come_back)
 {
     struct fy_hello hello = {.version = 1,
@@ -385,6 +406,7 @@ main(void)
     Suite *suite = suite_create("spec");
     TCase *tcase = tcase_create("spec");
     tcase_add_test(tcase, a_stage_comes_back);
+    tcase_add_test(tcase, what_must_be_known_says_so);
     tcase_add_test(tcase, the_others_come_back);
     tcase_add_loop_test(tcase, odd_messages_are_refused_by_name, 0,
                         sizeof odd_results / sizeof odd_results[0]);
