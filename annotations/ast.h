@@ -131,6 +131,7 @@ enum ast_statement_kind {
     AST_ALSO,
     AST_BLOCKED,
     AST_ON,
+    AST_MAP,
     AST_MAKES,
     AST_FREES,
     AST_STATEMENT_KINDS
@@ -141,12 +142,15 @@ struct ast_statement {
     struct fy_span span;   /* of its first word */
     struct ast_name name;  /* LET, BLOCKED's algorithm, MAKES; ON: the device */
     struct ast_name word;  /* REQUIRE's reason; ON: the function */
+    struct ast_name file;  /* ON: of a kernel; text NULL: none */
+    struct ast_expr *base; /* MAP: what is written: a place */
     uint8_t access;        /* OPERAND: enum fy_access */
     struct ast_expr *expr; /* value, condition, operand's base, call */
     struct ast_names *names; /* OPAQUE, AMBIGUOUS, BLOCKED using, FREES */
     struct ast_axis *axes;
     struct ast_dimension *dimensions;
     struct ast_clause *clauses;
+    struct ast_expr *launch; /* ON, a kernel: calls of grid, block, shared */
     struct ast_symbol *symbols;
     struct ast_statement *next;
 };

@@ -258,11 +258,20 @@ on(struct fy_body *body, const struct ast_statement *s)
                            "write host or cuda");
         return;
     }
+    if (s->file.text) {
+        if (host) {
+            fy_error(front, s->name.span, "a kernel runs on cuda");
+        } else {
+            fy_compile_kernel(body, s);
+        }
+        return;
+    }
     const char *name = fy_expand(front, body->unit, s->word);
     if (!name) {
         return;
     }
     row.function = fy_intern(front, name);
+    row.next = row.kernel = FY_NIL;
     body->in_call = true;
     body->on_device = !host;
     for (const struct ast_expr *e = s->expr->list; e; e = e->next) {
@@ -274,15 +283,16 @@ on(struct fy_body *body, const struct ast_statement *s)
         row.args[row.nargs++] =
             host ? fy_node_of_expr(body, e) : fy_device_argument(body, e, &row);
     }
+    body->in_call = body->on_device = false;
     if (!host) {
         fy_device_call_check(body, s, &row);
+        (void)fy_add_call(body, &row);
+        memset(body->written, true, sizeof body->written);
+        return;
     }
-    body->in_call = body->on_device = false;
     front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
                                  &front->calls_capacity, sizeof *front->calls);
-    set_once(body, s,
-             host ? &body->unit->row.host_call : &body->unit->row.cuda_call,
-             (uint32_t)front->ncalls);
+    set_once(body, s, &body->unit->row.host_call, (uint32_t)front->ncalls);
     front->calls[front->ncalls++] = row;
 }
 
@@ -394,6 +404,9 @@ statement(struct fy_body *body, const struct ast_statement *s)
     case AST_ON:
         on(body, s);
         break;
+    case AST_MAP:
+        fy_compile_map(body, s);
+        break;
     case AST_MAKES:
         makes(body, s);
         break;
@@ -479,6 +492,7 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     row->return_type = unit->result.type;
     row->flops = row->worth = row->error = FY_NIL;
     row->host_call = row->cuda_call = FY_NIL;
+    body->map_row = FY_NIL;
     row->lets = (uint32_t)front->nlets;
     row->requires = (uint32_t)front->nrequires;
     if (unit->is_fortran) {
@@ -493,6 +507,7 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     }
     if (fy_diagnostics_errors(front->diagnostics) == errors) {
         fy_finish_axes(body);
+        fy_finish_maps(body);
     }
     if (fy_diagnostics_errors(front->diagnostics) > errors) {
         unit->ast->failed = true;

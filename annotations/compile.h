@@ -160,6 +160,8 @@ struct fy_front {
     size_t noperands, operands_capacity;
     struct fy_call_row *calls;
     size_t ncalls, calls_capacity;
+    struct fy_kernel_row *kernels;
+    size_t nkernels, kernels_capacity;
 };
 
 /* What is known of an axis or an operand while a body is compiled. */
@@ -178,6 +180,15 @@ struct fy_operand_info {
 };
 
 /* One body being compiled. */
+/* A value that a map names for the maps behind it. */
+struct fy_temp_info {
+    const char *name;
+    struct fy_span span;
+    uint32_t node;
+    unsigned row; /* of rows begun, when it was named */
+    bool used;
+};
+
 struct fy_body {
     struct fy_front *front;
     struct fy_unit *unit;
@@ -193,6 +204,15 @@ struct fy_body {
     bool in_axis_extent; /* axis names mean their extent's own node */
     bool in_call;        /* operand names mean addresses */
     bool on_device;      /* ... and a device's functions are known */
+    bool in_map;         /* operand names mean elements */
+    uint32_t last_call;  /* of the steps on the device */
+    uint32_t map_row;    /* the row that a map may still join, or FY_NIL */
+    unsigned rows;       /* of the steps, begun */
+    unsigned infos;      /* of all steps */
+    uint32_t map_of[FY_MAX_OPERANDS]; /* last map in it of each operand */
+    bool written[FY_MAX_OPERANDS];    /* by some step before */
+    struct fy_temp_info temps[FY_MAX_LETS];
+    unsigned ntemps;
     bool failed;
 };
 
@@ -291,6 +311,33 @@ bool fy_device_function(struct fy_body *body, const struct ast_expr *expr,
 /* What can be wrong with the whole. */
 void fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                           const struct fy_call_row *row);
+
+/* ---- map.c ---- */
+
+struct fy_math_row {
+    const char *word;
+    uint8_t arity;
+    bool exact;
+};
+extern const struct fy_math_row fy_maths[FY_MATH_COUNT];
+
+/* Appends a step on the device; it stands in front->calls. */
+struct fy_call_row *fy_add_call(struct fy_body *body,
+                                const struct fy_call_row *row);
+/* What a function returns that runs there. */
+void fy_check_device_result(struct fy_body *body, struct fy_span span);
+/* A call in a map; false after an error. */
+bool fy_map_function(struct fy_body *body, const struct ast_expr *expr,
+                     uint32_t *out);
+/* A name in a map; *known false: it is neither operand nor named value. */
+uint32_t fy_map_name(struct fy_body *body, const struct ast_expr *expr,
+                     bool *known);
+void fy_compile_map(struct fy_body *body, const struct ast_statement *s);
+void fy_finish_maps(struct fy_body *body);
+
+/* ---- kernel.c ---- */
+
+void fy_compile_kernel(struct fy_body *body, const struct ast_statement *s);
 
 /* ---- operand.c ---- */
 

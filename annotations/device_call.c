@@ -326,7 +326,6 @@ void
 fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                      const struct fy_call_row *row)
 {
-    const uint8_t result = body->unit->result.type;
     for (unsigned i = 0; i < body->noperands; i++) {
         const struct fy_operand_info *operand = &body->operands[i];
         if (operand->row.returns != FY_NIL &&
@@ -360,10 +359,5 @@ fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
         fy_error(body->front, s->word.span,
                  "a call has one workspace or plan, and one info at most");
     }
-    if (result != FY_T_VOID && !fy_is_integer_type(result)) {
-        fy_diagnostic_hint(
-            fy_error(body->front, s->name.span,
-                     "a function that returns a number cannot run on cuda"),
-            "only those that return nothing, or 0 for success");
-    }
+    fy_check_device_result(body, s->name.span);
 }

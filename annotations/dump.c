@@ -163,10 +163,36 @@ leaf(const struct dump *dump, const struct fy_node *n)
             cufft(dump, n->c);
         }
         break;
+    case FY_OP_ELEMENT:
+        put(dump, "%s[]", text(dump, operands[f->operands + n->a].name));
+        break;
+    case FY_OP_VALUE:
+        put(dump, "value #%u", n->a);
+        break;
     default:
         put(dump, "%s&%s", n->b != 0 ? "transposed " : "",
             text(dump, operands[f->operands + n->a].name));
     }
+}
+
+static void
+math(const struct dump *dump, const struct fy_node *n)
+{
+    static const struct {
+        const char *word;
+        unsigned arity;
+    } rows[] = {
+#define ROW(id, word, arity, exact) {word, arity},
+        FY_MATHS(ROW)
+#undef ROW
+    };
+    const uint32_t parts[3] = {n->a, n->b, n->c};
+    put(dump, "%s(", rows[n->u.i].word);
+    for (unsigned i = 0; i < rows[n->u.i].arity; i++) {
+        put(dump, "%s", i ? ", " : "");
+        node(dump, parts[i]);
+    }
+    put(dump, ")");
 }
 
 static void
@@ -180,7 +206,12 @@ node(const struct dump *dump, uint32_t index)
     case FY_OP_EXTENT:
     case FY_OP_ADDRESS:
     case FY_OP_WORD:
+    case FY_OP_ELEMENT:
+    case FY_OP_VALUE:
         leaf(dump, n);
+        break;
+    case FY_OP_MATH:
+        math(dump, n);
         break;
     case FY_OP_SCALAR:
         put(dump, "address of ");
@@ -399,6 +430,29 @@ operand(const struct dump *dump, const struct fy_operand *o)
 }
 
 static void
+maps(const struct dump *dump, const struct fy_call_row *c)
+{
+    const struct fy_operand *operands =
+        FY_TABLE(dump->model, fy_operand, operands) + dump->function->operands;
+    for (uint32_t i = 0; i < c->nargs; i++) {
+        put(dump, "    map #%u %s = ", i, text(dump, operands[c->to[i]].name));
+        node(dump, c->args[i]);
+        put(dump, "\n");
+    }
+}
+
+static void
+launch_numbers(const struct dump *dump, const char *name, const uint32_t *nodes,
+               unsigned n)
+{
+    put(dump, " %s(", name);
+    for (unsigned i = 0; i < n && nodes[i] != FY_NIL; i++) {
+        optional(dump, i ? ", " : "", nodes[i]);
+    }
+    put(dump, ")");
+}
+
+static void
 device_call(const struct dump *dump, const char *device, uint32_t row)
 {
     if (row == FY_NIL) {
@@ -406,11 +460,37 @@ device_call(const struct dump *dump, const char *device, uint32_t row)
     }
     const struct fy_call_row *c =
         &FY_TABLE(dump->model, fy_call_row, calls)[row];
-    put(dump, "    on %s %s(", device, text(dump, c->function));
-    for (uint32_t i = 0; i < c->nargs; i++) {
-        optional(dump, i ? ", " : "", c->args[i]);
+    if (c->kind == FY_CALL_MAP) {
+        maps(dump, c);
+        device_call(dump, device, c->next);
+        return;
     }
-    put(dump, ")\n");
+    const struct fy_kernel_row *kernel =
+        c->kind == FY_CALL_KERNEL
+            ? &FY_TABLE(dump->model, fy_kernel_row, kernels)[c->kernel]
+            : NULL;
+    put(dump, "    on %s ", device);
+    if (kernel) {
+        put(dump, "kernel \"%s\" ", text(dump, kernel->file));
+    }
+    put(dump, "%s(", text(dump, c->function));
+    for (uint32_t i = 0; i < c->nargs; i++) {
+        put(dump, "%s", i ? ", " : "");
+        if (kernel && c->to[i] != FY_T_POINTER) {
+            put(dump, "(%s)", type_text(c->to[i]));
+        }
+        node(dump, c->args[i]);
+    }
+    put(dump, ")");
+    if (kernel) {
+        launch_numbers(dump, "grid", kernel->grid, 3);
+        launch_numbers(dump, "block", kernel->block, 3);
+        if (kernel->shared != FY_NIL) {
+            launch_numbers(dump, "shared", &kernel->shared, 1);
+        }
+    }
+    put(dump, "\n");
+    device_call(dump, device, c->next);
 }
 
 static void

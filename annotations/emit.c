@@ -156,6 +156,8 @@ fy_emit(struct fy_front *front)
     place(&layout, &head.axes, front->naxes, sizeof(struct fy_axis));
     place(&layout, &head.operands, front->noperands, sizeof(struct fy_operand));
     place(&layout, &head.calls, front->ncalls, sizeof(struct fy_call_row));
+    place(&layout, &head.kernels, front->nkernels,
+          sizeof(struct fy_kernel_row));
     place(&layout, &head.strings, front->nstring_bytes, 1);
     layout.bytes = (layout.bytes + 7) & ~UINT64_C(7);
     if (layout.bytes > UINT32_MAX) {
@@ -175,6 +177,7 @@ fy_emit(struct fy_front *front)
     fill(model, &head.axes, front->axes, sizeof(struct fy_axis));
     fill(model, &head.operands, front->operands, sizeof(struct fy_operand));
     fill(model, &head.calls, front->calls, sizeof(struct fy_call_row));
+    fill(model, &head.kernels, front->kernels, sizeof(struct fy_kernel_row));
     fill(model, &head.strings, front->string_bytes, 1);
     model->content_hash = fy_model_hash(model);
     return model;

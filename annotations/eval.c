@@ -355,6 +355,9 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
     case FY_OP_ADDRESS: /* known only to who binds the call */
     case FY_OP_WORD:
     case FY_OP_SCALAR:
+    case FY_OP_ELEMENT:
+    case FY_OP_VALUE:
+    case FY_OP_MATH:
         return FY_ERR_INVALID;
     default:
         return binary(scope, node, depth, out);

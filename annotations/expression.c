@@ -2,7 +2,8 @@
 /*
  * Expressions to nodes: names to cells, lets and axes, and the type of every
  * part. Equal nodes of one function are made once, so that sharing a `let' costs
- * nothing and equal extents are recognised by their number.
+ * nothing and equal extents are recognised by their number. Long because it has
+ * one case for each kind of expression.
  */
 #include "config.h"
 
@@ -102,6 +103,11 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
     case FY_OP_CELL:
     case FY_OP_ADDRESS:
     case FY_OP_WORD:
+    case FY_OP_ELEMENT:
+    case FY_OP_VALUE:
+        break;
+    case FY_OP_MATH:
+        nparts = fy_maths[node->u.i].arity;
         break;
     case FY_OP_EXTENT: /* evaluated when no extents are given */
         parts[0] = body->axes[node->a].row.extent;
@@ -315,6 +321,13 @@ path_node(struct fy_body *body, const struct ast_expr *expr)
                         (uint32_t)(operand - body->operands), expr->span);
         }
     }
+    if (body->in_map) {
+        bool known;
+        uint32_t node = fy_map_name(body, expr, &known);
+        if (known) {
+            return node;
+        }
+    }
     return expr->kind == AST_NAME ? name_node(body, expr)
                                   : cell_node(body, expr);
 }
@@ -485,6 +498,9 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
     if (op == FY_OP_COUNT && body->on_device &&
         fy_device_function(body, expr, &result)) {
         return result;
+    }
+    if (op == FY_OP_COUNT && body->in_map) {
+        return fy_map_function(body, expr, &result) ? result : FY_NIL;
     }
     if (op == FY_OP_COUNT) {
         struct fy_suggestion suggestion = {.wanted = name};

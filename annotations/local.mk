@@ -36,6 +36,8 @@ libfyannotations_la_SOURCES = \
 	annotations/expression.c \
 	annotations/device_call.c \
 	annotations/head.c \
+	annotations/kernel.c \
+	annotations/map.c \
 	annotations/names.c \
 	annotations/operand.c \
 	annotations/parse.h \

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 6
+#define FY_MODEL_VERSION 7
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -185,7 +185,72 @@ enum fy_op {
                    * bits of the arguments it takes; 0: all in front.
                    * CUFFT: c, a row of the calls table: its description */
     FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type */
+    /* Only inside `map': */
+    FY_OP_ELEMENT, /* a: operand, relative: its element at the index */
+    FY_OP_VALUE,   /* a: map of the same row: what it has stored */
+    FY_OP_MATH,    /* u.i: enum fy_math; of a, b, c as it takes */
     FY_OP_COUNT
+};
+
+/*
+ * Functions of `map' expressions: word, arguments, and whether the result is
+ * correctly rounded everywhere, so that `exact' can be promised. Their value
+ * is computed in the type of the arguments, float among floats.
+ */
+#define FY_MATHS(X)                       \
+    X(SQRT, "sqrt", 1, true)              \
+    X(CBRT, "cbrt", 1, false)             \
+    X(EXP, "exp", 1, false)               \
+    X(EXP2, "exp2", 1, false)             \
+    X(EXP10, "exp10", 1, false)           \
+    X(EXPM1, "expm1", 1, false)           \
+    X(LOG, "log", 1, false)               \
+    X(LOG2, "log2", 1, false)             \
+    X(LOG10, "log10", 1, false)           \
+    X(LOG1P, "log1p", 1, false)           \
+    X(SIN, "sin", 1, false)               \
+    X(COS, "cos", 1, false)               \
+    X(TAN, "tan", 1, false)               \
+    X(ASIN, "asin", 1, false)             \
+    X(ACOS, "acos", 1, false)             \
+    X(ATAN, "atan", 1, false)             \
+    X(SINH, "sinh", 1, false)             \
+    X(COSH, "cosh", 1, false)             \
+    X(TANH, "tanh", 1, false)             \
+    X(ASINH, "asinh", 1, false)           \
+    X(ACOSH, "acosh", 1, false)           \
+    X(ATANH, "atanh", 1, false)           \
+    X(ERF, "erf", 1, false)               \
+    X(ERFC, "erfc", 1, false)             \
+    X(ERFINV, "erfinv", 1, false)         \
+    X(ERFCINV, "erfcinv", 1, false)       \
+    X(NORMCDF, "normcdf", 1, false)       \
+    X(NORMCDFINV, "normcdfinv", 1, false) \
+    X(TGAMMA, "tgamma", 1, false)         \
+    X(LGAMMA, "lgamma", 1, false)         \
+    X(FABS, "fabs", 1, true)              \
+    X(FLOOR, "floor", 1, true)            \
+    X(CEIL, "ceil", 1, true)              \
+    X(TRUNC, "trunc", 1, true)            \
+    X(ROUND, "round", 1, true)            \
+    X(RINT, "rint", 1, true)              \
+    X(POW, "pow", 2, false)               \
+    X(ATAN2, "atan2", 2, false)           \
+    X(HYPOT, "hypot", 2, false)           \
+    X(FMOD, "fmod", 2, true)              \
+    X(REMAINDER, "remainder", 2, true)    \
+    X(FMIN, "fmin", 2, true)              \
+    X(FMAX, "fmax", 2, true)              \
+    X(FDIM, "fdim", 2, true)              \
+    X(COPYSIGN, "copysign", 2, true)      \
+    X(NEXTAFTER, "nextafter", 2, true)    \
+    X(FMA, "fma", 3, true)
+
+enum fy_math {
+#define FY_MATH_ENUM(id, word, arity, exact) FY_MATH_##id,
+    FY_MATHS(FY_MATH_ENUM)
+#undef FY_MATH_ENUM
+    FY_MATH_COUNT
 };
 
 /* What a device puts in place of an argument when it issues a call. */
@@ -299,12 +364,37 @@ struct fy_operand {
     struct fy_operand_axis axes[FY_MAX_OPERAND_AXES];
 };
 
-/* `on host f(args)': another function of the provider runs the chunk; `on
- * cuda f(args)': a function of the device's own libraries does. */
+enum fy_call_kind {
+    FY_CALL_LIBRARY, /* a function of a library */
+    FY_CALL_KERNEL,  /* a kernel of the user's, in CUDA C */
+    FY_CALL_MAP,     /* `map': a kernel made from expressions */
+};
+
+/*
+ * `on host f(args)': another function of the provider runs the chunk; `on
+ * cuda f(args)': a function of the device's own libraries does. What runs on
+ * the device may be several such steps, one after the other.
+ */
 struct fy_call_row {
-    fy_str function;
+    fy_str function; /* KERNEL: its name; MAP: "" */
+    uint8_t kind;    /* enum fy_call_kind */
+    uint8_t reserved[3];
+    uint32_t next;   /* the step behind it; greater, FY_NIL ends */
+    uint32_t kernel; /* KERNEL: row of the kernels table */
     uint32_t nargs;
-    uint32_t args[FY_MAX_ARGS]; /* nodes */
+    uint32_t args[FY_MAX_ARGS]; /* nodes; MAP: the values, in order */
+    uint8_t to[FY_MAX_ARGS];    /* KERNEL: enum fy_type of the parameter;
+                                 * MAP: the relative operand that is written */
+};
+
+enum {
+    FY_MAX_KERNEL_BYTES = 256 << 10, /* of CUDA C */
+};
+
+struct fy_kernel_row {
+    fy_str file;                        /* for messages */
+    fy_str text;                        /* all of it, as it was checked */
+    uint32_t grid[3], block[3], shared; /* nodes; FY_NIL: 1, 0 bytes */
 };
 
 /*
@@ -332,7 +422,7 @@ struct fy_model {
     uint32_t size_bytes;
     uint64_t content_hash; /* of everything after it: fy_model_hash() */
     struct fy_table symbols, functions, args, cells, nodes, lets, requires,
-        axes, operands, calls, strings;
+        axes, operands, calls, kernels, strings;
 };
 
 #define FY_TABLE(model, kind, table) \

@@ -128,7 +128,7 @@ static const struct ast_name no_name;
 %token <name> FROM "'from'" FUNCTION "'function'" HANDLE "'handle'"
 %token <name> IMPORT "'import'" IN "'in'" INC "'inc'" INOUT "'inout'"
 %token <name> INTEGER_WORD "'integer'" INTO "'into'" LET "'let'" LOWER "'lower'"
-%token <name> MAKES "'makes'" MULTIPLE "'multiple'" ON "'on'" OPAQUE "'opaque'"
+%token <name> MAKES "'makes'" MAP "'map'" MULTIPLE "'multiple'" ON "'on'" OPAQUE "'opaque'"
 %token <name> OUT "'out'" QUERY "'query'" REQUIRE "'require'" RETURN "'return'"
 %token <name> RETURNS "'returns'" SCRATCH "'scratch'" SPELLING "'spelling'"
 %token <name> SPLIT "'split'" STRICT "'strict'" STRUCT "'struct'" SUMS "'sums'"
@@ -144,7 +144,7 @@ static const struct ast_name no_name;
 %type <number> stars bits
 %type <integer> extent_of_array
 %type <expr> expr path cell cells primary postfix unary product sum relation equality
-%type <expr> conjunction disjunction call_args call_list
+%type <expr> conjunction disjunction call_args call_list launch
 %type <declaration> declaration declarations args fields field
 %type <axis> axis_items axis_item
 %type <dimension> dimensions dimension
@@ -407,6 +407,29 @@ statement:
         $$->expr->name = $3;
         $$->expr->list = $5;
     }
+  | ON name name STRING name '(' call_args ')' launch ';' {
+        if (strcmp($3.text, "kernel") != 0)
+            fy_diagnostic_hint(
+                fy_diagnostics_add(parse->diagnostics, FY_SEVERITY_ERROR, @4,
+                                   "unexpected '\"%.*s\"'", FY_MAX_QUOTED,
+                                   $4.text),
+                "a kernel of a file is written `on cuda kernel \"FILE\" "
+                "NAME(...)'");
+        REVERSE(ast_expr, $9);
+        $$ = statement_new(parse, AST_ON, @1);
+        $$->name = $2;
+        $$->word = $5;
+        $$->file = $4;
+        $$->launch = $9;
+        $$->expr = expr_new(parse, AST_CALL, @5, NULL, NULL, NULL);
+        $$->expr->name = $5;
+        $$->expr->list = $7;
+    }
+  | MAP path '=' expr ';' {
+        $$ = statement_new(parse, AST_MAP, @1);
+        $$->base = $2;
+        $$->expr = $4;
+    }
   | MAKES name ';' {
         $$ = statement_new(parse, AST_MAKES, @1);
         $$->name = $2;
@@ -539,6 +562,17 @@ names:
 call_args: %empty { $$ = NULL; } | call_list { REVERSE(ast_expr, $1); $$ = $1; } ;
 call_list: expr | call_list ',' expr { $3->next = $1; $$ = $3; } ;
 
+/* grid(x, y, z), block(x, y, z), shared(bytes); backwards. */
+launch:
+    %empty { $$ = NULL; }
+  | launch name '(' call_args ')' {
+        $$ = expr_new(parse, AST_CALL, @2, NULL, NULL, NULL);
+        $$->name = $2;
+        $$->list = $4;
+        $$->next = $1;
+    }
+  ;
+
 /* A place: name, a->name, p.name. */
 path:
     path_name {
@@ -648,7 +682,7 @@ word:
   | ERROR
   | EXACT | FAILURE | FAMILY | FINITE | FLOPS | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
   | HANDLE | IMPORT | IN | INOUT | INTEGER_WORD | INTO | LET | LOWER | MAKES
-  | MULTIPLE | ON | OPAQUE | OUT | QUERY | REQUIRE | RETURNS | SCRATCH
+  | MAP | MULTIPLE | ON | OPAQUE | OUT | QUERY | REQUIRE | RETURNS | SCRATCH
   | SPELLING | SPLIT | STRICT | STRUCT | SUMS | UPPER | USING | WHEN | WHERE
   | WITH | WORTH
   ;

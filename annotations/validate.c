@@ -25,6 +25,8 @@ struct check {
     bool in_extent; /* extents do not refer to extents */
     bool in_call;   /* addresses are allowed */
     bool on_device; /* ... and words and scalars by address, as a root */
+    const struct fy_call_row *map; /* elements are allowed */
+    uint32_t map_number;           /* ... and values of maps before this */
 };
 
 static bool
@@ -50,9 +52,19 @@ is_table(const struct fy_model *model, const struct fy_table *table,
 }
 
 static unsigned
-arity(unsigned op)
+arity(const struct fy_node *node)
 {
-    switch (op) {
+    static const uint8_t maths[] = {
+#define MATH_ARITY(id, word, arity, exact) arity,
+        FY_MATHS(MATH_ARITY)
+#undef MATH_ARITY
+    };
+    switch (node->op) {
+    case FY_OP_MATH:
+        return node->u.i >= 0 && node->u.i < FY_MATH_COUNT ? maths[node->u.i]
+                                                           : 0;
+    case FY_OP_ELEMENT:
+    case FY_OP_VALUE:
     case FY_OP_INT:
     case FY_OP_REAL:
     case FY_OP_CELL:
@@ -110,7 +122,7 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     if (node->op >= FY_OP_COUNT || node->type >= FY_T_COUNT) {
         return false;
     }
-    const unsigned nparts = arity(node->op);
+    const unsigned nparts = arity(node);
     for (unsigned i = 0; i < nparts; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): arity <= 3 */
         if (parts[i] >= index || !is_node(check, parts[i], depth + 1)) {
@@ -131,6 +143,12 @@ is_node(struct check *check, uint32_t index, unsigned depth)
                 is_cufft(check, node->c, index, depth + 1));
     case FY_OP_SCALAR:
         return check->on_device && depth == 0;
+    case FY_OP_ELEMENT:
+        return check->map && node->a < check->function->noperands;
+    case FY_OP_VALUE:
+        return check->map && node->a < check->map_number;
+    case FY_OP_MATH:
+        return check->map && node->u.i >= 0 && node->u.i < FY_MATH_COUNT;
     case FY_OP_IN:
         return is_string(check, node->b);
     case FY_OP_EXTENT: {
@@ -244,17 +262,59 @@ is_operand(struct check *check, const struct fy_operand *operand)
 }
 
 static bool
-is_call(struct check *check, uint32_t row, bool on_device)
+is_map(struct check *check, const struct fy_call_row *call)
 {
-    if (row == FY_NIL) {
-        return true;
+    bool good = call->nargs > 0;
+    check->map = call;
+    for (uint32_t i = 0; good && i < call->nargs; i++) {
+        check->map_number = i;
+        good = call->to[i] < check->function->noperands &&
+               is_root(check, call->args[i]);
     }
+    check->map = NULL;
+    return good;
+}
+
+static bool
+is_kernel(struct check *check, const struct fy_call_row *call)
+{
+    if (call->kernel >= check->model->kernels.count) {
+        return false;
+    }
+    const struct fy_kernel_row *kernel =
+        &FY_TABLE(check->model, fy_kernel_row, kernels)[call->kernel];
+    bool good = is_string(check, kernel->file) &&
+                is_string(check, kernel->text) &&
+                is_root_or_nil(check, kernel->shared);
+    for (unsigned i = 0; i < 3; i++) {
+        good = good && is_root_or_nil(check, kernel->grid[i]) &&
+               is_root_or_nil(check, kernel->block[i]);
+    }
+    for (uint32_t i = 0; i < call->nargs; i++) {
+        good = good && call->to[i] < FY_T_COUNT;
+    }
+    return good;
+}
+
+/* One step; *next is the one behind it. */
+static bool
+is_step(struct check *check, uint32_t row, bool on_device, uint32_t *next)
+{
     if (row >= check->model->calls.count) {
         return false;
     }
     const struct fy_call_row *call =
         &FY_TABLE(check->model, fy_call_row, calls)[row];
-    if (!is_string(check, call->function) || call->nargs > FY_MAX_ARGS) {
+    if (!is_string(check, call->function) || call->nargs > FY_MAX_ARGS ||
+        call->kind > FY_CALL_MAP || (!on_device && call->kind != 0) ||
+        (call->next != FY_NIL && (!on_device || call->next <= row))) {
+        return false;
+    }
+    *next = call->next;
+    if (call->kind == FY_CALL_MAP) {
+        return is_map(check, call);
+    }
+    if (call->kind == FY_CALL_KERNEL && !is_kernel(check, call)) {
         return false;
     }
     check->in_call = true;
@@ -264,6 +324,16 @@ is_call(struct check *check, uint32_t row, bool on_device)
         good = is_root(check, call->args[i]);
     }
     check->in_call = check->on_device = false;
+    return good;
+}
+
+static bool
+is_call(struct check *check, uint32_t row, bool on_device)
+{
+    bool good = true;
+    while (good && row != FY_NIL) {
+        good = is_step(check, row, on_device, &row);
+    }
     return good;
 }
 
@@ -384,6 +454,7 @@ are_tables(const struct fy_model *model)
         !is_table(model, &model->axes, sizeof(struct fy_axis)) ||
         !is_table(model, &model->operands, sizeof(struct fy_operand)) ||
         !is_table(model, &model->calls, sizeof(struct fy_call_row)) ||
+        !is_table(model, &model->kernels, sizeof(struct fy_kernel_row)) ||
         !is_table(model, &model->strings, 1) || model->strings.count == 0) {
         return false;
     }

@@ -275,6 +275,8 @@ static const struct fy_setting table[] = {
      WIRE | USER, AT(calibration), parse_path, print_text},
     {"rates", "", "beginning of the names of files with rates of cards", WIRE,
      AT(rates), parse_path, print_text},
+    {"kernels", "", "folder for compiled kernels", WIRE, AT(kernels),
+     parse_path, print_text},
     {"verify", "", "file to which ferry verify's findings are appended", WIRE,
      AT(verify), parse_path, print_text},
     {"check", "0",

@@ -50,8 +50,9 @@ struct fy_settings {
     char record[FY_SETTINGS_PATH_BYTES];      /* struct fy_record to map */
     char engine[FY_SETTINGS_PATH_BYTES];      /* libferry-engine.so */
     char calibration[FY_SETTINGS_PATH_BYTES]; /* measured rates */
-    char rates[FY_SETTINGS_PATH_BYTES];  /* where the engine keeps a card's */
-    char verify[FY_SETTINGS_PATH_BYTES]; /* findings are appended here */
+    char rates[FY_SETTINGS_PATH_BYTES];   /* where the engine keeps a card's */
+    char kernels[FY_SETTINGS_PATH_BYTES]; /* folder of compiled kernels */
+    char verify[FY_SETTINGS_PATH_BYTES];  /* findings are appended here */
     char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
     double check_rate; /* of offloaded calls: compared with their originals */
     uint64_t check_seed;

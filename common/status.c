@@ -44,6 +44,8 @@ fy_status_text(int status)
         return "not supported";
     case FY_ERR_BUSY:
         return "busy";
+    case FY_ERR_COMPILE:
+        return "a kernel cannot be compiled";
     default:
         return "unknown error";
     }

@@ -17,6 +17,7 @@ enum fy_status {
     FY_ERR_DEVICE = -7,      /* the device reported an error */
     FY_ERR_UNSUPPORTED = -8, /* understood, but not implemented here */
     FY_ERR_BUSY = -9,        /* in use; nothing was done */
+    FY_ERR_COMPILE = -10,    /* a kernel cannot be compiled, now or later */
 };
 
 #define FY_MUST_CHECK __attribute__((warn_unused_result))
@@ -56,7 +57,8 @@ enum fy_status {
     X(VERIFIED, "verified")   /* --verify: both computed it, and agree */      \
     X(DIFFERENT, "different") /* --verify: they do not; switched off */        \
     X(UNVERIFIED,                                                              \
-      "unverified") /* --verify: they do not, but need not by their bound */
+      "unverified") /* --verify: they do not, but need not by their bound */   \
+    X(NO_KERNEL, "no-kernel") /* its kernel cannot be made; not tried again */
 
 enum fy_reason {
 #define FY_REASON_ENUM(id, word) FY_REASON_##id,

@@ -310,7 +310,7 @@ make_device_call(struct fy_algo *algo, const struct fy_block_call *call,
     const struct fy_function *function = routine->function;
     struct device_source source = {algo, routine, known, tile_of,
                                    algo->c_interface ? 1 : 0};
-    const struct fy_device_operands operands = {&source, device_address};
+    const struct fy_device_operands operands = {&source, device_address, NULL};
     struct fy_value cells[FY_MAX_CELLS];
 
     if (!function) {
@@ -374,7 +374,7 @@ make_variant(struct fy_algo *algo, const struct fy_block_call *call,
     if (fy_plan_on_device(algo->planner)) {
         int status = make_device_call(algo, call, known, tile_of, variant);
         if (status) {
-            free(variant);
+            fy_variant_free(variant);
             return status;
         }
         return fy_planner_add_variant(algo->planner, variant, out);

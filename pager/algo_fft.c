@@ -372,7 +372,7 @@ begin(struct fy_passes *f, struct fy_planner *planner)
     const struct fy_bound *bound = planner->bound;
     const struct fy_scope scope = {bound->model, bound->function, bound->cells,
                                    bound->extents};
-    const struct fy_device_operands operands = {NULL, note_operand};
+    const struct fy_device_operands operands = {NULL, note_operand, NULL};
     struct fy_variant *whole = calloc(1, sizeof(*whole));
 
     if (!whole) {
@@ -380,7 +380,8 @@ begin(struct fy_passes *f, struct fy_planner *planner)
     }
     int status = fy_device_call(planner, &scope, &operands, whole);
     if (status == FY_OK &&
-        (whole->nslots < 3 || whole->slots[0].kind != FY_SLOT_WORD ||
+        (whole->then != NULL || whole->nslots < 3 ||
+         whole->slots[0].kind != FY_SLOT_WORD ||
          whole->slots[0].word != FY_WORD_CUFFT ||
          whole->slots[1].kind != FY_SLOT_TILE ||
          whole->slots[2].kind != FY_SLOT_TILE || whole->transform.batch != 1)) {
@@ -404,7 +405,7 @@ begin(struct fy_passes *f, struct fy_planner *planner)
             status = FY_ERR_UNSUPPORTED;
         }
     }
-    free(whole);
+    fy_variant_free(whole);
     return status;
 }
 

@@ -241,6 +241,7 @@ close_context(struct cuda_device *device)
 {
     int cancel;
     if (cuda_enter_caller(device, &cancel)) {
+        cuda_kernels_end(device, true);
         cuda_memory_close(device, true);
         cuda_leave_caller(device, cancel);
     }
@@ -285,10 +286,15 @@ device_new(void)
     if (pthread_cond_init(&device->change, NULL) != 0) {
         goto destroy_lock;
     }
+    if (pthread_mutex_init(&device->kernels_lock, NULL) != 0) {
+        goto destroy_change;
+    }
     device->ring = cuda_ring_new(device);
     if (device->ring != NULL) {
         return device;
     }
+    pthread_mutex_destroy(&device->kernels_lock);
+destroy_change:
     pthread_cond_destroy(&device->change);
 destroy_lock:
     pthread_mutex_destroy(&device->lock);
@@ -305,11 +311,13 @@ device_free(struct cuda_device *device)
 {
     if (cuda_is_ours(device)) {
         cuda_ring_free(device->ring);
+        pthread_mutex_destroy(&device->kernels_lock);
         pthread_cond_destroy(&device->change);
         pthread_mutex_destroy(&device->lock);
     } else {
         free(device->ring);
     }
+    cuda_kernels_end(device, false);
     cuda_memory_close(device, false);
     (void)munmap((void *)(uintptr_t)device->alive,
                  (size_t)sysconf(_SC_PAGESIZE));
@@ -556,6 +564,7 @@ const struct fy_device_ops fy_device_cuda = {
     .copy = cuda_copy,
     .launch = cuda_launch,
     .resolve = cuda_resolve,
+    .kernel = cuda_kernel,
     .identity = cuda_identity,
     .error_text = cuda_error_text,
 };

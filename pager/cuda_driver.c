@@ -43,15 +43,20 @@ resolve(void *library)
     static const struct {
         const char *name;
         size_t offset;
+        bool optional;
     } rows[] = {
 #define ROW(member, name, parameters) \
-    {name, offsetof(struct fy_cuda_driver, member)},
+    {name, offsetof(struct fy_cuda_driver, member), false},
         FY_CUDA_FUNCTIONS(ROW)
+#undef ROW
+#define ROW(member, name, parameters) \
+    {name, offsetof(struct fy_cuda_driver, member), true},
+            FY_CUDA_OPTIONAL(ROW)
 #undef ROW
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         void *function = dlsym(library, rows[i].name);
-        if (function == NULL) {
+        if (function == NULL && !rows[i].optional) {
             (void)snprintf(reason, sizeof reason,
                            "the CUDA driver has no %s: it is older than 11.0",
                            rows[i].name);

@@ -31,6 +31,7 @@ enum {
     FY_CUDA_NVLINK_UNCORRECTABLE = 220,
     FY_CUDA_CONTAINED = 226,
     FY_CUDA_INVALID_HANDLE = 400,
+    FY_CUDA_NOT_FOUND = 500,
     FY_CUDA_ILLEGAL_ADDRESS = 700,
     FY_CUDA_LAUNCH_TIMEOUT = 702,
     FY_CUDA_CONTEXT_IS_DESTROYED = 709,
@@ -47,6 +48,8 @@ enum {
 /* CUdevice_attribute, CUpointer_attribute, CUmemorytype, flags. */
 enum {
     FY_CUDA_MAX_PITCH = 11,
+    FY_CUDA_COMPUTE_CAPABILITY_MAJOR = 75,
+    FY_CUDA_COMPUTE_CAPABILITY_MINOR = 76,
     FY_CUDA_CAN_MAP = 102,
     FY_CUDA_POINTER_MEMORY_TYPE = 2,
     FY_CUDA_POINTER_BUFFER_ID = 7,
@@ -181,12 +184,30 @@ typedef void *fy_cuda_handle;
     X(event_destroy, "cuEventDestroy_v2", (fy_cuda_handle event))              \
     X(event_record, "cuEventRecord",                                           \
       (fy_cuda_handle event, fy_cuda_handle stream))                           \
-    X(event_sync, "cuEventSynchronize", (fy_cuda_handle event))
+    X(event_sync, "cuEventSynchronize", (fy_cuda_handle event))                \
+    X(module_load, "cuModuleLoadDataEx",                                       \
+      (fy_cuda_handle * module, const void *image, unsigned options,           \
+       int *names, void **values))                                             \
+    X(module_unload, "cuModuleUnload", (fy_cuda_handle module))                \
+    X(module_function, "cuModuleGetFunction",                                  \
+      (fy_cuda_handle * function, fy_cuda_handle module, const char *name))    \
+    X(launch, "cuLaunchKernel",                                                \
+      (fy_cuda_handle function, unsigned grid_x, unsigned grid_y,              \
+       unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,  \
+       unsigned shared_bytes, fy_cuda_handle stream, void **parameters,        \
+       void **extra))
+
+/* Likewise, of newer drivers: NULL where there is none. */
+#define FY_CUDA_OPTIONAL(X)                                     \
+    X(parameter_info, "cuFuncGetParamInfo",                     \
+      (fy_cuda_handle function, size_t number, size_t * offset, \
+       size_t * bytes))
 
 struct fy_cuda_driver {
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration has none */
 #define FY_CUDA_MEMBER(member, name, parameters) int(*member) parameters;
     FY_CUDA_FUNCTIONS(FY_CUDA_MEMBER)
+    FY_CUDA_OPTIONAL(FY_CUDA_MEMBER)
 #undef FY_CUDA_MEMBER
     int version; /* 1000 * major + 10 * minor of CUDA */
     int devices; /* visible ones, at least 1 */

@@ -20,6 +20,7 @@
 #include "pager/cuda_memory.h"
 #include "pager/cuda_ring.h"
 #include "pager/device.h"
+#include "pager/kernel_compile.h"
 
 enum cuda_op_kind {
     CUDA_COPY,
@@ -41,6 +42,9 @@ struct cuda_launch {
     struct fy_transform transform;
     int64_t *info;
     bool returns_status;
+    bool is_kernel; /* `kernel' is launched by `grid'; the call is not run */
+    struct fy_grid grid;
+    fy_cuda_handle kernel;
     unsigned nargs;
     uint8_t words[];
 };
@@ -101,6 +105,8 @@ struct fy_stream {
     uint64_t infos, infos_read; /* made; handed over. Lock held */
 };
 
+struct cuda_kernel;
+
 struct cuda_device {
     struct fy_device base;
     const struct fy_cuda_driver *driver;
@@ -114,9 +120,13 @@ struct cuda_device {
     uint64_t numbers;
     struct cuda_memory memory;
     struct cuda_ring *ring;
-    unsigned inside; /* threads that are in the driver */
-    bool dead;       /* the context is of no use, or the process exits */
-    bool abandoned;  /* it exits while threads of ours are in the driver */
+    pthread_mutex_t kernels_lock; /* of the next three; taken before `lock' */
+    struct cuda_kernel *kernels;
+    unsigned nkernels;
+    struct fy_kernel_target kernel_target; /* arch "": not asked yet */
+    unsigned inside;                       /* threads that are in the driver */
+    bool dead;      /* the context is of no use, or the process exits */
+    bool abandoned; /* it exits while threads of ours are in the driver */
     const volatile unsigned *alive; /* a page that is zero in forked children */
     char text[FY_CUDA_TEXT_BYTES];  /* of the last error */
 };
@@ -167,6 +177,12 @@ int cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy);
 /* Enqueues the transfer of a rectangle whose host side is page-locked. */
 int cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
                        const struct cuda_rect *rect, fy_cuda_handle stream);
+
+/* cuda_kernel.c: the operation kernel() of fy_device_cuda. */
+int cuda_kernel(struct fy_device *device,
+                const struct fy_kernel_program *program, void **out);
+/* Forgets them all; `unload': the context is current and of use. */
+void cuda_kernels_end(struct cuda_device *device, bool unload);
 
 /* cuda_launch.c */
 /* Counts what launches of a new stream will need for themselves. */

@@ -94,6 +94,11 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from,
         launch->transform = *from->transform;
     }
     launch->returns_status = from->status;
+    if (from->grid != NULL) {
+        launch->is_kernel = true;
+        launch->grid = *from->grid;
+        launch->kernel = from->function;
+    }
     if (from->words != NULL) {
         memcpy(launch->words, from->words, n);
     }
@@ -355,6 +360,22 @@ put_handles(struct fy_stream *s, struct cuda_launch *launch,
     return 0;
 }
 
+/* The call holds the parameters. */
+static int
+launch_kernel(struct fy_stream *s, struct cuda_launch *launch)
+{
+    const struct fy_grid *g = &launch->grid;
+    void *parameters[MAX_ARGS];
+    for (unsigned i = 0; i < launch->nargs; i++) {
+        parameters[i] = launch->call->values[i];
+    }
+    return cuda_status(s->device, "a kernel",
+                       s->device->driver->launch(
+                           launch->kernel, g->grid[0], g->grid[1], g->grid[2],
+                           g->block[0], g->block[1], g->block[2],
+                           g->shared_bytes, s->handle, parameters, NULL));
+}
+
 int
 cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
 {
@@ -388,6 +409,12 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
     }
     if (launch->returns_status) {
         launch->call->result = &result;
+    }
+    if (launch->is_kernel) {
+        status = launch_kernel(s, launch);
+        return status != 0 || launch->info == NULL
+                   ? status
+                   : fetch_info(s, launch->info);
     }
     fy_call_run(launch->call);
     if (launch->returns_status && (int)result != 0) {

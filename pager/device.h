@@ -71,6 +71,30 @@ struct fy_transform {
     struct fy_transform_side from, to;
 };
 
+/* A kernel in CUDA C, for kernel(). Borrowed. */
+struct fy_kernel_program {
+    const char *text;
+    const char *file;  /* for messages */
+    const char *entry; /* extern "C" */
+    bool
+        fmad; /* products may be fused with sums; else every result is IEEE's */
+    uint16_t nargs; /* types holds enum fy_type values, as for a launch */
+    const uint8_t *types;
+};
+
+struct fy_grid {
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+};
+
+enum {
+    FY_GRID_X_MAX = INT32_MAX,
+    FY_GRID_YZ_MAX = 65535,
+    FY_BLOCK_MAX = 1024, /* threads */
+    FY_BLOCK_Z_MAX = 64,
+    FY_SHARED_BYTES_MAX = 48 << 10
+};
+
 /*
  * One call of a function by its prototype. `types' holds enum fy_type values;
  * values[i] points at the i-th argument, already in the type it is passed as.
@@ -98,6 +122,8 @@ struct fy_launch {
     const struct fy_transform *transform; /* CUFFT: what the plan is for */
     int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
     bool status;   /* the function returns a status: not 0 is an error */
+    /* A kernel is launched so; `function' is what kernel() gave. NULL: a call. */
+    const struct fy_grid *grid;
 };
 
 enum fy_stream_kind {
@@ -158,6 +184,15 @@ struct fy_device_ops {
      * are not kept. FY_ERR_DEVICE.
      */
     int (*identity)(struct fy_device *device, char *out, size_t bytes);
+    /*
+     * The kernel, compiled (or from the cache of earlier processes) and loaded,
+     * for launch(); it lives as long as the device. FY_ERR_COMPILE: it cannot be
+     * compiled, or there is no compiler: error_text() says it in a line, now and
+     * each time it is asked for; others: this time not. Unset as resolve(). Any
+     * thread.
+     */
+    int (*kernel)(struct fy_device *device,
+                  const struct fy_kernel_program *program, void **out);
     /*
      * Borrowed text, valid until the next call on this device and thread. Of
      * NULL: why the last open() of this thread failed.

@@ -11,7 +11,10 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "pager/kernel_call.h"
 
 enum {
     NAME_BYTES = 128
@@ -31,24 +34,42 @@ node_of(const struct fy_scope *scope, uint32_t index)
     return &FY_TABLE(scope->model, fy_node, nodes)[index];
 }
 
+/* The step behind `row', or the first. */
 static const struct fy_call_row *
-call_of(const struct fy_model *model, const struct fy_function *function)
+step_of(const struct fy_model *model, const struct fy_function *function,
+        const struct fy_call_row *row)
 {
-    return function->cuda_call == FY_NIL
-               ? NULL
-               : &FY_TABLE(model, fy_call_row, calls)[function->cuda_call];
+    uint32_t index = row ? row->next : function->cuda_call;
+
+    return index == FY_NIL ? NULL : &FY_TABLE(model, fy_call_row, calls)[index];
 }
 
 bool
 fy_device_call_has_info(const struct fy_model *model,
                         const struct fy_function *function)
 {
-    const struct fy_call_row *row = call_of(model, function);
+    const struct fy_call_row *row = NULL;
 
-    for (uint32_t i = 0; row && i < row->nargs; i++) {
-        const struct fy_node *node =
-            &FY_TABLE(model, fy_node, nodes)[row->args[i]];
-        if (node->op == FY_OP_WORD && node->a == FY_WORD_INFO) {
+    while ((row = step_of(model, function, row))) {
+        for (uint32_t i = 0; row->kind != FY_CALL_MAP && i < row->nargs; i++) {
+            const struct fy_node *node =
+                &FY_TABLE(model, fy_node, nodes)[row->args[i]];
+            if (node->op == FY_OP_WORD && node->a == FY_WORD_INFO) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool
+fy_device_call_takes_ints(const struct fy_model *model,
+                          const struct fy_function *function)
+{
+    const struct fy_call_row *row = NULL;
+
+    while ((row = step_of(model, function, row))) {
+        if (row->kind != FY_CALL_MAP) {
             return true;
         }
     }
@@ -59,12 +80,15 @@ bool
 fy_device_call_only_reads(const struct fy_model *model,
                           const struct fy_function *function, unsigned operand)
 {
-    const struct fy_call_row *row = call_of(model, function);
+    const struct fy_call_row *row = step_of(model, function, NULL);
     uint32_t address[2] = {FY_NIL, FY_NIL};
     unsigned count = 0;
     bool plan = false;
 
-    for (uint32_t i = 0; row && i < row->nargs; i++) {
+    if (!row || row->kind != FY_CALL_LIBRARY || row->next != FY_NIL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < row->nargs; i++) {
         const struct fy_node *node =
             &FY_TABLE(model, fy_node, nodes)[row->args[i]];
         plan = plan || (node->op == FY_OP_WORD && node->a == FY_WORD_CUFFT);
@@ -99,17 +123,20 @@ taken(const struct fy_scope *scope, uint32_t index)
 int
 fy_device_call_transposed(const struct fy_scope *scope, uint32_t *out)
 {
-    const struct fy_call_row *row = call_of(scope->model, scope->function);
+    const struct fy_call_row *row = NULL;
     uint32_t seen[2] = {0, 0};
 
-    for (uint32_t i = 0; row && i < row->nargs; i++) {
-        uint32_t index = taken(scope, row->args[i]);
-        if (index == FY_NIL) {
-            return FY_ERR_UNSUPPORTED;
-        }
-        const struct fy_node *node = node_of(scope, index);
-        if (node->op == FY_OP_ADDRESS && node->a < FY_MAX_OPERANDS) {
-            seen[node->b & 1] |= UINT32_C(1) << node->a;
+    while ((row = step_of(scope->model, scope->function, row))) {
+        /* Maps go by the strides that there are. */
+        for (uint32_t i = 0; row->kind != FY_CALL_MAP && i < row->nargs; i++) {
+            uint32_t index = taken(scope, row->args[i]);
+            if (index == FY_NIL) {
+                return FY_ERR_UNSUPPORTED;
+            }
+            const struct fy_node *node = node_of(scope, index);
+            if (node->op == FY_OP_ADDRESS && node->a < FY_MAX_OPERANDS) {
+                seen[node->b & 1] |= UINT32_C(1) << node->a;
+            }
         }
     }
     *out = seen[1];
@@ -399,43 +426,85 @@ argument(struct maker *maker, uint32_t index, struct fy_slot *slot)
     return FY_OK;
 }
 
-int
-fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
-               const struct fy_device_operands *operands,
-               struct fy_variant *variant)
+/* The function itself, by the width that its numbers need. */
+static int
+library_function(struct maker *maker, const char *function)
 {
-    const struct fy_call_row *row = call_of(scope->model, scope->function);
-    struct maker maker = {planner, scope, operands, variant, false};
+    const struct fy_plan_options *options = &maker->planner->options;
+    struct fy_variant *variant = maker->variant;
     char name[NAME_BYTES];
+    int n = snprintf(name, sizeof(name), "%s%s", function,
+                     maker->wide ? "_64" : "");
 
-    if (!row || row->nargs > FY_MAX_ARGS) {
+    if (n < 0 || (size_t)n >= sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
     }
-    const char *function = fy_model_string(scope->model, row->function);
-    const char *executes = executor(&maker, row, function, &variant->transform);
+    /* A workspace's size is an int: wide calls have none. */
+    if (maker->wide && variant->size_function) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    variant->function = options->ops->resolve(options->device, name);
+    variant->return_type = FY_T_I32;
+    return variant->function ? FY_OK : FY_ERR_UNSUPPORTED;
+}
+
+static int
+fill_step(struct maker *maker, const struct fy_call_row *row)
+{
+    struct fy_variant *variant = maker->variant;
+
+    variant->on_device = true;
+    if (row->kind == FY_CALL_MAP) {
+        return fy_map_step(maker->planner, row, maker->operands, variant);
+    }
+    if (row->nargs > FY_MAX_ARGS) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const char *function = fy_model_string(maker->scope->model, row->function);
+    const char *executes =
+        row->kind == FY_CALL_LIBRARY
+            ? executor(maker, row, function, &variant->transform)
+            : NULL;
     if (executes) {
         function = executes;
     }
     variant->nslots = (uint16_t)row->nargs;
     for (unsigned i = 0; i < row->nargs; i++) {
         variant->slots[i] = (struct fy_slot){0};
-        int status = argument(&maker, row->args[i], &variant->slots[i]);
+        int status = argument(maker, row->args[i], &variant->slots[i]);
         if (status) {
             return status;
         }
     }
-    int n =
-        snprintf(name, sizeof(name), "%s%s", function, maker.wide ? "_64" : "");
-    if (n < 0 || (size_t)n >= sizeof(name)) {
+    return row->kind == FY_CALL_KERNEL
+               ? fy_kernel_step(maker->planner, maker->scope, row, variant)
+               : library_function(maker, function);
+}
+
+int
+fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
+               const struct fy_device_operands *operands,
+               struct fy_variant *variant)
+{
+    const struct fy_call_row *row =
+        step_of(scope->model, scope->function, NULL);
+    struct maker maker = {planner, scope, operands, variant, false};
+
+    if (!row) {
         return FY_ERR_UNSUPPORTED;
     }
-    /* A workspace's size is an int: wide calls have none. */
-    if (maker.wide && variant->size_function) {
-        return FY_ERR_UNSUPPORTED;
+    for (;;) {
+        int status = fill_step(&maker, row);
+        row = step_of(scope->model, scope->function, row);
+        if (status || !row) {
+            return status;
+        }
+        struct fy_variant *next = calloc(1, sizeof(*next));
+        if (!next) {
+            return FY_ERR_NOMEM;
+        }
+        maker.variant->then = next;
+        maker.variant = next;
+        maker.wide = false;
     }
-    variant->function =
-        planner->options.ops->resolve(planner->options.device, name);
-    variant->return_type = FY_T_I32;
-    variant->on_device = true;
-    return variant->function ? FY_OK : FY_ERR_UNSUPPORTED;
 }

@@ -32,6 +32,10 @@ bool fy_device_call_only_reads(const struct fy_model *model,
  * would have to lie both ways. */
 int fy_device_call_transposed(const struct fy_scope *scope,
                               uint32_t *out) FY_MUST_CHECK;
+/* Whether some step is a function or a kernel whose integers are C's int; maps
+ * know the width of theirs. */
+bool fy_device_call_takes_ints(const struct fy_model *model,
+                               const struct fy_function *function);
 
 /* The device's function that executes plans of that kind; the one that
  * multiplies a matrix by a diagonal; NULL: it has none. */
@@ -44,12 +48,18 @@ struct fy_device_operands {
     void *state;
     /* Fills kind, tile and offset; FY_ERR_UNSUPPORTED when there is none. */
     int (*address)(void *state, unsigned operand, struct fy_slot *slot);
+    /* The operand's tile, and its number for a slot; NULL: it has none, or this
+     * member is not set. */
+    const struct fy_variant_tile *(*tile)(void *state, unsigned operand,
+                                          uint8_t *number);
 };
 
 /*
  * Fills function and slots of a variant for a call of scope->function with these
- * cells. FY_ERR_UNSUPPORTED: the device does not have it, or a number does not
- * fit what its library takes.
+ * cells, and one more variant for each further step. FY_ERR_UNSUPPORTED: the
+ * device does not have it, or a number does not fit what its library takes;
+ * FY_ERR_NOFIT: more threads than can be launched; else what the device says of
+ * a kernel.
  */
 int fy_device_call(struct fy_planner *planner, const struct fy_scope *scope,
                    const struct fy_device_operands *operands,

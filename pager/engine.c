@@ -23,6 +23,7 @@
 #include "pager/explain.h"
 #include "pager/handles.h"
 #include "pager/host.h"
+#include "pager/kernel_compile.h"
 #include "pager/plan.h"
 #include "pager/pool.h"
 #include "pager/provider.h"
@@ -37,8 +38,9 @@ static const struct fy_shim_services *services;
 static struct fy_settings settings;
 static const struct fy_device_ops *ops; /* NULL: no device */
 
-static struct fy_verifier *verifier; /* ferry verify: nothing is offloaded */
-static unsigned device_errors;       /* since a call succeeded */
+static struct fy_verifier *verifier;  /* ferry verify: nothing is offloaded */
+static unsigned device_errors;        /* since a call succeeded */
+static unsigned char *without_kernel; /* of functions; NULL: all are tried */
 
 /* One offloaded call on its way. */
 struct offload {
@@ -111,6 +113,8 @@ plan_reason(int status)
         return FY_REASON_OVERFLOW;
     case FY_ERR_DEVICE:
         return FY_REASON_DEVICE_ERROR;
+    case FY_ERR_COMPILE:
+        return FY_REASON_NO_KERNEL;
     default:
         return FY_REASON_UNSUPPORTED;
     }
@@ -193,6 +197,15 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     return FY_OK;
 }
 
+/* A function whose kernel cannot be made runs no more on the device. */
+static void
+switch_off(uint32_t function)
+{
+    if (without_kernel) {
+        __atomic_store_n(&without_kernel[function], 1, __ATOMIC_RELAXED);
+    }
+}
+
 /* With device and executor: plan, decide again with the plan, run. */
 static enum fy_reason
 plan_and_run(struct offload *offload, const struct fy_lease *lease,
@@ -221,6 +234,10 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         (void)snprintf(offload->decision.note, sizeof(offload->decision.note),
                        "%llu KiB of device memory could be had",
                        (unsigned long long)(lease->budget_bytes >> 10));
+    }
+    if (status == FY_ERR_COMPILE) {
+        take_note(&offload->decision, lease->device);
+        switch_off(offload->bound.function_index);
     }
     if (status) {
         return plan_reason(status);
@@ -360,6 +377,11 @@ decide(struct offload *offload)
         return reason;
     }
     offload->bound_ok = true;
+    if (without_kernel &&
+        __atomic_load_n(&without_kernel[offload->bound.function_index],
+                        __ATOMIC_RELAXED)) {
+        return FY_REASON_NO_KERNEL;
+    }
     fy_choice_begin(&offload->choice, &offload->bound, call->caller);
     if (!fy_choice_may_pay(&offload->choice, &offload->bound,
                            &offload->decision)) {
@@ -526,6 +548,8 @@ fy_engine_start(const struct fy_shim_services *given)
         strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);
     const char *kind = ops ? ops->name : "host";
     fy_choice_start(&settings, kind);
+    fy_kernel_cache_to(settings.kernels);
+    without_kernel = calloc(given->model->functions.count + 1, 1);
     fy_explain_to(settings.explain);
     fy_checked_start(&settings, given->model);
     if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,

@@ -604,16 +604,33 @@ device_operand(void *state, unsigned o, struct fy_slot *slot)
     return FY_OK;
 }
 
+/* ... and how its elements lie, for a kernel that walks them itself. */
+static const struct fy_variant_tile *
+device_tile(void *state, unsigned o, uint8_t *number)
+{
+    const struct leaf *leaf = state;
+
+    if (o >= leaf->bound->function->noperands || leaf->tile_of[o] < 0) {
+        return NULL;
+    }
+    *number = (uint8_t)leaf->tile_of[o];
+    return &leaf->variant->tiles[leaf->tile_of[o]];
+}
+
 static int
 leaf_device_call(struct leaf *leaf, struct fy_planner *planner,
                  const struct fy_scope *scope)
 {
-    const struct fy_device_operands operands = {leaf, device_operand};
+    const struct fy_device_operands operands = {leaf, device_operand,
+                                                device_tile};
     const struct fy_operand *rows = operand_rows(leaf->bound);
+
+    const bool ints =
+        fy_device_call_takes_ints(leaf->bound->model, leaf->bound->function);
 
     for (unsigned o = 0; o < leaf->bound->function->noperands; o++) {
         struct fy_view *view = &planner->views[o];
-        if (leaf->tile_of[o] < 0 || rows[o].element != FY_T_INTEGER ||
+        if (!ints || leaf->tile_of[o] < 0 || rows[o].element != FY_T_INTEGER ||
             leaf->bound->integer_bits == 32) {
             continue;
         }
@@ -702,7 +719,7 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
                      : leaf_host_call(&leaf, &scope, planner->target);
     }
     if (status) {
-        free(variant);
+        fy_variant_free(variant);
         return status;
     }
     *out = variant;

@@ -88,6 +88,16 @@ let_go(struct fy_planner *planner)
 }
 
 void
+fy_variant_free(struct fy_variant *variant)
+{
+    while (variant) {
+        struct fy_variant *next = variant->then;
+        free(variant);
+        variant = next;
+    }
+}
+
+void
 fy_planner_reset(struct fy_planner *planner)
 {
     struct fy_tile_entry *entry, *next_entry;
@@ -106,7 +116,7 @@ fy_planner_reset(struct fy_planner *planner)
     planner->step_memory = NULL;
     let_go(planner);
     for (uint32_t i = 0; i < planner->nvariants; i++) {
-        free(planner->variants[i]);
+        fy_variant_free(planner->variants[i]);
     }
     free(planner->variants);
     free(planner->views);
@@ -180,7 +190,7 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
                       sizeof(variant)); /* NOLINT(bugprone-sizeof-expression) */
     planner->variants = rows;
     if (status) {
-        free(variant);
+        fy_variant_free(variant);
         return status;
     }
     planner->variants[planner->nvariants] = variant;
@@ -329,20 +339,18 @@ patched_images(struct fy_planner *planner, const struct fy_variant *variant,
     return memory->images;
 }
 
+/* One call or kernel of a step. */
 static int
-launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
-       const uint64_t *address, struct fy_stream *stream)
+launch_one(struct fy_planner *planner, struct fy_variant *variant,
+           uint32_t number, const uint64_t *address, struct fy_stream *stream)
 {
-    struct fy_planner *planner = opaque;
-    struct fy_variant *variant = planner->variants[step->cookie];
-    uint32_t number = (uint32_t)(step - planner->plan.schedule.steps);
     uint8_t types[FY_MAX_SLOTS];
     void *values[FY_MAX_SLOTS];
     uint64_t pointers[FY_MAX_SLOTS];
     uint8_t words[FY_MAX_SLOTS] = {FY_WORD_NONE};
     struct fy_image *images = NULL;
+    bool has_info = false;
 
-    (void)tiles;
     if (variant->nimages > 0) {
         images = patched_images(planner, variant, address);
         if (!images) {
@@ -368,6 +376,7 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
             break;
         case FY_SLOT_WORD:
             words[i] = slot->word;
+            has_info = has_info || slot->word == FY_WORD_INFO;
             pointers[i] = 0;
             break;
         default:
@@ -387,14 +396,31 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
     if (variant->on_device) {
         call.result = NULL;
         call.words = words;
-        call.status = true;
-        call.info = &planner->infos[number];
+        call.status = !variant->is_kernel;
+        call.info = has_info ? &planner->infos[number] : NULL;
         call.size_function = variant->size_function;
         call.size_arguments = variant->size_arguments;
         call.element_bytes = variant->element_bytes;
         call.transform = variant->transform.kind ? &variant->transform : NULL;
+        call.grid = variant->is_kernel ? &variant->grid : NULL;
     }
     return planner->options.ops->launch(stream, &call);
+}
+
+static int
+launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
+       const uint64_t *address, struct fy_stream *stream)
+{
+    struct fy_planner *planner = opaque;
+    uint32_t number = (uint32_t)(step - planner->plan.schedule.steps);
+    int status = FY_OK;
+
+    (void)tiles;
+    for (struct fy_variant *variant = planner->variants[step->cookie];
+         variant && status == FY_OK; variant = variant->then) {
+        status = launch_one(planner, variant, number, address, stream);
+    }
+    return status;
 }
 
 static double

@@ -70,6 +70,10 @@ struct fy_variant {
     uint32_t size_arguments;
     void *size_function; /* likewise, or NULL */
     struct fy_transform transform;
+    bool is_kernel; /* launched by `grid' */
+    struct fy_grid grid;
+    struct fy_variant *then; /* the next step on the same tiles, of which only
+                              * what stands above and the slots count */
     struct fy_slot slots[FY_MAX_SLOTS];
     struct fy_variant_tile tiles[FY_MAX_OPERANDS];
     struct fy_image images[FY_MAX_IMAGES];
@@ -93,6 +97,7 @@ struct fy_diagonal {
 enum {
     FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
 };
+void fy_variant_free(struct fy_variant *variant); /* and those behind it */
 
 struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
 struct fy_step_memory;

@@ -51,7 +51,7 @@ struct fy_step {
 
 /*
  * Called on the calling thread when the step's tiles have addresses: must
- * launch() exactly one call on `stream'. address[i] is the device address of
+ * launch() its calls on `stream': one, or several that run in order. address[i] is the device address of
  * element (0, 0, ...) of the i-th tile of the step.
  */
 typedef int fy_step_launch(void *planner, const struct fy_step *step,

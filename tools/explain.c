@@ -48,6 +48,8 @@ static const struct {
     {FY_REASON_UNVERIFIED,
      "--verify: results differ, but rounding of the inputs explains it, or "
      "nobody can tell"},
+    {FY_REASON_NO_KERNEL,
+     "its kernel cannot be compiled or loaded; not tried again"},
 };
 
 _Static_assert(sizeof meanings / sizeof meanings[0] == FY_REASON_COUNT,

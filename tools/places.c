@@ -179,6 +179,20 @@ fy_config_path(char out[PATH_MAX])
 }
 
 void
+fy_kernels_path(struct fy_settings *settings)
+{
+    char folder[PATH_MAX];
+    if (settings->kernels[0] || fy_cache_folder(folder)) {
+        return;
+    }
+    int n = snprintf(settings->kernels, sizeof settings->kernels, "%s/kernels",
+                     folder);
+    if (n < 0 || n >= (int)sizeof settings->kernels) {
+        settings->kernels[0] = '\0';
+    }
+}
+
+void
 fy_calibration_path(struct fy_settings *settings)
 {
     char folder[PATH_MAX];

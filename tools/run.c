@@ -93,6 +93,7 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
     }
     (void)snprintf(settings->engine, sizeof settings->engine, "%s",
                    state->places.engine);
+    fy_kernels_path(settings);
     fy_calibration_path(settings);
     if (access(settings->calibration, R_OK) != 0) {
         settings->calibration[0] = '\0';

@@ -76,6 +76,8 @@ void fy_config_path(char out[PATH_MAX]);
  */
 void fy_config_read(const char *path, struct fy_settings *settings);
 
+/* Fills settings->kernels with the cache's folder for kernels. */
+void fy_kernels_path(struct fy_settings *settings);
 /* Fills settings->calibration with the cache's file when nothing is set. */
 void fy_calibration_path(struct fy_settings *settings);
 /* Where the engine keeps what it measures of cards, or "". */

@@ -47,8 +47,9 @@ digit(char letter)
 static void *
 load_object(const char *digits)
 {
+    static unsigned loaded;
     int file = memfd_create("fakecuda-module", MFD_CLOEXEC);
-    char path[32];
+    char path[4096];
     void *object = NULL;
 
     if (file < 0) {
@@ -63,7 +64,11 @@ load_object(const char *digits)
         (void)fputc(digit(digits[0]) * 16 + digit(digits[1]), stream);
     }
     if (fflush(stream) == 0) {
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+        /* The loader knows objects by their names, too: a slash more each. */
+        unsigned slashes = __atomic_add_fetch(&loaded, 1, __ATOMIC_RELAXED);
+        memset(path, '/', sizeof(path));
+        memcpy(path, "/proc/self/fd", 13);
+        (void)snprintf(path + 13 + slashes % 4000, 16, "%d", file);
         object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (object == NULL) {
             fakecuda_note("module", "%s", dlerror());
@@ -172,6 +177,27 @@ fake_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
     }
     /* The first one: threads of a block; the others are sizes. */
     *pi = attrib == 0 ? 1024 : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+fake_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+                        size_t *paramSize)
+{
+    size_t at = 0;
+
+    if (!fakecuda_valid(func, FAKE_FUNCTION)) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (paramIndex >= func->count) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; i <= paramIndex; i++) {
+        at = (at + func->sizes[i] - 1) / func->sizes[i] * func->sizes[i];
+        *paramOffset = at;
+        *paramSize = func->sizes[i];
+        at += func->sizes[i];
+    }
     return CUDA_SUCCESS;
 }
 

@@ -24,6 +24,7 @@
 
 struct fake_program {
     char *source;
+    char *name; /* as messages have it */
     char *log;
     char *image;
     bool real_arch; /* sm_N: there is a cubin too */
@@ -72,7 +73,40 @@ static const char prelude[] =
     "float log10f(float); float exp2f(float); float cbrtf(float);\n"
     "float hypotf(float, float); float fmaf(float, float, float);\n"
     "float truncf(float); float roundf(float); float rintf(float);\n"
+    "double asinh(double); double acosh(double); double atanh(double);\n"
+    "double tgamma(double); double lgamma(double); double exp10(double);\n"
+    "double fdim(double, double); double nextafter(double, double);\n"
+    "double remainder(double, double);\n"
+    "float asinhf(float); float acoshf(float); float atanhf(float);\n"
+    "float tgammaf(float); float lgammaf(float); float exp10f(float);\n"
+    "float fdimf(float, float); float nextafterf(float, float);\n"
+    "float remainderf(float, float); float copysignf(float, float);\n"
     "}\n"
+    /* Winitzki's start, and Newton's steps. */
+    "static inline double erfinv(double x) {\n"
+    "    if (!(x > -1 && x < 1)) return x == 1 || x == -1\n"
+    "        ? x / 0.0 : 0.0 / 0.0;\n"
+    "    double l = log1p(-x * x), h = 4.33074675078 + l / 2;\n"
+    "    double y = copysign(sqrt(sqrt(h * h - l / 0.147) - h), x);\n"
+    "    for (int i = 0; i < 4; i++)\n"
+    "        y -= (erf(y) - x) / (1.1283791670955126 * exp(-y * y));\n"
+    "    return y;\n"
+    "}\n"
+    "static inline double erfcinv(double x) {\n"
+    "    if (x > 0.1) return erfinv(1 - x);\n"
+    "    if (!(x > 0)) return x == 0 ? 1 / 0.0 : 0.0 / 0.0;\n"
+    "    double l = log(x * (2 - x)), h = 4.33074675078 + l / 2;\n"
+    "    double y = sqrt(sqrt(h * h - l / 0.147) - h);\n"
+    "    for (int i = 0; i < 6; i++)\n"
+    "        y += (erfc(y) - x) / (1.1283791670955126 * exp(-y * y));\n"
+    "    return y;\n"
+    "}\n"
+    "static inline double normcdfinv(double x)\n"
+    "{ return -1.4142135623730951 * erfcinv(2 * x); }\n"
+    "static inline float erfinvf(float x) { return (float)erfinv(x); }\n"
+    "static inline float erfcinvf(float x) { return (float)erfcinv(x); }\n"
+    "static inline float normcdfinvf(float x)\n"
+    "{ return (float)normcdfinv(x); }\n"
     "static inline double rsqrt(double x) { return 1 / sqrt(x); }\n"
     "static inline float rsqrtf(float x) { return 1 / sqrtf(x); }\n"
     "static inline double normcdf(double x)\n"
@@ -123,8 +157,7 @@ static const char prelude[] =
     "}\n"
     "template <class... A> static unsigned long fakecuda_sizes(\n"
     "    void (*)(A...), unsigned long *out, unsigned long room)\n"
-    "{ return fakecuda_kernel<A...>::sizes(out, room); }\n"
-    "#line 1 \"kernel.cu\"\n";
+    "{ return fakecuda_kernel<A...>::sizes(out, room); }\n";
 
 FAKE_EXPORT const char *nvrtcGetErrorString(nvrtcResult result);
 
@@ -185,7 +218,6 @@ fake_nvrtcCreateProgram(nvrtcProgram *prog, const char *src, const char *name,
 {
     struct fake_program *new;
 
-    (void)name;
     (void)headers;
     (void)includeNames;
     if (prog == NULL || src == NULL || numHeaders != 0) {
@@ -196,6 +228,7 @@ fake_nvrtcCreateProgram(nvrtcProgram *prog, const char *src, const char *name,
         return NVRTC_ERROR_OUT_OF_MEMORY;
     }
     new->source = strdup(src);
+    new->name = strdup(name != NULL ? name : "default_program");
     new->log = strdup("");
     *prog = new;
     return NVRTC_SUCCESS;
@@ -208,6 +241,7 @@ fake_nvrtcDestroyProgram(nvrtcProgram *prog)
         return NVRTC_ERROR_INVALID_PROGRAM;
     }
     free((*prog)->source);
+    free((*prog)->name);
     free((*prog)->log);
     free((*prog)->image);
     fakecuda_destroy(*prog);
@@ -312,12 +346,19 @@ compile(const char *folder, char *const *defines)
 {
     char source[64], object[64], errors[64];
     char *arguments[32] = {
-        "c++",     "-std=c++17",        "-O1",      "-w", "-fPIC",
-        "-shared", "-ffp-contract=off", "-nostdinc"};
+        "c++",
+        "-std=c++17",
+        "-O1",
+        "-w",
+        "-fPIC",
+        "-shared",
+        "-ffp-contract=off",
+        "-nostdinc",
+        "-Wl,-Bsymbolic"}; /* a kernel may be called as a host's function */
     char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C",
                            NULL};
     posix_spawn_file_actions_t actions;
-    size_t count = 8;
+    size_t count = 9;
     pid_t pid;
     int status;
 
@@ -422,7 +463,8 @@ build(struct fake_program *program, int arch, char *const *defines)
         remove_folder(folder);
         return result;
     }
-    (void)fprintf(source, "%s%s", prelude, program->source);
+    (void)fprintf(source, "%s#line 1 \"%s\"\n%s", prelude, program->name,
+                  program->source);
     write_launchers(source, program->source);
     (void)fclose(source);
     int status = compile(folder, defines);

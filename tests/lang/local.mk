@@ -7,6 +7,8 @@ LANG_TEST_FILES = \
 	tests/lang/expressions.test \
 	tests/lang/families.test \
 	tests/lang/handles.test \
+	tests/lang/kernel.test \
+	tests/lang/map.test \
 	tests/lang/imports.test \
 	tests/lang/model.test \
 	tests/lang/names.test \

@@ -589,6 +589,52 @@ START_TEST(test_many_files)
 }
 END_TEST
 
+/* Files of kernels that no .test file can hold. */
+START_TEST(test_kernel_files)
+{
+    char place[] = "/tmp/ferry-kernels.XXXXXX", path[64], text[256];
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    (void)snprintf(path, sizeof path, "%s/k.cu", place);
+    (void)snprintf(text, sizeof text,
+                   "function void f(int n, double *x) { inout x[n]; on cuda "
+                   "kernel \"%s\" f(n, x) grid(1) block(1); }",
+                   path);
+    for (int i = 0; i < 2; i++) {
+        char message[128];
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        for (int k = 0; k < (i == 0 ? 8 : 262145); k++) {
+            ck_assert_int_ne(fputc(i == 0 ? '\0' : ' ', file), EOF);
+        }
+        ck_assert_int_eq(fclose(file), 0);
+        struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+        struct fy_model *model;
+        ck_assert_int_eq(fy_compile_text("main", text, strlen(text), NULL,
+                                         diagnostics, &model),
+                         FY_ERR_INVALID);
+        char *printed = NULL;
+        size_t bytes;
+        FILE *to = open_memstream(&printed, &bytes);
+        fy_diagnostics_print(diagnostics, to);
+        ck_assert_int_eq(fclose(to), 0);
+        if (i == 0) {
+            (void)snprintf(message, sizeof message,
+                           "'%s' cannot be read as text", path);
+        } else {
+            (void)snprintf(message, sizeof message,
+                           "'%s' has 262145 bytes; a file of kernels has at "
+                           "most 262144",
+                           path);
+        }
+        ck_assert_ptr_nonnull(strstr(printed, message));
+        free(printed);
+        fy_diagnostics_free(diagnostics);
+    }
+    (void)unlink(path);
+    (void)rmdir(place);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -604,6 +650,7 @@ main(void)
     tcase_add_test(tests, test_too_many_symbols);
     tcase_add_test(tests, test_too_much_memory);
     tcase_add_test(tests, test_many_files);
+    tcase_add_test(tests, test_kernel_files);
     tcase_add_test(tests, test_many_combinations);
     tcase_add_test(tests, test_many_errors);
     tcase_add_test(tests, test_layout);

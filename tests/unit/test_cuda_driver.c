@@ -43,6 +43,11 @@ START_TEST(test_numbers)
     ck_assert_int_eq(FY_CUDA_MPS_CLIENT_TERMINATED,
                      CUDA_ERROR_MPS_CLIENT_TERMINATED);
     ck_assert_int_eq(FY_CUDA_EXTERNAL_DEVICE, CUDA_ERROR_EXTERNAL_DEVICE);
+    ck_assert_int_eq(FY_CUDA_NOT_FOUND, CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(FY_CUDA_COMPUTE_CAPABILITY_MAJOR,
+                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    ck_assert_int_eq(FY_CUDA_COMPUTE_CAPABILITY_MINOR,
+                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     ck_assert_int_eq(FY_CUDA_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS);
     ck_assert_int_eq(FY_CUDA_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT);
     ck_assert_int_eq(FY_CUDA_CONTEXT_IS_DESTROYED,
@@ -138,7 +143,7 @@ static const struct {
     const char *member, *name;
 } rows[] = {
 #define ROW(member, name, parameters) {#member, name},
-    FY_CUDA_FUNCTIONS(ROW)
+    FY_CUDA_FUNCTIONS(ROW) FY_CUDA_OPTIONAL(ROW)
 #undef ROW
 };
 
@@ -184,6 +189,11 @@ static const struct {
     {"event_destroy", TEXT(cuEventDestroy)},
     {"event_record", TEXT(cuEventRecord)},
     {"event_sync", TEXT(cuEventSynchronize)},
+    {"module_load", TEXT(cuModuleLoadDataEx)},
+    {"module_unload", TEXT(cuModuleUnload)},
+    {"module_function", TEXT(cuModuleGetFunction)},
+    {"launch", TEXT(cuLaunchKernel)},
+    {"parameter_info", TEXT(cuFuncGetParamInfo)},
 };
 
 START_TEST(test_names)

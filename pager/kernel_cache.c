@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images of kernels on disk: one file each, named by what it was made from. A
+ * file is believed only when it is ours and says by its hash that it is whole;
+ * it gets its name when it is complete. Whatever goes wrong, the kernel is just
+ * compiled again. Runs in host programs: no signal, no output, no errno.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/sha256.h"
+#include "pager/kernel_compile.h"
+
+enum {
+    MAX_IMAGE_BYTES = 64 << 20
+};
+
+struct head {
+    char magic[8];
+    uint64_t bytes;
+    unsigned char key[FY_KERNEL_KEY_BYTES];
+    unsigned char hash[FY_KERNEL_KEY_BYTES]; /* of the image */
+};
+
+static const char magic[8] = {'f', 'e', 'r', 'r', 'y', 'K', 'R', '1'};
+
+static char folder[PATH_MAX]; /* set before the first kernel */
+
+void
+fy_kernel_cache_to(const char *to)
+{
+    size_t bytes = to != NULL ? strlen(to) + 1 : 0;
+    folder[0] = '\0';
+    if (bytes > 1 && bytes <= sizeof folder) {
+        memcpy(folder, to, bytes);
+    }
+}
+
+/* "FOLDER/KEY", with `suffix' behind; false: there is no such path. */
+static bool
+path_of(const struct fy_kernel_key *key, const char *suffix, char out[PATH_MAX])
+{
+    char digits[2 * FY_KERNEL_KEY_BYTES + 1];
+    for (int i = 0; i < FY_KERNEL_KEY_BYTES; i++) {
+        (void)snprintf(digits + (size_t)2 * (size_t)i, 3, "%02x",
+                       key->bytes[i]);
+    }
+    int n = snprintf(out, PATH_MAX, "%s/%s%s", folder, digits, suffix);
+    return folder[0] != '\0' && n > 0 && n < PATH_MAX;
+}
+
+static void
+hash_image(const void *image, size_t bytes, unsigned char *out)
+{
+    struct fy_sha256 hash;
+    fy_sha256_start(&hash);
+    fy_sha256_add(&hash, image, bytes);
+    fy_sha256_end(&hash, out);
+}
+
+static bool
+read_all(int fd, void *to, size_t bytes)
+{
+    for (size_t have = 0; have < bytes;) {
+        ssize_t n = read(fd, (char *)to + have, bytes - have);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        have += (size_t)n;
+    }
+    return true;
+}
+
+static bool
+write_all(int fd, const void *from, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = write(fd, (const char *)from + done, bytes - done);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static int
+read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
+{
+    unsigned char hash[FY_KERNEL_KEY_BYTES];
+    struct head head;
+    struct stat status;
+    /* What others can write is not run. */
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != geteuid() || (status.st_mode & 022) != 0 ||
+        !read_all(fd, &head, sizeof head) ||
+        memcmp(head.magic, magic, sizeof magic) != 0 ||
+        memcmp(head.key, key->bytes, sizeof head.key) != 0 || head.bytes == 0 ||
+        head.bytes > MAX_IMAGE_BYTES ||
+        (uint64_t)status.st_size != sizeof head + head.bytes) {
+        return FY_ERR_NOENT;
+    }
+    void *content = calloc(1, head.bytes + 1);
+    if (content == NULL) {
+        return FY_ERR_NOENT;
+    }
+    if (read_all(fd, content, head.bytes)) {
+        hash_image(content, head.bytes, hash);
+        if (memcmp(hash, head.hash, sizeof hash) == 0) {
+            *image = content;
+            *bytes = head.bytes;
+            return FY_OK;
+        }
+    }
+    free(content);
+    return FY_ERR_NOENT;
+}
+
+int
+fy_kernel_cache_get(const struct fy_kernel_key *key, void **image,
+                    size_t *bytes)
+{
+    char path[PATH_MAX];
+    int saved = errno, status = FY_ERR_NOENT;
+    if (path_of(key, "", path)) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0) {
+            status = read_image(fd, key, image, bytes);
+            (void)close(fd);
+        }
+    }
+    errno = saved;
+    return status;
+}
+
+void
+fy_kernel_cache_put(const struct fy_kernel_key *key, const void *image,
+                    size_t bytes)
+{
+    char path[PATH_MAX], temporary[PATH_MAX], suffix[32];
+    int saved = errno;
+    struct head head = {.bytes = bytes};
+    memcpy(head.magic, magic, sizeof magic);
+    memcpy(head.key, key->bytes, sizeof head.key);
+    hash_image(image, bytes, head.hash);
+    (void)snprintf(suffix, sizeof suffix, ".%ld", (long)getpid());
+    if (path_of(key, "", path) && path_of(key, suffix, temporary)) {
+        int fd =
+            open(temporary,
+                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 && errno == ENOENT && mkdir(folder, 0700) == 0) {
+            fd = open(temporary,
+                      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                      0600);
+        }
+        if (fd < 0 && errno == EEXIST) { /* of a process that has died */
+            (void)unlink(temporary);
+        }
+        if (fd >= 0) {
+            bool good = write_all(fd, &head, sizeof head) &&
+                        write_all(fd, image, bytes);
+            good = close(fd) == 0 && good;
+            if (!good || rename(temporary, path) != 0) {
+                (void)unlink(temporary);
+            }
+        }
+    }
+    errno = saved;
+}
