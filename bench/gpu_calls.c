@@ -4,11 +4,12 @@
  * each checked. Links neither BLAS nor CUDA: BLAS is preloaded, the rest found
  * by dlopen.
  *
- *   gpu_calls [-r ROUNDS] [-x MILLISECONDS] WAY JOB...
+ *   gpu_calls [-r ROUNDS] [-x MILLISECONDS] [-c CALLS] WAY JOB...
  *
  * WAY: blas core ring register registered xt. JOB: ROUTINE:M[:N[:K]], such as
- * dgemm:4096 or dpotrf:1000. With -x a time is that of calls in a row that
- * take so long, divided by their number. Prints a line of JSON a job.
+ * dgemm:4096 or dpotrf:1000; of gemv ROUTINE:M[:N]. With -x a time is that of
+ * calls in a row that take so long, with -c of so many, divided by their number.
+ * Prints a line of JSON a job.
  */
 #include "config.h"
 
@@ -26,14 +27,16 @@ enum {
 struct options {
     int rounds;
     double least_seconds;
+    int least_calls;
 };
 
 static const struct {
     const char *name;
     enum kind kind;
 } kinds[] = {
-    {"gemm", KIND_GEMM}, {"symm", KIND_SYMM},   {"syrk", KIND_SYRK},
-    {"trsm", KIND_TRSM}, {"potrf", KIND_POTRF}, {"getrf", KIND_GETRF},
+    {"gemm", KIND_GEMM},   {"gemv", KIND_GEMM}, {"symm", KIND_SYMM},
+    {"syrk", KIND_SYRK},   {"trsm", KIND_TRSM}, {"potrf", KIND_POTRF},
+    {"getrf", KIND_GETRF},
 };
 
 static bool
@@ -51,6 +54,7 @@ parse(const char *text, struct job *job)
         if ((size_t)(sizes - text) == length + 1 &&
             strncmp(text + 1, kinds[i].name, length) == 0) {
             job->kind = kinds[i].kind;
+            job->vector = strcmp(kinds[i].name, "gemv") == 0;
             known = true;
         }
     }
@@ -58,6 +62,7 @@ parse(const char *text, struct job *job)
     job->m = m;
     job->n = read < 2 ? m : n;
     job->k = read < 3 ? job->n : k;
+    job->n = job->vector ? 1 : job->n;
     /* The check knows real matrices but for products. */
     return known && read >= 1 && m > 0 && job->n > 0 && job->k > 0 &&
            (job->type != 'z' || job->kind == KIND_GEMM);
@@ -113,7 +118,7 @@ make(struct job *job)
 /* Calls in a row for at least that long; only for what can be repeated. */
 static int
 sample(const struct way *way, struct job *job, double least_seconds,
-       struct times *out, const char **why)
+       int least_calls, struct times *out, const char **why)
 {
     struct times sum = {0, 0};
     int calls = 0;
@@ -125,7 +130,8 @@ sample(const struct way *way, struct job *job, double least_seconds,
         sum.call += one.call;
         sum.copies += one.copies;
         calls++;
-    } while (job->kind == KIND_GEMM && sum.call < least_seconds);
+    } while (job->kind == KIND_GEMM &&
+             (calls < least_calls || sum.call < least_seconds));
     out->call = sum.call / calls;
     out->copies = sum.copies / calls;
     return 0;
@@ -151,11 +157,12 @@ run(const struct way *way, struct job *job, const struct options *options)
     if (status != 0) {
         why = "not enough memory";
     } else {
-        status = sample(way, job, 0, &first, &why);
+        status = sample(way, job, 0, 1, &first, &why);
     }
     for (int i = 0; status == 0 && i < options->rounds; i++) {
         bench_matrix_fill(&job->c); /* it may be an operand, too */
-        status = sample(way, job, options->least_seconds, &times[i], &why);
+        status = sample(way, job, options->least_seconds, options->least_calls,
+                        &times[i], &why);
     }
     printf("{\"job\": \"%s\", \"way\": \"%s\"", job->text, way->name);
     if (status != 0) {
@@ -184,19 +191,21 @@ main(int argc, char **argv)
     const struct way *way = bench_ways;
     struct job job;
     int option;
-    while ((option = getopt(argc, argv, "r:x:")) != -1) {
+    while ((option = getopt(argc, argv, "r:x:c:")) != -1) {
         if (option == 'r') {
             options.rounds = atoi(optarg);
         } else if (option == 'x') {
             options.least_seconds = 1e-3 * atof(optarg);
+        } else if (option == 'c') {
+            options.least_calls = atoi(optarg);
         } else {
             return EXIT_FAILURE;
         }
     }
     if (optind + 2 > argc || options.rounds < 1 ||
         options.rounds > ROUNDS_MAX) {
-        (void)fputs("usage: gpu_calls [-r ROUNDS] [-x MILLISECONDS] WAY "
-                    "JOB...\n",
+        (void)fputs("usage: gpu_calls [-r ROUNDS] [-x MILLISECONDS] [-c CALLS] "
+                    "WAY JOB...\n",
                     stderr);
         return EXIT_FAILURE;
     }

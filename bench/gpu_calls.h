@@ -42,7 +42,8 @@ struct job {
     int64_t m, n, k;
     struct matrix a, b, c;
     void *pivots;
-    bool wide; /* pivots are of 64 bits */
+    bool wide;   /* pivots are of 64 bits */
+    bool vector; /* GEMM with n = 1, by gemv */
 };
 
 /* One call; seconds of it, and of the copies around it where they are apart. */

@@ -105,6 +105,9 @@ union fortran {
                  const int64_t *, const void *, const void *, const int64_t *,
                  const void *, const int64_t *, const void *, void *,
                  const int64_t *, size_t, size_t);
+    void (*gemv)(const char *, const int64_t *, const int64_t *, const void *,
+                 const void *, const int64_t *, const void *, const int64_t *,
+                 const void *, void *, const int64_t *, size_t);
     void (*symm)(const char *, const char *, const int64_t *, const int64_t *,
                  const void *, const void *, const int64_t *, const void *,
                  const int64_t *, const void *, void *, const int64_t *, size_t,
@@ -133,6 +136,10 @@ call_fortran(void *address, struct job *job)
     memcpy(&f, &address, sizeof f);
     switch (job->kind) {
     case KIND_GEMM:
+        if (job->vector) {
+            f.gemv("N", m, k, one, a, m, b, n, zero, c, n, 1); /* n is 1 */
+            break;
+        }
         f.gemm("N", "N", m, n, k, one, a, m, b, k, zero, c, m, 1, 1);
         break;
     case KIND_SYMM:

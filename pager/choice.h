@@ -34,7 +34,11 @@ void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
 bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
-/* The same with the least traffic that any plan could have. */
+/*
+ * The same with the least traffic that any plan could have. A card that nobody
+ * has opened is not opened for less than that costs: until then calls only add up
+ * what they would have gained.
+ */
 bool fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
                        struct fy_decision *decision);
 
@@ -45,6 +49,8 @@ void fy_choice_declined(const struct fy_choice *choice);
 /* ... and has returned. */
 void fy_choice_original_ran(double seconds);
 
+/* The device has been opened. */
+void fy_choice_opened(void);
 /* Whether nobody has called the next yet. */
 bool fy_choice_is_unmeasured(const struct fy_lease *lease);
 /*

@@ -311,6 +311,7 @@ run_on_device(struct offload *offload)
     if (reason != FY_REASON_NONE) {
         return reason;
     }
+    fy_choice_opened();
     if (fy_choice_is_unmeasured(&lease)) {
         fy_choice_measure(&lease, find_gemm(offload->call->original));
         fy_choice_begin(&offload->choice, &offload->bound,

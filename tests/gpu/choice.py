@@ -1,0 +1,168 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the cost model decides on the fake CUDA, and what it learns: a card is
+opened when that pays, its rates are measured once and kept, calls that turn out
+slow on it come back. Times are only compared where they differ tenfold. Run by
+make check; prints TAP.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAKE = os.path.join(BUILD, "tests/fakecuda/.libs")
+FERRY = os.path.join(BUILD, "ferry")
+# A card as fast as light.
+FAST = """
+cuda.device_flops_f64=1e15
+cuda.in_bytes=1e13
+cuda.out_bytes=1e13
+cuda.call_seconds=1e-6
+cuda.step_seconds=1e-7
+"""
+
+tests = failures = 0
+
+
+def check(good, name, detail=""):
+    global tests, failures
+    tests += 1
+    if not good:
+        failures += 1
+        print(re.sub(r"(?m)^", "# ", str(detail).rstrip()))
+    print("%sok %d - %s" % ("" if good else "not ", tests, name), flush=True)
+
+
+class Bench:
+    def __init__(self, folder):
+        self.folder = folder
+        self.cache = os.path.join(folder, "cache")
+        for path in (self.cache, os.path.join(folder, "config/ferry")):
+            os.makedirs(path, 0o700)
+
+    def run(self, rates, *calls, command="run", **extra):
+        """(row of dgemm, what was said) with that calibration file."""
+        path = os.path.join(self.folder, "rates.txt")
+        report = os.path.join(self.folder, "report.json")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(rates)
+        with open(os.path.join(self.folder, "config/ferry/ferry.conf"), "w",
+                  encoding="ascii") as file:
+            file.write("calibration = %s\n" % path)
+        env = dict(os.environ)
+        env.update({"LD_LIBRARY_PATH": FAKE, "FAKECUDA_DELAY": "0",
+                    "XDG_CACHE_HOME": self.cache, "OPENBLAS_NUM_THREADS": "1",
+                    "XDG_CONFIG_HOME": os.path.join(self.folder, "config"),
+                    "PYTHONDONTWRITEBYTECODE": "1", **extra})
+        env.pop("FERRY_SETTINGS", None)
+        if command == "calibrate":
+            done = subprocess.run([FERRY, "calibrate"], env=env, timeout=600,
+                                  capture_output=True, text=True, check=False)
+            with open(path, encoding="ascii") as file:
+                return done, file.read()
+        done = subprocess.run(
+            [FERRY, "run", "--no-discover", "--device", "cuda", "--explain",
+             "--report=" + report, "--", sys.executable,
+             os.path.join(HERE, "calls.py"), *calls], env=env, timeout=600,
+            capture_output=True, text=True, check=False)
+        with open(report, encoding="utf-8") as file:
+            rows = {x["name"]: x for x in json.load(file)["functions"]}
+        return rows["dgemm"], done.stderr
+
+    def kept(self):
+        folder = os.path.join(self.cache, "ferry")
+        return [os.path.join(folder, x) for x in sorted(os.listdir(folder))
+                if x.startswith("rates-")]
+
+
+def opening(bench):
+    # 4.2e6 operations: 4 s here by these rates.
+    row, said = bench.run("cpu_flops_f64=1e6\n" + FAST, "dgemm:128*2")
+    check(row["offloaded"] >= 1, "what gains more than opening takes opens",
+          (row, said))
+    check(not bench.kept(), "rates that were calibrated are not measured",
+          bench.kept())
+    # 0.04 s each.
+    row, said = bench.run("cpu_flops_f64=1e8\n" + FAST, "dgemm:128*2")
+    check(row["offloaded"] == 0 and row["declined"] == {"unprofitable": 2} and
+          "not open yet" in said, "what gains less does not", (row, said))
+
+
+def measuring(bench):
+    row, said = bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2")
+    kept = bench.kept()
+    check(len(kept) == 1 and kept[0].endswith("-13000-0.1.0"),
+          "a card's rates are kept by UUID, driver and version",
+          (kept, row, said))
+    if not kept:
+        return
+    with open(kept[0], encoding="ascii") as file:
+        text = file.read()
+    rates = dict(x.split("=") for x in text.split())
+    check(len(rates) == 8 and all(float(x) > 0 for x in rates.values()),
+          "all rates are there", text)
+    check(not os.stat(kept[0]).st_mode & 0o022, "nobody else can write them")
+    before = os.stat(kept[0]).st_mtime_ns
+    bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2")
+    check(os.stat(kept[0]).st_mtime_ns == before, "they are measured once")
+    # What is no such file is measured again.
+    with open(kept[0], "w", encoding="ascii") as file:
+        file.write("rubbish\n")
+    bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2")
+    with open(kept[0], encoding="ascii") as file:
+        check("cuda.in_bytes=" in file.read(), "rubbish is replaced")
+    bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2", FAKECUDA_DRIVER="13010")
+    check(len(bench.kept()) == 2, "another driver has its own", bench.kept())
+
+
+def learning(bench):
+    # Each operation of the fake may be a tenth of a second late.
+    row, said = bench.run("cpu_flops_f64=1e6\n" + FAST, "dgemm:128*14",
+                          FAKECUDA_DELAY="100000", FAKECUDA_SEED="3")
+    check(3 <= row["offloaded"] <= 9 and
+          row["declined"].get("unprofitable", 0) >= 5,
+          "calls that are slow there come back", (row, said))
+
+
+def calibrating(bench):
+    done, text = bench.run("", command="calibrate")
+    check(done.returncode == 0 and "cuda.in_bytes=" in text and
+          "cpu_flops_f64=" in text, "ferry calibrate measures the card",
+          (done, text))
+    done, text = bench.run("", command="calibrate", CUDA_VISIBLE_DEVICES="")
+    check(done.returncode == 0 and "cuda." not in text and
+          "no CUDA device was measured" in done.stdout,
+          "ferry calibrate without a card", (done, text))
+
+
+def main():
+    if any(x in os.environ.get("FERRY_SANITIZED", "")
+           for x in ("thread", "address")):
+        print("1..0 # SKIP a sanitizer's library cannot be preloaded here")
+        return 77
+    if not os.path.exists(os.path.join(FAKE, "libcuda.so.1")):
+        print("1..0 # SKIP the fake CUDA is not built")
+        return 77
+    if subprocess.run([sys.executable, os.path.join(HERE, "calls.py"),
+                       "dgemm:1"], capture_output=True,
+                      check=False).returncode:
+        print("1..0 # SKIP no BLAS and LAPACK")
+        return 77
+    folder = tempfile.mkdtemp(prefix="ferry-gpu-choice-")
+    try:
+        bench = Bench(folder)
+        for group in (opening, measuring, learning, calibrating):
+            group(bench)
+    finally:
+        shutil.rmtree(folder)
+    print("1..%d" % tests)
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
