@@ -139,6 +139,7 @@ else
     skip "by device" "no file system of its own"
 fi
 snapshot "$t/mount" -
+# A second is long enough for the other side to have begun, or ended.
 while IFS='|' read -r wanted command; do
     same "by name: $command" sh -c "$command; :"
     equal "by name: $command: stubs" "$(grep -c . "$t/stubs")" "$wanted"
@@ -150,9 +151,9 @@ done <<END
 0|sort <text
 1|cd $t/mount; cat f
 0|cd $t/mount/..; cat work/text
-1|sleep 0.2 | cat
-0|echo x | (sleep 0.1; cat)
-0|true | (sleep 0.1; cat)
+1|sleep 1 | cat
+0|echo x | (sleep 1; cat)
+0|true | (sleep 1; cat)
 0|(sleep 0.2; echo x) | ls -d /
 END
 
