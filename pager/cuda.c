@@ -486,6 +486,18 @@ cuda_free(struct fy_device *base, uint64_t address)
 }
 
 static void
+cuda_claim(struct fy_device *base, uint64_t bytes, const struct timespec *until)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    int cancel;
+    if (cuda_is_ours(device)) {
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        cuda_budget_claim(device, bytes, until);
+        (void)pthread_setcancelstate(cancel, NULL);
+    }
+}
+
+static void
 cuda_give_back(struct fy_device *base)
 {
     struct cuda_device *device = (struct cuda_device *)base;
@@ -553,6 +565,7 @@ const struct fy_device_ops fy_device_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .give_back = cuda_give_back,
+    .claim = cuda_claim,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .event_create = cuda_event_create,

@@ -136,12 +136,9 @@ cuda_memory_open(struct cuda_device *device, uint64_t wanted)
         return cuda_status(device, "the memory's size", result);
     }
     /* A tenth stays for libraries and for whoever else is there. */
-    uint64_t limit = total / 10 * 9;
+    uint64_t limit = wanted != 0 && wanted < total ? wanted : total / 10 * 9;
+    m->card_bytes = total / 10 * 9;
     m->margin_bytes = total / 10;
-    if (wanted != 0) {
-        m->margin_bytes = 0;
-        limit = wanted < total ? wanted : total;
-    }
     limit = limit / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     if (pthread_mutex_init(&m->lock, NULL) != 0) {
         return cuda_error(device, FY_ERR_NOMEM, "no memory for the device");
@@ -155,6 +152,9 @@ cuda_memory_open(struct cuda_device *device, uint64_t wanted)
             (void)driver->free(m->mark);
             m->mark = 0;
         }
+    }
+    if (status == 0 && m->chunks != NULL) {
+        cuda_budget_open(device);
     }
     if (status != 0) {
         pthread_mutex_destroy(&m->lock);
@@ -298,6 +298,7 @@ cuda_memory_take(struct cuda_device *device, uint64_t bytes, bool kept,
         } else {
             m->kept_bytes += kept ? bytes : 0;
             *out = at;
+            cuda_budget_tell(m);
         }
     }
     pthread_mutex_unlock(&m->lock);
@@ -314,6 +315,7 @@ cuda_memory_release(struct cuda_device *device, uint64_t address, bool kept)
         use_chunks(m, address, bytes, -1);
         m->kept_bytes -= kept ? bytes : 0;
         fy_host_arena_release(m->arena, address);
+        cuda_budget_tell(m);
     }
     pthread_mutex_unlock(&m->lock);
 }
@@ -340,10 +342,40 @@ cuda_memory_usable(struct cuda_device *device)
         unused > m->margin_bytes) {
         usable += (unused - m->margin_bytes) / m->chunk_bytes * m->chunk_bytes;
     }
+    usable = cuda_budget_limit(m, usable);
     usable = usable < m->limit_bytes ? usable : m->limit_bytes;
     uint64_t gone = m->kept_bytes + m->promised_bytes;
     pthread_mutex_unlock(&m->lock);
     return usable > gone ? usable - gone : 0;
+}
+
+uint64_t
+cuda_memory_spare(const struct cuda_memory *m)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; m->chunks != NULL && i < m->nchunks; i++) {
+        if (m->chunks[i].handle != 0 && m->chunks[i].users == 0) {
+            bytes += m->chunk_bytes;
+        }
+    }
+    return bytes;
+}
+
+uint64_t
+cuda_memory_return(struct cuda_device *device, uint64_t bytes)
+{
+    struct cuda_memory *m = &device->memory;
+    uint64_t before = m->backed_bytes;
+    for (unsigned i = m->nchunks; m->chunks != NULL && i-- > 0;) {
+        if (before - m->backed_bytes >= bytes) {
+            break;
+        }
+        if (m->chunks[i].handle != 0 && m->chunks[i].users == 0) {
+            unmap_chunk(device, i);
+        }
+    }
+    cuda_budget_tell(m);
+    return before - m->backed_bytes;
 }
 
 void
@@ -351,11 +383,7 @@ cuda_memory_give_back(struct cuda_device *device)
 {
     struct cuda_memory *m = &device->memory;
     pthread_mutex_lock(&m->lock);
-    for (unsigned i = 0; m->chunks != NULL && i < m->nchunks; i++) {
-        if (m->chunks[i].handle != 0 && m->chunks[i].users == 0) {
-            unmap_chunk(device, i);
-        }
-    }
+    (void)cuda_memory_return(device, UINT64_MAX);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -366,6 +394,7 @@ cuda_memory_close(struct cuda_device *device, bool driver)
     if (m->arena == NULL) {
         return;
     }
+    cuda_budget_close(device);
     for (unsigned i = 0; driver && m->chunks != NULL && i < m->nchunks; i++) {
         if (m->chunks[i].handle != 0) {
             unmap_chunk(device, i);

@@ -9,11 +9,13 @@
 #define FERRY_PAGER_CUDA_MEMORY_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "pager/cuda_driver.h"
 #include "pager/host_arena.h"
 
 struct cuda_device;
+struct cuda_share;
 
 struct cuda_chunk {
     uint64_t handle; /* of the memory behind it; 0: none */
@@ -35,6 +37,16 @@ struct cuda_memory {
     uint64_t backed_bytes;     /* that the card has given us */
     uint64_t kept_bytes;       /* allocated for longer than one call */
     uint64_t promised_bytes;   /* that will be */
+    /* cuda_budget.c: */
+    uint64_t card_bytes;      /* of the whole card, that processes share */
+    struct cuda_share *share; /* NULL: as if there were no other */
+    pthread_t keeper;         /* gives back what others ask for */
+    bool has_keeper, stop;
+    bool owes;              /* others want what calls are using now */
+    unsigned claims;        /* of calls */
+    uint64_t claimed_bytes; /* the largest of them */
+    bool in_vain;       /* somebody has waited at `vain_turn', and nothing */
+    uint32_t vain_turn; /* came */
 };
 
 /* Takes addresses, no memory yet. wanted 0: nine tenths of the card. */
@@ -58,5 +70,27 @@ void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 uint64_t cuda_memory_usable(struct cuda_device *device);
 /* Returns what nobody uses to the card. The context is current. */
 void cuda_memory_give_back(struct cuda_device *device);
+
+/* For cuda_budget.c; all with the lock held. */
+/* Gives back at most that much; how much it was. The context is current. */
+uint64_t cuda_memory_return(struct cuda_device *device, uint64_t bytes);
+/* Bytes behind chunks that nobody uses. */
+uint64_t cuda_memory_spare(const struct cuda_memory *memory);
+
+/* cuda_budget.c */
+/* Joins the other processes; what fails leaves this one without them. */
+void cuda_budget_open(struct cuda_device *device);
+/* In a forked child only its own things go. */
+void cuda_budget_close(struct cuda_device *device);
+/* Tells the others what has changed. Lock held. */
+void cuda_budget_tell(struct cuda_memory *memory);
+/* How much of what could be had is not for this process, with the lock held. */
+uint64_t cuda_budget_limit(struct cuda_memory *memory, uint64_t usable);
+/*
+ * Has others give back so that `bytes' could be had, as far as that is fair;
+ * waits for it, at most until then. 0: the call of an earlier claim is over.
+ */
+void cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
+                       const struct timespec *until);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "annotations/model.h"
 #include "common/status.h"
@@ -156,6 +157,13 @@ struct fy_device_ops {
      * nothing that others could use.
      */
     void (*give_back)(struct fy_device *device);
+    /*
+     * Before a call that could use so many bytes: has other processes give back
+     * what they need not have; waits for that, at most until then (of
+     * CLOCK_MONOTONIC). With 0 when it is over. Unset: nobody else is there.
+     */
+    void (*claim)(struct fy_device *device, uint64_t bytes,
+                  const struct timespec *until);
     int (*stream_create)(struct fy_device *device, enum fy_stream_kind kind,
                          struct fy_stream **out);
     void (*stream_destroy)(struct fy_stream *stream); /* synchronises first */

@@ -27,6 +27,7 @@ struct member {
     bool taken;
     pthread_t holder; /* while taken */
     uint64_t granted_bytes;
+    bool claimed; /* from other processes */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -202,6 +203,10 @@ leave_spoiled(void)
 static void
 give_member(struct member *m)
 {
+    if (m->claimed) {
+        ops->claim(device, 0, NULL);
+        m->claimed = false;
+    }
     pthread_mutex_lock(&lock);
     granted_bytes -= m->granted_bytes;
     m->granted_bytes = 0;
@@ -282,6 +287,11 @@ grant(struct member *m, uint64_t useful_bytes, const struct timespec *until)
 
     while (!found && more) {
         uint64_t total = ops->memory_bytes(device);
+        if (total < useful_bytes && ops->claim && !m->claimed) {
+            ops->claim(device, useful_bytes, until);
+            m->claimed = true;
+            total = ops->memory_bytes(device);
+        }
         uint64_t least = useful_bytes < total / 2 ? useful_bytes : total / 2;
         pthread_mutex_lock(&lock);
         uint64_t unused = total > granted_bytes ? total - granted_bytes : 0;

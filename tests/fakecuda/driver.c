@@ -273,7 +273,12 @@ fake_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
     if (!is_device(dev)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    memcpy(uuid->bytes, "\xfa\xce fakecuda dev ", sizeof(uuid->bytes));
+    /* Of the machine that several processes share; else of none. */
+    const char *share = getenv("FAKECUDA_SHARED");
+    memset(uuid->bytes, 0, sizeof(uuid->bytes));
+    for (size_t i = 0; share != NULL && share[i] != '\0'; i++) {
+        uuid->bytes[i % 15] = (char)(uuid->bytes[i % 15] * 31 + share[i]);
+    }
     uuid->bytes[15] = (char)machine.ordinal[dev];
     return CUDA_SUCCESS;
 }

@@ -158,6 +158,7 @@ static const struct {
     {"device_count", TEXT(cuDeviceGetCount)},
     {"device_get", TEXT(cuDeviceGet)},
     {"device_attribute", TEXT(cuDeviceGetAttribute)},
+    {"device_uuid", "cuDeviceGetUuid"}, /* since 9.2; the header has _v2 */
     {"context_retain", TEXT(cuDevicePrimaryCtxRetain)},
     {"context_release", TEXT(cuDevicePrimaryCtxRelease)},
     {"context_push", TEXT(cuCtxPushCurrent)},

@@ -12,9 +12,11 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/record.h"
@@ -282,7 +284,7 @@ START_TEST(test_card_without_memory)
     ck_assert_msg(strstr(explained(), "device memory") != NULL, "%s",
                   explained());
     give(driver, most);
-    most = take(driver, 61 << 20);
+    most = take(driver, 56 << 20);
     ck_assert_int_eq(one_product(), FY_REASON_NONE);
     uint64_t tight = chunks_of("dgemm_");
     give(driver, most);
@@ -435,6 +437,55 @@ START_TEST(test_threads)
 }
 END_TEST
 
+/* --- processes --- */
+
+enum {
+    PROCESSES = 4
+};
+
+/* Each has a card's worth of ambition; one is killed in the middle. */
+START_TEST(test_processes_share_a_card)
+{
+    char machine[] = "/tmp/test_cuda_engine_machine_XXXXXX";
+    pid_t pids[PROCESSES + 1];
+    int file = mkstemp(machine), status, offloading = 0;
+    ck_assert_int_ge(file, 0);
+    (void)setenv("FAKECUDA_SHARED", machine, 1);
+    (void)setenv("FAKECUDA_MEMORY", "12M", 1);
+    (void)setenv("FAKECUDA_GRANULARITY", "64K", 1);
+    for (int i = 0; i <= PROCESSES; i++) {
+        pids[i] = fork();
+        ck_assert_int_ge(pids[i], 0);
+        if (pids[i] == 0) {
+            int offloaded = 0;
+            alarm(250);
+            start("memory=8M;");
+            /* The last one goes on until it is killed. */
+            for (int n = 0; n < 6 || i == PROCESSES; n++) {
+                enum fy_reason reason = one_product();
+                ck_assert(reason == FY_REASON_NONE ||
+                          reason == FY_REASON_NO_FIT);
+                offloaded += reason == FY_REASON_NONE;
+            }
+            finish();
+            _exit(offloaded > 0 ? 0 : 2);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+        ck_assert_msg(status == 0 || status == 2 << 8, "process %d: %#x", i,
+                      (unsigned)status);
+        offloading += status == 0;
+        if (i == 0) {
+            ck_assert_int_eq(kill(pids[PROCESSES], SIGKILL), 0);
+        }
+    }
+    ck_assert_int_eq(waitpid(pids[PROCESSES], &status, 0), pids[PROCESSES]);
+    ck_assert_int_gt(offloading, 0);
+    (void)unlink(machine);
+}
+END_TEST
+
 /* --- errors --- */
 
 /* Three errors of one kind, or one that no context survives: off, and why. */
@@ -491,6 +542,7 @@ main(int argc, char **argv)
                         (int)(sizeof(shortages) / sizeof(shortages[0])));
     tcase_add_test(tests, test_card_without_memory);
     tcase_add_loop_test(tests, test_threads, 0, 2);
+    tcase_add_test(tests, test_processes_share_a_card);
     tcase_add_loop_test(tests, test_failed_device_says_why, 0, 2);
     tcase_add_test(tests, test_no_device_says_why_again);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several processes on one card. Whoever needs more than he can get says so and
+ * waits a little; whoever is idle then gives back what he has, and whoever is
+ * busy, what is beyond his share, when his call is over. A thread per device
+ * sleeps until somebody asks: an idle program makes no calls that could look.
+ */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "pager/cuda_internal.h"
+#include "pager/cuda_share.h"
+
+enum {
+    KEEPER_STACK_BYTES = 256 << 10,
+};
+
+/* Whether no call has tiles on the device. Lock held. */
+static bool
+is_idle(const struct cuda_memory *m)
+{
+    return fy_host_arena_used_bytes(m->arena) == m->kept_bytes;
+}
+
+void
+cuda_budget_tell(struct cuda_memory *m)
+{
+    if (m->share == NULL) {
+        return;
+    }
+    bool idle = is_idle(m);
+    cuda_share_tell(m->share,
+                    &(struct cuda_share_state){
+                        .held_bytes = m->backed_bytes,
+                        .spare_bytes = idle ? cuda_memory_spare(m) : 0,
+                        .busy = !idle});
+    if (m->claims > 0) {
+        cuda_share_want(m->share, m->claimed_bytes > m->backed_bytes
+                                      ? m->claimed_bytes - m->backed_bytes
+                                      : 0);
+    }
+    if (m->owes && idle) {
+        m->owes = false;
+        cuda_share_ask(m->share); /* the keeper's turn */
+    }
+}
+
+uint64_t
+cuda_budget_limit(struct cuda_memory *m, uint64_t usable)
+{
+    struct cuda_share_view view;
+    if (!cuda_share_is_wanted(m->share)) {
+        return usable;
+    }
+    cuda_share_look(m->share, m->card_bytes, true, &view);
+    uint64_t left = usable > view.wanted_bytes ? usable - view.wanted_bytes : 0;
+    if (view.wanted_bytes == 0) {
+        return usable;
+    }
+    /* What is fair is left to this one, too. */
+    uint64_t own = usable < view.fair_bytes ? usable : view.fair_bytes;
+    return left > own ? left : own;
+}
+
+/* Gives back what others want and this process need not have. */
+static void
+serve(struct cuda_device *device)
+{
+    struct cuda_memory *m = &device->memory;
+    struct cuda_share_view view;
+    int cancel;
+    if (!cuda_share_is_wanted(m->share)) {
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    bool idle = is_idle(m) && m->claims == 0;
+    pthread_mutex_unlock(&m->lock);
+    cuda_share_look(m->share, m->card_bytes, !idle, &view);
+    if (view.wanted_bytes == 0 || !cuda_enter_caller(device, &cancel)) {
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    uint64_t bytes = UINT64_MAX;
+    if (!is_idle(m)) {
+        uint64_t beyond = m->backed_bytes > view.fair_bytes
+                              ? m->backed_bytes - view.fair_bytes
+                              : 0;
+        bytes = beyond;
+        m->owes = true;
+    }
+    uint64_t returned = bytes == 0 ? 0 : cuda_memory_return(device, bytes);
+    pthread_mutex_unlock(&m->lock);
+    cuda_leave_caller(device, cancel);
+    if (returned > 0) {
+        cuda_share_returned(m->share);
+    }
+}
+
+static void *
+keep(void *argument)
+{
+    struct cuda_device *device = argument;
+    struct cuda_memory *m = &device->memory;
+    for (;;) {
+        uint32_t seen = cuda_share_asked(m->share);
+        if (__atomic_load_n(&m->stop, __ATOMIC_ACQUIRE)) {
+            return NULL;
+        }
+        serve(device);
+        cuda_share_wait_asked(m->share, seen);
+    }
+}
+
+void
+cuda_budget_open(struct cuda_device *device)
+{
+    struct cuda_memory *m = &device->memory;
+    unsigned char uuid[16];
+    char card[64];
+    unsigned any = 0;
+    if (device->driver->device_uuid(uuid, device->unit) != 0) {
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        any |= uuid[i];
+        (void)snprintf(card + (size_t)2 * i, sizeof card - 2 * (size_t)i,
+                       "%02x", uuid[i]);
+    }
+    if (any == 0) {
+        return; /* no name that others could know it by */
+    }
+    /* Parts of one card may have its name, but not its size. */
+    (void)snprintf(card + 32, sizeof card - 32, "-%llu",
+                   (unsigned long long)(m->card_bytes >> 20));
+    m->share = cuda_share_join(card);
+    if (m->share == NULL) {
+        return;
+    }
+    m->has_keeper =
+        cuda_thread(&m->keeper, KEEPER_STACK_BYTES, keep, device) == 0;
+    if (!m->has_keeper) {
+        cuda_share_leave(m->share);
+        m->share = NULL;
+    }
+}
+
+void
+cuda_budget_close(struct cuda_device *device)
+{
+    struct cuda_memory *m = &device->memory;
+    if (m->share == NULL) {
+        return;
+    }
+    if (!cuda_is_ours(device)) {
+        cuda_share_forget(m->share);
+    } else {
+        __atomic_store_n(&m->stop, true, __ATOMIC_RELEASE);
+        cuda_share_ask(m->share);
+        pthread_join(m->keeper, NULL);
+        cuda_share_leave(m->share);
+    }
+    m->share = NULL;
+}
+
+/* Notes a claim, or that one is over. */
+static void
+note_claim(struct cuda_memory *m, uint64_t bytes)
+{
+    pthread_mutex_lock(&m->lock);
+    if (bytes > 0) {
+        m->claims++;
+        m->claimed_bytes = bytes > m->claimed_bytes ? bytes : m->claimed_bytes;
+    } else if (m->claims > 0 && --m->claims == 0) {
+        m->claimed_bytes = 0;
+        cuda_share_want(m->share, 0);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+static uint64_t
+usable(struct cuda_device *device)
+{
+    return device->base.ops->memory_bytes(&device->base);
+}
+
+void
+cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
+                  const struct timespec *until)
+{
+    struct cuda_memory *m = &device->memory;
+    struct cuda_share_view view;
+    if (m->share == NULL) {
+        return;
+    }
+    bytes = bytes < m->limit_bytes ? bytes : m->limit_bytes;
+    cuda_share_look(m->share, m->card_bytes, true, &view);
+    note_claim(m, bytes < view.fair_bytes ? bytes : view.fair_bytes);
+    while (bytes > 0) {
+        uint32_t turn = cuda_share_turn(m->share);
+        cuda_share_look(m->share, m->card_bytes, true, &view);
+        uint64_t fair = bytes < view.fair_bytes ? bytes : view.fair_bytes;
+        pthread_mutex_lock(&m->lock);
+        bool in_vain = m->in_vain && m->vain_turn == turn;
+        if (!in_vain) {
+            m->claimed_bytes =
+                fair > m->claimed_bytes ? fair : m->claimed_bytes;
+            cuda_budget_tell(m); /* says what is wanted */
+        }
+        pthread_mutex_unlock(&m->lock);
+        if (in_vain || view.surplus_bytes == 0 || usable(device) >= fair) {
+            return;
+        }
+        if (!cuda_share_wait(m->share, turn, until)) {
+            pthread_mutex_lock(&m->lock);
+            m->in_vain = true;
+            m->vain_turn = turn;
+            pthread_mutex_unlock(&m->lock);
+            return;
+        }
+    }
+}

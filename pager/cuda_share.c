@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A row belongs to the process whose number and start time stand in it; where
+ * that process is gone (or a zombie), it is free again, however it ended. No
+ * descriptor stays open in the program. A process that replaces itself by exec
+ * keeps number and time: its row is taken over when it uses the card again, and
+ * counts until it ends when it does not; the card's own word on what is free
+ * stands above all rows.
+ */
+#include "config.h"
+
+#include "pager/cuda_share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    ROWS = 120,
+    MAGIC = 0x66797331, /* of this layout */
+};
+
+struct row {
+    uint32_t pid; /* 0: free */
+    uint32_t busy;
+    uint64_t started; /* clock ticks after boot; 0: not told yet */
+    uint64_t held_bytes, spare_bytes, wanted_bytes;
+};
+
+struct table {
+    uint32_t magic;
+    uint32_t asked;    /* counts whenever somebody wants more */
+    uint32_t returned; /* counts whenever something was given back */
+    uint32_t unused;
+    struct row rows[ROWS];
+};
+
+struct cuda_share {
+    struct table *table;
+    struct row *mine;
+    char path[256];
+};
+
+#define LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#define STORE(field, value) \
+    __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
+
+static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool own[ROWS]; /* of devices that this process has open */
+
+/* When a process began, in ticks; 0: there is none, or only its corpse. */
+static uint64_t
+start_of(uint32_t pid)
+{
+    char path[32], text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    ssize_t length = read(file, text, sizeof text - 1);
+    (void)close(file);
+    if (length <= 0) {
+        return 0;
+    }
+    text[length] = '\0';
+    /* The name, in parentheses, may hold anything; the state is next. */
+    char *at = strrchr(text, ')');
+    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') {
+        return 0;
+    }
+    at += 2;
+    for (int field = 3; field < 22 && at != NULL; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at == NULL ? 0 : strtoull(at, NULL, 10);
+}
+
+/* Whether nobody stands behind a row that is taken by somebody else. */
+static bool
+is_stale(const struct row *row, uint32_t pid)
+{
+    uint64_t started = LOAD(row->started), now = start_of(pid);
+    return now == 0 || (started != 0 && started != now);
+}
+
+static struct table *
+map_table(const char *path, ino_t *number)
+{
+    struct stat info;
+    struct table *table = NULL;
+    int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0) {
+        return NULL;
+    }
+    /* Blocks are taken now: a full file system must not become a signal. */
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_uid != geteuid() || (info.st_mode & 077) != 0 ||
+        fallocate(file, 0, 0, sizeof *table) != 0) {
+        (void)close(file);
+        return NULL;
+    }
+    table =
+        mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    (void)close(file);
+    if (table == MAP_FAILED) {
+        return NULL;
+    }
+    uint32_t none = 0;
+    if (!__atomic_compare_exchange_n(&table->magic, &none, MAGIC, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+        none != MAGIC) {
+        (void)munmap(table, sizeof *table); /* another version's */
+        return NULL;
+    }
+    (void)madvise(table, sizeof *table, MADV_DONTFORK);
+    *number = info.st_ino;
+    return table;
+}
+
+static const struct cuda_share_state nothing;
+
+static void
+tell(struct row *row, const struct cuda_share_state *state)
+{
+    STORE(row->held_bytes, state->held_bytes);
+    STORE(row->spare_bytes, state->spare_bytes);
+    STORE(row->busy, state->busy ? 1 : 0);
+}
+
+static struct row *
+take_row(struct table *table)
+{
+    uint32_t self = (uint32_t)getpid();
+    pthread_mutex_lock(&own_lock);
+    struct row *mine = NULL;
+    for (unsigned i = 0; i < ROWS && mine == NULL; i++) {
+        struct row *row = &table->rows[i];
+        uint32_t pid = LOAD(row->pid);
+        if (own[i] || (pid != 0 && pid != self && !is_stale(row, pid))) {
+            continue;
+        }
+        if (__atomic_compare_exchange_n(&row->pid, &pid, self, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            tell(row, &nothing);
+            STORE(row->wanted_bytes, 0);
+            STORE(row->started, start_of(self));
+            own[i] = true;
+            mine = row;
+        }
+    }
+    pthread_mutex_unlock(&own_lock);
+    return mine;
+}
+
+static void
+give_row(struct cuda_share *share)
+{
+    tell(share->mine, &nothing);
+    STORE(share->mine->wanted_bytes, 0);
+    pthread_mutex_lock(&own_lock);
+    own[share->mine - share->table->rows] = false;
+    STORE(share->mine->started, 0);
+    STORE(share->mine->pid, 0);
+    pthread_mutex_unlock(&own_lock);
+}
+
+/* Whether the file is still the one that others find by its name. */
+static bool
+is_current(const char *path, ino_t number)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_ino == number;
+}
+
+struct cuda_share *
+cuda_share_join(const char *card)
+{
+    struct stat space;
+    ino_t number = 0;
+    struct cuda_share *share = calloc(1, sizeof *share);
+    /* Numbers of processes mean the same only in one name space. */
+    if (share == NULL || stat("/proc/self/ns/pid", &space) != 0 ||
+        snprintf(share->path, sizeof share->path, "/dev/shm/ferry-%u-%llu-%s",
+                 (unsigned)geteuid(), (unsigned long long)space.st_ino,
+                 card) >= (int)sizeof share->path) {
+        free(share);
+        return NULL;
+    }
+    /* Once more when the last one was just removing it. */
+    for (int round = 0; round < 2; round++) {
+        share->table = map_table(share->path, &number);
+        if (share->table == NULL) {
+            break;
+        }
+        share->mine = take_row(share->table);
+        if (share->mine == NULL) {
+            (void)munmap(share->table, sizeof *share->table);
+            break;
+        }
+        if (round == 1 || is_current(share->path, number)) {
+            return share;
+        }
+        give_row(share);
+        (void)munmap(share->table, sizeof *share->table);
+    }
+    free(share);
+    return NULL;
+}
+
+void
+cuda_share_forget(struct cuda_share *share)
+{
+    if (share != NULL) {
+        (void)munmap(share->table, sizeof *share->table);
+        free(share);
+    }
+}
+
+/* Whether nobody else is there: the file goes, too. */
+static bool
+is_last(const struct cuda_share *share)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        const struct row *row = &share->table->rows[i];
+        uint32_t pid = LOAD(row->pid);
+        if (pid != 0 && !is_stale(row, pid)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+cuda_share_leave(struct cuda_share *share)
+{
+    if (share == NULL) {
+        return;
+    }
+    give_row(share);
+    cuda_share_returned(share);
+    if (is_last(share)) {
+        (void)unlink(share->path);
+    }
+    cuda_share_forget(share);
+}
+
+void
+cuda_share_tell(struct cuda_share *share, const struct cuda_share_state *state)
+{
+    if (share != NULL) {
+        tell(share->mine, state);
+    }
+}
+
+static void
+wake(uint32_t *word)
+{
+    __atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void
+cuda_share_want(struct cuda_share *share, uint64_t bytes)
+{
+    if (share == NULL) {
+        return;
+    }
+    uint64_t before = LOAD(share->mine->wanted_bytes);
+    STORE(share->mine->wanted_bytes, bytes);
+    if (bytes > before) {
+        wake(&share->table->asked);
+    }
+}
+
+bool
+cuda_share_is_wanted(const struct cuda_share *share)
+{
+    for (unsigned i = 0; share != NULL && i < ROWS; i++) {
+        const struct row *row = &share->table->rows[i];
+        if (row != share->mine && LOAD(row->pid) != 0 &&
+            LOAD(row->wanted_bytes) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The others that have or want something; clears the rows of the dead. */
+static unsigned
+gather(struct cuda_share *share, struct row out[ROWS])
+{
+    unsigned others = 0;
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct row *row = &share->table->rows[i];
+        uint32_t pid = LOAD(row->pid);
+        if (row == share->mine || pid == 0) {
+            continue;
+        }
+        out[others] = (struct row){.busy = LOAD(row->busy),
+                                   .held_bytes = LOAD(row->held_bytes),
+                                   .spare_bytes = LOAD(row->spare_bytes),
+                                   .wanted_bytes = LOAD(row->wanted_bytes)};
+        if (out[others].held_bytes == 0 && out[others].wanted_bytes == 0) {
+            continue;
+        }
+        if (is_stale(row, pid)) {
+            (void)__atomic_compare_exchange_n(
+                &row->pid, &pid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+            continue;
+        }
+        others++;
+    }
+    return others;
+}
+
+void
+cuda_share_look(struct cuda_share *share, uint64_t total_bytes, bool active,
+                struct cuda_share_view *out)
+{
+    struct row rows[ROWS];
+    *out = (struct cuda_share_view){.processes = 1, .fair_bytes = total_bytes};
+    if (share == NULL) {
+        return;
+    }
+    unsigned others = gather(share, rows);
+    out->processes = active ? 1 : 0;
+    for (unsigned i = 0; i < others; i++) {
+        out->processes += rows[i].busy != 0 || rows[i].wanted_bytes != 0;
+    }
+    out->processes += out->processes == 0;
+    out->fair_bytes = total_bytes / out->processes;
+    for (unsigned i = 0; i < others; i++) {
+        const struct row *row = &rows[i];
+        uint64_t fair = out->fair_bytes;
+        uint64_t room = row->held_bytes < fair ? fair - row->held_bytes : 0;
+        out->wanted_bytes +=
+            row->wanted_bytes < room ? row->wanted_bytes : room;
+        if (row->busy == 0) {
+            out->surplus_bytes += row->spare_bytes;
+        } else if (row->held_bytes > fair) {
+            out->surplus_bytes += row->held_bytes - fair;
+        }
+    }
+}
+
+void
+cuda_share_returned(struct cuda_share *share)
+{
+    if (share != NULL) {
+        wake(&share->table->returned);
+    }
+}
+
+uint32_t
+cuda_share_turn(const struct cuda_share *share)
+{
+    return LOAD(share->table->returned);
+}
+
+bool
+cuda_share_wait(struct cuda_share *share, uint32_t seen,
+                const struct timespec *until)
+{
+    uint32_t *word = &share->table->returned;
+    while (LOAD(*word) == seen) {
+        long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, until,
+                              NULL, FUTEX_BITSET_MATCH_ANY);
+        if (result != 0 && errno != EAGAIN && errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t
+cuda_share_asked(const struct cuda_share *share)
+{
+    return LOAD(share->table->asked);
+}
+
+void
+cuda_share_wait_asked(struct cuda_share *share, uint32_t seen)
+{
+    (void)syscall(SYS_futex, &share->table->asked, FUTEX_WAIT, seen, NULL, NULL,
+                  0);
+}
+
+void
+cuda_share_ask(struct cuda_share *share)
+{
+    wake(&share->table->asked);
+}
