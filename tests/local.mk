@@ -58,6 +58,7 @@ UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
 UNIT_TESTS += tests/unit/test_cuda_driver
 UNIT_TESTS += tests/unit/test_cuda_engine
+UNIT_TESTS += tests/unit/test_cuda_pieces
 UNIT_TESTS += tests/unit/test_cuda_process
 UNIT_TESTS += tests/unit/test_cuda_share
 UNIT_TESTS += tests/unit/test_cuda_trouble
@@ -184,6 +185,9 @@ tests_unit_test_cuda_device_SOURCES += tests/unit/cuda_rig.c tests/unit/cuda_rig
 tests_unit_test_cuda_device_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_device_LDADD = libfypager.la $(CHECK_LIBS)
 
+tests_unit_test_cuda_pieces_SOURCES = tests/unit/test_cuda_pieces.c
+tests_unit_test_cuda_pieces_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_cuda_pieces_LDADD = libfypager.la $(CHECK_LIBS)
 CUDA_RUN = tests/unit/cuda_rig.c tests/unit/cuda_rig.h
 CUDA_RUN += tests/unit/cuda_run.c tests/unit/cuda_run.h
 tests_unit_test_cuda_process_SOURCES = tests/unit/test_cuda_process.c $(CUDA_RUN)
