@@ -17,6 +17,7 @@
 
 enum {
     EXIT_WAIT_SECONDS = 2,
+    LOADER_SECONDS = 1,
 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -383,7 +384,7 @@ cuda_open(uint64_t memory_bytes, struct fy_device **out)
     (void)pthread_sigmask(SIG_BLOCK, &every, &before);
     int status = FY_ERR_BUSY;
     /* A forked child starts no thread to be told no. */
-    if (!fy_cuda_driver_is_ours() || fy_cuda_loader_is_free()) {
+    if (!fy_cuda_driver_is_ours() || fy_cuda_loader_is_free(LOADER_SECONDS)) {
         status = open_device(memory_bytes, out);
     } else {
         (void)snprintf(shown, sizeof shown,

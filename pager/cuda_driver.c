@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 enum {
-    LEAST_VERSION = 11000,
-    LOADER_WAIT_SECONDS = 1
+    LEAST_VERSION = 11000
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -233,7 +232,7 @@ look_up(void *argument)
 }
 
 bool
-fy_cuda_loader_is_free(void)
+fy_cuda_loader_is_free(unsigned seconds)
 {
     struct probe *probe = calloc(1, sizeof *probe);
     struct timespec until;
@@ -252,7 +251,7 @@ fy_cuda_loader_is_free(void)
     }
     (void)pthread_detach(thread);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LOADER_WAIT_SECONDS;
+    until.tv_sec += (time_t)seconds;
     pthread_mutex_lock(&probe->lock);
     while (!probe->answered && error == 0) {
         error = pthread_cond_timedwait(&probe->change, &probe->lock, &until);

@@ -235,9 +235,10 @@ bool fy_cuda_driver_is_ours(void);
 /*
  * Whether other threads can look up symbols: no while the caller is in a
  * library's constructor, where the loader is locked and CUDA's libraries, on
- * threads of ours, would wait for it for ever. Starts and ends a thread.
+ * threads of ours, would wait for it for ever. Starts and ends a thread, and
+ * waits for it so long at most.
  */
-bool fy_cuda_loader_is_free(void);
+bool fy_cuda_loader_is_free(unsigned seconds);
 
 /* "WHAT: TEXT of the driver (NAME)" for a result that is not success. */
 void fy_cuda_describe(const struct fy_cuda_driver *driver, const char *what,

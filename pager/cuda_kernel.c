@@ -16,7 +16,8 @@
 
 enum {
     STACK_BYTES = 16 << 20,
-    MAX_KERNELS = 4096
+    MAX_KERNELS = 4096,
+    LOADER_SECONDS = 1
 };
 
 struct cuda_kernel {
@@ -280,7 +281,7 @@ cuda_kernel(struct fy_device *base, const struct fy_kernel_program *program,
     pthread_mutex_lock(&device->kernels_lock);
     if (find_known(&job, &job.status)) {
         /* It is there, or not to be had. */
-    } else if (!fy_cuda_loader_is_free()) {
+    } else if (!fy_cuda_loader_is_free(LOADER_SECONDS)) {
         job.status = cuda_error(device, FY_ERR_BUSY,
                                 "no kernel is made inside a constructor");
     } else if (cuda_thread(&thread, STACK_BYTES, work, &job) != 0) {

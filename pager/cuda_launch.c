@@ -18,6 +18,7 @@ enum {
     LEAST_MEMORY_BYTES = 8 * CUBLAS_WORKSPACE_BYTES,
     WORKSPACES_IN_MEMORY = 64, /* one is at most that part of all */
     INFO_BYTES = 256,
+    LOADER_SECONDS = 5, /* another stream may be loading a library */
 };
 
 void
@@ -185,7 +186,15 @@ get_handle(struct fy_stream *s, enum fy_cuda_library library, void **out)
     struct cuda_device *device = s->device;
     bool fresh;
     size_t workspace_bytes = s->promised_bytes;
-    if (library == FY_CUDA_CUBLAS && s->handles.cublas == NULL) {
+    bool made = (library == FY_CUDA_CUBLAS ? s->handles.cublas
+                                           : s->handles.cusolver) != NULL;
+    /* Making one looks up symbols: the caller, who waits, may hold that lock. */
+    if (!made && !fy_cuda_loader_is_free(LOADER_SECONDS)) {
+        return cuda_error(device, FY_ERR_BUSY,
+                          "CUDA's libraries cannot start inside a library's "
+                          "constructor");
+    }
+    if (library == FY_CUDA_CUBLAS && !made) {
         int status = take_promised(s);
         if (status != 0) {
             return status;

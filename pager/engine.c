@@ -176,7 +176,8 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
     decision->actual_seconds = now_seconds() - start;
-    if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT) {
+    if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
+        status == FY_ERR_BUSY) {
         take_note(decision, lease->device);
     }
     if (status == FY_ERR_DEVICE) {

@@ -228,6 +228,12 @@ END_TEST
 /* --- a locked loader --- */
 
 static struct cuda_run constructed;
+static enum {
+    BEGIN,
+    USE_OPEN,
+    WAIT
+} in_constructor;
+static pthread_barrier_t loading;
 
 void fy_constructor_hook(void);
 
@@ -235,11 +241,73 @@ void fy_constructor_hook(void);
 __attribute__((visibility("default"))) void
 fy_constructor_hook(void)
 {
-    if (cuda_run_begin(&constructed, CUDA_RUN_BYTES)) {
+    if (in_constructor == WAIT) {
+        pthread_barrier_wait(&loading);
+        pthread_barrier_wait(&loading);
+    } else if (in_constructor == USE_OPEN ||
+               cuda_run_begin(&constructed, CUDA_RUN_BYTES)) {
         cuda_run_enqueue(&constructed, true);
         cuda_run_drain(&constructed);
     }
 }
+
+static void *
+load_library(void *unused)
+{
+    const char *build = getenv("FERRY_BUILDDIR");
+    char path[4096];
+    (void)unused;
+    (void)snprintf(path, sizeof path, "%s/tests/unit/.libs/constructor.so",
+                   build == NULL ? "." : build);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* The device is open, but its streams have no handles of cuBLAS yet. */
+START_TEST(test_constructor_with_an_open_device)
+{
+    alarm(100);
+    in_constructor = USE_OPEN;
+    ck_assert(cuda_run_begin(&constructed, CUDA_RUN_BYTES));
+    void *library = load_library(NULL);
+    ck_assert_ptr_nonnull(library);
+    ck_assert_int_eq(constructed.status, FY_ERR_BUSY);
+    ck_assert_ptr_nonnull(
+        strstr(constructed.ops->error_text(constructed.device), "constructor"));
+    constructed.status = 0;
+    cuda_run_enqueue(&constructed, true);
+    cuda_run_drain(&constructed);
+    ck_assert_int_eq(constructed.status, 0);
+    ck_assert(cuda_run_is_right(&constructed, 2));
+    cuda_run_end(&constructed);
+    dlclose(library);
+}
+END_TEST
+
+/* Another thread is in dlopen(), for as long as it likes. */
+START_TEST(test_another_thread_loads)
+{
+    struct cuda_run run;
+    pthread_t loader;
+    void *library;
+    alarm(100);
+    in_constructor = WAIT;
+    ck_assert_int_eq(pthread_barrier_init(&loading, NULL, 2), 0);
+    ck_assert_int_eq(pthread_create(&loader, NULL, load_library, NULL), 0);
+    pthread_barrier_wait(&loading);
+    ck_assert(!cuda_run_begin(&run, CUDA_RUN_BYTES));
+    ck_assert_int_eq(run.status, FY_ERR_BUSY);
+    pthread_barrier_wait(&loading);
+    ck_assert_int_eq(pthread_join(loader, &library), 0);
+    ck_assert_ptr_nonnull(library);
+    cuda_run_end(&run);
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    cuda_run_enqueue(&run, true);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    cuda_run_end(&run);
+    dlclose(library);
+}
+END_TEST
 
 START_TEST(test_constructor_runs_without)
 {
@@ -405,6 +473,8 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_cancelled_thread);
     tcase_add_test(tests, test_threads_take_no_signals);
     tcase_add_test(tests, test_constructor_runs_without);
+    tcase_add_test(tests, test_constructor_with_an_open_device);
+    tcase_add_test(tests, test_another_thread_loads);
     tcase_add_test(tests, test_locked_memory_goes_straight);
     tcase_add_test(tests, test_context_of_the_program_stays);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
