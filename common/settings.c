@@ -261,6 +261,8 @@ static const struct fy_setting table[] = {
     {"force", "0",
      "offload whenever the annotation allows, without the cost model",
      WIRE | USER, AT(force), parse_bool, print_bool},
+    {"defer", "0", "run elementwise calls later, several together", WIRE | USER,
+     AT(defer), parse_bool, print_bool},
     {"chunk", "planned", "chunk shapes: planned, random or random:SEED",
      WIRE | USER, AT(chunk_random), parse_chunk, print_chunk},
     {"faults", "", "what the host device does wrong, for tests", WIRE | USER,

@@ -31,8 +31,8 @@ struct declined {
 };
 static __thread struct declined declined;
 
-static const struct fy_rates *
-current(void)
+const struct fy_rates *
+fy_choice_rates(void)
 {
     return __atomic_load_n(&rates, __ATOMIC_ACQUIRE);
 }
@@ -74,7 +74,7 @@ fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
                struct fy_decision *decision)
 {
     const struct fy_advice *advice = &choice->advice;
-    const struct fy_rates *now = current();
+    const struct fy_rates *now = fy_choice_rates();
 
     choice->model[FY_SIDE_ORIGINAL] = fy_cost_original(now, bound);
     choice->model[FY_SIDE_DEVICE] =

@@ -24,6 +24,9 @@ struct fy_choice {
 /* Once, before all others. `settings' stays. */
 void fy_choice_start(const struct fy_settings *settings, const char *device);
 
+/* Those of now; they stay as they are. */
+const struct fy_rates *fy_choice_rates(void);
+
 /* A call that could be offloaded. */
 void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
                      const void *caller);

@@ -20,6 +20,7 @@
 #include "common/settings.h"
 #include "pager/checked.h"
 #include "pager/choice.h"
+#include "pager/defer.h"
 #include "pager/explain.h"
 #include "pager/handles.h"
 #include "pager/host.h"
@@ -41,6 +42,7 @@ static const struct fy_device_ops *ops; /* NULL: no device */
 static struct fy_verifier *verifier;  /* ferry verify: nothing is offloaded */
 static unsigned device_errors;        /* since a call succeeded */
 static unsigned char *without_kernel; /* of functions; NULL: all are tried */
+static bool defers;                   /* see defer.h */
 
 /* One offloaded call on its way. */
 struct offload {
@@ -64,6 +66,7 @@ now_seconds(void)
 static void
 before_fork(void)
 {
+    fy_defer_before_fork();
     fy_handles_before_fork();
     fy_provider_before_fork();
     fy_explain_before_fork();
@@ -79,6 +82,7 @@ after_fork_parent(void)
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
+    fy_defer_after_fork();
 }
 
 static void
@@ -89,6 +93,7 @@ after_fork_child(void)
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
+    fy_defer_after_fork_child();
 }
 
 /* What the device says of its last trouble. */
@@ -384,6 +389,13 @@ decide(struct offload *offload)
                         __ATOMIC_RELAXED)) {
         return FY_REASON_NO_KERNEL;
     }
+    if (defers) {
+        if (fy_defer_call(call, &offload->bound) == FY_REASON_NONE) {
+            offload->decision.method = "deferred";
+            return FY_REASON_NONE;
+        }
+        fy_defer_settle(&offload->bound);
+    }
     fy_choice_begin(&offload->choice, &offload->bound, call->caller);
     if (!fy_choice_may_pay(&offload->choice, &offload->bound,
                            &offload->decision)) {
@@ -563,6 +575,20 @@ fy_engine_start(const struct fy_shim_services *given)
         pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
         errno = saved;
         return NULL;
+    }
+    if (settings.defer && ops && !verifier && settings.check_rate <= 0) {
+        const struct fy_defer_options defer = {
+            .ops = ops,
+            .services = services,
+            .force = settings.force,
+            .chunk_random = settings.chunk_random,
+            .chunk_seed = settings.chunk_seed,
+        };
+        defers = fy_defer_start(&defer) == FY_OK;
+        if (!defers) {
+            fy_explain_line("no call is deferred: this kernel, its settings "
+                            "or the program's allocator do not allow it");
+        }
     }
     errno = saved;
     return &engine;

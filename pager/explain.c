@@ -234,3 +234,22 @@ fy_explain(const struct fy_decision *decision)
     }
     errno = saved;
 }
+
+void
+fy_explain_line(const char *text)
+{
+    struct line line = {.used = 0};
+    int saved = errno;
+
+    pthread_mutex_lock(&lock);
+    bool room = file >= 0 && lines < MAX_LINES;
+    lines += room;
+    pthread_mutex_unlock(&lock);
+    if (room) {
+        add(&line, "pid=%ld: %s\n", (long)getpid(), text);
+        if (write(file, line.text, line.used) < 0) {
+            /* A full disk loses lines, nothing else. */
+        }
+    }
+    errno = saved;
+}

@@ -68,6 +68,11 @@ libfypager_la_SOURCES += pager/learn.c pager/learn.h
 libfypager_la_SOURCES += pager/explain.c pager/explain.h
 libfypager_la_SOURCES += pager/checked.c pager/checked.h
 libfypager_la_SOURCES += pager/shadow.c pager/shadow.h
+libfypager_la_SOURCES += pager/defer.c pager/defer.h
+libfypager_la_SOURCES += pager/defer_call.c pager/defer_call.h
+libfypager_la_SOURCES += pager/defer_pages.c pager/defer_pages.h
+libfypager_la_SOURCES += pager/defer_run.c pager/defer_run.h
+libfypager_la_SOURCES += pager/defer_where.c pager/defer_where.h
 libfypager_la_LIBADD += libfymodel.la libfycommon.la -lm
 
 # `ferry verify' inside the program.

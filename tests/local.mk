@@ -15,6 +15,7 @@ AM_TESTS_ENVIRONMENT = \
 
 include tests/commands/local.mk
 include tests/drive/local.mk
+include tests/defer/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
 include tests/gpu/local.mk

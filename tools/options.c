@@ -40,6 +40,9 @@ static const char help[] =
     "(0.01),\n"
     "                        with their originals\n"
     "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
+    "  --defer               run elementwise calls later, several together, "
+    "when\n"
+    "                        their results are looked at (experimental)\n"
     "  --annotations PATH    also use this file, or every *.ferry in this "
     "folder\n"
     "  --report[=FILE.json]  afterwards print what happened, or write it as "
@@ -54,6 +57,7 @@ enum option_id {
     OPTION_FORCE,
     OPTION_CHUNK,
     OPTION_VERIFY,
+    OPTION_DEFER,
     OPTION_ANNOTATIONS,
     OPTION_REPORT,
     OPTION_EXPLAIN,
@@ -67,6 +71,7 @@ static const struct option long_options[] = {
     {"force", no_argument, NULL, OPTION_FORCE},
     {"chunk", required_argument, NULL, OPTION_CHUNK},
     {"verify", optional_argument, NULL, OPTION_VERIFY},
+    {"defer", no_argument, NULL, OPTION_DEFER},
     {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
     {"report", optional_argument, NULL, OPTION_REPORT},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
@@ -166,6 +171,9 @@ take(int id, struct fy_run_options *options)
     case OPTION_VERIFY:
         return set(&options->settings, FY_SETTING_WIRE, "--verify", "check",
                    optarg ? optarg : "1");
+    case OPTION_DEFER:
+        options->settings.defer = true;
+        return 0;
     case OPTION_ANNOTATIONS:
         return add_annotations(optarg, options);
     case OPTION_REPORT:

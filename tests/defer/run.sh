@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Deferred calls are not noticed: programs that touch operands in every way see
+# with `ferry run --defer' what they see without, and calls are deferred. Random
+# sequences: FERRY_DEFER_RANDOM of them (default 12), from FERRY_DEFER_SEED.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+builddir=${FERRY_BUILDDIR:-$srcdir/_build}
+. "$srcdir/tests/tap.sh"
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
+touch=$builddir/tests/defer/touch
+random=$builddir/tests/defer/random
+ferry=$builddir/ferry
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+[ -x "$touch" ] && [ -x "$random" ] && [ -x "$ferry" ] || skip_all "not built"
+
+# deferred OPTION... -- PROGRAM ARGUMENT...
+deferred()
+{
+    "$ferry" run --no-discover --device host --force --defer --explain \
+        --annotations "$srcdir/tests/defer/vec.ferry" "$@"
+}
+
+deferred -- "$touch" read-output >"$work/out" 2>"$work/explain"
+able=true
+if grep -q 'no call is deferred' "$work/explain"; then
+    able=false # no privilege, or an old kernel: results must be right all the same
+fi
+
+# same NAME PROGRAM ARGUMENT...
+same()
+{
+    name=$1
+    shift
+    "$@" >"$work/plain" 2>&1
+    plain=$?
+    deferred -- "$@" >"$work/out" 2>"$work/explain"
+    status=$?
+    if [ "$plain" = "$status" ] && cmp -s "$work/plain" "$work/out"; then
+        ok "$name"
+    else
+        echo "# $plain without ferry, $status with"
+        diff "$work/plain" "$work/out" | head -n 8 | sed 's/^/# /'
+        not_ok "$name"
+    fi
+}
+
+# Cases in which nothing is to be deferred; also those that say nothing of it.
+for name in $("$touch"); do
+    same "$name" "$touch" "$name"
+    $able || continue
+    count=$(grep -c '(deferred)' "$work/explain")
+    case $name in
+    other-memory)
+        if [ "$count" = 0 ]; then ok "$name: nothing deferred"; else not_ok "$name: $count"; fi ;;
+    *)
+        if [ "$count" != 0 ]; then ok "$name: deferred"; else not_ok "$name: nothing deferred"; fi ;;
+    esac
+done
+
+if $able; then
+    # The chain of three: two inputs in once, one result out once, nothing else.
+    deferred -- "$touch" write-output >/dev/null 2>"$work/explain"
+    bytes=$(sed -n 's/.*forced by a touch: 3 calls, \([0-9]*\) bytes in, \([0-9]*\) out.*/\1 \2/p' "$work/explain")
+    pages=$(((300000 * 8 - 4080) / 4096)) # whole ones of a vector, 16 bytes into one
+    if [ "$bytes" = "$((2 * pages * 4096)) $((pages * 4096))" ]; then
+        ok "a chain moves its inputs and its result once"
+    else
+        sed 's/^/# /' "$work/explain"
+        not_ok "a chain moves its inputs and its result once: $bytes"
+    fi
+    # A device that fails leaves the result to the originals.
+    "$touch" passed-on >"$work/plain"
+    mkdir -p "$work/config/ferry"
+    for fault in "fail:40" "every:97,late:1"; do
+        echo "faults = $fault" >"$work/config/ferry/ferry.conf"
+        XDG_CONFIG_HOME=$work/config deferred -- "$touch" passed-on >"$work/out" 2>"$work/explain"
+        if cmp -s "$work/plain" "$work/out" && grep -q 'by the originals' "$work/explain"; then
+            ok "$fault"
+        else
+            sed 's/^/# /' "$work/explain"
+            not_ok "$fault"
+        fi
+    done
+fi
+
+seed=${FERRY_DEFER_SEED:-1}
+last=$((seed + ${FERRY_DEFER_RANDOM:-12}))
+while [ "$seed" -lt "$last" ]; do
+    "$random" "$seed" 300 >"$work/plain" 2>&1
+    deferred --chunk "random:$seed" -- "$random" "$seed" 300 >"$work/out" 2>"$work/explain"
+    if cmp -s "$work/plain" "$work/out"; then
+        ok "random $seed"
+    else
+        not_ok "random $seed"
+    fi
+    seed=$((seed + 1))
+done
+finish
