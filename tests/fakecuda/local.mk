@@ -87,7 +87,7 @@ tests_fakecuda_libcublas_la_SOURCES = \
 	tests/fakecuda/blas.c \
 	tests/fakecuda/blas.h \
 	tests/fakecuda/blas1.c \
-	tests/fakecuda/blas2.c \
+	tests/fakecuda/blas2.c tests/fakecuda/blas2_packed.c \
 	tests/fakecuda/blas3.c \
 	tests/fakecuda/cublas_abi.h \
 	tests/fakecuda/netlib.c \
