@@ -11,6 +11,8 @@ MAKE = ("mkdir -p $HERE/t/a/b; seq 1 20000 > $HERE/t/a/n; echo x > $HERE/t/a/b/x
         "echo é > \"$HERE/t/a/b/y y\"; ln -sf x $HERE/t/a/b/l;")
 TAR = MAKE + "tar cf $HERE/t.tar --mtime=@1 -C $HERE/t a;"
 SHOW = "; find a -printf '%p %y %s %m %l\\n' | sort | md5sum; rm -r a"
+# Until `out' has something, and a moment more, so that stdout has it as well.
+WRITTEN = "until [ -s out ]; do sleep 0.1; done; sleep 1; "
 BIG = "head -c 300000000 /dev/zero | tr '\\0' 'abcdefgh'"
 
 # name, script, what the report must hold
@@ -93,11 +95,11 @@ SCRIPTS = [
     ("named pipe of here", "mkfifo $HERE/p; seq 1 9 > $HERE/p & "
      "cat - s < $HERE/p; wait; rm $HERE/p", "cat local-input"),
     ("process substitution", "cat - s < <(seq 1 9)", None),
-    ("interrupted", "(echo x; sleep 1) | timeout 0.4 tee out; "
+    ("interrupted", "(echo x; sleep 3) | timeout 2 tee out; "
      "echo ${PIPESTATUS[*]}; cat out; rm out", "tee local-input"),
-    ("killed", "(echo x; sleep 1) | tee out & sleep 0.5; "
+    ("killed", "(echo x; sleep 5) | tee out & " + WRITTEN +
      "kill $!; wait $! 2>/dev/null; echo $?; rm -f out", "tee none"),
-    ("a signal", "(echo x; sleep 1) | tee out & sleep 0.5; "
+    ("a signal", "(echo x; sleep 5) | tee out & " + WRITTEN +
      "kill -USR1 $!; wait $! 2>/dev/null; echo $?; rm -f out", "tee none"),
     ("coprocess", "coproc tee out; echo hi >&${COPROC[1]};"
      "read x <&${COPROC[0]}; echo $x; exec {COPROC[1]}>&-; wait; cat out;"
@@ -112,17 +114,17 @@ SCRIPTS = [
      "(trap '' XFSZ; ulimit -f 1; rm -v m/* > $HERE/g; echo $?);"
      "wc -c < $HERE/g; ls m; rmdir m", "rm none 0"),
     ("an effect that nobody reads", "mkdir m; touch m/f{1..150};"
-     "{ sleep 0.2; rm -v m/*; } | true; echo ${PIPESTATUS[*]}; ls m; rmdir m",
+     "{ sleep 1; rm -v m/*; } | true; echo ${PIPESTATUS[*]}; ls m; rmdir m",
      "rm none"),
     ("an effect that nobody reads, and does not die of it",
      "mkdir m; touch m/f{1..300}; trap '' PIPE;"
-     "{ sleep 0.2; rm -v m/*; echo $? >&2; } | true; ls m; rmdir m",
+     "{ sleep 1; rm -v m/*; echo $? >&2; } | true; ls m; rmdir m",
      "rm none"),
-    ("an effect that goes on", "(seq 1 9; sleep 0.3; seq 1 9999) |"
+    ("an effect that goes on", "(seq 1 9; sleep 1; seq 1 9999) |"
      "(trap '' PIPE; exec tee out) | true; echo ${PIPESTATUS[*]:1};"
      "md5sum < out; rm out",
      "tee none"),
-    ("an effect that ends by its output", "(seq 1 9; sleep 0.5; seq 1 99999) |"
+    ("an effect that ends by its output", "(seq 1 9; sleep 1; seq 1 99999) |"
      "tee out | (read x); echo ${PIPESTATUS[*]:1}; rm out", "tee none"),
     ("a slow reader", BIG + " | head -c 30000000 | tee out | "
      "(sleep 0.3; md5sum); rm out", "tee none 0"),

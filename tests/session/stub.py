@@ -69,6 +69,12 @@ class Session:
         self.strings = body[FIXED:].split(b"\0")[:-1]
         self.argc, self.envc = values[-3], values[-2]
 
+    def run(self):
+        """RUN; it catches signals from then on."""
+        self.send(RUN, struct.pack("=I", 0))
+        self.send(PING, b"")
+        assert self.receive() == (PONG, b"")
+
     def receive(self):
         while True:
             if len(self.block) >= 8:
@@ -234,8 +240,7 @@ def signals():
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
     s.accept()
-    s.send(RUN, struct.pack("=I", 0))
-    time.sleep(0.2)
+    s.run()
     p.send_signal(signal.SIGINT)
     check("a signal is passed on", s.receive() ==
           (SIGNAL, struct.pack("=I", signal.SIGINT)))
@@ -316,7 +321,7 @@ def blocked_write():
     p = s.start(["cat"], stdout=w, stdin=subprocess.DEVNULL)
     os.close(w)
     s.accept()
-    s.send(RUN, struct.pack("=I", 0))
+    s.run()
     for _ in range(2):
         s.send(OUT, b"x" * 65536)
     time.sleep(0.3)
