@@ -246,8 +246,7 @@ fake_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p,
 
     (void)pthread_mutex_lock(&machine.lock);
     one = fake_find_any((uintptr_t)p);
-    if (one != NULL && !fake_is_device(one) && pdptr != NULL &&
-        Flags == 0) {
+    if (one != NULL && !fake_is_device(one) && pdptr != NULL && Flags == 0) {
         *pdptr = (uintptr_t)p;
         result = CUDA_SUCCESS;
     }
