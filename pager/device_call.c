@@ -227,24 +227,33 @@ drop_axis(struct fy_transform *t, unsigned axis)
     return FY_OK;
 }
 
-/* Elements that one side spans; FY_ERR_OVERFLOW. */
+/*
+ * That all elements of one side can be counted; and the distance of a single
+ * transform, which means nothing, as that of dense ones.
+ */
 static int
-side_span(const struct fy_transform *t, const struct fy_transform_side *side,
-          int64_t *out)
+check_side(const struct fy_transform *t, struct fy_transform_side *side)
 {
-    int64_t inner = 1, between;
+    int64_t inner = 1, between, span;
 
     for (unsigned i = 0; i < t->rank; i++) {
         if (__builtin_mul_overflow(inner, side->embed[i], &inner)) {
             return FY_ERR_OVERFLOW;
         }
     }
-    if (__builtin_mul_overflow(inner, side->stride, &inner) ||
-        __builtin_mul_overflow(t->batch - 1, side->distance, &between) ||
-        __builtin_add_overflow(inner, between, out) || *out > INT64_MAX / 64) {
+    if (__builtin_mul_overflow(inner, side->stride, &inner)) {
         return FY_ERR_OVERFLOW;
     }
-    return FY_OK;
+    if (t->batch == 1) {
+        side->distance = inner;
+    }
+    if (__builtin_mul_overflow(t->batch - 1, side->distance, &between) ||
+        __builtin_add_overflow(inner, between, &span) ||
+        span > INT64_MAX / 64) {
+        return FY_ERR_OVERFLOW;
+    }
+    /* Nobody says what cuFFT makes of transforms of one and the same input. */
+    return side->distance < 1 ? FY_ERR_UNSUPPORTED : FY_OK;
 }
 
 static int
@@ -253,7 +262,6 @@ transform_of(const struct fy_scope *scope, uint32_t row,
 {
     const uint32_t *args = FY_TABLE(scope->model, fy_call_row, calls)[row].args;
     struct fy_transform t = {.kind = out->kind, .is_double = out->is_double};
-    int64_t span;
     int status = integer(scope, args[FY_CUFFT_BATCH], 0, &t.batch);
 
     while (t.rank < 3 && args[FY_CUFFT_N + t.rank] != FY_NIL) {
@@ -280,10 +288,10 @@ transform_of(const struct fy_scope *scope, uint32_t row,
         }
     }
     if (status == FY_OK) {
-        status = side_span(&t, &t.from, &span);
+        status = check_side(&t, &t.from);
     }
     if (status == FY_OK) {
-        status = side_span(&t, &t.to, &span);
+        status = check_side(&t, &t.to);
     }
     if (status == FY_OK) {
         *out = t;

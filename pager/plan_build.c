@@ -14,12 +14,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <uthash.h>
 
 #include "pager/device_call.h"
 #include "pager/executor.h"
-#include "pager/host_memory.h"
 
 struct tile_key {
     int64_t view;
@@ -40,52 +38,10 @@ struct fy_step_memory {
     struct fy_image images[FY_MAX_IMAGES];
 };
 
-/* Host memory of the plan; itself at its beginning. */
-struct fy_held_memory {
-    struct fy_held_memory *next;
-    uint64_t bytes;
-};
-
-enum {
-    HELD_HEADER_BYTES = 4096,
-    HELD_CHECK_BYTES = 64 << 20, /* from here on, ask how much there is */
-};
-
 static int launch(void *planner, const struct fy_step *step,
                   const struct fy_tile *tiles, const uint64_t *address,
                   struct fy_stream *stream);
 static bool accept(void *planner);
-
-void *
-fy_planner_hold(struct fy_planner *planner, uint64_t bytes)
-{
-    if (bytes > SIZE_MAX / 4 ||
-        (bytes > HELD_CHECK_BYTES && bytes > fy_host_available_bytes() / 2)) {
-        return NULL;
-    }
-    bytes += HELD_HEADER_BYTES;
-    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) {
-        return NULL;
-    }
-    (void)madvise(base, bytes, MADV_HUGEPAGE);
-    struct fy_held_memory *held = (void *)base;
-    held->next = planner->held;
-    held->bytes = bytes;
-    planner->held = held;
-    return base + HELD_HEADER_BYTES;
-}
-
-static void
-let_go(struct fy_planner *planner)
-{
-    while (planner->held) {
-        struct fy_held_memory *held = planner->held;
-        planner->held = held->next;
-        (void)munmap(held, held->bytes);
-    }
-}
 
 void
 fy_variant_free(struct fy_variant *variant)
@@ -114,7 +70,7 @@ fy_planner_reset(struct fy_planner *planner)
         free(memory);
     }
     planner->step_memory = NULL;
-    let_go(planner);
+    fy_planner_let_go(planner);
     for (uint32_t i = 0; i < planner->nvariants; i++) {
         fy_variant_free(planner->variants[i]);
     }

@@ -160,6 +160,7 @@ void fy_planner_reset(struct fy_planner *planner);
  * freed. NULL: there is not enough, or less than is wise to take.
  */
 void *fy_planner_hold(struct fy_planner *planner, uint64_t bytes);
+void fy_planner_let_go(struct fy_planner *planner);
 /* Copies `views' in; tiles refer to them by index. */
 int fy_planner_views(struct fy_planner *planner, const struct fy_view *views,
                      uint32_t count) FY_MUST_CHECK;

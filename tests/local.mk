@@ -45,6 +45,7 @@ UNIT_TESTS += tests/unit/test_host_arena
 UNIT_TESTS += tests/unit/test_hostmem
 UNIT_TESTS += tests/unit/test_executor
 UNIT_TESTS += tests/unit/test_fft
+UNIT_TESTS += tests/unit/test_fft_plan
 UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
@@ -154,6 +155,10 @@ TESTS += tests/user/run
 tests_unit_test_lapack_SOURCES = tests/unit/test_lapack.c tests/unit/calls.c tests/unit/calls.h tests/unit/vendor.c tests/unit/vendor.h
 tests_unit_test_lapack_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_lapack_LDADD = $(PLAN_TEST_LIBS)
+
+tests_unit_test_fft_plan_SOURCES = tests/unit/test_fft_plan.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_fft_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_fft_plan_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_cost_SOURCES = tests/unit/test_cost.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_cost_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
