@@ -95,7 +95,8 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapack_eigen.ferry \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
-	annotations/lib/types.ferry
+	annotations/lib/types.ferry \
+	annotations/lib/vml.ferry
 nobase_dist_pkgdata_DATA += \
 	annotations/lib/commands/archive.ferry \
 	annotations/lib/commands/encode.ferry \

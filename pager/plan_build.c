@@ -2,7 +2,8 @@
 /*
  * A plan under construction: variants, steps, tiles and the registry that
  * keeps the executor's contract (tiles are equal or disjoint, one layout per
- * tile), and the launch of a step.
+ * tile), the launch of a step, and what is left to do when all have run.
+ * Long because they share the planner's tables.
  */
 #include "config.h"
 

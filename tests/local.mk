@@ -20,6 +20,7 @@ include tests/exec/local.mk
 include tests/fakecuda/local.mk
 include tests/gpu/local.mk
 include tests/judges/local.mk
+include tests/kernels/local.mk
 include tests/pipeline/local.mk
 include tests/program/local.mk
 include tests/preload/local.mk
@@ -59,6 +60,7 @@ UNIT_TESTS += tests/unit/test_pool
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
 UNIT_TESTS += tests/unit/test_cuda_driver
+UNIT_TESTS += tests/unit/test_kernel
 UNIT_TESTS += tests/unit/test_cuda_engine
 UNIT_TESTS += tests/unit/test_cuda_pieces
 UNIT_TESTS += tests/unit/test_cuda_process
@@ -219,6 +221,9 @@ tests_unit_test_cuda_share_LDADD = libfypager.la $(CHECK_LIBS) -ldl
 tests_unit_test_cuda_trouble_SOURCES = tests/unit/test_cuda_trouble.c $(CUDA_RUN)
 tests_unit_test_cuda_trouble_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_trouble_LDADD = libfypager.la $(CHECK_LIBS) -ldl
+tests_unit_test_kernel_SOURCES = tests/unit/test_kernel.c
+tests_unit_test_kernel_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_kernel_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
 tests_unit_test_cuda_driver_SOURCES = tests/unit/test_cuda_driver.c
 tests_unit_test_cuda_driver_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_driver_LDADD = $(CHECK_LIBS)

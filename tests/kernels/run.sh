@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Kernels of the user and maps, from end to end: numbers on the host device and
+# on the fake card, the cache of compiled kernels, what cannot be compiled, and
+# failures of every call that makes or launches a kernel.
+srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
+builddir=${FERRY_BUILDDIR:-$srcdir/_build}
+. "$srcdir/tests/tap.sh"
+[ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
+ferry=$builddir/ferry
+program=$builddir/tests/kernels/program
+fake=$builddir/tests/fakecuda/.libs
+here=$srcdir/tests/kernels
+[ -x "$program" ] && [ -x "$ferry" ] || skip_all "the program is not built"
+command -v c++ >/dev/null || skip_all "the fake NVRTC needs c++"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+XDG_CACHE_HOME=$work/cache
+export XDG_CACHE_HOME
+
+# on DEVICE ANNOTATIONS PART: all numbers are right, what ferry says in $work/err
+on()
+{
+    LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+        FAKECUDA_LOG=$work/log "$ferry" run --no-discover --device "$1" \
+        --annotations "$2" --force --explain -- "$program" "$3" \
+        >"$work/out" 2>"$work/err"
+}
+
+# right NAME DEVICE ANNOTATIONS PART
+right()
+{
+    rm -f "$work/log"
+    name=$1
+    shift
+    if on "$@"; then
+        ok "$name: $(tail -n 1 "$work/out")"
+    else
+        tail -n 6 "$work/out" "$work/err" | sed 's/^/# /'
+        not_ok "$name"
+    fi
+}
+
+# said NAME PATTERN: in a line of --explain
+said()
+{
+    if grep -q -e "$2" "$work/err"; then
+        ok "$1"
+    else
+        sed 's/^/# /' "$work/err" | head -n 12
+        not_ok "$1"
+    fi
+}
+
+compiled()
+{
+    grep -c nvrtcCompileProgram "$work/log"
+}
+
+kernels=$here/kernels.ferry
+right "kernels on the host device" host,memory=1MiB "$kernels" kernels
+right "kernels on the card" cuda,memory=64MiB "$kernels" kernels
+equal "four of them are compiled" "$(compiled)" 4
+for name in scale counts grid2; do
+    said "$name ran there" "^$name .*offloaded"
+done
+said "a kernel that does not compile is told of" \
+    "^broken .*no-kernel.*kernel broken: broken.cu.*no_such_name"
+equal "it was tried once" "$(grep -c 'no_such_name' "$work/err")" 1
+right "in chunks" cuda,memory=300KiB "$kernels" kernels
+said "several of them" "^scale .*axes.* [2-9] chunks"
+equal "from the cache, but for the one that fails" "$(compiled)" 1
+
+for file in "$work"/cache/ferry/kernels/*; do
+    # The last bytes are the image's.
+    printf 'XXXXXXXX' | dd of="$file" bs=1 conv=notrunc \
+        seek=$(($(wc -c <"$file") - 8)) 2>/dev/null
+done
+right "spoiled files" cuda,memory=64MiB "$kernels" kernels
+equal "are made again" "$(compiled)" 4
+for file in "$work"/cache/ferry/kernels/*; do
+    : >"$file"
+done
+right "empty files" cuda,memory=64MiB "$kernels" kernels
+equal "are made again, too" "$(compiled)" 4
+rm -rf "$work/cache/ferry/kernels"
+: >"$work/cache/ferry/kernels"
+right "no folder for them" cuda,memory=64MiB "$kernels" kernels
+equal "they are compiled each time" "$(compiled)" 4
+rm -f "$work/cache/ferry/kernels"
+
+for call in nvrtcVersion nvrtcCreateProgram nvrtcCompileProgram \
+    nvrtcGetCUBINSize nvrtcGetCUBIN cuModuleLoadDataEx cuModuleGetFunction \
+    cuLaunchKernel; do
+    rm -rf "$work/cache/ferry/kernels"
+    FAKECUDA_FAIL=$call:1
+    export FAKECUDA_FAIL
+    right "$call fails once" cuda,memory=64MiB "$kernels" kernels
+    rm -rf "$work/cache/ferry/kernels"
+    FAKECUDA_FAIL=$call:1+
+    right "$call fails always" cuda,memory=64MiB "$kernels" kernels
+    equal "$call: nothing ran there" "$(grep -c ' offloaded (' "$work/err")" 0
+    unset FAKECUDA_FAIL
+done
+
+vml=$srcdir/annotations/lib/vml.ferry
+right "vector math on the host device" host,memory=200KiB "$vml" vml
+right "vector math on the card" cuda,memory=200KiB "$vml" vml
+equal "all of it" "$(grep -c ': original' "$work/err")" 0
+finish
