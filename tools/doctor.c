@@ -116,8 +116,8 @@ print_cuda(void)
         return;
     }
     version(&number);
-    fact("CUDA", "driver %d.%d, %d devices", number / 1000, number % 1000 / 10,
-         devices);
+    fact("CUDA", "driver %d.%d, %d device%s", number / 1000, number % 1000 / 10,
+         devices, devices == 1 ? "" : "s");
 }
 
 static void
@@ -251,7 +251,9 @@ print_ferry(void)
     if (access(settings.calibration, R_OK) == 0) {
         fact("calibration", "%s", settings.calibration);
     } else {
-        fact("calibration", "none: estimates are used; run 'ferry calibrate'");
+        fact("calibration",
+             "none: a card is measured by the way; 'ferry calibrate' does it "
+             "beforehand");
     }
 }
 

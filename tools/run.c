@@ -280,6 +280,9 @@ fy_launch(struct fy_run_options *options)
     bool commands = fy_pipeline_find(&state.pipeline, options);
     fy_places_find(&state.places);
     commands = commands && start_commands(options, &state);
+    if (!calls) { /* else it is said when they are compiled */
+        fy_say_unreadable(options->annotations, options->nannotations);
+    }
     if (calls && prepare_calls(options, &state) != 0) {
         fy_say("%s; running without ferry", state.trouble);
         state.preload[0] = '\0';

@@ -115,6 +115,8 @@ status "little memory" 4 "$ferry" run --device host,memory=100 -- sh -c 'exit 4'
 says "little memory" "100 bytes of device memory are too few.*running without ferry"
 status "no annotations there" 4 "$ferry" run --device host --annotations "$work/no.ferry" -- sh -c 'exit 4'
 says "no annotations there" "cannot read annotations .*no.ferry: No such file.*left out"
+status "no annotations there, no device" 4 "$ferry" run --device none --annotations "$work/no.ferry" -- sh -c 'exit 4'
+says "no annotations there, no device" "cannot read annotations .*no.ferry: No such file.*left out"
 echo 'function void f(' >"$work/bad.ferry"
 status "bad annotations" 4 "$ferry" run --device host --annotations "$work/bad.ferry" -- sh -c 'exit 4'
 says "bad annotations" "bad.ferry:.*only the shipped annotations are used"
