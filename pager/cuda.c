@@ -166,9 +166,22 @@ cuda_leave_caller(struct cuda_device *device, int cancel)
     (void)pthread_setcancelstate(cancel, NULL);
 }
 
+/* Whether a thread is in the driver, or will be for a stream. Lock held. */
+static bool
+is_in_driver(const struct cuda_device *device)
+{
+    bool running = device->inside > 0;
+    for (const struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+        running = running || (device->exits && !s->settled);
+    }
+    return running;
+}
+
 /*
- * At exit, before the driver takes itself down: from here on nobody calls it.
- * Who is in it gets a moment to come out.
+ * At exit, before the driver takes itself down: from here on nobody calls it
+ * but the issuing threads, which wait once more for what they have issued. Who
+ * is in it gets a moment to come out; the process does not wait longer, but
+ * whoever still waits for a copy that may land does.
  */
 static void
 be_quiet(void)
@@ -188,14 +201,18 @@ be_quiet(void)
         if (!device->dead) {
             (void)snprintf(device->text, sizeof device->text,
                            "the process exits");
+            device->exits = true;
         }
         device->dead = true;
         pthread_cond_broadcast(&device->change);
-        while (device->inside > 0 && error == 0) {
+        for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+            pthread_cond_signal(&s->wake);
+        }
+        while (is_in_driver(device) && error == 0) {
             error =
                 pthread_cond_timedwait(&device->change, &device->lock, &until);
         }
-        device->abandoned = device->inside > 0;
+        device->abandoned = is_in_driver(device);
         pthread_cond_broadcast(&device->change);
         pthread_mutex_unlock(&device->lock);
     }

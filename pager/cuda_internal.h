@@ -86,7 +86,9 @@ struct fy_stream {
     struct cuda_op *head, *tail;
     bool running; /* an operation is being issued */
     bool stop;
-    int error; /* first since the last synchronisation */
+    bool unsynced; /* something was issued since stream_sync() has waited */
+    bool settled;  /* the process exits, and nothing runs here any more */
+    int error;     /* first since the last synchronisation */
     pthread_t thread;
     pthread_cond_t wake;
     fy_cuda_handle handle;
@@ -126,6 +128,7 @@ struct cuda_device {
     struct fy_kernel_target kernel_target; /* arch "": not asked yet */
     unsigned inside;                       /* threads that are in the driver */
     bool dead;      /* the context is of no use, or the process exits */
+    bool exits;     /* the process, with a context that was of use */
     bool abandoned; /* it exits while threads of ours are in the driver */
     const volatile unsigned *alive; /* a page that is zero in forked children */
     char text[FY_CUDA_TEXT_BYTES];  /* of the last error */

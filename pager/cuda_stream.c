@@ -136,6 +136,7 @@ run_op(struct fy_stream *s, struct cuda_op *op)
     } else if (op->kind == CUDA_WAIT) {
         status = issue_wait(s, op->u.mark.event, op->u.mark.turn);
     } else {
+        s->unsynced = true;
         pthread_mutex_unlock(&device->lock);
         status = op->kind == CUDA_COPY ? cuda_copy_issue(s, &op->u.copy)
                                        : cuda_launch_issue(s, op->u.launch);
@@ -158,6 +159,25 @@ free_op(struct cuda_op *op)
     free(op);
 }
 
+/*
+ * The process exits: whoever waits for the stream must not go on, and put back
+ * what was there before, while a copy may land. Lock held, but for the wait.
+ */
+static void
+settle(struct fy_stream *s)
+{
+    struct cuda_device *device = s->device;
+    if (s->unsynced) {
+        device->inside++;
+        pthread_mutex_unlock(&device->lock);
+        (void)device->driver->stream_sync(s->handle);
+        pthread_mutex_lock(&device->lock);
+        device->inside--;
+    }
+    s->settled = true;
+    pthread_cond_broadcast(&device->change);
+}
+
 /* The issuing thread of a stream. */
 static void *
 work(void *argument)
@@ -171,6 +191,10 @@ work(void *argument)
     pthread_mutex_lock(&device->lock);
     while (!s->stop || s->head != NULL) {
         struct cuda_op *op = s->head;
+        if (op == NULL && device->exits && !s->settled) {
+            settle(s);
+            continue;
+        }
         if (op == NULL) {
             pthread_cond_wait(&s->wake, &device->lock);
             continue;
@@ -357,7 +381,7 @@ cuda_stream_sync(struct fy_stream *s)
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&device->lock);
-    while ((s->head != NULL || s->running) && !device->abandoned) {
+    while (s->head != NULL || s->running) {
         pthread_cond_wait(&device->change, &device->lock);
     }
     pthread_mutex_unlock(&device->lock);
@@ -368,8 +392,12 @@ cuda_stream_sync(struct fy_stream *s)
     }
     pthread_mutex_lock(&device->lock);
     if (status == 0) {
+        s->unsynced = s->head != NULL || s->running;
         cuda_infos_read(s, s->infos);
     } else {
+        while (device->exits && s->unsynced && !s->settled) {
+            pthread_cond_wait(&device->change, &device->lock);
+        }
         s->infos_read = s->infos; /* whoever waited for them stops now */
     }
     if (s->error != 0) {
@@ -467,6 +495,7 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
     s->number = ++device->numbers;
     s->next = device->streams;
     device->streams = s;
+    pthread_cond_signal(&s->wake); /* the process may have begun to exit */
     pthread_mutex_unlock(&device->lock);
     *out = s;
     return 0;
@@ -488,10 +517,15 @@ cuda_stream_destroy(struct fy_stream *s)
     }
     struct cuda_device *device = s->device;
     int cancel;
-    (void)cuda_stream_sync(s);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&device->lock);
     bool abandoned = device->abandoned;
+    pthread_mutex_unlock(&device->lock);
+    if (!abandoned) {
+        (void)cuda_stream_sync(s);
+    }
+    pthread_mutex_lock(&device->lock);
+    abandoned = device->abandoned;
     struct fy_stream **link = &device->streams;
     while (*link != s) {
         link = &(*link)->next;

@@ -32,6 +32,7 @@ static struct {
     struct fake_fault operation; /* FAKECUDA_FAIL_ASYNC */
     bool strict;
     uint64_t delay_us;
+    const char *slow; /* FAKECUDA_SLOW, or NULL */
     int log;
     uint64_t random;
     unsigned long calls;
@@ -181,6 +182,7 @@ read_settings(void)
     parse_faults();
     gate.strict = fakecuda_setting("STRICT", 0) != 0;
     gate.delay_us = fakecuda_setting("DELAY", 100);
+    gate.slow = getenv("FAKECUDA_SLOW");
     gate.random = fakecuda_setting("SEED", 1) * 0x9E3779B97F4A7C15ULL +
                   0x632BE59BD9B4E019;
     if (path != NULL && *path != '\0') {
@@ -204,6 +206,18 @@ uint64_t
 fake_delay_us(void)
 {
     return gate.delay_us;
+}
+
+uint64_t
+fake_slowness_us(const char *operation)
+{
+    size_t bytes = strlen(operation);
+
+    if (gate.slow == NULL || strncmp(gate.slow, operation, bytes) != 0 ||
+        gate.slow[bytes] != ':') {
+        return 0;
+    }
+    return strtoull(gate.slow + bytes + 1, NULL, 10);
 }
 
 /* xorshift64*, then the high half; callers hold gate.lock. */

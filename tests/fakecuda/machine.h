@@ -149,6 +149,8 @@ struct fake_context *fake_current(void);
 void fake_settings(void);
 bool fake_strict(void);
 uint64_t fake_delay_us(void);
+/* FAKECUDA_SLOW: how much longer an operation of that name takes. */
+uint64_t fake_slowness_us(const char *operation);
 /* Whether the operation that runs now is the one to fail: its code, or 0. */
 int fake_operation_fault(void);
 

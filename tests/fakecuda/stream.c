@@ -142,6 +142,7 @@ run_head(struct fake_stream *stream, bool at_once)
         if (!at_once) {
             nap();
         }
+        nap_us(fake_slowness_us(operation->name));
         result = perform(operation);
         (void)pthread_mutex_lock(&machine.lock);
     }
@@ -310,7 +311,7 @@ fake_submit(struct fake_stream *stream, struct fake_operation *operation)
     append_legacy_waits(stream);
     at_once = stream->head == NULL && operation->run != NULL &&
               !operation->alone && operation->after == NULL &&
-              fakecuda_random(4) == 0;
+              fake_slowness_us(operation->name) == 0 && fakecuda_random(4) == 0;
     append(stream, operation);
     if (at_once) {
         run_head(stream, true);

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pager/cuda_driver.h"
+#include "pager/cuda_internal.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 
@@ -157,6 +157,105 @@ use_after_exit(void)
 START_TEST(test_use_after_exit)
 {
     ck_assert_int_eq(cuda_in_child(NULL, NULL, use_after_exit), 0);
+}
+END_TEST
+
+/* --- a call that is given up at exit --- */
+
+static double *landing; /* what is copied to, in a thread that waits */
+static size_t landing_bytes;
+static pthread_t waiter;
+static void *cuda;
+
+/* Waits as a call does that then puts back what was there before. */
+static void *
+wait_and_undo(void *unused)
+{
+    (void)unused;
+    while (shared.ops->memory_bytes(shared.device) != 0) {
+        usleep(1000); /* until the process exits */
+    }
+    (void)shared.ops->stream_sync(shared.out);
+    memset(landing, 0x55, landing_bytes);
+    return NULL;
+}
+
+/* Runs after ferry's own part of the exit, and before the driver's. */
+static void
+look_at_landing(void)
+{
+    int (*push)(void *), (*wait)(void);
+    *(void **)&push = dlsym(cuda, "cuCtxPushCurrent_v2");
+    *(void **)&wait = dlsym(cuda, "cuCtxSynchronize");
+    if (push == NULL || wait == NULL || pthread_join(waiter, NULL) != 0 ||
+        push(((struct cuda_device *)shared.device)->context) != 0 ||
+        wait() != 0) {
+        _exit(3);
+    }
+    for (size_t i = 0; i < landing_bytes; i++) {
+        if (((unsigned char *)landing)[i] != 0x55) {
+            _exit(4);
+        }
+    }
+}
+
+static int
+exit_while_copies_land(bool locked)
+{
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped;
+    void *memory = NULL;
+    landing_bytes = (size_t)(CUDA_RUN_N + 1) * CUDA_RUN_N * sizeof(double);
+    cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (cuda == NULL || atexit(look_at_landing) != 0 ||
+        !cuda_run_begin(&shared, CUDA_RUN_BYTES) ||
+        fy_cuda_driver_get(&driver, why) != 0) {
+        return 3;
+    }
+    context = ((struct cuda_device *)shared.device)->context;
+    if (shared.status != 0 || driver->context_push(context) != 0 ||
+        driver->host_alloc(&memory, landing_bytes, 0) != 0 ||
+        driver->context_pop(&popped) != 0) {
+        return 3;
+    }
+    landing = locked ? memory : malloc(landing_bytes);
+    struct fy_copy c = cuda_run_copy(FY_TO_HOST, landing, shared.c);
+    if (landing == NULL || shared.ops->copy(shared.out, &c) != 0 ||
+        pthread_create(&waiter, NULL, wait_and_undo, NULL) != 0) {
+        return 3;
+    }
+    /* Until the copy is on its way. */
+    while (cuda_count("cuMemcpy2DAsync_v2") +
+               cuda_count("cuMemcpyDtoHAsync_v2") ==
+           0) {
+        usleep(1000);
+    }
+    exit(0); /* NOLINT(concurrency-mt-unsafe): that is the test */
+}
+
+static int
+exit_while_locked_copies_land(void)
+{
+    return exit_while_copies_land(true);
+}
+
+static int
+exit_while_copies_are_unpacked(void)
+{
+    return exit_while_copies_land(false);
+}
+
+/* Within the time that an exit waits, and long after it. */
+START_TEST(test_no_undo_before_copies_have_landed)
+{
+    static const char *const slow[] = {
+        "cuMemcpy2DAsync:500000", "cuMemcpy2DAsync:4000000",
+        "cuMemcpyDtoHAsync:500000", "cuMemcpyDtoHAsync:4000000"};
+    int outcome = cuda_in_child("FAKECUDA_SLOW", slow[_i],
+                                _i < 2 ? exit_while_locked_copies_land
+                                       : exit_while_copies_are_unpacked);
+    ck_assert_int_eq(outcome, 0);
 }
 END_TEST
 
@@ -470,6 +569,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_fork_while_busy);
     tcase_add_test(tests, test_exit_while_busy);
     tcase_add_test(tests, test_use_after_exit);
+    tcase_add_loop_test(tests, test_no_undo_before_copies_have_landed, 0, 4);
     tcase_add_test(tests, test_cancelled_thread);
     tcase_add_test(tests, test_threads_take_no_signals);
     tcase_add_test(tests, test_constructor_runs_without);
