@@ -10,6 +10,7 @@
 #include "bench/vml.h"
 
 #include <math.h>
+#include <stddef.h>
 
 /* What math.h says only to those who want fast and sloppy arithmetic, too. */
 #pragma omp declare simd notinbranch
@@ -28,6 +29,23 @@ double asin(double x);
 enum {
     SHARED = 1 << 14 /* elements; fewer are not worth waking threads for */
 };
+
+/* MKL has BLAS beside it: what ferry tells the width of its integers by. */
+size_t cblas_isamax(int n, const float *x, int incx);
+
+size_t
+cblas_isamax(int n, const float *x, int incx)
+{
+    size_t best = 0;
+
+    for (int i = 1; i < n && incx > 0; i++) {
+        if (fabsf(x[(size_t)i * (size_t)incx]) >
+            fabsf(x[best * (size_t)incx])) {
+            best = (size_t)i;
+        }
+    }
+    return best;
+}
 
 void
 vdAdd(int n, const double *a, const double *b, double *r)

@@ -229,15 +229,19 @@ run_on_device(struct fy_defer_group *group, char *note, size_t room)
 static void
 tell(const struct fy_defer_group *group, const char *note)
 {
-    char line[512];
+    char line[512], fused[64] = "";
 
+    if (group->nkernels > 0) {
+        (void)snprintf(fused, sizeof(fused), ", %u calls as %u kernels",
+                       group->nfused, group->nkernels);
+    }
     (void)snprintf(line, sizeof(line),
                    "deferred calls of %lld elements, forced by %s: %u calls, "
-                   "%llu bytes in, %llu out, %llu chunks%s%s",
+                   "%llu bytes in, %llu out, %llu chunks%s%s%s",
                    (long long)group->calls[0]->count, job.why, group->ncalls,
                    (unsigned long long)group->traffic.bytes_in,
                    (unsigned long long)group->traffic.bytes_out,
-                   (unsigned long long)group->traffic.chunks,
+                   (unsigned long long)group->traffic.chunks, fused,
                    note[0] ? ", " : "", note);
     fy_explain_line(line);
 }
@@ -251,6 +255,7 @@ run_group(struct fy_defer_group *group)
     memset(&group->traffic, 0, sizeof(group->traffic));
     if (!run_on_device(group, note, sizeof(note))) {
         memset(&group->traffic, 0, sizeof(group->traffic));
+        group->nkernels = 0;
         fy_defer_run_direct(group);
     } else if (row) {
         FY_RECORD_ADD(row->bytes_in, group->traffic.bytes_in);
@@ -448,7 +453,23 @@ inner(const struct fy_deferred *call, unsigned o, size_t *bytes)
     return (uintptr_t)view->host + (size_t)call->first * view->element_bytes;
 }
 
-/* Ranges that have something in common with an operand, but are not it. */
+/* Calls in the queue see other elements in a range than this one. */
+static bool
+is_of_others(const struct fy_deferred *call, unsigned row)
+{
+    for (unsigned i = 0; i < nqueue; i++) {
+        if ((queue[i]->reads | queue[i]->writes) & bit(row) &&
+            queue[i]->count != call->count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Ranges that have something in common with an operand, but are not it, or as
+ * elements of another size: groups of one length have none in common.
+ */
 static uint64_t
 in_the_way(const struct fy_deferred *call)
 {
@@ -458,6 +479,10 @@ in_the_way(const struct fy_deferred *call)
         size_t bytes;
         uintptr_t at = inner(call, o, &bytes);
         rows |= fy_pages_overlaps(at, bytes, true);
+        const struct fy_pages *same = fy_pages_find(at, bytes);
+        if (same && is_of_others(call, fy_pages_row(same))) {
+            rows |= bit(fy_pages_row(same));
+        }
     }
     return rows;
 }

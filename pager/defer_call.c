@@ -27,6 +27,41 @@ operand_rows(const struct fy_bound *bound)
            bound->function->operands;
 }
 
+static bool
+is_base(const struct fy_bound *bound, uint32_t cell)
+{
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        if (operand_rows(bound)[o].base == cell) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `on host f(...)': the same of what is passed instead. */
+static bool
+host_arguments_are_known(const struct fy_bound *bound)
+{
+    const struct fy_call_row *row =
+        &FY_TABLE(bound->model, fy_call_row, calls)[bound->function->host_call];
+    const struct fy_cell *cells =
+        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+
+    for (uint32_t i = 0; i < row->nargs; i++) {
+        const struct fy_node *node =
+            &FY_TABLE(bound->model, fy_node, nodes)[row->args[i]];
+        bool known =
+            node->op == FY_OP_CELL
+                ? cells[node->a].type != FY_T_POINTER || is_base(bound, node->a)
+                : node->op == FY_OP_ADDRESS || node->op == FY_OP_INT ||
+                      node->op == FY_OP_REAL;
+        if (!known) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Arguments: numbers, and addresses of operands; nothing else to be read. */
 static bool
 arguments_are_known(const struct fy_bound *bound)
@@ -39,13 +74,10 @@ arguments_are_known(const struct fy_bound *bound)
     bool known[FY_MAX_ARGS] = {false};
 
     for (unsigned c = 0; c < function->ncells; c++) {
-        bool base = false;
+        bool base = is_base(bound, c);
         if (cells[c].kind != FY_CELL_VALUE &&
             cells[c].kind != FY_CELL_REFERENCE) {
             return false;
-        }
-        for (unsigned o = 0; o < function->noperands; o++) {
-            base = base || operand_rows(bound)[o].base == c;
         }
         if (base && cells[c].kind != FY_CELL_VALUE) {
             return false;
@@ -53,6 +85,9 @@ arguments_are_known(const struct fy_bound *bound)
         if (base || cells[c].type != FY_T_POINTER) {
             known[cells[c].arg] = true;
         }
+    }
+    if (function->host_call != FY_NIL) {
+        return host_arguments_are_known(bound);
     }
     for (unsigned i = 0; i < function->nargs; i++) {
         bool pointer = args[i].type == FY_T_POINTER ||
@@ -74,15 +109,15 @@ fy_deferrable(const struct fy_bound *bound)
 
     if (function->naxes != 1 || function->return_type != FY_T_VOID ||
         function->flags & (FY_FN_MAKES | FY_FN_FREES | FY_FN_OBSERVE_ONLY) ||
-        function->host_call != FY_NIL || function->noperands == 0 ||
-        function->noperands > FY_MAX_OPERANDS || axis->multiple > 1 ||
-        axis->flags & (FY_AXIS_SUMS | FY_AXIS_RETURN) ||
+        function->noperands == 0 || function->noperands > FY_MAX_OPERANDS ||
+        axis->multiple > 1 || axis->flags & (FY_AXIS_SUMS | FY_AXIS_RETURN) ||
         !arguments_are_known(bound)) {
         return FY_REASON_UNSUPPORTED;
     }
     for (unsigned o = 0; o < function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
         if (operand_rows(bound)[o].naxes != 1 || view->naxes != 1 ||
+            operand_rows(bound)[o].flags & FY_OPERAND_FINITE ||
             view->stride[0] != 1 || view->sign != 0 ||
             view->extent[0] != bound->extents[0] ||
             view->access == FY_ACCESS_SCRATCH || view->access == 0) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pager/defer_fuse.h"
 #include "pager/defer_pages.h"
 #include "pager/executor.h"
 
@@ -24,6 +25,7 @@ enum {
 struct run {
     struct fy_defer_group *group;
     const struct fy_device_ops *ops;
+    struct fy_fusion *fusion;
     struct fy_view views[FY_PAGES_RANGES];
     uint32_t nviews;
     uint8_t view_of[FY_PAGES_RANGES]; /* by row */
@@ -96,11 +98,32 @@ fy_defer_predict(struct fy_defer_group *group)
     group->traffic.chunks = group->ncalls;
 }
 
+/* A kernel for several calls: its tiles are those of its buffers, in order. */
+static int
+launch_fused(const struct run *run, const struct fy_fused *fused,
+             const struct fy_tile *tiles, const uint64_t *address,
+             struct fy_stream *stream)
+{
+    uint64_t by_buffer[FY_KERNEL_BUFFERS] = {0};
+
+    for (unsigned b = 0, t = 0; b < fused->nbuffers; b++) {
+        if (fused->access[b] != 0) {
+            by_buffer[b] = address[t++];
+        }
+    }
+    return fy_fused_launch(fused, run->ops, tiles[0].n[0], by_buffer, stream);
+}
+
 static int
 launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
        const uint64_t *address, struct fy_stream *stream)
 {
     const struct run *run = opaque;
+    if (step->leaf >= run->group->ncalls) {
+        unsigned number = step->leaf - run->group->ncalls;
+        return launch_fused(run, &run->fusion->kernels[number], tiles, address,
+                            stream);
+    }
     struct fy_deferred *call = run->group->calls[step->leaf];
     uint64_t by_operand[FY_MAX_OPERANDS] = {0};
 
@@ -173,6 +196,34 @@ add_step(struct run *run, unsigned number, int64_t at, int64_t n)
     return FY_OK;
 }
 
+/* A kernel on one slice: what stays in registers has no tile. */
+static void
+add_fused(struct run *run, unsigned number, int64_t at, int64_t n)
+{
+    const struct fy_fused *fused = &run->fusion->kernels[number];
+    struct fy_step *step = &run->steps[run->nsteps];
+
+    *step = (struct fy_step){
+        .tiles = run->ntiles,
+        .leaf = (uint16_t)(run->group->ncalls + number),
+        .cookie = run->nsteps,
+    };
+    for (unsigned b = 0; b < fused->nbuffers; b++) {
+        if (fused->access[b] != 0) {
+            run->tiles[run->ntiles++] = (struct fy_tile){
+                .view = run->view_of[fused->row[b]],
+                .access = fused->access[b],
+                .naxes = 1,
+                .lo = {at},
+                .n = {n},
+                .device_stride = {1},
+            };
+            step->ntiles++;
+        }
+    }
+    run->nsteps++;
+}
+
 static int64_t
 slice_length(const struct run *run, uint64_t rows, const uint32_t *bytes,
              uint64_t budget, bool random, uint64_t seed)
@@ -223,8 +274,13 @@ make_schedule(struct run *run, int64_t length)
     }
     for (int64_t at = 0; at < count; at += length) {
         int64_t n = count - at < length ? count - at : length;
-        for (unsigned i = 0; i < group->ncalls; i++) {
-            int status = add_step(run, i, at, n);
+        for (unsigned i = 0, k = 0; i < group->ncalls;) {
+            if (k < run->fusion->count && run->fusion->kernels[k].first == i) {
+                add_fused(run, k, at, n);
+                i += run->fusion->kernels[k++].ncalls;
+                continue;
+            }
+            int status = add_step(run, i++, at, n);
             if (status) {
                 return status;
             }
@@ -233,14 +289,36 @@ make_schedule(struct run *run, int64_t length)
     return FY_OK;
 }
 
+/* Rows that have to be on the device, now that kernels are known. */
+static uint64_t
+rows_there(const struct run *run)
+{
+    const struct fy_fusion *fusion = run->fusion;
+    uint64_t rows = 0;
+
+    for (unsigned i = 0, k = 0; i < run->group->ncalls;) {
+        if (k == fusion->count || fusion->kernels[k].first != i) {
+            rows |= run->group->calls[i]->reads | run->group->calls[i]->writes;
+            i++;
+            continue;
+        }
+        const struct fy_fused *fused = &fusion->kernels[k++];
+        for (unsigned b = 0; b < fused->nbuffers; b++) {
+            rows |= fused->access[b] ? UINT64_C(1) << fused->row[b] : 0;
+        }
+        i += fused->ncalls;
+    }
+    return rows;
+}
+
 int
 fy_defer_run_device(struct fy_defer_group *group, const struct fy_lease *lease,
                     bool random, uint64_t seed)
 {
     struct run *run;
     uint32_t bytes[FY_PAGES_RANGES];
-    uint64_t rows = rows_of(group, bytes);
 
+    (void)rows_of(group, bytes);
     for (unsigned i = 0; i < group->ncalls; i++) {
         /* What they were prepared for may be another one by now. */
         if (group->calls[i]->device.planner.options.device != lease->device) {
@@ -253,10 +331,17 @@ fy_defer_run_device(struct fy_defer_group *group, const struct fy_lease *lease,
     }
     run->group = group;
     run->ops = lease->device->ops;
+    unsigned most =
+        random ? 1 + (unsigned)fy_random_below(&seed, group->ncalls) : 0;
+    int status = fy_fusion_new(group, lease, most, &run->fusion);
+    if (status) {
+        goto free_run;
+    }
+    uint64_t rows = rows_there(run);
     make_views(run, rows, bytes);
     int64_t length =
         slice_length(run, rows, bytes, lease->budget_bytes, random, seed);
-    int status = length > 0 ? make_schedule(run, length) : FY_ERR_NOFIT;
+    status = length > 0 ? make_schedule(run, length) : FY_ERR_NOFIT;
     if (status == FY_OK) {
         const struct fy_schedule schedule = {
             .views = run->views,
@@ -270,9 +355,17 @@ fy_defer_run_device(struct fy_defer_group *group, const struct fy_lease *lease,
         };
         status = fy_executor_run(lease->executor, &schedule, &group->traffic);
     }
+    group->nkernels = run->fusion->count;
+    group->nfused = 0;
+    for (unsigned k = 0; k < run->fusion->count; k++) {
+        group->nfused += run->fusion->kernels[k].ncalls;
+    }
+    free(run->fusion);
     free(run->tiles);
     free(run->steps);
     free(run->variants);
+
+free_run:
     free(run);
     return status;
 }

@@ -16,7 +16,8 @@ struct fy_defer_group {
     uint64_t stored; /* rows whose results are wanted in their shadows */
     uint64_t loaded; /* rows whose old content some call reads */
     struct fy_traffic traffic;
-    double touched_bytes; /* on the device, over all steps */
+    unsigned nkernels, nfused; /* kernels for so many of the calls */
+    double touched_bytes;      /* on the device, over all steps */
 };
 
 /* Slice length of the original's runs: prepare these two beforehand. */
@@ -28,8 +29,9 @@ enum {
 void fy_defer_run_direct(const struct fy_defer_group *group);
 
 /*
- * Bytes in and out, before anything is run. `random': a random slice length.
- * FY_ERR_NOFIT, FY_ERR_NOMEM; as fy_executor_run() else, which see: on an error
+ * Bytes in and out, before anything is run. `random': a random slice length,
+ * and a random limit of calls for a kernel.
+ * FY_ERR_NOFIT, FY_ERR_NOMEM; FY_ERR_BUSY as fy_fusion_new(); as fy_executor_run() else, which see: on an error
  * what was read is as it was.
  */
 void fy_defer_predict(struct fy_defer_group *group);

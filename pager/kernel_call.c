@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)FY_KERNEL_PARAMS <= (int)FY_MAX_SLOTS, "one each");
+
 /* Compiled or found; the variant's slots and grid are filled. */
 static int
 get_kernel(struct fy_planner *planner, const char *text, const char *file,
@@ -157,10 +159,9 @@ fy_kernel_step(struct fy_planner *planner, const struct fy_scope *scope,
 
 /* ---- maps ---- */
 
-/* The value of a scalar parameter, in the whole call. */
-static int
-map_scalar(const struct fy_bound *bound, const struct fy_kernel_param *param,
-           union fy_raw *out)
+int
+fy_map_scalar(const struct fy_bound *bound, const struct fy_kernel_param *param,
+              union fy_raw *out)
 {
     const struct fy_scope scope = {bound->model, bound->function, bound->cells,
                                    bound->extents};
@@ -265,7 +266,7 @@ map_slots(const struct fy_bound *bound, const struct map *map,
             slot->tile = map->tiles[param->buffer];
             break;
         default:
-            status = map_scalar(bound, param, &slot->value);
+            status = fy_map_scalar(bound, param, &slot->value);
             break;
         }
         if (status) {

@@ -17,7 +17,7 @@
 enum {
     FY_KERNEL_AXES = 4,
     FY_KERNEL_BUFFERS = 24,
-    FY_KERNEL_PARAMS = 48,
+    FY_KERNEL_PARAMS = 96, /* no more than FY_MAX_SLOTS */
     FY_NO_BUFFER = 255 /* the operand is not accessed in this call: reads 0 */
 };
 

@@ -99,7 +99,7 @@ call(void)
         vec_sqrt(r->n, a->v, r->v);
         break;
     case 3:
-        vec_axpy(r->n, below(7) / 8.0, a->v, r->v);
+        vec_axpy(r->n, (1 + below(7)) / 8.0, a->v, r->v);
         break;
     default: { /* a part, perhaps over the edge of another */
         int at = (int)below((unsigned)r->n / 2);

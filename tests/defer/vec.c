@@ -45,6 +45,44 @@ vec_axpy(int n, double alpha, const double *x, double *y)
     }
 }
 
+void
+vec_linear(int n, const double *a, double s, double h, double t, double u,
+           double *r)
+{
+    __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        r[i] = (s * a[i] + h) / (t * a[i] + u);
+    }
+}
+
+void
+vec_halves(int n, const float *a, float s, float *r)
+{
+    __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        r[i] = s * a[i];
+    }
+}
+
+void
+vec_copy(int n, const double *a, double *r)
+{
+    __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        r[i] = a[i];
+    }
+}
+
+void
+vec_touch(int n, double *r)
+{
+    __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        volatile double *at = &r[i];
+        *at = *at;
+    }
+}
+
 double
 vec_sum(int n, const double *a)
 {

@@ -9,6 +9,11 @@ void vec_add(int n, const double *a, const double *b, double *r);
 void vec_mul(int n, const double *a, const double *b, double *r);
 void vec_sqrt(int n, const double *a, double *r);
 void vec_axpy(int n, double alpha, const double *x, double *y);
+void vec_linear(int n, const double *a, double s, double h, double t, double u,
+                double *r);
+void vec_halves(int n, const float *a, float s, float *r);
+void vec_copy(int n, const double *a, double *r);
+void vec_touch(int n, double *r); /* vec_copy() in place */
 double vec_sum(int n, const double *a);
 
 #endif

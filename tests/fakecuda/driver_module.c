@@ -20,7 +20,7 @@
 
 #include "tests/fakecuda/driver_rows.h"
 
-#define ARGUMENTS_MAX      48
+#define ARGUMENTS_MAX      96
 #define ARGUMENT_BYTES_MAX 4096
 
 struct fake_module {
