@@ -178,10 +178,9 @@ is_in_driver(const struct cuda_device *device)
 }
 
 /*
- * At exit, before the driver takes itself down: from here on nobody calls it
- * but the issuing threads, which wait once more for what they have issued. Who
- * is in it gets a moment to come out; the process does not wait longer, but
- * whoever still waits for a copy that may land does.
+ * At exit, before the driver takes itself down: from here on only issuing
+ * threads call it, to wait once more. Who is in it gets a moment to come out;
+ * whoever waits for a copy that may land waits on.
  */
 static void
 be_quiet(void)

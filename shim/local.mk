@@ -4,6 +4,7 @@
 pkglib_LTLIBRARIES += libferry.la
 libferry_la_SOURCES = \
 	shim/start.c \
+	shim/asan.c \
 	shim/bind.c \
 	shim/count.c \
 	shim/dispatch.c \

@@ -48,6 +48,11 @@ SOURCES = {
                             "-pthread"]),
     # Its runtime looks up libc's functions before any constructor runs.
     "sanitized": ("threads.c", ["-fsanitize=thread", "-lblas", "-pthread"]),
+    # Its shared runtime wants to be the first library; the other has no wish.
+    "address": ("threads.c", ["-fsanitize=address", "-lblas", "-pthread"]),
+    "address-static": ("threads.c", ["-fsanitize=address", "-static-libasan",
+                                     "-lblas", "-pthread"]),
+    "overflow": ("overflow.c", ["-fsanitize=address", "-lblas"]),
 }
 
 
@@ -83,7 +88,12 @@ def programs():
                       blas=one if stack else BOTH)
     for name in ("now", "noplt"):
         yield Program("threads/" + name, [name, "4", "0", "5"])
-    yield Program("threads/sanitized", ["sanitized", "4", "0", "5"], blas=one)
+    for name in ("sanitized", "address", "address-static"):
+        yield Program("threads/" + name, [name, "4", "0", "5"], blas=one)
+    yield Program("address/overflow", ["overflow"], blas=one, loose=True)
+    yield Program("address/exec", ["overflow", "again"], blas=one, loose=True)
+    yield Program("address/options", ["overflow"], blas=one, loose=True,
+                  extra={"ASAN_OPTIONS": "exitcode=7"})
     yield Program("threads/ilp64", ["threads64", "4", "0", "10"], blas=one)
     for mode in ("before", "after", "both", "deep", "spawn", "busy"):
         yield Program("forks/" + mode, ["forks", mode],
