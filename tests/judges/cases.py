@@ -39,7 +39,7 @@ class Case:
                  fast=False, expect=(), out=None, edit=None, extra=None,
                  needs=(), memory=None, timeout=900, split=True,
                  ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False,
-                 thread=None):
+                 thread=None, source=None):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -59,6 +59,7 @@ class Case:
         self.cuda = cuda        # like expect, on the fake CUDA; (): not there
         self.cuda_fast = cuda_fast
         self.thread = thread    # "fast" or "full": in which of ./check's two
+        self.source = source    # (C file here, libraries): argv[0] is made of it
 
     def options(self, way, seed):
         options = [x % seed if "%d" in x else x for x in WAYS[way]]
@@ -69,7 +70,7 @@ class Case:
 
     def missing(self):
         """What this machine lacks for the case, or None."""
-        paths = list(self.needs) + [self.argv[0]]
+        paths = list(self.needs) + ["cc" if self.source else self.argv[0]]
         if self.edit:
             paths.append(self.edit[0])
         elif self.stdin:
@@ -324,8 +325,27 @@ def interpreter_cases():
                    expect=["dgemm"])
 
 
+def thread_cases():
+    """Threads that share matrices, come, go, fork and are cancelled."""
+    path = ferryrun.blas_copies().get("netlib")
+    names = ["dgemm", "dgemv", "dsyrk", "dtrsm", "dpotrf", "dgetrf"]
+    source = ("threads.c", ["-llapack", "-lblas", "-lm", "-pthread"])
+    # The object that loads the engine is not watched: `warm' has it loaded
+    # before there are threads.
+    for threads, rounds, warm, thread in ((6, 1, True, "fast"),
+                                          (8, 6, True, "full"),
+                                          (4, 2, False, None)) if path else ():
+        argv = ["threads", str(threads), str(rounds), "1"]
+        yield Case("threads/netlib/%d-%d" % (threads, rounds),
+                   argv + ["warm"] * warm, path, verdict=compare.exact,
+                   fast=not warm, ways=() if warm else ("tiny",),
+                   expect=names if warm else ["dgemm"],
+                   cuda=names if warm else ["dgemm"], cuda_fast=not warm,
+                   seeds=4, thread=thread, timeout=300, source=source)
+
+
 def all_cases():
     """Every case, in the order in which it is best to run them."""
     for group in (numpy_cases, hpcc_cases, blas_cases, few_blas_cases,
-                  lapack_cases, interpreter_cases):
+                  thread_cases, lapack_cases, interpreter_cases):
         yield from group()

@@ -6,3 +6,4 @@ EXTRA_DIST += tests/judges/cases.py
 EXTRA_DIST += tests/judges/compare.py
 EXTRA_DIST += tests/judges/ferryrun.py
 EXTRA_DIST += tests/judges/run
+EXTRA_DIST += tests/judges/threads.c
