@@ -42,7 +42,7 @@ bench_gpu_calls_SOURCES = bench/gpu_calls.c bench/gpu_calls.h bench/gpu_card.c \
 	bench/gpu_matrix.h bench/gpu_ways.c
 bench_gpu_calls_CFLAGS = $(AM_CFLAGS) -pthread
 bench_gpu_calls_LDADD = -ldl -lm
-EXTRA_DIST += bench/gpu bench/gpu_numpy.py
+EXTRA_DIST += bench/gpu bench/gpu_numpy.py bench/RESULTS.md
 
 # Programs as users have them; their vector math is a library of its own.
 check_PROGRAMS += bench/workloads
