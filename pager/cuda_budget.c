@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "pager/cuda_internal.h"
 #include "pager/cuda_share.h"
@@ -102,14 +103,15 @@ keep(void *argument)
 {
     struct cuda_device *device = argument;
     struct cuda_memory *m = &device->memory;
-    for (;;) {
-        uint32_t seen = cuda_share_asked(m->share);
+    uint32_t seen;
+    do {
+        seen = cuda_share_asked(m->share);
         if (__atomic_load_n(&m->stop, __ATOMIC_ACQUIRE)) {
-            return NULL;
+            break;
         }
         serve(device);
-        cuda_share_wait_asked(m->share, seen);
-    }
+    } while (cuda_share_wait_asked(m->share, seen));
+    return NULL;
 }
 
 void
@@ -178,6 +180,15 @@ note_claim(struct cuda_memory *m, uint64_t bytes)
     pthread_mutex_unlock(&m->lock);
 }
 
+static bool
+is_past(const struct timespec *until)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > until->tv_sec ||
+           (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
+}
+
 static uint64_t
 usable(struct cuda_device *device)
 {
@@ -211,7 +222,8 @@ cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
         if (in_vain || view.surplus_bytes == 0 || usable(device) >= fair) {
             return;
         }
-        if (!cuda_share_wait(m->share, turn, until)) {
+        /* Others may give back and take for ever. */
+        if (is_past(until) || !cuda_share_wait(m->share, turn, until)) {
             pthread_mutex_lock(&m->lock);
             m->in_vain = true;
             m->vain_turn = turn;

@@ -25,13 +25,14 @@
 
 enum {
     ROWS = 120,
-    MAGIC = 0x66797331, /* of this layout */
+    MAGIC = 0x66797332, /* of this layout */
 };
 
 struct row {
-    uint32_t pid; /* 0: free */
-    uint32_t busy;
-    uint64_t started; /* clock ticks after boot; 0: not told yet */
+    /* Number and, above it, low half of the start time in clock ticks: one
+     * word, so that nobody can be killed between the two. 0: free. */
+    uint64_t owner;
+    uint64_t busy;
     uint64_t held_bytes, spare_bytes, wanted_bytes;
 };
 
@@ -46,6 +47,7 @@ struct table {
 struct cuda_share {
     struct table *table;
     struct row *mine;
+    ino_t number; /* of the file */
     char path[256];
 };
 
@@ -74,22 +76,38 @@ start_of(uint32_t pid)
     text[length] = '\0';
     /* The name, in parentheses, may hold anything; the state is next. */
     char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') {
+    if (at == NULL || at[1] != ' ') {
         return 0;
     }
     at += 2;
+    bool corpse = *at == 'Z' || *at == 'X';
+    unsigned long threads = 0;
     for (int field = 3; field < 22 && at != NULL; field++) {
         at = strchr(at + 1, ' ');
+        if (at != NULL && field + 1 == 20) {
+            threads = strtoul(at, NULL, 10);
+        }
     }
-    return at == NULL ? 0 : strtoull(at, NULL, 10);
+    /* Of a process whose first thread has ended others may go on. */
+    if (at == NULL || (corpse && threads <= 1)) {
+        return 0;
+    }
+    return strtoull(at, NULL, 10);
 }
 
-/* Whether nobody stands behind a row that is taken by somebody else. */
-static bool
-is_stale(const struct row *row, uint32_t pid)
+/* As in a row; 0: there is no such process. */
+static uint64_t
+owner_of(uint32_t pid)
 {
-    uint64_t started = LOAD(row->started), now = start_of(pid);
-    return now == 0 || (started != 0 && started != now);
+    uint64_t started = start_of(pid);
+    return started == 0 ? 0 : started << 32 | pid;
+}
+
+/* Whether nobody stands behind a row that has an owner. */
+static bool
+is_stale(uint64_t owner)
+{
+    return owner_of((uint32_t)owner) != owner;
 }
 
 static struct table *
@@ -97,13 +115,18 @@ map_table(const char *path, ino_t *number)
 {
     struct stat info;
     struct table *table = NULL;
-    int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* A lease that somebody holds on a file of his must not stop us. */
+    int file = open(
+        path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0) {
         return NULL;
     }
-    /* Blocks are taken now: a full file system must not become a signal. */
+    /* No file but a new one or one of ours is changed. Blocks are taken now: a
+     * full file system must not become a signal. */
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) ||
         info.st_uid != geteuid() || (info.st_mode & 077) != 0 ||
+        info.st_nlink > 1 ||
+        (info.st_size != 0 && info.st_size != (off_t)sizeof *table) ||
         fallocate(file, 0, 0, sizeof *table) != 0) {
         (void)close(file);
         return NULL;
@@ -139,20 +162,22 @@ tell(struct row *row, const struct cuda_share_state *state)
 static struct row *
 take_row(struct table *table)
 {
-    uint32_t self = (uint32_t)getpid();
-    pthread_mutex_lock(&own_lock);
+    uint64_t self = owner_of((uint32_t)getpid());
     struct row *mine = NULL;
+    if (self == 0) {
+        return NULL;
+    }
+    pthread_mutex_lock(&own_lock);
     for (unsigned i = 0; i < ROWS && mine == NULL; i++) {
         struct row *row = &table->rows[i];
-        uint32_t pid = LOAD(row->pid);
-        if (own[i] || (pid != 0 && pid != self && !is_stale(row, pid))) {
+        uint64_t owner = LOAD(row->owner);
+        if (own[i] || (owner != 0 && owner != self && !is_stale(owner))) {
             continue;
         }
-        if (__atomic_compare_exchange_n(&row->pid, &pid, self, false,
+        if (__atomic_compare_exchange_n(&row->owner, &owner, self, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             tell(row, &nothing);
             STORE(row->wanted_bytes, 0);
-            STORE(row->started, start_of(self));
             own[i] = true;
             mine = row;
         }
@@ -164,12 +189,16 @@ take_row(struct table *table)
 static void
 give_row(struct cuda_share *share)
 {
-    tell(share->mine, &nothing);
-    STORE(share->mine->wanted_bytes, 0);
+    uint64_t self = LOAD(share->mine->owner);
     pthread_mutex_lock(&own_lock);
     own[share->mine - share->table->rows] = false;
-    STORE(share->mine->started, 0);
-    STORE(share->mine->pid, 0);
+    /* Whoever could not see this process may have taken the row. */
+    if ((uint32_t)self == (uint32_t)getpid()) {
+        tell(share->mine, &nothing);
+        STORE(share->mine->wanted_bytes, 0);
+        (void)__atomic_compare_exchange_n(&share->mine->owner, &self, 0, false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    }
     pthread_mutex_unlock(&own_lock);
 }
 
@@ -207,6 +236,7 @@ cuda_share_join(const char *card)
             break;
         }
         if (round == 1 || is_current(share->path, number)) {
+            share->number = number;
             return share;
         }
         give_row(share);
@@ -219,10 +249,8 @@ cuda_share_join(const char *card)
 void
 cuda_share_forget(struct cuda_share *share)
 {
-    if (share != NULL) {
-        (void)munmap(share->table, sizeof *share->table);
-        free(share);
-    }
+    /* The table is not mapped here: something else may be where it was. */
+    free(share);
 }
 
 /* Whether nobody else is there: the file goes, too. */
@@ -230,9 +258,8 @@ static bool
 is_last(const struct cuda_share *share)
 {
     for (unsigned i = 0; i < ROWS; i++) {
-        const struct row *row = &share->table->rows[i];
-        uint32_t pid = LOAD(row->pid);
-        if (pid != 0 && !is_stale(row, pid)) {
+        uint64_t owner = LOAD(share->table->rows[i].owner);
+        if (owner != 0 && !is_stale(owner)) {
             return false;
         }
     }
@@ -247,10 +274,11 @@ cuda_share_leave(struct cuda_share *share)
     }
     give_row(share);
     cuda_share_returned(share);
-    if (is_last(share)) {
+    if (is_last(share) && is_current(share->path, share->number)) {
         (void)unlink(share->path);
     }
-    cuda_share_forget(share);
+    (void)munmap(share->table, sizeof *share->table);
+    free(share);
 }
 
 void
@@ -286,7 +314,7 @@ cuda_share_is_wanted(const struct cuda_share *share)
 {
     for (unsigned i = 0; share != NULL && i < ROWS; i++) {
         const struct row *row = &share->table->rows[i];
-        if (row != share->mine && LOAD(row->pid) != 0 &&
+        if (row != share->mine && LOAD(row->owner) != 0 &&
             LOAD(row->wanted_bytes) != 0) {
             return true;
         }
@@ -301,8 +329,8 @@ gather(struct cuda_share *share, struct row out[ROWS])
     unsigned others = 0;
     for (unsigned i = 0; i < ROWS; i++) {
         struct row *row = &share->table->rows[i];
-        uint32_t pid = LOAD(row->pid);
-        if (row == share->mine || pid == 0) {
+        uint64_t owner = LOAD(row->owner);
+        if (row == share->mine || owner == 0) {
             continue;
         }
         out[others] = (struct row){.busy = LOAD(row->busy),
@@ -312,9 +340,10 @@ gather(struct cuda_share *share, struct row out[ROWS])
         if (out[others].held_bytes == 0 && out[others].wanted_bytes == 0) {
             continue;
         }
-        if (is_stale(row, pid)) {
-            (void)__atomic_compare_exchange_n(
-                &row->pid, &pid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        if (is_stale(owner)) {
+            (void)__atomic_compare_exchange_n(&row->owner, &owner, 0, false,
+                                              __ATOMIC_ACQ_REL,
+                                              __ATOMIC_RELAXED);
             continue;
         }
         others++;
@@ -387,11 +416,12 @@ cuda_share_asked(const struct cuda_share *share)
     return LOAD(share->table->asked);
 }
 
-void
+bool
 cuda_share_wait_asked(struct cuda_share *share, uint32_t seen)
 {
-    (void)syscall(SYS_futex, &share->table->asked, FUTEX_WAIT, seen, NULL, NULL,
-                  0);
+    long result = syscall(SYS_futex, &share->table->asked, FUTEX_WAIT, seen,
+                          NULL, NULL, 0);
+    return result == 0 || errno == EAGAIN || errno == EINTR;
 }
 
 void

@@ -64,9 +64,10 @@ uint32_t cuda_share_turn(const struct cuda_share *share);
 bool cuda_share_wait(struct cuda_share *share, uint32_t seen,
                      const struct timespec *until);
 
-/* The same for what others begin to want; without a limit. */
+/* The same for what others begin to want; without a limit. False: the system
+ * does not let this process wait. */
 uint32_t cuda_share_asked(const struct cuda_share *share);
-void cuda_share_wait_asked(struct cuda_share *share, uint32_t seen);
+bool cuda_share_wait_asked(struct cuda_share *share, uint32_t seen);
 /* Wakes this process's own waiters of that kind. */
 void cuda_share_ask(struct cuda_share *share);
 

@@ -212,6 +212,128 @@ START_TEST(test_file)
 }
 END_TEST
 
+/* What is not ours is neither used nor changed; the wrong file not removed. */
+START_TEST(test_foreign_files)
+{
+    struct stat info;
+    char path[256], other[300];
+    name_card();
+    ck_assert_int_eq(stat("/proc/self/ns/pid", &info), 0);
+    (void)snprintf(path, sizeof path, "/dev/shm/ferry-%u-%llu-%s",
+                   (unsigned)geteuid(), (unsigned long long)info.st_ino, card);
+    (void)snprintf(other, sizeof other, "%s-other", path);
+    /* Cut off, or of another layout: zeroes would be taken for a new one. */
+    int file = open(path, O_CREAT | O_RDWR, 0600);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(ftruncate(file, 100), 0);
+    ck_assert_ptr_null(cuda_share_join(card));
+    ck_assert_int_eq(fstat(file, &info), 0);
+    ck_assert_int_eq(info.st_size, 100);
+    /* By another name it is something else. */
+    ck_assert_int_eq(ftruncate(file, 0), 0);
+    ck_assert_int_eq(link(path, other), 0);
+    ck_assert_ptr_null(cuda_share_join(card));
+    ck_assert_int_eq(fstat(file, &info), 0);
+    ck_assert_int_eq(info.st_size, 0);
+    ck_assert_int_eq(unlink(other), 0);
+    close(file);
+    ck_assert_int_eq(mkfifo(other, 0600), 0);
+    ck_assert_int_eq(rename(other, path), 0);
+    ck_assert_ptr_null(cuda_share_join(card));
+    ck_assert_int_eq(unlink(path), 0);
+    /* Somebody has removed ours, and others have a new one. */
+    struct cuda_share *one = cuda_share_join(card);
+    ck_assert_ptr_nonnull(one);
+    ck_assert_int_eq(unlink(path), 0);
+    struct cuda_share *two = cuda_share_join(card);
+    ck_assert_ptr_nonnull(two);
+    cuda_share_leave(one);
+    ck_assert_int_eq(stat(path, &info), 0);
+    cuda_share_leave(two);
+    ck_assert_int_ne(stat(path, &info), 0);
+}
+END_TEST
+
+/* Rows of garbage: nobody stands behind them, and nobody waits for them. */
+START_TEST(test_garbage)
+{
+    struct cuda_share_view view;
+    struct stat info;
+    char path[256], garbage[512];
+    name_card();
+    ck_assert_int_eq(stat("/proc/self/ns/pid", &info), 0);
+    (void)snprintf(path, sizeof path, "/dev/shm/ferry-%u-%llu-%s",
+                   (unsigned)geteuid(), (unsigned long long)info.st_ino, card);
+    struct cuda_share *mine = cuda_share_join(card);
+    ck_assert_ptr_nonnull(mine);
+    int file = open(path, O_RDWR);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(fstat(file, &info), 0);
+    for (size_t i = 0; i < sizeof garbage; i++) {
+        garbage[i] = (char)(i * 37 + 11);
+    }
+    /* The last rows of all; one of a process that lives, from another time. */
+    uint64_t first = 1;
+    memcpy(garbage + sizeof garbage - 40, &first, sizeof first);
+    ck_assert_int_eq(pwrite(file, garbage, sizeof garbage,
+                            info.st_size - (off_t)sizeof garbage),
+                     sizeof garbage);
+    close(file);
+    cuda_share_look(mine, 64, true, &view);
+    ck_assert_uint_eq(view.processes, 1);
+    ck_assert_uint_eq(view.wanted_bytes, 0);
+    ck_assert_uint_eq(view.surplus_bytes, 0);
+    ck_assert(!cuda_share_is_wanted(mine));
+    cuda_share_leave(mine);
+    ck_assert_int_ne(stat(path, &info), 0);
+}
+END_TEST
+
+static void *
+hold_on(void *ends)
+{
+    hold_forty(((int *)ends)[0], ((int *)ends)[1]);
+    _exit(0);
+}
+
+static void
+hold_without_first_thread(int from, int to)
+{
+    static int ends[2];
+    pthread_t thread;
+    ends[0] = from;
+    ends[1] = to;
+    if (pthread_create(&thread, NULL, hold_on, ends) != 0) {
+        _exit(3);
+    }
+    pthread_exit(NULL);
+}
+
+/* A process is there as long as one thread is. */
+START_TEST(test_first_thread_ends)
+{
+    struct cuda_share_view view;
+    char path[64], state = '?', name[64];
+    name_card();
+    struct cuda_share *mine = cuda_share_join(card);
+    ck_assert_ptr_nonnull(mine);
+    struct other other = start(hold_without_first_thread);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)other.pid);
+    while (state != 'Z') {
+        FILE *file = fopen(path, "re");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_eq(fscanf(file, "%*d %63s %c", name, &state), 2);
+        (void)fclose(file);
+        usleep(1000);
+    }
+    tell(&other, 'b');
+    cuda_share_look(mine, 64, true, &view);
+    ck_assert_uint_eq(view.processes, 2);
+    end(&other, 0);
+    cuda_share_leave(mine);
+}
+END_TEST
+
 START_TEST(test_waiting)
 {
     const struct timespec now = {0, 1};
@@ -420,6 +542,9 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_table);
     tcase_add_test(tests, test_table_outlives_its_users);
     tcase_add_test(tests, test_file);
+    tcase_add_test(tests, test_foreign_files);
+    tcase_add_test(tests, test_garbage);
+    tcase_add_test(tests, test_first_thread_ends);
     tcase_add_test(tests, test_waiting);
     tcase_add_test(tests, test_idle_process_gives_back);
     tcase_add_test(tests, test_busy_process_gives_back_later);
