@@ -541,6 +541,11 @@ cuda_resolve(struct fy_device *base, const char *name)
     if (loaded) {
         cuda_guard_exit();
     }
+    if (function == NULL) {
+        char why[FY_CUDA_TEXT_BYTES];
+        fy_cuda_function_why(name, why);
+        (void)cuda_error(device, FY_ERR_UNSUPPORTED, why);
+    }
     (void)pthread_setcancelstate(cancel, NULL);
     return function;
 }

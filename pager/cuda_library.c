@@ -147,6 +147,22 @@ fy_cuda_library_why(enum fy_cuda_library l, char why[FY_CUDA_TEXT_BYTES])
     pthread_mutex_unlock(&lock);
 }
 
+void
+fy_cuda_function_why(const char *name, char why[FY_CUDA_TEXT_BYTES])
+{
+    why[0] = '\0';
+    for (int l = 0; l < FY_CUDA_LIBRARIES; l++) {
+        if (strncmp(name, rows[l].prefix, strlen(rows[l].prefix)) == 0) {
+            fy_cuda_library_why((enum fy_cuda_library)l, why);
+            break;
+        }
+    }
+    if (why[0] == '\0') {
+        (void)snprintf(why, FY_CUDA_TEXT_BYTES,
+                       "the installed libraries have no %s", name);
+    }
+}
+
 /* What every handle of these libraries can do. */
 struct handle_functions {
     int (*create)(void **handle);

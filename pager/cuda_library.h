@@ -29,6 +29,8 @@ void *fy_cuda_function(int driver_version, const char *name, bool *loaded);
  */
 void fy_cuda_library_why(enum fy_cuda_library library,
                          char why[FY_CUDA_TEXT_BYTES]);
+/* The same of the function that fy_cuda_function() did not find. */
+void fy_cuda_function_why(const char *name, char why[FY_CUDA_TEXT_BYTES]);
 
 /* The libraries' handles for one stream; each made when first needed. */
 struct fy_cuda_handles {

@@ -453,6 +453,9 @@ library_function(struct maker *maker, const char *function)
     }
     variant->function = options->ops->resolve(options->device, name);
     variant->return_type = FY_T_I32;
+    if (!variant->function && options->missing) {
+        *options->missing = true;
+    }
     return variant->function ? FY_OK : FY_ERR_UNSUPPORTED;
 }
 

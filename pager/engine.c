@@ -224,18 +224,24 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .integer_bits = offload->bound.integer_bits,
         .sibling = services->sibling,
     };
+    bool missing = false;
     const struct fy_plan_options options = {
         .ops = ops,
         .device = lease->device,
         .budget_bytes = lease->budget_bytes,
         .random = settings.chunk_random,
         .seed = settings.chunk_seed,
+        .missing = &missing,
     };
     struct fy_plan *plan;
     double start = now_seconds();
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
 
     *ran_out = false;
+    if (status && missing) { /* also where an algorithm found no way without */
+        take_note(&offload->decision, lease->device);
+        return FY_REASON_UNSUPPORTED;
+    }
     if (status == FY_ERR_NOFIT && !offload->decision.note[0]) {
         (void)snprintf(offload->decision.note, sizeof(offload->decision.note),
                        "%llu KiB of device memory could be had",
@@ -586,8 +592,8 @@ fy_engine_start(const struct fy_shim_services *given)
         };
         defers = fy_defer_start(&defer) == FY_OK;
         if (!defers) {
-            fy_explain_line("no call is deferred: this kernel, its settings "
-                            "or the program's allocator do not allow it");
+            fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
+                            "glibc's own malloc, and no GLIBC_TUNABLES");
         }
     }
     errno = saved;

@@ -34,6 +34,9 @@ struct fy_plan_options {
      * pointer. A verifier passes an address that faults.
      */
     uint64_t inactive_address;
+    /* Unless NULL, set when the device has no function of a name that the call
+     * needs: its error_text() says why. */
+    bool *missing;
 };
 
 struct fy_plan {

@@ -248,6 +248,10 @@ tell(const struct fy_run_options *options, struct fy_launch_state *state,
     if (options->explain) {
         print_lines(options->settings.explain, "decisions");
         fy_report_print_stages(&report, stderr);
+        if (!state->pipeline.session && report.nrows == 0) {
+            fy_say("no remote mount was found or given (--mount): commands "
+                   "were not looked at");
+        }
     }
     if (options->settings.check_rate > 0 && !state->trouble[0]) {
         print_checked(options, &report);
