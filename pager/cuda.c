@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA device: opening, errors and the end. Nothing here may stop the
- * program: every trouble is a status, and the original runs.
+ * program: every trouble is a status, and the original runs. Long because what
+ * is opened and how it ends are read together.
  */
 #include "config.h"
 

@@ -2,7 +2,8 @@
 /*
  * libferry-engine.so: bind, decide, plan, run. The device and its executors are
  * pool.c's; calls that cannot have one in time run their originals. Runs in
- * host programs, on their threads.
+ * host programs, on their threads. Long because the way of one call is read in
+ * one piece.
  */
 #include "config.h"
 
