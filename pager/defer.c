@@ -185,15 +185,18 @@ record_row(const struct fy_deferred *call)
 static bool
 pays(const struct fy_defer_group *group)
 {
+    struct fy_bound all = group->calls[0]->bound;
     double original = 0;
-    double device = fy_cost_device(fy_choice_rates(), &group->calls[0]->bound,
-                                   &group->traffic, group->touched_bytes);
 
+    all.flops = 0;
     for (unsigned i = 0; i < group->ncalls; i++) {
+        all.flops += group->calls[i]->bound.flops;
         original +=
             fy_cost_original(fy_choice_rates(), &group->calls[i]->bound);
     }
-    return options.force || device < original;
+    return options.force ||
+           fy_cost_device(fy_choice_rates(), &all, &group->traffic,
+                          group->touched_bytes) < original;
 }
 
 /* False: nothing has happened, or what was read is as it was. */
