@@ -114,11 +114,13 @@ def run(top, folder, send):
         else:
             process.kill()
         err = process.communicate(timeout=60)[1]
+    if not joined:  # it may have been killed before it made a file
+        return None, err, ""
     with open(os.path.join(private, "out"), "rb") as file:
         out = file.read()
     with open(os.path.join(private, "report"), encoding="utf-8") as file:
         rows = file.read()
-    return out if joined else None, err, rows
+    return out, err, rows
 
 
 def main():
