@@ -254,7 +254,9 @@ parse_parameter(struct fy_front *front, const char *at, const char *end,
     while (end > at && isspace((unsigned char)end[-1])) {
         end--;
     }
-    at = blanks(at);
+    while (at < end && isspace((unsigned char)*at)) { /* an empty one ends */
+        at++;
+    }
     out->text = fy_arena_text(&front->arena, at, (size_t)(end - at));
     out->pointee = FY_T_VOID;
     while (at < end) {

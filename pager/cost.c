@@ -106,11 +106,13 @@ read_line(char *line, locale_t locale, bool cuda, struct fy_rates *rates)
             continue;
         }
         double value = strtod_l(equals + 1, &end, locale);
-        if (end == equals + 1 || *end || !(value >= 0) || value > 1e30) {
+        bool share = rows[i].offset == offsetof(struct fy_rates, overlap);
+        if (end == equals + 1 || *end || !(value >= 0) ||
+            value > (share ? 1 : 1e30)) {
             return FY_ERR_INVALID;
         }
         /* A rate of 0 would divide by it; only `overlap' may be. */
-        if (value > 0 || rows[i].offset == offsetof(struct fy_rates, overlap)) {
+        if (value > 0 || share) {
             *field(rates, i) = value;
         }
         return FY_OK;
@@ -152,17 +154,26 @@ fy_rates_write(FILE *to, const char *device, const struct fy_rates *rates)
 {
     struct fy_rates copy = *rates;
     bool cuda = is_cuda(device);
+    /* Cards are measured in host programs: with their locale, see above. */
+    locale_t locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    int status = locale ? FY_OK : FY_ERR_NOMEM;
 
-    for (unsigned i = 0; i < RATES; i++) {
+    if (status) {
+        return status;
+    }
+    locale_t before = uselocale(locale);
+    for (unsigned i = 0; status == FY_OK && i < RATES; i++) {
         if (cuda && is_of_cpu(&rows[i])) {
             continue;
         }
         if (fprintf(to, "%s%s=%.6g\n", cuda ? cuda_prefix : "", rows[i].name,
                     *field(&copy, i)) < 0) {
-            return FY_ERR_IO;
+            status = FY_ERR_IO;
         }
     }
-    return FY_OK;
+    (void)uselocale(before);
+    freelocale(locale);
+    return status;
 }
 
 /* Whether the call computes in single precision. */

@@ -440,18 +440,30 @@ library_function(struct maker *maker, const char *function)
 {
     const struct fy_plan_options *options = &maker->planner->options;
     struct fy_variant *variant = maker->variant;
+    const char *wide = maker->wide ? "_64" : "";
     char name[NAME_BYTES];
-    int n = snprintf(name, sizeof(name), "%s%s", function,
-                     maker->wide ? "_64" : "");
+    size_t length = strlen(function);
 
-    if (n < 0 || (size_t)n >= sizeof(name)) {
+    if (length + sizeof("_v2_64") > sizeof(name)) {
         return FY_ERR_UNSUPPORTED;
     }
     /* A workspace's size is an int: wide calls have none. */
     if (maker->wide && variant->size_function) {
         return FY_ERR_UNSUPPORTED;
     }
-    variant->function = options->ops->resolve(options->device, name);
+    /*
+     * cuBLAS's header defines many of its names as those with _v2 behind, and
+     * its library still has the plain ones: functions of other arguments.
+     */
+    variant->function = NULL;
+    if (strncmp(function, "cublas", 6) == 0 && !strstr(function, "_v2")) {
+        (void)snprintf(name, sizeof(name), "%s_v2%s", function, wide);
+        variant->function = options->ops->resolve(options->device, name);
+    }
+    if (!variant->function) {
+        (void)snprintf(name, sizeof(name), "%s%s", function, wide);
+        variant->function = options->ops->resolve(options->device, name);
+    }
     variant->return_type = FY_T_I32;
     if (!variant->function && options->missing) {
         *options->missing = true;

@@ -3,10 +3,14 @@
  * Images of kernels on disk: one file each, named by what it was made from. A
  * file is believed only when it is ours and says by its hash that it is whole;
  * it gets its name when it is complete. Whatever goes wrong, the kernel is just
- * compiled again. Runs in host programs: no signal, no output, no errno.
+ * compiled again. Whoever adds one drops what nobody has used for long, and
+ * the oldest ones of too many. Runs in host programs: no signal, no output, no
+ * errno.
  */
 #include "config.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,13 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/sha256.h"
 #include "pager/kernel_compile.h"
 
 enum {
-    MAX_IMAGE_BYTES = 64 << 20
+    MAX_IMAGE_BYTES = 64 << 20,
+    MAX_FOLDER_BYTES = 64 << 20, /* of all images; the newest one may be more */
+    MAX_FILES = 4096,            /* looked at; what is beyond them goes */
+    UNUSED_SECONDS = 30 * 24 * 3600,
+    USED_SECONDS = 24 * 3600 /* how exactly it is noted when one was used */
 };
 
 struct head {
@@ -98,6 +107,77 @@ write_all(int fd, const void *from, size_t bytes)
     return true;
 }
 
+/* ---- what nobody needs any more ---- */
+
+struct old_file {
+    char name[2 * FY_KERNEL_KEY_BYTES + 1];
+    time_t used;
+    off_t bytes;
+};
+
+static int
+newest_first(const void *a, const void *b)
+{
+    const struct old_file *x = a, *y = b;
+    return (x->used < y->used) - (x->used > y->used);
+}
+
+/* Whether a name is one of ours: a key, or a key and who is writing it. */
+static bool
+is_key(const char *name, bool *complete)
+{
+    for (int i = 0; i < 2 * FY_KERNEL_KEY_BYTES; i++) {
+        if (!isxdigit((unsigned char)name[i])) {
+            return false;
+        }
+    }
+    *complete = name[2 * FY_KERNEL_KEY_BYTES] == '\0';
+    return *complete || name[2 * FY_KERNEL_KEY_BYTES] == '.';
+}
+
+/* Files that are in use are only made again: nobody holds their names. */
+static void
+prune(void)
+{
+    struct old_file *files = calloc(MAX_FILES, sizeof *files);
+    DIR *listing = files ? opendir(folder) : NULL;
+    const time_t now = time(NULL);
+    off_t sum = 0;
+    size_t n = 0;
+    if (listing == NULL) {
+        free(files);
+        return;
+    }
+    const int at = dirfd(listing);
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        struct stat status;
+        bool complete;
+        if (!is_key(entry->d_name, &complete) ||
+            fstatat(at, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            S_ISDIR(status.st_mode)) {
+            continue;
+        }
+        if (now - status.st_mtime > UNUSED_SECONDS || n == MAX_FILES) {
+            (void)unlinkat(at, entry->d_name, 0);
+        } else if (complete) {
+            memcpy(files[n].name, entry->d_name, sizeof files[n].name);
+            files[n].used = status.st_mtime;
+            files[n++].bytes = status.st_size;
+        }
+    }
+    qsort(files, n, sizeof *files, newest_first);
+    for (size_t i = 0; i < n; i++) {
+        sum = files[i].bytes > MAX_FOLDER_BYTES ? MAX_FOLDER_BYTES + 1
+                                                : sum + files[i].bytes;
+        if (i > 0 && sum > MAX_FOLDER_BYTES) {
+            (void)unlinkat(at, files[i].name, 0);
+            sum = MAX_FOLDER_BYTES + 1; /* and all that are older */
+        }
+    }
+    (void)closedir(listing);
+    free(files);
+}
+
 static int
 read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
 {
@@ -121,6 +201,9 @@ read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
     if (read_all(fd, content, head.bytes)) {
         hash_image(content, head.bytes, hash);
         if (memcmp(hash, head.hash, sizeof hash) == 0) {
+            if (time(NULL) - status.st_mtime > USED_SECONDS) {
+                (void)futimens(fd, NULL); /* for prune() */
+            }
             *image = content;
             *bytes = head.bytes;
             return FY_OK;
@@ -176,6 +259,8 @@ fy_kernel_cache_put(const struct fy_kernel_key *key, const void *image,
             good = close(fd) == 0 && good;
             if (!good || rename(temporary, path) != 0) {
                 (void)unlink(temporary);
+            } else {
+                prune();
             }
         }
     }

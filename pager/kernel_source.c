@@ -9,7 +9,9 @@
 
 #include "pager/kernel_source.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,10 +401,13 @@ unary(struct writer *w, const struct fy_node *node, uint8_t *type)
     uint32_t name = define(w, *type);
     if (node->op == FY_OP_NOT) {
         put(w, "v%u == 0;\n", a);
+    } else if (inner == FY_T_I64) { /* wraps, as binary() does */
+        if (node->op == FY_OP_ABS) {
+            put(w, "v%u >= 0 ? v%u : ", a, a);
+        }
+        put(w, "(long long)(0ULL - (unsigned long long)v%u);\n", a);
     } else if (node->op == FY_OP_NEG) {
         put(w, "-v%u;\n", a);
-    } else if (inner == FY_T_I64) {
-        put(w, "v%u < 0 ? -v%u : v%u;\n", a, a, a);
     } else {
         put(w, "%s(v%u);\n", inner == FY_T_F32 ? "fabsf" : "fabs", a);
     }
@@ -442,6 +447,21 @@ cell(struct writer *w, const struct fy_node *node, uint32_t index,
     return name;
 }
 
+/* Without a decimal point: which one printf() writes is the host program's
+ * choice, by its locale. */
+static void
+put_real(struct writer *w, double value)
+{
+    int exponent;
+    double fraction = frexp(value, &exponent);
+    if (!isfinite(value)) {
+        w->unsupported = true;
+        return;
+    }
+    put(w, "%s0x%" PRIx64 "p%d;\n", value < 0 ? "-" : "",
+        (uint64_t)ldexp(fabs(fraction), DBL_MANT_DIG), exponent - DBL_MANT_DIG);
+}
+
 static uint32_t
 new_name(struct writer *w, uint32_t index, uint8_t *type)
 {
@@ -459,7 +479,7 @@ new_name(struct writer *w, uint32_t index, uint8_t *type)
     case FY_OP_REAL:
         *type = FY_MAP_LITERAL;
         name = define(w, FY_T_F64);
-        put(w, "%.17e;\n", node->u.r);
+        put_real(w, node->u.r);
         return name;
     case FY_OP_CELL:
         return cell(w, node, index, type);

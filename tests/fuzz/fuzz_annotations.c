@@ -77,6 +77,9 @@ use_model(const struct fy_model *model)
     }
 }
 
+/* Kernels are looked up beside it. */
+static char text_name[4096] = "fuzz";
+
 static void
 try_model(const void *bytes, size_t nbytes)
 {
@@ -108,8 +111,8 @@ try_text(const char *text, size_t bytes)
         exit(1);
     }
     memcpy(copy, text, bytes);
-    int status =
-        fy_compile_text("fuzz", copy, bytes, library_dir, diagnostics, &model);
+    int status = fy_compile_text(text_name, copy, bytes, library_dir,
+                                 diagnostics, &model);
     FILE *to = open_memstream(&printed, &nprinted);
     if (to) {
         fy_diagnostics_print(diagnostics, to);
@@ -372,6 +375,7 @@ main(int argc, char **argv)
     if (source && strlen(source) < sizeof library - 32) {
         (void)sprintf(library, "%s/annotations/lib", source);
         library_dir = library;
+        (void)sprintf(text_name, "%s/tests/kernels/fuzz", source);
     }
     for (int i = 1; i < argc; i++) {
         add_seed(argv[i]);
@@ -386,6 +390,10 @@ main(int argc, char **argv)
             }
         }
         globfree(&found);
+        /* The library has no kernels. */
+        static char kernels[sizeof library + 32];
+        (void)sprintf(kernels, "%s/tests/kernels/kernels.ferry", source);
+        add_seed(kernels);
     }
     if (nseeds == 0) {
         printf("1..0 # SKIP no seeds\n");

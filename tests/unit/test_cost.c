@@ -52,6 +52,7 @@ START_TEST(files)
     ck_assert_int_eq(read_text("cpu_bytes=fast\n", &rates), FY_ERR_INVALID);
     ck_assert_int_eq(read_text("cpu_bytes=-1\n", &rates), FY_ERR_INVALID);
     ck_assert_int_eq(read_text("cpu_bytes=nan\n", &rates), FY_ERR_INVALID);
+    ck_assert_int_eq(read_text("overlap=1e9\n", &rates), FY_ERR_INVALID);
     ck_assert_int_eq(read_text("cpu_bytes=0\noverlap=1\n", &rates), 0);
     ck_assert(rates.cpu_bytes == 2.5e10); /* nothing divides by zero */
     ck_assert(rates.overlap == 1);

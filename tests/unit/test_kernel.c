@@ -7,11 +7,13 @@
 #include "config.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "annotations/annotations.h"
@@ -190,6 +192,85 @@ START_TEST(test_cache)
 }
 END_TEST
 
+/* A file of the cache, of so many bytes, unused for so many days. */
+static void
+make_old(const char *folder, const char *name, off_t bytes, int days)
+{
+    char path[256];
+    struct timespec times[2] = {{.tv_sec = time(NULL) - days * 86400L},
+                                {.tv_sec = time(NULL) - days * 86400L}};
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(ftruncate(fd, bytes), 0);
+    ck_assert_int_eq(futimens(fd, times), 0);
+    close(fd);
+}
+
+START_TEST(test_prune)
+{
+    static const struct {
+        int days;
+        off_t bytes;
+        const char *suffix;
+        bool stays;
+    } rows[] = {
+        {31, 10, "", false},      {29, 10, "", false}, /* 60 MiB before */
+        {2, 30 << 20, "", true},  {1, 30 << 20, "", true},
+        {3, 30 << 20, "", false}, {31, 10, ".77", false},
+        {0, 10, ".78", true},
+    };
+    char place[] = "/tmp/ferry-kernels-XXXXXX", folder[64], name[256];
+    struct fy_kernel_key key = {{0xff}};
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    (void)snprintf(folder, sizeof folder, "%s/kernels", place);
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    const size_t n = sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "%064zx%s", i, rows[i].suffix);
+        make_old(folder, name, rows[i].bytes, rows[i].days);
+    }
+    make_old(folder, "README", 10, 900); /* none of ours */
+    fy_kernel_cache_to(folder);
+    fy_kernel_cache_put(&key, "text", 4);
+    fy_kernel_cache_to("");
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "%s/%064zx%s", folder, i,
+                       rows[i].suffix);
+        ck_assert_msg((unlink(name) == 0) == rows[i].stays, "file %zu", i);
+    }
+    (void)snprintf(name, sizeof name, "%s/README", folder);
+    ck_assert_int_eq(unlink(name), 0);
+    (void)snprintf(name, sizeof name, "%s/ff%062d", folder, 0);
+    ck_assert_int_eq(unlink(name), 0);
+    (void)rmdir(folder);
+    (void)rmdir(place);
+}
+END_TEST
+
+/* No decimal point, which is another one in other locales; nothing overflows. */
+START_TEST(test_literals)
+{
+    struct fy_model *model = compile(
+        "function void f(int n, const double *x, const long *u, double *y, "
+        "long *v)\n{ axis n split; in x[n]; in u[n]; out y[n]; out v[n]; "
+        "error 1; map y = 0.1 * x - 1.5e300; map v = abs(u) - -u; }");
+    struct fy_kernel_buffer buffers[8];
+    unsigned nbuffers = 0;
+    struct fy_kernel_text kernel;
+    struct fy_map_part part = part_of(model, 0, buffers, &nbuffers);
+    ck_assert_int_eq(
+        fy_kernel_generate(&part, 1, buffers, nbuffers, 1, &kernel), 0);
+    ck_assert_ptr_nonnull(strstr(kernel.text, "= 0x1999999999999ap-56;"));
+    for (const char *at = kernel.text; (at = strchr(at, '.')) != NULL; at++) {
+        ck_assert_int_eq(at[1], 'x'); /* threadIdx.x and the like */
+    }
+    ck_assert_ptr_null(strstr(kernel.text, " -v"));
+    free(kernel.text);
+    free(model);
+}
+END_TEST
+
 /* By the compiler that a card would have. */
 START_TEST(test_real_compiler)
 {
@@ -264,6 +345,8 @@ main(void)
     tcase_add_test(tests, test_shape);
     tcase_add_test(tests, test_fusion);
     tcase_add_test(tests, test_cache);
+    tcase_add_test(tests, test_prune);
+    tcase_add_test(tests, test_literals);
     tcase_add_test(tests, test_real_compiler);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
