@@ -6,6 +6,7 @@ libfycommon_la_SOURCES = \
 	common/environment.c common/environment.h \
 	common/number.c \
 	common/record.h \
+	common/room.c common/room.h \
 	common/sha256.c common/sha256.h \
 	common/settings.c common/settings.h \
 	common/snapshot.h \

@@ -11,6 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/room.h"
+
+enum {
+    RATES_FILE_BYTES = 4096 /* at most */
+};
+
 static const double open_seconds = 0.3; /* a context, handles, the ring */
 static const double card_seconds =
     0.25; /* for all that is measured of a card */
@@ -192,6 +198,9 @@ keep(const char *path, const struct fy_rates *of)
 {
     char temporary[FY_SETTINGS_PATH_BYTES + 32];
 
+    if (!fy_may_write(RATES_FILE_BYTES)) {
+        return;
+    }
     (void)snprintf(temporary, sizeof(temporary), "%s.%ld", path,
                    (long)getpid());
     FILE *file = fopen(temporary, "wxe");

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/room.h"
 #include "common/sha256.h"
 #include "pager/kernel_compile.h"
 
@@ -241,7 +242,8 @@ fy_kernel_cache_put(const struct fy_kernel_key *key, const void *image,
     memcpy(head.key, key->bytes, sizeof head.key);
     hash_image(image, bytes, head.hash);
     (void)snprintf(suffix, sizeof suffix, ".%ld", (long)getpid());
-    if (path_of(key, "", path) && path_of(key, suffix, temporary)) {
+    if (fy_may_write(sizeof head + bytes) && path_of(key, "", path) &&
+        path_of(key, suffix, temporary)) {
         int fd =
             open(temporary,
                  O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

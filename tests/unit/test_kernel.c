@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -153,6 +154,17 @@ START_TEST(test_cache)
     (void)snprintf(folder, sizeof folder, "%s/kernels", place);
     fy_kernel_cache_put(&key, "text", 4); /* nowhere yet */
     fy_kernel_cache_to(folder);
+    ck_assert_int_eq(fy_kernel_cache_get(&key, &image, &bytes), FY_ERR_NOENT);
+    /* A byte beyond this limit would be a signal that ends the program; Check
+     * writes files as well. */
+    struct rlimit before, none;
+    int set = getrlimit(RLIMIT_FSIZE, &before);
+    none = before;
+    none.rlim_cur = 0;
+    set = set != 0 ? set : setrlimit(RLIMIT_FSIZE, &none);
+    fy_kernel_cache_put(&key, "text", 4);
+    set = set != 0 ? set : setrlimit(RLIMIT_FSIZE, &before);
+    ck_assert_int_eq(set, 0);
     ck_assert_int_eq(fy_kernel_cache_get(&key, &image, &bytes), FY_ERR_NOENT);
     fy_kernel_cache_put(&key, "text", 4);
     ck_assert_int_eq(fy_kernel_cache_get(&key, &image, &bytes), 0);
