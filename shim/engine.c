@@ -40,6 +40,10 @@ static const struct fy_engine *engine;
 struct fy_record *fy_record_mapped;
 static pid_t engine_loader;
 static struct fy_shim_services services;
+/* ThreadSanitizer's, in programs that have it: it does not see our atomics, and
+ * would call what the loading thread prepared a race with the next one. */
+static void (*watched_release)(void *address);
+static void (*watched_acquire)(void *address);
 
 __thread int fy_inside __attribute__((tls_model("initial-exec")));
 
@@ -75,6 +79,8 @@ load(void)
         .enter = enter,
         .record = fy_record(),
     };
+    *(void **)&watched_release = libc->dlsym(RTLD_DEFAULT, "__tsan_release");
+    *(void **)&watched_acquire = libc->dlsym(RTLD_DEFAULT, "__tsan_acquire");
     const struct fy_engine *table = begin(&services);
     if (!table || table->size_bytes < sizeof *table) {
         return NULL;
@@ -131,12 +137,22 @@ fy_engine_forget(void)
     }
 }
 
+/* The engine, once the loading thread has said that it is there. */
+static const struct fy_engine *
+published(void)
+{
+    if (watched_acquire) {
+        watched_acquire(&engine_state);
+    }
+    return engine;
+}
+
 const struct fy_engine *
 fy_engine(void)
 {
     uint8_t known = __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE);
     if (known == READY || known == FAILED) {
-        return known == READY ? engine : NULL;
+        return known == READY ? published() : NULL;
     }
     int *error = &errno, saved = *error;
     struct fy_quiet quiet;
@@ -146,6 +162,9 @@ fy_engine(void)
         fy_inside++; /* what its constructors call is not ours to judge */
         engine = load();
         fy_inside--;
+        if (watched_release) {
+            watched_release(&engine_state);
+        }
         __atomic_store_n(&engine_state, engine ? READY : FAILED,
                          __ATOMIC_RELEASE);
     } else if (fy_inside == 0) {
@@ -164,8 +183,9 @@ fy_engine(void)
     }
     fy_quiet_end(&quiet);
     *error = saved;
-    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY ? engine
-                                                                     : NULL;
+    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY
+               ? published()
+               : NULL;
 }
 
 static struct fy_record *
