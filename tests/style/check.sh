@@ -82,6 +82,83 @@ said_in 3 "a step's" " s" build "1 failed"
 seq -f 'not ok %g - x' 40 | log tap.py FAIL
 try "sum_up plain $build 0"
 said_in 20 "many" " s" "not ok 9 - x" "... and 27 more" "4 passed, 42 failed"
+# What fails is run once more: one passes then, the others do not.
+once=$folder/once
+mkdir "$once"
+build=$once
+printf '%s\n' 'not ok 1 - by chance' '# the first time' | log flaky.py FAIL
+printf '%s\n' 'x.c:77:F:core:test_it:0: Assertion failed' | log bad FAIL
+printf '%s\n' 'not ok 1 - no more' | log gone.sh FAIL
+printf '%s\n' 'not ok 1 - killed' | log lost.sh FAIL
+printf '%s\n' 'SUMMARY: ThreadSanitizer: data race x.c:1 in y' | log race FAIL
+printf '%s\n' 'ok 1 - fine' | log good PASS
+cp -r "$once" "$folder/strict"
+cat >"$once/Makefile" <<'end'
+check-TESTS:
+	echo $(TESTS) >>ran; : >$(TESTS).log; sh ./second $(TESTS) >$(TESTS).log
+end
+cat >"$once/second" <<'end'
+say() { echo ":global-test-result: $2" >"$1.trs"; }
+case $1 in
+    flaky.py | race) echo "ok 1 - by chance" && say "$1" PASS ;;
+    bad) echo "x.c:78:F:core:test_it:0: Also wrong" && say "$1" FAIL ;;
+    gone.sh) echo "1..0 # SKIP gone" && say "$1" SKIP ;;
+    lost.sh) rm "$1.trs" "$1.log" ;;
+esac
+end
+try "retry plain $once; sum_up plain $once 0"
+equal "each failure is run again once, but no sanitizer's report" \
+    "$(paste -sd ' ' "$once/ran")" "bad flaky.py gone.sh lost.sh"
+equal "what passes then has passed" "$(tail -n 1 <<<"$said")" \
+    "2 passed, 4 failed, 0 skipped"
+said_in 999 "what was seen first" "flaky.py, which is run again" \
+    "not ok 1 - by chance" "# the first time"
+said_in 8 "what failed twice, then what did not" " s" "bad.log: x.c:78" \
+    "gone.sh.log: not ok 1 - no more" "lost.sh.log: not ok 1 - killed" \
+    "race.log: SUMMARY: ThreadSanitizer" \
+    "again: plain flaky.py: failed once, then passed: not ok 1 - by chance" \
+    "1 passed only when run again" "2 passed, 4 failed"
+equal "both logs stay" "$(cat "$once/flaky.py.first.log" "$once/flaky.py.log" |
+    grep -c 'by chance')" 2
+strict=$folder/strict
+try strict=yes "[ \$strict = yes ] || retry plain $strict; sum_up plain $strict 0"
+equal "not with --strict" "$(tail -n 1 <<<"$said")" "1 passed, 5 failed, 0 skipped"
+for i in 1 2 3; do
+    echo "not ok 1 - $i" | log "more$i" FAIL
+done
+try "retry plain $once; sum_up plain $once 0"
+equal "many failures are no accident" "$(wc -l <"$once/ran")" 4
+
+# The same for a script's cases, named in files.
+cat >"$folder/cases" <<'end'
+while [ $# -gt 0 ]; do
+    case $1 in
+        --failed) names=$2 ;;
+        --again) again=$2 ;;
+    esac
+    shift 2
+done
+if [ -z "${again-}" ]; then
+    printf 'a b\na\n' >"$names"
+    printf '%s\n' 'FAIL  a b (2 s): bad luck' 'FAIL  a: wrong' \
+        '5 passed, 2 failed, 0 skipped'
+    exit 1
+fi
+cat "$again" >"$again.seen"
+echo a >"$names"
+printf '%s\n' 'ok    a b' 'FAIL  a: still wrong' '1 passed, 1 failed, 0 skipped'
+exit 1
+end
+try "named_script some sh $folder/cases"
+said_in 5 "a script's case" " s" "some: FAIL  a: still wrong" \
+    "again: some: failed once, then passed: FAIL a b (2 s): bad luck" \
+    "1 passed only when run again" "6 passed, 1 failed, 0 skipped"
+said_in 999 "a script's first failures" "bad luck" "FAIL  a: wrong" \
+    "run again: a b, a" "still wrong"
+try strict=yes "named_script some sh $folder/cases"
+said_in 4 "no case with --strict" "a: wrong" "5 passed, 2 failed, 0 skipped"
+try "named_script some sh -c 'echo \"FAIL  all\"; echo 1 passed, 1 failed, 0 skipped; exit 1'"
+said_in 3 "nor what is no case" "FAIL  all" "1 passed, 1 failed, 0 skipped"
 equal "a good run" "$(try true; echo "$status" "$(tail -n 1 <<<"$said")")" \
     "0 0 passed, 0 failed, 0 skipped"
 finish
