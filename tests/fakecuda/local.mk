@@ -150,8 +150,8 @@ tests/fakecuda/cuda12/made: Makefile
 CLEANFILES += tests/fakecuda/cuda12/made tests/fakecuda/cuda12/*.so.*
 
 EXTRA_DIST += tests/fakecuda/README.md
-dist_check_SCRIPTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
-TESTS += tests/fakecuda/headers.sh tests/fakecuda/libraries.py
+dist_check_SCRIPTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
+TESTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
 if HAVE_CHECK
 check_PROGRAMS += tests/fakecuda/test_fakecuda
 TESTS += tests/fakecuda/test_fakecuda
