@@ -30,8 +30,14 @@ static bool opened;
 static uint64_t missed_ns; /* what calls would have gained, had it been open */
 static bool asked;         /* somebody has measured, or is about to */
 
+/* Logarithms of how far off the model may be, before anything is known: of a card
+ * or processors that nobody has measured, else, and where both sides are the same
+ * processors. */
+static const double unmeasured = 0.7, usual = 0.4, alike = 0.2;
+
 struct declined {
     struct fy_learn_key key;
+    struct fy_pick pick;
     double model;
     bool waiting;
 };
@@ -68,10 +74,36 @@ fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
     choice->key.size = fy_learn_size(
         bound->flops,
         (double)fy_compulsory_bytes(bound->views, bound->function->noperands));
-    choice->advice = (struct fy_advice){{1, 1}, 1};
+    choice->advice = (struct fy_advice){{1, 1}, {0, 0}, 1, 0, 0, -1};
     if (!settings->force) {
-        fy_learn_ask(&choice->key, &choice->advice);
+        bool known = calibrated || fy_choice_rates() != &first;
+        double doubt = !is_card ? alike : known ? usual : unmeasured;
+        const double prior[FY_SIDES] = {doubt, doubt};
+        fy_learn_ask(&choice->key, prior, &choice->advice);
     }
+}
+
+/* With the device's seconds, uncorrected. */
+static bool
+pick(struct fy_choice *choice, const struct fy_bound *bound,
+     double device_seconds, struct fy_decision *decision)
+{
+    const struct fy_advice *advice = &choice->advice;
+
+    choice->model[FY_SIDE_ORIGINAL] =
+        fy_cost_original(fy_choice_rates(), bound);
+    choice->model[FY_SIDE_DEVICE] = device_seconds;
+    decision->original_seconds =
+        choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
+    decision->device_seconds =
+        choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
+    if (settings->force) {
+        return true;
+    }
+    const double seconds[FY_SIDES] = {decision->original_seconds,
+                                      decision->device_seconds};
+    fy_learn_pick(advice, seconds, &choice->pick);
+    return choice->pick.side == FY_SIDE_DEVICE;
 }
 
 bool
@@ -79,18 +111,13 @@ fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
                const struct fy_traffic *traffic, double touched_bytes,
                struct fy_decision *decision)
 {
-    const struct fy_advice *advice = &choice->advice;
-    const struct fy_rates *now = fy_choice_rates();
+    double seconds =
+        fy_cost_device(fy_choice_rates(), bound, traffic, touched_bytes);
 
-    choice->model[FY_SIDE_ORIGINAL] = fy_cost_original(now, bound);
-    choice->model[FY_SIDE_DEVICE] =
-        fy_cost_device(now, bound, traffic, touched_bytes);
-    decision->original_seconds =
-        choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
-    decision->device_seconds =
-        choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
-    return settings->force ||
-           decision->device_seconds * advice->bias < decision->original_seconds;
+    if (!settings->force && choice->least_seconds > 0) {
+        fy_learn_planned(&choice->key, seconds / choice->least_seconds);
+    }
+    return pick(choice, bound, seconds, decision);
 }
 
 bool
@@ -109,11 +136,16 @@ fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
             least.bytes_out += bytes;
         }
     }
-    if (!fy_choice_pays(choice, bound, &least, 0, decision)) {
+    choice->least_seconds = fy_cost_device(fy_choice_rates(), bound, &least, 0);
+    if (!pick(choice, bound, choice->least_seconds * choice->advice.planned,
+              decision)) {
         return false;
     }
     if (settings->force || !is_card ||
         __atomic_load_n(&opened, __ATOMIC_RELAXED)) {
+        return true;
+    }
+    if (choice->pick.trial && fy_learn_spend(open_seconds + card_seconds)) {
         return true;
     }
     double gain = decision->original_seconds - decision->device_seconds;
@@ -128,6 +160,8 @@ fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
                    "the device is not open yet, which takes %.2g s; calls so "
                    "far would have gained %.2g s",
                    open_seconds, sum);
+    choice->pick.side = FY_SIDE_ORIGINAL;
+    choice->pick.trial = false;
     return false;
 }
 
@@ -137,32 +171,40 @@ fy_choice_opened(void)
     __atomic_store_n(&opened, true, __ATOMIC_RELAXED);
 }
 
-void
+struct fy_tried
 fy_choice_ran(const struct fy_choice *choice, double seconds)
 {
+    struct fy_tried tried = {.function = choice->key.function};
+
     if (!settings->force) {
-        fy_learn_chose(&choice->key, FY_SIDE_DEVICE);
-        fy_learn_took(&choice->key, FY_SIDE_DEVICE,
-                      seconds / choice->model[FY_SIDE_DEVICE]);
+        tried.trial = choice->pick.trial;
+        tried.lost_seconds =
+            fy_learn_took(&choice->key, &choice->pick,
+                          choice->model[FY_SIDE_DEVICE], seconds);
     }
+    return tried;
 }
 
 void
 fy_choice_declined(const struct fy_choice *choice)
 {
-    fy_learn_chose(&choice->key, FY_SIDE_ORIGINAL);
-    declined =
-        (struct declined){choice->key, choice->model[FY_SIDE_ORIGINAL], true};
+    declined = (struct declined){choice->key, choice->pick,
+                                 choice->model[FY_SIDE_ORIGINAL], true};
 }
 
-void
+struct fy_tried
 fy_choice_original_ran(double seconds)
 {
+    struct fy_tried tried = {.function = FY_NIL};
+
     if (declined.waiting) {
         declined.waiting = false;
-        fy_learn_took(&declined.key, FY_SIDE_ORIGINAL,
-                      seconds / declined.model);
+        tried.function = declined.key.function;
+        tried.trial = declined.pick.trial;
+        tried.lost_seconds = fy_learn_took(&declined.key, &declined.pick,
+                                           declined.model, seconds);
     }
+    return tried;
 }
 
 /* ---- rates ----------------------------------------------------------------------- */

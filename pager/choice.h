@@ -18,7 +18,16 @@
 struct fy_choice {
     struct fy_learn_key key;
     struct fy_advice advice;
+    struct fy_pick pick;
     double model[FY_SIDES]; /* seconds, uncorrected */
+    double least_seconds;   /* of the device, with the least traffic */
+};
+
+/* What a call that has been timed taught, for the counters of its function. */
+struct fy_tried {
+    uint32_t function; /* row of the variant */
+    bool trial;
+    double lost_seconds; /* by the trial */
 };
 
 /* Once, before all others. `settings' stays. */
@@ -31,8 +40,9 @@ const struct fy_rates *fy_choice_rates(void);
 void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
                      const void *caller);
 /*
- * Whether the device is expected to be faster with that traffic; --force does
- * not ask. Fills what the decision has about it.
+ * Whether the call goes to the device with that plan's traffic: it is expected to
+ * be faster there, or tried. --force does not ask. Fills what the decision has
+ * about it.
  */
 bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
                     const struct fy_traffic *traffic, double touched_bytes,
@@ -40,17 +50,18 @@ bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
 /*
  * The same with the least traffic that any plan could have. A card that nobody
  * has opened is not opened for less than that costs: until then calls only add up
- * what they would have gained.
+ * what they would have gained; or, where what is expected may be that wrong, for
+ * a small part of what calls have taken.
  */
 bool fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
                        struct fy_decision *decision);
 
 /* It was planned and ran on the device, in so many seconds. */
-void fy_choice_ran(const struct fy_choice *choice, double seconds);
+struct fy_tried fy_choice_ran(const struct fy_choice *choice, double seconds);
 /* It did not pay: the original of this thread's call comes next ... */
 void fy_choice_declined(const struct fy_choice *choice);
 /* ... and has returned. */
-void fy_choice_original_ran(double seconds);
+struct fy_tried fy_choice_original_ran(double seconds);
 
 /* The device has been opened. */
 void fy_choice_opened(void);

@@ -213,6 +213,18 @@ switch_off(uint32_t function)
     }
 }
 
+static void
+count_tried(const struct fy_tried *tried)
+{
+    struct fy_record *record = services->record;
+
+    if (record && tried->trial && tried->function < record->nrows) {
+        FY_RECORD_ADD(record->rows[tried->function].trials, 1);
+        FY_RECORD_ADD(record->rows[tried->function].trial_ns,
+                      tried->lost_seconds * 1e9);
+    }
+}
+
 /* With device and executor: plan, decide again with the plan, run. */
 static enum fy_reason
 plan_and_run(struct offload *offload, const struct fy_lease *lease,
@@ -263,7 +275,9 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
                        plan->touched_bytes, &offload->decision)) {
         status = run_plan(offload, lease, plan, &reason);
         if (status == FY_OK) {
-            fy_choice_ran(&offload->choice, now_seconds() - start);
+            struct fy_tried tried =
+                fy_choice_ran(&offload->choice, now_seconds() - start);
+            count_tried(&tried);
         }
         *ran_out = status == FY_ERR_NOFIT;
         reason = status ? plan_reason(status) : reason;
@@ -484,7 +498,9 @@ engine_compare(const struct fy_intercepted *call)
 static void
 engine_ran(uint64_t nanoseconds)
 {
-    fy_choice_original_ran(1e-9 * (double)nanoseconds);
+    struct fy_tried tried = fy_choice_original_ran(1e-9 * (double)nanoseconds);
+
+    count_tried(&tried);
 }
 
 static void

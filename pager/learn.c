@@ -9,33 +9,54 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    ENTRIES = 2048, /* a power of two */
+    ENTRIES = 4096, /* a power of two */
     PROBES = 16,
-    RING = 7,   /* samples that count; the median of them */
-    ENOUGH = 3, /* without so many nothing is known */
+    RING = 7, /* samples that count; the median of them */
+    LEVELS = 4,
+    FADES = 64, /* calls, until a plan of old says little */
 };
 
-/* A change must promise so much; and what is tried now and then, how little the
- * other side may be thought to lose by it. */
-static const double clear = 0.87;
-static const struct {
-    uint32_t call; /* of a key, and the two after it */
-    double loss;
-} trials[] = {{4, 1.15}, {32, 1.5}, {256, 2.5}, {2048, 4}};
+/* Variances, of logarithms of ratios: of one call's time, and of what the levels
+ * from the function down to the call site differ by among themselves. */
+static const double noise = 0.09;
+static const double apart[LEVELS] = {0.25, 0.09, 0.02, 0.02};
+/* What one more call makes what is known of the other side worth less, and the most
+ * that this may add. */
+static const double drift = 0.0005, most_drift = 2;
+/* What is more than noise. */
+static const float odd = 0.45f;
+/* A change must promise so much. */
+static const double clear = 0.95;
+/* Deviations that a trial hopes for, and what all of them may cost of the time
+ * spent: of a site and size, and of everything. */
+static const double hope = 1.5, own_share = 0.06, share = 0.04;
+
+struct samples {
+    uint32_t count;
+    float ring[RING]; /* logarithms */
+    float median;
+    float moved; /* see struct entry, when the last was added */
+};
 
 struct entry {
     struct fy_learn_key key;
     bool used;
-    int8_t last; /* enum fy_side that was chosen; -1: none yet */
+    int8_t last; /* enum fy_side that was chosen for good; -1: none yet */
     uint32_t calls;
-    uint32_t count[FY_SIDES];
-    float ring[FY_SIDES][RING];
+    uint32_t seen[FY_SIDES]; /* the number of the last call there */
+    uint32_t planned_at;
+    float planned;
+    /* Of a function: how far its last call was off what was expected, and the
+     * sum of what two in a row agree on, squared: what is older is that doubtful. */
+    float off[FY_SIDES], moved[FY_SIDES];
+    double spent, lost;
+    struct samples samples[FY_SIDES];
 };
 
+static double all_spent, all_lost;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry table[ENTRIES];
 
@@ -69,109 +90,195 @@ find(struct fy_learn_key key)
     return NULL;
 }
 
-/* The key itself, its function at that size, its function. Lock held. */
+/* The function, near that size, at that size, and the key itself. Lock held. */
 static void
-find_all(const struct fy_learn_key *key, struct entry *out[3])
+find_all(const struct fy_learn_key *key, struct entry *out[LEVELS])
 {
-    out[0] = find(*key);
-    out[1] = find((struct fy_learn_key){0, key->function, key->size});
-    out[2] = find((struct fy_learn_key){0, key->function, UINT32_MAX});
+    uint32_t near = (key->size >> 8) / 6 << 8 | (key->size & 0xff) / 3;
+
+    out[0] = find((struct fy_learn_key){0, key->function, UINT32_MAX});
+    out[1] = find((struct fy_learn_key){1, key->function, near});
+    out[2] = find((struct fy_learn_key){0, key->function, key->size});
+    out[3] = find(*key);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
-static bool
-is_known(const struct entry *entry, enum fy_side side)
-{
-    return entry && entry->count[side] >= ENOUGH;
-}
-
-static double
-median(const struct entry *entry, enum fy_side side)
+/* Lock held. */
+static void
+add(struct samples *samples, float sample)
 {
     float sorted[RING];
-    unsigned n = entry->count[side] < RING ? entry->count[side] : RING;
+    unsigned n = 0;
 
-    memcpy(sorted, entry->ring[side], n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), compare);
-    return (double)sorted[n / 2];
+    samples->ring[samples->count++ % RING] = sample;
+    for (unsigned i = 0; i < RING && i < samples->count; i++) {
+        unsigned at = n++;
+        for (; at > 0 && sorted[at - 1] > samples->ring[i]; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = samples->ring[i];
+    }
+    samples->median = sorted[(n - 1) / 2];
+}
+
+/* The variance of that median, where `mean' was expected. One sample that is far
+ * off may be of an odd call, that loaded a kernel or started threads. */
+static double
+variance(const struct samples *samples, double mean)
+{
+    unsigned n = samples->count < RING ? samples->count : RING;
+    double off = (double)samples->median - mean;
+
+    return n == 1 ? 3 * noise + off * off / 2 : 1.57 * noise / n;
 }
 
 void
-fy_learn_ask(const struct fy_learn_key *key, struct fy_advice *out)
+fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
+             struct fy_advice *out)
 {
-    struct entry *entries[3];
+    struct entry *entries[LEVELS];
 
     pthread_mutex_lock(&lock);
     find_all(key, entries);
+    struct entry *own = entries[LEVELS - 1];
     for (unsigned side = 0; side < FY_SIDES; side++) {
-        out->factor[side] = 1;
-        for (unsigned i = 0; i < 3; i++) {
-            if (is_known(entries[i], (enum fy_side)side)) {
-                out->factor[side] = median(entries[i], (enum fy_side)side);
-                break;
+        double mean = 0, doubt = prior[side] * prior[side];
+        for (unsigned i = 0; i < LEVELS; i++) {
+            const struct samples *of =
+                entries[i] ? &entries[i]->samples[side] : NULL;
+            doubt += i > 0 ? apart[i] : 0;
+            if (of && of->count > 0 && entries[0]) {
+                double its = variance(of, mean) + (i == 0 ? apart[0] : 0) +
+                             (double)(entries[0]->moved[side] - of->moved);
+                mean += ((double)of->median - mean) * doubt / (doubt + its);
+                doubt *= its / (doubt + its);
             }
         }
-    }
-    out->bias = 1;
-    struct entry *own = entries[0];
-    if (own && own->last >= 0) {
-        enum fy_side other =
-            own->last == FY_SIDE_DEVICE ? FY_SIDE_ORIGINAL : FY_SIDE_DEVICE;
-        double stay = clear;
-        for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
-            if (own->calls - trials[i].call < ENOUGH && !is_known(own, other) &&
-                !is_known(entries[1], other)) {
-                stay = trials[i].loss;
-            }
+        if (own) {
+            double age = drift * (own->calls - own->seen[side]);
+            doubt += age < most_drift ? age : most_drift;
         }
-        out->bias = own->last == FY_SIDE_DEVICE ? stay : 1 / stay;
+        out->factor[side] = exp(mean);
+        out->doubt[side] = sqrt(doubt);
     }
+    out->planned = 1;
+    out->spent = out->lost = 0;
+    out->last = -1;
     if (own) {
+        out->last = own->last;
+        out->spent = own->spent;
+        out->lost = own->lost;
+        if (own->planned > 1 && own->calls - own->planned_at < FADES) {
+            out->planned = (double)own->planned;
+        }
         own->calls++;
     }
     pthread_mutex_unlock(&lock);
 }
 
 void
-fy_learn_chose(const struct fy_learn_key *key, enum fy_side side)
+fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
+              struct fy_pick *out)
+{
+    enum fy_side best = seconds[FY_SIDE_DEVICE] < seconds[FY_SIDE_ORIGINAL]
+                            ? FY_SIDE_DEVICE
+                            : FY_SIDE_ORIGINAL;
+
+    if (advice->last >= 0 && (int)best != advice->last &&
+        seconds[best] > clear * seconds[advice->last]) {
+        best = (enum fy_side)advice->last;
+    }
+    enum fy_side other =
+        best == FY_SIDE_DEVICE ? FY_SIDE_ORIGINAL : FY_SIDE_DEVICE;
+    double loss =
+        seconds[other] > seconds[best] ? seconds[other] - seconds[best] : 0;
+    bool may_win = seconds[other] * exp(-hope * advice->doubt[other]) <
+                   clear * seconds[best];
+    bool cheap = advice->lost + loss <= own_share * advice->spent;
+    if (may_win && cheap) {
+        pthread_mutex_lock(&lock);
+        cheap = all_lost + loss <= share * all_spent;
+        pthread_mutex_unlock(&lock);
+    }
+    out->trial = may_win && cheap;
+    out->side = out->trial ? other : best;
+    out->expected = seconds[out->side];
+    out->instead = seconds[out->trial ? best : other];
+}
+
+void
+fy_learn_planned(const struct fy_learn_key *key, double ratio)
 {
     pthread_mutex_lock(&lock);
     struct entry *own = find(*key);
-    /* A trial is not a change of mind. */
-    bool trial = false;
-    for (size_t i = 0; own && i < sizeof(trials) / sizeof(trials[0]); i++) {
-        trial = trial || own->calls - 1 - trials[i].call < ENOUGH;
-    }
-    if (own && (own->last < 0 || !trial)) {
-        own->last = (int8_t)side;
+    if (own) {
+        own->planned = (float)ratio;
+        own->planned_at = own->calls;
     }
     pthread_mutex_unlock(&lock);
 }
 
-void
-fy_learn_took(const struct fy_learn_key *key, enum fy_side side, double ratio)
+/* Lock held. */
+static void
+notice(struct entry *function, enum fy_side side, float off)
 {
-    struct entry *entries[3];
+    float before = function->off[side];
+    float both = fabsf(off) < fabsf(before) ? off : before;
+
+    function->off[side] = off;
+    if (off * before > 0 && fabsf(both) > odd) {
+        function->moved[side] += both * both;
+    }
+}
+
+double
+fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
+              double model, double seconds)
+{
+    struct entry *entries[LEVELS];
+    double ratio = seconds / model, lost = 0;
 
     if (!(ratio > 1e-4 && ratio < 1e6)) {
-        return;
+        return 0;
+    }
+    if (pick->trial && seconds > pick->instead) {
+        lost = seconds - pick->instead;
     }
     pthread_mutex_lock(&lock);
     find_all(key, entries);
-    for (unsigned i = 0; i < 3; i++) {
+    if (entries[0]) {
+        notice(entries[0], pick->side, logf((float)(seconds / pick->expected)));
+    }
+    for (unsigned i = 0; i < LEVELS; i++) {
         if (entries[i]) {
-            entries[i]->ring[side][entries[i]->count[side]++ % RING] =
-                (float)ratio;
+            entries[i]->samples[pick->side].moved =
+                entries[0] ? entries[0]->moved[pick->side] : 0;
+            add(&entries[i]->samples[pick->side], logf((float)ratio));
         }
     }
+    struct entry *own = entries[LEVELS - 1];
+    if (own) {
+        own->seen[pick->side] = own->calls;
+        own->spent += seconds;
+        own->lost += lost;
+        /* A trial is not a change of mind. */
+        if (!pick->trial) {
+            own->last = (int8_t)pick->side;
+        }
+    }
+    all_spent += seconds;
+    all_lost += lost;
     pthread_mutex_unlock(&lock);
+    return lost;
+}
+
+bool
+fy_learn_spend(double seconds)
+{
+    pthread_mutex_lock(&lock);
+    bool may = all_lost + seconds <= share * all_spent;
+    all_lost += may ? seconds : 0;
+    pthread_mutex_unlock(&lock);
+    return may;
 }
 
 void

@@ -51,6 +51,7 @@ UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
 UNIT_TESTS += tests/unit/test_blas3
+UNIT_TESTS += tests/unit/test_choice
 UNIT_TESTS += tests/unit/test_cost
 UNIT_TESTS += tests/unit/test_lapack
 UNIT_TESTS += tests/unit/test_plan
@@ -162,6 +163,9 @@ tests_unit_test_fft_plan_SOURCES = tests/unit/test_fft_plan.c tests/unit/calls.c
 tests_unit_test_fft_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_fft_plan_LDADD = $(PLAN_TEST_LIBS)
 
+tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/calls.c tests/unit/calls.h
+tests_unit_test_choice_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_choice_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_cost_SOURCES = tests/unit/test_cost.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_cost_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)

@@ -30,6 +30,8 @@ add_row(struct fy_report_row *to, const struct fy_record_row *from)
     to->lower_bound_bytes += from->lower_bound_bytes;
     to->original_seconds += 1e-9 * (double)from->original_ns;
     to->device_seconds += 1e-9 * (double)from->device_ns;
+    to->trials += from->trials;
+    to->trial_seconds += 1e-9 * (double)from->trial_ns;
 }
 
 static struct fy_report_row *
@@ -58,7 +60,9 @@ fy_report_take(const struct fy_model *model, const struct fy_record *record,
         return FY_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < record->nrows && i < model->functions.count; i++) {
-        if (record->rows[i].calls == 0 && record->rows[i].offloaded == 0) {
+        /* Trials are counted with the variant that was called. */
+        if (record->rows[i].calls == 0 && record->rows[i].offloaded == 0 &&
+            record->rows[i].trials == 0) {
             continue;
         }
         add_row(find_or_add(out, fy_model_string(model, functions[i].name)),
@@ -103,6 +107,12 @@ print_row(const struct fy_report_row *row, FILE *to)
                   (unsigned long long)row->offloaded,
                   (unsigned long long)row->chunks, in, back, bound,
                   row->original_seconds, row->device_seconds);
+    if (row->trials) {
+        (void)fprintf(to,
+                      "    tried where it seemed slower: %llu calls, which "
+                      "lost %.3f s\n",
+                      (unsigned long long)row->trials, row->trial_seconds);
+    }
     const char *separator = "    declined: ";
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         if (!row->declined[i]) {
@@ -172,11 +182,13 @@ write_row(const struct fy_report_row *row, FILE *to)
         to,
         "}, \"bytes_in\": %llu, \"bytes_out\": %llu, \"chunks\": %llu, "
         "\"lower_bound_bytes\": %llu, \"original_seconds\": %.9f, "
-        "\"device_seconds\": %.9f}",
+        "\"device_seconds\": %.9f, \"trials\": %llu, "
+        "\"trial_seconds\": %.9f}",
         (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_out,
         (unsigned long long)row->chunks,
         (unsigned long long)row->lower_bound_bytes, row->original_seconds,
-        row->device_seconds);
+        row->device_seconds, (unsigned long long)row->trials,
+        row->trial_seconds);
 }
 
 void
@@ -245,6 +257,8 @@ read_row(const struct fy_json *object, struct fy_report_row *row)
     row->lower_bound_bytes = fy_json_count(object, "lower_bound_bytes");
     row->original_seconds = fy_json_number(object, "original_seconds");
     row->device_seconds = fy_json_number(object, "device_seconds");
+    row->trials = fy_json_count(object, "trials");
+    row->trial_seconds = fy_json_number(object, "trial_seconds");
 }
 
 static int

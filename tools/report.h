@@ -21,6 +21,8 @@ struct fy_report_row {
     uint64_t declined[FY_REASON_COUNT]; /* by enum fy_reason */
     uint64_t bytes_in, bytes_out, chunks, lower_bound_bytes;
     double original_seconds, device_seconds;
+    uint64_t trials;      /* on the side that seemed slower */
+    double trial_seconds; /* lost by them */
 };
 
 struct fy_json_document;

@@ -84,7 +84,8 @@ assert set(functions) == {"dscal", "dgemm"}, functions
 for f in functions.values():
     assert set(f) == {"name", "calls", "offloaded", "declined", "bytes_in",
                       "bytes_out", "chunks", "lower_bound_bytes",
-                      "original_seconds", "device_seconds"}, f
+                      "original_seconds", "device_seconds", "trials",
+                      "trial_seconds"}, f
     assert f["calls"] == 1 and f["offloaded"] == 1 and f["declined"] == {}
     assert f["device_seconds"] > 0 and f["chunks"] > 1
 assert functions["dscal"]["bytes_in"] == functions["dscal"]["bytes_out"] == 720000

@@ -405,7 +405,7 @@ main(int argc, char **argv)
     }
     while (difftime(time(NULL), begin) < seconds) {
         size_t bytes = below(3) ? mutate(input) : soup(input);
-        time_t start = time(NULL);
+        clock_t start = clock(); /* of this process: others have the machine */
         (void)keep(input, bytes);
         struct fy_model *model = try_text(input, bytes);
         texts++;
@@ -418,7 +418,7 @@ main(int argc, char **argv)
         if (whole && (whole->size_bytes < MAX_SMALL_MODEL || !below(64))) {
             mutate_model(whole);
         }
-        if (difftime(time(NULL), start) > SLOW_SECONDS) {
+        if (clock() - start > SLOW_SECONDS * CLOCKS_PER_SEC) {
             printf("not ok 1 - an input took too long, see %s\n1..1\n", path);
             return 1;
         }

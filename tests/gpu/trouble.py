@@ -8,31 +8,17 @@ check, prints TAP.
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
-BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
-HERE = os.path.dirname(os.path.abspath(__file__))
-FAKE = os.path.join(BUILD, "tests/fakecuda/.libs")
-FERRY = os.path.join(BUILD, "ferry")
-CALLS = [sys.executable, os.path.join(HERE, "calls.py"), "dgemm:64*3",
-         "dgesv:140", "dpotrf:140", "singular:130", "dgemv:70", "dgemm:40*2"]
+import fake
+from fake import FAKE, FERRY, check
+
+CALLS = fake.calls("dgemm:64*3", "dgesv:140", "dpotrf:140", "singular:130",
+                   "dgemv:70", "dgemm:40*2")
 # Every call of the fake fails once: the first ones one by one, then some.
 FIRST, SOME = 14, (19, 31, 47, 83, 149)
-
-tests = failures = 0
-
-
-def check(good, name, detail=""):
-    global tests, failures
-    tests += 1
-    if not good:
-        failures += 1
-        print(re.sub(r"(?m)^", "# ", str(detail).rstrip()))
-    print("%sok %d - %s" % ("" if good else "not ", tests, name), flush=True)
-
 
 class Bench:
     """The program's own output, and runs that are compared with it."""
@@ -46,15 +32,8 @@ class Bench:
 
     @staticmethod
     def environment(libraries, **extra):
-        env = dict(os.environ)
-        env.update({"FAKECUDA_DELAY": "0", "FAKECUDA_MEMORY": "256M",
-                    "OPENBLAS_NUM_THREADS": "1", "CALLS_ROUNDED": "1",
-                    "PYTHONDONTWRITEBYTECODE": "1", **extra})
-        for name in ("FERRY_SETTINGS", "LD_LIBRARY_PATH"):
-            env.pop(name, None)
-        if libraries:
-            env["LD_LIBRARY_PATH"] = libraries
-        return env
+        return fake.environment(libraries, **{
+            "FAKECUDA_MEMORY": "256M", "CALLS_ROUNDED": "1", **extra})
 
     def run(self, name, options=("--device", "cuda", "--force"),
             libraries=FAKE, offloaded=None, why=None, **extra):
@@ -182,29 +161,14 @@ def failing(bench):
         bench.run("%s never works" % name, FAKECUDA_FAIL=name + ":1+")
 
 
-def main():
-    if any(x in os.environ.get("FERRY_SANITIZED", "")
-           for x in ("thread", "address")):
-        print("1..0 # SKIP a sanitizer's library cannot be preloaded here")
-        return 77
-    if not os.path.exists(os.path.join(FAKE, "libcuda.so.1")):
-        print("1..0 # SKIP the fake CUDA is not built")
-        return 77
-    folder = tempfile.mkdtemp(prefix="ferry-gpu-trouble-")
-    try:
-        bench = Bench(folder)
-        if bench.plain.returncode:
-            print("1..0 # SKIP no BLAS and LAPACK")
-            return 77
-        check(bench.run("nothing is wrong", offloaded=True) >= 7,
-              "most calls are offloaded")
-        for group in (absent, invisible, settings, failing):
-            group(bench)
-    finally:
-        shutil.rmtree(folder)
-    print("1..%d" % tests)
-    return int(failures > 0)
+def body(folder):
+    bench = Bench(folder)
+    check(bench.plain.returncode == 0, "without ferry", bench.plain)
+    check(bench.run("nothing is wrong", offloaded=True) >= 7,
+          "most calls are offloaded")
+    for group in (absent, invisible, settings, failing):
+        group(bench)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fake.main("trouble", body))

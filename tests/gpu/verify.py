@@ -8,15 +8,11 @@ check; prints TAP.
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 
-BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
-HERE = os.path.dirname(os.path.abspath(__file__))
-FAKE = os.path.join(BUILD, "tests/fakecuda/.libs")
-FERRY = os.path.join(BUILD, "ferry")
+import fake
+from fake import FERRY, HERE, calls, check
 
 # dgemm with its transpositions mixed up, and one whose result means nothing.
 WRONG = """
@@ -35,28 +31,8 @@ function fortran void dgemm(char transa, char transb, integer m, integer n, inte
 }
 """
 
-tests = failures = 0
-
-
-def check(good, name, detail=""):
-    global tests, failures
-    tests += 1
-    if not good:
-        failures += 1
-        print(re.sub(r"(?m)^", "# ", str(detail).rstrip()))
-    print("%sok %d - %s" % ("" if good else "not ", tests, name), flush=True)
-
-
 def environment(**extra):
-    env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKECUDA_DELAY="0",
-               FAKECUDA_STRICT="1", OPENBLAS_NUM_THREADS="1",
-               PYTHONDONTWRITEBYTECODE="1", **extra)
-    env.pop("FERRY_SETTINGS", None)
-    return env
-
-
-def calls(*words):
-    return [sys.executable, os.path.join(HERE, "calls.py"), *words]
+    return fake.environment(FAKECUDA_STRICT="1", **extra)
 
 
 class Run:
@@ -192,28 +168,11 @@ def samples(folder):
               "--verify=%s is refused" % value, done)
 
 
-def main():
-    if any(x in os.environ.get("FERRY_SANITIZED", "")
-           for x in ("thread", "address")):
-        print("1..0 # SKIP a sanitizer's library cannot be preloaded here")
-        return 77
-    if not os.path.exists(os.path.join(FAKE, "libcuda.so.1")):
-        print("1..0 # SKIP the fake CUDA is not built")
-        return 77
-    if subprocess.run(calls("ddot:1"), capture_output=True,
-                      check=False).returncode:
-        print("1..0 # SKIP no BLAS and LAPACK")
-        return 77
-    folder = tempfile.mkdtemp(prefix="ferry-gpu-verify-")
-    try:
-        for group in (on_the_host, on_the_card, wrong_functions,
-                      wrong_annotations, samples):
-            group(folder)
-    finally:
-        shutil.rmtree(folder)
-    print("1..%d" % tests)
-    return int(failures > 0)
+def body(folder):
+    for group in (on_the_host, on_the_card, wrong_functions,
+                  wrong_annotations, samples):
+        group(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fake.main("verify", body))

@@ -45,7 +45,9 @@ static struct fy_report_row rows[2] = {
      .chunks = 99,
      .lower_bound_bytes = 2 << 20,
      .original_seconds = 0.25,
-     .device_seconds = 1.5},
+     .device_seconds = 1.5,
+     .trials = 3,
+     .trial_seconds = 0.125},
     {.name = "dsyev", .calls = 1},
 };
 static char *command[] = {(char *)"./a \"b\"\n", (char *)"\xff\xc3\xa4", NULL};
@@ -87,6 +89,8 @@ START_TEST(test_round_trip)
     char *first = to_table(&in), *second = to_table(&out);
     ck_assert_str_eq(first, second);
     ck_assert_ptr_nonnull(strstr(first, "too-small 4, nested 1"));
+    ck_assert_ptr_nonnull(
+        strstr(first, "seemed slower: 3 calls, which lost 0.125 s"));
     ck_assert_ptr_nonnull(strstr(first, "2.00")); /* (3 + 1) / 2 */
     free(first);
     free(second);
