@@ -346,7 +346,10 @@ static int
 open_device(uint64_t memory_bytes, struct fy_device **out)
 {
     const struct fy_cuda_driver *driver;
-    int status = fy_cuda_driver_get(&driver, shown);
+    int status = cuda_limits(shown);
+    if (status == 0) {
+        status = fy_cuda_driver_get(&driver, shown);
+    }
     if (status != 0) {
         return status;
     }

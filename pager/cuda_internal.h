@@ -175,6 +175,9 @@ int cuda_thread(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
 /* Has the device be quiet when the process exits; after each new library. */
 void cuda_guard_exit(void);
 
+/* cuda_limits.c: 0, or why there may be no room for a card in this process. */
+int cuda_limits(char text[FY_CUDA_TEXT_BYTES]);
+
 /* cuda_copy.c: issues one copy on the stream; returns when that is done. */
 int cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy);
 /* Enqueues the transfer of a rectangle whose host side is page-locked. */

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "pager/cuda_library.h"
 #include "tests/unit/cuda_rig.h"
@@ -358,6 +360,49 @@ START_TEST(test_no_device_says_why)
 }
 END_TEST
 
+/* Below these a card is not tried: what it takes the program would miss. */
+static const struct {
+    int which;
+    rlim_t limit;
+    const char *text; /* NULL: enough */
+} limits[] = {
+    {RLIMIT_AS, (rlim_t)8 << 30, "too few addresses"},
+    {RLIMIT_AS, (rlim_t)1 << 40, NULL},
+    {RLIMIT_NOFILE, 32, "too few descriptors"},
+    {RLIMIT_NOFILE, 64, NULL},
+    {RLIMIT_NPROC, 20, "too few threads"},
+};
+
+START_TEST(test_limits)
+{
+    struct fy_device *device;
+    struct rlimit limit;
+    const struct fy_device_ops *ops = fy_device_find("cuda");
+    ck_assert_int_eq(getrlimit(limits[_i].which, &limit), 0);
+    if (limits[_i].text == NULL && limit.rlim_max < limits[_i].limit) {
+        return; /* this machine allows less */
+    }
+    limit.rlim_cur = limits[_i].limit;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    if (limits[_i].which == RLIMIT_AS) {
+        return; /* they have terabytes */
+    }
+#endif
+    ck_assert_int_eq(setrlimit(limits[_i].which, &limit), 0);
+    if (limits[_i].which == RLIMIT_NPROC && geteuid() == 0) {
+        ck_assert_int_eq(seteuid(65534), 0); /* root has no such limit */
+    }
+    if (limits[_i].text == NULL) {
+        ck_assert_int_eq(ops->open(CUDA_RUN_BYTES, &device), 0);
+        ops->close(device);
+    } else {
+        ck_assert_int_ne(ops->open(CUDA_RUN_BYTES, &device), 0);
+        ck_assert_ptr_nonnull(strstr(ops->error_text(NULL), limits[_i].text));
+        ck_assert_uint_eq(cuda_count("cuInit"), 0);
+    }
+}
+END_TEST
+
 START_TEST(test_units)
 {
     struct fy_device *device;
@@ -425,6 +470,8 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_workspaces_count);
     tcase_add_loop_test(tests, test_no_device_says_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
+    tcase_add_loop_test(tests, test_limits, 0,
+                        (int)(sizeof limits / sizeof limits[0]));
     tcase_add_test(tests, test_units);
     tcase_add_test(tests, test_library_newer_than_driver);
     tcase_add_test(tests, test_names);
