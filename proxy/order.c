@@ -10,14 +10,20 @@
  */
 #include "config.h"
 
-#include <signal.h>
-
+#include "proxy/process.h"
 #include "proxy/stage.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 
 enum {
     /* For a reader's stub that does not answer: it is stopped, or waits in
      * write(2), where a signal would have reached it. */
     PATIENCE_MS = 3000,
+    /* For one that only has no processor: it answers as soon as it has. */
+    LONGEST_MS = 60000,
+    AGAIN_MS = 50,
     SIGNALS = 64,
 };
 
@@ -65,17 +71,36 @@ fy_signal_answered(struct stage *stage)
     stage->pings -= stage->pings > 0;
 }
 
-/* Whether all that read it have said what they got, and have it. */
+static bool
+is_runnable(pid_t pid)
+{
+    char path[32];
+    struct fy_process process;
+    (void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    return pid > 0 && fy_process_read(AT_FDCWD, path, &process) &&
+           process.state == 'R';
+}
+
+/*
+ * Whether all that read it have said what they got, and have it. Those that hold
+ * signals themselves get them first; the last of them waits for nobody.
+ */
 static bool
 is_due(const struct stage *stage, uint64_t now)
 {
-    if (stage->state != STAGE_RUNNING ||
-        now - stage->held_ns >= PATIENCE_MS * UINT64_C(1000000)) {
+    if (stage->state != STAGE_RUNNING) {
         return true;
     }
+    uint64_t waited_ms = (now - stage->held_ns) / 1000000;
     for (const struct stage *reader = stage->feeds; reader;
          reader = reader->feeds) {
-        if (reader->guest && (reader->pings || reader->held_signals)) {
+        if (!reader->guest) {
+            continue;
+        }
+        if (reader->held_signals ||
+            (reader->pings &&
+             (waited_ms < PATIENCE_MS ||
+              (waited_ms < LONGEST_MS && is_runnable(reader->guest->pid))))) {
             return false;
         }
     }
@@ -104,5 +129,8 @@ fy_signals_release(struct fy_session *session)
                 }
             }
         }
+    }
+    if (session->nheld > 0 && session->held.due_ns <= now) {
+        fy_session_set(session, &session->held, AGAIN_MS * UINT64_C(1000000));
     }
 }

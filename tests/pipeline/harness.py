@@ -162,7 +162,7 @@ class Bench:
         return os.path.join(self.rig.work, name)
 
     def job(self, number, letter, argv, script, cwd="mnt", env=None,
-            timeout=20, **more):
+            timeout=60, **more):
         """`script' is put on the client; SCRIPT in argv stands for it."""
         name = "%s%07d" % (letter, number)
         mnt = os.path.join(self.rig.mnt, name)
@@ -219,7 +219,7 @@ class Bench:
 
     # ---- comparing --------------------------------------------------------
 
-    def left(self, name, seconds=3):
+    def left(self, name, seconds=20):
         """What still runs for a script, on either host; it may be ending."""
         mark = os.fsencode("/" + name)
         ours = {os.readlink("/proc/%d/ns/pid" % pid)
@@ -430,8 +430,10 @@ def fill_other(folder, seed):
 
 
 def age(top):
-    for i, (folder, _, files) in enumerate(sorted(os.walk(top, topdown=False))):
-        for j, name in enumerate(sorted(files)):
+    """Gives all of it old times; os.walk names links to folders as folders."""
+    for i, (folder, below, files) in enumerate(sorted(os.walk(top, topdown=False))):
+        links = [n for n in below if os.path.islink(os.path.join(folder, n))]
+        for j, name in enumerate(sorted(files + links)):
             os.utime(os.path.join(folder, name), (OLD, OLD + i * 100 + j),
                      follow_symlinks=False)
         os.utime(folder, (OLD, OLD + i))

@@ -122,7 +122,7 @@ def run(job):
             status = process.poll()
             if status is not None:
                 # What it left running may write on for a while.
-                deadline = min(deadline, now + job.get("linger", 5))
+                deadline = min(deadline, now + job.get("linger", 20))
         if now > deadline:
             notes.append("timed out" if status is None else
                          "output was held open after the end")

@@ -12,6 +12,7 @@ UNIT_TESTS += tests/unit/test_seal
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
+UNIT_TESTS += tests/unit/test_order
 UNIT_TESTS += tests/unit/test_work
 endif
 
@@ -50,6 +51,11 @@ tests_unit_test_fault_LDADD = $(PROXY_TEST_LIBS) -lpthread
 tests_unit_test_protocol_SOURCES = tests/unit/test_protocol.c
 tests_unit_test_protocol_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_protocol_LDADD = $(PROXY_TEST_LIBS)
+
+# The session around it is the test's own.
+tests_unit_test_order_SOURCES = tests/unit/test_order.c proxy/order.c
+tests_unit_test_order_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_order_LDADD = $(CHECK_LIBS)
 
 tests_unit_test_work_SOURCES = tests/unit/test_work.c
 tests_unit_test_work_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
