@@ -49,6 +49,26 @@ split(const double complex *in, int64_t stride, double complex *out, int64_t n,
     }
 }
 
+/*
+ * exp(sign 2 pi i j / n), exact where that is 1, i, -1 or -i and as symmetric as
+ * the circle: transforms of small whole numbers are whole then, as programs expect.
+ */
+static double complex
+root_of_one(int64_t j, int64_t n, int sign)
+{
+    int64_t at = 4 * j, quarter = n;
+    bool below = at > 2 * quarter;
+    at = below ? 4 * quarter - at : at;
+    bool left = at > quarter;
+    at = left ? 2 * quarter - at : at;
+    bool steep = 2 * at > quarter;
+    at = steep ? quarter - at : at;
+    double angle = acos(-1.0) / 2 * (double)at / (double)quarter;
+    double x = steep ? sin(angle) : cos(angle);
+    double y = steep ? cos(angle) : sin(angle);
+    return CMPLX(left ? -x : x, below == (sign > 0) ? -y : y);
+}
+
 /* One axis: count lines of n elements, stride apart within a line. */
 static bool
 transform_axis(double complex *data, int64_t before, int64_t n, int64_t after,
@@ -56,13 +76,12 @@ transform_axis(double complex *data, int64_t before, int64_t n, int64_t after,
 {
     double complex *root = malloc((size_t)n * 4 * sizeof(*root));
     double complex *line = root + n, *out = line + n, *spare = out + n;
-    const double turn = 2 * acos(-1.0) * sign / (double)n;
 
     if (root == NULL) {
         return false;
     }
     for (int64_t j = 0; j < n; j++) {
-        root[j] = cexp(I * turn * (double)j);
+        root[j] = root_of_one(j, n, sign);
     }
     for (int64_t i = 0; i < before * after; i++) {
         double complex *at = data + i / after * n * after + i % after;
