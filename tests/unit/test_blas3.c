@@ -250,9 +250,12 @@ one_call(const struct routine *routine, char type, bool c_interface,
         double size = (double)(numbers.m + numbers.n + numbers.k + 8);
         for (unsigned i = 0; i < 3; i++) {
             for (size_t at = 0; at < mine.bytes[i]; at += element_bytes(type)) {
-                ck_assert_msg(
-                    close_enough(type, mine.base[i] + at, theirs.base[i] + at,
-                                 256 * size * eps),
+                /* Not ck_assert: Check writes a message for each that holds. */
+                if (close_enough(type, mine.base[i] + at, theirs.base[i] + at,
+                                 256 * size * eps)) {
+                    continue;
+                }
+                ck_abort_msg(
                     "%s (%s) matrix %c element %zu: side %c uplo %c trans "
                     "%c%c diag %c m %d n %d k %d alpha %g beta %g order %d",
                     symbol, run.method, "ABC"[i], at / element_bytes(type),
