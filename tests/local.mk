@@ -13,6 +13,14 @@ AM_TESTS_ENVIRONMENT = \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY \
 	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
 
+# The longest first, so that no core has nothing to do at the end.
+TESTS += tests/gpu/tiny.py tests/drive/run.sh tests/kernels/run.sh
+TESTS += tests/commands/parts.py tests/gpu/trouble.py
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/test_blas3 tests/unit/test_lapack
+TESTS += tests/unit/test_blas3 tests/unit/test_lapack
+endif
+
 include tests/commands/local.mk
 include tests/drive/local.mk
 include tests/defer/local.mk
@@ -50,10 +58,8 @@ UNIT_TESTS += tests/unit/test_fft_plan
 UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
-UNIT_TESTS += tests/unit/test_blas3
 UNIT_TESTS += tests/unit/test_choice
 UNIT_TESTS += tests/unit/test_cost
-UNIT_TESTS += tests/unit/test_lapack
 UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine

@@ -23,5 +23,4 @@ dist_check_SCRIPTS += tests/commands/parts.py
 dist_check_SCRIPTS += tests/commands/touched.py
 TESTS += tests/commands/options.py
 TESTS += tests/commands/meanings.py
-TESTS += tests/commands/parts.py
 TESTS += tests/commands/touched.py

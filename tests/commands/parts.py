@@ -11,7 +11,9 @@ equal lines on both sides, NULs, bytes that are no UTF-8. A command line that th
 annotation does not split counts as a mistake of this list, unless it begins
 with `!': then splitting it would be wrong, and must not be declared.
 """
+import functools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -210,9 +212,21 @@ def run(argv, stdin, cwd):
     return result.stdout, result.returncode
 
 
+@functools.cache
+def files_of(command):
+    """The annotations of one command: all of them would be read each time."""
+    found = []
+    for path in annotated.FILES:
+        with open(path, encoding="utf-8") as file:
+            if re.search(r"(?m)^command [^#{]*\b%s\b" % re.escape(command),
+                         file.read()):
+                found.append(path)
+    return found
+
+
 def in_copies(argv, copies, program):
     """The command line that runs it as the proxy does."""
-    return [SPLIT, str(copies), program, *annotated.FILES, "--", *argv]
+    return [SPLIT, str(copies), program, *files_of(argv[0]), "--", *argv]
 
 
 def status_of(statuses, found):
@@ -319,6 +333,9 @@ def compare_files(argv, found, first, cwd):
 def main():
     tap = annotated.Tap()
     cases = [shlex.split(line) for line in CASES.splitlines() if line]
+    if os.environ.get("FERRY_SANITIZED"):
+        # Parts over operands are made here: nothing of ours would run.
+        cases = [case for case in cases if "FILES" not in case]
     lines = [[w for w in case if w != "!"] for case in cases]
     named = [[name for w in line for name in (
         ("x", "y") if w == "FILES" else (w,))] for line in lines]

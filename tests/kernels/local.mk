@@ -13,4 +13,3 @@ tests_kernels_program_LDADD = tests/kernels/libvml.la -lm
 dist_check_SCRIPTS += tests/kernels/run.sh
 EXTRA_DIST += tests/kernels/kernels.ferry tests/kernels/kernels.cu
 EXTRA_DIST += tests/kernels/broken.cu
-TESTS += tests/kernels/run.sh

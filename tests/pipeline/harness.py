@@ -107,7 +107,7 @@ class Side:
         except OSError:
             pass
         try:
-            status = process.wait(20)
+            status = process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

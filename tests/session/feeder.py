@@ -71,7 +71,7 @@ def main():
         time.sleep(0.3)
         if pid:
             os.kill(pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=300)
     with open(os.path.join(private, "report"), encoding="utf-8") as file:
         rows = file.read()
     shutil.rmtree(top)

@@ -113,7 +113,7 @@ def run(top, folder, send):
             send(pids)
         else:
             process.kill()
-        err = process.communicate(timeout=60)[1]
+        err = process.communicate(timeout=300)[1]
     if not joined:  # it may have been killed before it made a file
         return None, err, ""
     with open(os.path.join(private, "out"), "rb") as file:

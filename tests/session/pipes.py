@@ -128,7 +128,7 @@ def run(argv, folder):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

@@ -44,7 +44,7 @@ class Session:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen()
-        self.listener.settimeout(10)
+        self.listener.settimeout(60)
         self.block = b""
 
     def start(self, argv, **options):
@@ -53,7 +53,7 @@ class Session:
 
     def accept(self):
         self.peer, _ = self.listener.accept()
-        self.peer.settimeout(10)
+        self.peer.settimeout(60)
         data, fds, _, _ = socket.recv_fds(self.peer, 1 << 16, 8)
         self.block, self.nfds = data, len(fds)
         self.cwd = os.readlink(f"/proc/self/fd/{fds[-1]}")
@@ -137,7 +137,7 @@ def hello_and_exec():
     check("its words are the command's", words == "sh\0-c\0echo here; exit 7",
           repr(words))
     s.send(EXEC)
-    out, _ = p.communicate(timeout=10)
+    out, _ = p.communicate(timeout=60)
     check("EXEC runs the original", out == b"here\n" and p.returncode == 7)
     s.close()
 
@@ -155,7 +155,7 @@ def closed_and_extra():
           s.hello["open"] == 6 and s.hello["extra"] == 2 and s.nfds == 3,
           str(s.hello))
     s.send(EXEC)
-    _, err = p.communicate(timeout=10)
+    _, err = p.communicate(timeout=60)
     check("the original finds its descriptors as they were",
           err.split()[:3] == [b"0", b"1", b"2"] or err != b"", str(err))
     s.close()
@@ -170,7 +170,7 @@ def output_and_status():
     s.send(OUT, b"one\n")
     s.send(ERR, b"two\n")
     s.send(EXIT, struct.pack("=ii", 0, 42))
-    out, err = p.communicate(timeout=10)
+    out, err = p.communicate(timeout=60)
     check("output, errors and status arrive",
           (out, err, p.returncode) == (b"one\n", b"two\n", 42))
     s.close()
@@ -180,7 +180,7 @@ def output_and_status():
         s.accept()
         s.send(RUN, struct.pack("=I", 0))
         s.send(EXIT, struct.pack("=ii", number, 0))
-        check(f"it dies of {number.name}", p.wait(10) == -number)
+        check(f"it dies of {number.name}", p.wait(60) == -number)
         s.close()
 
 
@@ -208,7 +208,7 @@ def many_bytes():
         _, body = s.receive()
         credit += struct.unpack("=I", body)[0]
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    check("every byte is written and credited", p.wait(10) == 0 and
+    check("every byte is written and credited", p.wait(60) == 0 and
           credit == sent and os.waitpid(pid, 0)[1] == 0)
     s.close()
 
@@ -225,14 +225,14 @@ def broken_pipe():
         s.send(RUN, struct.pack("=I", 0))
         s.send(OUT, b"x")
         if not ignored:
-            check("SIGPIPE kills it", p.wait(10) == -signal.SIGPIPE)
+            check("SIGPIPE kills it", p.wait(60) == -signal.SIGPIPE)
         else:
             kind, body = s.receive()
             check("with SIGPIPE ignored the session is told",
                   kind == BROKEN and struct.unpack("=ii", body) == (1, 32) and
                   s.hello["ignored"] >> 12 & 1)
             s.send(EXIT, struct.pack("=ii", 0, 1))
-            p.wait(10)
+            p.wait(60)
         s.close()
 
 
@@ -258,7 +258,7 @@ def signals():
     check("and so is going on", s.receive() ==
           (SIGNAL, struct.pack("=I", signal.SIGCONT)))
     s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-    check("it ends as the command did", p.wait(10) == -signal.SIGINT)
+    check("it ends as the command did", p.wait(60) == -signal.SIGINT)
     s.close()
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
@@ -277,14 +277,14 @@ def signals():
     check("after the signals that were there", kinds[2][0] == PONG and
           (SIGNAL, struct.pack("=I", signal.SIGINT)) in kinds, kinds)
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    p.wait(10)
+    p.wait(60)
     s.close()
     s = Session()
     p = s.start(["cat"], stdin=subprocess.DEVNULL)
     s.accept()
     p.send_signal(signal.SIGTERM)
     check("before the decision signals have their usual effect",
-          p.wait(10) == -signal.SIGTERM)
+          p.wait(60) == -signal.SIGTERM)
     s.close()
 
 
@@ -309,7 +309,7 @@ def nearly_blocked_write():
         while kind == CREDIT:
             kind, body = s.receive()
         s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-        good += kind == SIGNAL and p.wait(10) == -signal.SIGINT
+        good += kind == SIGNAL and p.wait(60) == -signal.SIGINT
         os.close(r)
         s.close()
     check("so does one that comes as it begins", good == 40, str(good))
@@ -333,7 +333,7 @@ def blocked_write():
     check("a signal gets through while a write waits",
           (kind, body) == (SIGNAL, struct.pack("=I", signal.SIGINT)))
     s.send(EXIT, struct.pack("=ii", signal.SIGINT, 0))
-    check("and ends it, whoever does not read", p.wait(10) == -signal.SIGINT)
+    check("and ends it, whoever does not read", p.wait(60) == -signal.SIGINT)
     os.close(r)
     s.close()
 
@@ -353,7 +353,7 @@ def standard_input():
     p.stdin.close()
     check("the end is told", s.receive()[0] == INPUT_END)
     s.send(EXIT, struct.pack("=ii", 0, 0))
-    p.wait(10)
+    p.wait(60)
     s.close()
 
 
@@ -383,7 +383,7 @@ def kept_input():
             os.write(w, b"the rest")
             os.close(w)
             wanted = hashlib.md5(data + b"the rest").hexdigest().encode()
-            out, _ = p.communicate(timeout=20)
+            out, _ = p.communicate(timeout=60)
             check(f"{n} bytes of a pipe are had again", p.returncode == 0 and
                   out.split()[:1] == [wanted], repr(out))
     s = Session()
@@ -398,7 +398,7 @@ def kept_input():
     while s.receive()[0] != INPUT:
         pass
     s.send(EXEC)
-    out, _ = p.communicate(timeout=10)
+    out, _ = p.communicate(timeout=60)
     poll = select.poll()
     poll.register(w, 0)
     check("its writer learns that nobody reads any more",
@@ -423,7 +423,7 @@ def again():
             digest = hashlib.sha256(text[:60000] if good else b"other")
             s.send(AGAIN, struct.pack("=QQ", 60000, 0) + digest.digest() +
                    bytes(32))
-            out, err = p.communicate(timeout=10)
+            out, err = p.communicate(timeout=60)
             if good:
                 check("repeated, every byte comes once",
                       out == text and p.returncode == 9 and err == b"")
@@ -451,7 +451,7 @@ def write_error():
               s.receive()[0] == CREDIT)
         s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
                hashlib.sha256(text).digest() + bytes(32))
-        _, err = p.communicate(timeout=10)
+        _, err = p.communicate(timeout=60)
         check("repeated, the original meets the error itself",
               p.returncode == 1 and
               err == b"cat: write error: No space left on device\n", str(err))
@@ -463,7 +463,7 @@ def lost():
     p = s.start(["echo", "here"], path="/bin/echo", stdout=subprocess.PIPE)
     s.accept()
     s.close()
-    out, _ = p.communicate(timeout=10)
+    out, _ = p.communicate(timeout=60)
     check("a session that goes away before the decision changes nothing",
           out == b"here\n" and p.returncode == 0)
 
@@ -475,7 +475,7 @@ def same_output():
     s.accept()
     check("2>&1 is told", s.hello["same"] == 2, str(s.hello))
     s.send(EXEC)
-    p.communicate(timeout=10)
+    p.communicate(timeout=60)
     s.close()
     s = Session()
     r, w = os.pipe()
@@ -484,7 +484,7 @@ def same_output():
     s.accept()
     check("two ways into one pipe are one", s.hello["same"] == 2, str(s.hello))
     s.send(EXEC)
-    p.wait(10)
+    p.wait(60)
     for fd in (r, w, other):
         os.close(fd)
     s.close()
