@@ -5,7 +5,8 @@
  * descriptor stays open in the program. A process that replaces itself by exec
  * keeps number and time: its row is taken over when it uses the card again, and
  * counts until it ends when it does not; the card's own word on what is free
- * stands above all rows.
+ * stands above all rows. A segment of System V and no file: what is mapped of a
+ * file that somebody cuts off is a signal.
  */
 #include "config.h"
 
@@ -19,15 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/room.h"
-
 enum {
     ROWS = 120,
-    MAGIC = 0x66797332, /* of this layout */
+    LAYOUT = 3, /* of the table; another one is another segment */
 };
 
 struct row {
@@ -39,18 +39,17 @@ struct row {
 };
 
 struct table {
-    uint32_t magic;
+    uint64_t identity; /* whose and which card's; 0: new */
     uint32_t asked;    /* counts whenever somebody wants more */
     uint32_t returned; /* counts whenever something was given back */
-    uint32_t unused;
     struct row rows[ROWS];
 };
 
 struct cuda_share {
     struct table *table;
     struct row *mine;
-    ino_t number; /* of the file */
-    char path[256];
+    uint64_t identity;
+    int segment;
 };
 
 #define LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
@@ -112,45 +111,55 @@ is_stale(uint64_t owner)
     return owner_of((uint32_t)owner) != owner;
 }
 
-static struct table *
-map_table(const char *path, ino_t *number)
+/* Numbers and names to one. */
+static uint64_t
+identity_of(const char *name)
 {
-    struct stat info;
-    struct table *table = NULL;
-    if (!fy_may_write(sizeof *table)) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) + LAYOUT;
+    for (; *name; name++) {
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    }
+    return hash | 1;
+}
+
+static key_t
+key_of(uint64_t identity)
+{
+    return (key_t)(identity >> 33 | 1); /* 0 has a meaning of its own */
+}
+
+/* No segment but a new one or one of ours is used. */
+static bool
+is_ours(int segment)
+{
+    struct shmid_ds info;
+    return shmctl(segment, IPC_STAT, &info) == 0 &&
+           info.shm_perm.uid == geteuid() && info.shm_perm.cuid == geteuid() &&
+           (info.shm_perm.mode & 0777) == 0600 &&
+           info.shm_segsz == sizeof(struct table);
+}
+
+static struct table *
+attach(uint64_t identity, int *segment)
+{
+    uint64_t none = 0;
+    int found =
+        shmget(key_of(identity), sizeof(struct table), IPC_CREAT | 0600);
+    if (found < 0 || !is_ours(found)) {
         return NULL;
     }
-    /* A lease that somebody holds on a file of his must not stop us. */
-    int file = open(
-        path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-    if (file < 0) {
+    struct table *table = shmat(found, NULL, 0);
+    if ((intptr_t)table == -1) {
         return NULL;
     }
-    /* No file but a new one or one of ours is changed. Blocks are taken now: a
-     * full file system must not become a signal. */
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) ||
-        info.st_uid != geteuid() || (info.st_mode & 077) != 0 ||
-        info.st_nlink > 1 ||
-        (info.st_size != 0 && info.st_size != (off_t)sizeof *table) ||
-        fallocate(file, 0, 0, sizeof *table) != 0) {
-        (void)close(file);
-        return NULL;
-    }
-    table =
-        mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    (void)close(file);
-    if (table == MAP_FAILED) {
-        return NULL;
-    }
-    uint32_t none = 0;
-    if (!__atomic_compare_exchange_n(&table->magic, &none, MAGIC, false,
+    if (!__atomic_compare_exchange_n(&table->identity, &none, identity, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
-        none != MAGIC) {
-        (void)munmap(table, sizeof *table); /* another version's */
+        none != identity) {
+        (void)shmdt(table); /* of another card, or something else */
         return NULL;
     }
     (void)madvise(table, sizeof *table, MADV_DONTFORK);
-    *number = info.st_ino;
+    *segment = found;
     return table;
 }
 
@@ -207,45 +216,43 @@ give_row(struct cuda_share *share)
     pthread_mutex_unlock(&own_lock);
 }
 
-/* Whether the file is still the one that others find by its name. */
+/* Whether the segment is still the one that others find. */
 static bool
-is_current(const char *path, ino_t number)
+is_current(const struct cuda_share *share)
 {
-    struct stat info;
-    return stat(path, &info) == 0 && info.st_ino == number;
+    return shmget(key_of(share->identity), 0, 0) == share->segment;
 }
 
 struct cuda_share *
 cuda_share_join(const char *card)
 {
+    char name[192];
     struct stat space;
-    ino_t number = 0;
     struct cuda_share *share = calloc(1, sizeof *share);
     /* Numbers of processes mean the same only in one name space. */
     if (share == NULL || stat("/proc/self/ns/pid", &space) != 0 ||
-        snprintf(share->path, sizeof share->path, "/dev/shm/ferry-%u-%llu-%s",
-                 (unsigned)geteuid(), (unsigned long long)space.st_ino,
-                 card) >= (int)sizeof share->path) {
+        snprintf(name, sizeof name, "ferry-%u-%llu-%s", (unsigned)geteuid(),
+                 (unsigned long long)space.st_ino, card) >= (int)sizeof name) {
         free(share);
         return NULL;
     }
+    share->identity = identity_of(name);
     /* Once more when the last one was just removing it. */
     for (int round = 0; round < 2; round++) {
-        share->table = map_table(share->path, &number);
+        share->table = attach(share->identity, &share->segment);
         if (share->table == NULL) {
-            break;
+            continue;
         }
         share->mine = take_row(share->table);
         if (share->mine == NULL) {
-            (void)munmap(share->table, sizeof *share->table);
+            (void)shmdt(share->table);
             break;
         }
-        if (round == 1 || is_current(share->path, number)) {
-            share->number = number;
+        if (round == 1 || is_current(share)) {
             return share;
         }
         give_row(share);
-        (void)munmap(share->table, sizeof *share->table);
+        (void)shmdt(share->table);
     }
     free(share);
     return NULL;
@@ -258,7 +265,7 @@ cuda_share_forget(struct cuda_share *share)
     free(share);
 }
 
-/* Whether nobody else is there: the file goes, too. */
+/* Whether nobody else is there: the segment goes, too. */
 static bool
 is_last(const struct cuda_share *share)
 {
@@ -279,10 +286,10 @@ cuda_share_leave(struct cuda_share *share)
     }
     give_row(share);
     cuda_share_returned(share);
-    if (is_last(share) && is_current(share->path, share->number)) {
-        (void)unlink(share->path);
+    if (is_last(share) && is_current(share)) {
+        (void)shmctl(share->segment, IPC_RMID, NULL);
     }
-    (void)munmap(share->table, sizeof *share->table);
+    (void)shmdt(share->table);
     free(share);
 }
 

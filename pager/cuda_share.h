@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the processes of one user tell each other about a card: how much of its
- * memory each holds, and how much it waits for. One small file in /dev/shm per
- * user and card, mapped by all; a row per process, written by its owner alone,
- * so that there is no lock that a dead one could hold. Where the file cannot be
- * had, everybody does as if he were alone.
+ * memory each holds, and how much it waits for. One small segment of shared memory
+ * per user and card; a row per process, written by its owner alone, so that
+ * there is no lock that a dead one could hold. Where it cannot be had, everybody
+ * does as if he were alone.
  */
 #ifndef FERRY_PAGER_CUDA_SHARE_H
 #define FERRY_PAGER_CUDA_SHARE_H
@@ -17,7 +17,7 @@ struct cuda_share;
 
 /*
  * Joins those who use the card of that name (letters, digits, '-'). Returns
- * new; NULL: there is no file, or no row left in it.
+ * new; NULL: there is no segment, or no row left in it.
  */
 struct cuda_share *cuda_share_join(const char *card);
 void cuda_share_leave(struct cuda_share *share);

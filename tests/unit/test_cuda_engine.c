@@ -10,16 +10,19 @@
 #include <check.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/record.h"
+#include "pager/choice.h"
 #include "pager/cuda_driver.h"
 #include "pager/engine.h"
 #include "tests/unit/calls.h"
@@ -525,6 +528,42 @@ START_TEST(test_no_device_says_why_again)
 }
 END_TEST
 
+/* Rates of a card are kept in a file; a process that may write none does not meet
+ * its limit because of that. */
+START_TEST(test_rates_and_a_limit)
+{
+    static struct fy_settings settings;
+    char folder[] = "/tmp/test_cuda_engine_XXXXXX", pattern[64];
+    char note[FY_POOL_NOTE_BYTES];
+    struct rlimit before, none;
+    struct fy_lease lease;
+    glob_t found;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(settings.rates, sizeof(settings.rates), "%s/rates", folder);
+    (void)snprintf(pattern, sizeof(pattern), "%s/*", folder);
+    fy_choice_start(&settings, "cuda");
+    ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
+    ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
+                     FY_REASON_NONE);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    /* Without assertions, which write files. */
+    bool limited = setrlimit(RLIMIT_FSIZE, _i ? &none : &before) == 0;
+    fy_choice_measure(&lease, NULL);
+    limited = setrlimit(RLIMIT_FSIZE, &before) == 0 && limited;
+    ck_assert(limited);
+    fy_pool_release(&lease);
+    int status = glob(pattern, 0, NULL, &found);
+    ck_assert_int_eq(status, _i ? GLOB_NOMATCH : 0);
+    if (status == 0) {
+        ck_assert_int_eq(unlink(found.gl_pathv[0]), 0);
+        globfree(&found);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 int
 main(int argc, char **argv)
 {
@@ -545,6 +584,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_processes_share_a_card);
     tcase_add_loop_test(tests, test_failed_device_says_why, 0, 2);
     tcase_add_test(tests, test_no_device_says_why_again);
+    tcase_add_loop_test(tests, test_rates_and_a_limit, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

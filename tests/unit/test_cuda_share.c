@@ -7,13 +7,13 @@
 #include "config.h"
 
 #include <check.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,113 +179,173 @@ START_TEST(test_table_outlives_its_users)
 }
 END_TEST
 
-START_TEST(test_file)
+/* The segment that this process has made, or -1; its key. */
+static int
+own_segment(key_t *key)
 {
-    struct stat info;
-    char path[256];
+    struct shmid_ds info;
+    struct shminfo limits;
+    int last = shmctl(0, SHM_INFO, (struct shmid_ds *)(void *)&limits);
+    for (int i = 0; i <= last; i++) {
+        int segment = shmctl(i, SHM_STAT, &info);
+        if (segment >= 0 && info.shm_cpid == getpid()) {
+            *key = info.shm_perm.__key;
+            return segment;
+        }
+    }
+    return -1;
+}
+
+START_TEST(test_segment)
+{
+    struct shmid_ds info;
+    key_t key;
     name_card();
-    ck_assert_int_eq(stat("/proc/self/ns/pid", &info), 0);
-    (void)snprintf(path, sizeof path, "/dev/shm/ferry-%u-%llu-%s",
-                   (unsigned)geteuid(), (unsigned long long)info.st_ino, card);
     struct cuda_share *one = cuda_share_join(card);
     struct cuda_share *two = cuda_share_join(card);
     ck_assert_ptr_nonnull(one);
     ck_assert_ptr_nonnull(two);
-    ck_assert_int_eq(stat(path, &info), 0);
-    ck_assert_uint_eq(info.st_mode & 0777, 0600);
+    int segment = own_segment(&key);
+    ck_assert_int_ge(segment, 0);
+    ck_assert_int_eq(shmctl(segment, IPC_STAT, &info), 0);
+    ck_assert_uint_eq(info.shm_perm.mode & 0777, 0600);
+    ck_assert_uint_eq(info.shm_nattch, 2);
     cuda_share_leave(one);
-    ck_assert_int_eq(stat(path, &info), 0);
+    ck_assert_int_eq(shmctl(segment, IPC_STAT, &info), 0);
     cuda_share_leave(two);
-    ck_assert_int_ne(stat(path, &info), 0); /* the last one removes it */
-    /* Somebody else could read or write it, or it is something else. */
-    int file = open(path, O_CREAT | O_RDWR, 0600);
-    ck_assert_int_eq(fchmod(file, 0660), 0);
-    ck_assert_ptr_null(cuda_share_join(card));
-    ck_assert_int_eq(fchmod(file, 0600), 0);
-    ck_assert_int_eq(write(file, "another", 7), 7);
-    ck_assert_ptr_null(cuda_share_join(card));
-    close(file);
-    ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(symlink("/dev/null", path), 0);
-    ck_assert_ptr_null(cuda_share_join(card));
-    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_lt(own_segment(&key), 0); /* the last one removes it */
 }
 END_TEST
 
-/* What is not ours is neither used nor changed; the wrong file not removed. */
-START_TEST(test_foreign_files)
+/* What is not ours is neither used nor changed; the wrong one not removed. */
+START_TEST(test_foreign_segments)
 {
-    struct stat info;
-    char path[256], other[300];
+    static const struct {
+        size_t bytes; /* 0: as ours is */
+        int mode;
+        int content;
+    } rows[] = {{100, 0600, 0},
+                {65536, 0600, 0},
+                {0, 0660, 0},
+                {0, 0604, 0},
+                {0, 0600, 'x'}};
+    struct shmid_ds info;
+    key_t key;
     name_card();
-    ck_assert_int_eq(stat("/proc/self/ns/pid", &info), 0);
-    (void)snprintf(path, sizeof path, "/dev/shm/ferry-%u-%llu-%s",
-                   (unsigned)geteuid(), (unsigned long long)info.st_ino, card);
-    (void)snprintf(other, sizeof other, "%s-other", path);
-    /* Cut off, or of another layout: zeroes would be taken for a new one. */
-    int file = open(path, O_CREAT | O_RDWR, 0600);
-    ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(ftruncate(file, 100), 0);
-    ck_assert_ptr_null(cuda_share_join(card));
-    ck_assert_int_eq(fstat(file, &info), 0);
-    ck_assert_int_eq(info.st_size, 100);
-    /* By another name it is something else. */
-    ck_assert_int_eq(ftruncate(file, 0), 0);
-    ck_assert_int_eq(link(path, other), 0);
-    ck_assert_ptr_null(cuda_share_join(card));
-    ck_assert_int_eq(fstat(file, &info), 0);
-    ck_assert_int_eq(info.st_size, 0);
-    ck_assert_int_eq(unlink(other), 0);
-    close(file);
-    ck_assert_int_eq(mkfifo(other, 0600), 0);
-    ck_assert_int_eq(rename(other, path), 0);
-    ck_assert_ptr_null(cuda_share_join(card));
-    ck_assert_int_eq(unlink(path), 0);
-    /* Somebody has removed ours, and others have a new one. */
     struct cuda_share *one = cuda_share_join(card);
     ck_assert_ptr_nonnull(one);
-    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(shmctl(own_segment(&key), IPC_STAT, &info), 0);
+    size_t bytes = info.shm_segsz;
+    cuda_share_leave(one);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int other = shmget(key, rows[i].bytes ? rows[i].bytes : bytes,
+                           IPC_CREAT | IPC_EXCL | rows[i].mode);
+        ck_assert_int_ge(other, 0);
+        char *memory = shmat(other, NULL, 0);
+        ck_assert((intptr_t)memory != -1);
+        memory[0] = (char)rows[i].content;
+        ck_assert_msg(cuda_share_join(card) == NULL, "row %zu", i);
+        ck_assert_int_eq(memory[0], rows[i].content);
+        ck_assert_int_eq(shmdt(memory), 0);
+        ck_assert_int_eq(shmctl(other, IPC_RMID, NULL), 0);
+    }
+    /* Somebody has removed ours, and others have a new one. */
+    one = cuda_share_join(card);
+    ck_assert_ptr_nonnull(one);
+    ck_assert_int_eq(shmctl(own_segment(&key), IPC_RMID, NULL), 0);
     struct cuda_share *two = cuda_share_join(card);
     ck_assert_ptr_nonnull(two);
+    cuda_share_want(two, 5);
+    ck_assert(!cuda_share_is_wanted(one));
+    int segment = shmget(key, 0, 0);
     cuda_share_leave(one);
-    ck_assert_int_eq(stat(path, &info), 0);
+    ck_assert_int_eq(shmctl(segment, IPC_STAT, &info), 0);
     cuda_share_leave(two);
-    ck_assert_int_ne(stat(path, &info), 0);
+    ck_assert_int_ne(shmctl(segment, IPC_STAT, &info), 0);
+}
+END_TEST
+
+/* A child has none of it, and leaves the parent's row alone. */
+START_TEST(test_fork)
+{
+    struct cuda_share_view view;
+    int status;
+    name_card();
+    struct cuda_share *mine = cuda_share_join(card);
+    struct cuda_share *other = cuda_share_join(card);
+    ck_assert(mine != NULL && other != NULL);
+    cuda_share_tell(mine, &(struct cuda_share_state){40, 40, false});
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        cuda_share_forget(mine);
+        cuda_share_forget(other);
+        /* One of its own, beside its parent's. */
+        struct cuda_share *own = cuda_share_join(card);
+        cuda_share_tell(own, &(struct cuda_share_state){8, 8, false});
+        cuda_share_look(own, 64, true, &view);
+        bool good = own != NULL && view.surplus_bytes == 40;
+        cuda_share_leave(own);
+        _exit(good ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    cuda_share_look(other, 64, true, &view);
+    ck_assert_uint_eq(view.surplus_bytes, 40);
+    cuda_share_leave(other);
+    cuda_share_leave(mine);
+}
+END_TEST
+
+/* Whoever may write no files at all joins like others. */
+START_TEST(test_no_files)
+{
+    struct rlimit before, none;
+    name_card();
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    /* Without assertions, which write files. */
+    bool limited = setrlimit(RLIMIT_FSIZE, &none) == 0;
+    struct cuda_share *mine = cuda_share_join(card);
+    limited = setrlimit(RLIMIT_FSIZE, &before) == 0 && limited;
+    ck_assert(limited);
+    ck_assert_ptr_nonnull(mine);
+    cuda_share_leave(mine);
 }
 END_TEST
 
 /* Rows of garbage: nobody stands behind them, and nobody waits for them. */
 START_TEST(test_garbage)
 {
+    enum {
+        BYTES = 512
+    };
     struct cuda_share_view view;
-    struct stat info;
-    char path[256], garbage[512];
+    struct shmid_ds info;
+    key_t key;
     name_card();
-    ck_assert_int_eq(stat("/proc/self/ns/pid", &info), 0);
-    (void)snprintf(path, sizeof path, "/dev/shm/ferry-%u-%llu-%s",
-                   (unsigned)geteuid(), (unsigned long long)info.st_ino, card);
     struct cuda_share *mine = cuda_share_join(card);
     ck_assert_ptr_nonnull(mine);
-    int file = open(path, O_RDWR);
-    ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(fstat(file, &info), 0);
-    for (size_t i = 0; i < sizeof garbage; i++) {
+    int segment = own_segment(&key);
+    ck_assert_int_eq(shmctl(segment, IPC_STAT, &info), 0);
+    char *memory = shmat(segment, NULL, 0);
+    ck_assert((intptr_t)memory != -1);
+    char *garbage = memory + info.shm_segsz - BYTES;
+    for (size_t i = 0; i < BYTES; i++) {
         garbage[i] = (char)(i * 37 + 11);
     }
     /* The last rows of all; one of a process that lives, from another time. */
     uint64_t first = 1;
-    memcpy(garbage + sizeof garbage - 40, &first, sizeof first);
-    ck_assert_int_eq(pwrite(file, garbage, sizeof garbage,
-                            info.st_size - (off_t)sizeof garbage),
-                     sizeof garbage);
-    close(file);
+    memcpy(garbage + BYTES - 40, &first, sizeof first);
     cuda_share_look(mine, 64, true, &view);
     ck_assert_uint_eq(view.processes, 1);
     ck_assert_uint_eq(view.wanted_bytes, 0);
     ck_assert_uint_eq(view.surplus_bytes, 0);
     ck_assert(!cuda_share_is_wanted(mine));
     cuda_share_leave(mine);
-    ck_assert_int_ne(stat(path, &info), 0);
+    ck_assert_int_eq(shmdt(memory), 0);
+    ck_assert_int_lt(own_segment(&key), 0);
 }
 END_TEST
 
@@ -541,8 +601,10 @@ main(int argc, char **argv)
     tcase_set_timeout(tests, 150);
     tcase_add_test(tests, test_table);
     tcase_add_test(tests, test_table_outlives_its_users);
-    tcase_add_test(tests, test_file);
-    tcase_add_test(tests, test_foreign_files);
+    tcase_add_test(tests, test_segment);
+    tcase_add_test(tests, test_foreign_segments);
+    tcase_add_test(tests, test_fork);
+    tcase_add_test(tests, test_no_files);
     tcase_add_test(tests, test_garbage);
     tcase_add_test(tests, test_first_thread_ends);
     tcase_add_test(tests, test_waiting);
