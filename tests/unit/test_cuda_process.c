@@ -473,6 +473,56 @@ START_TEST(test_locked_memory_goes_straight)
 }
 END_TEST
 
+/* A copy that the card makes on its own time, and nobody waits for but the end of
+ * its stream. */
+static int
+drop_a_busy_stream(void)
+{
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped;
+    void *memory;
+    struct fy_stream *stream;
+    const size_t count = (size_t)(CUDA_RUN_N + 1) * CUDA_RUN_N;
+    if (!cuda_run_begin(&shared, CUDA_RUN_BYTES) ||
+        fy_cuda_driver_get(&driver, why) != 0) {
+        return 3;
+    }
+    context = ((struct cuda_device *)shared.device)->context;
+    if (driver->context_push(context) != 0 ||
+        driver->host_alloc(&memory, 2 * count * sizeof(double), 0) != 0 ||
+        driver->context_pop(&popped) != 0) {
+        return 3;
+    }
+    double *from = memory, *to = from + count;
+    for (size_t i = 0; i < count; i++) {
+        from[i] = (double)i;
+        to[i] = -1;
+    }
+    struct fy_copy c = cuda_run_copy(FY_TO_DEVICE, from, shared.a);
+    if (shared.ops->copy(shared.in, &c) != 0 ||
+        shared.ops->stream_sync(shared.in) != 0 ||
+        shared.ops->stream_create(shared.device, FY_STREAM_COPY_OUT, &stream) !=
+            0) {
+        return 3;
+    }
+    c = cuda_run_copy(FY_TO_HOST, to, shared.a);
+    if (shared.ops->copy(stream, &c) != 0) {
+        return 3;
+    }
+    shared.ops->stream_destroy(stream);
+    /* The last element that is copied. */
+    return to[count - 2] == (double)(count - 2) ? 0 : 1;
+}
+
+START_TEST(test_drop_a_busy_stream)
+{
+    ck_assert_int_eq(cuda_in_child("FAKECUDA_SLOW", "cuMemcpy2DAsync:200000",
+                                   drop_a_busy_stream),
+                     0);
+}
+END_TEST
+
 /* --- a program that uses CUDA itself --- */
 
 /* Its context is the current one before and after every operation of ours. */
@@ -576,6 +626,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_constructor_with_an_open_device);
     tcase_add_test(tests, test_another_thread_loads);
     tcase_add_test(tests, test_locked_memory_goes_straight);
+    tcase_add_test(tests, test_drop_a_busy_stream);
     tcase_add_test(tests, test_context_of_the_program_stays);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);
