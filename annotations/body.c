@@ -184,8 +184,8 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 }
 
 static const char *const algorithms[] = {
-    "syrk", "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
-    "trsm", "potrf", "getrf", "gesv",  "geqrf", "gels", "fft",
+    "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm", "trsm",
+    "potrf", "getrf", "getri", "gesv",  "geqrf", "gels", "fft",
 };
 
 static void

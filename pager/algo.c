@@ -19,7 +19,7 @@ const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 
 static const struct fy_algo_row *const tables[] = {
     fy_algo_rank_k,   fy_algo_rank_2k, fy_algo_symmetric, fy_algo_triangle,
-    fy_algo_cholesky, fy_algo_lu,      fy_algo_qr,
+    fy_algo_cholesky, fy_algo_lu,      fy_algo_qr,        fy_algo_inverse,
 };
 
 static const struct fy_algo_row *
@@ -46,6 +46,7 @@ signature_of(const char *routine)
         {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
         {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
         {"geqrf", "mnA1BwWi"},     {"ormqr", "stmnkA1BC3wWi"},
+        {"getrs", "tnkA1BC3i"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i][0], routine) == 0) {
@@ -266,10 +267,11 @@ fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
     view->element_bytes =
         matrix->element_bytes ? matrix->element_bytes : algo->element_bytes;
     view->access = matrix->access;
+    view->once = matrix->once;
     view->naxes = 2;
     view->extent[0] = matrix->rows;
     view->extent[1] = matrix->cols;
-    const bool rows = algo->row_major || algo->turned;
+    const bool rows = (algo->row_major || algo->turned) != matrix->flipped;
     view->stride[rows ? 1 : 0] = 1;
     view->stride[rows ? 0 : 1] = matrix->ld;
     if (matrix->narrow) {
@@ -549,6 +551,29 @@ fy_blocked_bound(const struct fy_bound *bound, double elements)
     struct fy_algo algo;
 
     return begin(&algo, &planner) ? 0 : algo.row->bound(&algo, elements);
+}
+
+void
+fy_plan_diagonal(struct fy_planner *planner)
+{
+    const struct fy_bound *bound = planner->bound;
+    const struct fy_function *function = bound->function;
+    const struct fy_view *a = &bound->views[0];
+    const struct fy_algo_row *row =
+        find_algorithm(fy_model_string(bound->model, function->blocked_by));
+
+    if (!row || row->diagonal == FY_DIAGONAL_ANY || a->naxes != 2) {
+        return;
+    }
+    planner->diagonal = (struct fy_diagonal){
+        .host = a->host,
+        .count = a->extent[0] < a->extent[1] ? a->extent[0] : a->extent[1],
+        .stride_bytes = (a->stride[0] + a->stride[1]) * a->element_bytes,
+        .element =
+            FY_TABLE(bound->model, fy_operand, operands)[function->operands]
+                .element,
+        .zeros = row->diagonal == FY_DIAGONAL_FINITE,
+    };
 }
 
 int

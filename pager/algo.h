@@ -14,7 +14,7 @@
 
 enum {
     FY_MAX_ROUTINES = 6,
-    FY_MAX_MATRICES = 3,
+    FY_MAX_MATRICES = 4,
     FY_MAX_DIMENSIONS = 5,
     FY_MAX_BLOCK_STEPS = 1 << 17,
 };
@@ -46,6 +46,9 @@ struct fy_matrix {
     uint32_t element_bytes;     /* 0: the algorithm's */
     /* 64-bit pivots of which the device reads and writes the low halves. */
     bool narrow;
+    /* Another matrix takes its place in host memory: never copied in twice. */
+    bool once;
+    bool flipped; /* its transpose is what is stored */
 };
 
 struct fy_algo;
@@ -69,7 +72,7 @@ struct fy_algo {
     int64_t lwork; /* elements of the planner's workspace */
     struct fy_routine routines[FY_MAX_ROUTINES];
     unsigned nroutines;
-    struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C */
+    struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C; D: the plan's */
     int64_t extent[FY_MAX_DIMENSIONS];
     struct fy_cuts cuts[FY_MAX_DIMENSIONS];
     uint32_t super_rows, super_cols; /* blocks of a super */
@@ -86,7 +89,7 @@ enum {
     FY_SELF = 0
 }; /* routine 0 is the call's own function */
 
-/* A block of a matrix: matrix letter 'A', 'B', 'C', and block indices. */
+/* A block of a matrix: its letter, 'A' to 'D', and block indices. */
 struct fy_block {
     char matrix; /* 0: the routine's argument is not accessed */
     uint32_t row, col;
@@ -122,6 +125,21 @@ enum {
     FY_PANEL_FACTORS, /* 0, or min(m, n), cut as the columns are */
 };
 int fy_algo_panels(struct fy_algo *algo) FY_MUST_CHECK;
+
+int64_t fy_panel_start(const struct fy_algo *algo, uint32_t panel);
+int64_t fy_panel_width(const struct fy_algo *algo, char matrix, uint32_t panel);
+/* A panel of A or C from that row on. */
+struct fy_block fy_panel_part(char matrix, uint32_t panel, int64_t row);
+/* Step k on a panel of A to its right, or of right hand sides (C). */
+typedef int fy_panel_step(struct fy_algo *algo, char matrix, uint32_t panel,
+                          uint32_t k);
+/* ... on panels [a, b) of a matrix. */
+int fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
+                    uint32_t a, uint32_t b, uint32_t k) FY_MUST_CHECK;
+/* All of A: `routine' factors a panel, of which there are `steps'; those behind
+ * are applied to only (m < n). */
+int fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
+                     fy_panel_step *apply) FY_MUST_CHECK;
 
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
@@ -163,6 +181,12 @@ struct fy_algo_row {
     double (*bound)(const struct fy_algo *algo, double elements);
     /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
     int (*search)(struct fy_algo *algo);
+    /* What the diagonal of A must be afterwards; a NaN anywhere gets there. */
+    enum {
+        FY_DIAGONAL_ANY,
+        FY_DIAGONAL_FINITE,
+        FY_DIAGONAL_REGULAR
+    } diagonal;
 };
 
 extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
@@ -172,5 +196,6 @@ extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
 extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf */
 extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
+extern const struct fy_algo_row fy_algo_inverse[];   /* getri */
 
 #endif

@@ -200,6 +200,7 @@ const struct fy_algo_row fy_algo_cholesky[] = {
      program,
      false,
      bound,
-     NULL},
+     NULL,
+     FY_DIAGONAL_REGULAR},
     {NULL},
 };

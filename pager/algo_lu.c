@@ -65,36 +65,18 @@ setup(struct fy_algo *algo)
     return FY_OK;
 }
 
-static int64_t
-start_of(const struct fy_algo *algo, uint32_t panel)
-{
-    return algo->cuts[COLUMNS].start[panel];
-}
-
-static struct fy_block
-part(char matrix, uint32_t panel, int64_t skip)
-{
-    return (struct fy_block){matrix, 0, panel, skip};
-}
-
-static int64_t
-width(const struct fy_algo *algo, char matrix, uint32_t panel)
-{
-    return fy_algo_length(algo, matrix == 'A' ? COLUMNS : SIDES, panel);
-}
-
 /* The interchanges of step k on a panel, from row k on. */
 static int
 swap(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 {
-    const struct fy_block blocks[3] = {part(matrix, panel, start_of(algo, k)),
-                                       {'B', k, 0, 0}};
+    const struct fy_block blocks[3] = {
+        fy_panel_part(matrix, panel, fy_panel_start(algo, k)), {'B', k, 0, 0}};
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
     call.routine = SWAP;
-    call.n = width(algo, matrix, panel);
-    call.k = width(algo, 'A', k);
+    call.n = fy_panel_width(algo, matrix, panel);
+    call.k = fy_panel_width(algo, 'A', k);
     call.access[0] = FY_ACCESS_INOUT;
     call.access[1] = FY_ACCESS_IN;
     return fy_algo_call(algo, &call, blocks);
@@ -104,9 +86,9 @@ swap(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 static int
 solve(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k, char uplo)
 {
-    int64_t row = start_of(algo, k);
-    const struct fy_block blocks[3] = {part('A', k, row),
-                                       part(matrix, panel, row)};
+    int64_t row = fy_panel_start(algo, k);
+    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
+                                       fy_panel_part(matrix, panel, row)};
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
@@ -115,8 +97,8 @@ solve(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k, char uplo)
     call.uplo = uplo;
     call.transa = 'N';
     call.diag = uplo == 'L' ? 'U' : 'N';
-    call.m = width(algo, 'A', k);
-    call.n = width(algo, matrix, panel);
+    call.m = fy_panel_width(algo, 'A', k);
+    call.n = fy_panel_width(algo, matrix, panel);
     memcpy(call.alpha, fy_one, sizeof(call.alpha));
     call.access[0] = FY_ACCESS_IN;
     call.access[1] = FY_ACCESS_INOUT;
@@ -134,12 +116,12 @@ multiply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
         .transb = 'N',
         .alpha = fy_minus_one,
         .beta = fy_one,
-        .a = part('A', k, to),
-        .b = part(matrix, panel, start_of(algo, k)),
-        .c = part(matrix, panel, to),
+        .a = fy_panel_part('A', k, to),
+        .b = fy_panel_part(matrix, panel, fy_panel_start(algo, k)),
+        .c = fy_panel_part(matrix, panel, to),
         .m = rows,
-        .n = width(algo, matrix, panel),
-        .k = width(algo, 'A', k),
+        .n = fy_panel_width(algo, matrix, panel),
+        .k = fy_panel_width(algo, 'A', k),
         .c_access = FY_ACCESS_INOUT,
     };
     return rows > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
@@ -149,7 +131,7 @@ multiply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
 static int
 apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 {
-    int64_t below = start_of(algo, k) + width(algo, 'A', k);
+    int64_t below = fy_panel_start(algo, k) + fy_panel_width(algo, 'A', k);
     int status = swap(algo, matrix, panel, k);
 
     if (status == FY_OK) {
@@ -157,50 +139,6 @@ apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
     }
     if (status == FY_OK) {
         status = multiply(algo, matrix, panel, k, below, algo->m - below);
-    }
-    return status;
-}
-
-static int
-factor(struct fy_algo *algo, uint32_t k)
-{
-    int64_t row = start_of(algo, k);
-    const struct fy_block blocks[3] = {part('A', k, row), {'B', k, 0, 0}};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = FACTOR;
-    call.m = algo->m - row;
-    call.n = width(algo, 'A', k);
-    call.access[0] = FY_ACCESS_INOUT;
-    call.access[1] = FY_ACCESS_OUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* Step k on panels [a, b) of a matrix. */
-static int
-apply_run(struct fy_algo *algo, char matrix, uint32_t a, uint32_t b, uint32_t k)
-{
-    int status = FY_OK;
-    for (uint32_t j = a; status == FY_OK && j < b; j++) {
-        status = apply(algo, matrix, j, k);
-    }
-    return status;
-}
-
-static int
-factor_super(struct fy_algo *algo, uint32_t a, uint32_t b)
-{
-    int status = FY_OK;
-
-    for (uint32_t k = 0; status == FY_OK && k < a; k++) {
-        status = apply_run(algo, 'A', a, b, k);
-    }
-    for (uint32_t k = a; status == FY_OK && k < b; k++) {
-        status = factor(algo, k);
-        if (status == FY_OK) {
-            status = apply_run(algo, 'A', k + 1, b, k);
-        }
     }
     return status;
 }
@@ -213,13 +151,13 @@ solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
     int status = FY_OK;
 
     for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
-        status = apply_run(algo, 'C', a, b, k);
+        status = fy_panels_apply(algo, apply, 'C', a, b, k);
     }
     for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
         for (uint32_t j = a; status == FY_OK && j < b; j++) {
             status = solve(algo, 'C', j, k, 'U');
             if (status == FY_OK) {
-                status = multiply(algo, 'C', j, k, 0, start_of(algo, k));
+                status = multiply(algo, 'C', j, k, 0, fy_panel_start(algo, k));
             }
         }
     }
@@ -251,8 +189,8 @@ program(struct fy_algo *algo)
     uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
     int status = remember_pivots(algo);
 
-    for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
-        status = factor_super(algo, a, a + size < panels ? a + size : panels);
+    if (status == FY_OK) {
+        status = fy_panels_factor(algo, FACTOR, panels, apply);
     }
     for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
         status = solve_super(algo, a, a + size < sides ? a + size : sides);
@@ -283,7 +221,8 @@ const struct fy_algo_row fy_algo_lu[] = {
      program,
      false,
      bound,
-     fy_algo_panels},
+     fy_algo_panels,
+     FY_DIAGONAL_REGULAR},
     {"gesv",
      "nkA1BC3i",
      {"getrf", "trsm", "gemm", "laswp"},
@@ -291,6 +230,7 @@ const struct fy_algo_row fy_algo_lu[] = {
      program,
      false,
      bound,
-     fy_algo_panels},
+     fy_algo_panels,
+     FY_DIAGONAL_REGULAR},
     {NULL},
 };

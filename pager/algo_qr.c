@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * geqrf and gels: A = Q R by panels of full height, left-looking as in
- * algo_lu.c: every finished panel streams past those that are at work and
- * applies its reflectors to them. What comes out is LAPACK's own layout, R and
- * the reflectors of all columns in one order. For gels right hand sides are
- * panels that are not factored, and are solved with R; what LAPACK scales
- * (numbers near the ends of the range) or calls singular is the original's.
+ * geqrf and gels: A = Q R by panels of full height (algo_panels.c): every
+ * finished panel applies its reflectors to the others. What comes out is
+ * LAPACK's own layout, R and the reflectors of all columns in one order. For
+ * gels right hand sides are panels that are not factored, and are solved with R;
+ * what LAPACK scales (numbers near the ends of the range) or calls singular is
+ * the original's.
  */
 #include "config.h"
 
@@ -46,17 +46,36 @@ least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/*
+ * With m < n LAPACK makes A = L Q, for which devices have no function. For real
+ * matrices that is the QR of A^T, stored in the same places; for complex ones
+ * conjugates would have to be made.
+ */
+static int
+turn(struct fy_algo *algo)
+{
+    const int64_t m = algo->m;
+
+    if (algo->is_complex) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    algo->m = algo->n;
+    algo->n = m;
+    algo->transa = algo->transa == 'N' ? 'T' : 'N';
+    algo->matrices[0].flipped = true;
+    return FY_OK;
+}
+
 static int
 setup(struct fy_algo *algo)
 {
     struct fy_matrix *a = &algo->matrices[0], *tau = &algo->matrices[1],
                      *b = &algo->matrices[2];
-    const int64_t factors = least(algo->m, algo->n);
 
-    /* There is no LQ on a device. */
-    if (solves(algo) && algo->m < algo->n) {
+    if (solves(algo) && algo->m < algo->n && turn(algo)) {
         return FY_ERR_UNSUPPORTED;
     }
+    const int64_t factors = least(algo->m, algo->n);
     a->rows = algo->m;
     a->cols = algo->n;
     a->row_cuts = ROWS;
@@ -81,24 +100,6 @@ setup(struct fy_algo *algo)
     return FY_OK;
 }
 
-static int64_t
-start_of(const struct fy_algo *algo, uint32_t panel)
-{
-    return algo->cuts[COLUMNS].start[panel];
-}
-
-static struct fy_block
-part(char matrix, uint32_t panel, int64_t skip)
-{
-    return (struct fy_block){matrix, 0, panel, skip};
-}
-
-static int64_t
-width(const struct fy_algo *algo, char matrix, uint32_t panel)
-{
-    return fy_algo_length(algo, matrix == 'A' ? COLUMNS : SIDES, panel);
-}
-
 static char
 adjoint(const struct fy_algo *algo)
 {
@@ -110,9 +111,10 @@ static int
 reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
         char trans)
 {
-    const int64_t row = start_of(algo, k);
-    const struct fy_block blocks[3] = {
-        part('A', k, row), {'B', k, 0, 0}, part(matrix, panel, row)};
+    const int64_t row = fy_panel_start(algo, k);
+    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
+                                       {'B', k, 0, 0},
+                                       fy_panel_part(matrix, panel, row)};
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
@@ -120,7 +122,7 @@ reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
     call.side = 'L';
     call.transa = trans;
     call.m = algo->m - row;
-    call.n = width(algo, matrix, panel);
+    call.n = fy_panel_width(algo, matrix, panel);
     call.k = fy_algo_length(algo, FACTORS, k);
     call.access[0] = call.access[1] = FY_ACCESS_IN;
     call.access[2] = FY_ACCESS_INOUT;
@@ -128,58 +130,24 @@ reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
 }
 
 static int
-factor(struct fy_algo *algo, uint32_t k)
+reflect_adjoint(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 {
-    const int64_t row = start_of(algo, k);
-    const struct fy_block blocks[3] = {part('A', k, row), {'B', k, 0, 0}};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = FACTOR;
-    call.m = algo->m - row;
-    call.n = width(algo, 'A', k);
-    call.access[0] = FY_ACCESS_INOUT;
-    call.access[1] = FY_ACCESS_OUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* Step k on panels [a, b) of a matrix. */
-static int
-reflect_run(struct fy_algo *algo, char matrix, uint32_t a, uint32_t b,
-            uint32_t k, char trans)
-{
-    int status = FY_OK;
-    for (uint32_t j = a; status == FY_OK && j < b; j++) {
-        status = reflect(algo, matrix, j, k, trans);
-    }
-    return status;
+    return reflect(algo, matrix, panel, k, adjoint(algo));
 }
 
 static int
-factor_super(struct fy_algo *algo, uint32_t a, uint32_t b)
+reflect_plain(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 {
-    const uint32_t steps = algo->cuts[FACTORS].count;
-    int status = FY_OK;
-
-    for (uint32_t k = 0; status == FY_OK && k < a && k < steps; k++) {
-        status = reflect_run(algo, 'A', a, b, k, adjoint(algo));
-    }
-    for (uint32_t k = a; status == FY_OK && k < b && k < steps; k++) {
-        status = factor(algo, k);
-        if (status == FY_OK) {
-            status = reflect_run(algo, 'A', k + 1, b, k, adjoint(algo));
-        }
-    }
-    return status;
+    return reflect(algo, matrix, panel, k, 'N');
 }
 
 /* Rows of step k of a right hand side := R(k, k)^-1 or its adjoint times them. */
 static int
 divide(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
 {
-    const int64_t row = start_of(algo, k);
-    const struct fy_block blocks[3] = {part('A', k, row),
-                                       part('C', panel, row)};
+    const int64_t row = fy_panel_start(algo, k);
+    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
+                                       fy_panel_part('C', panel, row)};
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
@@ -188,8 +156,8 @@ divide(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
     call.uplo = 'U';
     call.transa = trans;
     call.diag = 'N';
-    call.m = width(algo, 'A', k);
-    call.n = width(algo, 'C', panel);
+    call.m = fy_panel_width(algo, 'A', k);
+    call.n = fy_panel_width(algo, 'C', panel);
     memcpy(call.alpha, fy_one, sizeof(call.alpha));
     call.access[0] = FY_ACCESS_IN;
     call.access[1] = FY_ACCESS_INOUT;
@@ -201,19 +169,19 @@ divide(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
 static int
 subtract(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
 {
-    const int64_t row = start_of(algo, k);
+    const int64_t row = fy_panel_start(algo, k);
     const bool up = trans == 'N';
     struct fy_product product = {
         .transa = trans,
         .transb = 'N',
         .alpha = fy_minus_one,
         .beta = fy_one,
-        .a = part('A', k, 0),
-        .b = part('C', panel, up ? row : 0),
-        .c = part('C', panel, up ? 0 : row),
-        .m = up ? row : width(algo, 'A', k),
-        .n = width(algo, 'C', panel),
-        .k = up ? width(algo, 'A', k) : row,
+        .a = fy_panel_part('A', k, 0),
+        .b = fy_panel_part('C', panel, up ? row : 0),
+        .c = fy_panel_part('C', panel, up ? 0 : row),
+        .m = up ? row : fy_panel_width(algo, 'A', k),
+        .n = fy_panel_width(algo, 'C', panel),
+        .k = up ? fy_panel_width(algo, 'A', k) : row,
         .c_access = FY_ACCESS_INOUT,
     };
     return row > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
@@ -230,12 +198,12 @@ clear(struct fy_algo *algo, uint32_t panel)
         .transb = 'N',
         .alpha = zero,
         .beta = zero,
-        .a = part('A', last, algo->n),
-        .b = part('C', panel, 0),
-        .c = part('C', panel, algo->n),
+        .a = fy_panel_part('A', last, algo->n),
+        .b = fy_panel_part('C', panel, 0),
+        .c = fy_panel_part('C', panel, algo->n),
         .m = algo->m - algo->n,
-        .n = width(algo, 'C', panel),
-        .k = width(algo, 'A', last),
+        .n = fy_panel_width(algo, 'C', panel),
+        .k = fy_panel_width(algo, 'A', last),
         .c_access = FY_ACCESS_INOUT,
     };
     return product.m > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
@@ -249,7 +217,7 @@ solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
     int status = FY_OK;
 
     for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
-        status = reflect_run(algo, 'C', a, b, k, adjoint(algo));
+        status = fy_panels_apply(algo, reflect_adjoint, 'C', a, b, k);
     }
     for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
         for (uint32_t j = a; status == FY_OK && j < b; j++) {
@@ -281,7 +249,7 @@ solve_adjoint(struct fy_algo *algo, uint32_t a, uint32_t b)
         status = clear(algo, j);
     }
     for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
-        status = reflect_run(algo, 'C', a, b, k, 'N');
+        status = fy_panels_apply(algo, reflect_plain, 'C', a, b, k);
     }
     return status;
 }
@@ -289,26 +257,14 @@ solve_adjoint(struct fy_algo *algo, uint32_t a, uint32_t b)
 static int
 program(struct fy_algo *algo)
 {
-    const uint32_t panels = algo->cuts[COLUMNS].count, size = algo->super_cols;
+    const uint32_t steps = algo->cuts[FACTORS].count, size = algo->super_cols;
     const uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
-    int status = FY_OK;
+    int status = fy_panels_factor(algo, FACTOR, steps, reflect_adjoint);
 
-    for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
-        status = factor_super(algo, a, a + size < panels ? a + size : panels);
-    }
     for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
         const uint32_t b = a + size < sides ? a + size : sides;
         status = algo->transa == 'N' ? solve_super(algo, a, b)
                                      : solve_adjoint(algo, a, b);
-    }
-    if (solves(algo)) {
-        const struct fy_matrix *matrix = &algo->matrices[0];
-        algo->planner->diagonal = (struct fy_diagonal){
-            .host = matrix->host,
-            .count = algo->n,
-            .stride_bytes = (matrix->ld + 1) * (int64_t)algo->element_bytes,
-            .element = algo->element,
-        };
     }
     return status;
 }
@@ -325,6 +281,9 @@ is_plain(const struct fy_algo *algo)
     for (unsigned i = 0; i < 3; i += 2) { /* A and C */
         struct fy_view view;
         fy_algo_view(algo, &algo->matrices[i], &view);
+        if (i > 0 && algo->transa != 'N') {
+            view.extent[0] = algo->n; /* below there is only room */
+        }
         if (!fy_view_is_in_range(&view, (enum fy_type)algo->element,
                                  least_number, 1 / least_number)) {
             return false;
@@ -349,6 +308,9 @@ search(struct fy_algo *algo)
             return FY_ERR_NOMEM;
         }
         algo->matrices[1].host = planner->factors;
+    }
+    if (widest > (INT32_MAX - WORK_TRIANGLE) / WORK_COLUMNS) {
+        return FY_ERR_NOFIT;
     }
     algo->lwork = widest * WORK_COLUMNS + WORK_TRIANGLE;
     if (!planner->options.ops->resolve) { /* a device has its own */
@@ -379,7 +341,8 @@ const struct fy_algo_row fy_algo_qr[] = {
      program,
      false,
      bound,
-     search},
+     search,
+     FY_DIAGONAL_FINITE},
     {"gels",
      "tmnkA1C3wWi",
      {"geqrf", "ormqr", "trsm", "gemm"},
@@ -387,6 +350,7 @@ const struct fy_algo_row fy_algo_qr[] = {
      program,
      false,
      bound,
-     search},
+     search,
+     FY_DIAGONAL_REGULAR},
     {NULL},
 };

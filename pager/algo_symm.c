@@ -164,7 +164,23 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_symmetric[] = {
-    {"symm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound, NULL},
-    {"hemm", "sumnaA1B2bC3", {"gemm"}, setup, program, false, bound, NULL},
+    {"symm",
+     "sumnaA1B2bC3",
+     {"gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL,
+     FY_DIAGONAL_ANY},
+    {"hemm",
+     "sumnaA1B2bC3",
+     {"gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL,
+     FY_DIAGONAL_ANY},
     {NULL},
 };

@@ -267,7 +267,23 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_triangle[] = {
-    {"trmm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound, NULL},
-    {"trsm", "sutdmnaA1B2", {"gemm"}, setup, program, false, bound, NULL},
+    {"trmm",
+     "sutdmnaA1B2",
+     {"gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL,
+     FY_DIAGONAL_ANY},
+    {"trsm",
+     "sutdmnaA1B2",
+     {"gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL,
+     FY_DIAGONAL_ANY},
     {NULL},
 };

@@ -474,9 +474,8 @@ fy_plan_result(const struct fy_plan *plan, union fy_raw *out)
     fy_raw_store(type, &sum, out);
 }
 
-/* Whether a solution divides by every element of the diagonal; LAPACK asks. */
-static bool
-is_regular(const struct fy_diagonal *diagonal)
+bool
+fy_diagonal_is_regular(const struct fy_diagonal *diagonal)
 {
     for (int64_t i = 0; i < diagonal->count; i++) {
         struct fy_value value =
@@ -485,8 +484,8 @@ is_regular(const struct fy_diagonal *diagonal)
         if (value.kind != FY_V_COMPLEX) {
             value.im = 0;
         }
-        if ((value.r == 0 && value.im == 0) || !isfinite(value.r) ||
-            !isfinite(value.im)) {
+        if ((!diagonal->zeros && value.r == 0 && value.im == 0) ||
+            !isfinite(value.r) || !isfinite(value.im)) {
             return false;
         }
     }
@@ -499,7 +498,7 @@ accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
 
-    if (!is_regular(&planner->diagonal)) {
+    if (!fy_diagonal_is_regular(&planner->diagonal)) {
         return false;
     }
     if (!planner->uses_info) {
@@ -536,6 +535,9 @@ stand_in(struct fy_planner *planner, bool blocked)
 
     if (other && !fy_bound_is_finite(planner->bound)) {
         return FY_ERR_UNSUPPORTED;
+    }
+    if (other && planner->bound->function->blocked_by != 0) {
+        fy_plan_diagonal(planner);
     }
     return other || planner->plan.schedule.nsteps > 1 ? fy_plan_query(planner)
                                                       : FY_OK;

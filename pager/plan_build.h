@@ -87,12 +87,16 @@ struct fy_answer {
     unsigned char content[16];
 };
 
-/* Of a triangle that was solved with, in the caller's memory. */
+/* Of a factor, in the caller's memory. */
 struct fy_diagonal {
     const char *host;
     int64_t count, stride_bytes;
     uint8_t element; /* enum fy_type */
+    bool zeros;      /* may be there */
 };
+
+/* Whether all of it is finite, and nothing 0 that may not be. */
+bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
 
 enum {
     FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
@@ -124,7 +128,7 @@ struct fy_planner {
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
     void *workspace;
-    void *factors; /* of reflectors, when the caller has no room for them */
+    void *factors; /* what an algorithm needs beside the caller's operands */
     struct fy_diagonal diagonal;
     /* What the original says of its workspaces: stored when all went well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
@@ -217,6 +221,11 @@ int fy_plan_axes(struct fy_planner *planner) FY_MUST_CHECK;
 
 /* A built-in algorithm; FY_ERR_UNSUPPORTED when there is none of that name. */
 int fy_plan_blocked(struct fy_planner *planner) FY_MUST_CHECK;
+/*
+ * Has accept() look at the diagonal that a factorisation leaves: NaNs, and what
+ * cannot be divided by, are the original's.
+ */
+void fy_plan_diagonal(struct fy_planner *planner);
 /* Elements its schedule must move with room for `elements'; 0: unknown. */
 double fy_blocked_bound(const struct fy_bound *bound, double elements);
 

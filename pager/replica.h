@@ -39,6 +39,7 @@ struct fy_replica {
     bool used, written;    /* by any step */
     bool old_matters;      /* the call may read its old host content */
     bool leaving;          /* written back after its last use */
+    bool loaded;           /* has been copied in */
     bool logged;           /* which is in the undo log, at undo_at */
     uint32_t first_use;    /* step */
     uint32_t next_use;     /* step, or FY_NIL */

@@ -22,6 +22,9 @@ struct fy_view {
     int64_t stride[FY_MAX_OPERAND_AXES]; /* elements; may be negative */
     int64_t lo, hi;
     bool temporary; /* steps before have written it: nothing to be undone */
+    /* Another view has the same memory and writes it: what was copied in must
+     * stay on the device until its last use, or all is undone (NOFIT). */
+    bool once;
 };
 
 /*

@@ -29,7 +29,7 @@ drives()
     name=$1
     device=$2
     shift 2
-    if "$ferry" run --no-discover --device "$device" --force --report="$work/report" -- \
+    if "$ferry" run --no-discover --device "$device" --force ${chunk-} --report="$work/report" -- \
         "$drive" --documented -s "$seed" -c "$calls" "$@" >"$work/out" 2>"$work/err"; then
         ok "$name: $(tail -n 1 "$work/out")"
     else
@@ -45,15 +45,17 @@ drives "all in memory" cuda -c 5 "$@"
 missing=$(python3 -c '
 import json, sys
 rows = {r["name"]: r["offloaded"] for r in json.load(open(sys.argv[1]))["functions"]}
-names = "gesv getrf getrs potrf potri potrs geqrf gels gesvd gesdd".split()
+names = "gesv getrf getrs getri potrf potri potrs geqrf gels gesvd gesdd".split()
 wanted = [p + n for p in "sdcz" for n in names]
 wanted += [p + n for p in "sd" for n in "ormqr orgqr syev syevd".split()]
 wanted += [p + n for p in "cz" for n in "unmqr ungqr heev heevd".split()]
-wanted += ["LAPACKE_" + w for w in wanted
-           if w[1:] not in "potri ormqr orgqr unmqr ungqr".split()]
+wanted += ["LAPACKE_" + w for w in wanted]
 print(*(w for w in wanted if not rows.get(w)))' "$work/report")
 empty "every routine ran on the device" "$missing"
 drives "memory of 64 KiB" cuda,memory=64KiB "$@"
+chunk=--chunk=random:$seed
+drives "memory of 64 KiB, random chunks" cuda,memory=64KiB "$@"
+unset chunk
 for n in 60 333 1200; do
     export FAKECUDA_FAIL_ANY=$n
     drives "call $n fails, memory of 64 KiB" cuda,memory=64KiB "$@"

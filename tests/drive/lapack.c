@@ -192,6 +192,7 @@ reflectors(struct call *c, int64_t m, int64_t n, int64_t k)
 static void
 ormqr(struct call *c)
 {
+    layout(c);
     char side = flag(c, "side", "LR");
     flag(c, "trans", is_complex(c->type) ? "NC" : "NT");
     int64_t m = size(c, "m", random_size(c)), n = size(c, "n", random_size(c));
@@ -207,6 +208,7 @@ ormqr(struct call *c)
 static void
 orgqr(struct call *c)
 {
+    layout(c);
     int64_t m = size(c, "m", random_size(c));
     int64_t n = size(c, "n", random_int(c, 0, m));
     int64_t k = size(c, "k", random_int(c, 0, n));
@@ -406,13 +408,13 @@ const struct routine lapack_routines[] = {
     {"%cgetrs", "sdcz", 0, getrs, BOTH},
     {"%cgetri", "sdcz", 0, getri, BOTH},
     {"%cpotrf", "sdcz", 0, potrf, BOTH},
-    {"%cpotri", "sdcz", 0, potrf, 1 << FORTRAN},
+    {"%cpotri", "sdcz", 0, potrf, BOTH},
     {"%cpotrs", "sdcz", 0, potrs, BOTH},
     {"%cgeqrf", "sdcz", 0, geqrf, BOTH},
-    {"%cormqr", "sd", 0, ormqr, 1 << FORTRAN},
-    {"%cunmqr", "cz", 0, ormqr, 1 << FORTRAN},
-    {"%corgqr", "sd", 0, orgqr, 1 << FORTRAN},
-    {"%cungqr", "cz", 0, orgqr, 1 << FORTRAN},
+    {"%cormqr", "sd", 0, ormqr, BOTH},
+    {"%cunmqr", "cz", 0, ormqr, BOTH},
+    {"%corgqr", "sd", 0, orgqr, BOTH},
+    {"%cungqr", "cz", 0, orgqr, BOTH},
     {"%cgels", "sdcz", 0, gels, BOTH},
     {"%csyev", "sd", 0, syev, BOTH},
     {"%cheev", "cz", 0, syev, BOTH},

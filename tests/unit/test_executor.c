@@ -246,6 +246,50 @@ START_TEST(test_eviction_is_optimal)
 }
 END_TEST
 
+/* What another view overwrites in host memory is not copied in again. */
+START_TEST(test_once_means_once)
+{
+    static const int64_t order[] = {0, 32, 0};
+    double memory[64] = {0};
+    struct fy_view view = {.host = (char *)memory,
+                           .element_bytes = 8,
+                           .access = FY_ACCESS_IN,
+                           .naxes = 1,
+                           .extent = {64},
+                           .stride = {1},
+                           .once = true};
+    struct fy_tile tiles[3] = {0};
+    struct fy_step steps[3] = {0};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        tiles[i] = (struct fy_tile){.access = FY_ACCESS_IN,
+                                    .naxes = 1,
+                                    .lo = {order[i]},
+                                    .n = {32},
+                                    .device_stride = {1}};
+        steps[i] = (struct fy_step){.tiles = i, .ntiles = 1};
+    }
+    for (unsigned room = 1; room <= 2; room++) {
+        struct fy_device *device = open_device(room * 256);
+        struct fy_schedule schedule = {.views = &view,
+                                       .nviews = 1,
+                                       .tiles = tiles,
+                                       .ntiles = 3,
+                                       .steps = steps,
+                                       .nsteps = 3,
+                                       .launch = launch_nothing,
+                                       .planner = device};
+        struct fy_executor *x;
+        struct fy_traffic traffic;
+        ck_assert_int_eq(fy_executor_new(device, &x), 0);
+        ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic),
+                         room == 1 ? FY_ERR_NOFIT : FY_OK);
+        fy_executor_free(x);
+        device->ops->close(device);
+    }
+}
+END_TEST
+
 /* --- constraints, scratch, first touch --- */
 
 /* Adds 1 to every element of the box, declared or not. */
@@ -455,6 +499,7 @@ main(void)
     tcase_add_loop_test(tests, test_threads_share_a_device, 0, 2);
     tcase_add_test(tests, test_too_small_memory_is_refused);
     tcase_add_test(tests, test_eviction_is_optimal);
+    tcase_add_test(tests, test_once_means_once);
     tcase_add_test(tests, test_only_declared_elements_move);
     tcase_add_test(tests, test_scratch_is_never_copied);
     tcase_add_test(tests, test_malformed_schedules_are_refused);

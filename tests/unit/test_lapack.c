@@ -277,6 +277,222 @@ START_TEST(least_squares)
 }
 END_TEST
 
+/* As QR of the transpose: the same factors and reflectors as LQ. */
+START_TEST(least_norm)
+{
+    for (const char *type = "sd"; *type; type++) {
+        for (unsigned turned = 0; turned < 2; turned++) {
+            struct call_numbers numbers = numbers_of(N / 2, N);
+            numbers.transa = (char)(turned ? 'T' : 'N');
+            numbers.ld[2] = N + 2;
+            fill(*type, a, N / 2, N, N / 2 + 3, 4);
+            fill(*type, b, N, SIDES, N + 2, 0);
+            both_qr(*type, "gels", "tmnkA1C3wWi", &numbers, (uint64_t)_i);
+            compare(*type, "b", b, same_b, bound_of(*type));
+        }
+    }
+}
+END_TEST
+
+/* Sizes that no panel divides, one column, one row, one side. */
+START_TEST(odd_shapes)
+{
+    static const int64_t sizes[] = {1, 2, 3, 17, 33};
+    static const char types[] = "sdcz";
+    const unsigned count = sizeof(sizes) / sizeof(sizes[0]);
+
+    for (unsigned s = 0; s < count * count * 2; s++) {
+        const int64_t m = sizes[s % count], n = sizes[s / count % count];
+        const char type = types[(s + (unsigned)_i) % 4];
+        const bool solves = s >= count * count;
+        struct call_numbers numbers = numbers_of(m, n), same;
+        struct call call, original;
+        struct call_run run;
+        char symbol[16];
+
+        if (solves && m < n && (type == 'c' || type == 'z')) {
+            continue; /* not cut */
+        }
+        snprintf(symbol, sizeof(symbol), "%c%s_", type,
+                 solves ? "gels" : "geqrf");
+        numbers.transa = 'N';
+        numbers.k = sizes[(s + 3) % count];
+        numbers.ld[2] = 40;
+        numbers.matrix[1] = tau;
+        numbers.work = work;
+        numbers.lwork = LWORK;
+        same = numbers;
+        same.matrix[0] = same_a;
+        same.matrix[1] = same_tau;
+        same.matrix[2] = same_b;
+        same.info = &other_info;
+        same.work = same_work;
+        fill(type, a, m, n, m + 3, 6);
+        fill(type, b, m > n ? m : n, numbers.k, 40, 0);
+        memcpy(same_a, a, MOST);
+        memcpy(same_b, b, MOST);
+        memset(tau, 0, sizeof(tau));
+        memset(same_tau, 0, sizeof(same_tau));
+        info_cell = other_info = -7;
+        const char *signature = solves ? "tmnkA1C3wWi" : "mnA1BwWi";
+        ck_assert(call_make(model, symbol, signature, &numbers, &call));
+        ck_assert(call_make(model, symbol, signature, &same, &original));
+        ck_assert_int_eq(call_chunked(&call, device, true, (uint64_t)_i, &run),
+                         FY_REASON_NONE);
+        ck_assert_msg(run.status == FY_OK, "%s %d x %d: %s", symbol, (int)m,
+                      (int)n, fy_status_text(run.status));
+        call_original(&original, NULL);
+        ck_assert_int_eq(info(), 0);
+        compare(type, symbol, a, same_a, bound_of(type));
+        compare(type, symbol, b, same_b, bound_of(type));
+        for (int64_t i = 0; !solves && i < (m < n ? m : n); i++) {
+            const size_t at = (size_t)i * element_bytes(type);
+            const struct fy_value p =
+                fy_raw_value(element_type(type), tau + at);
+            const struct fy_value q =
+                fy_raw_value(element_type(type), same_tau + at);
+            ck_assert_double_le(fabs(p.r - q.r), bound_of(type));
+        }
+    }
+}
+END_TEST
+
+/* ---- the inverse: A stays as a whole, panels of it come ---- */
+
+/* Factors of a random matrix in a and same_a, interchanges in all arrays. */
+static void
+factored(char type, int64_t n, struct call_numbers *numbers)
+{
+    struct call call;
+    char symbol[16];
+
+    *numbers = numbers_of(n, n);
+    fill(type, a, n, n, n + 3, 1);
+    numbers->matrix[1] = other_pivots;
+    numbers->info = &other_info;
+    snprintf(symbol, sizeof(symbol), "%cgetrf_", type);
+    ck_assert(call_make(model, symbol, "mnA1Bi", numbers, &call));
+    call_original(&call, NULL);
+    memcpy(same_a, a, MOST);
+    memcpy(pivots, other_pivots, sizeof(pivots));
+    for (int64_t i = 0; i < n; i++) {
+        wide_pivots[i] = pivots[i];
+    }
+    *numbers = numbers_of(n, n);
+    numbers->work = work;
+    numbers->lwork = LWORK;
+    info_cell = -7;
+}
+
+START_TEST(inverse)
+{
+    static const int64_t sizes[] = {1, 2, 19};
+
+    for (unsigned s = 0; s < 12; s++) {
+        const char type = "sdcz"[s % 4];
+        const int64_t n = sizes[s / 4];
+        struct call_numbers numbers;
+        struct call call, original;
+        struct call_run run;
+        char symbol[16];
+
+        factored(type, n, &numbers);
+        snprintf(symbol, sizeof(symbol), "%cgetri_", type);
+        ck_assert(call_make(model, symbol, "nA1BwWi", &numbers, &call));
+        numbers.matrix[0] = same_a;
+        numbers.matrix[1] = other_pivots;
+        numbers.info = &other_info;
+        numbers.work = same_work;
+        ck_assert(call_make(model, symbol, "nA1BwWi", &numbers, &original));
+        memset(work, 0, sizeof(work));
+        memset(same_work, 0, sizeof(same_work));
+        ck_assert_int_eq(
+            call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+            FY_REASON_NONE);
+        ck_assert_msg(run.status == FY_OK, "%s: %s", symbol,
+                      fy_status_text(run.status));
+        ck_assert_str_eq(run.method, "getri");
+        call_original(&original, NULL);
+        ck_assert_int_eq(info(), 0);
+        compare(type, symbol, a, same_a, 20 * bound_of(type));
+        /* The best size, which the original asks for by its query only. */
+        const double size = fy_raw_value(element_type(type), work).r;
+        ck_assert_double_ge(size,
+                            fy_raw_value(element_type(type), same_work).r);
+        ck_assert_double_le(size, LWORK);
+        ck_assert_mem_eq(pivots, other_pivots, sizeof(pivots));
+    }
+}
+END_TEST
+
+/* Singular, not finite, or no interchanges of getrf's, or too large. */
+START_TEST(inverse_of_others)
+{
+    for (unsigned kind = 0; kind < 5; kind++) {
+        const int64_t n = kind == 4 ? N : 19;
+        struct call_numbers numbers;
+        struct call call;
+        struct call_run run;
+
+        factored('d', n, &numbers);
+        double *element = (double *)(void *)a;
+        if (kind < 2) {
+            element[(n + 3) * 7 + (kind == 0 ? 7 : 3)] = kind == 0 ? 0 : NAN;
+        }
+        if (kind == 2 || kind == 3) {
+            wide_pivots[5] = pivots[5] = kind == 2 ? 20 : 2;
+        }
+        memcpy(same_a, a, MOST);
+        memset(work, 1, sizeof(work));
+        memset(same_work, 1, sizeof(same_work));
+        ck_assert(call_make(model, "dgetri_", "nA1BwWi", &numbers, &call));
+        ck_assert_int_eq(call_chunked(&call, device, true, (uint64_t)_i, &run),
+                         FY_REASON_NONE);
+        ck_assert_int_ne(run.status, FY_OK);
+        ck_assert_mem_eq(a, same_a, MOST);
+        ck_assert_mem_eq(work, same_work, sizeof(work));
+        ck_assert_int_eq(info(), -7);
+    }
+}
+END_TEST
+
+/* A NaN gets to the diagonal of the factor, and the original gets the call. */
+START_TEST(not_a_number)
+{
+    static const struct {
+        const char *symbol, *signature;
+        int row, column;
+    } rows[] = {
+        {"dpotrf_", "unA1i", 70, 3},   {"dpotrf_", "unA1i", 89, 89},
+        {"dgetrf_", "mnA1Bi", 50, 20}, {"dgetrf_", "mnA1Bi", 2, 80},
+        {"dgesv_", "nkA1BC3i", 7, 40},
+    };
+
+    for (unsigned r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        struct call_numbers numbers = numbers_of(N, N);
+        struct call call;
+        struct call_run run;
+
+        numbers.uplo = 'L';
+        fill('d', a, N, N, N + 3, 2 * N);
+        fill('d', b, N, SIDES, N + 2, 0);
+        ((double *)(void *)a)[rows[r].row + rows[r].column * (N + 3)] = NAN;
+        memcpy(same_a, a, MOST);
+        memcpy(same_b, b, MOST);
+        info_cell = -7;
+        ck_assert(call_make(model, rows[r].symbol, rows[r].signature, &numbers,
+                            &call));
+        ck_assert_int_eq(
+            call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+            FY_REASON_NONE);
+        ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
+        ck_assert_mem_eq(a, same_a, MOST);
+        ck_assert_mem_eq(b, same_b, MOST);
+        ck_assert_int_eq(info(), -7);
+    }
+}
+END_TEST
+
 /* What LAPACK calls singular, scales, or has no plan for is the original's. */
 START_TEST(least_squares_of_others)
 {
@@ -405,6 +621,11 @@ main(void)
     tcase_add_loop_test(cases, qr, 0, 5);
     tcase_add_loop_test(cases, least_squares, 0, 5);
     tcase_add_loop_test(cases, least_squares_of_others, 0, 5);
+    tcase_add_loop_test(cases, least_norm, 0, 5);
+    tcase_add_loop_test(cases, odd_shapes, 0, 4);
+    tcase_add_loop_test(cases, inverse, 1, 4); /* 0: whole */
+    tcase_add_loop_test(cases, inverse_of_others, 0, 2);
+    tcase_add_loop_test(cases, not_a_number, 0, 2);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
     suite_add_tcase(suite, cases);
@@ -417,12 +638,16 @@ main(void)
     tcase_add_loop_test(cases, cholesky, 0, 5);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
+    tcase_add_loop_test(cases, inverse, 0, 3);
+    tcase_add_loop_test(cases, inverse_of_others, 0, 2);
+    tcase_add_loop_test(cases, not_a_number, 0, 2);
     suite_add_tcase(suite, cases);
     cases = tcase_create("wide");
     tcase_add_checked_fixture(cases, open_wide_vendor, close_device);
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, lu, 0, 5);
     tcase_add_loop_test(cases, solver, 0, 5);
+    tcase_add_loop_test(cases, inverse, 0, 3);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
