@@ -549,7 +549,7 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
 {
     struct fy_planner *planner = calloc(1, sizeof(*planner));
     int status = FY_ERR_NOFIT;
-    bool blocked = false;
+    bool blocked = false, refused = false;
 
     if (!planner) {
         return FY_ERR_NOMEM;
@@ -565,8 +565,10 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     if ((status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) &&
         bound->function->blocked_by != 0) {
         fy_planner_reset(planner);
+        refused = status == FY_ERR_UNSUPPORTED;
         status = fy_plan_blocked(planner);
         blocked = status == FY_OK;
+        refused = refused && status == FY_ERR_UNSUPPORTED;
         if (status == FY_ERR_UNSUPPORTED) {
             status = FY_ERR_NOFIT;
         }
@@ -574,6 +576,9 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     if (status == FY_ERR_NOFIT) {
         fy_planner_reset(planner);
         status = fy_plan_axes(planner);
+        if (status == FY_ERR_NOFIT && refused) {
+            status = FY_ERR_UNSUPPORTED; /* with any memory */
+        }
     }
     if (status == FY_OK) {
         status = stand_in(planner, blocked);

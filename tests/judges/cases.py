@@ -8,6 +8,7 @@ would prove nothing.
 """
 import glob
 import os
+import re
 import shutil
 
 import compare
@@ -15,6 +16,7 @@ import ferryrun
 
 LIB = ferryrun.multiarch()
 HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.join(HERE, "..", "..", "annotations", "lib")
 
 # name -> options of `ferry run'. %d is the case's seed.
 WAYS = {
@@ -26,9 +28,11 @@ WAYS = {
     "cuda": ["--device", "cuda,memory=6KiB", "--force",
              "--chunk", "random:%d"],
 }
+# Calls that fit, which they do: the vendor's functions and not parts of them.
+WAYS["whole"] = ["--device", "cuda", "--force"]
 # The same with ferry's engine and the fake CUDA under ThreadSanitizer.
 WAYS["thread"] = WAYS["cuda"]
-CUDA_WAYS = ("cuda", "thread")
+CUDA_WAYS = ("cuda", "whole", "thread")
 HOST_WAYS = ("tiny", "plenty", "default")
 
 
@@ -39,7 +43,7 @@ class Case:
                  fast=False, expect=(), out=None, edit=None, extra=None,
                  needs=(), memory=None, timeout=900, split=True,
                  ways=HOST_WAYS, seeds=1, cuda=(), cuda_fast=False,
-                 thread=None, source=None):
+                 thread=None, source=None, solvers=False):
         self.name = name
         self.argv = argv
         self.blas = blas        # LD_LIBRARY_PATH, or None for the machine's
@@ -60,10 +64,15 @@ class Case:
         self.cuda_fast = cuda_fast
         self.thread = thread    # "fast" or "full": in which of ./check's two
         self.source = source    # (C file here, libraries): argv[0] is made of it
+        # BLAS stays here: LAPACK's programs call it ten million times inside of
+        # what they test.
+        self.solvers = solvers
 
-    def options(self, way, seed):
+    def options(self, way, seed, folder):
         options = [x % seed if "%d" in x else x for x in WAYS[way]]
-        if way in ("tiny",) + CUDA_WAYS and self.memory:
+        if self.solvers:
+            options += ["--annotations", no_blas(folder)]
+        if way in ("tiny", "cuda", "thread") and self.memory:
             device = "host" if way == "tiny" else "cuda"
             options[1] = "%s,memory=%s" % (device, self.memory)
         return options
@@ -79,6 +88,22 @@ class Case:
             if not (os.path.exists(path) or shutil.which(path)):
                 return path
         return None
+
+
+def no_blas(folder):
+    """Annotations for a run in `folder' by which BLAS alone never goes anywhere;
+    blocks of LAPACK's functions still do."""
+    path = os.path.join(folder, "no-blas")
+    os.makedirs(path, exist_ok=True)
+    for name in ("blas1", "blas2", "blas3"):
+        with open(os.path.join(LIBRARY, name + ".ferry"),
+                  encoding="utf-8") as file:
+            text = re.sub(r"(?m)^\{$", "{\n    require 0 > 1 else unsupported;",
+                          file.read())
+        with open(os.path.join(path, name + "-here.ferry"), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+    return path
 
 
 LEVEL2 = {
@@ -208,6 +233,18 @@ SMALL_SVD = [
 ]
 EIG = ("nep sep se2 svd %ec %ed %gg %gd %sb %sg %bb glm gqr gsv csd lse %bal "
        "%bak %gbal %gbak")
+# What cuSOLVER stands in for, by program and input, without type letter: r and c
+# for real and complex matrices.
+SOLVERS = {
+    "r": "gesv getrf getrs getri potrf potri potrs geqrf gels ormqr orgqr gesvd",
+    "c": "gesv getrf getrs getri potrf potri potrs geqrf gels unmqr ungqr gesvd",
+}
+EIGENSOLVERS = {
+    "sep": {"r": "syev syevd", "c": "heev heevd"},
+    "se2": {"r": "syevd", "c": "heevd"},
+    "svd": {"r": "gesvd gesdd", "c": "gesvd gesdd"},
+    "%sg": {"r": "syev syevd", "c": "heev heevd"},
+}
 # Ten million calls and more: forced, minutes each.
 LONG = ("svd", "sec", "dec", "sed", "ded", "ced", "zed")
 EDITED = (("nep", SMALL_NEP), ("svd", SMALL_SVD))
@@ -241,11 +278,32 @@ def lapack_cases():
                        ["%s/xlintstrf%s" % (folder, p)], path,
                        "%s/%stest_rfp.in" % (folder, p), expect=expect[:1])
             yield from _eigenvalue_cases(folder, copy, path, p)
+            if copy == "netlib":
+                yield from _solver_cases(folder, path, p)
         for both, stdin in (("ds", "dstest"), ("zc", "zctest")):
             yield Case("lapack/%s/xlintst%s" % (copy, both),
                        ["%s/xlintst%s" % (folder, both)], path,
                        "%s/%s.in" % (folder, stdin),
                        expect=[both[0] + "gemm"])
+
+
+def _solver_cases(folder, path, p):
+    """All of the linear equations, and all inputs of the eigenvalues, as the
+    fake cuSOLVER computes them; some in parts as well."""
+    kind = "r" if p in "sd" else "c"
+    names = [p + word for word in SOLVERS[kind].split()]
+    yield Case("lapack/netlib/xlintst%s-solvers" % p,
+               ["%s/xlintst%s" % (folder, p)], path,
+               "%s/%stest.in" % (folder, p), solvers=True, ways=("whole",),
+               expect=names, cuda=names if p in "dz" else (), memory="16KiB",
+               timeout=3600)
+    for word in EIG.split():
+        names = EIGENSOLVERS.get(word, {}).get(kind, "").split()
+        word = word.replace("%", p)
+        yield Case("lapack/netlib/xeigtst%s-%s-solvers" % (p, word),
+                   ["%s/xeigtst%s" % (folder, p)], path,
+                   "%s/%s.in" % (folder, word), solvers=True, ways=("whole",),
+                   expect=[p + name for name in names], timeout=3600)
 
 
 def _eigenvalue_cases(folder, copy, path, p):
