@@ -11,6 +11,7 @@
 #include "annotations/model.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,9 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     out->stored_bytes = (int64_t)status.stx_blocks * 512;
     out->flags = fcntl(fd, F_GETFL);
     out->offset = S_ISREG(out->mode) ? lseek(fd, 0, SEEK_CUR) : 0;
+    struct pollfd written = {.fd = fd, .events = POLLOUT};
+    out->unread = S_ISFIFO(out->mode) && (out->flags & O_ACCMODE) == O_WRONLY &&
+                  poll(&written, 1, 0) == 1 && (written.revents & POLLERR) != 0;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, out->path, sizeof out->path - 1);
     out->path[n > 0 ? n : 0] = '\0';
@@ -385,6 +389,10 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
     } else if (is_terminal(fact)) {
         plan->kind = fd == 1 ? FY_STREAM_PTY : FY_STREAM_WIRE;
     } else if (S_ISFIFO(fact->mode)) {
+        if (fact->unread && look->invocation->effect) {
+            /* It would go on until it is told. */
+            return say(look, FY_STAGE_ODD_STREAM, name, " has no reader");
+        }
         plan->is_pipe = true;
         plan->pipe_device = fact->device;
         plan->pipe_inode = fact->inode;

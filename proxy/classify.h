@@ -27,6 +27,7 @@ struct fy_stream_fact {
     int64_t offset;
     uint32_t links;
     int64_t bytes, stored_bytes; /* of a file: its size, and what it occupies */
+    bool unread;                 /* a pipe to be written that nobody reads */
     char path[PATH_MAX];         /* as /proc/PID/fd/N names it */
 };
 

@@ -34,6 +34,11 @@ CASES = [
      "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 5 ] && echo soon; sleep 3; "
      "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", 40,
      {"jq -c .1 j": "other-config", "grep -c 2 f": "placed"}),
+    # What is found out for it comes when its stage is long gone.
+    ("a home, and its command is killed", "kill -STOP $SERVER; "
+     "HOME=$H/home jq -c . j >/dev/null 2>&1 & sleep 0.5; kill -KILL $!; "
+     "wait $!; grep -c 1 f; kill -CONT $SERVER; sleep 1; grep -c 2 f", 40,
+     {"grep -c 1 f": "placed", "grep -c 2 f": "placed"}),
     ("inherited from the beginning", None, 20, {"grep -c 4 f": "placed"}),
 ]
 
@@ -68,7 +73,8 @@ def one(top, name, script, seconds, want):
     if not pair:
         return None
     sftp, fuse = pair
-    environment = dict(os.environ, H=point, SERVER=str(sftp.pid), TOP=top)
+    environment = dict(os.environ, H=point, SERVER=str(sftp.pid), TOP=top,
+                       MALLOC_PERTURB_="165")  # what is freed is no more
     began = time.monotonic()
     inherited = []
     if script is None:

@@ -305,6 +305,38 @@ START_TEST(test_input)
 }
 END_TEST
 
+/* A pipe that nobody reads ends what has effects at its first write. */
+START_TEST(test_unread_outputs)
+{
+    facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
+    facts.streams[2] = stream(S_IFIFO, O_WRONLY, "pipe:[72]");
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_NONE);
+    facts.streams[2].unread = true;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_ODD_STREAM);
+    facts.streams[2].unread = false;
+    facts.streams[1].unread = true;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("tee x"), FY_STAGE_ODD_STREAM);
+}
+END_TEST
+
+START_TEST(test_looks_for_a_reader)
+{
+    struct fy_stream_fact fact;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    fy_stream_look(ends[1], &fact);
+    ck_assert(fact.open && !fact.unread);
+    fy_stream_look(ends[0], &fact);
+    ck_assert(fact.open && !fact.unread);
+    close(ends[0]);
+    fy_stream_look(ends[1], &fact);
+    ck_assert(fact.open && fact.unread);
+    close(ends[1]);
+}
+END_TEST
+
 /* Standard input of this machine, for commands that do not mind. */
 START_TEST(test_input_from_here)
 {
@@ -465,6 +497,8 @@ main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_join);
     tcase_add_test(tcase, test_reads);
+    tcase_add_test(tcase, test_unread_outputs);
+    tcase_add_test(tcase, test_looks_for_a_reader);
     tcase_add_test(tcase, test_mount_of);
     tcase_add_test(tcase, test_operands);
     tcase_add_test(tcase, test_plan);
