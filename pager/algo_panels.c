@@ -50,8 +50,11 @@ cut(struct fy_algo *algo, int64_t panel)
         if (status || extent < 1 || d == FY_PANEL_FACTORS) {
             continue;
         }
-        status = fy_cuts_even(extent, (uint32_t)((extent + side - 1) / side),
-                              side >= 64 ? 16 : 1, &algo->cuts[d]);
+        const int64_t count = (extent + side - 1) / side;
+        status = count > FY_MAX_BLOCK_STEPS
+                     ? FY_ERR_NOFIT
+                     : fy_cuts_even(extent, (uint32_t)count,
+                                    side >= 64 ? 16 : 1, &algo->cuts[d]);
     }
     algo->super_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
     return status ? status : cut_factors(algo);

@@ -493,6 +493,20 @@ START_TEST(not_a_number)
 }
 END_TEST
 
+/* More panels than steps are not even counted out: that would take 8 GiB. */
+START_TEST(too_many_panels)
+{
+    struct call_numbers numbers = numbers_of(3, 3);
+    struct call call;
+    struct call_run run;
+
+    numbers.k = 1 << 30;
+    ck_assert(call_make(model, "dgesv_", "nkA1BC3i", &numbers, &call));
+    ck_assert_int_eq(call_planned(&call, 1024, &run), FY_REASON_NONE);
+    ck_assert_int_eq(run.status, FY_ERR_NOFIT);
+}
+END_TEST
+
 /* What LAPACK calls singular, scales, or has no plan for is the original's. */
 START_TEST(least_squares_of_others)
 {
@@ -622,6 +636,7 @@ main(void)
     tcase_add_loop_test(cases, least_squares, 0, 5);
     tcase_add_loop_test(cases, least_squares_of_others, 0, 5);
     tcase_add_loop_test(cases, least_norm, 0, 5);
+    tcase_add_test(cases, too_many_panels);
     tcase_add_loop_test(cases, odd_shapes, 0, 4);
     tcase_add_loop_test(cases, inverse, 1, 4); /* 0: whole */
     tcase_add_loop_test(cases, inverse_of_others, 0, 2);
