@@ -41,8 +41,10 @@ struct fy_settings {
     enum fy_mode mode;
     char device[FY_SETTINGS_NAME_BYTES]; /* "auto", "none", "host", ... */
     uint64_t memory_bytes;               /* device limit; 0: device's default */
-    bool force;                          /* offload whatever is allowed */
-    bool defer;                          /* run elementwise calls together */
+    uint64_t register_bytes;             /* host memory to register; or: */
+#define FY_REGISTER_AUTO UINT64_MAX
+    bool force;        /* offload whatever is allowed */
+    bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
     char faults[FY_SETTINGS_FAULTS_BYTES]; /* see pager/host.h; for tests */

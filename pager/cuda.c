@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "pager/cuda_internal.h"
+#include "pager/cuda_users.h"
 
 enum {
     EXIT_WAIT_SECONDS = 2,
@@ -307,10 +308,16 @@ device_new(void)
     if (pthread_mutex_init(&device->kernels_lock, NULL) != 0) {
         goto destroy_change;
     }
+    device->registry = cuda_registry_new(device);
+    if (device->registry == NULL) {
+        goto destroy_kernels_lock;
+    }
     device->ring = cuda_ring_new(device);
     if (device->ring != NULL) {
         return device;
     }
+    cuda_registry_free(device->registry);
+destroy_kernels_lock:
     pthread_mutex_destroy(&device->kernels_lock);
 destroy_change:
     pthread_cond_destroy(&device->change);
@@ -327,7 +334,9 @@ free_device:
 static void
 device_free(struct cuda_device *device)
 {
-    if (cuda_is_ours(device)) {
+    bool ours = cuda_is_ours(device);
+    cuda_registry_free(device->registry);
+    if (ours) {
         cuda_ring_free(device->ring);
         pthread_mutex_destroy(&device->kernels_lock);
         pthread_cond_destroy(&device->change);
@@ -442,6 +451,8 @@ cuda_close(struct fy_device *base)
         if (device->abandoned) {
             return; /* its threads may still be there */
         }
+        cuda_registry_free(device->registry);
+        device->registry = NULL;
         cuda_ring_free(device->ring);
         device->ring = NULL;
         close_context(device);
@@ -529,6 +540,44 @@ cuda_give_back(struct fy_device *base)
     }
 }
 
+static void
+cuda_operands(struct fy_device *base, const struct fy_range *ranges,
+              size_t count, bool force)
+{
+    struct cuda_device *device = (struct cuda_device *)base;
+    if (cuda_is_ours(device)) {
+        cuda_register_operands(device->registry, ranges, count, force);
+    }
+}
+
+static void
+cuda_let_go(bool stay)
+{
+    sigset_t every, before;
+    if (!fy_cuda_driver_is_ours()) {
+        return;
+    }
+    if (stay) {
+        cuda_register_stay(true);
+    }
+    /* No handler may come here again, and wait for the lock. */
+    sigfillset(&every);
+    (void)pthread_sigmask(SIG_BLOCK, &every, &before);
+    pthread_mutex_lock(&all_lock);
+    for (struct cuda_device *device = all; device != NULL;
+         device = device->next) {
+        cuda_register_let_go(device->registry);
+    }
+    pthread_mutex_unlock(&all_lock);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void
+cuda_resume(void)
+{
+    cuda_register_stay(false);
+}
+
 static void *
 cuda_resolve(struct fy_device *base, const char *name)
 {
@@ -591,6 +640,11 @@ const struct fy_device_ops fy_device_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .give_back = cuda_give_back,
+    .keep = cuda_register_limit,
+    .operands = cuda_operands,
+    .let_go = cuda_let_go,
+    .resume = cuda_resume,
+    .loading = cuda_users_loading,
     .claim = cuda_claim,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of the CUDA device. Host memory that the program has page-locked goes
- * straight over the link, everything else through the ring; ferry registers no
- * memory of the program. Runs on issuing and copying threads.
+ * Copies of the CUDA device. Host memory that the program has page-locked, or
+ * ferry (cuda_register.c), goes straight over the link, everything else through
+ * the ring. Runs on issuing and copying threads.
  */
 #include "config.h"
+
+#include <time.h>
 
 #include "pager/cuda_internal.h"
 #include "pager/device_copy.h"
@@ -108,7 +110,7 @@ cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
     }
 }
 
-/* Whether the program has page-locked all of the rectangle's host memory. */
+/* Whether all of the rectangle's host memory is page-locked. */
 static bool
 is_locked(struct cuda_device *device, const struct cuda_rect *r)
 {
@@ -131,15 +133,30 @@ is_locked(struct cuda_device *device, const struct cuda_rect *r)
            first >= start && size >= bytes && first - start <= size - bytes;
 }
 
+static double
+seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 int
 cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
 {
     struct cuda_device *device = stream->device;
     struct cuda_rect whole;
+    int status;
     if (fy_copy_elements(copy) == 0) {
         return 0;
     }
-    if (cuda_rect_direct(copy, &whole) && is_locked(device, &whole)) {
+    bool direct = cuda_rect_direct(copy, &whole);
+    if (direct &&
+        cuda_register_copy(stream, copy->direction, &whole, &status)) {
+        return status;
+    }
+    if (direct &&
+        cuda_register_is_foreign(device->registry, &whole, is_locked)) {
         return cuda_rect_transfer(device, copy->direction, &whole,
                                   stream->handle);
     }
@@ -154,5 +171,10 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
             return cuda_status(device, "the work before a copy", result);
         }
     }
-    return cuda_ring_copy(stream, copy);
+    double before = seconds();
+    status = cuda_ring_copy(stream, copy);
+    if (direct && status == 0) {
+        cuda_register_missed(device->registry, &whole, seconds() - before);
+    }
+    return status;
 }

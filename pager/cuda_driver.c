@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pager/cuda_users.h"
+
 enum {
     LEAST_VERSION = 11000
 };
@@ -129,6 +131,7 @@ mark_process(void)
 static int
 load(void)
 {
+    cuda_users_look();
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         return refuse("no CUDA driver: libcuda.so.1 cannot be loaded");

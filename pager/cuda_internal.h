@@ -18,6 +18,7 @@
 #include "pager/cuda_driver.h"
 #include "pager/cuda_library.h"
 #include "pager/cuda_memory.h"
+#include "pager/cuda_register.h"
 #include "pager/cuda_ring.h"
 #include "pager/device.h"
 #include "pager/kernel_compile.h"
@@ -122,6 +123,7 @@ struct cuda_device {
     uint64_t numbers;
     struct cuda_memory memory;
     struct cuda_ring *ring;
+    struct cuda_registry *registry;
     pthread_mutex_t kernels_lock; /* of the next three; taken before `lock' */
     struct cuda_kernel *kernels;
     unsigned nkernels;

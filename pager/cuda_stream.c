@@ -20,31 +20,6 @@ enum {
 static const char inherited[] =
     "the device belongs to the parent of this forked process";
 
-int
-cuda_thread(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
-            void *argument)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
-    if (error != 0) {
-        return error;
-    }
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* Programs with much thread-local memory refuse a small stack. */
-    error = pthread_attr_setstacksize(&attributes, stack_bytes);
-    if (error == 0) {
-        error = pthread_create(thread, &attributes, run, argument);
-    }
-    if (error != 0) {
-        error = pthread_create(thread, NULL, run, argument);
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /*
  * Gives up a reference; the last one takes the event. Lock held, but for the
  * driver's part. The context is current.
@@ -450,6 +425,7 @@ close_stream(struct fy_stream *s)
     const struct fy_cuda_driver *driver = s->device->driver;
     int cancel;
     if (cuda_enter_caller(s->device, &cancel)) {
+        cuda_register_forget(s->device->registry, s->number);
         (void)driver->event_destroy(s->ready);
         (void)driver->stream_destroy(s->handle);
         cuda_leave_caller(s->device, cancel);

@@ -25,6 +25,7 @@
 #include "pager/explain.h"
 #include "pager/handles.h"
 #include "pager/host.h"
+#include "pager/hostmem.h"
 #include "pager/kernel_compile.h"
 #include "pager/plan.h"
 #include "pager/pool.h"
@@ -67,6 +68,9 @@ now_seconds(void)
 static void
 before_fork(void)
 {
+    if (ops && ops->let_go) {
+        ops->let_go(true);
+    }
     fy_defer_before_fork();
     fy_handles_before_fork();
     fy_provider_before_fork();
@@ -84,6 +88,9 @@ after_fork_parent(void)
     fy_provider_after_fork();
     fy_handles_after_fork();
     fy_defer_after_fork();
+    if (ops && ops->resume) {
+        ops->resume();
+    }
 }
 
 static void
@@ -168,6 +175,24 @@ count_error(const struct fy_decision *decision, struct fy_device *of)
     }
 }
 
+/* What the device may keep ready for the next call. */
+static void
+tell_operands(const struct offload *offload, const struct fy_lease *lease)
+{
+    struct fy_range ranges[FY_MAX_OPERANDS];
+    size_t count = 0;
+    bool overflow;
+
+    if (!ops->operands) {
+        return;
+    }
+    for (unsigned i = 0; i < offload->bound.function->noperands; i++) {
+        count +=
+            fy_view_range(&offload->bound.views[i], &ranges[count], &overflow);
+    }
+    ops->operands(lease->device, ranges, count, settings.force);
+}
+
 /* A status of fy_executor_run(); 0: *out has what to answer. */
 static int
 run_plan(struct offload *offload, const struct fy_lease *lease,
@@ -178,6 +203,7 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     decision->note[0] = '\0'; /* of a try with more memory */
     struct fy_shadow *shadow = fy_checked_begin(&offload->bound, decision);
     double start = now_seconds();
+    tell_operands(offload, lease);
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
@@ -548,6 +574,18 @@ engine_abandon(void)
     }
 }
 
+static void
+engine_loading(const char *file)
+{
+    int saved = errno;
+
+    if (ops && ops->loading) {
+        ops->loading(file);
+        ops->let_go(false);
+    }
+    errno = saved;
+}
+
 static const struct fy_engine engine = {
     .size_bytes = sizeof(engine),
     .call = engine_call,
@@ -556,6 +594,7 @@ static const struct fy_engine engine = {
     .forget = fy_provider_forget,
     .compare = engine_compare,
     .ran = engine_ran,
+    .loading = engine_loading,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *
@@ -612,6 +651,10 @@ fy_engine_start(const struct fy_shim_services *given)
             fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
                             "glibc's own malloc, and no GLIBC_TUNABLES");
         }
+    }
+    if (ops && ops->keep) {
+        /* Deferring moves the operands' pages away, and watches them, too. */
+        ops->keep(defers ? 0 : settings.register_bytes);
     }
     errno = saved;
     return &engine;

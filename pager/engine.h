@@ -72,6 +72,8 @@ struct fy_engine {
     /* After call() has answered FY_REASON_UNPROFITABLE and the original has
      * returned, on the same thread: how long it took. */
     void (*ran)(uint64_t nanoseconds);
+    /* The program is about to dlopen() that. */
+    void (*loading)(const char *file);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

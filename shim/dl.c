@@ -110,6 +110,9 @@ fy_dlopen_plan(struct fy_dl_call *call)
     int mode = (int)(intptr_t)call->arg1, what = FY_DL_TAIL;
     call->target = (void *)(uintptr_t)fy_libc_find()->dlopen;
     if (fy_image.model && call->arg0) {
+        if (!(mode & RTLD_NOLOAD)) {
+            fy_engine_loading(call->arg0);
+        }
         call->gadget = gadget(call->caller);
         call->extra = fy_patch_mark();
         if (call->gadget) {

@@ -137,6 +137,16 @@ fy_engine_forget(void)
     }
 }
 
+void
+fy_engine_loading(const char *file)
+{
+    if (fy_inside == 0 &&
+        __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
+        engine->loading) {
+        engine->loading(file);
+    }
+}
+
 /* The engine, once the loading thread has said that it is there. */
 static const struct fy_engine *
 published(void)

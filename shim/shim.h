@@ -281,6 +281,9 @@ FY_HIDDEN const struct fy_engine *fy_engine(void);
 /* Tells the engine, if there is one, that libraries were unloaded. */
 FY_HIDDEN void fy_engine_forget(void);
 
+/* The same, that the program is about to dlopen() a library. */
+FY_HIDDEN void fy_engine_loading(const char *file);
+
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);
 extern FY_HIDDEN struct fy_record *fy_record_mapped; /* by the first call */

@@ -63,7 +63,19 @@ run_box(void *argument)
             char *target =
                 to + plane * box->to.plane_bytes + row * box->to.pitch_bytes;
             size_t half = 0;
+            int pinned = fake_pinned_row(
+                box->to.address + plane * box->to.plane_bytes +
+                    row * box->to.pitch_bytes,
+                box->from.address + plane * box->from.plane_bytes +
+                    row * box->from.pitch_bytes,
+                box->width_bytes);
 
+            if (pinned < 0) {
+                return CUDA_ERROR_ILLEGAL_ADDRESS;
+            }
+            if (pinned > 0) {
+                continue;
+            }
             if (plane * box->rows + row == pause) {
                 half = box->width_bytes / 2;
                 memmove(target, source, half);

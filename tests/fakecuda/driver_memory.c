@@ -182,6 +182,7 @@ host_release(void *p, enum fake_memory kind, int unknown)
             if (kind == FAKE_PINNED) {
                 (void)munmap(p, one->span_bytes);
             }
+            fake_pin_free(one->pin);
             fake_forget(one);
             result = CUDA_SUCCESS;
         }
@@ -230,6 +231,11 @@ fake_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
     } else if (bytesize > machine.pinned_limit_bytes - machine.pinned_bytes) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
+        uintptr_t end = (uintptr_t)p + bytesize + PAGE_BYTES - 1;
+        new.pin = fake_pin_new(page, end / PAGE_BYTES * PAGE_BYTES - page);
+        if (new.pin == NULL) {
+            fakecuda_note("blind", "no io_uring: addresses instead of pages");
+        }
         result = fake_insert(&new);
         machine.pinned_bytes += result == CUDA_SUCCESS ? bytesize : 0;
     }

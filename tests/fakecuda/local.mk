@@ -73,6 +73,7 @@ tests_fakecuda_libcuda_la_SOURCES = \
 	tests/fakecuda/machine.h \
 	tests/fakecuda/memory.c \
 	tests/fakecuda/object.c \
+	tests/fakecuda/pinned.c \
 	tests/fakecuda/race.c \
 	tests/fakecuda/share.c \
 	tests/fakecuda/stream.c \

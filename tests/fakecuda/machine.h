@@ -105,6 +105,7 @@ struct fake_allocation {
     struct fake_access *accesses;
     size_t n_accesses;
     struct fake_granule *granules; /* of FAKE_RESERVED */
+    struct fake_pin *pin;          /* of FAKE_REGISTERED, or NULL */
 };
 
 /* The least part of reserved addresses that can have memory or none. */
@@ -183,6 +184,16 @@ int fake_place(struct fake_allocation *new);
 /* Gives memory to addresses of the view, or takes it away. */
 bool fake_view_open(uint64_t address, size_t bytes);
 void fake_view_close(uint64_t address, size_t bytes);
+
+/* pinned.c: the page frames of host memory; NULL: io_uring is refused. */
+struct fake_pin *fake_pin_new(uint64_t address, size_t bytes);
+void fake_pin_free(struct fake_pin *pin);
+/* Between them and a file; inside of run only. */
+bool fake_pin_copy(struct fake_pin *pin, uint64_t host, size_t bytes, int file,
+                   uint64_t offset, bool to_host);
+/* Inside run: copies a row where one side is registered memory; 0: none is,
+ * 1: done, -1: it failed. */
+int fake_pinned_row(uint64_t to, uint64_t from, size_t bytes);
 
 /* virtual.c; callers hold machine.lock. */
 bool fake_is_backed(const struct fake_allocation *one, uint64_t address,

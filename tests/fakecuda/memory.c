@@ -291,6 +291,29 @@ fakecuda_at(uint64_t address, size_t bytes)
                   : (void *)(uintptr_t)address;
 }
 
+int
+fake_pinned_row(uint64_t to, uint64_t from, size_t bytes)
+{
+    (void)pthread_mutex_lock(&machine.lock);
+    const struct fake_allocation *target = fake_find(to, bytes);
+    const struct fake_allocation *source = fake_find(from, bytes);
+    bool to_host = target != NULL && target->pin != NULL;
+    bool to_device = source != NULL && source->pin != NULL;
+    struct fake_pin *pin = to_host     ? target->pin
+                           : to_device ? source->pin
+                                       : NULL;
+    const struct fake_allocation *other = to_host ? source : target;
+    (void)pthread_mutex_unlock(&machine.lock);
+    if (pin == NULL || other == NULL || !fake_is_device(other)) {
+        return 0;
+    }
+    uint64_t offset = (to_host ? from : to) - (uintptr_t)memory.view;
+    return fake_pin_copy(pin, to_host ? to : from, bytes, memory.file, offset,
+                         to_host)
+               ? 1
+               : -1;
+}
+
 bool
 fakecuda_is_device(uint64_t address)
 {
