@@ -120,6 +120,18 @@ add_changed(struct fy_job *job, const char *path, size_t n)
     return true;
 }
 
+/* All that is above it: which of that is new only its host knows. */
+static bool
+add_above(struct fy_job *job, const char *path)
+{
+    for (size_t n = strlen(path); n > 1; n--) {
+        if (path[n - 1] == '/' && !add_changed(job, path, n - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Calls add() for the operands that are written; false: no memory. */
 static bool
 add_operands(struct fy_job *job, const struct stage *stage, bool trees_only)
@@ -136,6 +148,11 @@ add_operands(struct fy_job *job, const struct stage *stage, bool trees_only)
         }
         if (!(trees_only ? add_path(job, path, strlen(path))
                          : add_changed(job, path, strlen(path)))) {
+            return false;
+        }
+        /* `mkdir -p' makes more folders than it names. */
+        if (!trees_only && strcmp(invocation->command, "mkdir") == 0 &&
+            !add_above(job, path)) {
             return false;
         }
     }
