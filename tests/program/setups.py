@@ -325,7 +325,7 @@ def signals_to_ferry(context):
         child.send_signal(signal.SIGTERM)
         child.stdout.read()  # ends when the program is gone as well
         status = child.wait()
-        if status != -signal.SIGTERM or time.monotonic() - begin > 10:
+        if status != -signal.SIGTERM or time.monotonic() - begin > 20:
             return "status %s after %.0f s" % (status,
                                                time.monotonic() - begin)
     return None

@@ -31,7 +31,7 @@ run()
         sh -c "$script" 2>&1
     else
         # Descriptors beyond 2 would be an open file of the commands.
-        timeout -k 2 30 "$build/ferry" run --no-discover --force --device none \
+        timeout -k 2 90 "$build/ferry" run --no-discover --force --device none \
             --mount "$work/data=loopback://$work/data?fault=$1" -- \
             sh -c "$script" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         echo "status $?" | grep -v 'status 0'
@@ -90,7 +90,7 @@ equal "a signal while it waits for the background" $? 124
 mkdir "$work/full"
 if mount -t tmpfs -o size=4k none "$work/full" 2>/dev/null; then
     echo x >"$work/full/a"
-    found=$(TMPDIR="$work/full" timeout -k 2 20 "$build/ferry" run \
+    found=$(TMPDIR="$work/full" timeout -k 2 90 "$build/ferry" run \
         --no-discover --force --device none \
         --mount "$work/data=loopback://$work/data" -- \
         sh -c 'tail -n 1 f' 2>/dev/null)

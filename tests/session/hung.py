@@ -25,13 +25,13 @@ CASES = [
      {"grep -c 7 f": "open-files", "grep -c 8 f": "placed"}),
     ("a home", "kill -STOP $SERVER; HOME=$H/home jq -c . j >/dev/null 2>&1 & "
      "sleep 0.2; for i in 1 2 3; do grep -c $i f; done; "
-     "[ $SECONDS -lt 5 ] && echo soon; sleep 3; kill -CONT $SERVER; "
+     "[ $SECONDS -lt 12 ] && echo soon; sleep 3; kill -CONT $SERVER; "
      "wait $!; grep -c 9 f", 40,
      {"jq -c . j": "other-config", "grep -c 1 f": "placed",
       "grep -c 3 f": "placed", "grep -c 9 f": "placed"}),
     ("many homes", "kill -STOP $SERVER; for i in 1 2 3 4 5 6; do "
      "HOME=$H/home jq -c .$i j >/dev/null 2>&1 & done; "
-     "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 5 ] && echo soon; sleep 3; "
+     "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 12 ] && echo soon; sleep 3; "
      "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", 40,
      {"jq -c .1 j": "other-config", "grep -c 2 f": "placed"}),
     # What is found out for it comes when its stage is long gone.
