@@ -5,6 +5,7 @@ program prints what it prints without ferry, ends with the same status, and
 nothing is said unless --explain or --report asks. On the fake CUDA; run by make
 check, prints TAP.
 """
+import glob
 import json
 import os
 import re
@@ -161,12 +162,37 @@ def failing(bench):
         bench.run("%s never works" % name, FAKECUDA_FAIL=name + ":1+")
 
 
+def jumping(bench):
+    """A handler that leaves by siglongjmp runs when the call is over, so nobody
+    waits for the device for ever. With the reference BLAS, which may be left."""
+    source = os.path.join(os.path.dirname(fake.HERE), "program/signals.c")
+    program = os.path.join(bench.folder, "signals")
+    reference = [os.path.dirname(x) for x in
+                 glob.glob("/usr/lib/*/blas/libblas.so.3")]
+    if not reference:
+        return
+    subprocess.run([os.environ.get("CC", "cc").split()[0], "-O1", "-o", program,
+                    source, "-lblas", "-lpthread", "-lm"], check=True)
+    done = subprocess.run(
+        [FERRY, "run", "--no-discover", "--device", "cuda", "--force",
+         "--report=" + bench.report, "--", program, "jump"],
+        env=fake.environment(reference[0] + ":" + FAKE, FAKECUDA_DELAY="1000"),
+        capture_output=True, text=True, timeout=300, check=False)
+    with open(bench.report, encoding="utf-8") as file:
+        row = json.load(file)["functions"][0]
+    os.unlink(bench.report)
+    check(done.returncode == 0 and done.stdout == "jumped enough: 1\n"
+          "afterwards: 0 wrong\n" + 3 * "another thread: 0 wrong\n" and
+          row["offloaded"] >= 30, "handlers that jump out of calls",
+          (done, row))
+
+
 def body(folder):
     bench = Bench(folder)
     check(bench.plain.returncode == 0, "without ferry", bench.plain)
     check(bench.run("nothing is wrong", offloaded=True) >= 7,
           "most calls are offloaded")
-    for group in (absent, invisible, settings, failing):
+    for group in (absent, invisible, settings, failing, jumping):
         group(bench)
 
 

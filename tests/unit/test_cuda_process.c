@@ -3,7 +3,8 @@
  * The CUDA device inside a process that forks, exits, cancels threads and
  * handles signals in the middle of its work, or that has page-locked memory of
  * its own; on the fake driver. Nothing may hang or crash, and no call may reach
- * the driver from a child or after its end.
+ * the driver from a child or after its end. Long because each process is another
+ * story.
  */
 #include "config.h"
 
