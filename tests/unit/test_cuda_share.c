@@ -2,8 +2,8 @@
 /*
  * Several processes on one card: the table they share, and devices of the fake
  * driver that share its memory. Processes wait for one another by pipes and by
- * what the table says, never for a time; waits in vain are given none. Long
- * because the table and its users are tried with the same other processes.
+ * what the table says, never for a time; waits in vain are given none.
+ * Long because the table and its users are tried with the same processes.
  */
 #include "config.h"
 
