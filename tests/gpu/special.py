@@ -122,6 +122,23 @@ def products(blas):
             show("%s%s %s" % (p, name, what), c)
 
 
+def triangles(blas):
+    """Zeros beside infinities, which netlib's solvers step over."""
+    p = blas.letter
+    for matrix in ([1, 0, 0, 2, 3, 0, 4, 5, 6], [INF] * 9, [1, 0, 0, 2, NAN, 0, 4, 5, 6]):
+        a = blas.vector(matrix)
+        for trans in "NT":
+            x = blas.vector([1, 2, 0])
+            for name in ("trsv", "trmv"):
+                blas.call(p + name, "U", trans, "N", 3, a, 3, x, 1)
+                show("%s%s %s %s" % (p, name, trans, matrix[4]), x)
+            packed = blas.vector(matrix[:1] + matrix[3:5] + matrix[6:])
+            for name in ("tpsv", "tpmv"):
+                x = blas.vector([0, 1, 2])
+                blas.call(p + name, "U", trans, "N", 3, packed, x, 1)
+                show("%s%s %s %s" % (p, name, trans, matrix[4]), x)
+
+
 def numbers(blas):
     p = blas.letter
     x = blas.vector((3.0, -4.0, 0.0, 12.0))
@@ -144,6 +161,7 @@ def program():
         blas = Blas(letter)
         vectors(blas)
         products(blas)
+        triangles(blas)
         numbers(blas)
 
 
@@ -152,7 +170,8 @@ def program():
 STAY = [p + f for p in "sd" for f in ("dot", "nrm2", "asum", "rot", "rotm")] + \
     ["i%samax" % p for p in "sdcz"]
 GO = [p + f for p in "sdcz" for f in ("scal", "axpy", "gemv", "gemm", "syrk", "symm",
-                                      "trmm", "trsm")] + ["csscal", "zdscal"]
+                                      "trmm", "trsm", "trsv", "trmv",
+                                      "tpsv", "tpmv")] + ["csscal", "zdscal"]
 
 failures = 0
 
