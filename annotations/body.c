@@ -286,7 +286,7 @@ on(struct fy_body *body, const struct ast_statement *s)
     body->in_call = body->on_device = false;
     if (!host) {
         fy_device_call_check(body, s, &row);
-        (void)fy_add_call(body, &row);
+        (void)fy_add_call(body, &row, s->word.span);
         memset(body->written, true, sizeof body->written);
         return;
     }

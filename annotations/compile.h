@@ -323,7 +323,8 @@ extern const struct fy_math_row fy_maths[FY_MATH_COUNT];
 
 /* Appends a step on the device; it stands in front->calls. */
 struct fy_call_row *fy_add_call(struct fy_body *body,
-                                const struct fy_call_row *row);
+                                const struct fy_call_row *row,
+                                struct fy_span span);
 /* What a function returns that runs there. */
 void fy_check_device_result(struct fy_body *body, struct fy_span span);
 /* A call in a map; false after an error. */

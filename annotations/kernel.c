@@ -605,7 +605,7 @@ fy_compile_kernel(struct fy_body *body, const struct ast_statement *s)
                       &front->kernels_capacity, sizeof *front->kernels);
     row.kernel = (uint32_t)front->nkernels;
     front->kernels[front->nkernels++] = kernel;
-    (void)fy_add_call(body, &row);
+    (void)fy_add_call(body, &row, s->word.span);
     for (unsigned o = 0; o < body->noperands; o++) {
         body->written[o] = true;
     }

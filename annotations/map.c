@@ -20,8 +20,10 @@ const struct fy_math_row fy_maths[FY_MATH_COUNT] = {
 /* ---- steps on the device, also those of `on cuda' ---- */
 
 struct fy_call_row *
-fy_add_call(struct fy_body *body, const struct fy_call_row *row)
+fy_add_call(struct fy_body *body, const struct fy_call_row *row,
+            struct fy_span span)
 {
+    uint32_t column;
     struct fy_front *front = body->front;
     struct fy_function *function = &body->unit->row;
     front->calls = fy_arena_grow(&front->arena, front->calls, front->ncalls,
@@ -29,6 +31,7 @@ fy_add_call(struct fy_body *body, const struct fy_call_row *row)
     uint32_t index = (uint32_t)front->ncalls++;
     front->calls[index] = *row;
     front->calls[index].next = FY_NIL;
+    fy_span_position(span, &front->calls[index].line, &column);
     if (function->cuda_call == FY_NIL) {
         function->cuda_call = index;
     } else {
@@ -76,11 +79,14 @@ bool
 fy_map_function(struct fy_body *body, const struct ast_expr *expr,
                 uint32_t *out)
 {
-    const char *name = expr->name.text;
-    const int math = find_math(name);
+    const char *name = fy_expand(body->front, body->unit, expr->name);
     uint32_t parts[3] = {0, 0, 0};
     unsigned count = 0;
     *out = FY_NIL;
+    if (!name) {
+        return false;
+    }
+    const int math = find_math(name);
     if (math < 0) {
         struct fy_suggestion suggestion = {.wanted = name};
         for (int i = 0; i < FY_MATH_COUNT; i++) {
@@ -458,7 +464,7 @@ fy_compile_map(struct fy_body *body, const struct ast_statement *s)
         memset(&row, 0, sizeof row);
         row.kind = FY_CALL_MAP;
         row.kernel = FY_NIL;
-        (void)fy_add_call(body, &row);
+        (void)fy_add_call(body, &row, s->span);
         body->map_row = body->last_call;
         memset(body->map_of, 0xff, sizeof body->map_of); /* FY_NIL */
     }

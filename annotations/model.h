@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 7
+#define FY_MODEL_VERSION 8
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -381,6 +381,7 @@ struct fy_call_row {
     uint8_t reserved[3];
     uint32_t next;   /* the step behind it; greater, FY_NIL ends */
     uint32_t kernel; /* KERNEL: row of the kernels table */
+    uint32_t line;   /* of the statement, the first of several maps */
     uint32_t nargs;
     uint32_t args[FY_MAX_ARGS]; /* nodes; MAP: the values, in order */
     uint8_t to[FY_MAX_ARGS];    /* KERNEL: enum fy_type of the parameter;

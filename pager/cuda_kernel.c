@@ -137,7 +137,7 @@ make(struct cuda_device *device, const struct fy_kernel_program *program,
         }
     }
     int status =
-        fy_kernel_compile(version, program, target, &image, &bytes, why);
+        fy_kernel_compile(version, program, target, &image, &bytes, NULL, why);
     if (status == FY_OK) {
         status = load(device, program, image, kernel, why);
         if (status == FY_OK) {

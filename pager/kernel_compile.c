@@ -19,7 +19,7 @@ enum {
     MAX_LOG_BYTES = 1 << 20,
     MAX_IMAGE_BYTES = 64 << 20,
     COMPILATION_FAILED = 6, /* NVRTC_ERROR_COMPILATION */
-    OPTIONS = 6
+    OPTIONS = 7
 };
 
 static const char *const fixed_options[] = {"--std=c++17", "--prec-div=true",
@@ -104,6 +104,9 @@ options_of(const struct fy_kernel_program *program,
     (void)snprintf(arch, 64, "--gpu-architecture=%s", target->arch);
     out[n++] = arch;
     out[n++] = program->fmad ? "--fmad=true" : "--fmad=false";
+    if (target->draft) {
+        out[n++] = "--device-debug";
+    }
     for (size_t i = 0; i < sizeof fixed_options / sizeof fixed_options[0];
          i++) {
         out[n++] = fixed_options[i];
@@ -130,39 +133,45 @@ fy_kernel_key(const struct fy_kernel_program *program,
     fy_sha256_end(&hash, out->bytes);
 }
 
-/* The first line of the compiler's log that tells of an error. */
-static void
-first_error(int driver_version, program_handle handle, char *why)
+/* What the compiler said (malloc); NULL: nothing that can be had. */
+static char *
+take_log(int driver_version, program_handle handle)
 {
     int (*log_size)(program_handle, size_t *);
     int (*log_of)(program_handle, char *);
     size_t bytes = 0;
     bool loaded = false;
-    (void)snprintf(why, FY_CUDA_TEXT_BYTES, "the compiler does not say why");
     if (!find(driver_version, "nvrtcGetProgramLogSize", &log_size, &loaded) ||
         !find(driver_version, "nvrtcGetProgramLog", &log_of, &loaded) ||
         log_size(handle, &bytes) != 0 || bytes < 2 || bytes > MAX_LOG_BYTES) {
-        return;
+        return NULL;
     }
     char *log = calloc(1, bytes + 1);
-    if (log == NULL || log_of(handle, log) != 0) {
+    if (log != NULL && log_of(handle, log) != 0) {
         free(log);
-        return;
+        return NULL;
     }
+    return log;
+}
+
+/* The first line of it that tells of an error. */
+static void
+first_error(const char *log, char *why)
+{
     const char *line = log;
-    for (char *at = log; *at != '\0';) {
+    for (const char *at = log; at != NULL && *at != '\0';) {
         size_t n = strcspn(at, "\n");
-        char end = at[n];
-        at[n] = '\0';
-        if (strstr(at, "error") != NULL) {
+        if (memmem(at, n, "error", strlen("error")) != NULL) {
             line = at;
             break;
         }
-        at += n + (end != '\0');
+        at += n + (at[n] != '\0');
+    }
+    if (line == NULL) {
+        line = "the compiler does not say why";
     }
     (void)snprintf(why, FY_CUDA_TEXT_BYTES, "%.*s", (int)strcspn(line, "\n"),
                    line);
-    free(log);
 }
 
 static int
@@ -194,7 +203,7 @@ take_image(int driver_version, program_handle handle, bool real, void **image,
 int
 fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
                   const struct fy_kernel_target *target, void **image,
-                  size_t *bytes, char why[FY_CUDA_TEXT_BYTES])
+                  size_t *bytes, char **log, char why[FY_CUDA_TEXT_BYTES])
 {
     int (*create)(program_handle *, const char *, const char *, int,
                   const char *const *, const char *const *);
@@ -206,6 +215,9 @@ fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
     program_handle handle = NULL;
     bool loaded = false;
     int status;
+    if (log != NULL) {
+        *log = NULL;
+    }
     (void)snprintf(why, FY_CUDA_TEXT_BYTES, "NVRTC fails");
     if (!find(driver_version, "nvrtcCreateProgram", &create, &loaded) ||
         !find(driver_version, "nvrtcCompileProgram", &compile, &loaded) ||
@@ -216,10 +228,12 @@ fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
     }
     int n = options_of(program, target, arch, options);
     int result = compile(handle, n, options);
+    char *said =
+        result == 0 && log == NULL ? NULL : take_log(driver_version, handle);
     if (result == 0) {
         status = take_image(driver_version, handle, target->real, image, bytes);
     } else if (result == COMPILATION_FAILED) {
-        first_error(driver_version, handle, why);
+        first_error(said, why);
         status = FY_ERR_INVALID;
     } else {
         (void)snprintf(why, FY_CUDA_TEXT_BYTES, "NVRTC fails with status %d",
@@ -227,5 +241,10 @@ fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
         status = FY_ERR_DEVICE;
     }
     (void)destroy(&handle);
+    if (log != NULL) {
+        *log = said;
+    } else {
+        free(said);
+    }
     return status;
 }

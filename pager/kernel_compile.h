@@ -25,7 +25,8 @@ struct fy_kernel_key {
 struct fy_kernel_target {
     char arch[FY_KERNEL_ARCH_BYTES]; /* "sm_90": machine code; "compute_90" */
     bool real;                       /* the former */
-    int major, minor;                /* of NVRTC */
+    bool draft;       /* not optimised: only to see whether it compiles */
+    int major, minor; /* of NVRTC */
 };
 
 /*
@@ -44,12 +45,13 @@ void fy_kernel_key(const struct fy_kernel_program *program,
 
 /*
  * Returns new (malloc). FY_ERR_INVALID: the text is wrong; `why' is the first
- * error that the compiler names, with file and line.
+ * error that the compiler names, with file and line. *log (may be NULL) gets
+ * all that it says (malloc), also when it only warns; NULL: nothing.
  */
 int fy_kernel_compile(int driver_version,
                       const struct fy_kernel_program *program,
                       const struct fy_kernel_target *target, void **image,
-                      size_t *bytes,
+                      size_t *bytes, char **log,
                       char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
 
 /* Where images are kept between processes; "" (as it begins): nowhere. */

@@ -269,7 +269,8 @@ take_end(struct context *x)
                          "on copies of its operands the call ends the "
                          "program (exit status %d)",
                          s->report.exit_status);
-    } else if (end == FY_CHILD_TIMEOUT && e != FY_TRY_TRUTH) {
+    } else if (end == FY_CHILD_TIMEOUT && e != FY_TRY_TRUTH &&
+               e != FY_TRY_MAPS) { /* there it is our own slowness */
         fy_trial_problem(&x->trial, FY_NIL, FY_FINDING_TIMEOUT,
                          "on copies of its operands the call does not end");
     } else if (e == FY_TRY_TRUTH && s->nproblems == 0) {

@@ -191,6 +191,23 @@ print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
     return failed ? FY_ERR_IO : 0;
 }
 
+/* What runs on a device alone: only maps can be computed here. */
+static const char *
+unjudged(const struct fy_model *model, const struct fy_function *f)
+{
+    const struct fy_call_row *rows = FY_TABLE(model, fy_call_row, calls);
+    const char *text = "";
+    for (uint32_t i = f->cuda_call; i != FY_NIL; i = rows[i].next) {
+        if (rows[i].kind == FY_CALL_KERNEL) {
+            return ", its kernel not judged";
+        }
+        if (rows[i].kind == FY_CALL_LIBRARY) {
+            text = ", on cuda not judged";
+        }
+    }
+    return text;
+}
+
 static void
 print_function(const struct fy_model *model, uint32_t function,
                const struct fy_tally_function *t, FILE *to)
@@ -202,6 +219,9 @@ print_function(const struct fy_model *model, uint32_t function,
                   fy_model_string(model, f->name), t->calls, t->checked);
     if (t->uncut > 0) {
         (void)fprintf(to, " (%u only as a whole)", t->uncut);
+    }
+    if (t->mapped > 0) {
+        (void)fprintf(to, ", %u by its map", t->mapped);
     }
     if (t->sampled > 0) {
         (void)fprintf(to, ", %u left out", t->sampled);
@@ -220,7 +240,8 @@ print_function(const struct fy_model *model, uint32_t function,
             (void)fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
         }
     }
-    (void)fprintf(to, "%s\n", t->checked == 0 ? " (not exercised)" : "");
+    (void)fprintf(to, "%s%s\n", unjudged(model, f),
+                  t->checked == 0 ? " (not exercised)" : "");
 }
 
 int

@@ -31,6 +31,7 @@
     X(CHUNKS, "chunks-differ")          /* chunks do not give the whole */     \
     X(CHUNK_OUTSIDE, "chunk-outside")   /* a chunk touched other memory */     \
     X(CHUNK_WRITE, "chunk-write") /* a chunk wrote what is not its own */      \
+    X(MAP, "map-differs")         /* a map computes something else */          \
     X(SCALAR_WRITTEN, "scalar-written") /* wrote a scalar argument */          \
     X(UNMAPPED, "unmapped") /* declares memory that is not there */            \
     X(CRASHED, "crashed")   /* fault elsewhere, on the copies only */          \
@@ -81,7 +82,7 @@ struct fy_tally_function {
     uint32_t declined[32]; /* by enum fy_reason */
     uint32_t faulty;       /* calls with findings */
     uint32_t uncut;        /* calls that the planner has no chunks for */
-    uint32_t experiments;
+    uint32_t mapped;       /* calls whose maps were computed and compared */
 };
 
 struct fy_tally {

@@ -17,6 +17,7 @@ enum fy_experiment {
     FY_TRY_TRUTH,        /* the original on the program's memory (a copy) */
     FY_TRY_GUARD_AFTER,  /* on guarded copies, NaNs around them */
     FY_TRY_GUARD_BEFORE, /* likewise, the other way round */
+    FY_TRY_MAPS,         /* what a device would compute, where maps say it */
     FY_TRY_CHUNKS,       /* cut into random chunks, several times */
     FY_TRY_CHUNKS_END = FY_TRY_CHUNKS + 4,
     FY_TRY_SLABS = FY_TRY_CHUNKS_END, /* operand * FY_SLABS + slab */
@@ -121,6 +122,9 @@ void fy_trial_problem(struct fy_trial *trial, uint32_t operand,
 void fy_trial_compare(struct fy_trial *trial, char *const *got,
                       const union fy_raw *result, enum fy_finding_kind kind,
                       const char *how);
+
+/* The maps of a function that has nothing else on cuda, in verify_maps.c. */
+void fy_trial_maps(struct fy_trial *trial);
 
 /* The experiment `seed' (0..) of random chunks, in verify_chunks.c. */
 void fy_trial_chunks(struct fy_trial *trial, unsigned number);

@@ -13,6 +13,7 @@
 #include "annotations/annotations.h"
 #include "annotations/command.h"
 #include "common/buffer.h"
+#include "tools/check_kernels.h"
 #include "tools/tool.h"
 
 static const char help[] =
@@ -137,7 +138,8 @@ fy_tool_check(int argc, char **argv)
             fy_model_dump(model, stdout);
             fy_commands_dump(commands, stdout);
         }
-        if (command) {
+        status = fy_check_kernels(model);
+        if (command && status == 0) {
             status = explain_command(commands, command);
         }
     }

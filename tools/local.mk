@@ -10,6 +10,7 @@ libfytools_la_SOURCES = \
 	tools/annotate.c \
 	tools/calibrate.c \
 	tools/check.c \
+	tools/check_kernels.c tools/check_kernels.h \
 	tools/child.c tools/child.h \
 	tools/config.c \
 	tools/doctor.c tools/doctor.h \

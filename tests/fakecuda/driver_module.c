@@ -239,6 +239,11 @@ run_kernel(void *argument)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     launch->launch(&launch->grid, arguments, translate);
+    if (launch->grid.spilled != 0) {
+        fakecuda_note("illegal-address", "shared memory beyond its %u bytes",
+                      launch->grid.shared_bytes);
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -280,7 +285,9 @@ fake_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
 {
     struct fake_use uses[FAKE_USES_MAX];
     struct launch launch = {.grid = {{gridDimX, gridDimY, gridDimZ},
-                                     {blockDimX, blockDimY, blockDimZ}}};
+                                     {blockDimX, blockDimY, blockDimZ},
+                                     sharedMemBytes,
+                                     0}};
     size_t n_uses = 0;
     int result;
 
@@ -295,7 +302,7 @@ fake_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
         sharedMemBytes > 49152) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (extra != NULL || sharedMemBytes != 0) {
+    if (extra != NULL) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     launch.launch = f->launch;

@@ -17,8 +17,10 @@
  * there are and how large. */
 struct fake_grid {
     unsigned grid[3], block[3];
+    unsigned shared_bytes; /* of dynamic shared memory */
+    unsigned spilled;      /* after: some block has written more */
 };
-typedef void fake_launcher(const struct fake_grid *grid, void **arguments,
+typedef void fake_launcher(struct fake_grid *grid, void **arguments,
                            void *(*translate)(void *));
 typedef unsigned long fake_sizer(unsigned long *sizes, unsigned long room);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fake NVRTC: the host's C++ compiler makes a shared object of kernels
- * that do not need their threads to meet (no shared memory, no barriers). The
- * program's kernels are found by a look for "__global__ void NAME(".
+ * The fake NVRTC: the host's C++ compiler makes a shared object of kernels.
+ * Where their threads meet (shared memory, barriers), those of a block are
+ * threads of the host; else they run one after another. The program's kernels
+ * are found by a look for "__global__ void NAME(", and "extern __shared__" is
+ * rewritten, since C++ has no such thing.
  */
 #include "config.h"
 
@@ -38,11 +40,13 @@ static const char prelude[] =
     "struct fakecuda_index { unsigned x, y, z; };\n"
     "static thread_local fakecuda_index threadIdx, blockIdx, blockDim, "
     "gridDim;\n"
-    "struct fakecuda_grid { unsigned grid[3], block[3]; };\n"
+    "struct fakecuda_grid { unsigned grid[3], block[3], shared_bytes,\n"
+    "    spilled; };\n"
     "struct float2 { float x, y; }; struct double2 { double x, y; };\n"
     "#define __global__\n"
     "#define __device__\n"
     "#define __host__\n"
+    "#define __shared__ static\n"
     "#define __forceinline__ inline\n"
     "#define __launch_bounds__(...)\n"
     "#define __CUDA_ARCH__ 900\n"
@@ -118,17 +122,82 @@ static const char prelude[] =
     "template <class T> static T *fakecuda_argument(void *at,\n"
     "    void *(*translate)(void *), T **)\n"
     "{ return (T *)translate(*(void **)at); }\n"
+    "extern \"C\" {\n"
+    "int pthread_create(unsigned long *, const void *, void *(*)(void *),\n"
+    "    void *);\n"
+    "int pthread_join(unsigned long, void **);\n"
+    "int pthread_mutex_lock(void *); int pthread_mutex_unlock(void *);\n"
+    "int pthread_cond_wait(void *, void *);\n"
+    "int pthread_cond_broadcast(void *);\n"
+    "}\n"
+    /* One block at a time; as large as the real ones, and zeros to begin. */
+    "alignas(16) static char fakecuda_mutex[64], fakecuda_cond[64];\n"
+    "static unsigned fakecuda_alive, fakecuda_waiting, fakecuda_round;\n"
+    "static void fakecuda_go_on() { if (fakecuda_alive == fakecuda_waiting) {\n"
+    "    fakecuda_waiting = 0; fakecuda_round++;\n"
+    "    pthread_cond_broadcast(fakecuda_cond); } }\n"
+    "static inline void __syncthreads() {\n"
+    "    pthread_mutex_lock(fakecuda_mutex);\n"
+    "    unsigned round = fakecuda_round; fakecuda_waiting++;\n"
+    "    fakecuda_go_on();\n"
+    "    while (round == fakecuda_round)\n"
+    "        pthread_cond_wait(fakecuda_cond, fakecuda_mutex);\n"
+    "    pthread_mutex_unlock(fakecuda_mutex);\n"
+    "}\n"
+    "template <class T> static T atomicAdd(T *at, T value) {\n"
+    "    pthread_mutex_lock(fakecuda_mutex); T old = *at; *at = old + value;\n"
+    "    pthread_mutex_unlock(fakecuda_mutex); return old;\n"
+    "}\n"
+    "template <class C> struct fakecuda_thread {\n"
+    "    C *call; const fakecuda_grid *g; fakecuda_index at, block;\n"
+    "    unsigned long handle;\n"
+    "    static void *start(void *p) {\n"
+    "        fakecuda_thread *me = (fakecuda_thread *)p;\n"
+    "        const fakecuda_grid *g = me->g;\n"
+    "        gridDim = {g->grid[0], g->grid[1], g->grid[2]};\n"
+    "        blockDim = {g->block[0], g->block[1], g->block[2]};\n"
+    "        blockIdx = me->block; threadIdx = me->at;\n"
+    "        (*me->call)();\n"
+    "        pthread_mutex_lock(fakecuda_mutex); fakecuda_alive--;\n"
+    "        fakecuda_go_on(); pthread_mutex_unlock(fakecuda_mutex);\n"
+    "        return 0;\n"
+    "    }\n"
+    "};\n"
+    /* What nobody has written is no zero, and what is beyond stays so. */
+    "alignas(16) static unsigned char fakecuda_dynamic[49152 + 4096];\n"
+    "template <class C> static void fakecuda_block(fakecuda_grid *g, C *call) "
+    "{\n"
+    "    static fakecuda_thread<C> all[1024]; unsigned n = 0, i;\n"
+    "    for (i = 0; i < sizeof fakecuda_dynamic; i++)\n"
+    "        fakecuda_dynamic[i] = 0xff;\n"
+    "    fakecuda_alive = g->block[0] * g->block[1] * g->block[2];\n"
+    "    fakecuda_waiting = 0;\n"
+    "    for (unsigned z = 0; z < g->block[2]; z++)\n"
+    "    for (unsigned y = 0; y < g->block[1]; y++)\n"
+    "    for (unsigned x = 0; x < g->block[0]; x++) {\n"
+    "        all[n] = {call, g, {x, y, z}, blockIdx, 0};\n"
+    "        if (pthread_create(&all[n].handle, 0,\n"
+    "            fakecuda_thread<C>::start, &all[n]) != 0) __builtin_trap();\n"
+    "        n++;\n"
+    "    }\n"
+    "    for (i = 0; i < n; i++) pthread_join(all[i].handle, 0);\n"
+    "    for (i = g->shared_bytes; i < sizeof fakecuda_dynamic; i++)\n"
+    "        if (fakecuda_dynamic[i] != 0xff) g->spilled = 1;\n"
+    "}\n"
     "template <class F, class... V> static void fakecuda_run(\n"
-    "    const fakecuda_grid *g, F f, V... v) {\n"
+    "    fakecuda_grid *g, F f, V... v) {\n"
+    "    auto call = [&] { f(v...); };\n"
     "    gridDim = {g->grid[0], g->grid[1], g->grid[2]};\n"
     "    blockDim = {g->block[0], g->block[1], g->block[2]};\n"
     "    for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)\n"
     "    for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)\n"
     "    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)\n"
+    "    if (FAKECUDA_MEETS) fakecuda_block(g, &call);\n"
+    "    else\n"
     "    for (threadIdx.z = 0; threadIdx.z < blockDim.z; threadIdx.z++)\n"
     "    for (threadIdx.y = 0; threadIdx.y < blockDim.y; threadIdx.y++)\n"
     "    for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)\n"
-    "        f(v...);\n"
+    "        call();\n"
     "}\n"
     "template <class... A> struct fakecuda_kernel {\n"
     "    template <unsigned long... I> struct list {};\n"
@@ -137,7 +206,7 @@ static const char prelude[] =
     "    template <unsigned long... I> struct make<0, I...>\n"
     "    { typedef list<I...> type; };\n"
     "    template <unsigned long... I> static void launch(\n"
-    "        const fakecuda_grid *g, void **p, void *(*t)(void *),\n"
+    "        fakecuda_grid *g, void **p, void *(*t)(void *),\n"
     "        void (*f)(A...), list<I...>)\n"
     "    { (void)p; (void)t;\n"
     "      fakecuda_run(g, f, fakecuda_argument(p[I], t, (A *)0)...); }\n"
@@ -149,7 +218,7 @@ static const char prelude[] =
     "    }\n"
     "};\n"
     "template <class... A> static void fakecuda_launch(\n"
-    "    const fakecuda_grid *g, void **p, void *(*t)(void *),\n"
+    "    fakecuda_grid *g, void **p, void *(*t)(void *),\n"
     "    void (*f)(A...)) {\n"
     "    typedef fakecuda_kernel<A...> K;\n"
     "    K::launch(g, p, t, f,\n"
@@ -263,6 +332,8 @@ option_arch(const char *option, bool *real_arch)
                                         "-D",
                                         "--define-macro=",
                                         "-lineinfo",
+                                        "--device-debug",
+                                        "-G",
                                         "--generate-line-info",
                                         "-default-device",
                                         "--device-as-default-execution-space",
@@ -293,6 +364,27 @@ option_arch(const char *option, bool *real_arch)
         }
     }
     return -1;
+}
+
+/* `extern __shared__ T name[];' becomes a pointer to what a block has. */
+static void
+write_source(FILE *to, const char *source)
+{
+    static const char word[] = "extern __shared__ ";
+
+    for (const char *at; (at = strstr(source, word)) != NULL;) {
+        const char *type = at + sizeof(word) - 1;
+        size_t length = strcspn(type, "[;"), name = length;
+
+        while (name > 0 && type[name - 1] != ' ' && type[name - 1] != '*') {
+            name--;
+        }
+        (void)fprintf(to, "%.*s%.*s *const %.*s = (%.*s *)fakecuda_dynamic",
+                      (int)(at - source), source, (int)name, type,
+                      (int)(length - name), type + name, (int)name, type);
+        source = type + length + strcspn(type + length, ";");
+    }
+    (void)fputs(source, to);
 }
 
 /* For each kernel of the source its launcher; those without extern "C" have a
@@ -330,7 +422,7 @@ write_launchers(FILE *to, const char *source)
                        quoted != NULL && quoted < at ? "%s" : "_Z%1$s", name);
         (void)fprintf(
             to,
-            "\nextern \"C\" void fakecuda_launch_%s(const fakecuda_grid *g,\n"
+            "\nextern \"C\" void fakecuda_launch_%s(fakecuda_grid *g,\n"
             "    void **p, void *(*t)(void *))\n"
             "{ fakecuda_launch(g, p, t, &%s); }\n"
             "extern \"C\" unsigned long fakecuda_sizes_%s(unsigned long *out,\n"
@@ -463,8 +555,11 @@ build(struct fake_program *program, int arch, char *const *defines)
         remove_folder(folder);
         return result;
     }
-    (void)fprintf(source, "%s#line 1 \"%s\"\n%s", prelude, program->name,
-                  program->source);
+    (void)fprintf(source, "enum { FAKECUDA_MEETS = %d };\n%s#line 1 \"%s\"\n",
+                  strstr(program->source, "__shared__") != NULL ||
+                      strstr(program->source, "__syncthreads") != NULL,
+                  prelude, program->name);
+    write_source(source, program->source);
     write_launchers(source, program->source);
     (void)fclose(source);
     int status = compile(folder, defines);

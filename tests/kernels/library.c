@@ -48,6 +48,101 @@ cblas_isamax(int n, const float *x, int incx)
 VML_UNARY(UNARY)
 VML_BINARY(BINARY)
 
+/* The other forms; a mode asks for nothing that these loops do not do. */
+#define UNARY_FORMS(name, value, range)                                    \
+    void vd##name##I(int n, const double *x, int incx, double *r, int inc) \
+    {                                                                      \
+        for (int i = 0; i < n; i++) {                                      \
+            double a = x[(long)i * incx];                                  \
+            r[(long)i * inc] = value;                                      \
+        }                                                                  \
+    }                                                                      \
+    void vmd##name(int n, const double *x, double *r, long mode)           \
+    {                                                                      \
+        (void)mode;                                                        \
+        vd##name##I(n, x, 1, r, 1);                                        \
+    }                                                                      \
+    void vms##name##I(int n, const float *x, int incx, float *r, int inc,  \
+                      long mode)                                           \
+    {                                                                      \
+        (void)mode;                                                        \
+        for (int i = 0; i < n; i++) {                                      \
+            double a = x[(long)i * incx];                                  \
+            r[(long)i * inc] = (float)(value);                             \
+        }                                                                  \
+    }
+#define BINARY_FORMS(name, value, range)                                \
+    void vd##name##I(int n, const double *x, int incx, const double *y, \
+                     int incy, double *r, int inc)                      \
+    {                                                                   \
+        for (int i = 0; i < n; i++) {                                   \
+            double a = x[(long)i * incx], b = y[(long)i * incy];        \
+            r[(long)i * inc] = value;                                   \
+        }                                                               \
+    }                                                                   \
+    void vmd##name(int n, const double *x, const double *y, double *r,  \
+                   long mode)                                           \
+    {                                                                   \
+        (void)mode;                                                     \
+        vd##name##I(n, x, 1, y, 1, r, 1);                               \
+    }                                                                   \
+    void vms##name##I(int n, const float *x, int incx, const float *y,  \
+                      int incy, float *r, int inc, long mode)           \
+    {                                                                   \
+        (void)mode;                                                     \
+        for (int i = 0; i < n; i++) {                                   \
+            double a = x[(long)i * incx], b = y[(long)i * incy];        \
+            r[(long)i * inc] = (float)(value);                          \
+        }                                                               \
+    }
+VML_UNARY(UNARY_FORMS)
+VML_BINARY(BINARY_FORMS)
+
+void
+vdSinCos(int n, const double *a, double *y, double *z)
+{
+    for (int i = 0; i < n; i++) {
+        double x = a[i];
+        y[i] = sin(x);
+        z[i] = cos(x);
+    }
+}
+
+void
+vmsSinCosI(int n, const float *a, int inca, float *y, int incy, float *z,
+           int incz, long mode)
+{
+    (void)mode;
+    for (int i = 0; i < n; i++) {
+        double x = a[(long)i * inca];
+        y[(long)i * incy] = (float)sin(x);
+        z[(long)i * incz] = (float)cos(x);
+    }
+}
+
+void
+vdModf(int n, const double *a, double *y, double *z)
+{
+    for (int i = 0; i < n; i++) {
+        z[i] = modf(a[i], &y[i]);
+    }
+}
+
+void
+vsModfI(int n, const float *a, int inca, float *y, int incy, float *z, int incz)
+{
+    for (int i = 0; i < n; i++) {
+        z[(long)i * incz] = modff(a[(long)i * inca], &y[(long)i * incy]);
+    }
+}
+
+void
+vmdPowx(int n, const double *a, double b, double *r, long mode)
+{
+    (void)mode;
+    vdPowx(n, a, b, r);
+}
+
 void
 vdPowx(int n, const double *a, double b, double *r)
 {
@@ -98,4 +193,61 @@ counts(long n, const int *x, short *y)
     for (long i = 0; i < n; i++) {
         y[i] = (short)(x[i] % 7 == 3 ? -x[i] : x[i] / 2);
     }
+}
+
+static double
+normal(double d)
+{
+    return erfc(-d * M_SQRT1_2) / 2;
+}
+
+void
+black_scholes(int n, double rate, double v, const double *s, const double *x,
+              const double *t, double *call, double *put)
+{
+    for (int i = 0; i < n; i++) {
+        double q = v * sqrt(t[i]);
+        double d = (log(s[i] / x[i]) + (rate + 0.5 * v * v) * t[i]) / q;
+        double z = x[i] * exp(-rate * t[i]);
+        call[i] = s[i] * normal(d) - z * normal(d - q);
+        put[i] = call[i] - s[i] + z;
+    }
+}
+
+/* Columns take v's share where u says so, else s. */
+void
+blend(int m, int n, const float *u, const float *v, float *a, int lda, float s)
+{
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < m; i++) {
+            float *x = &a[i + (long)j * lda];
+            *x = *x > u[i] ? *x - v[j] / 4 : s * *x + u[i];
+        }
+    }
+}
+
+void
+row_shares(int n, int m, const double *a, int lda, double *y)
+{
+    for (int i = 0; i < n; i++) {
+        y[i] = 0;
+        for (int j = 0; j < m; j++) {
+            y[i] += a[(long)i * lda + j];
+        }
+    }
+    for (int i = 0; i < n; i += 32) {
+        double most = 0;
+        for (int k = i; k < i + 32 && k < n; k++) {
+            most = fmax(most, fabs(y[k]));
+        }
+        for (int k = i; k < i + 32 && k < n && most > 0; k++) {
+            y[k] /= most;
+        }
+    }
+}
+
+void
+row_shares_short(int n, int m, const double *a, int lda, double *y)
+{
+    row_shares(n, m, a, lda, y);
 }

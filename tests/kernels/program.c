@@ -19,13 +19,14 @@ enum {
 static double da[N], db[N], dr[N];
 static float sa[N], sb[N], sr[N], grid[LDA * COLUMNS], before[LDA * COLUMNS];
 static unsigned long compared, wrong;
+static int count = N; /* of vector math */
 
 static void
 compare(const char *name, double value, double wanted, double eps)
 {
     double bound = 64 * eps * fmax(fabs(wanted), 1e-3);
     compared++;
-    if (!(fabs(value - wanted) <= bound) && wrong++ < 10) {
+    if (value != wanted && !(fabs(value - wanted) <= bound) && wrong++ < 10) {
         printf("%s: %.17g, not %.17g\n", name, value, wanted);
     }
 }
@@ -45,25 +46,25 @@ fill(int range)
 
 #define UNARY(name, value, range)                               \
     fill(range);                                                \
-    vd##name(N, da, dr);                                        \
-    vs##name(N, sa, sr);                                        \
-    for (int i = 0; i < N; i++) {                               \
+    vd##name(count, da, dr);                                    \
+    vs##name(count, sa, sr);                                    \
+    for (int i = 0; i < count; i++) {                           \
         double a = da[i];                                       \
         compare("vd" #name, dr[i], value, 0x1p-52);             \
         a = sa[i];                                              \
         compare("vs" #name, sr[i], value, 0x1p-23);             \
     }                                                           \
     memcpy(dr, da, sizeof dr);                                  \
-    vd##name(N, dr, dr);                                        \
-    for (int i = 0; i < N; i++) {                               \
+    vd##name(count, dr, dr);                                    \
+    for (int i = 0; i < count; i++) {                           \
         double a = da[i];                                       \
         compare("vd" #name " in place", dr[i], value, 0x1p-52); \
     }
 #define BINARY(name, value, range)                              \
     fill(range);                                                \
-    vd##name(N, da, db, dr);                                    \
-    vs##name(N, sa, sb, sr);                                    \
-    for (int i = 0; i < N; i++) {                               \
+    vd##name(count, da, db, dr);                                \
+    vs##name(count, sa, sb, sr);                                \
+    for (int i = 0; i < count; i++) {                           \
         double a = da[i], b = db[i];                            \
         compare("vd" #name, dr[i], value, 0x1p-52);             \
         a = sa[i];                                              \
@@ -71,8 +72,8 @@ fill(int range)
         compare("vs" #name, sr[i], value, 0x1p-23);             \
     }                                                           \
     memcpy(dr, db, sizeof dr);                                  \
-    vd##name(N, da, dr, dr);                                    \
-    for (int i = 0; i < N; i++) {                               \
+    vd##name(count, da, dr, dr);                                \
+    for (int i = 0; i < count; i++) {                           \
         double a = da[i], b = db[i];                            \
         compare("vd" #name " in place", dr[i], value, 0x1p-52); \
     }
@@ -83,12 +84,129 @@ all_of_vml(void)
     VML_UNARY(UNARY)
     VML_BINARY(BINARY)
     fill(2);
-    vdPowx(N, da, 2.5, dr);
-    vsLinearFrac(N, sa, sb, 2, 3, 4, 5, sr);
-    for (int i = 0; i < N; i++) {
+    vdPowx(count, da, 2.5, dr);
+    vsLinearFrac(count, sa, sb, 2, 3, 4, 5, sr);
+    for (int i = 0; i < count; i++) {
         compare("vdPowx", dr[i], pow(da[i], 2.5), 0x1p-52);
         compare("vsLinearFrac", sr[i], (2.0 * sa[i] + 3) / (4.0 * sb[i] + 5),
                 0x1p-23);
+    }
+    /* In place ferry passes the numbers itself, as floats. */
+    memcpy(sr, sa, sizeof sr);
+    vsLinearFrac(count, sr, sb, 2, 3, 4, 5, sr);
+    for (int i = 0; i < count; i++) {
+        compare("vsLinearFrac in place", sr[i],
+                (2.0 * sa[i] + 3) / (4.0 * sb[i] + 5), 0x1p-23);
+    }
+}
+
+#define MODE (2 + 0x100) /* VML_HA, and no reports */
+#define UNARY_FORMS(name, value, range)                      \
+    fill(range);                                             \
+    vd##name##I(count / 3, da, 2, dr, 3);                    \
+    vms##name##I(count / 2, sa, 1, sr, 2, MODE);             \
+    for (int i = 0; i < count / 3; i++) {                    \
+        double a = da[2 * i];                                \
+        compare("vd" #name "I", dr[3 * i], value, 0x1p-52);  \
+        a = sa[i];                                           \
+        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
+    }                                                        \
+    memcpy(dr, da, sizeof dr);                               \
+    vmd##name(count, dr, dr, MODE);                          \
+    for (int i = 0; i < count; i++) {                        \
+        double a = da[i];                                    \
+        compare("vmd" #name, dr[i], value, 0x1p-52);         \
+    }
+#define BINARY_FORMS(name, value, range)                     \
+    fill(range);                                             \
+    vd##name##I(count / 3, da, 2, db, 3, dr, 1);             \
+    vms##name##I(count / 2, sa, 1, sb, 2, sr, 2, MODE);      \
+    for (int i = 0; i < count / 3; i++) {                    \
+        double a = da[2 * i], b = db[3 * i];                 \
+        compare("vd" #name "I", dr[i], value, 0x1p-52);      \
+        a = sa[i];                                           \
+        b = sb[2 * i];                                       \
+        compare("vms" #name "I", sr[2 * i], value, 0x1p-23); \
+    }                                                        \
+    memcpy(dr, db, sizeof dr);                               \
+    vmd##name(count, da, dr, dr, MODE);                      \
+    for (int i = 0; i < count; i++) {                        \
+        double a = da[i], b = db[i];                         \
+        compare("vmd" #name, dr[i], value, 0x1p-52);         \
+    }
+
+/* With two results, the second in place. */
+static void
+two_results(void)
+{
+    static float second[N];
+    double whole;
+    fill(1);
+    da[0] = INFINITY;
+    da[1] = -0.0;
+    da[2] = -3;
+    memcpy(dr, da, sizeof dr);
+    vdModf(count, dr, db, dr);
+    for (int i = 0; i < count; i++) {
+        double fraction = modf(da[i], &whole);
+        compare("vdModf, fraction", dr[i], fraction, 0);
+        compare("vdModf, sign", signbit(dr[i]) != 0, signbit(da[i]) != 0, 0);
+        if (i > 0) {
+            compare("vdModf", db[i], whole, 0);
+        }
+    }
+    vsModfI(count / 2, sa, 2, sr, 1, second, 2);
+    for (int i = 0; i < count / 2; i++) {
+        compare("vsModfI", sr[i] + second[2 * i], sa[2 * i], 0);
+    }
+    fill(1);
+    memcpy(dr, da, sizeof dr);
+    vdSinCos(count, dr, db, dr);
+    vmsSinCosI(count / 2, sa, 2, sr, 1, second, 2, 1);
+    vmdPowx(count / 2, da, 2, db + N / 2, MODE);
+    for (int i = 0; i < count / 2; i++) {
+        compare("vdSinCos, sin", db[i], sin(da[i]), 0x1p-52);
+        compare("vdSinCos, cos", dr[i], cos(da[i]), 0x1p-52);
+        compare("vmsSinCosI, sin", sr[i], sin(sa[2 * i]), 0x1p-23);
+        compare("vmsSinCosI, cos", second[2 * i], cos(sa[2 * i]), 0x1p-23);
+        compare("vmdPowx", db[N / 2 + i], da[i] * da[i], 0x1p-52);
+    }
+}
+
+static void
+forms_of_vml(void)
+{
+    VML_UNARY(UNARY_FORMS)
+    VML_BINARY(BINARY_FORMS)
+    two_results();
+}
+
+/* Kernels whose threads meet. */
+static void
+shared(void)
+{
+    enum {
+        ROWS = 97,
+        WIDTH = 131
+    };
+    static double y[ROWS], wanted[ROWS];
+    fill(1);
+    for (int k = 0; k < 2; k++) {
+        (k == 0 ? row_shares : row_shares_short)(ROWS, WIDTH, da, WIDTH + 5, y);
+        for (int i = 0; i < ROWS; i++) {
+            wanted[i] = 0;
+            for (int j = 0; j < WIDTH; j++) {
+                wanted[i] += da[i * (WIDTH + 5) + j];
+            }
+        }
+        for (int i = 0; i < ROWS; i++) {
+            double most = 0;
+            for (int j = i / 32 * 32; j < i / 32 * 32 + 32 && j < ROWS; j++) {
+                most = fmax(most, fabs(wanted[j]));
+            }
+            compare(k == 0 ? "row_shares" : "row_shares_short", y[i],
+                    wanted[i] / most, 0x1p-42);
+        }
     }
 }
 
@@ -127,11 +245,42 @@ kernels(void)
     }
 }
 
+/* For who looks at what maps compute: small, and of many kinds. */
+static void
+maps(void)
+{
+    static int x[N];
+    static short y[N];
+    fill(2);
+    for (int i = 0; i < count; i++) {
+        x[i] = i * 37 - 7000;
+    }
+    for (int k = 0; k < 3; k++) {
+        black_scholes(count - k, 0.05, 0.25 + k / 8.0, da, db, da + k, dr,
+                      dr + N / 2);
+        counts(count - k, x, y);
+        for (int i = 0; i < LDA * COLUMNS; i++) {
+            grid[i] = sa[i % N];
+        }
+        blend(17 + k, 13, sb, sb + 3, grid, LDA, 0.5F);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
+    if (argc > 2 && atoi(argv[2]) > 0 && atoi(argv[2]) < N / 2) {
+        count = atoi(argv[2]);
+    }
     if (argc > 1 && strcmp(argv[1], "vml") == 0) {
         all_of_vml();
+    } else if (argc > 1 && strcmp(argv[1], "forms") == 0) {
+        forms_of_vml();
+    } else if (argc > 1 && strcmp(argv[1], "shared") == 0) {
+        shared();
+    } else if (argc > 1 && strcmp(argv[1], "maps") == 0) {
+        all_of_vml();
+        maps();
     } else {
         kernels();
     }

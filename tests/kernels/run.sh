@@ -103,6 +103,37 @@ for call in nvrtcVersion nvrtcCreateProgram nvrtcCompileProgram \
     unset FAKECUDA_FAIL
 done
 
+# check NAME STATUS FOLDER FILE: what it says is in $work/err
+check()
+{
+    LD_LIBRARY_PATH=$3:$fake "$ferry" check "$4" >"$work/err" 2>&1
+    equal "$1" "$?" "$2"
+}
+
+check "ferry check of kernels with an error" 1 "$fake" "$kernels"
+said "at the annotation" "kernels.ferry:35: error: '.*/broken.cu' does not compile for sm_"
+said "and in the file" "/broken.cu:5:.*error:.*no_such_name"
+check "ferry check of maps" 0 "$fake" "$here/maps.ferry"
+said "they are compiled" "^compiled for sm_.* by NVRTC .*: kernels of 3 maps"
+check "ferry check of kernels in two steps" 0 "$fake" "$here/shared.ferry"
+said "a file once" "^compiled for sm_.*: 1 file of kernels"
+# An empty library in the place of each that could be found.
+mkdir "$work/none"
+echo 'int none;' >"$work/none.c"
+c++ -shared -fPIC -o "$work/none/libnvrtc.so.13" "$work/none.c"
+for so in libnvrtc.so.12 libnvrtc.so.11.2; do
+    cp "$work/none/libnvrtc.so.13" "$work/none/$so"
+done
+check "ferry check without NVRTC" 0 "$work/none" "$here/maps.ferry"
+said "says that it did not" "^kernels not compiled: NVRTC"
+
+right "threads that meet, on the host device" host,memory=1MiB "$here/shared.ferry" shared
+right "threads that meet, on the card" cuda,memory=64MiB "$here/shared.ferry" shared
+said "two kernels in a row" "^row_shares .*offloaded"
+said "too little shared memory: an error of the card" "^row_shares_short .*: original"
+right "threads that meet, in chunks" cuda,memory=60KiB "$here/shared.ferry" shared
+said "of whole groups" "^row_shares .*axes.* [2-9] chunks"
+
 vml=$srcdir/annotations/lib/vml.ferry
 right "vector math on the host device" host,memory=200KiB "$vml" vml
 right "vector math on the card" cuda,memory=200KiB "$vml" vml

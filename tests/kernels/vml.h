@@ -74,6 +74,28 @@
     void vs##name(int n, const float *a, const float *b, float *r);
 VML_UNARY(VML_DECLARE_UNARY)
 VML_BINARY(VML_DECLARE_BINARY)
+/* Their other forms: with strides, with an accuracy, with both. */
+#define VML_DECLARE_UNARY_FORMS(name, value, range)                          \
+    void vd##name##I(int n, const double *a, int inca, double *r, int incr); \
+    void vmd##name(int n, const double *a, double *r, long mode);            \
+    void vms##name##I(int n, const float *a, int inca, float *r, int incr,   \
+                      long mode);
+#define VML_DECLARE_BINARY_FORMS(name, value, range)                    \
+    void vd##name##I(int n, const double *a, int inca, const double *b, \
+                     int incb, double *r, int incr);                    \
+    void vmd##name(int n, const double *a, const double *b, double *r,  \
+                   long mode);                                          \
+    void vms##name##I(int n, const float *a, int inca, const float *b,  \
+                      int incb, float *r, int incr, long mode);
+VML_UNARY(VML_DECLARE_UNARY_FORMS)
+VML_BINARY(VML_DECLARE_BINARY_FORMS)
+void vdSinCos(int n, const double *a, double *y, double *z);
+void vmsSinCosI(int n, const float *a, int inca, float *y, int incy, float *z,
+                int incz, long mode);
+void vdModf(int n, const double *a, double *y, double *z);
+void vsModfI(int n, const float *a, int inca, float *y, int incy, float *z,
+             int incz);
+void vmdPowx(int n, const double *a, double b, double *r, long mode);
 void vdPowx(int n, const double *a, double b, double *r);
 void vsLinearFrac(int n, const float *a, const float *b, float scalea,
                   float shifta, float scaleb, float shiftb, float *r);
@@ -83,5 +105,15 @@ void scale(int n, double alpha, const double *x, double *y);
 void grid2(int m, int n, const float *v, float *a, int lda, float s);
 void broken(int n, double *x);
 void counts(long n, const int *x, short *y);
+
+/* Functions of maps.ferry. */
+void black_scholes(int n, double rate, double v, const double *s,
+                   const double *x, const double *t, double *call, double *put);
+void blend(int m, int n, const float *u, const float *v, float *a, int lda,
+           float s);
+
+/* Functions of shared.ferry. */
+void row_shares(int n, int m, const double *a, int lda, double *y);
+void row_shares_short(int n, int m, const double *a, int lda, double *y);
 
 #endif

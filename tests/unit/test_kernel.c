@@ -325,8 +325,8 @@ START_TEST(test_real_compiler)
                                             .file = "vml",
                                             .entry = FY_KERNEL_ENTRY,
                                             .fmad = kernel.fmad};
-        int status =
-            fy_kernel_compile(INT_MAX, &program, &target, &image, &bytes, why);
+        int status = fy_kernel_compile(INT_MAX, &program, &target, &image,
+                                       &bytes, NULL, why);
         ck_assert_msg(status == 0, "%s: %s", fy_model_string(model, row->name),
                       why);
         ck_assert_uint_gt(bytes, 100);
@@ -340,7 +340,7 @@ START_TEST(test_real_compiler)
     void *image;
     size_t bytes;
     ck_assert_int_eq(
-        fy_kernel_compile(INT_MAX, &wrong, &target, &image, &bytes, why),
+        fy_kernel_compile(INT_MAX, &wrong, &target, &image, &bytes, NULL, why),
         FY_ERR_INVALID);
     ck_assert_msg(strncmp(why, "wrong.cu(", 9) == 0, "%s", why);
     ck_assert_ptr_nonnull(strstr(why, "error"));

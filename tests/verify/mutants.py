@@ -3,11 +3,13 @@
 """Does `ferry verify' catch wrong annotations?
 
   mutants.py [--sample N] [--least PERCENT] [--missed FILE] [--jobs N]
-             [--names] --ferry FERRY --annotations FOLDER -- DRIVER...
+             [--names] [--maps] --ferry FERRY --annotations PATH... \
+             -- DRIVER...
 
 Breaks the annotations one operand at a time (mutate.py), runs DRIVER, a program
 that calls the annotated functions, under `ferry verify', and counts the mutants
 whose function had a finding. Prints TAP; --missed writes the others to FILE.
+With --maps it breaks what `map' statements compute, instead.
 Mutants that `ferry check' already refuses, and functions that the driver never
 calls, are counted apart.
 """
@@ -74,7 +76,7 @@ def functions_at(chosen, pattern, text):
 class Tester:
     def __init__(self, options):
         self.options = options
-        self.families = mutate.families([options.annotations])
+        self.families = mutate.families(options.annotations)
 
     def names(self, chosen):
         """Few functions: only those are called."""
@@ -88,7 +90,7 @@ class Tester:
         """Writes a round; drops mutants that the checker refuses."""
         refused = set()
         while True:
-            mutate.write_round([self.options.annotations], chosen, folder)
+            mutate.write_round(self.options.annotations, chosen, folder)
             status, text = run([self.options.ferry, "check", folder], 60)
             if status == 0:
                 return chosen, refused
@@ -115,10 +117,11 @@ class Tester:
 def exercised(options):
     """(file, line) of functions that the driver calls, and the findings on the
     unbroken annotations."""
-    status, text = run([options.ferry, "verify", options.annotations, "--"] +
+    status, text = run([options.ferry, "verify"] + options.annotations + ["--"] +
                        options.driver, options.timeout)
     names = {(os.path.basename(m.group("file")), int(m.group("line")))
-             for m in CALLS.finditer(text) if int(m.group("checked")) >= 3}
+             for m in CALLS.finditer(text)
+             if int(m.group("checked")) >= (1 if options.maps else 3)}
     findings = [m.group() for m in FINDING.finditer(text)
                 if not m.group("kind").startswith("note-")]
     # Operands of which ferry verify itself says that `out' would do.
@@ -174,13 +177,15 @@ def write_missed(path, missed, counts):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ferry", required=True)
-    parser.add_argument("--annotations", required=True)
+    parser.add_argument("--annotations", required=True, action="append")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--least", type=float, default=95)
     parser.add_argument("--missed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--names", action="store_true",
                         help="DRIVER takes names of functions to call")
+    parser.add_argument("--maps", action="store_true",
+                        help="break the maps, not the operands")
     parser.add_argument("--timeout", type=int, default=600)
     parser.add_argument("driver", nargs="+")
     options = parser.parse_args()
@@ -192,7 +197,7 @@ def main():
     print("%sok 1 - no finding on the annotations as they are (%d functions)"
           % ("not " if findings else "", len(names)))
 
-    mutants = mutate.all_mutants([options.annotations])
+    mutants = mutate.all_mutants(options.annotations, options.maps)
     called = collections.OrderedDict(
         (k, rows) for k, rows in mutants.items() if is_called(rows[0], names))
     equal = 0

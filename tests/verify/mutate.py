@@ -4,7 +4,8 @@
 
 Every operand of every function of some annotation files is broken in each way
 that applies: a wrong stride, swapped axes, a wrong access mode, no operand at
-all, a wrong extent. Mutants are handed out in rounds: a round breaks one thing
+all, a wrong extent. Or every `map': a wrong sign, operator, function, number or
+operand, operands swapped. Mutants are handed out in rounds: a round breaks one thing
 in every function at once, since functions are verified independently. Line
 numbers never change, so that a finding can be told by its line.
 
@@ -144,6 +145,62 @@ def operand_mutants(path, text, plain, function, first, last, body_span, m):
     yield mutant("missing-operand", m.start("mode"), stop + 1, hidden)
 
 
+MAP = re.compile(r"\bmap\s+(?P<name>\w+)\s*=\s*(?P<value>[^;]*);")
+ATOM = r"[A-Za-z_]\w*(?:\([^()]*\))?|[0-9.]+|\([^()]*\)"
+OTHER_OPERATOR = {"+": "-", "-": "+", "*": "/", "/": "*", "<": ">", ">": "<"}
+OTHER_FUNCTION = {
+    "fabs": "sqrt", "sqrt": "cbrt", "cbrt": "sqrt", "floor": "ceil",
+    "ceil": "floor", "trunc": "ceil", "rint": "floor", "round": "trunc",
+    "exp": "exp2", "exp2": "exp", "exp10": "exp", "expm1": "exp", "log": "log2",
+    "log2": "log10", "log10": "log", "log1p": "log", "sin": "cos", "cos": "sin",
+    "tan": "tanh", "asin": "acos", "acos": "asin", "atan": "tanh",
+    "sinh": "cosh", "cosh": "sinh", "tanh": "sinh", "asinh": "sinh",
+    "acosh": "asinh", "atanh": "atan", "erf": "erfc", "erfc": "erf",
+    "erfinv": "erf", "erfcinv": "erfc", "normcdf": "erfc",
+    "normcdfinv": "normcdf", "tgamma": "lgamma", "lgamma": "tgamma",
+    "pow": "hypot", "atan2": "pow", "hypot": "fmax", "fmod": "remainder",
+    "remainder": "fmod", "fmin": "fmax", "fmax": "fmin", "fdim": "fmax",
+    "copysign": "fmin", "nextafter": "fmin", "min": "max", "max": "min"}
+COMMUTATIVE = ("fmin", "fmax", "hypot", "min", "max")
+
+
+def map_mutants(path, text, function, first, last, m):
+    """Every mutant of the map that m matches: what it computes is wrong."""
+    line = text.count("\n", 0, m.start()) + 1
+    at, value = m.start("value"), m.group("value")
+
+    def mutant(kind, start, end, new):
+        was = value[start:end]
+        new += "\n" * (was.count("\n") - new.count("\n"))
+        return Mutant(path, function, first, last, line, kind, at + start,
+                      at + end, new, " ".join(m.group().split()))
+
+    yield mutant("wrong-sign", 0, len(value), "-(%s)" % value)
+    for o in re.finditer(r" ([-+*/<>]) ", value):
+        yield mutant("wrong-operator", o.start(1), o.end(1),
+                     OTHER_OPERATOR[o.group(1)])
+    for o in re.finditer(r"(%s) ([-/]) (%s)" % (ATOM, ATOM), value):
+        if o.group(1) != o.group(3):
+            yield mutant("swapped-operands", o.start(), o.end(), "%s %s %s" % (
+                o.group(3), o.group(2), o.group(1)))
+    for o in re.finditer(r"(\w+)\((\w+), (\w+)\)", value):
+        if o.group(1) not in COMMUTATIVE:
+            yield mutant("swapped-operands", o.start(2), o.end(3), "%s, %s" % (
+                o.group(3), o.group(2)))
+    for o in re.finditer(r"\b([a-z]\w*)\(", value):
+        if o.group(1) in OTHER_FUNCTION:
+            yield mutant("wrong-function", o.start(1), o.end(1),
+                         OTHER_FUNCTION[o.group(1)])
+    for o in re.finditer(r"(?<![\w.])[0-9][0-9.]*(?![\w.])", value):
+        yield mutant("wrong-number", o.start(), o.end(),
+                     "(%s + 1)" % o.group())
+    names = [o for o in re.finditer(r"\b[a-z]\w*\b(?!\()", value)]
+    for o in names[1:]:
+        if o.group() != names[0].group():
+            yield mutant("wrong-operand", o.start(), o.end(),
+                         names[0].group())
+
+
 def functions(text, plain):
     for m in FUNCTION.finditer(plain):
         end = matching(plain, m.end() - 1, "{}")
@@ -152,7 +209,7 @@ def functions(text, plain):
                text.count("\n", 0, end) + 1, (m.end(), end))
 
 
-def file_mutants(path):
+def file_mutants(path, maps=False):
     """(file, first line of a function) -> its mutants."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -160,7 +217,9 @@ def file_mutants(path):
     result = collections.OrderedDict()
     for name, first, last, span in functions(text, plain):
         rows = []
-        for m in OPERAND.finditer(plain, span[0], span[1]):
+        for m in MAP.finditer(plain, span[0], span[1]) if maps else ():
+            rows += map_mutants(path, text, name, first, last, m)
+        for m in () if maps else OPERAND.finditer(plain, span[0], span[1]):
             rows += operand_mutants(path, text, plain, name, first, last, span,
                                     m)
         if rows:
@@ -201,10 +260,10 @@ def annotation_files(paths):
     return names
 
 
-def all_mutants(paths):
+def all_mutants(paths, maps=False):
     result = collections.OrderedDict()
     for path in annotation_files(paths):
-        result.update(file_mutants(path))
+        result.update(file_mutants(path, maps))
     return result
 
 
