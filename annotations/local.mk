@@ -96,7 +96,8 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/lapacke.ferry \
 	annotations/lib/lapacke_eigen.ferry \
 	annotations/lib/types.ferry \
-	annotations/lib/vml.ferry
+	annotations/lib/vml.ferry \
+	annotations/lib/vml_forms.ferry
 nobase_dist_pkgdata_DATA += \
 	annotations/lib/commands/archive.ferry \
 	annotations/lib/commands/encode.ferry \

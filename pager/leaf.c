@@ -519,11 +519,20 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
               struct fy_slot *slot)
 {
     const struct fy_bound *bound = leaf->bound;
-    const struct fy_node *row = &FY_TABLE(bound->model, fy_node, nodes)[node];
-    uint32_t cell = fy_eval_bare_cell(scope, node);
+    const struct fy_node *nodes = FY_TABLE(bound->model, fy_node, nodes);
+    const struct fy_node *row = &nodes[node];
     struct fy_value value;
     int o = -1;
 
+    while (row->op == FY_OP_COND) { /* between addresses, too */
+        bool first;
+        if (fy_eval_bool(scope, row->a, &first)) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        node = first ? row->b : row->c;
+        row = &nodes[node];
+    }
+    uint32_t cell = fy_eval_bare_cell(scope, node);
     if (row->op == FY_OP_ADDRESS && row->a < bound->function->noperands) {
         o = leaf->tile_of[row->a] >= 0 ? (int)row->a : -1;
         cell = operand_rows(bound)[row->a].base;
@@ -550,6 +559,13 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
                  : value.kind == FY_V_REAL    ? FY_T_F64
                  : value.kind == FY_V_POINTER ? FY_T_POINTER
                                               : FY_T_C64;
+    if (cell != FY_NIL &&
+        (value.kind == FY_V_REAL || value.kind == FY_V_COMPLEX)) {
+        /* As the caller has passed it: a float is no double. */
+        slot->type = FY_TABLE(bound->model, fy_cell,
+                              cells)[bound->function->cells + cell]
+                         .type;
+    }
     fy_raw_store((enum fy_type)slot->type, &value, &slot->value);
     return FY_OK;
 }
