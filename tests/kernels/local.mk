@@ -12,7 +12,5 @@ tests_kernels_program_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 tests_kernels_program_LDADD = tests/kernels/libvml.la -lm
 dist_check_SCRIPTS += tests/kernels/run.sh
 EXTRA_DIST += tests/kernels/kernels.ferry tests/kernels/kernels.cu
-EXTRA_DIST += tests/kernels/broken.cu
 EXTRA_DIST += tests/kernels/broken.cu tests/kernels/maps.ferry
 EXTRA_DIST += tests/kernels/shared.cu tests/kernels/shared.ferry
-TESTS += tests/kernels/run.sh
