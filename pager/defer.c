@@ -16,12 +16,14 @@
 
 #include "pager/defer.h"
 
+#include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/record.h"
@@ -35,15 +37,15 @@
 #include "pager/pool.h"
 
 enum {
+    PAGE = 4096,
     MAX_CALLS = 256,
     LEAST_PAGES = 256, /* of an operand; with force 1 */
 };
 #define DEVICE_WAIT_SECONDS 2.0
 
 static struct fy_defer_options options;
-static bool on;
-static pid_t process;  /* a bare system call may have forked */
-static unsigned forks; /* in progress: nothing is deferred */
+static bool *on;       /* alone on its page, which no forked child inherits */
+static unsigned stops; /* nothing is deferred while there are any */
 
 /* Under the lock of defer_pages.h. */
 static struct fy_deferred *queue[MAX_CALLS];
@@ -64,7 +66,9 @@ static struct {
 static bool
 is_on(void)
 {
-    return __atomic_load_n(&on, __ATOMIC_ACQUIRE) && process == getpid();
+    const bool *there = __atomic_load_n(&on, __ATOMIC_ACQUIRE);
+
+    return there && __atomic_load_n(there, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t
@@ -149,7 +153,8 @@ plan_all(struct evaluation *e)
 
 /*
  * Only what is wanted, where the calls that stay can be run again: none reads
- * a stored value that is overwritten now, and none runs a third time.
+ * a stored value that is overwritten now (where originals run, also one that is
+ * only passed on), and none runs a third time.
  */
 static bool
 plan_some(uint64_t want, struct evaluation *e)
@@ -161,7 +166,7 @@ plan_some(uint64_t want, struct evaluation *e)
     uint64_t old = mark_live(e->kept, &written);
     e->loaded = mark_live(want, &e->written);
     e->stored = want;
-    if (old & want || e->loaded & e->written) {
+    if ((old | e->loaded) & e->written) {
         return false;
     }
     for (unsigned i = 0; i < nqueue; i++) {
@@ -172,14 +177,47 @@ plan_some(uint64_t want, struct evaluation *e)
     return true;
 }
 
+/* Counters of the function of one of the calls. */
 static struct fy_record_row *
-record_row(const struct fy_deferred *call)
+record_row(const struct fy_defer_group *group, unsigned call)
 {
-    struct fy_record *record = options.services->record;
+    return &options.services->record->rows[group->calls[call]->function];
+}
 
-    return record && call->function < record->nrows
-               ? &record->rows[call->function]
-               : NULL;
+/*
+ * What was moved belongs to who wanted it: bytes in to the first that reads
+ * them, bytes out to the last that writes them; what is moved again as memory
+ * is short, and steps that do not divide, to the first call.
+ */
+static void
+count(const struct fy_defer_group *group, const struct fy_traffic *predicted)
+{
+    const struct fy_traffic *moved = &group->traffic;
+    uint64_t read = 0, written = 0, chunks = moved->chunks / group->ncalls;
+
+    if (!options.services->record) {
+        return;
+    }
+    for (unsigned i = 0; i < group->ncalls; i++) {
+        const struct fy_deferred *call = group->calls[i];
+        FY_RECORD_ADD(
+            record_row(group, i)->bytes_in,
+            fy_defer_bytes(call, call->reads & group->loaded & ~read));
+        FY_RECORD_ADD(record_row(group, i)->chunks, chunks);
+        read |= call->reads | call->writes;
+    }
+    for (unsigned i = group->ncalls; i-- > 0;) {
+        const struct fy_deferred *call = group->calls[i];
+        FY_RECORD_ADD(
+            record_row(group, i)->bytes_out,
+            fy_defer_bytes(call, call->writes & group->stored & ~written));
+        written |= call->writes;
+    }
+    FY_RECORD_ADD(record_row(group, 0)->bytes_in,
+                  moved->bytes_in - predicted->bytes_in);
+    FY_RECORD_ADD(record_row(group, 0)->bytes_out,
+                  moved->bytes_out - predicted->bytes_out);
+    FY_RECORD_ADD(record_row(group, 0)->chunks, moved->chunks % group->ncalls);
 }
 
 static bool
@@ -207,7 +245,6 @@ run_on_device(struct fy_defer_group *group, char *note, size_t room)
     char words[FY_POOL_NOTE_BYTES] = "";
     int status;
 
-    fy_defer_predict(group);
     if (!pays(group)) {
         (void)snprintf(note, room, "by the originals: cheaper");
         return false;
@@ -253,17 +290,16 @@ static void
 run_group(struct fy_defer_group *group)
 {
     char note[FY_POOL_NOTE_BYTES + 64] = "";
-    struct fy_record_row *row = record_row(group->calls[0]);
+    struct fy_traffic predicted;
 
-    memset(&group->traffic, 0, sizeof(group->traffic));
+    fy_defer_predict(group);
+    predicted = group->traffic;
     if (!run_on_device(group, note, sizeof(note))) {
         memset(&group->traffic, 0, sizeof(group->traffic));
         group->nkernels = 0;
         fy_defer_run_direct(group);
-    } else if (row) {
-        FY_RECORD_ADD(row->bytes_in, group->traffic.bytes_in);
-        FY_RECORD_ADD(row->bytes_out, group->traffic.bytes_out);
-        FY_RECORD_ADD(row->chunks, group->traffic.chunks);
+    } else {
+        count(group, &predicted);
     }
     tell(group, note);
 }
@@ -438,10 +474,17 @@ filled(struct fy_pages *range)
     }
 }
 
+static bool
+needed(const struct fy_pages *range)
+{
+    return (referenced() & bit(fy_pages_row(range))) != 0;
+}
+
 static const struct fy_pages_hooks hooks = {
     .settle = settle,
     .disturbed = disturbed,
     .filled = filled,
+    .needed = needed,
 };
 
 /* ---- calls ---------------------------------------------------------------- */
@@ -523,6 +566,26 @@ take_operands(struct fy_deferred *call)
 }
 
 /*
+ * Memory that the program does not have any more, or has again, and that queued
+ * calls still need: what deferring costs it.
+ */
+static size_t
+held_bytes(void)
+{
+    size_t bytes = 0;
+
+    for (unsigned r = 0; r < FY_PAGES_RANGES; r++) {
+        const struct fy_pages *range = fy_pages_at(r);
+        if (range) {
+            bytes += range->nsegments == 0
+                         ? range->bytes
+                         : range->bytes - range->nout * (size_t)PAGE;
+        }
+    }
+    return bytes;
+}
+
+/*
  * Whether it reads what an earlier evaluation has stored and a call that stays
  * in the queue would compute again.
  */
@@ -540,13 +603,15 @@ reads_stored_again(const struct fy_deferred *call)
 static int
 enqueue(struct fy_deferred *call)
 {
-    if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST) != 0) {
+    if (__atomic_load_n(&stops, __ATOMIC_SEQ_CST) != 0) {
         return FY_ERR_BUSY;
     }
     fy_pages_sync();
     uint64_t others = in_the_way(call);
     if (others || nqueue == MAX_CALLS || fy_pages_room() < FY_MAX_OPERANDS) {
         bring_home(others == 0, others, others ? "an overlap" : "a full queue");
+    } else if (held_bytes() > fy_may_hold()) {
+        bring_home(true, 0, "the memory that queued calls need");
     }
     int status = take_operands(call);
     if (status) {
@@ -774,7 +839,21 @@ fy_defer_settle(const struct fy_bound *bound)
     fy_pages_unlock();
 }
 
-/* ---- start and fork --------------------------------------------------------- */
+/* ---- start, fork, and what else is told to us ------------------------------- */
+
+static void
+all_home(const char *why)
+{
+    int saved = errno;
+
+    __atomic_fetch_add(&stops, 1, __ATOMIC_SEQ_CST);
+    if (is_on()) {
+        fy_pages_lock();
+        bring_home(true, 0, why);
+        fy_pages_unlock();
+    }
+    errno = saved;
+}
 
 /*
  * The lock is not kept: whatever of the program's is still registered, against
@@ -783,24 +862,25 @@ fy_defer_settle(const struct fy_bound *bound)
 void
 fy_defer_before_fork(void)
 {
-    __atomic_fetch_add(&forks, 1, __ATOMIC_SEQ_CST);
-    if (is_on()) {
-        fy_pages_lock();
-        bring_home(true, 0, "a fork");
-        fy_pages_unlock();
-    }
+    all_home("a fork");
 }
 
 void
 fy_defer_after_fork(void)
 {
-    __atomic_fetch_sub(&forks, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&stops, 1, __ATOMIC_SEQ_CST);
 }
 
 void
-fy_defer_after_fork_child(void)
+fy_defer_before_change(void)
 {
-    __atomic_store_n(&on, false, __ATOMIC_RELEASE); /* the threads are gone */
+    all_home("what comes next");
+}
+
+void
+fy_defer_after_change(void)
+{
+    __atomic_fetch_sub(&stops, 1, __ATOMIC_SEQ_CST);
 }
 
 int
@@ -810,9 +890,19 @@ fy_defer_start(const struct fy_defer_options *given)
     pthread_t thread;
 
     options = *given;
-    process = getpid();
+    bool *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return FY_ERR_NOMEM;
+    }
+    /* The threads are not in a child, however it was made. */
+    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
+        (void)munmap(page, PAGE);
+        return FY_ERR_UNSUPPORTED;
+    }
     int status = fy_pages_start(&hooks);
     if (status) {
+        (void)munmap(page, PAGE);
         return status;
     }
     sigfillset(&all);
@@ -820,9 +910,11 @@ fy_defer_start(const struct fy_defer_options *given)
     int error = pthread_create(&thread, NULL, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
+        (void)munmap(page, PAGE);
         return FY_ERR_NOMEM;
     }
     pthread_detach(thread);
-    __atomic_store_n(&on, true, __ATOMIC_RELEASE);
+    *page = true;
+    __atomic_store_n(&on, page, __ATOMIC_RELEASE);
     return FY_OK;
 }

@@ -36,7 +36,10 @@ void fy_defer_settle(const struct fy_bound *bound);
 
 /* pthread_atfork(): everything is at home, and nothing deferred until after. */
 void fy_defer_before_fork(void);
-void fy_defer_after_fork(void);
-void fy_defer_after_fork_child(void);
+void fy_defer_after_fork(void); /* in the parent; children defer nothing */
+
+/* The same around anything else of which pages and events do not tell. */
+void fy_defer_before_change(void);
+void fy_defer_after_change(void);
 
 #endif

@@ -127,15 +127,16 @@ fy_deferrable(const struct fy_bound *bound)
     return FY_REASON_NONE;
 }
 
-bool
-fy_deferred_inner(const struct fy_bound *bound, int64_t least_pages,
-                  int64_t *first, int64_t *count)
+/* `one_more': leaves a whole page in front, where there is no part of one. */
+static bool
+find_inner(const struct fy_bound *bound, int64_t least_pages, bool one_more,
+           int64_t *first, int64_t *count)
 {
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *view = &bound->views[o];
         uintptr_t at = (uintptr_t)view->host;
         uint64_t bytes = (uint64_t)view->extent[0] * view->element_bytes;
-        uintptr_t low = (at + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+        uintptr_t low = (at + PAGE - !one_more) & ~(uintptr_t)(PAGE - 1);
         uintptr_t high = (at + bytes) & ~(uintptr_t)(PAGE - 1);
         if (PAGE % view->element_bytes != 0 || at % view->element_bytes != 0 ||
             high <= low || (int64_t)((high - low) / PAGE) < least_pages) {
@@ -150,6 +151,14 @@ fy_deferred_inner(const struct fy_bound *bound, int64_t least_pages,
         *count = n;
     }
     return true;
+}
+
+bool
+fy_deferred_inner(const struct fy_bound *bound, int64_t least_pages,
+                  int64_t *first, int64_t *count)
+{
+    return find_inner(bound, least_pages, true, first, count) ||
+           find_inner(bound, least_pages, false, first, count);
 }
 
 /* Runs a launch on the calling thread; waits for memory where there is none. */

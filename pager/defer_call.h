@@ -41,7 +41,8 @@ struct fy_deferred {
 enum fy_reason fy_deferrable(const struct fy_bound *bound);
 
 /*
- * Elements of an operand that lie in whole pages: the same for all operands.
+ * Elements of an operand that lie in whole pages: the same for all operands,
+ * with some in front of them, where that can be (fy_pages_take() says why).
  * False when there are too few, or they differ.
  */
 bool fy_deferred_inner(const struct fy_bound *bound, int64_t least_pages,

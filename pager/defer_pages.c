@@ -31,6 +31,7 @@
 
 #include <linux/userfaultfd.h>
 
+#include "pager/defer_child.h"
 #include "pager/defer_where.h"
 
 #ifndef USERFAULTFD_IOC_NEW
@@ -44,7 +45,7 @@ enum {
     PAGE = 4096,
     PIECE_PAGES = 512, /* copied at once */
     MAX_WAITING = 4096,
-    MAX_CHILDREN = 64,
+    MAX_FORKED = 16,
     GIVE_UP_SECONDS = 10, /* for the event of what is no longer mapped */
 };
 
@@ -57,6 +58,7 @@ static const struct fy_pages_hooks *hooks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sigset_t kept_mask; /* of the lock's holder */
+static int kept_cancel;
 
 /* Of the threads that have the descriptor; nobody else may use it. */
 static int fd = -1;
@@ -77,9 +79,6 @@ static struct {
 static uint64_t waiting[MAX_WAITING];
 static unsigned nwaiting;
 
-static int children[MAX_CHILDREN]; /* descriptors of forked children's memory */
-static unsigned nchildren;
-
 /* The move that fy_pages_take() is in the middle of. */
 static struct {
     uintptr_t start;
@@ -94,25 +93,33 @@ static struct {
         MOVED
     } state;
     bool seen; /* its event */
+    /* Children of meanwhile: with or without what is being taken. */
+    int forked[MAX_FORKED];
+    unsigned nforked;
 } taking;
 
 void
 fy_pages_lock(void)
 {
     sigset_t all, before;
+    int cancel;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&lock);
     kept_mask = before;
+    kept_cancel = cancel;
 }
 
 static void
 release_lock(void)
 {
     sigset_t before = kept_mask;
+    int cancel = kept_cancel;
 
     pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(cancel, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -156,8 +163,8 @@ serve(void *unused)
 
 /* ---- pages of a range --------------------------------------------------- */
 
-static bool
-is_out(const struct fy_pages *range, size_t page)
+bool
+fy_pages_is_out(const struct fy_pages *range, size_t page)
 {
     return (range->out[page / 64] >> (page % 64) & 1) != 0;
 }
@@ -165,7 +172,7 @@ is_out(const struct fy_pages *range, size_t page)
 static void
 set_home(struct fy_pages *range, size_t page)
 {
-    if (is_out(range, page)) {
+    if (fy_pages_is_out(range, page)) {
         range->out[page / 64] &= ~(UINT64_C(1) << (page % 64));
         range->nout--;
     }
@@ -293,8 +300,10 @@ change(const struct uffd_msg *message)
 {
     switch (message->event) {
     case UFFD_EVENT_FORK:
-        if (nchildren < MAX_CHILDREN) {
-            children[nchildren++] = (int)message->arg.fork.ufd;
+        if (taking.state != IDLE && taking.nforked < MAX_FORKED) {
+            taking.forked[taking.nforked++] = (int)message->arg.fork.ufd;
+        } else {
+            fy_child_add((int)message->arg.fork.ufd);
         }
         break;
     case UFFD_EVENT_REMAP:
@@ -399,7 +408,7 @@ next_run(const struct fy_pages *range, size_t most,
                 continue;
             }
             while (n < most && k + n < s->count &&
-                   is_out(range, s->first + k + n)) {
+                   fy_pages_is_out(range, s->first + k + n)) {
                 n++;
             }
             if (n > 0) {
@@ -410,6 +419,16 @@ next_run(const struct fy_pages *range, size_t most,
         }
     }
     return false;
+}
+
+/* Pages of a shadow that nobody will read: the program has its own again, and
+ * memory is not to be needed twice. */
+static void
+give_back(const struct fy_pages *range, const struct fy_pages_segment *run,
+          size_t pages)
+{
+    (void)madvise(range->shadow + run->first * PAGE, pages * PAGE,
+                  MADV_DONTNEED);
 }
 
 static void
@@ -437,6 +456,7 @@ fill(void *argument)
     struct fy_pages_segment run;
     double stuck_since = 0;
     size_t most = PIECE_PAGES;
+    bool needed = hooks->needed(range);
 
     while (next_run(range, most, &run)) {
         struct uffdio_copy copy = {
@@ -450,6 +470,9 @@ fill(void *argument)
         }
         if (copy.copy > 0) {
             done_run(range, &run, (size_t)copy.copy / PAGE);
+            if (!needed && !fy_children_wait()) {
+                give_back(range, &run, (size_t)copy.copy / PAGE);
+            }
             stuck_since = 0;
             most = PIECE_PAGES;
             continue;
@@ -484,29 +507,50 @@ fill(void *argument)
     wake_waiting();
 }
 
+static bool
+unregister_pages(uintptr_t at, size_t bytes)
+{
+    struct uffdio_range range = {at, bytes};
+
+    return ioctl(fd, UFFDIO_UNREGISTER, &range) == 0;
+}
+
+/* A page at an end, unless it is one that another range waits for. */
+static void
+unregister_end(const struct fy_pages *range, uintptr_t at)
+{
+    size_t page;
+    const struct fy_pages *other = range_at(at, &page);
+
+    if (!other || other == range || !other->watched) {
+        (void)unregister_pages(at, PAGE);
+    }
+}
+
+/* Once: what is there afterwards may be watched by somebody else. */
 static void
 unregister(void *argument)
 {
     struct fy_pages *range = argument;
 
-    for (unsigned i = 0; i < range->nsegments; i++) {
+    for (unsigned i = 0; range->watched && i < range->nsegments; i++) {
         const struct fy_pages_segment *s = &range->segments[i];
-        struct uffdio_range r = {s->at, s->count * PAGE};
+        size_t bytes = s->count * PAGE;
+        (void)unregister_pages(s->at, bytes);
         if (range->before && s->first == 0) {
-            r.start -= PAGE;
-            r.len += PAGE;
+            unregister_end(range, s->at - PAGE);
         }
         if (range->after && s->first + s->count == range->bytes / PAGE) {
-            r.len += PAGE;
+            unregister_end(range, s->at + bytes);
         }
-        (void)ioctl(fd, UFFDIO_UNREGISTER, &r);
     }
+    range->watched = false;
 }
 
 static void
 forget(struct fy_pages *range)
 {
-    if (nchildren > 0) {
+    if (fy_children_wait()) {
         range->kept = true; /* serve_children() frees it */
     } else {
         (void)munmap(range->shadow, range->bytes);
@@ -537,35 +581,12 @@ fy_pages_drop(struct fy_pages *range)
     forget(range);
 }
 
-/*
- * A child made by a bare system call (fork() itself gives everything back
- * first): it gets its own copy of every page it may lack.
- */
 static void
 serve_children(void *unused)
 {
     (void)unused;
     hooks->settle(NULL);
-    for (unsigned c = 0; c < nchildren; c++) {
-        for (unsigned r = 0; r < FY_PAGES_RANGES; r++) {
-            const struct fy_pages *range = &ranges[r];
-            for (size_t page = 0;
-                 (range->used || range->kept) && page < range->bytes / PAGE;
-                 page++) {
-                struct uffdio_copy copy = {
-                    .dst = range->start + page * PAGE,
-                    .src = (uint64_t)(uintptr_t)range->shadow + page * PAGE,
-                    .len = PAGE,
-                };
-                while (ioctl(children[c], UFFDIO_COPY, &copy) != 0 &&
-                       (errno == EAGAIN || errno == ENOMEM)) {
-                    pause_briefly();
-                }
-            }
-        }
-        close(children[c]); /* and lets go of the child's memory */
-    }
-    nchildren = 0;
+    fy_children_serve();
     for (unsigned r = 0; r < FY_PAGES_RANGES; r++) {
         if (ranges[r].kept) {
             ranges[r].kept = false;
@@ -580,7 +601,7 @@ fault(uint64_t address)
     size_t page;
     struct fy_pages *range = range_at(address, &page);
 
-    if (range && is_out(range, page)) {
+    if (range && fy_pages_is_out(range, page)) {
         hooks->settle(range);
         fill(range);
         hooks->filled(range);
@@ -643,7 +664,7 @@ fy_pages_unlock(void)
     while (any_disturbed()) {
         hooks->disturbed();
     }
-    while (nchildren > 0) {
+    while (fy_children_wait()) {
         ask(serve_children, NULL);
     }
     release_lock();
@@ -742,6 +763,14 @@ unused_range(void)
     return NULL;
 }
 
+static void
+add_forked(void)
+{
+    while (taking.nforked > 0) {
+        fy_child_add(taking.forked[--taking.nforked]);
+    }
+}
+
 int
 fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
               struct fy_pages **out)
@@ -760,6 +789,7 @@ fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
     memset(bits, 0xff, words * sizeof(*bits));
     char *shadow = move_away(start, bytes, before, after);
     if (shadow == MAP_FAILED) {
+        add_forked();
         free(bits);
         return FY_ERR_UNSUPPORTED;
     }
@@ -767,6 +797,7 @@ fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
         .used = true,
         .before = before,
         .after = after,
+        .watched = true,
         .start = start,
         .bytes = bytes,
         .shadow = shadow,
@@ -775,6 +806,7 @@ fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
         .nsegments = 1,
         .segments = {{0, pages, start}},
     };
+    add_forked(); /* a page that one has already is left to it */
     *out = range;
     return FY_OK;
 }

@@ -17,7 +17,7 @@
 
 enum {
     FY_PAGES_RANGES = 64,  /* at once */
-    FY_PAGES_SEGMENTS = 16 /* of one range, after others moved parts of it */
+    FY_PAGES_SEGMENTS = 64 /* of one range, after others moved parts of it */
 };
 
 /* Pages of a range that lie together, at `at' in the program's memory. */
@@ -28,7 +28,8 @@ struct fy_pages_segment {
 
 struct fy_pages {
     bool used;
-    bool before, after; /* a page more is registered, see fy_pages_take() */
+    bool before, after; /* a page more of the mapping is watched */
+    bool watched;       /* registered: not yet left */
     bool disturbed;     /* unmapped, moved or dropped, in part or whole */
     bool kept;          /* unused but for children that still read the shadow */
     uintptr_t start;    /* where it was when it was taken */
@@ -50,6 +51,8 @@ struct fy_pages_hooks {
     void (*disturbed)(void);
     /* A range is at home again: release it unless its shadow is needed. */
     void (*filled)(struct fy_pages *range);
+    /* Whether its shadow will be read once the range is at home. */
+    bool (*needed)(const struct fy_pages *range);
 };
 
 /*
@@ -59,7 +62,7 @@ struct fy_pages_hooks {
  */
 int fy_pages_start(const struct fy_pages_hooks *hooks) FY_MUST_CHECK;
 
-/* Blocks all signals of the calling thread while it holds the lock. */
+/* Its holder has all signals blocked and is not cancelled. */
 void fy_pages_lock(void);
 void fy_pages_unlock(void);
 /* All that others have unmapped or moved until now is known after this. */
@@ -77,13 +80,15 @@ unsigned fy_pages_room(void);
 /* Row of the table, to number ranges by. */
 unsigned fy_pages_row(const struct fy_pages *range);
 struct fy_pages *fy_pages_at(unsigned row); /* NULL: unused */
+bool fy_pages_is_out(const struct fy_pages *range, size_t page);
 
 /*
- * Takes whole pages away: one private anonymous writable mapping that malloc
+ * Takes whole pages away: of one private anonymous writable mapping that malloc
  * does not keep its own notes in and no stack lies in. FY_ERR_UNSUPPORTED when
- * that is not sure, FY_ERR_NOMEM. `before', `after': the operand has a part of
- * the next page; that is registered as well, so that an operand with a mapping
- * of its own stays one mapping, which mremap() can move.
+ * that is not sure, FY_ERR_NOMEM. `before', `after': the operand has elements in
+ * the next page; that is watched as well. The kernel then keeps the parts of a
+ * mapping alike, and they become one again, which mremap() can move, once
+ * nothing is watched. Nobody else's page is, as ferry might unmap it itself.
  */
 int fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
                   struct fy_pages **out) FY_MUST_CHECK;

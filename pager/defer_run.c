@@ -54,6 +54,21 @@ fy_defer_run_direct(const struct fy_defer_group *group)
     }
 }
 
+uint64_t
+fy_defer_bytes(const struct fy_deferred *call, uint64_t rows)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned o = 0; o < call->bound.function->noperands; o++) {
+        uint64_t row = UINT64_C(1) << call->row[o];
+        bytes += rows & row ? (uint64_t)call->count *
+                                  call->bound.views[o].element_bytes
+                            : 0;
+        rows &= ~row; /* each once */
+    }
+    return bytes;
+}
+
 /* Rows of the group, each once, with their element's size. */
 static uint64_t
 rows_of(const struct fy_defer_group *group,

@@ -25,6 +25,9 @@ enum {
     FY_DEFER_DIRECT = 16384
 };
 
+/* Bytes of these rows' elements, as far as they are operands of the call. */
+uint64_t fy_defer_bytes(const struct fy_deferred *call, uint64_t rows);
+
 /* Cannot fail. */
 void fy_defer_run_direct(const struct fy_defer_group *group);
 

@@ -16,9 +16,11 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -45,6 +47,11 @@ enum {
     HEAP_BYTES = 64 << 20,
     NAME_BYTES = 64,
     STATUS_BYTES = 4096,
+    MAPPED_BYTES = 1 << 20, /* malloc maps these one by one */
+    TRIM_BYTES =
+        128 << 10,    /* glibc's own figure, as long as nobody taught it */
+    HELD_PART = 16,   /* of the memory there is */
+    MAX_OBJECTS = 32, /* a library's own, looked through for locks */
 };
 
 /* What is mapped at an address. 1: something, 0: nothing, -1: unknown. */
@@ -77,13 +84,57 @@ object_of(const void *address)
     return map;
 }
 
+/* Whether an object has a definition of its own. Its dependencies are asked as
+ * well, by dlsym, whose answer then lies elsewhere. */
+static bool
+defines(const struct link_map *object, const char *name)
+{
+    void *handle = object->l_name[0]
+                       ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD)
+                       : NULL;
+    bool found = false;
+
+    if (handle) {
+        const void *at = dlsym(handle, name);
+        found = at && object_of(at) == object;
+        dlclose(handle);
+    }
+    return found;
+}
+
+/*
+ * Whether malloc is that of this object. Where the program itself, linked to a
+ * fixed address, uses malloc's address, look-ups answer with its own stub; what
+ * that leads to is the first definition behind the program.
+ */
+static bool
+allocator_is_of(const struct link_map *libc)
+{
+    const void *allocator = dlsym(RTLD_DEFAULT, "malloc");
+    Dl_info info;
+    void *entry = NULL;
+
+    if (!allocator || !libc) {
+        return false;
+    }
+    if (!dladdr1(allocator, &info, &entry, RTLD_DL_SYMENT) || !entry ||
+        !info.dli_saddr || info.dli_saddr != allocator ||
+        ((const ElfW(Sym) *)entry)->st_shndx != SHN_UNDEF) {
+        return object_of(allocator) == libc;
+    }
+    const struct link_map *at = object_of(allocator);
+    for (at = at ? at->l_next : NULL; at && at != libc; at = at->l_next) {
+        if (defines(at, "malloc")) {
+            return false;
+        }
+    }
+    return at == libc;
+}
+
 bool
 fy_may_take_at_all(void)
 {
-    void *allocator = dlsym(RTLD_DEFAULT, "malloc");
-    const struct link_map *libc = object_of((void *)gnu_get_libc_version);
-
-    if (!allocator || !libc || object_of(allocator) != libc ||
+    if (!allocator_is_of(object_of((void *)gnu_get_libc_version)) ||
         getenv("GLIBC_TUNABLES") || sysconf(_SC_PAGESIZE) != PAGE) {
         return false;
     }
@@ -93,6 +144,10 @@ fy_may_take_at_all(void)
         dlclose(driver);
         return false;
     }
+    /* Else freed arrays teach it to keep the next ones, up to 32 MiB, in its
+     * heap, where they cannot be taken. */
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     return true;
 }
 
@@ -189,40 +244,96 @@ brk_is_hemmed(int maps)
                          vma.vma_end > end + PAGE);
 }
 
+/* Private, anonymous, to be read and written, of ordinary pages. */
+static bool
+is_plain(const struct procmap_query_v1 *vma, const char *name)
+{
+    return (vma->vma_flags & (VMA_READABLE | VMA_WRITABLE | VMA_EXECUTABLE |
+                              VMA_SHARED)) == (VMA_READABLE | VMA_WRITABLE) &&
+           vma->vma_page_size == PAGE && vma->inode == 0 &&
+           vma->dev_major == 0 && vma->dev_minor == 0 &&
+           /* not [heap], [stack] */
+           (!name[0] || strncmp(name, "[anon:", 6) == 0);
+}
+
 static bool
 may_take(int maps, uintptr_t start, size_t bytes)
 {
-    struct procmap_query_v1 vma, below;
+    struct procmap_query_v1 vma, next;
     char name[NAME_BYTES];
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), low = 0;
+    uintptr_t end = start;
 
-    if (look(maps, start, 0, &vma, name) != 1 || vma.vma_end < start + bytes ||
-        (vma.vma_flags & (VMA_READABLE | VMA_WRITABLE | VMA_EXECUTABLE |
-                          VMA_SHARED)) != (VMA_READABLE | VMA_WRITABLE) ||
-        vma.vma_page_size != PAGE || vma.inode != 0 || vma.dev_major != 0 ||
-        vma.dev_minor != 0) {
-        return false;
-    }
-    if (name[0] && strncmp(name, "[anon:", 6) != 0) {
-        return false; /* [heap], [stack] */
-    }
-    if (here >= vma.vma_start && here < vma.vma_end) {
-        return false;
+    /* In several parts, where some of them are watched already. */
+    while (end < start + bytes) {
+        if (look(maps, end, 0, &vma, name) != 1 || !is_plain(&vma, name) ||
+            (here >= vma.vma_start && here < vma.vma_end)) {
+            return false;
+        }
+        low = end == start ? vma.vma_start : low;
+        end = vma.vma_end;
     }
     /* A mapping with a guard below is taken for a stack. */
-    int found = look(maps, vma.vma_start - 1, 0, &below, NULL);
+    int found = look(maps, low - 1, 0, &next, NULL);
     if (found < 0 ||
-        (found > 0 && (below.vma_flags & (VMA_READABLE | VMA_WRITABLE)) == 0)) {
+        (found > 0 && (next.vma_flags & (VMA_READABLE | VMA_WRITABLE)) == 0)) {
         return false;
     }
     return !brk_is_hemmed(maps) && !in_thread_heap(maps, start, bytes);
+}
+
+/* Shadows are addresses that the program may have counted on. */
+static bool
+addresses_are_limited(void)
+{
+    static const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
+
+    for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct rlimit limit;
+        if (getrlimit((__rlimit_resource_t)limits[i], &limit) != 0 ||
+            limit.rlim_cur != RLIM_INFINITY) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The number in a file; UINT64_MAX where there is none. */
+static uint64_t
+number_in(const char *path)
+{
+    char text[32] = "";
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+
+    if (file >= 0) {
+        close(file);
+    }
+    return bytes > 0 && text[0] >= '0' && text[0] <= '9'
+               ? strtoull(text, NULL, 10)
+               : UINT64_MAX;
+}
+
+size_t
+fy_may_hold(void)
+{
+    static size_t known; /* under the lock */
+
+    if (known == 0) {
+        uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE;
+        /* Of this process's own container, where it has one. */
+        uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
+        known = (limit < bytes ? limit : bytes) / HELD_PART + 1;
+    }
+    return known;
 }
 
 bool
 fy_may_take(uintptr_t start, size_t bytes)
 {
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    bool may = maps >= 0 && may_take(maps, start, bytes) && !has_pinned();
+    bool may = maps >= 0 && may_take(maps, start, bytes) && !has_pinned() &&
+               !addresses_are_limited();
 
     if (maps >= 0) {
         close(maps);
@@ -230,40 +341,143 @@ fy_may_take(uintptr_t start, size_t bytes)
     return may;
 }
 
-bool
-fy_takes_locks(const void *function)
+/* What an object's dynamic section has of use. */
+struct tables {
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const uint32_t *hash;
+};
+
+static bool
+find_tables(const struct link_map *object, struct tables *out)
+{
+    *out = (struct tables){NULL, NULL, NULL};
+    for (const ElfW(Dyn) *d = object->l_ld; d && d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB) {
+            out->symbols = (const void *)d->d_un.d_ptr;
+        } else if (d->d_tag == DT_STRTAB) {
+            out->strings = (const void *)d->d_un.d_ptr;
+        } else if (d->d_tag == DT_GNU_HASH) {
+            out->hash = (const void *)d->d_un.d_ptr;
+        }
+    }
+    return out->symbols && out->strings && out->hash;
+}
+
+/*
+ * libgomp's teams belong to the thread that starts them, so a thread that waits
+ * in one takes nothing from ours; what is one for all threads is not among them.
+ */
+static bool
+is_lock(const char *name)
 {
     static const char *const names[] = {
         "pthread_mutex", "pthread_rwlock", "pthread_create", "pthread_cond",
-        "pthread_spin",  "pthread_once",   "GOMP_",          "omp_",
-        "__kmpc",        "sem_",           "mtx_",           "_ZN3tbb",
+        "pthread_spin",  "pthread_once",   "GOMP_critical",  "GOMP_atomic",
+        "GOMP_ordered",  "GOMP_task",      "GOMP_target",    "GOMP_doacross",
+        "omp_",          "__kmpc",         "sem_",           "mtx_",
+        "call_once",     "_ZN3tbb",
     };
-    const struct link_map *object = object_of(function);
-    const ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    const uint32_t *hash = NULL;
 
-    if (!object) {
-        return true;
+    if (strncmp(name, "omp_get_", 8) == 0 || strncmp(name, "omp_in_", 7) == 0) {
+        return false;
     }
-    for (const ElfW(Dyn) *d = object->l_ld; d && d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB) {
-            symbols = (const void *)d->d_un.d_ptr;
-        } else if (d->d_tag == DT_STRTAB) {
-            strings = (const void *)d->d_un.d_ptr;
-        } else if (d->d_tag == DT_GNU_HASH) {
-            hash = (const void *)d->d_un.d_ptr;
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strncmp(name, names[i], strlen(names[i])) == 0) {
+            return true;
         }
     }
-    if (!symbols || !strings || !hash) {
+    return false;
+}
+
+static bool
+object_takes_locks(const struct link_map *object)
+{
+    struct tables tables;
+
+    if (!find_tables(object, &tables)) {
         return true;
     }
     /* What is not in the hash is what it asks of others. */
-    for (uint32_t i = 1; i < hash[1]; i++) {
-        for (unsigned k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-            if (strncmp(strings + symbols[i].st_name, names[k],
-                        strlen(names[k])) == 0) {
-                return true;
+    for (uint32_t i = 1; i < tables.hash[1]; i++) {
+        if (is_lock(tables.strings + tables.symbols[i].st_name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the system: they lock what functions of vectors do not need. */
+static bool
+is_of_system(const char *name)
+{
+    static const char *const names[] = {
+        "libc.so.",    "libm.so.",      "libmvec.so.",    "ld-linux",
+        "libgcc_s.so", "libstdc++.so.", "libgfortran.so", "libquadmath.so",
+        "libgomp.so.", "libpthread.so", "libdl.so.",      "librt.so.",
+    };
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strncmp(name, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The object that another one needs by this name. */
+static const struct link_map *
+needed_object(const struct link_map *from, const char *name)
+{
+    while (from->l_prev) {
+        from = from->l_prev;
+    }
+    for (; from; from = from->l_next) {
+        const char *base = strrchr(from->l_name, '/');
+        struct tables tables;
+        if (strcmp(base ? base + 1 : from->l_name, name) == 0) {
+            return from;
+        }
+        if (!find_tables(from, &tables)) {
+            continue;
+        }
+        for (const ElfW(Dyn) *d = from->l_ld; d->d_tag != DT_NULL; d++) {
+            if (d->d_tag == DT_SONAME &&
+                strcmp(tables.strings + d->d_un.d_val, name) == 0) {
+                return from;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool
+fy_takes_locks(const void *function)
+{
+    const struct link_map *objects[MAX_OBJECTS] = {object_of(function)};
+    unsigned count = 1;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct tables tables;
+        if (!objects[i] || object_takes_locks(objects[i]) ||
+            !find_tables(objects[i], &tables)) {
+            return true;
+        }
+        for (const ElfW(Dyn) *d = objects[i]->l_ld; d->d_tag != DT_NULL; d++) {
+            const char *name = tables.strings + d->d_un.d_val;
+            if (d->d_tag != DT_NEEDED || is_of_system(name)) {
+                continue;
+            }
+            const struct link_map *other = needed_object(objects[i], name);
+            unsigned known = 0;
+            while (known < count && objects[known] != other) {
+                known++;
+            }
+            if (known == count) {
+                if (count == MAX_OBJECTS) {
+                    return true;
+                }
+                objects[count++] = other;
             }
         }
     }

@@ -15,6 +15,8 @@
 bool fy_may_take_at_all(void);
 /* Whether these whole pages may be taken, by the calling thread. */
 bool fy_may_take(uintptr_t start, size_t bytes);
+/* Bytes that may be held beyond what the program has, for all ranges. */
+size_t fy_may_hold(void);
 /*
  * Whether a library of the program takes locks of its own or starts threads:
  * it might touch what is deferred while it holds what its functions need.

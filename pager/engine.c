@@ -101,7 +101,6 @@ after_fork_child(void)
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
-    fy_defer_after_fork_child();
 }
 
 /* What the device says of its last trouble. */
@@ -522,6 +521,22 @@ engine_compare(const struct fy_intercepted *call)
 }
 
 static void
+engine_before_change(void)
+{
+    if (defers) {
+        fy_defer_before_change();
+    }
+}
+
+static void
+engine_after_change(void)
+{
+    if (defers) {
+        fy_defer_after_change();
+    }
+}
+
+static void
 engine_ran(uint64_t nanoseconds)
 {
     struct fy_tried tried = fy_choice_original_ran(1e-9 * (double)nanoseconds);
@@ -595,6 +610,8 @@ static const struct fy_engine engine = {
     .compare = engine_compare,
     .ran = engine_ran,
     .loading = engine_loading,
+    .before_change = engine_before_change,
+    .after_change = engine_after_change,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

@@ -74,6 +74,13 @@ struct fy_engine {
     void (*ran)(uint64_t nanoseconds);
     /* The program is about to dlopen() that. */
     void (*loading)(const char *file);
+    /*
+     * Around what calls that were put off would not survive, as the unloading
+     * of libraries: all of them are run and their results are in place, and no
+     * other is put off until after. Not in a handler. In pairs, any thread.
+     */
+    void (*before_change)(void);
+    void (*after_change)(void);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

@@ -74,6 +74,7 @@ libfypager_la_SOURCES += pager/checked.c pager/checked.h
 libfypager_la_SOURCES += pager/shadow.c pager/shadow.h
 libfypager_la_SOURCES += pager/defer.c pager/defer.h
 libfypager_la_SOURCES += pager/defer_call.c pager/defer_call.h
+libfypager_la_SOURCES += pager/defer_child.c pager/defer_child.h
 libfypager_la_SOURCES += pager/defer_fuse.c pager/defer_fuse.h
 libfypager_la_SOURCES += pager/defer_pages.c pager/defer_pages.h
 libfypager_la_SOURCES += pager/defer_run.c pager/defer_run.h

@@ -150,8 +150,10 @@ fy_wrap_dlclose(void *handle)
     const struct fy_libc *libc = fy_libc_find();
     fy_object_counts(&loaded, &before);
     *error = saved;
+    bool told = fy_engine_before_change(); /* calls of what is unloaded */
     int result = libc->dlclose(handle);
     saved = *error;
+    fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);
     if (before != after) {
         fy_bind_retire();

@@ -157,6 +157,40 @@ published(void)
     return engine;
 }
 
+/* Not in a handler, which may have interrupted what the engine needs. */
+static bool
+tells(void)
+{
+    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
+           !fy_inside && !fy_in_handler();
+}
+
+bool
+fy_engine_before_change(void)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+    bool told = tells();
+
+    if (told) {
+        fy_quiet_begin(&quiet);
+        fy_inside++;
+        published()->before_change();
+        fy_inside--;
+        fy_quiet_end(&quiet);
+    }
+    *error = saved;
+    return told;
+}
+
+void
+fy_engine_after_change(bool told)
+{
+    if (told) {
+        engine->after_change();
+    }
+}
+
 const struct fy_engine *
 fy_engine(void)
 {

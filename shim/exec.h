@@ -55,6 +55,7 @@ enum fy_wrapped {
     FY_POPEN,
     FY_PCLOSE,
     FY_FCLOSE,
+    FY_MREMAP,
     FY_WRAPPED_COUNT
 };
 typedef int fy_execve_fn(const char *path, char *const argv[],

@@ -18,6 +18,7 @@ libferry_la_SOURCES = \
 	shim/patch.c \
 	shim/plan.c \
 	shim/popen.c \
+	shim/remap.c \
 	shim/scope.c \
 	shim/shim.h \
 	shim/snapshot.c \

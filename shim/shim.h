@@ -284,6 +284,13 @@ FY_HIDDEN void fy_engine_forget(void);
 /* The same, that the program is about to dlopen() a library. */
 FY_HIDDEN void fy_engine_loading(const char *file);
 
+/*
+ * Around a change that calls which the engine has put off would not survive or
+ * that would fail for them; what the first returns is for the second.
+ */
+FY_HIDDEN bool fy_engine_before_change(void);
+FY_HIDDEN void fy_engine_after_change(bool told);
+
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);
 extern FY_HIDDEN struct fy_record *fy_record_mapped; /* by the first call */

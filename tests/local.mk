@@ -64,6 +64,7 @@ UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
+UNIT_TESTS += tests/unit/test_defer
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
 UNIT_TESTS += tests/unit/test_cuda_driver
@@ -180,6 +181,12 @@ tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
+
+tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
+tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
+tests_unit_test_defer_SOURCES += tests/unit/calls.c tests/unit/calls.h pager/engine.c
+tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
 tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
 tests_unit_test_pool_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

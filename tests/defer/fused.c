@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/defer/cases.h"
 #include "tests/defer/vec.h"
 
 enum {
@@ -176,10 +177,7 @@ sizes(void)
     show("shared", shared, N * sizeof *a);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct test_case cases[] = {
     {"chain", chain},
     {"in-place", in_place},
     {"overwritten", overwritten},
@@ -193,13 +191,5 @@ static const struct {
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            cases[i].run();
-            return 0;
-        }
-    }
-    return argc < 2 ? 0 : 2;
+    return run_cases(cases, sizeof cases / sizeof cases[0], NULL, argc, argv);
 }

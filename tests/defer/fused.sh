@@ -65,7 +65,7 @@ if grep -q 'no call is deferred' "$work/explain"; then
     finish
     exit
 fi
-v=81920 # bytes of a vector
+v=77824 # bytes of a vector, but for the page in front, which is not taken
 for name in $("$fused"); do
     "$fused" "$name" >"$work/plain"
     deferred -- "$fused" "$name"

@@ -162,15 +162,8 @@ change_memory(struct vector *x)
         break;
     case 1: /* realloc */
         at = mremap(x->base, x->bytes, x->bytes + PAGE, MREMAP_MAYMOVE);
-        /* Of a part that is an operand it fails: a limit, see the manual. */
         if (at == MAP_FAILED) {
-            at = mmap(NULL, x->bytes + PAGE, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (at == MAP_FAILED) {
-                abort();
-            }
-            memcpy(at, x->base, x->bytes);
-            munmap(x->base, x->bytes);
+            abort();
         }
         x->bytes += PAGE;
         x->base = at;

@@ -70,19 +70,55 @@ if $able; then
         sed 's/^/# /' "$work/explain"
         not_ok "a chain moves its inputs and its result once: $bytes"
     fi
+    # `finite': looked at when it is called.
+    deferred -- "$touch" clean >/dev/null 2>"$work/explain"
+    if grep -q '^vec_add .*(deferred)' "$work/explain" &&
+        ! grep -q '^vec_clean .*(deferred)' "$work/explain"; then
+        ok "a function that looks at its input is not deferred"
+    else
+        sed 's/^/# /' "$work/explain"
+        not_ok "a function that looks at its input is not deferred"
+    fi
+    # Who moved what: inputs by who reads them first, results by who writes last.
+    "$ferry" run --no-discover --device host --force --defer --report="$work/report" \
+        --annotations "$srcdir/tests/defer/vec.ferry" -- "$touch" write-output >/dev/null
+    counts=$(python3 - "$work/report" <<'PYTHON'
+import json, sys
+rows = {f["name"]: f for f in json.load(open(sys.argv[1]))["functions"]}
+print(*(f"{n} {rows[n]['bytes_in']} {rows[n]['bytes_out']}" for n in
+        ("vec_add", "vec_mul", "vec_sqrt")), sep="; ")
+PYTHON
+    )
+    equal "bytes belong to the functions that moved them" "$counts" \
+        "vec_add $((2 * pages * 4096)) 0; vec_mul 0 0; vec_sqrt 0 $((pages * 4096))"
     # A device that fails leaves the result to the originals.
-    "$touch" passed-on >"$work/plain"
     mkdir -p "$work/config/ferry"
-    for fault in "fail:40" "every:97,late:1"; do
+    for row in "fail:40 passed-on" "every:97,late:1 passed-on" "fail:40 kept-old"; do
+        fault=${row% *}
+        "$touch" "${row#* }" >"$work/plain"
         echo "faults = $fault" >"$work/config/ferry/ferry.conf"
-        XDG_CONFIG_HOME=$work/config deferred -- "$touch" passed-on >"$work/out" 2>"$work/explain"
+        XDG_CONFIG_HOME=$work/config deferred -- "$touch" "${row#* }" >"$work/out" 2>"$work/explain"
         if cmp -s "$work/plain" "$work/out" && grep -q 'by the originals' "$work/explain"; then
-            ok "$fault"
+            ok "$row"
         else
             sed 's/^/# /' "$work/explain"
-            not_ok "$fault"
+            not_ok "$row"
         fi
     done
+fi
+
+library=$builddir/tests/defer/.libs/libvec.so
+same "a library that is closed" "$builddir/tests/defer/unloaded" "$library"
+if $able; then
+    equal "a library that is closed: deferred" "$(grep -c '(deferred)' "$work/explain")" 2
+fi
+# Of the system, at a fixed address; others have no NumPy.
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    same "NumPy" /usr/bin/python3 "$srcdir/tests/defer/array.py" "$library"
+    if $able; then
+        # One line for each function: all of its calls went the same way.
+        equal "NumPy: deferred" "$(grep -c '^vec_.*(deferred)' "$work/explain") $(grep -c '^vec_.*(whole)' "$work/explain")" "3 0"
+    fi
 fi
 
 seed=${FERRY_DEFER_SEED:-1}

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/defer/cases.h"
 #include "tests/defer/vec.h"
 
 enum {
@@ -727,10 +729,185 @@ allocator(void)
     show("r", r, N);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+/*
+ * u is of what t was before it was overwritten: asked for when t has been
+ * computed, but only been passed on.
+ */
+static void
+kept_old(void)
+{
+    double *u = vector(N), *v = vector(N);
+    vec_add(N, t, a, u);
+    vec_add(N, u, a, v);
+    vec_mul(N, a, b, v);
+    vec_mul(N, a, b, t);
+    vec_mul(N, t, t, r);
+    mark();
+    show("r", r, N);
+    show("u", u, N);
+    show("t", t, N);
+    show("v", v, N);
+}
+
+/* A thread whose end has been asked for is not to end in fork(). */
+static void *
+forks(void *unused)
+{
+    (void)unused;
+    (void)pthread_cancel(pthread_self());
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    await(child);
+    return &r;
+}
+
+static void
+cancelled_fork(void)
+{
+    pthread_t thread;
+    void *result;
+    chain();
+    if (pthread_create(&thread, NULL, forks, NULL) ||
+        pthread_join(thread, &result)) {
+        abort();
+    }
+    printf("%s\n", result == &r ? "went on" : "ended");
+    show("r", r, N);
+}
+
+/* A child by a bare system call, that changes its memory, and has its own. */
+static void
+child_changes(void)
+{
+    double *x = mapped(MAP_PRIVATE), *y = mapped(MAP_PRIVATE);
+    double *other = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    vec_add(N, a, b, x);
+    vec_mul(N, x, a, y);
+    (void)fflush(stdout);
+    pid_t child = (pid_t)syscall(SYS_fork);
+    if (child == 0) {
+        madvise(base(x), 8 * PAGE, MADV_DONTNEED);
+        if (mmap(base(y), 8 * PAGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != base(y)) {
+            abort();
+        }
+        double *moved = mremap(base(x) + 512 * 64L, 64 * PAGE, 64 * PAGE,
+                               MREMAP_MAYMOVE | MREMAP_FIXED, other);
+        if (moved == MAP_FAILED) {
+            abort();
+        }
+        child = (pid_t)syscall(SYS_fork);
+        show("moved", moved, 64 * PAGE / 8);
+        show("x", x, 512 * 32);
+        show("y", y, N);
+        (void)fflush(stdout);
+        if (child == 0) {
+            _exit(0);
+        }
+        await(child);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    await(child);
+    show("x", x, N);
+    show("y", y, N);
+}
+
+/* Moved, and then the child by a bare system call. */
+static void
+moved_fork(void)
+{
+    size_t bytes = N * sizeof *a / PAGE * PAGE;
+    void *other = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                       0); /* were it PROT_NONE, x would look like a stack */
+    double *x = mapped(MAP_PRIVATE);
+    vec_add(N, a, b, x);
+    double *moved = (double *)syscall(SYS_mremap, base(x), bytes, bytes,
+                                      MREMAP_MAYMOVE | MREMAP_FIXED, other) +
+                    2;
+    (void)fflush(stdout);
+    pid_t child = (pid_t)syscall(SYS_fork);
+    if (child == 0) {
+        show("child", moved, (int)(bytes / 8) - 2);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    await(child);
+    show("moved", moved, (int)(bytes / 8) - 2);
+}
+
+/* A mapping of which only a part is an operand: it grows, it moves. */
+static void
+remap(void)
+{
+    size_t bytes = 3 * N * sizeof *a / PAGE * PAGE;
+    for (int shift = 0; shift < 3; shift++) {
+        double *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(x, 1, bytes);
+        /* As malloc's vectors lie, in front, in the middle, at the end. */
+        double *at = x + 2 + (size_t)shift * (N / 512 * 512);
+        vec_add(N / 2, a, b, at);
+        if (shift == 2) {
+            vec_mul(N / 2, a, b, x + 2);
+        }
+        double *y = mremap(x, bytes, 2 * bytes, MREMAP_MAYMOVE);
+        if (y == MAP_FAILED) {
+            printf("failed: %s\n", strerror(errno));
+            continue;
+        }
+        at += y - x;
+        vec_add(N / 2, a, b, at);
+        double *z = mmap(NULL, 2 * bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        z = mremap(y, 2 * bytes, 2 * bytes, MREMAP_MAYMOVE | MREMAP_FIXED, z);
+        if (z == MAP_FAILED) {
+            printf("failed: %s\n", strerror(errno));
+            continue;
+        }
+        show("z", z, (int)(2 * bytes / 8));
+    }
+}
+
+/* An operand begins with the page in which another one ends. */
+static void
+neighbours(void)
+{
+    double *x = base(mapped(MAP_PRIVATE)), *y = base(mapped(MAP_PRIVATE));
+    for (int i = 0; i < 40 * 512; i++) {
+        x[i] = i % 77 + 1;
+        y[i] = i % 13 + 2;
+    }
+    vec_add(3 * 512 + 100 - 2, y + 2, y + 2, x + 2);
+    vec_mul(10 * 512, y + 2 * 512 + 2, y + 2 * 512 + 2, x + 2 * 512 + 2);
+    vec_mul(10 * 512, y + 3 * 512, y + 3 * 512, x + 3 * 512);
+    mark();
+    printf("%a\n", x[600]);
+    show("x", x, N);
+    for (int i = 0; i < 4; i++) {
+        vec_add(4 * 512 - 8, y, y, x);
+        vec_mul(20 * 512, y + 2 * 512, y + 2 * 512, x + 3 * 512);
+        printf("%a\n", i % 2 ? x[600] : x[9 * 512]);
+        show("x", x, N);
+    }
+}
+
+/* A function that looks at its input: not deferred, and sees what is there. */
+static void
+clean(void)
+{
+    a[N / 2] = (double)INFINITY;
+    vec_add(N, a, b, t);
+    vec_clean(N, t, r);
+    mark();
+    show("r", r, N);
+}
+
+static const struct test_case cases[] = {
     {"read-output", read_output},
     {"write-input", write_input},
     {"write-output", write_output},
@@ -765,19 +942,17 @@ static const struct {
     {"roundings", roundings},
     {"threads", threads},
     {"allocator", allocator},
+    {"kept-old", kept_old},
+    {"cancelled-fork", cancelled_fork},
+    {"child-changes", child_changes},
+    {"moved-fork", moved_fork},
+    {"remap", remap},
+    {"neighbours", neighbours},
+    {"clean", clean},
 };
 
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (strcmp(argv[1], cases[i].name) == 0) {
-            begin();
-            cases[i].run();
-            return 0;
-        }
-    }
-    return argc < 2 ? 0 : 2;
+    return run_cases(cases, sizeof cases / sizeof cases[0], begin, argc, argv);
 }

@@ -74,6 +74,15 @@ vec_copy(int n, const double *a, double *r)
 }
 
 void
+vec_clean(int n, const double *a, double *r)
+{
+    __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        r[i] = isfinite(a[i]) ? a[i] : 0;
+    }
+}
+
+void
 vec_touch(int n, double *r)
 {
     __atomic_fetch_add(&vec_calls, 1, __ATOMIC_RELAXED);

@@ -13,7 +13,8 @@ void vec_linear(int n, const double *a, double s, double h, double t, double u,
                 double *r);
 void vec_halves(int n, const float *a, float s, float *r);
 void vec_copy(int n, const double *a, double *r);
-void vec_touch(int n, double *r); /* vec_copy() in place */
+void vec_clean(int n, const double *a, double *r); /* not of NaNs */
+void vec_touch(int n, double *r);                  /* vec_copy() in place */
 double vec_sum(int n, const double *a);
 
 #endif
