@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recognising a call that a blocked algorithm can make: its arguments by
- * position, its matrices, and the functions the algorithm uses.
+ * position, its matrices, and the functions the algorithm uses. Long because
+ * every algorithm has its row and its check of arguments here.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See map_value.h. It walks the tree at every element, and is slow. Recursion
- * is bounded, as that of all expressions is: the checker has seen to it. Long
- * because every function has its row.
+ * is bounded, as that of all expressions is: the checker has seen to it.
+ * Long because every function has its row.
  */
 #include "config.h"
 

@@ -4,7 +4,8 @@
  * Where their threads meet (shared memory, barriers), those of a block are
  * threads of the host; else they run one after another. The program's kernels
  * are found by a look for "__global__ void NAME(", and "extern __shared__" is
- * rewritten, since C++ has no such thing.
+ * rewritten, since C++ has no such thing. Long because what is put before and
+ * behind a program's text stands here, too.
  */
 #include "config.h"
 

@@ -2,7 +2,8 @@
 /*
  * Factorisations that do not fit the device: Cholesky and LU by blocks, the
  * solvers on top, against the plain originals; and the ones that fail half way,
- * which must leave everything to the original.
+ * which must leave everything to the original. Long because every routine has
+ * its shapes, its troubles and its undoing.
  */
 #include "config.h"
 
