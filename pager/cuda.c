@@ -560,6 +560,9 @@ cuda_let_go(bool stay)
     if (stay) {
         cuda_register_stay(true);
     }
+    if (cuda_users_is_me()) {
+        return; /* the driver, which loads or forks: rows are held here */
+    }
     /* No handler may come here again, and wait for the lock. */
     sigfillset(&every);
     (void)pthread_sigmask(SIG_BLOCK, &every, &before);

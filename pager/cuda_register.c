@@ -56,7 +56,8 @@ enum state {
     SEEN, /* not watched */
     WATCHED,
     CHANGING,
-    LIVE, /* registered */
+    LIVE,  /* registered */
+    STUCK, /* for ever, the driver says: goes by the ring */
 };
 
 struct mark {
@@ -209,13 +210,13 @@ sync_marks(struct cuda_registry *r, struct row *row, bool dead)
 }
 
 /*
- * A WATCHED or LIVE row becomes SEEN. The context is current. Lock held, but
+ * A WATCHED or LIVE row becomes SEEN (or STUCK). The context is current. Lock held, but
  * for the driver's and the watch's part.
  */
 static void
 release(struct cuda_registry *r, struct row *row)
 {
-    bool was_live = row->state == LIVE;
+    bool was_live = row->state == LIVE, stuck = false;
     row->state = CHANGING;
     while (row->holders > 0) {
         pthread_cond_wait(&r->change, &r->lock);
@@ -225,9 +226,9 @@ release(struct cuda_registry *r, struct row *row)
         bool dead = cuda_is_dead(r->device);
         sync_marks(r, row, dead);
         if (!dead) {
-            (void)cuda_status(
-                r->device, "registered memory",
-                r->device->driver->host_unregister((void *)row->start));
+            int result = r->device->driver->host_unregister((void *)row->start);
+            stuck = result != 0;
+            (void)cuda_status(r->device, "registered memory", result);
         }
     }
     fy_watch_remove(row->watch);
@@ -235,7 +236,12 @@ release(struct cuda_registry *r, struct row *row)
     if (was_live) {
         r->live_bytes -= row->end - row->start;
     }
-    start_again(row);
+    if (stuck) {
+        row->state = STUCK;
+        r->off = true; /* with others it would do no better */
+    } else {
+        start_again(row);
+    }
     pthread_cond_broadcast(&r->change);
 }
 
@@ -508,6 +514,25 @@ is_inside_another(struct cuda_registry *r, uintptr_t start, uintptr_t end)
     return false;
 }
 
+/*
+ * Before libraries of the device's allocate at an address that the program has
+ * given up: to the driver it is what it was until it is unregistered. Lock held.
+ */
+static void
+release_lost(struct cuda_registry *r)
+{
+    struct row *row;
+    while ((row = next_held(r, true, false)) != NULL) {
+        release(r, row);
+    }
+    for (unsigned i = 0; i < ROWS; i++) { /* by others, just now */
+        while (r->rows[i].state == CHANGING &&
+               fy_watch_is_lost(r->rows[i].watch)) {
+            pthread_cond_wait(&r->change, &r->lock);
+        }
+    }
+}
+
 /* Lock held. */
 static void
 use(struct cuda_registry *r, uintptr_t start_at, uintptr_t end, bool force)
@@ -531,7 +556,8 @@ use(struct cuda_registry *r, uintptr_t start_at, uintptr_t end, bool force)
     }
     row->last_use = r->calls;
     row->uses++;
-    if (row->refused || row->state == CHANGING || row->state == LIVE) {
+    if (row->refused || row->state == CHANGING || row->state == LIVE ||
+        row->state == STUCK) {
         return;
     }
     if (row->state == WATCHED && fy_watch_is_lost(row->watch)) {
@@ -559,19 +585,26 @@ cuda_register_operands(struct cuda_registry *r, const struct fy_range *ranges,
     for (size_t i = 0; i < count; i++) {
         large = large || ranges[i].bytes >= LEAST_BYTES;
     }
-    if (!large) {
+    bool live = __atomic_load_n(&r->live_bytes, __ATOMIC_RELAXED) > 0;
+    if (!large && !live) {
         return;
     }
     if (cuda_users_any()) {
         cuda_register_let_go(r);
         return;
     }
-    if (!cuda_enter_caller(r->device, &cancel)) {
-        return;
-    }
     quiet_begin(&before);
+    if (!cuda_enter_caller(r->device, &cancel)) {
+        goto loud;
+    }
+    if (live) {
+        fy_watch_settle();
+    }
     pthread_mutex_lock(&r->lock);
-    count = r->off ? 0 : count;
+    if (live) {
+        release_lost(r);
+    }
+    count = r->off || !large ? 0 : count;
     r->calls++;
     for (size_t i = 0; i < count; i++) {
         uintptr_t low = (ranges[i].start + PAGE - 1) / PAGE * PAGE;
@@ -581,8 +614,9 @@ cuda_register_operands(struct cuda_registry *r, const struct fy_range *ranges,
         }
     }
     pthread_mutex_unlock(&r->lock);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     cuda_leave_caller(r->device, cancel);
+loud:
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- copies -------------------------------------------------------------------- */
@@ -772,7 +806,8 @@ cuda_register_is_foreign(struct cuda_registry *r, const struct cuda_rect *rect,
     pthread_mutex_lock(&r->lock);
     for (unsigned i = 0; i < ROWS; i++) {
         const struct row *row = &r->rows[i];
-        ours = ours || ((row->state == LIVE || row->state == CHANGING) &&
+        ours = ours || ((row->state == LIVE || row->state == CHANGING ||
+                         row->state == STUCK) &&
                         overlaps(row, start_at, end));
     }
     bool foreign = !ours && is_locked(r->device, rect);

@@ -24,6 +24,12 @@ cuda_users_not_me(void)
     is_ours = true;
 }
 
+bool
+cuda_users_is_me(void)
+{
+    return is_ours;
+}
+
 static const char *
 last_part(const char *path)
 {

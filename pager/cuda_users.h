@@ -11,6 +11,7 @@
 
 /* The calling thread is ours: what it loads, it loads for us. */
 void cuda_users_not_me(void);
+bool cuda_users_is_me(void);
 
 /* Before ferry has loaded the driver: whether somebody has already. */
 void cuda_users_look(void);

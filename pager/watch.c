@@ -64,6 +64,7 @@ enum {
     STACK_BYTES = 256 << 10,
     NAME_BYTES = 64,
     TRIAL_PAGES = 8,
+    COVERING_OR_NEXT = 0x10, /* of PROCMAP_QUERY */
 };
 
 /* linux/fs.h since 6.11; older headers lack it. */
@@ -113,6 +114,7 @@ static struct {
     enum question {
         ADD,
         IS_INTACT,
+        SETTLE,
         REMOVE,
         FORGET
     } what;
@@ -176,11 +178,11 @@ parse_mapping(const char *line, struct mapping *out)
     (void)snprintf(out->name, sizeof out->name, "%s", line);
 }
 
-/* Kernels without PROCMAP_QUERY: reads the text. */
+/* Kernels without PROCMAP_QUERY: reads the text. Lock held. */
 static int
 read_mapping(uint64_t address, struct mapping *out)
 {
-    static char text[8192]; /* the server's */
+    static char text[8192];
     size_t used = 0;
     int found = -1, file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
@@ -199,7 +201,7 @@ read_mapping(uint64_t address, struct mapping *out)
             *end = '\0';
             parse_mapping(line, out);
             if (address < out->end) {
-                found = address >= out->start;
+                found = 1;
             }
             line = end + 1;
         }
@@ -210,13 +212,14 @@ read_mapping(uint64_t address, struct mapping *out)
     return found;
 }
 
-/* 1: something, 0: nothing, -1: unknown. */
+/* The mapping there, else the next one. 1: one, 0: none, -1: unknown. */
 static int
-mapping_at(uint64_t address, struct mapping *out)
+mapping_from(uint64_t address, struct mapping *out)
 {
     *out = (struct mapping){.start = 0};
     struct procmap_query_v1 q = {
         .size = sizeof q,
+        .query_flags = COVERING_OR_NEXT,
         .query_addr = address,
         .vma_name_addr = (uint64_t)(uintptr_t)out->name,
         .vma_name_size = NAME_BYTES,
@@ -237,6 +240,14 @@ mapping_at(uint64_t address, struct mapping *out)
         out->shared = true; /* huge pages come from a file, too */
     }
     return 1;
+}
+
+/* 1: something, 0: nothing, -1: unknown. */
+static int
+mapping_at(uint64_t address, struct mapping *out)
+{
+    int found = mapping_from(address, out);
+    return found > 0 && out->start > address ? 0 : found;
 }
 
 /* `here': in the asking thread's stack. */
@@ -281,11 +292,34 @@ lose_range(uintptr_t start, uintptr_t end)
     }
 }
 
+static bool
+is_needed(uintptr_t start, uintptr_t end)
+{
+    for (unsigned i = 0; i < FY_WATCHES; i++) {
+        if (watches[i].used && !watches[i].lost && watches[i].low < end &&
+            start < watches[i].high) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * What lies there, but for what others need. Whole mappings, which may have
+ * grown: of one that were registered in part mremap() would move nothing.
+ */
 static void
 unregister(uintptr_t start, uintptr_t end)
 {
-    struct uffdio_range range = {start, end - start};
-    (void)ioctl(fd, UFFDIO_UNREGISTER, &range);
+    struct mapping m;
+    for (uint64_t at = start;
+         at < end && mapping_from(at, &m) == 1 && m.start < end && m.end > at;
+         at = m.end) {
+        struct uffdio_range range = {m.start, m.end - m.start};
+        if (!is_needed((uintptr_t)m.start, (uintptr_t)m.end)) {
+            (void)ioctl(fd, UFFDIO_UNREGISTER, &range);
+        }
+    }
 }
 
 static void
@@ -293,8 +327,10 @@ close_all(void)
 {
     closed = true;
     for (unsigned i = 0; i < FY_WATCHES; i++) {
+        lose(&watches[i]);
+    }
+    for (unsigned i = 0; i < FY_WATCHES; i++) {
         if (watches[i].used) {
-            lose(&watches[i]);
             unregister(watches[i].low, watches[i].high);
         }
     }
@@ -350,8 +386,6 @@ take_event(const struct uffd_msg *m)
     case UFFD_EVENT_REMAP:
         start = m->arg.remap.from;
         end = start + m->arg.remap.len;
-        /* The moved pages took their registration along. */
-        unregister(m->arg.remap.to, m->arg.remap.to + m->arg.remap.len);
         break;
     case UFFD_EVENT_REMOVE:
         note_discarded(start, end);
@@ -363,18 +397,26 @@ take_event(const struct uffd_msg *m)
         return;
     }
     lose_range(start, end);
+    if (m->event == UFFD_EVENT_REMAP) {
+        /* The moved pages took their registration along. */
+        unregister(m->arg.remap.to, m->arg.remap.to + m->arg.remap.len);
+    }
     if (++nevents == MAX_EVENTS) {
         close_all();
     }
 }
 
-static void
+/* False: no events can be read. */
+static bool
 drain(void)
 {
     struct uffd_msg message;
-    while (read(fd, &message, sizeof message) == (ssize_t)sizeof message) {
+    ssize_t got;
+    while ((got = read(fd, &message, sizeof message)) ==
+           (ssize_t)sizeof message) {
         take_event(&message);
     }
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 static void *
@@ -382,12 +424,21 @@ keep(void *unused)
 {
     struct pollfd watch = {.fd = fd, .events = POLLIN};
     (void)unused;
-    for (;;) {
-        (void)poll(&watch, 1, -1);
+    while (poll(&watch, 1, -1) >= 0 || errno == EINTR || errno == ENOMEM) {
         pthread_mutex_lock(&lock);
-        drain();
+        bool reads = drain();
         pthread_mutex_unlock(&lock);
+        if (!reads) {
+            break;
+        }
     }
+    /* A filter of system calls, for all threads: who waits for an event goes
+     * on when the descriptor is gone. Questions find nothing registered. */
+    pthread_mutex_lock(&lock);
+    close_all();
+    (void)close(fd);
+    fd = -1;
+    pthread_mutex_unlock(&lock);
     return NULL;
 }
 
@@ -407,14 +458,14 @@ static int
 settled_probe(uintptr_t address)
 {
     int error;
-    drain();
+    (void)drain();
     while ((error = probe(address)) == EAGAIN) {
         pthread_mutex_unlock(&lock);
         pause_briefly();
         pthread_mutex_lock(&lock);
-        drain();
+        (void)drain();
     }
-    drain(); /* what was told before the probe was made */
+    (void)drain(); /* what was told before the probe was made */
     return error;
 }
 
@@ -436,6 +487,13 @@ is_intact(struct watch *w)
     return !w->lost;
 }
 
+static void
+remove_watch(struct watch *w)
+{
+    w->used = false;
+    unregister(w->low, w->high);
+}
+
 static int
 add(void)
 {
@@ -448,7 +506,7 @@ add(void)
     if (w == NULL) {
         return FY_ERR_NOFIT;
     }
-    drain();
+    (void)drain();
     if (closed || mapping_at(job.start, &m) != 1 ||
         !may_watch(&m, job.start, end, job.here) ||
         was_discarded(job.start, end)) {
@@ -471,26 +529,11 @@ add(void)
     if ((error != 0 && error != EEXIST) || w->lost || closed ||
         was_discarded(job.start, end) || mapping_at(job.start, &again) != 1 ||
         !may_watch(&again, job.start, end, job.here)) {
-        w->used = false;
+        remove_watch(w);
         return FY_ERR_UNSUPPORTED;
     }
     job.watch = (unsigned)(w - watches);
     return FY_OK;
-}
-
-/* A registration that others need stays. */
-static void
-remove_watch(struct watch *w)
-{
-    bool needed = false;
-    w->used = false;
-    for (unsigned i = 0; i < FY_WATCHES; i++) {
-        needed = needed || (watches[i].used && watches[i].low < w->high &&
-                            w->low < watches[i].high);
-    }
-    if (!needed) {
-        unregister(w->low, w->high);
-    }
 }
 
 static int
@@ -505,12 +548,19 @@ answer(void)
     case IS_INTACT:
         status = is_intact(&watches[job.watch]);
         break;
+    case SETTLE:
+        for (unsigned i = 0; i < FY_WATCHES; i++) {
+            if (watches[i].used) {
+                (void)is_intact(&watches[i]);
+            }
+        }
+        break;
     case REMOVE:
-        drain();
+        (void)drain();
         remove_watch(&watches[job.watch]);
         break;
     case FORGET:
-        drain();
+        (void)drain();
         forget_discarded(job.start, job.start + job.bytes);
         break;
     }
@@ -580,6 +630,12 @@ bool
 fy_watch_is_intact(unsigned watch)
 {
     return ask(IS_INTACT, 0, 0, NULL, &watch) != 0;
+}
+
+void
+fy_watch_settle(void)
+{
+    (void)ask(SETTLE, 0, 0, NULL, NULL);
 }
 
 bool

@@ -47,6 +47,9 @@ int fy_watch_add(uintptr_t start, size_t bytes, sem_t *lost,
  */
 bool fy_watch_is_intact(unsigned watch);
 
+/* Asks that for all ranges, for fy_watch_is_lost(). */
+void fy_watch_settle(void);
+
 /* The same of what is known without asking; cheap. */
 bool fy_watch_is_lost(unsigned watch);
 

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "pager/cuda_driver.h"
+#include "pager/cuda_users.h"
 #include "pager/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
@@ -545,6 +546,93 @@ START_TEST(test_hazard)
 }
 END_TEST
 
+/*
+ * Memory that was watched moves as a whole afterwards: it has grown where it is
+ * (0), or to elsewhere (1), and what was registered in part would be two.
+ */
+START_TEST(test_grows)
+{
+    start("register=64MiB;");
+    char *room = region = map((size_t)16 * MAP_BYTES);
+    ck_assert_int_eq(
+        mprotect(room + MAP_BYTES, (size_t)15 * MAP_BYTES, PROT_NONE), 0);
+    make_registered(operand_in(region), false);
+    ck_assert_int_eq(munmap(room + MAP_BYTES, MAP_BYTES), 0);
+    void *to = _i == 0 ? mremap(region, MAP_BYTES, (size_t)2 * MAP_BYTES, 0)
+                       : mremap(region, MAP_BYTES, (size_t)2 * MAP_BYTES,
+                                MREMAP_MAYMOVE | MREMAP_FIXED,
+                                room + (size_t)4 * MAP_BYTES);
+    ck_assert_ptr_ne(to, MAP_FAILED);
+    engine->loading("libm.so.6"); /* all is unregistered when this returns */
+    ck_assert_uint_eq(unregistered(), 1);
+    char *again =
+        mremap(to, (size_t)2 * MAP_BYTES, (size_t)3 * MAP_BYTES,
+               MREMAP_MAYMOVE | MREMAP_FIXED, room + (size_t)8 * MAP_BYTES);
+    ck_assert_ptr_ne(again, MAP_FAILED);
+    fill(operand_in(again), 4);
+    use_input(operand_in(again));
+    finish();
+}
+END_TEST
+
+/* A call on something small: the driver is told of what is gone before it. */
+START_TEST(test_small_call_settles)
+{
+    static const double two[4] = {1, 1, 1, 1};
+    double four[4];
+    start("register=64MiB;");
+    region = map(MAP_BYTES);
+    make_registered(operand_in(region), false);
+    attach_over(); /* has no event that would wake anybody */
+    gemm(2, 2, 2, two, 2, two, 2, four, 2);
+    ck_assert_uint_eq(unregistered(), 1);
+    ck_assert(four[0] == 2 && four[3] == 2);
+    finish();
+}
+END_TEST
+
+/* The driver keeps what it was to give back: the ring, from then on. */
+START_TEST(test_unregister_fails)
+{
+    (void)setenv("FAKECUDA_FAIL", "cuMemHostUnregister:1:1", 1);
+    start("register=64MiB;");
+    region = map(MAP_BYTES);
+    double *a = (double *)(region + (size_t)4 * PAGE); /* all registered */
+    make_registered(a, _i == 1);
+    engine->loading("libm.so.6");
+    ck_assert_uint_eq(unregistered(), 1);
+    unmap_and_map();
+    for (int i = 0; i < 8; i++) {
+        if (_i == 1) {
+            use_output(a, i);
+        } else {
+            fill(a, i);
+            use_input(a);
+        }
+    }
+    ck_assert_uint_eq(registered(), 1);
+    finish();
+}
+END_TEST
+
+/* What a thread of ours loads or forks, in the driver, lets go of nothing: it
+ * may hold a row, and would wait for itself. */
+START_TEST(test_driver_loads)
+{
+    start("register=64MiB;");
+    make_registered(operand_in(map(MAP_BYTES)), false);
+    cuda_users_not_me();
+    engine->loading("libnvidia-ptxjitcompiler.so.1");
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    wait_for(child);
+    ck_assert_uint_eq(unregistered(), 0);
+    finish();
+}
+END_TEST
+
 /* malloc's own: what is freed is unmapped, and what grows moves. */
 START_TEST(test_malloc)
 {
@@ -702,7 +790,7 @@ END_TEST
 /* --- where it is not to be had --- */
 
 static void
-deny(int number)
+deny(int number, unsigned flags)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -712,12 +800,13 @@ deny(int number)
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
     ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    ck_assert_int_eq(
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program), 0);
 }
 
 START_TEST(test_no_userfaultfd)
 {
-    deny(_i == 0 ? SYS_userfaultfd : SYS_close_range);
+    deny(_i == 0 ? SYS_userfaultfd : SYS_close_range, 0);
     start("register=64MiB;");
     double *a = operand_in(map(MAP_BYTES));
     for (int i = 0; i < 5; i++) {
@@ -727,6 +816,24 @@ START_TEST(test_no_userfaultfd)
     ck_assert_uint_eq(registered(), 0);
     ck_assert_msg(strstr(explained(), "no memory is registered: no ") != NULL,
                   "%s", explained());
+    finish();
+}
+END_TEST
+
+/* A program that confines all of its threads later on, ours too, does not wait
+ * for events that nobody may read. */
+START_TEST(test_confined_later)
+{
+    start("register=64MiB;");
+    region = map(MAP_BYTES);
+    double *a = operand_in(region);
+    make_registered(a, false);
+    deny(_i == 0 ? SYS_read : SYS_poll, SECCOMP_FILTER_FLAG_TSYNC);
+    for (int i = 0; i < 4; i++) {
+        unmap_and_map();
+        fill(a, 10 + i);
+        use_input(a);
+    }
     finish();
 }
 END_TEST
@@ -847,10 +954,15 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_never, 0, 2);
     tcase_add_test(tests, test_budget);
     tcase_add_loop_test(tests, test_hazard, 0, 4 * HAZARDS);
+    tcase_add_loop_test(tests, test_grows, 0, 2);
+    tcase_add_test(tests, test_small_call_settles);
+    tcase_add_loop_test(tests, test_unregister_fails, 0, 2);
+    tcase_add_test(tests, test_driver_loads);
     tcase_add_test(tests, test_malloc);
     tcase_add_test(tests, test_beside_a_running_copy);
     tcase_add_test(tests, test_threads);
     tcase_add_loop_test(tests, test_no_userfaultfd, 0, 2);
+    tcase_add_loop_test(tests, test_confined_later, 0, 2);
     tcase_add_loop_test(tests, test_other_memory, 0, 3);
     tcase_add_test(tests, test_refused);
     tcase_add_loop_test(tests, test_program_uses_cuda, 0, 3);
