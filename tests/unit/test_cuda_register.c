@@ -312,6 +312,25 @@ START_TEST(test_never)
 }
 END_TEST
 
+/* By itself only where the kernel tells of all: not of MADV_GUARD_INSTALL. */
+START_TEST(test_by_itself)
+{
+    char *page = map(PAGE);
+    bool silent = madvise(page, PAGE, 102 /* MADV_GUARD_INSTALL */) == 0;
+    start("");
+    double *a = operand_in(map(MAP_BYTES));
+    for (int i = 0; i < 5; i++) {
+        fill(a, i);
+        use_input(a);
+    }
+    if (silent) {
+        ck_assert_uint_eq(registered(), 0);
+        ck_assert_ptr_nonnull(strstr(explained(), "MADV_GUARD_INSTALL"));
+    }
+    finish();
+}
+END_TEST
+
 START_TEST(test_budget)
 {
     start("register=8MiB;");
@@ -952,6 +971,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_copies_are_direct);
     tcase_add_test(tests, test_strided);
     tcase_add_loop_test(tests, test_never, 0, 2);
+    tcase_add_test(tests, test_by_itself);
     tcase_add_test(tests, test_budget);
     tcase_add_loop_test(tests, test_hazard, 0, 4 * HAZARDS);
     tcase_add_loop_test(tests, test_grows, 0, 2);
