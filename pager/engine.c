@@ -101,6 +101,9 @@ after_fork_child(void)
     fy_explain_after_fork();
     fy_provider_after_fork();
     fy_handles_after_fork();
+    if (ops && ops->resume) {
+        ops->resume(); /* a child of one that had no device yet */
+    }
 }
 
 /* What the device says of its last trouble. */

@@ -652,6 +652,20 @@ START_TEST(test_driver_loads)
 }
 END_TEST
 
+/* The child of a process that had not used the card does as others do. */
+START_TEST(test_in_a_child)
+{
+    start("register=64MiB;");
+    pid_t child = fork();
+    if (child == 0) {
+        make_registered(operand_in(map(MAP_BYTES)), false);
+        _exit(0);
+    }
+    wait_for(child);
+    finish();
+}
+END_TEST
+
 /* malloc's own: what is freed is unmapped, and what grows moves. */
 START_TEST(test_malloc)
 {
@@ -978,6 +992,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_small_call_settles);
     tcase_add_loop_test(tests, test_unregister_fails, 0, 2);
     tcase_add_test(tests, test_driver_loads);
+    tcase_add_test(tests, test_in_a_child);
     tcase_add_test(tests, test_malloc);
     tcase_add_test(tests, test_beside_a_running_copy);
     tcase_add_test(tests, test_threads);
