@@ -77,7 +77,8 @@ struct fy_engine {
     /*
      * Around what calls that were put off would not survive, as the unloading
      * of libraries: all of them are run and their results are in place, and no
-     * other is put off until after. Not in a handler. In pairs, any thread.
+     * other is put off until after. Not in a handler. In pairs, any thread. Both
+     * NULL: nothing is ever put off.
      */
     void (*before_change)(void);
     void (*after_change)(void);

@@ -162,7 +162,7 @@ static bool
 tells(void)
 {
     return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
-           !fy_inside && !fy_in_handler();
+           published()->before_change && !fy_inside && !fy_in_handler();
 }
 
 bool
