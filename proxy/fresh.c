@@ -14,8 +14,9 @@
  *   that look as before. They are written by the stage, or were to be.
  * - chown(2) of a folder to the owner that it has makes sshfs forget its names
  *   and attributes. It changes its ctime and fails on others' folders. As root
- *   a wrong owner would be written, so not after a stage that changed owners;
- *   never on a link: the server would follow it.
+ *   a wrong owner would be written, so after a stage that changed owners only to
+ *   the one that the folder's host says it has by then (what sshfs shows may be
+ *   old); never on a link: the server would follow it.
  * - link(2) from another file system onto a path makes the kernel look it up
  *   again (LOOKUP_EXCL) before it fails with EEXIST or EXDEV. It has no effect.
  * - A folder that is gone stays in sshfs's cache whatever one does, because all
@@ -153,7 +154,8 @@ struct spot {
 /* Opens (O_PATH) the first n bytes of `path', a folder; -1 when that is not on
  * the mount, leaves it by a link or `..', or is gone. */
 static int
-open_folder(const struct mounted *mounted, const char *path, size_t n)
+open_folder(const struct mounted *mounted, const char *path, size_t n,
+            uint64_t resolve)
 {
     char relative[PATH_MAX];
     size_t top = strlen(mounted->path);
@@ -168,7 +170,8 @@ open_folder(const struct mounted *mounted, const char *path, size_t n)
     struct open_how how;
     memset(&how, 0, sizeof how);
     how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+    how.resolve =
+        RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | resolve;
     return (int)syscall(SYS_openat2, mounted->fd, *rest ? rest : ".", &how,
                         sizeof how);
 }
@@ -199,7 +202,7 @@ open_spot(const struct mounted *mounted, const char *path, struct spot *out)
     while (name > 1 && path[name - 1] == '/') {
         name--;
     }
-    out->folder = open_folder(mounted, path, name);
+    out->folder = open_folder(mounted, path, name, 0);
     return out->folder >= 0;
 }
 
@@ -237,12 +240,62 @@ ask_again(const struct spot *spot)
     (void)ignored;
 }
 
-/* Attributes, and the names of a folder; true: they are forgotten. */
+/* Its attributes; true: they are forgotten. */
 static bool
-forget(const struct spot *spot, uid_t owner, bool owners_changed)
+forget(const struct spot *spot, uid_t owner)
 {
-    return !owners_changed && fchownat(spot->folder, spot->name, owner,
-                                       (gid_t)-1, AT_SYMLINK_NOFOLLOW) == 0;
+    return fchownat(spot->folder, spot->name, owner, (gid_t)-1,
+                    AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* How the folder of n bytes compares with a path. */
+static int
+folder_order(const char *folder, size_t n, const char *path)
+{
+    int first = strncmp(folder, path, n);
+    return first ? first : -(path[n] != '\0');
+}
+
+static const struct fy_folder *
+find_owner(const struct fy_owners *owners, const char *path, size_t n)
+{
+    size_t low = 0, high = owners->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int way = folder_order(path, n, owners->folders[middle].path.at);
+        if (way == 0) {
+            return &owners->folders[middle];
+        }
+        if (way > 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Attributes and names of a folder, which is the first n bytes of `path' and at
+ * `spot'. An owner that its host has told may be another than is seen: that is
+ * written nowhere but to the mount, and not by a link, which may be an old one.
+ */
+static bool
+forget_folder(const struct mounted *mounted, const char *path, size_t n,
+              const struct spot *spot, uid_t seen,
+              const struct fy_owners *owners)
+{
+    if (!owners) {
+        return forget(spot, seen);
+    }
+    const struct fy_folder *told = find_owner(owners, path, n);
+    int fd = told ? open_folder(mounted, path, n, RESOLVE_NO_SYMLINKS) : -1;
+    if (fd < 0) {
+        return false;
+    }
+    bool done = fchownat(fd, "", told->uid, (gid_t)-1, AT_EMPTY_PATH) == 0;
+    close(fd);
+    return done;
 }
 
 /* It shows what sshfs would say of the same file if it had asked. */
@@ -261,7 +314,7 @@ looks_alike(const struct stat *one, const struct stat *other)
  */
 static void
 refresh_file(const struct spot *spot, const struct stat *before,
-             bool owners_changed)
+             const struct fy_owners *owners)
 {
     static const struct timespec pause = {.tv_nsec = 2000000};
     struct stat about;
@@ -272,8 +325,8 @@ refresh_file(const struct spot *spot, const struct stat *before,
         if (!look(spot, &about) || !looks_alike(before, &about)) {
             return;
         }
-        if (i + 1 == OPENS && plain &&
-            forget(spot, before->st_uid, owners_changed)) {
+        if (i + 1 == OPENS && plain && !owners &&
+            forget(spot, before->st_uid)) {
             look_up_again(spot);
             return;
         }
@@ -285,7 +338,8 @@ refresh_file(const struct spot *spot, const struct stat *before,
 
 /* True: what is seen now is what is there. */
 static bool
-refresh_sshfs(const struct spot *spot, bool owners_changed)
+refresh_sshfs(const struct mounted *mounted, const char *path,
+              const struct spot *spot, const struct fy_owners *owners)
 {
     struct stat about;
     if (!look(spot, &about)) {
@@ -293,11 +347,12 @@ refresh_sshfs(const struct spot *spot, bool owners_changed)
         return true;
     }
     if (S_ISREG(about.st_mode)) {
-        refresh_file(spot, &about, owners_changed);
+        refresh_file(spot, &about, owners);
         return true;
     }
     bool forgotten =
-        S_ISDIR(about.st_mode) && forget(spot, about.st_uid, owners_changed);
+        S_ISDIR(about.st_mode) &&
+        forget_folder(mounted, path, strlen(path), spot, about.st_uid, owners);
     mode_t before = about.st_mode;
     look_up_again(spot);
     /* Something else than before is news; the same may be old. */
@@ -306,7 +361,8 @@ refresh_sshfs(const struct spot *spot, bool owners_changed)
 }
 
 static bool
-refresh(const struct mounted *mounted, const char *path, bool owners_changed)
+refresh(const struct mounted *mounted, const char *path,
+        const struct fy_owners *owners)
 {
     struct spot spot;
     struct stat about;
@@ -315,7 +371,7 @@ refresh(const struct mounted *mounted, const char *path, bool owners_changed)
         return true; /* its folder is not there, or not of the mount */
     }
     if (mounted->kind == SSHFS) {
-        fresh = refresh_sshfs(&spot, owners_changed);
+        fresh = refresh_sshfs(mounted, path, &spot, owners);
     } else {
         ask_again(&spot);
         if (look(&spot, &about) && S_ISREG(about.st_mode)) {
@@ -331,7 +387,7 @@ struct work {
     struct mounted mounted;
     const char *const *paths;
     size_t n;
-    bool owners_changed;
+    const struct fy_owners *owners;
     atomic_size_t next;
     atomic_uint stale;
 };
@@ -343,7 +399,7 @@ run(void *context)
     size_t i;
     while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
         if (work->paths[i] &&
-            !refresh(&work->mounted, work->paths[i], work->owners_changed)) {
+            !refresh(&work->mounted, work->paths[i], work->owners)) {
             atomic_fetch_add(&work->stale, 1);
         }
     }
@@ -412,18 +468,19 @@ is_among(struct dirent **names, int n, const char *name)
  */
 static void
 refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
-              bool owners_changed)
+              const struct fy_owners *owners)
 {
     struct spot spot = {.name = "."};
     struct stat about;
     struct dirent **names;
     size_t bytes = folder_bytes(paths[0]);
-    spot.folder = open_folder(mounted, paths[0], bytes);
+    spot.folder = open_folder(mounted, paths[0], bytes, 0);
     if (spot.folder < 0) {
         return;
     }
     int nnames =
-        look(&spot, &about) && forget(&spot, about.st_uid, owners_changed)
+        look(&spot, &about) && forget_folder(mounted, paths[0], bytes, &spot,
+                                             about.st_uid, owners)
             ? scandirat(spot.folder, ".", &names, NULL, NULL)
             : -1;
     if (nnames < 0) {
@@ -454,11 +511,11 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
 
 unsigned
 fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
-               bool owners_changed)
+               const struct fy_owners *owners)
 {
     struct work work = {
         .mounted = {.kind = kind_of(mount), .fd = -1, .path = mount->path},
-        .owners_changed = owners_changed};
+        .owners = owners};
     while (paths[work.n]) {
         work.n++;
     }
@@ -488,7 +545,7 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
              end++) {
         }
         if (end - i >= CROWD) {
-            refresh_crowd(&work.mounted, sorted + i, end - i, owners_changed);
+            refresh_crowd(&work.mounted, sorted + i, end - i, owners);
         }
     }
     work.paths = sorted;

@@ -9,7 +9,15 @@
 
 #include <stdbool.h>
 
+#include "proxy/spec.h"
 #include "proxy/transport.h"
+
+/* Owners of folders after a stage that may have changed them, by path (sorted by
+ * strcmp): what their host said. The others' are not known. */
+struct fy_owners {
+    const struct fy_folder *folders;
+    size_t n;
+};
 
 /*
  * Everything written through the mount so far is on its host. `doomed': absolute
@@ -22,13 +30,13 @@ int fy_fresh_before(const struct fy_mount *mount,
 
 /*
  * `paths': absolute, NULL-terminated: all that a stage may have made, changed
- * or removed, and the folders that they are in. `owners_changed': the stage may
- * have changed the owners of folders (only a proxy whose uid is 0 can). Some
+ * or removed, and the folders that they are in. `owners': NULL when the stage
+ * cannot have changed any owner. Some
  * round trips a path, eight paths at a time; changes nothing but times of status
  * change (ctime). How many of them may go on being seen as they were, until the
  * mount's own cache ends (sshfs: 20 s).
  */
 unsigned fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
-                        bool owners_changed);
+                        const struct fy_owners *owners);
 
 #endif

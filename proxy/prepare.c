@@ -37,7 +37,9 @@ struct fy_job {
     char **paths; /* before: doomed folders; after: what may have changed */
     size_t npaths, capacity;
     bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
-    bool owners_changed;
+    bool owners_changed; /* after: to those of `folders', as far as known */
+    struct fy_folder *folders;
+    size_t nfolders;
     bool cut; /* after: more may have changed than `paths' */
     unsigned char root_hashes[FY_STAGE_MOUNTS][32];
     int status;
@@ -50,6 +52,10 @@ job_free(struct fy_job *job)
         free(job->paths[i]);
     }
     free(job->paths);
+    while (job->nfolders) {
+        free((void *)(uintptr_t)job->folders[--job->nfolders].path.at);
+    }
+    free(job->folders);
     fy_gather_free(job->gather);
     fy_alike_free(job->alike);
     free(job);
@@ -189,7 +195,7 @@ run_before(struct fy_work *work)
         job->status = fy_fresh_before(mount, (const char *const *)job->paths);
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
-            (void)fy_fresh_after(mount, root, false);
+            (void)fy_fresh_after(mount, root, NULL);
         }
         if (!job->status && job->hash_root[i]) {
             job->status = fy_config_hash(mount->path, job->root_hashes[i]);
@@ -287,9 +293,10 @@ static void
 run_after(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
+    const struct fy_owners owners = {job->folders, job->nfolders};
     for (unsigned i = 0; i < job->nmounts; i++) {
         (void)fy_fresh_after(&job->mounts[i], (const char *const *)job->paths,
-                             job->owners_changed);
+                             job->owners_changed ? &owners : NULL);
     }
 }
 
@@ -373,6 +380,33 @@ touched_data(struct exchange *exchange, const void *bytes, size_t n)
     }
 }
 
+static int
+by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct fy_folder *)a)->path.at,
+                  ((const struct fy_folder *)b)->path.at);
+}
+
+/* False: no memory. */
+static bool
+add_folders(struct fy_job *job, const struct fy_touched *touched)
+{
+    job->folders = calloc((size_t)touched->nfolders + 1, sizeof *job->folders);
+    if (!job->folders) {
+        return false;
+    }
+    for (uint32_t i = 0; i < touched->nfolders; i++) {
+        struct fy_folder folder = touched->folders[i];
+        folder.path.at = strndup(folder.path.at, folder.path.n);
+        if (!folder.path.at) {
+            return false;
+        }
+        job->folders[job->nfolders++] = folder;
+    }
+    qsort(job->folders, job->nfolders, sizeof *job->folders, by_path);
+    return true;
+}
+
 static void
 touched_closed(struct exchange *exchange, uint32_t error)
 {
@@ -394,7 +428,8 @@ touched_closed(struct exchange *exchange, uint32_t error)
                add_changed(job, touched.paths[i].at, touched.paths[i].n)) {
             i++;
         }
-        job->cut = i < touched.npaths || !touched.complete;
+        job->cut = i < touched.npaths || !touched.complete ||
+                   !add_folders(job, &touched);
         fy_touched_clear(&touched);
     }
     refresh(stage);
@@ -433,7 +468,8 @@ fy_prepare_after(struct stage *stage)
         wait_out(stage);
         return false;
     }
-    job->owners_changed = stage->invocation.owners;
+    /* One that only reads them (tar -c to its output) changes none. */
+    job->owners_changed = stage->invocation.owners && stage->invocation.effect;
     job->work.run = run_after;
     job->work.done = done_after;
     stage->job = job;

@@ -5,6 +5,8 @@
  * mount remembers of them. New files too: one may have taken an old one's name.
  * What lies below a path that did not exist before has no old names: of that
  * only what was long in the making is listed, which may have been looked at.
+ * After a stage that may have changed owners, those of folders are told too: the
+ * client cannot refresh a folder without writing its owner.
  */
 #include "config.h"
 
@@ -40,6 +42,8 @@ struct list {
     const struct fy_server_stage *stage;
     struct fy_bytes *paths;
     uint32_t n;
+    struct fy_folder *folders; /* those of them; NULL: not asked for */
+    uint32_t nfolders;
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */
@@ -201,6 +205,10 @@ note(void *context, const char *path, const struct statx *facts)
         return;
     }
     list->paths[list->n++] = (struct fy_bytes){copy, strlen(copy)};
+    if (list->folders && S_ISDIR(facts->stx_mode)) {
+        list->folders[list->nfolders++] =
+            (struct fy_folder){list->paths[list->n - 1], facts->stx_uid};
+    }
 }
 
 /* One path that was declared, and the folder it is in. */
@@ -462,12 +470,18 @@ fy_server_touched(const struct fy_server_stage *stage, char **out,
         .context = &list,
     };
     list.paths = calloc(TOUCHED_PATHS, sizeof *list.paths);
-    if (!list.paths) {
+    bool owners = stage->invocation.owners;
+    list.folders = owners ? calloc(TOUCHED_PATHS, sizeof *list.folders) : NULL;
+    if (!list.paths || (owners && !list.folders)) {
+        free(list.paths);
+        free(list.folders);
         return FY_ERR_NOMEM;
     }
     look_everywhere(&walk, &list);
     const struct fy_touched touched = {.npaths = list.n,
                                        .paths = list.paths,
+                                       .nfolders = list.nfolders,
+                                       .folders = list.folders,
                                        .complete =
                                            list.complete && walk.complete};
     int status = fy_touched_encode(&touched, out, out_bytes);
@@ -475,5 +489,6 @@ fy_server_touched(const struct fy_server_stage *stage, char **out,
         free((void *)(uintptr_t)list.paths[i].at);
     }
     free(list.paths);
+    free(list.folders);
     return status;
 }

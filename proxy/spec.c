@@ -140,9 +140,17 @@ static const struct fy_spec_field probe_result_fields[] = {
 };
 SHAPE(probe_result, "probe-result", fy_probe_result);
 
+static const struct fy_spec_field folder_fields[] = {
+    F(fy_folder, "path", FY_SPEC_BYTES, true, path),
+    N(fy_folder, "uid", true, uid, UINT32_MAX - 1), /* not "as it is" */
+};
+SHAPE(folder, "folder", fy_folder);
+
 static const struct fy_spec_field touched_fields[] = {
     A(fy_touched, "paths", FY_SPEC_STRINGS, true, paths, npaths, NULL),
     F(fy_touched, "complete", FY_SPEC_BOOLEAN, true, complete),
+    A(fy_touched, "folders", FY_SPEC_MAPS, false, folders, nfolders,
+      &folder_shape),
 };
 SHAPE(touched, "touched", fy_touched);
 
@@ -180,9 +188,9 @@ bool
 fy_spec_key(unsigned i, struct fy_spec_key *out)
 {
     static const struct fy_spec_shape *const shapes[] = {
-        &hello_shape, &stage_shape,        &mount_shape,
-        &tool_shape,  &stream_shape,       &config_shape,
-        &probe_shape, &probe_result_shape, &touched_shape,
+        &hello_shape,   &stage_shape,  &mount_shape, &tool_shape,
+        &stream_shape,  &config_shape, &probe_shape, &probe_result_shape,
+        &touched_shape, &folder_shape,
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (i < shapes[s]->n) {
@@ -374,6 +382,8 @@ void
 fy_touched_clear(struct fy_touched *touched)
 {
     free(touched->paths);
+    free(touched->folders);
     touched->paths = NULL;
-    touched->npaths = 0;
+    touched->folders = NULL;
+    touched->npaths = touched->nfolders = 0;
 }

@@ -127,6 +127,13 @@ struct fy_touched {
     uint32_t npaths;
     struct fy_bytes *paths; /* owned array */
     bool complete;          /* false: there may be more */
+    uint32_t nfolders;
+    struct fy_folder *folders; /* owned array: those of `paths', by a stage that
+                                  may have changed their owners */
+};
+struct fy_folder {
+    struct fy_bytes path;
+    uint32_t uid; /* its owner, now */
 };
 
 /*

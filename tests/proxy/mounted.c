@@ -120,7 +120,7 @@ hold(const struct fy_mount *mount, const char *change, char **paths)
     if (fd < 0 || read(fd, text, 1) != 1 || system(change) != 0) {
         return 1;
     }
-    fy_fresh_after(mount, (const char *const *)paths, false);
+    fy_fresh_after(mount, (const char *const *)paths, NULL);
     if (fstat(fd, &about) != 0) {
         return 1;
     }
@@ -194,7 +194,7 @@ main(int argc, char **argv)
     }
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
-    unsigned stale = fy_fresh_after(mount, (const char *const *)paths, false);
+    unsigned stale = fy_fresh_after(mount, (const char *const *)paths, NULL);
     clock_gettime(CLOCK_MONOTONIC, &to);
     look_at(paths);
     printf("%u stale\n", stale);

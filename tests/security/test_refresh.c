@@ -58,7 +58,7 @@ touches(const char *told, const char *changed)
     const char *paths[] = {path, NULL};
     ck_assert_int_eq(stat(other, &before), 0);
     nanosleep(&pause, NULL);
-    (void)fy_fresh_after(&mount, paths, false);
+    (void)fy_fresh_after(&mount, paths, NULL);
     ck_assert_int_eq(stat(other, &after), 0);
     return memcmp(&before.st_ctim, &after.st_ctim, sizeof before.st_ctim) != 0;
 }
@@ -83,6 +83,60 @@ START_TEST(test_paths)
 }
 END_TEST
 
+/* Whether `changed' gets what the proxy says is the owner of `told'. */
+static bool
+chowns(const char *told, const char *changed)
+{
+    char path[256], other[256];
+    struct stat before, after;
+    const struct timespec pause = {0, 20000000};
+    snprintf(path, sizeof path, "%s/%s", base, told);
+    snprintf(other, sizeof other, "%s/%s", base, changed);
+    const char *paths[] = {path, NULL};
+    const struct fy_folder folder = {{path, strlen(path)},
+                                     geteuid() == 0 ? 7 : getuid()};
+    const struct fy_owners owners = {&folder, 1};
+    ck_assert_int_eq(stat(other, &before), 0);
+    nanosleep(&pause, NULL);
+    (void)fy_fresh_after(&mount, paths, &owners);
+    ck_assert_int_eq(stat(other, &after), 0);
+    return memcmp(&before.st_ctim, &after.st_ctim, sizeof before.st_ctim) !=
+               0 &&
+           after.st_uid == folder.uid;
+}
+
+/* Owners are believed of the mount's own folders, and through no link. */
+START_TEST(test_owners)
+{
+    shell("mkdir -p $B/mnt/sub/below $B/mnt/sub/other");
+    ck_assert(chowns("mnt/sub", "mnt/sub"));
+    ck_assert(chowns("mnt/sub/below", "mnt/sub/below"));
+    ck_assert(chowns("mnt", "mnt"));
+
+    ck_assert(!chowns("mnt/near", "mnt/sub"));
+    ck_assert(!chowns("mnt/near/other", "mnt/sub/other"));
+    ck_assert(!chowns("mnt/far", "outside"));
+    ck_assert(!chowns("mnt/far/sub", "outside/sub"));
+    ck_assert(!chowns("mnt/up/sub", "outside/sub"));
+    ck_assert(!chowns("mnt/../outside", "outside"));
+    ck_assert(!chowns("mntx/sub", "mntx/sub"));
+    ck_assert(!chowns("outside", "outside"));
+
+    /* Whose owner is not told is left alone. */
+    char path[256];
+    struct stat before, after;
+    const struct timespec pause = {0, 20000000};
+    snprintf(path, sizeof path, "%s/mnt/sub/other", base);
+    const char *paths[] = {path, NULL};
+    const struct fy_owners none = {NULL, 0};
+    ck_assert_int_eq(stat(path, &before), 0);
+    nanosleep(&pause, NULL);
+    (void)fy_fresh_after(&mount, paths, &none);
+    ck_assert_int_eq(stat(path, &after), 0);
+    ck_assert_mem_eq(&before.st_ctim, &after.st_ctim, sizeof before.st_ctim);
+}
+END_TEST
+
 /* So many of one folder that it is read as a whole. */
 START_TEST(test_crowd)
 {
@@ -98,7 +152,7 @@ START_TEST(test_crowd)
     shell("cd $B/outside && touch 1 2 3");
     ck_assert_int_eq(stat(folder, &before), 0);
     usleep(20000);
-    (void)fy_fresh_after(&mount, paths, false);
+    (void)fy_fresh_after(&mount, paths, NULL);
     ck_assert_int_eq(stat(folder, &after), 0);
     ck_assert_mem_eq(&before.st_ctim, &after.st_ctim, sizeof before.st_ctim);
 }
@@ -111,9 +165,9 @@ START_TEST(test_link)
     snprintf(name, sizeof name, "ferry-refresh-%d", (int)getpid());
     snprintf(path, sizeof path, "%s/mnt/dev/%s", base, name);
     const char *paths[] = {path, NULL};
-    (void)fy_fresh_after(&mount, paths, false);
+    (void)fy_fresh_after(&mount, paths, NULL);
     snprintf(path, sizeof path, "%s/mnt/../../../../../dev/%s", base, name);
-    (void)fy_fresh_after(&mount, paths, false);
+    (void)fy_fresh_after(&mount, paths, NULL);
     snprintf(path, sizeof path, "/dev/%s", name);
     ck_assert_int_ne(unlink(path), 0);
 }
@@ -126,6 +180,7 @@ main(void)
     TCase *tests = tcase_create("refresh");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_paths);
+    tcase_add_test(tests, test_owners);
     tcase_add_test(tests, test_crowd);
     tcase_add_test(tests, test_link);
     suite_add_tcase(suite, tests);

@@ -176,6 +176,7 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         }
         out->pure = false;
         out->effect = true;
+        out->owners = argv[1] && strcmp(argv[1], "-p") == 0;
         out->uses = calloc(1, sizeof *out->uses);
         out->nuses = out->uses ? 1 : 0;
         if (out->uses) {

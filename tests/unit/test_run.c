@@ -282,6 +282,43 @@ START_TEST(touched_names_what_changed)
 }
 END_TEST
 
+/* Of a command that may change them, and only of folders. */
+START_TEST(touched_tells_owners)
+{
+    static struct job job;
+    struct fy_touched touched;
+    ck_assert_int_eq(mkdir("from", 0700), 0);
+    ck_assert_int_eq(mkdir("to", 0700), 0);
+    ck_assert_int_eq(close(creat("from/file", 0600)), 0);
+    (void)usleep(50000);
+    const char *kept[] = {"/usr/bin/cp", "-p", "from/file", "to", NULL};
+    const char *plain[] = {"/usr/bin/cp", "from/file", "to", NULL};
+    for (int i = 0; i < 2; i++) {
+        job_init(&job, &shared, i ? plain : kept);
+        job_run(&job);
+        ck_assert_int_eq(job.exit, 0);
+        job.out_bytes = 0;
+        ck_assert_int_eq(job_get(&job, "touched"), 200);
+        char *bytes = malloc(job.out_bytes + 1);
+        memcpy(bytes, job.out, job.out_bytes + 1);
+        ck_assert_int_eq(
+            fy_touched_decode(bytes, job.out_bytes, &touched, NULL), 0);
+        bool told = false;
+        for (uint32_t k = 0; k < touched.nfolders; k++) {
+            const char *name =
+                touched.folders[k].path.at + strlen(client_folder);
+            ck_assert_str_ne(name, "/to/file");
+            ck_assert_uint_eq(touched.folders[k].uid, getuid());
+            told |= strcmp(name, "/to") == 0;
+        }
+        ck_assert(told == !i && (touched.nfolders > 0) == told);
+        fy_touched_clear(&touched);
+        free(bytes);
+        job_free(&job);
+    }
+}
+END_TEST
+
 START_TEST(touched_looks_upwards)
 {
     static struct job job;
@@ -337,6 +374,7 @@ main(void)
     tcase_add_test(files, copies);
     tcase_add_test(files, copies_meet_sigpipe);
     tcase_add_test(files, touched_names_what_changed);
+    tcase_add_test(files, touched_tells_owners);
     tcase_add_test(files, touched_looks_upwards);
     return run_suite(suite);
 }

@@ -221,7 +221,25 @@ START_TEST(the_others_come_back)
     ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL), 0);
     ck_assert_uint_eq(touched_back.npaths, 0);
     ck_assert(touched_back.complete);
+    ck_assert_uint_eq(touched_back.nfolders, 0);
     fy_touched_clear(&touched_back);
+    free(bytes);
+
+    struct fy_folder folders[] = {{{"/a", 2}, 0}, {{"/b", 2}, 1000}};
+    touched.folders = folders;
+    touched.nfolders = 2;
+    ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
+    ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL), 0);
+    ck_assert_uint_eq(touched_back.nfolders, 2);
+    is_text(touched_back.folders[1].path, "/b");
+    ck_assert_uint_eq(touched_back.folders[1].uid, 1000);
+    fy_touched_clear(&touched_back);
+    free(bytes);
+
+    folders[0].uid = UINT32_MAX; /* chown(2) would keep what is there */
+    ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
+    ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL),
+                     FY_ERR_INVALID);
     free(bytes);
 }
 END_TEST
