@@ -152,6 +152,20 @@ fy_device_function(struct fy_body *body, const struct ast_expr *expr,
 
 /* ---- arguments ------------------------------------------------------------------ */
 
+/* A number, which the device is given in the type of the first operand. */
+static bool
+is_number(const struct fy_body *body, const struct fy_node *node)
+{
+    const uint8_t type =
+        body->noperands > 0 ? body->operands[0].row.element : FY_T_VOID;
+    if (node->op == FY_OP_NEG) {
+        node = &body->front->nodes[node->a];
+    }
+    return (node->op == FY_OP_INT || node->op == FY_OP_REAL) &&
+           (type == FY_T_F32 || type == FY_T_F64 || type == FY_T_C32 ||
+            type == FY_T_C64);
+}
+
 static uint32_t
 scalar(struct fy_body *body, const struct ast_expr *expr)
 {
@@ -160,10 +174,13 @@ scalar(struct fy_body *body, const struct ast_expr *expr)
         return FY_NIL;
     }
     const struct fy_node *node = &body->front->nodes[a];
+    if (is_number(body, node)) {
+        return make(body, FY_OP_SCALAR, FY_T_POINTER, a, 0, 0, expr->span);
+    }
     if ((node->op != FY_OP_CELL && node->op != FY_OP_COND) ||
         node->type == FY_T_POINTER) {
         fy_error(body->front, expr->span,
-                 "& takes a scalar argument of the call");
+                 "& takes a scalar argument of the call, or a number");
         return FY_NIL;
     }
     return make(body, FY_OP_SCALAR, FY_T_POINTER, a, 0, 0, expr->span);

@@ -184,7 +184,8 @@ enum fy_op {
     FY_OP_WORD,   /* a: enum fy_word; WORKSPACE: b, its function's name, and c,
                    * bits of the arguments it takes; 0: all in front.
                    * CUFFT: c, a row of the calls table: its description */
-    FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type */
+    FY_OP_SCALAR, /* &a: the address of that scalar, in its cell's type, or of
+                   * a number, in the type of the first operand's elements */
     /* Only inside `map': */
     FY_OP_ELEMENT, /* a: operand, relative: its element at the index */
     FY_OP_VALUE,   /* a: map of the same row: what it has stored */

@@ -143,13 +143,41 @@ fy_device_call_transposed(const struct fy_scope *scope, uint32_t *out)
     return seen[0] & seen[1] ? FY_ERR_UNSUPPORTED : FY_OK;
 }
 
+/* A number by address, in the type of the first operand's elements. */
+static int
+number(const struct fy_scope *scope, uint32_t index, struct fy_slot *slot)
+{
+    struct fy_value value;
+
+    if (scope->function->noperands == 0 || fy_eval(scope, index, &value) ||
+        (value.kind != FY_V_INT && value.kind != FY_V_REAL)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const enum fy_type type =
+        (enum fy_type)FY_TABLE(scope->model, fy_operand,
+                               operands)[scope->function->operands]
+            .element;
+    if (type != FY_T_F32 && type != FY_T_F64 && type != FY_T_C32 &&
+        type != FY_T_C64) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    slot->kind = FY_SLOT_REFERENCE;
+    slot->type = FY_T_POINTER;
+    fy_raw_store(type, &value, &slot->value);
+    return FY_OK;
+}
+
 static int
 scalar(struct maker *maker, uint32_t index, struct fy_slot *slot)
 {
     const struct fy_scope *scope = maker->scope;
     const unsigned bits = maker->planner->bound->integer_bits;
-    uint32_t cell = fy_eval_bare_cell(scope, index);
+    const unsigned op = node_of(scope, index)->op;
 
+    if (op == FY_OP_INT || op == FY_OP_REAL || op == FY_OP_NEG) {
+        return number(scope, index, slot);
+    }
+    uint32_t cell = fy_eval_bare_cell(scope, index);
     if (cell == FY_NIL) {
         return FY_ERR_UNSUPPORTED;
     }

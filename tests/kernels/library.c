@@ -251,3 +251,16 @@ row_shares_short(int n, int m, const double *a, int lda, double *y)
 {
     row_shares(n, m, a, lda, y);
 }
+
+/* c := c - a b, n x n, column-major */
+void
+take_product(int n, const float *a, const float *b, float *c)
+{
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) {
+            for (int k = 0; k < n; k++) {
+                c[i + j * n] -= a[i + k * n] * b[k + j * n];
+            }
+        }
+    }
+}

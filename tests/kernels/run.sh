@@ -130,6 +130,7 @@ said "says that it did not" "^kernels not compiled: NVRTC"
 right "threads that meet, on the host device" host,memory=1MiB "$here/shared.ferry" shared
 right "threads that meet, on the card" cuda,memory=64MiB "$here/shared.ferry" shared
 said "two kernels in a row" "^row_shares .*offloaded"
+said "numbers by address" "^take_product .*offloaded"
 said "too little shared memory: an error of the card" "^row_shares_short .*: original"
 right "threads that meet, in chunks" cuda,memory=60KiB "$here/shared.ferry" shared
 said "of whole groups" "^row_shares .*axes.* [2-9] chunks"

@@ -115,5 +115,6 @@ void blend(int m, int n, const float *u, const float *v, float *a, int lda,
 /* Functions of shared.ferry. */
 void row_shares(int n, int m, const double *a, int lda, double *y);
 void row_shares_short(int n, int m, const double *a, int lda, double *y);
+void take_product(int n, const float *a, const float *b, float *c);
 
 #endif
