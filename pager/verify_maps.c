@@ -165,7 +165,9 @@ fy_trial_maps(struct fy_trial *t)
     }
     if (memory && run_rows(t, got) == 0) {
         fy_trial_compare(t, got, &result, FY_FINDING_MAP, "by its map");
-        if (!t->state->want_sensitivity) { /* else once more */
+        if (t->state->undecided) {
+            FY_TALLY_ADD(tally->undecided);
+        } else if (!t->state->want_sensitivity) { /* else once more */
             FY_TALLY_ADD(tally->mapped);
         }
     }

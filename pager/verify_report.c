@@ -223,6 +223,10 @@ print_function(const struct fy_model *model, uint32_t function,
     if (t->mapped > 0) {
         (void)fprintf(to, ", %u by its map", t->mapped);
     }
+    if (t->undecided > 0) {
+        (void)fprintf(to, ", %u whose map differs where the result jumps",
+                      t->undecided);
+    }
     if (t->sampled > 0) {
         (void)fprintf(to, ", %u left out", t->sampled);
     }

@@ -83,6 +83,7 @@ struct fy_tally_function {
     uint32_t faulty;       /* calls with findings */
     uint32_t uncut;        /* calls that the planner has no chunks for */
     uint32_t mapped;       /* calls whose maps were computed and compared */
+    uint32_t undecided;    /* ... whose results jump by themselves */
 };
 
 struct fy_tally {

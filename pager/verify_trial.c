@@ -277,10 +277,12 @@ fy_trial_compare(struct fy_trial *t, char *const *got,
     struct fy_trial_state *s = t->state;
     unsigned n = t->call->function->noperands;
     fy_bounds_make(t->call, t->images, &s->truth, &bounds);
+    s->undecided = false;
     for (unsigned o = 0; o <= FY_MAX_OPERANDS && s->sensitivity_known; o++) {
         double extra = SENSITIVITY_FACTOR * s->sensitivity[o];
         bool any = extra > MEANINGLESS * bounds.scale[o] && extra > 0;
         bounds.bound[o] = any ? INFINITY : bounds.bound[o] + extra;
+        s->undecided = s->undecided || any;
     }
     for (unsigned o = 0; o <= n; o++) {
         struct fy_difference d;

@@ -43,6 +43,7 @@ struct fy_trial_state {
     bool sensitivity_known;
     uint32_t sensitivity_run; /* 0 .. FY_SENSITIVITY_RUNS + 1 */
     bool want_sensitivity;    /* a numerical difference was seen without it */
+    bool undecided; /* a result moves as much by itself: no bound was held to */
     /*
      * Blocks have poisoned slack instead of guards at their ends: vector
      * kernels read past the end of their operands and drop what they read.
