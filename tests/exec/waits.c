@@ -15,6 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* For a shell: libc keeps all signals of the program blocked until it is woken
+ * from starting that shell, which may be after the shell's first commands. */
+#define UNTIL_IT_WAITS \
+    "until grep -q '^State:.S' /proc/$PPID/status; do sleep 0.01; done; "
+/* A handler interrupts the wait; the shell goes on when it is delivered. */
+#define INTERRUPT                                                          \
+    UNTIL_IT_WAITS "kill -ALRM $PPID; while grep -q '^ShdPnd:.*[1-9a-f]' " \
+                   "/proc/$PPID/status; do sleep 0.01; done; "
+
 static void
 line(const char *command, int status)
 {
@@ -61,8 +70,9 @@ dispositions(const char *when)
 static void
 test_system(void)
 {
-    static const char look[] = "grep -E 'Sig(Blk|Ign)' /proc/self/status; "
-                               "grep -E 'Sig(Blk|Ign|Cgt)' /proc/$PPID/status";
+    static const char look[] =
+        "grep -E 'Sig(Blk|Ign)' /proc/self/status; " UNTIL_IT_WAITS
+        "grep -E 'Sig(Blk|Ign|Cgt)' /proc/$PPID/status";
     printf("%d\n", system(NULL));
     run("exit 0");
     run("exit 7");
@@ -86,11 +96,9 @@ test_system(void)
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     run(look);
     dispositions("after");
-    /* A handler that interrupts the wait. */
     action.sa_handler = hit;
     sigaction(SIGALRM, &action, NULL);
-    ualarm(50000, 0);
-    run("sleep 0.2; exit 3");
+    run(INTERRUPT "exit 3");
     /* Nobody to wait for. */
     signal(SIGCHLD, SIG_IGN);
     run("exit 5");
@@ -222,8 +230,7 @@ test_popen(void)
     line("pclose of a file", pclose(stream));
     struct sigaction action = {.sa_handler = hit};
     sigaction(SIGALRM, &action, NULL);
-    stream = popen("sleep 0.2; exit 2", "r");
-    ualarm(50000, 0);
+    stream = popen(INTERRUPT "exit 2", "r");
     line("interrupted", pclose(stream));
 }
 
