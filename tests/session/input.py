@@ -13,6 +13,10 @@ TAR = MAKE + "tar cf $HERE/t.tar --mtime=@1 -C $HERE/t a;"
 SHOW = "; find a -printf '%p %y %s %m %l\\n' | sort | md5sum; rm -r a"
 # Until `out' has something, and a moment more, so that stdout has it as well.
 WRITTEN = "until [ -s out ]; do sleep 0.1; done; sleep 1; "
+# A pipe whose reader is gone; one that is full before anything else is written.
+UNREAD = "exec 3> >(exit 0); wait $!; "
+FILL = ("python3 -c 'import fcntl, os; "
+        "os.write(1, b\"x\" * fcntl.fcntl(1, 1032))'; ")  # F_GETPIPE_SZ
 BIG = "head -c 300000000 /dev/zero | tr '\\0' 'abcdefgh'"
 
 # name, script, what the report must hold
@@ -113,17 +117,27 @@ SCRIPTS = [
     ("an effect whose output has no room", "mkdir m; touch m/f{1..300};"
      "(trap '' XFSZ; ulimit -f 1; rm -v m/* > $HERE/g; echo $?);"
      "wc -c < $HERE/g; ls m; rmdir m", "rm none 0"),
-    ("an effect that nobody reads", "mkdir m; touch m/f{1..150};"
-     "{ sleep 1; rm -v m/*; } | true; echo ${PIPESTATUS[*]}; ls m; rmdir m",
-     "rm none"),
+    # Without a reader from the start it stays here.
+    ("an effect that nobody reads", "mkdir m; touch m/f{1..150};" + UNREAD +
+     "rm -v m/* >&3 3>&-; echo $?; ls m; rmdir m", "rm odd-stream"),
     ("an effect that nobody reads, and does not die of it",
+     "mkdir m; touch m/f{1..300}; trap '' PIPE;" + UNREAD +
+     "rm -v m/* >&3 3>&-; echo $?; ls m; rmdir m", "rm odd-stream"),
+    ("an effect that nobody reads, and goes on", "trap '' PIPE;" + UNREAD +
+     "seq 1 9999 | tee out >&3 3>&-; echo $?; md5sum < out; rm out",
+     "tee odd-stream"),
+    # One that it had at its start ends before anything was written.
+    ("an effect that loses its reader", "mkdir m; touch m/f{1..150};"
+     "{ " + FILL + "rm -v m/*; } | while [ -e m/f1 ]; do sleep 0.1; done;"
+     "echo ${PIPESTATUS[*]}; ls m; rmdir m", "rm none"),
+    ("an effect that loses its reader, and does not die of it",
      "mkdir m; touch m/f{1..300}; trap '' PIPE;"
-     "{ sleep 1; rm -v m/*; echo $? >&2; } | true; ls m; rmdir m",
-     "rm none"),
-    ("an effect that goes on", "(seq 1 9; sleep 1; seq 1 9999) |"
-     "(trap '' PIPE; exec tee out) | true; echo ${PIPESTATUS[*]:1};"
-     "md5sum < out; rm out",
-     "tee none"),
+     "{ " + FILL + "rm -v m/*; echo $? >&2; } | while [ -e m/f1 ]; do "
+     "sleep 0.1; done; ls m; rmdir m", "rm none"),
+    ("an effect that goes on", "(until [ -e $HERE/gone ]; do sleep 0.1; done;"
+     "seq 1 9; seq 1 9999) | (trap '' PIPE; exec tee out) |"
+     "(until [ -e out ]; do sleep 0.1; done; exec <&-; : > $HERE/gone);"
+     "echo ${PIPESTATUS[*]:1}; md5sum < out; rm out $HERE/gone", "tee none"),
     ("an effect that ends by its output", "(seq 1 9; sleep 1; seq 1 99999) |"
      "tee out | (read x); echo ${PIPESTATUS[*]:1}; rm out", "tee none"),
     ("a slow reader", BIG + " | head -c 30000000 | tee out | "
