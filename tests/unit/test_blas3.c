@@ -163,6 +163,22 @@ close_enough(char type, const void *a, const void *b, double bound)
     return fabs(x.r - y.r) <= bound && fabs(x.im - y.im) <= bound;
 }
 
+/* A library of the device wants an address for every operand: alpha = 0, k = 0
+ * and a unit triangle of order 1 leave one of them without any element. */
+static bool
+touches_all(const struct routine *routine, const struct call_numbers *numbers)
+{
+    const bool zero = numbers->alpha[0] == 0 &&
+                      (numbers->alpha[1] == 0 || /* herk's is real */
+                       strcmp(routine->name, "herk") == 0);
+
+    if (strchr(routine->signature, 'd') != NULL && numbers->diag == 'U' &&
+        (numbers->side == 'L' ? numbers->m : numbers->n) == 1) {
+        return false;
+    }
+    return numbers->k != 0 && !zero;
+}
+
 struct buffers {
     char *base[3];
     size_t bytes[3];
@@ -235,11 +251,8 @@ one_call(const struct routine *routine, char type, bool c_interface,
                       fy_reason_word(reason));
         outcome->declined++;
     } else if (device->ops->resolve && run.status != FY_OK &&
-               (numbers.k == 0 ||
-                (numbers.alpha[0] == 0 &&
-                 (numbers.alpha[1] == 0 || /* herk's is real */
-                  strcmp(routine->name, "herk") == 0)))) {
-        outcome->skipped++; /* it would not touch all of its operands */
+               !touches_all(routine, &numbers)) {
+        outcome->skipped++;
     } else if (run.status == FY_ERR_NOFIT) {
         outcome->unfit++;
     } else {
