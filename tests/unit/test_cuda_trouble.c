@@ -384,8 +384,8 @@ START_TEST(test_limits)
     }
     limit.rlim_cur = limits[_i].limit;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    if (limits[_i].which == RLIMIT_AS) {
-        return; /* they have terabytes */
+    if (limits[_i].which != RLIMIT_NOFILE) {
+        return; /* they have terabytes, and start a thread at the end */
     }
 #endif
     ck_assert_int_eq(setrlimit(limits[_i].which, &limit), 0);
