@@ -6,7 +6,8 @@
  * What lies below a path that did not exist before has no old names: of that
  * only what was long in the making is listed, which may have been looked at.
  * After a stage that may have changed owners, those of folders are told too: the
- * client cannot refresh a folder without writing its owner.
+ * client cannot refresh a folder without writing its owner. What a link leads to
+ * is told by its real name, too: a folder's names are forgotten by that alone.
  */
 #include "config.h"
 
@@ -227,6 +228,7 @@ look(struct fy_walk *walk, struct list *list, const char *base,
         return;
     }
     fy_walk(walk, root, mount, name, tree);
+    fy_walk_behind(walk, root, mount, name, tree);
     char *slash = strrchr(name, '/');
     if (slash) {
         *slash = '\0';
@@ -383,6 +385,7 @@ walk_into(struct fy_walk *walk, const struct fy_server_stage *stage,
     int root = open_mount(stage, path, &mount, name, sizeof name);
     if (root >= 0) {
         fy_walk(walk, root, mount, name, true);
+        fy_walk_behind(walk, root, mount, name, true);
         (void)close(root);
     }
 }

@@ -163,6 +163,90 @@ fy_walk(struct fy_walk *walk, int root_fd, const char *prefix, const char *name,
     (void)close(fd);
 }
 
+/* The path of `fd' beneath that of `root_fd', "." for itself; false: unknown. */
+static bool
+real_name(int root_fd, int fd, char out[PATH_MAX])
+{
+    char link[64], root[PATH_MAX], path[PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", root_fd);
+    ssize_t top = readlink(link, root, sizeof root);
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (top < 1 || top >= PATH_MAX || n < top || n >= PATH_MAX - 1 ||
+        memcmp(root, path, (size_t)top) != 0) {
+        return false;
+    }
+    path[n] = '\0';
+    top -= root[top - 1] == '/'; /* the root of all */
+    if (path[top] && path[top] != '/') {
+        return false;
+    }
+    const char *rest = path[top] && path[top + 1] ? path + top + 1 : ".";
+    memcpy(out, rest, strlen(rest) + 1);
+    return true;
+}
+
+/* Moves `name' one up; false: it is the root. */
+static bool
+go_up(char *name)
+{
+    char *slash = strrchr(name, '/');
+    if (strcmp(name, ".") == 0) {
+        return false;
+    }
+    if (slash) {
+        *slash = '\0';
+    } else {
+        memcpy(name, ".", sizeof ".");
+    }
+    return true;
+}
+
+void
+fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
+               const char *name, bool tree)
+{
+    char at[PATH_MAX], real[PATH_MAX];
+    size_t n = strlen(name);
+    if (n >= sizeof at) {
+        walk->complete = false;
+        return;
+    }
+    memcpy(at, name, n + 1);
+    int fd;
+    do {
+        const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                                     .resolve =
+                                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+        fd = (int)syscall(SYS_openat2, root_fd, at, &how, sizeof how);
+        if (fd >= 0 || errno != ELOOP) {
+            /* No link on the way: the name is the real one. */
+            if (fd >= 0) {
+                (void)close(fd);
+            }
+            return;
+        }
+        fd = open_beneath(root_fd, at, O_PATH);
+        if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {
+            walk->complete = false;
+            return;
+        }
+    } while (fd < 0 && go_up(at)); /* it is gone: the folder it was in */
+    if (fd < 0) {
+        return;
+    }
+    bool known = real_name(root_fd, fd, real);
+    (void)close(fd);
+    if (!known) {
+        walk->complete = false;
+        return;
+    }
+    fy_walk(walk, root_fd, prefix, real, tree && strcmp(at, name) == 0);
+    while (go_up(real)) {
+        fy_walk(walk, root_fd, prefix, real, false);
+    }
+}
+
 /* Adds the parts of `path' to out, which is absolute and clean. */
 static bool
 join(const char *path, char *out, size_t *used, size_t capacity)

@@ -33,6 +33,14 @@ void fy_walk(struct fy_walk *walk, int root_fd, const char *prefix,
              const char *name, bool tree);
 
 /*
+ * The same by the real name of `name', where a link leads to it or to the nearest
+ * folder above that exists; and each folder above that real name, as a path that
+ * is known by two names has two folders that it is in. Otherwise does nothing.
+ */
+void fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
+                    const char *name, bool tree);
+
+/*
  * The path `path' (absolute, or relative to `cwd') as a name beneath `mount':
  * without its lexical `.' and doubled slashes; `..' is refused. "." for the
  * mount itself. False: not beneath it, or too long.

@@ -282,6 +282,40 @@ START_TEST(touched_names_what_changed)
 }
 END_TEST
 
+/* What is behind a link, by its real name as well. */
+START_TEST(touched_names_what_is_behind_links)
+{
+    static struct job job;
+    struct fy_touched touched;
+    ck_assert_int_eq(mkdir("real", 0700), 0);
+    ck_assert_int_eq(mkdir("real/below", 0700), 0);
+    ck_assert_int_eq(symlink("real/below", "short"), 0);
+    (void)usleep(50000);
+    const char *argv[] = {"/usr/bin/touch", "short/new", NULL};
+    job_init(&job, &shared, argv);
+    job_run(&job);
+    ck_assert_int_eq(job.exit, 0);
+    job.out_bytes = 0;
+    ck_assert_int_eq(job_get(&job, "touched"), 200);
+    char *bytes = malloc(job.out_bytes + 1);
+    memcpy(bytes, job.out, job.out_bytes + 1);
+    ck_assert_int_eq(fy_touched_decode(bytes, job.out_bytes, &touched, NULL),
+                     0);
+    ck_assert(touched.complete);
+    bool spelled = false, real = false, folder = false;
+    for (uint32_t i = 0; i < touched.npaths; i++) {
+        const char *name = touched.paths[i].at + strlen(client_folder);
+        spelled |= strcmp(name, "/short/new") == 0;
+        real |= strcmp(name, "/real/below/new") == 0;
+        folder |= strcmp(name, "/real/below") == 0;
+    }
+    ck_assert(spelled && real && folder);
+    fy_touched_clear(&touched);
+    free(bytes);
+    job_free(&job);
+}
+END_TEST
+
 /* Of a command that may change them, and only of folders. */
 START_TEST(touched_tells_owners)
 {
@@ -374,6 +408,7 @@ main(void)
     tcase_add_test(files, copies);
     tcase_add_test(files, copies_meet_sigpipe);
     tcase_add_test(files, touched_names_what_changed);
+    tcase_add_test(files, touched_names_what_is_behind_links);
     tcase_add_test(files, touched_tells_owners);
     tcase_add_test(files, touched_looks_upwards);
     return run_suite(suite);
