@@ -5,6 +5,7 @@
  * with and without ferry.
  */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct vector {
     size_t bytes;
     double *v;
     int n;
+    bool changed; /* in part: the kernel may hold it as several mappings */
 };
 
 static struct vector vectors[VECTORS];
@@ -53,6 +55,7 @@ static void
 make(struct vector *x, int n)
 {
     x->n = n;
+    x->changed = false;
     x->bytes = ((size_t)n * 8 + OFFSET + PAGE - 1) / PAGE * PAGE;
     x->base = mmap(NULL, x->bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -148,6 +151,27 @@ in_child(void)
     (void)close(ends[1]);
 }
 
+/*
+ * As realloc() does it. Whether mappings that were changed in part have grown
+ * together again is the kernel's affair, and it moves only one: else by a copy.
+ */
+static char *
+grow(const struct vector *x)
+{
+    char *to = mremap(x->base, x->bytes, x->bytes + PAGE, MREMAP_MAYMOVE);
+    if (to != MAP_FAILED) {
+        return to;
+    }
+    to = mmap(NULL, x->bytes + PAGE, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!x->changed || to == MAP_FAILED) {
+        abort();
+    }
+    memcpy(to, x->base, x->bytes);
+    munmap(x->base, x->bytes);
+    return to;
+}
+
 static void
 change_memory(struct vector *x)
 {
@@ -161,10 +185,7 @@ change_memory(struct vector *x)
         make(x, n);
         break;
     case 1: /* realloc */
-        at = mremap(x->base, x->bytes, x->bytes + PAGE, MREMAP_MAYMOVE);
-        if (at == MAP_FAILED) {
-            abort();
-        }
+        at = grow(x);
         x->bytes += PAGE;
         x->base = at;
         x->v = (double *)(void *)(at + OFFSET);
@@ -173,12 +194,14 @@ change_memory(struct vector *x)
         madvise(at, count * PAGE, MADV_DONTNEED);
         break;
     case 3: /* part of it anew */
+        x->changed = true;
         if (mmap(at, count * PAGE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != at) {
             abort();
         }
         break;
     default: /* another protection for a while */
+        x->changed = true;
         if (mprotect(at, count * PAGE, PROT_READ)) {
             abort();
         }
