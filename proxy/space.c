@@ -618,13 +618,23 @@ keep_descriptors(int a, int b)
     (void)close_range((unsigned)high + 1, ~0U, 0);
 }
 
+/*
+ * The parent's ends are closed one by one as well: where there is no close_range()
+ * the child would otherwise wait for itself once its parent is gone.
+ */
 _Noreturn static void
-spare_child(struct plan *plan, int to_parent, int from_parent)
+spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
 {
+    const int to_parent = up[1], from_parent = down[0];
     static struct order order;
     static struct fy_seen seen[FY_MAX_SEEN];
     struct failure failure = {0};
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(0); /* gone before that */
+    }
+    close(up[0]);
+    close(down[1]);
     keep_descriptors(to_parent, from_parent);
     bool good = unshare_all(plan, &failure);
     if (!write_whole(to_parent, &failure, sizeof failure) || !good ||
@@ -662,9 +672,9 @@ start_spare(struct fy_confine *confine, enum fy_space_kind kind)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
-        spare_child(&plan, up[1], down[0]);
+        spare_child(&plan, parent, up, down);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(up[1]);
