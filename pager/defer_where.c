@@ -25,24 +25,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/procmap.h"
 #include "pager/defer_pages.h"
 
-/* linux/fs.h since 6.11; older headers lack it. */
-struct procmap_query_v1 {
-    uint64_t size, query_flags, query_addr;
-    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
-    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
-    uint64_t vma_name_addr, build_id_addr;
-};
-
-#define PROCMAP_QUERY_V1 _IOWR('f', 17, struct procmap_query_v1)
-
 enum {
-    VMA_READABLE = 1,
-    VMA_WRITABLE = 2,
-    VMA_EXECUTABLE = 4,
-    VMA_SHARED = 8,
-    OR_NEXT = 0x10, /* of query_flags */
     PAGE = 4096,
     HEAP_BYTES = 64 << 20,
     NAME_BYTES = 64,
@@ -56,17 +42,17 @@ enum {
 
 /* What is mapped at an address. 1: something, 0: nothing, -1: unknown. */
 static int
-look(int maps, uint64_t address, uint64_t flags, struct procmap_query_v1 *out,
+look(int maps, uint64_t address, uint64_t flags, struct fy_procmap *out,
      char name[NAME_BYTES])
 {
-    *out = (struct procmap_query_v1){
+    *out = (struct fy_procmap){
         .size = sizeof(*out), .query_flags = flags, .query_addr = address};
     if (name) {
         memset(name, 0, NAME_BYTES);
         out->vma_name_addr = (uint64_t)(uintptr_t)name;
         out->vma_name_size = NAME_BYTES;
     }
-    if (syscall(SYS_ioctl, maps, PROCMAP_QUERY_V1, out) != 0) {
+    if (syscall(SYS_ioctl, maps, FY_PROCMAP_QUERY, out) != 0) {
         return errno == ENOENT ? 0 : -1;
     }
     return 1;
@@ -203,7 +189,7 @@ in_thread_heap(int maps, uintptr_t start, size_t bytes)
     uintptr_t base = start & ~(uintptr_t)(HEAP_BYTES - 1);
 
     for (; base < start + bytes; base += HEAP_BYTES) {
-        struct procmap_query_v1 vma;
+        struct fy_procmap vma;
         struct heap_start heap;
         struct iovec to = {&heap, sizeof(heap)};
         struct iovec from = {(void *)base, sizeof(heap)};
@@ -212,7 +198,7 @@ in_thread_heap(int maps, uintptr_t start, size_t bytes)
         if (found < 0) {
             return true;
         }
-        if (found == 0 || taken || !(vma.vma_flags & VMA_READABLE) ||
+        if (found == 0 || taken || !(vma.vma_flags & FY_PROCMAP_READABLE) ||
             !is_populated(base)) {
             continue;
         }
@@ -236,9 +222,9 @@ in_thread_heap(int maps, uintptr_t start, size_t bytes)
 static bool
 brk_is_hemmed(int maps)
 {
-    struct procmap_query_v1 vma;
+    struct fy_procmap vma;
     uintptr_t end = (uintptr_t)sbrk(0);
-    int found = look(maps, end + PAGE, OR_NEXT, &vma, NULL);
+    int found = look(maps, end + PAGE, FY_PROCMAP_OR_NEXT, &vma, NULL);
 
     return found < 0 || (found > 0 && vma.vma_start < end + HEAP_BYTES &&
                          vma.vma_end > end + PAGE);
@@ -246,10 +232,11 @@ brk_is_hemmed(int maps)
 
 /* Private, anonymous, to be read and written, of ordinary pages. */
 static bool
-is_plain(const struct procmap_query_v1 *vma, const char *name)
+is_plain(const struct fy_procmap *vma, const char *name)
 {
-    return (vma->vma_flags & (VMA_READABLE | VMA_WRITABLE | VMA_EXECUTABLE |
-                              VMA_SHARED)) == (VMA_READABLE | VMA_WRITABLE) &&
+    return (vma->vma_flags & (FY_PROCMAP_READABLE | FY_PROCMAP_WRITABLE |
+                              FY_PROCMAP_EXECUTABLE | FY_PROCMAP_SHARED)) ==
+               (FY_PROCMAP_READABLE | FY_PROCMAP_WRITABLE) &&
            vma->vma_page_size == PAGE && vma->inode == 0 &&
            vma->dev_major == 0 && vma->dev_minor == 0 &&
            /* not [heap], [stack] */
@@ -259,7 +246,7 @@ is_plain(const struct procmap_query_v1 *vma, const char *name)
 static bool
 may_take(int maps, uintptr_t start, size_t bytes)
 {
-    struct procmap_query_v1 vma, next;
+    struct fy_procmap vma, next;
     char name[NAME_BYTES];
     uintptr_t here = (uintptr_t)__builtin_frame_address(0), low = 0;
     uintptr_t end = start;
@@ -276,7 +263,8 @@ may_take(int maps, uintptr_t start, size_t bytes)
     /* A mapping with a guard below is taken for a stack. */
     int found = look(maps, low - 1, 0, &next, NULL);
     if (found < 0 ||
-        (found > 0 && (next.vma_flags & (VMA_READABLE | VMA_WRITABLE)) == 0)) {
+        (found > 0 &&
+         (next.vma_flags & (FY_PROCMAP_READABLE | FY_PROCMAP_WRITABLE)) == 0)) {
         return false;
     }
     return !brk_is_hemmed(maps) && !in_thread_heap(maps, start, bytes);

@@ -14,20 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* linux/fs.h since 6.11; older headers lack it. */
-struct procmap_query_v1 {
-    uint64_t size, query_flags, query_addr;
-    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
-    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
-    uint64_t vma_name_addr, build_id_addr;
-};
-
-#define PROCMAP_QUERY_V1 _IOWR('f', 17, struct procmap_query_v1)
-
-enum {
-    VMA_READABLE = 1,
-    VMA_WRITABLE = 2
-};
+#include "common/procmap.h"
 
 static bool
 allows(bool readable, bool writable, const struct fy_range *range)
@@ -41,12 +28,12 @@ query_range(int fd, const struct fy_range *range)
 {
     uint64_t at = range->start, end = at + range->bytes;
     while (at < end) {
-        struct procmap_query_v1 q = {.size = sizeof q, .query_addr = at};
-        if (syscall(SYS_ioctl, fd, PROCMAP_QUERY_V1, &q) != 0) {
+        struct fy_procmap q = {.size = sizeof q, .query_addr = at};
+        if (syscall(SYS_ioctl, fd, FY_PROCMAP_QUERY, &q) != 0) {
             return errno == ENOENT ? 0 : -1;
         }
-        if (!allows((q.vma_flags & VMA_READABLE) != 0,
-                    (q.vma_flags & VMA_WRITABLE) != 0, range)) {
+        if (!allows((q.vma_flags & FY_PROCMAP_READABLE) != 0,
+                    (q.vma_flags & FY_PROCMAP_WRITABLE) != 0, range)) {
             return 0;
         }
         at = q.vma_end;

@@ -42,6 +42,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/procmap.h"
+
 #include <linux/userfaultfd.h>
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -64,18 +66,7 @@ enum {
     STACK_BYTES = 256 << 10,
     NAME_BYTES = 64,
     TRIAL_PAGES = 8,
-    COVERING_OR_NEXT = 0x10, /* of PROCMAP_QUERY */
 };
-
-/* linux/fs.h since 6.11; older headers lack it. */
-struct procmap_query_v1 {
-    uint64_t size, query_flags, query_addr;
-    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
-    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
-    uint64_t vma_name_addr, build_id_addr;
-};
-
-#define PROCMAP_QUERY_V1 _IOWR('f', 17, struct procmap_query_v1)
 
 struct mapping {
     uint64_t start, end;
@@ -217,14 +208,14 @@ static int
 mapping_from(uint64_t address, struct mapping *out)
 {
     *out = (struct mapping){.start = 0};
-    struct procmap_query_v1 q = {
+    struct fy_procmap q = {
         .size = sizeof q,
-        .query_flags = COVERING_OR_NEXT,
+        .query_flags = FY_PROCMAP_OR_NEXT,
         .query_addr = address,
         .vma_name_addr = (uint64_t)(uintptr_t)out->name,
         .vma_name_size = NAME_BYTES,
     };
-    if (syscall(SYS_ioctl, maps, PROCMAP_QUERY_V1, &q) != 0) {
+    if (syscall(SYS_ioctl, maps, FY_PROCMAP_QUERY, &q) != 0) {
         return errno == ENOENT   ? 0
                : errno == ENOTTY ? read_mapping(address, out)
                                  : -1;

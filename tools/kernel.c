@@ -19,18 +19,13 @@
 
 #include <linux/userfaultfd.h>
 
+#include "common/procmap.h"
+
 #define USER_MODE_ONLY 1 /* UFFD_USER_MODE_ONLY, Linux 5.11 */
 
 struct page_scan { /* struct pm_scan_arg, Linux 6.7 */
     uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
     uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
-};
-
-struct map_query { /* struct procmap_query, Linux 6.11 */
-    uint64_t size, query_flags, query_addr, vma_start, vma_end, vma_flags;
-    uint64_t vma_page_size, vma_offset, inode;
-    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
-    uint64_t vma_name_addr, build_id_addr;
 };
 
 const char *
@@ -118,9 +113,9 @@ fy_kernel_pagemap_scan(void)
 const char *
 fy_kernel_procmap_query(void)
 {
-    struct map_query query = {
+    struct fy_procmap query = {
         .size = sizeof query,
         .query_addr = (uintptr_t)&query,
     };
-    return ask("/proc/self/maps", _IOWR('f', 17, struct map_query), &query);
+    return ask("/proc/self/maps", FY_PROCMAP_QUERY, &query);
 }
