@@ -12,6 +12,8 @@ AM_TESTS_ENVIRONMENT = \
 	fi; \
 	export FERRY_BUILDDIR FERRY_SRCDIR srcdir CK_VERBOSITY \
 	CK_TIMEOUT_MULTIPLIER FERRY_SANITIZED;
+# No test may hang: it ends within FERRY_TEST_SECONDS (600) and says where it was.
+LOG_COMPILER = $(top_srcdir)/tests/limited
 
 # The longest first, so that no core has nothing to do at the end.
 TESTS += tests/gpu/tiny.py tests/drive/run.sh tests/kernels/run.sh
@@ -128,7 +130,7 @@ dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/tap.sh tests/again.py tests/unit/runner.h
+EXTRA_DIST += tests/tap.sh tests/again.py tests/limited tests/unit/runner.h
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
 TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh

@@ -7,6 +7,8 @@ srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 . "$srcdir/tests/tap.sh"
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/tests"
+cp "$srcdir/tests/limited" "$folder/tests/limited"
 
 # try COMMAND...: the closing part of a run that has done just this.
 try()
@@ -159,6 +161,32 @@ try strict=yes "named_script some sh $folder/cases"
 said_in 4 "no case with --strict" "a: wrong" "5 passed, 2 failed, 0 skipped"
 try "named_script some sh -c 'echo \"FAIL  all\"; echo 1 passed, 1 failed, 0 skipped; exit 1'"
 said_in 3 "nor what is no case" "FAIL  all" "1 passed, 1 failed, 0 skipped"
+
+# What hangs is ended, with all it started, and shown; what comes after it, too.
+try seconds=3 "script first sh -c 'setsid sleep 8765 & sleep 8764'" \
+    "script next sleep 8763"
+said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764" \
+    "not ok - no end within 3 s: sh -c setsid sleep 8765" \
+    "not ok - no end within 1 s: sleep 8763"
+said_in 4 "and has failed" " s" "first: status 124" "next: status 124" \
+    "0 passed, 2 failed, 0 skipped"
+equal "nothing of it is left" "$(pgrep -fcx 'sleep 876[345]')" 0
+mkdir "$folder/slow"
+cat >"$folder/slow/Makefile" <<'end'
+all:
+check:
+	echo ok 1 - x >x.log; echo ':global-test-result: PASS' >x.trs; sleep 8766
+end
+try seconds=3 "source=$folder; mkdir -p \$out/slow; touch \$out/slow/config.status" \
+    "cp $folder/slow/Makefile \$out/slow/Makefile" "tests slow"
+said_in 4 "a stage that is ended has failed, and the tests that passed have passed" \
+    " s" "slow: not ok - no end within" "1 passed, 1 failed, 0 skipped"
+said=$("$srcdir/tests/limited" --seconds 9 sh -c 'kill -9 $$' 2>&1)
+equal "a test's signal is told by its status" "$?" 137
+said=$(FERRY_TEST_SECONDS=1 "$srcdir/tests/limited" sleep 8767)
+equal "a test's own limit" "$? $(grep -c 'still running' <<<"$said")" "124 2"
+said=$(FERRY_TEST_SECONDS=soon "$srcdir/tests/limited" true 2>&1)
+equal "a limit that is none" "$? $said" "1 limited: not a number of seconds: soon"
 equal "a good run" "$(try true; echo "$status" "$(tail -n 1 <<<"$said")")" \
     "0 0 passed, 0 failed, 0 skipped"
 finish

@@ -363,7 +363,7 @@ main(void)
     TCase *cases = tcase_create("blas3");
 
     model = calls_model(files, 2);
-    tcase_set_timeout(cases, 120);
+    tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, random_chunks, 0, ROUTINES);
     tcase_add_loop_test(cases, random_chunks_in_little_memory, 0, ROUTINES);
     tcase_add_loop_test(cases, searched_chunks, 0, ROUTINES);

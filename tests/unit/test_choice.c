@@ -311,7 +311,7 @@ main(void)
     TCase *cases = tcase_create("choice");
 
     model = calls_model(files_of_blas, 2);
-    tcase_set_timeout(cases, 120);
+    tcase_set_timeout(cases, 60);
     tcase_add_test(cases, opened_to_see);
     tcase_add_loop_test(cases, sweeps, 0, MACHINES);
     suite_add_tcase(suite, cases);

@@ -557,7 +557,7 @@ main(void)
 {
     Suite *suite = suite_create("command");
     TCase *hostile = tcase_create("hostile");
-    tcase_set_timeout(hostile, 120);
+    tcase_set_timeout(hostile, 60);
     tcase_add_test(hostile, no_arguments);
     tcase_add_test(hostile, very_many_arguments);
     tcase_add_test(hostile, very_long_arguments);
@@ -565,7 +565,7 @@ main(void)
     tcase_add_test(hostile, the_reason_is_cut_and_plain);
     suite_add_tcase(suite, hostile);
     TCase *results = tcase_create("results");
-    tcase_set_timeout(results, 120);
+    tcase_set_timeout(results, 60);
     tcase_add_test(results, uses_point_into_the_arguments);
     tcase_add_test(results, names_say_what_the_shim_must_know);
     tcase_add_test(results, paths_and_folders);
@@ -574,7 +574,7 @@ main(void)
     tcase_add_test(results, a_set_is_shared_by_threads);
     suite_add_tcase(suite, results);
     TCase *limits = tcase_create("limits");
-    tcase_set_timeout(limits, 120);
+    tcase_set_timeout(limits, 60);
     tcase_add_test(limits, a_condition_of_too_many_parts);
     tcase_add_test(limits, too_many_of_a_kind);
     tcase_add_test(limits, very_long_words);

@@ -223,7 +223,7 @@ main(void)
 {
     Suite *suite = suite_create("command_getopt");
     TCase *getopt = tcase_create("getopt");
-    tcase_set_timeout(getopt, 120);
+    tcase_set_timeout(getopt, 60);
     tcase_add_test(getopt, arguments_are_taken_as_by_getopt_long);
     tcase_add_test(getopt, arguments_are_taken_as_by_getopt_long_of_posix);
     suite_add_tcase(suite, getopt);

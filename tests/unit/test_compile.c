@@ -640,7 +640,7 @@ main(void)
 {
     Suite *suite = suite_create("compile");
     TCase *tests = tcase_create("compile");
-    tcase_set_timeout(tests, 240);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_one_token);
     tcase_add_test(tests, test_one_byte_many_times);
     tcase_add_test(tests, test_every_byte);

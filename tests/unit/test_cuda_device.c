@@ -395,7 +395,7 @@ main(int argc, char **argv)
     cuda_rig_start(argv);
     Suite *suite = suite_create("cuda_device");
     TCase *tests = tcase_create("cuda_device");
-    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_memory, 0, KINDS);
     tcase_add_loop_test(tests, test_small_copies, 0, KINDS);
     tcase_add_loop_test(tests, test_large_copies, 0, KINDS);

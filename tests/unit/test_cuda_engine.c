@@ -576,7 +576,7 @@ main(int argc, char **argv)
     model = calls_model(files, 3);
     Suite *suite = suite_create("cuda_engine");
     TCase *tests = tcase_create("cuda_engine");
-    tcase_set_timeout(tests, 300);
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_memory_runs_out, 0,
                         (int)(sizeof(shortages) / sizeof(shortages[0])));
     tcase_add_test(tests, test_card_without_memory);

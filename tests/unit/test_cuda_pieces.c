@@ -259,7 +259,7 @@ main(void)
 {
     Suite *suite = suite_create("cuda_pieces");
     TCase *tests = tcase_create("cuda_pieces");
-    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_far_elements);
     tcase_add_test(tests, test_pieces_add_up);
     tcase_add_test(tests, test_direct_beyond_4_gib);

@@ -616,7 +616,7 @@ main(int argc, char **argv)
     (void)setenv("FAKECUDA_STRICT", "1", 1);
     Suite *suite = suite_create("cuda_process");
     TCase *tests = tcase_create("cuda_process");
-    tcase_set_timeout(tests, 300);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_fork_while_busy);
     tcase_add_test(tests, test_exit_while_busy);
     tcase_add_test(tests, test_use_after_exit);

@@ -989,7 +989,7 @@ main(int argc, char **argv)
     model = calls_model(files, 1);
     Suite *suite = suite_create("cuda_register");
     TCase *tests = tcase_create("cuda_register");
-    tcase_set_timeout(tests, 300);
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_third_use, 0, 2);
     tcase_add_test(tests, test_copies_are_direct);
     tcase_add_test(tests, test_strided);

@@ -599,7 +599,7 @@ main(int argc, char **argv)
     (void)setenv("FAKECUDA_STRICT", "1", 1);
     Suite *suite = suite_create("cuda_share");
     TCase *tests = tcase_create("cuda_share");
-    tcase_set_timeout(tests, 150);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_table);
     tcase_add_test(tests, test_table_outlives_its_users);
     tcase_add_test(tests, test_segment);

@@ -457,7 +457,7 @@ main(int argc, char **argv)
     (void)setenv("FAKECUDA_STRICT", "1", 1);
     Suite *suite = suite_create("cuda_trouble");
     TCase *tests = tcase_create("cuda_trouble");
-    tcase_set_timeout(tests, 300);
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_every_call_fails, 0,
                         (int)(sizeof codes / sizeof codes[0]));
     tcase_add_test(tests, test_operations_fail_late);

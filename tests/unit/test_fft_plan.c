@@ -211,7 +211,7 @@ main(void)
     Suite *suite = suite_create("fft_plan");
     TCase *tcase = tcase_create("fft_plan");
     model = calls_model(files, 2);
-    tcase_set_timeout(tcase, 120);
+    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_any_shape_and_memory, 0,
                         sizeof makers / sizeof makers[0]);
     suite_add_tcase(suite, tcase);

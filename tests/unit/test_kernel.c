@@ -353,7 +353,7 @@ main(void)
 {
     Suite *suite = suite_create("kernel");
     TCase *tests = tcase_create("kernel");
-    tcase_set_timeout(tests, 600);
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_shape);
     tcase_add_test(tests, test_fusion);
     tcase_add_test(tests, test_cache);
