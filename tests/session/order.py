@@ -89,10 +89,10 @@ def to_the_first(pids):
     os.kill(pids[0], signal.SIGINT)
 
 
-def run(top, folder, send):
+def run(top, folder, send, patience):
     """What a pipeline prints when its stages get signals like that; to a file of
     here, for which nothing has to be known of who reads it. None: they were not
-    joined, as they need not be where nobody has time."""
+    joined, as they need not be where nobody has time (`patience' seconds)."""
     private = tempfile.mkdtemp(dir=top)
     mark = os.path.basename(private)
     with open(os.path.join(folder, mark), "w", encoding="ascii") as file:
@@ -107,7 +107,8 @@ def run(top, folder, send):
              f"set -m; {script} >{private}/out & wait -f %1"], cwd=folder,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE) as process:
-        pids = until(lambda: stubs(mark) or process.poll() is not None, 5)
+        pids = until(lambda: stubs(mark) or process.poll() is not None,
+                     patience)
         joined = isinstance(pids, list)
         if joined:
             send(pids)
@@ -131,8 +132,8 @@ def main():
     rows = [("to all, and the last stub is slow", to_all, b""),
             ("to the first only", to_the_first, b"c\nb\na\n")]
     for number, (name, send, expected) in enumerate(rows, 1):
-        for _ in range(10):
-            out, err, report = run(top, folder, send)
+        for patience in (5, 5, 5, 10, 20, 40, 80):
+            out, err, report = run(top, folder, send, patience)
             if out is not None:
                 break
         good = out == expected

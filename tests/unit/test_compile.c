@@ -61,10 +61,10 @@ compile(struct text *text, struct fy_model **model, unsigned *errors)
     char *printed = NULL;
     size_t bytes;
     struct fy_model *result = NULL;
-    time_t begin = time(NULL);
+    clock_t begin = clock();
     int status = fy_compile_text("big", text->bytes ? text->bytes : "",
                                  text->used, NULL, diagnostics, &result);
-    ck_assert_int_lt(time(NULL) - begin, MANY_SECONDS);
+    ck_assert_int_lt((clock() - begin) / CLOCKS_PER_SEC, MANY_SECONDS);
     ck_assert_int_eq(status == FY_OK, fy_diagnostics_errors(diagnostics) == 0);
     ck_assert_int_eq(status == FY_OK, result != NULL);
     if (result) {
