@@ -87,7 +87,10 @@ cuda_status(struct cuda_device *device, const char *what, int result)
         text);
 }
 
-/* A call of the driver costs a fraction of any operation's. */
+/*
+ * A call of the driver costs a fraction of any operation's. Of a thread without
+ * a context it answers nothing, whatever it is asked.
+ */
 bool
 cuda_keeps_context(struct cuda_device *device)
 {
@@ -100,7 +103,8 @@ cuda_keeps_context(struct cuda_device *device)
     if (result == 0 && id == device->memory.mark_id) {
         return true;
     }
-    if (result != FY_CUDA_SUCCESS && result != FY_CUDA_INVALID_VALUE) {
+    if (result != FY_CUDA_SUCCESS && result != FY_CUDA_INVALID_VALUE &&
+        result != FY_CUDA_CONTEXT_IS_DESTROYED) {
         (void)cuda_lost(device, "the device's memory", result);
         return false;
     }
@@ -136,11 +140,14 @@ cuda_enter_caller(struct cuda_device *device, int *cancel)
         return false;
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel);
-    if (cuda_keeps_context(device)) {
-        int result = device->driver->context_push(device->context);
-        if (result == 0) {
-            return true;
-        }
+    int result = device->driver->context_push(device->context);
+    if (result == 0 && cuda_keeps_context(device)) {
+        return true;
+    }
+    if (result == 0) {
+        fy_cuda_handle popped;
+        (void)device->driver->context_pop(&popped);
+    } else {
         (void)cuda_status(device, "the context", result);
     }
     cuda_come_out(device);

@@ -13,10 +13,6 @@
 #include "pager/cuda_internal.h"
 #include "pager/cuda_share.h"
 
-enum {
-    KEEPER_STACK_BYTES = 256 << 10,
-};
-
 /* Whether no call has tiles on the device. Lock held. */
 static bool
 is_idle(const struct cuda_memory *m)
@@ -140,7 +136,7 @@ cuda_budget_open(struct cuda_device *device)
         return;
     }
     m->has_keeper =
-        cuda_thread(&m->keeper, KEEPER_STACK_BYTES, keep, device) == 0;
+        cuda_thread(&m->keeper, CUDA_STACK_BYTES, keep, device) == 0;
     if (!m->has_keeper) {
         cuda_share_leave(m->share);
         m->share = NULL;

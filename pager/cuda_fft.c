@@ -137,12 +137,13 @@ make(struct fy_stream *s, const struct functions *f,
     }
     result = f->set_allocation(made.handle, 0);
     if (result == 0) {
-        result = f->set_stream(made.handle, s->handle);
-    }
-    if (result == 0) {
         result = f->make(made.handle, t->rank, n, from, t->from.stride,
                          t->from.distance, to, t->to.stride, t->to.distance,
                          type_of(t), t->batch, &made.area_bytes);
+    }
+    /* Not every cuFFT takes one for a plan that is not made yet. */
+    if (result == 0) {
+        result = f->set_stream(made.handle, s->handle);
     }
     if (result != 0) {
         (void)f->destroy(made.handle);
@@ -194,13 +195,13 @@ cuda_fft_plan(struct fy_stream *s, const struct fy_transform *t, int *plan)
             status = make(s, &f, t, row);
         }
     }
+    /* It may ask for nothing, and still wants an area. */
     if (status == 0) {
-        status = cuda_workspace(s, row->area_bytes);
+        status = cuda_workspace(s, row->area_bytes > 0 ? row->area_bytes : 1);
     }
     if (status != 0) {
         return status;
     }
-    /* It may ask for nothing, and still wants an area. */
     if (row->area != s->workspace) {
         int result = f.set_area(row->handle, (void *)(uintptr_t)s->workspace);
         if (result != 0) {

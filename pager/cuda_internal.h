@@ -150,7 +150,7 @@ int cuda_lost(struct cuda_device *device, const char *what, int result);
 /*
  * Whether the program has not reset the card meanwhile (cudaDeviceReset): that
  * ends our handles, and our addresses may become the program's. Marks the
- * device off where it has. Takes the lock.
+ * device off where it has. The context is current. Takes the lock.
  */
 bool cuda_keeps_context(struct cuda_device *device);
 /* Sets the error text and returns `status'. Takes the lock. */
@@ -166,6 +166,14 @@ void cuda_leave_caller(struct cuda_device *device, int cancel);
 /* One thread less in the driver. */
 void cuda_come_out(struct cuda_device *device);
 bool cuda_is_dead(struct cuda_device *device);
+
+/*
+ * For threads that call the driver and no library. The thread-local memory of all
+ * libraries of the program is taken from it, and nobody says what the driver needs.
+ */
+enum {
+    CUDA_STACK_BYTES = 1 << 20
+};
 
 /*
  * A thread with all signals blocked and a small stack, or the default one where

@@ -44,7 +44,6 @@ enum {
     FIRST_USES = 3,
     MOST_USES = 1 << 20,
     PART_OF_MEMORY = 4,
-    STACK_BYTES = 256 << 10,
 };
 
 #define REGISTER_RATE  1.5e9 /* bytes a second, until one was measured */
@@ -399,7 +398,7 @@ start(struct cuda_registry *r)
         return false;
     }
     if (!r->started && !r->off) {
-        r->started = cuda_thread(&r->reaper, STACK_BYTES, reap, r) == 0;
+        r->started = cuda_thread(&r->reaper, CUDA_STACK_BYTES, reap, r) == 0;
         r->off = !r->started;
     }
     return r->started;

@@ -28,7 +28,6 @@ enum {
     SMALL_SLOT_BYTES = 64 << 10,
     SMALL_COPY_BYTES = 256 << 10, /* not worth waking anybody */
     MOST_THREADS = 12,
-    STACK_BYTES = 256 << 10,
 };
 
 /* One copy on its way. */
@@ -375,7 +374,8 @@ start(struct cuda_ring *ring)
         for (unsigned i = 0; i < wanted; i++) {
             struct worker *worker = &ring->workers[ring->nworkers];
             worker->ring = ring;
-            if (cuda_thread(&worker->thread, STACK_BYTES, work, worker) != 0) {
+            if (cuda_thread(&worker->thread, CUDA_STACK_BYTES, work, worker) !=
+                0) {
                 break;
             }
             ring->opening++;

