@@ -2,19 +2,18 @@
 /*
  * A library is loaded once for the process and never unloaded: the program may
  * use the same one. The newest major that is installed and that the driver is
- * new enough for wins; after the loader's own places, the toolkit's folder.
+ * new enough for wins, from the loader's own places or those of cuda_places.c.
  */
 #include "config.h"
 
 #include "pager/cuda_library.h"
+#include "pager/cuda_places.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-#define TOOLKIT "/usr/local/cuda/lib64/"
 
 enum {
     MAJORS = 3
@@ -62,13 +61,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *
 open_soname(const char *soname)
 {
-    char path[128];
     void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        (void)snprintf(path, sizeof path, TOOLKIT "%s", soname);
-        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    return handle;
+    return handle == NULL ? fy_cuda_places_open(soname) : handle;
 }
 
 /* Lock held. */

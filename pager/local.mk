@@ -16,7 +16,9 @@ libfypager_la_SOURCES += pager/cuda_library.c pager/cuda_library.h
 libfypager_la_SOURCES += pager/cuda_budget.c pager/cuda_share.c pager/cuda_share.h
 libfypager_la_SOURCES += pager/cuda_memory.c pager/cuda_memory.h
 libfypager_la_SOURCES += pager/cuda_copy.c pager/cuda_launch.c pager/cuda_fft.c \
-	pager/cuda_limits.c
+	pager/cuda_limits.c \
+	pager/cuda_places.c \
+	pager/cuda_places.h
 libfypager_la_SOURCES += pager/cuda_pieces.c pager/cuda_pieces.h
 libfypager_la_SOURCES += pager/cuda_kernel.c
 libfypager_la_SOURCES += pager/kernel_cache.c pager/kernel_compile.c
