@@ -184,8 +184,8 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 }
 
 static const char *const algorithms[] = {
-    "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm", "trsm",
-    "potrf", "getrf", "getri", "gesv",  "geqrf", "gels", "fft",
+    "syrk",  "herk", "syr2k", "her2k", "symm", "hemm",  "trmm", "trsm", "potrf",
+    "potrs", "posv", "getrf", "getri", "gesv", "geqrf", "gels", "fft",
 };
 
 static void
@@ -210,7 +210,8 @@ blocked(struct fy_body *body, const struct ast_statement *s)
                      FY_MAX_QUOTED, algorithm);
         fy_diagnostic_suggest(diagnostic, &suggestion);
         fy_diagnostic_hint(diagnostic, "syrk herk syr2k her2k symm hemm trmm "
-                                       "trsm potrf getrf gesv geqrf gels fft");
+                                       "trsm potrf potrs posv getrf getri gesv "
+                                       "geqrf gels fft");
         return;
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {

@@ -193,7 +193,7 @@ extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
 extern const struct fy_algo_row fy_algo_rank_2k[];   /* syr2k her2k */
 extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
 extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
-extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf */
+extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf potrs posv */
 extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[];   /* getri */

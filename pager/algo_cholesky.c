@@ -3,7 +3,8 @@
  * potrf: A = L L^H or U^H U, left-looking by supers of blocks. Written for the
  * lower triangle; the upper one is its mirror image. A diagonal block that is
  * not positive definite ends in the original on restored inputs, so that info
- * and the partial result are its own.
+ * and the partial result are its own. potrs solves with such a factor, forward
+ * and backward by supers of right hand sides, and posv does both.
  */
 #include "config.h"
 
@@ -14,22 +15,40 @@
 
 enum {
     N_CUTS,
-    SAME_CUTS
+    SAME_CUTS,
+    SIDES
 };
 enum {
-    SYRK = 1,
+    TRSM = 1,
     GEMM,
-    TRSM
+    SYRK,
+    FACTOR /* of posv; potrf calls itself */
 };
+
+static bool
+solves(const struct fy_algo *algo)
+{
+    return strchr(algo->row->signature, 'C') != NULL;
+}
+
+static bool
+factors(const struct fy_algo *algo)
+{
+    return strcmp(algo->row->name, "potrs") != 0;
+}
 
 static int
 setup(struct fy_algo *algo)
 {
-    struct fy_matrix *a = &algo->matrices[0];
+    struct fy_matrix *a = &algo->matrices[0], *b = &algo->matrices[2];
 
     a->rows = a->cols = algo->n;
     a->triangle = algo->uplo;
+    b->rows = algo->n;
+    b->cols = algo->k;
+    b->col_cuts = SIDES;
     algo->extent[N_CUTS] = algo->extent[SAME_CUTS] = algo->n;
+    algo->extent[SIDES] = solves(algo) ? algo->k : 0;
     return FY_OK;
 }
 
@@ -89,7 +108,7 @@ factor(struct fy_algo *algo, uint32_t k)
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
-    call.routine = FY_SELF;
+    call.routine = solves(algo) ? FACTOR : FY_SELF;
     call.uplo = algo->uplo;
     call.n = fy_algo_length(algo, N_CUTS, k);
     call.access[0] = FY_ACCESS_INOUT;
@@ -166,10 +185,8 @@ finish_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
 }
 
 static int
-program(struct fy_algo *algo)
+factor_all(struct fy_algo *algo, uint32_t blocks, uint32_t size)
 {
-    uint32_t blocks = algo->cuts[N_CUTS].count;
-    uint32_t size = least(algo->super_rows, algo->super_cols);
     int status = FY_OK;
 
     for (uint32_t j = 0; j < blocks; j += size) {
@@ -184,18 +201,197 @@ program(struct fy_algo *algo)
     return status;
 }
 
-/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022). */
+/* ---- right hand sides: X := L^-1 B, then L^-H of that ---- */
+
+struct sweep {
+    uint32_t blocks, side, side_end;
+    bool back;
+    char trans; /* of the stored triangle */
+};
+
+/* The p-th block row in the order of finishing. */
+static uint32_t
+turn(const struct sweep *sweep, uint32_t p)
+{
+    return sweep->back ? sweep->blocks - 1 - p : p;
+}
+
+/* Rows t -= L(t, x), or L(x, t)^H, times the finished rows x. */
+static int
+subtract(struct fy_algo *algo, const struct sweep *sweep, uint32_t t,
+         uint32_t x)
+{
+    int status = FY_OK;
+
+    for (uint32_t o = sweep->side; status == FY_OK && o < sweep->side_end;
+         o++) {
+        struct fy_product product = {
+            .transa = sweep->trans,
+            .transb = 'N',
+            .alpha = fy_minus_one,
+            .beta = fy_one,
+            .a = t > x ? block(algo, t, x) : block(algo, x, t),
+            .b = {'C', x, o, 0},
+            .c = {'C', t, o, 0},
+            .m = fy_algo_length(algo, N_CUTS, t),
+            .n = fy_algo_length(algo, SIDES, o),
+            .k = fy_algo_length(algo, N_CUTS, x),
+            .c_access = FY_ACCESS_INOUT,
+        };
+        status = fy_algo_gemm(algo, GEMM, &product);
+    }
+    return status;
+}
+
+static int
+divide(struct fy_algo *algo, const struct sweep *sweep, uint32_t t)
+{
+    int status = FY_OK;
+
+    for (uint32_t o = sweep->side; status == FY_OK && o < sweep->side_end;
+         o++) {
+        const struct fy_block blocks[3] = {block(algo, t, t), {'C', t, o, 0}};
+        struct fy_block_call call;
+        memset(&call, 0, sizeof(call));
+        call.routine = TRSM;
+        call.side = 'L';
+        call.uplo = algo->uplo;
+        call.transa = sweep->trans;
+        call.diag = 'N';
+        call.m = fy_algo_length(algo, N_CUTS, t);
+        call.n = fy_algo_length(algo, SIDES, o);
+        memcpy(call.alpha, fy_one, sizeof(call.alpha));
+        call.access[0] = FY_ACCESS_IN;
+        call.access[1] = FY_ACCESS_INOUT;
+        status = fy_algo_call(algo, &call, blocks);
+    }
+    return status;
+}
+
+/* Block rows [a, b) of the order: by all before them, then by themselves. */
+static int
+solve_super(struct fy_algo *algo, const struct sweep *sweep, uint32_t a,
+            uint32_t b)
+{
+    int status = FY_OK;
+
+    for (uint32_t p = 0; status == FY_OK && p < b; p++) {
+        if (p >= a) {
+            status = divide(algo, sweep, turn(sweep, p));
+        }
+        for (uint32_t q = p < a ? a : p + 1; status == FY_OK && q < b; q++) {
+            status = subtract(algo, sweep, turn(sweep, q), turn(sweep, p));
+        }
+    }
+    return status;
+}
+
+static int
+solve_all(struct fy_algo *algo, uint32_t blocks, uint32_t size)
+{
+    const uint32_t sides = algo->cuts[SIDES].count;
+    const uint32_t wide = least(size, sides);
+    /* As many blocks in a super. */
+    const uint32_t high =
+        size / wide >= blocks ? blocks : least(size / wide * size, blocks);
+    int status = FY_OK;
+
+    for (uint32_t o = 0; o < sides; o += wide) {
+        for (unsigned back = 0; back < 2; back++) {
+            const struct sweep sweep = {
+                .blocks = blocks,
+                .side = o,
+                .side_end = least(o + wide, sides),
+                .back = back,
+                .trans = (char)((algo->uplo == 'L') == (back == 0)
+                                    ? 'N'
+                                    : fy_algo_adjoint(algo)),
+            };
+            for (uint32_t a = 0; status == FY_OK && a < blocks; a += high) {
+                status = solve_super(algo, &sweep, a, least(a + high, blocks));
+            }
+        }
+        if (status) {
+            return status;
+        }
+    }
+    return status;
+}
+
+static int
+program(struct fy_algo *algo)
+{
+    uint32_t blocks = algo->cuts[N_CUTS].count;
+    uint32_t size = least(algo->super_rows, algo->super_cols);
+    int status = FY_OK;
+
+    if (factors(algo)) {
+        status = factor_all(algo, blocks, size);
+    }
+    if (status == FY_OK && solves(algo)) {
+        status = solve_all(algo, blocks, size);
+    }
+    return status;
+}
+
+/* potrs: what a factor cannot be divided by is the original's. */
+static int
+search(struct fy_algo *algo)
+{
+    const struct fy_matrix *a = &algo->matrices[0];
+    const struct fy_diagonal diagonal = {
+        .host = a->host,
+        .count = algo->n,
+        .stride_bytes = (a->ld + 1) * (int64_t)algo->element_bytes,
+        .element = algo->element,
+    };
+
+    if (!fy_diagonal_is_regular(&diagonal)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    return algo->planner->options.random ? fy_algo_random(algo)
+                                         : fy_algo_search(algo);
+}
+
+/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022); both sweeps of
+ * right hand sides as trsm's, less what is on the device before each part. */
 static double
 bound(const struct fy_algo *algo, double elements)
 {
-    double n = (double)algo->n;
-    return n * n * n / (3 * sqrt(2 * elements)) + n * (n + 1) / 2;
+    const double n = (double)algo->n, k = (double)algo->k;
+    double words = 0;
+
+    if (factors(algo)) {
+        words += n * n * n / (3 * sqrt(2 * elements)) + n * (n + 1) / 2;
+    }
+    if (solves(algo)) {
+        words += 2 * n * n * k / sqrt(elements) + n * k - 2 * elements;
+    }
+    return words;
 }
 
 const struct fy_algo_row fy_algo_cholesky[] = {
     {"potrf",
      "unA1i",
-     {"syrk", "gemm", "trsm"},
+     {"trsm", "gemm", "syrk"},
+     setup,
+     program,
+     false,
+     bound,
+     NULL,
+     FY_DIAGONAL_REGULAR},
+    {"potrs",
+     "unkA1C3i",
+     {"trsm", "gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     search,
+     FY_DIAGONAL_ANY},
+    {"posv",
+     "unkA1C3i",
+     {"trsm", "gemm", "syrk", "potrf"},
      setup,
      program,
      false,

@@ -189,6 +189,71 @@ START_TEST(cholesky)
 }
 END_TEST
 
+/* Both triangles of a symmetric matrix, or of a factor of one, and solutions. */
+START_TEST(definite_solvers)
+{
+    for (unsigned s = 0; s < 16; s++) {
+        const char type = "sdcz"[s % 4];
+        const bool factors = s / 4 % 2;
+        struct call_numbers numbers = numbers_of(N, N);
+        char symbol[16];
+        numbers.uplo = s < 8 ? 'L' : 'U';
+        snprintf(symbol, sizeof(symbol), "%cpo%s_", type,
+                 factors ? "sv" : "trs");
+        fill(type, a, N, N, N + 3, factors ? 2 * N : 9);
+        fill(type, b, N, SIDES, N + 2, 0);
+        both(symbol, "unkA1C3i", &numbers, (uint64_t)_i,
+             factors ? "posv" : "potrs");
+        compare(type, symbol, a, same_a, bound_of(type));
+        compare(type, symbol, b, same_b, bound_of(type));
+        if (!factors) {
+            ck_assert_mem_eq(a, same_a, MOST);
+        }
+    }
+}
+END_TEST
+
+/* One row, one side, and what no block divides. */
+START_TEST(odd_definite_solvers)
+{
+    static const int64_t sizes[] = {1, 2, 3, 17, 33};
+
+    for (unsigned s = 0; s < 100; s++) {
+        const char type = "sdcz"[(s + (unsigned)_i) % 4];
+        const bool factors = s % 2;
+        const int64_t n = sizes[s % 5];
+        struct call_numbers numbers = numbers_of(n, n), same;
+        struct call call, original;
+        struct call_run run;
+        char symbol[16];
+
+        numbers.uplo = s / 50 ? 'L' : 'U';
+        numbers.k = sizes[s / 5 % 5];
+        same = numbers;
+        same.matrix[0] = same_a;
+        same.matrix[2] = same_b;
+        same.info = &other_info;
+        snprintf(symbol, sizeof(symbol), "%cpo%s_", type,
+                 factors ? "sv" : "trs");
+        fill(type, a, n, n, n + 3, 2 * (double)n);
+        fill(type, b, n, numbers.k, n + 2, 0);
+        memcpy(same_a, a, MOST);
+        memcpy(same_b, b, MOST);
+        info_cell = other_info = -7;
+        ck_assert(call_make(model, symbol, "unkA1C3i", &numbers, &call));
+        ck_assert(call_make(model, symbol, "unkA1C3i", &same, &original));
+        ck_assert_int_eq(call_chunked(&call, device, true, (uint64_t)_i, &run),
+                         FY_REASON_NONE);
+        ck_assert_msg(run.status == FY_OK, "%s %d: %s", symbol, (int)n,
+                      fy_status_text(run.status));
+        call_original(&original, NULL);
+        ck_assert_int_eq(info(), 0);
+        compare(type, symbol, a, same_a, bound_of(type));
+        compare(type, symbol, b, same_b, bound_of(type));
+    }
+}
+END_TEST
+
 /* ---- QR: LAPACK's own R, reflectors and factors, whatever the panels ---- */
 
 enum {
@@ -464,9 +529,10 @@ START_TEST(not_a_number)
         const char *symbol, *signature;
         int row, column;
     } rows[] = {
-        {"dpotrf_", "unA1i", 70, 3},   {"dpotrf_", "unA1i", 89, 89},
-        {"dgetrf_", "mnA1Bi", 50, 20}, {"dgetrf_", "mnA1Bi", 2, 80},
-        {"dgesv_", "nkA1BC3i", 7, 40},
+        {"dpotrf_", "unA1i", 70, 3},    {"dpotrf_", "unA1i", 89, 89},
+        {"dgetrf_", "mnA1Bi", 50, 20},  {"dgetrf_", "mnA1Bi", 2, 80},
+        {"dgesv_", "nkA1BC3i", 7, 40},  {"dposv_", "unkA1C3i", 80, 2},
+        {"dposv_", "unkA1C3i", 88, -1}, /* of B */
     };
 
     for (unsigned r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
@@ -477,7 +543,11 @@ START_TEST(not_a_number)
         numbers.uplo = 'L';
         fill('d', a, N, N, N + 3, 2 * N);
         fill('d', b, N, SIDES, N + 2, 0);
-        ((double *)(void *)a)[rows[r].row + rows[r].column * (N + 3)] = NAN;
+        if (rows[r].column < 0) {
+            ((double *)(void *)b)[rows[r].row] = NAN;
+        } else {
+            ((double *)(void *)a)[rows[r].row + rows[r].column * (N + 3)] = NAN;
+        }
         memcpy(same_a, a, MOST);
         memcpy(same_b, b, MOST);
         info_cell = -7;
@@ -553,7 +623,7 @@ START_TEST(right_hand_sides)
     fill('d', a, 20, 20, 23, 40);
     fill('d', b, 20, 90, 23, 0);
     numbers.uplo = 'L';
-    both("dpotrs_", "unkA1C3i", &numbers, (uint64_t)_i, "axes");
+    both("dpotrs_", "unkA1C3i", &numbers, (uint64_t)_i, "potrs");
     compare('d', "dpotrs_", b, same_b, 1e-11);
 }
 END_TEST
@@ -575,6 +645,16 @@ START_TEST(not_definite_or_singular)
                      FY_REASON_NONE);
     ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
     ck_assert_mem_eq(a, same_a, MOST);
+    ck_assert_int_eq(info(), -7);
+
+    fill('d', b, N, SIDES, N + 2, 0);
+    memcpy(same_b, b, MOST);
+    ck_assert(call_make(model, "dposv_", "unkA1C3i", &numbers, &call));
+    ck_assert_int_eq(call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+                     FY_REASON_NONE);
+    ck_assert_int_eq(run.status, FY_ERR_UNSUPPORTED);
+    ck_assert_mem_eq(a, same_a, MOST);
+    ck_assert_mem_eq(b, same_b, MOST);
     ck_assert_int_eq(info(), -7);
 
     numbers.ld[0] = N + 3;
@@ -633,6 +713,8 @@ main(void)
     tcase_add_loop_test(cases, lu, 0, 5);
     tcase_add_loop_test(cases, solver, 0, 5);
     tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, definite_solvers, 0, 5);
+    tcase_add_loop_test(cases, odd_definite_solvers, 0, 4);
     tcase_add_loop_test(cases, qr, 0, 5);
     tcase_add_loop_test(cases, least_squares, 0, 5);
     tcase_add_loop_test(cases, least_squares_of_others, 0, 5);
@@ -652,6 +734,8 @@ main(void)
     tcase_add_loop_test(cases, lu, 0, 5);
     tcase_add_loop_test(cases, solver, 0, 5);
     tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, definite_solvers, 0, 5);
+    tcase_add_loop_test(cases, odd_definite_solvers, 0, 4);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
     tcase_add_loop_test(cases, inverse, 0, 3);
