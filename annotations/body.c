@@ -184,8 +184,9 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 }
 
 static const char *const algorithms[] = {
-    "syrk",  "herk", "syr2k", "her2k", "symm", "hemm",  "trmm", "trsm", "potrf",
-    "potrs", "posv", "getrf", "getri", "gesv", "geqrf", "gels", "fft",
+    "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
+    "trsm",  "trtri", "potrf", "potri", "potrs", "posv", "getrf",
+    "getri", "gesv",  "geqrf", "gels",  "fft",
 };
 
 static void
@@ -209,9 +210,10 @@ blocked(struct fy_body *body, const struct ast_statement *s)
             fy_error(front, s->name.span, "unknown algorithm '%.*s'",
                      FY_MAX_QUOTED, algorithm);
         fy_diagnostic_suggest(diagnostic, &suggestion);
-        fy_diagnostic_hint(diagnostic, "syrk herk syr2k her2k symm hemm trmm "
-                                       "trsm potrf potrs posv getrf getri gesv "
-                                       "geqrf gels fft");
+        fy_diagnostic_hint(diagnostic,
+                           "syrk herk syr2k her2k symm hemm trmm "
+                           "trsm trtri potrf potri potrs posv getrf "
+                           "getri gesv geqrf gels fft");
         return;
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {

@@ -21,6 +21,7 @@ const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 static const struct fy_algo_row *const tables[] = {
     fy_algo_rank_k,   fy_algo_rank_2k, fy_algo_symmetric, fy_algo_triangle,
     fy_algo_cholesky, fy_algo_lu,      fy_algo_qr,        fy_algo_inverse,
+    fy_algo_invert,
 };
 
 static const struct fy_algo_row *
@@ -564,6 +565,10 @@ fy_plan_diagonal(struct fy_planner *planner)
         find_algorithm(fy_model_string(bound->model, function->blocked_by));
 
     if (!row || row->diagonal == FY_DIAGONAL_ANY || a->naxes != 2) {
+        return;
+    }
+    if (row->diagonal == FY_RESULT_FINITE) {
+        planner->wants_finite = true;
         return;
     }
     planner->diagonal = (struct fy_diagonal){

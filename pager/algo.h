@@ -185,7 +185,8 @@ struct fy_algo_row {
     enum {
         FY_DIAGONAL_ANY,
         FY_DIAGONAL_FINITE,
-        FY_DIAGONAL_REGULAR
+        FY_DIAGONAL_REGULAR,
+        FY_RESULT_FINITE /* all that is written of A */
     } diagonal;
 };
 
@@ -197,5 +198,6 @@ extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf potrs posv */
 extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[];   /* getri */
+extern const struct fy_algo_row fy_algo_invert[];    /* trtri potri */
 
 #endif

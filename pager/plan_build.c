@@ -97,6 +97,7 @@ fy_planner_reset(struct fy_planner *planner)
     planner->narrow_pivots = false;
     planner->nanswers = 0;
     planner->diagonal = (struct fy_diagonal){0};
+    planner->wants_finite = false;
     memset(&planner->plan, 0, sizeof(planner->plan));
     planner->plan.schedule.launch = launch;
     planner->plan.schedule.planner = planner;
@@ -492,13 +493,25 @@ fy_diagonal_is_regular(const struct fy_diagonal *diagonal)
     return true;
 }
 
+static bool
+is_result_finite(const struct fy_bound *bound)
+{
+    const struct fy_operand *operands =
+        FY_TABLE(bound->model, fy_operand, operands) +
+        bound->function->operands;
+
+    return fy_view_is_finite(&bound->views[0],
+                             (enum fy_type)operands[0].element);
+}
+
 /* Whether no leaf call reported that the computation cannot be finished. */
 static bool
 accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
 
-    if (!fy_diagonal_is_regular(&planner->diagonal)) {
+    if (!fy_diagonal_is_regular(&planner->diagonal) ||
+        (planner->wants_finite && !is_result_finite(planner->bound))) {
         return false;
     }
     if (!planner->uses_info) {

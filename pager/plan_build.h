@@ -130,6 +130,7 @@ struct fy_planner {
     void *workspace;
     void *factors; /* what an algorithm needs beside the caller's operands */
     struct fy_diagonal diagonal;
+    bool wants_finite; /* what is left in the first operand */
     /* What the original says of its workspaces: stored when all went well. */
     struct fy_answer answers[FY_MAX_ANSWERS];
     uint32_t nanswers;
@@ -205,6 +206,9 @@ int fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
  */
 bool fy_bound_is_finite(const struct fy_bound *bound);
 
+/* Whether all elements of an operand of at most two axes are. */
+bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
+
 /* Whether the largest magnitude in an operand is lo to hi: not 0, a NaN, ... */
 bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
                          double lo, double hi);
@@ -222,8 +226,8 @@ int fy_plan_axes(struct fy_planner *planner) FY_MUST_CHECK;
 /* A built-in algorithm; FY_ERR_UNSUPPORTED when there is none of that name. */
 int fy_plan_blocked(struct fy_planner *planner) FY_MUST_CHECK;
 /*
- * Has accept() look at the diagonal that a factorisation leaves: NaNs, and what
- * cannot be divided by, are the original's.
+ * Has accept() look at the diagonal that a factorisation leaves, or at all of an
+ * inverse: NaNs, and what cannot be divided by, are the original's.
  */
 void fy_plan_diagonal(struct fy_planner *planner);
 /* Elements its schedule must move with room for `elements'; 0: unknown. */

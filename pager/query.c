@@ -226,8 +226,8 @@ smaller(int64_t a, int64_t b)
 }
 
 /* Along its shorter stride, row by row, and nothing that is not declared. */
-static bool
-is_view_finite(const struct fy_view *view, enum fy_type element)
+bool
+fy_view_is_finite(const struct fy_view *view, enum fy_type element)
 {
     const bool is_complex = element == FY_T_C32 || element == FY_T_C64;
     const unsigned parts = is_complex ? 2 : 1;
@@ -299,7 +299,7 @@ fy_bound_is_finite(const struct fy_bound *bound)
             continue;
         }
         if (bound->views[o].naxes > 2 || wanted(bound, o, &view) ||
-            !is_view_finite(&view, (enum fy_type)operands[o].element)) {
+            !fy_view_is_finite(&view, (enum fy_type)operands[o].element)) {
             return false;
         }
     }

@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
     skip_all "drive, ferry or the fake CUDA is not built"
 "$drive" --list >"$work/list" 2>&1 || skip_all "a library is missing: $(tail -n 1 "$work/list")"
 export LD_LIBRARY_PATH="$fake" FAKECUDA_DELAY=0
-set -- '*ge[qlst]*' '*potr*' '*posv*' '*syev*' '*heev*' '*ormqr*' '*unmqr*' '*orgqr*' '*ungqr*'
+set -- '*ge[qlst]*' '*potr*' '*posv*' '*trtri*' '*syev*' '*heev*' '*ormqr*' '*unmqr*' '*orgqr*' '*ungqr*'
 
 # drives NAME DEVICE ARGUMENT...
 drives()
@@ -45,7 +45,7 @@ drives "all in memory" cuda -c 5 "$@"
 missing=$(python3 -c '
 import json, sys
 rows = {r["name"]: r["offloaded"] for r in json.load(open(sys.argv[1]))["functions"]}
-names = "gesv getrf getrs getri potrf potri potrs posv geqrf gels gesvd gesdd".split()
+names = "gesv getrf getrs getri potrf potri potrs posv trtri geqrf gels gesvd gesdd".split()
 wanted = [p + n for p in "sdcz" for n in names]
 wanted += [p + n for p in "sd" for n in "ormqr orgqr syev syevd".split()]
 wanted += [p + n for p in "cz" for n in "unmqr ungqr heev heevd".split()]

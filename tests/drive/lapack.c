@@ -166,6 +166,21 @@ posv(struct call *c)
 }
 
 static void
+trtri(struct call *c)
+{
+    layout(c);
+    char uplo = flag(c, "uplo", "UL");
+    char diag = flag(c, "diag", "NU");
+    int64_t n = size(c, "n", random_size(c));
+    c->growth += 32 * (double)n;
+    struct shape a = triangles(n, uplo);
+    a.unit = diag == 'U';
+    a.real_diagonal = false;
+    matrix(c, "a", c->type, &a, "lda");
+    info(c);
+}
+
+static void
 geqrf(struct call *c)
 {
     layout(c);
@@ -420,25 +435,15 @@ gesdd(struct call *c)
 #define BOTH (1 << FORTRAN | 1 << LAPACKE)
 
 const struct routine lapack_routines[] = {
-    {"%cgesv", "sdcz", 0, gesv, BOTH},
-    {"%cgetrf", "sdcz", 0, getrf, BOTH},
-    {"%cgetrs", "sdcz", 0, getrs, BOTH},
-    {"%cgetri", "sdcz", 0, getri, BOTH},
-    {"%cpotrf", "sdcz", 0, potrf, BOTH},
-    {"%cpotri", "sdcz", 0, potrf, BOTH},
-    {"%cpotrs", "sdcz", 0, potrs, BOTH},
-    {"%cposv", "sdcz", 0, posv, BOTH},
-    {"%cgeqrf", "sdcz", 0, geqrf, BOTH},
-    {"%cormqr", "sd", 0, ormqr, BOTH},
-    {"%cunmqr", "cz", 0, ormqr, BOTH},
-    {"%corgqr", "sd", 0, orgqr, BOTH},
-    {"%cungqr", "cz", 0, orgqr, BOTH},
-    {"%cgels", "sdcz", 0, gels, BOTH},
-    {"%csyev", "sd", 0, syev, BOTH},
-    {"%cheev", "cz", 0, syev, BOTH},
-    {"%csyevd", "sd", 0, syevd, BOTH},
-    {"%cheevd", "cz", 0, syevd, BOTH},
-    {"%cgesvd", "sdcz", 0, gesvd, BOTH},
-    {"%cgesdd", "sdcz", 0, gesdd, BOTH},
-    {0},
+    {"%cgesv", "sdcz", 0, gesv, BOTH},   {"%cgetrf", "sdcz", 0, getrf, BOTH},
+    {"%cgetrs", "sdcz", 0, getrs, BOTH}, {"%cgetri", "sdcz", 0, getri, BOTH},
+    {"%cpotrf", "sdcz", 0, potrf, BOTH}, {"%cpotri", "sdcz", 0, potrf, BOTH},
+    {"%cpotrs", "sdcz", 0, potrs, BOTH}, {"%cposv", "sdcz", 0, posv, BOTH},
+    {"%ctrtri", "sdcz", 0, trtri, BOTH}, {"%cgeqrf", "sdcz", 0, geqrf, BOTH},
+    {"%cormqr", "sd", 0, ormqr, BOTH},   {"%cunmqr", "cz", 0, ormqr, BOTH},
+    {"%corgqr", "sd", 0, orgqr, BOTH},   {"%cungqr", "cz", 0, orgqr, BOTH},
+    {"%cgels", "sdcz", 0, gels, BOTH},   {"%csyev", "sd", 0, syev, BOTH},
+    {"%cheev", "cz", 0, syev, BOTH},     {"%csyevd", "sd", 0, syevd, BOTH},
+    {"%cheevd", "cz", 0, syevd, BOTH},   {"%cgesvd", "sdcz", 0, gesvd, BOTH},
+    {"%cgesdd", "sdcz", 0, gesdd, BOTH}, {0},
 };

@@ -236,8 +236,8 @@ EIG = ("nep sep se2 svd %ec %ed %gg %gd %sb %sg %bb glm gqr gsv csd lse %bal "
 # What cuSOLVER stands in for, by program and input, without type letter: r and c
 # for real and complex matrices.
 SOLVERS = {
-    "r": "gesv getrf getrs getri potrf potri potrs posv geqrf gels ormqr orgqr gesvd",
-    "c": "gesv getrf getrs getri potrf potri potrs posv geqrf gels unmqr ungqr gesvd",
+    "r": "gesv getrf getrs getri potrf potri potrs posv trtri geqrf gels ormqr orgqr gesvd",
+    "c": "gesv getrf getrs getri potrf potri potrs posv trtri geqrf gels unmqr ungqr gesvd",
 }
 EIGENSOLVERS = {
     "sep": {"r": "syev syevd", "c": "heev heevd"},

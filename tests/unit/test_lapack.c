@@ -254,6 +254,166 @@ START_TEST(odd_definite_solvers)
 }
 END_TEST
 
+/* ---- inverses of triangles, and from Cholesky's factors ---- */
+
+enum {
+    TRIANGLES = 6 /* trtri with both diagonals, and potri, of two triangles */
+};
+
+/* Row `kind' of those: its symbol, signature and numbers, and a in place. */
+static const char *
+triangle_to_invert(char type, unsigned kind, int64_t n,
+                   struct call_numbers *numbers, char symbol[16])
+{
+    *numbers = numbers_of(n, n);
+    numbers->uplo = kind % 2 ? 'U' : 'L';
+    numbers->diag = kind / 2 == 1 ? 'U' : 'N';
+    snprintf(symbol, 16, "%c%s_", type, kind / 2 == 2 ? "potri" : "trtri");
+    fill(type, a, n, n, n + 3, 4);
+    for (int64_t i = 0; i < n * (n + 3); i++) { /* well conditioned */
+        char *at = a + (size_t)i * element_bytes(type);
+        struct fy_value value = fy_raw_value(element_type(type), at);
+        if (i % (n + 3) != i / (n + 3)) {
+            value.r /= (double)n;
+            value.im /= (double)n;
+            fy_raw_store(element_type(type), &value, at);
+        }
+    }
+    memcpy(same_a, a, MOST);
+    info_cell = other_info = -7;
+    return kind / 2 == 2 ? "unA1i" : "udnA1i";
+}
+
+static void
+inverse_agrees(char type, unsigned kind, int64_t n, uint64_t seed)
+{
+    struct call_numbers numbers;
+    struct call call, original;
+    struct call_run run;
+    char symbol[16];
+    const char *signature = triangle_to_invert(type, kind, n, &numbers, symbol);
+
+    ck_assert(call_make(model, symbol, signature, &numbers, &call));
+    numbers.matrix[0] = same_a;
+    numbers.info = &other_info;
+    ck_assert(call_make(model, symbol, signature, &numbers, &original));
+    ck_assert_int_eq(call_chunked(&call, device, seed != 0, seed, &run),
+                     FY_REASON_NONE);
+    ck_assert_msg(run.status == FY_OK, "%s %d: %s", symbol, (int)n,
+                  fy_status_text(run.status));
+    if (n == N) {
+        ck_assert_str_eq(run.method, kind / 2 == 2 ? "potri" : "trtri");
+        ck_assert_uint_gt(run.traffic.chunks, 1);
+    }
+    call_original(&original, NULL);
+    ck_assert_int_eq(info(), 0);
+    ck_assert_int_eq(other_info, 0);
+    compare(type, symbol, a, same_a, bound_of(type));
+}
+
+START_TEST(triangular_inverses)
+{
+    for (unsigned s = 0; s < 4 * TRIANGLES; s++) {
+        inverse_agrees("sdcz"[s % 4], s / 4, N, (uint64_t)_i);
+    }
+}
+END_TEST
+
+START_TEST(odd_triangular_inverses)
+{
+    static const int64_t sizes[] = {1, 2, 3, 17, 33};
+
+    for (unsigned s = 0; s < 5 * TRIANGLES; s++) {
+        if (s % 5 == 0 && s / 5 / 2 == 1) {
+            continue; /* nothing is accessed */
+        }
+        inverse_agrees("sdcz"[(s + (unsigned)_i) % 4], s / 5, sizes[s % 5],
+                       1 + (uint64_t)_i);
+    }
+}
+END_TEST
+
+/* Singular, not finite, or infinite when it is inverted. */
+START_TEST(triangular_inverses_of_others)
+{
+    for (unsigned s = 0; s < 5 * TRIANGLES; s++) {
+        const unsigned trouble = s / TRIANGLES;
+        struct call_numbers numbers;
+        struct call call;
+        struct call_run run;
+        char symbol[16];
+        const char *signature =
+            triangle_to_invert('d', s % TRIANGLES, N, &numbers, symbol);
+        double *matrix = (double *)(void *)a;
+        const size_t low = 80 + 20 * (size_t)(N + 3),
+                     high = 20 + 80 * (size_t)(N + 3);
+        double *inside = &matrix[numbers.uplo == 'L' ? low : high];
+
+        if (numbers.diag == 'U' && trouble < 2) {
+            continue; /* the diagonal is not read */
+        }
+        switch (trouble) {
+        case 0:
+            matrix[(size_t)50 * (N + 4)] = 0;
+            break;
+        case 1:
+            matrix[(size_t)50 * (N + 4)] = NAN;
+            break;
+        case 2:
+            *inside = NAN;
+            break;
+        case 3:
+            *inside = INFINITY;
+            break;
+        default: /* a product of two of them is too large */
+            for (unsigned i = 0; i < 2; i++) {
+                const size_t row = 40 + 20 * (size_t)i, column = row - 20;
+                matrix[numbers.uplo == 'L' ? row + column * (N + 3)
+                                           : column + row * (N + 3)] = 1e200;
+            }
+            break;
+        }
+        memcpy(same_a, a, MOST);
+        ck_assert(call_make(model, symbol, signature, &numbers, &call));
+        ck_assert_int_eq(
+            call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+            FY_REASON_NONE);
+        ck_assert_msg(run.status != FY_OK, "%s, trouble %u", symbol, trouble);
+        ck_assert_mem_eq(a, same_a, MOST);
+        ck_assert_int_eq(info(), -7);
+    }
+}
+END_TEST
+
+/* With a unit diagonal what stands there is neither read nor written. */
+START_TEST(unit_diagonals)
+{
+    for (unsigned s = 0; s < 2; s++) {
+        struct call_numbers numbers;
+        struct call call;
+        struct call_run run;
+        char symbol[16];
+        const char *signature =
+            triangle_to_invert('d', 2 + s, N, &numbers, symbol);
+        double *matrix = (double *)(void *)a, *before = (void *)same_a;
+
+        for (size_t i = 0; i < N; i++) {
+            matrix[i * (N + 4)] = before[i * (N + 4)] = i % 2 ? NAN : 0;
+        }
+        ck_assert(call_make(model, symbol, signature, &numbers, &call));
+        ck_assert_int_eq(
+            call_chunked(&call, device, _i != 0, (uint64_t)_i, &run),
+            FY_REASON_NONE);
+        ck_assert_int_eq(run.status, FY_OK);
+        for (size_t i = 0; i < N; i++) {
+            ck_assert_mem_eq(&matrix[i * (N + 4)], &before[i * (N + 4)],
+                             sizeof(double));
+        }
+        ck_assert_int_eq(info(), 0);
+    }
+}
+END_TEST
+
 /* ---- QR: LAPACK's own R, reflectors and factors, whatever the panels ---- */
 
 enum {
@@ -715,6 +875,10 @@ main(void)
     tcase_add_loop_test(cases, cholesky, 0, 5);
     tcase_add_loop_test(cases, definite_solvers, 0, 5);
     tcase_add_loop_test(cases, odd_definite_solvers, 0, 4);
+    tcase_add_loop_test(cases, triangular_inverses, 0, 5);
+    tcase_add_loop_test(cases, odd_triangular_inverses, 0, 4);
+    tcase_add_loop_test(cases, triangular_inverses_of_others, 0, 3);
+    tcase_add_loop_test(cases, unit_diagonals, 0, 3);
     tcase_add_loop_test(cases, qr, 0, 5);
     tcase_add_loop_test(cases, least_squares, 0, 5);
     tcase_add_loop_test(cases, least_squares_of_others, 0, 5);
@@ -736,6 +900,10 @@ main(void)
     tcase_add_loop_test(cases, cholesky, 0, 5);
     tcase_add_loop_test(cases, definite_solvers, 0, 5);
     tcase_add_loop_test(cases, odd_definite_solvers, 0, 4);
+    tcase_add_loop_test(cases, triangular_inverses, 0, 5);
+    tcase_add_loop_test(cases, odd_triangular_inverses, 0, 4);
+    tcase_add_loop_test(cases, triangular_inverses_of_others, 0, 3);
+    tcase_add_loop_test(cases, unit_diagonals, 0, 3);
     tcase_add_loop_test(cases, right_hand_sides, 0, 5);
     tcase_add_loop_test(cases, not_definite_or_singular, 0, 5);
     tcase_add_loop_test(cases, inverse, 0, 3);
