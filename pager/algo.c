@@ -19,9 +19,9 @@
 const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 
 static const struct fy_algo_row *const tables[] = {
-    fy_algo_rank_k,   fy_algo_rank_2k, fy_algo_symmetric, fy_algo_triangle,
-    fy_algo_cholesky, fy_algo_lu,      fy_algo_qr,        fy_algo_inverse,
-    fy_algo_invert,
+    fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
+    fy_algo_triangle, fy_algo_cholesky, fy_algo_lu,
+    fy_algo_qr,       fy_algo_inverse,  fy_algo_invert,
 };
 
 static const struct fy_algo_row *
