@@ -47,23 +47,30 @@ least(int64_t a, int64_t b)
 }
 
 /*
- * With m < n LAPACK makes A = L Q, for which devices have no function. For real
- * matrices that is the QR of A^T, stored in the same places; for complex ones
- * conjugates would have to be made.
+ * With m < n LAPACK makes A = L Q, for which devices have no function. That is
+ * the QR of A^T, stored in the same places: A^T = P R gives L = R^T, Q = P^T, and
+ * the rows that LAPACK stores for Q are the columns of P's reflectors, with no
+ * conjugate in complex ones, either. Right hand sides, which then want P^T and
+ * conjugates of P, are transposed as well: B^T is multiplied from the right, where
+ * P and P^H do.
  */
-static int
+static void
 turn(struct fy_algo *algo)
 {
     const int64_t m = algo->m;
 
-    if (algo->is_complex) {
-        return FY_ERR_UNSUPPORTED;
-    }
     algo->m = algo->n;
     algo->n = m;
     algo->transa = algo->transa == 'N' ? 'T' : 'N';
     algo->matrices[0].flipped = true;
-    return FY_OK;
+    algo->matrices[2].flipped = algo->is_complex;
+}
+
+/* Complex right hand sides of a turned call lie transposed. */
+static bool
+from_right(const struct fy_algo *algo)
+{
+    return algo->matrices[2].flipped;
 }
 
 static int
@@ -72,8 +79,8 @@ setup(struct fy_algo *algo)
     struct fy_matrix *a = &algo->matrices[0], *tau = &algo->matrices[1],
                      *b = &algo->matrices[2];
 
-    if (solves(algo) && algo->m < algo->n && turn(algo)) {
-        return FY_ERR_UNSUPPORTED;
+    if (solves(algo) && algo->m < algo->n) {
+        turn(algo);
     }
     const int64_t factors = least(algo->m, algo->n);
     a->rows = algo->m;
@@ -85,10 +92,10 @@ setup(struct fy_algo *algo)
     tau->ld = algo->turned ? 1 : factors;
     tau->row_cuts = FACTORS;
     tau->col_cuts = ONE;
-    b->rows = algo->m;
-    b->cols = algo->k;
-    b->row_cuts = ROWS;
-    b->col_cuts = SIDES;
+    b->rows = from_right(algo) ? algo->k : algo->m;
+    b->cols = from_right(algo) ? algo->m : algo->k;
+    b->row_cuts = from_right(algo) ? SIDES : ROWS;
+    b->col_cuts = from_right(algo) ? ROWS : SIDES;
     algo->extent[ROWS] = algo->m;
     algo->extent[COLUMNS] = algo->n;
     algo->extent[SIDES] = solves(algo) ? algo->k : 0;
@@ -106,7 +113,19 @@ adjoint(const struct fy_algo *algo)
     return algo->is_complex ? 'C' : 'T';
 }
 
-/* The reflectors of step k on a panel, from row k on. */
+/* A panel from that row on; of B^T, a strip from that column on. */
+static struct fy_block
+part(const struct fy_algo *algo, char matrix, uint32_t panel, int64_t row)
+{
+    if (matrix == 'C' && from_right(algo)) {
+        return (struct fy_block){'C', panel, 0,
+                                 row * fy_panel_width(algo, 'C', panel)};
+    }
+    return fy_panel_part(matrix, panel, row);
+}
+
+/* The reflectors of step k on a panel, from row k on; B^T gets the other
+ * adjoint from the right: (P^T B)^T = B^T P, (conj(P) B)^T = B^T P^H. */
 static int
 reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
         char trans)
@@ -114,15 +133,21 @@ reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
     const int64_t row = fy_panel_start(algo, k);
     const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
                                        {'B', k, 0, 0},
-                                       fy_panel_part(matrix, panel, row)};
+                                       part(algo, matrix, panel, row)};
+    const bool right = matrix == 'C' && from_right(algo);
+    const int64_t rows = algo->m - row;
+    const int64_t width = fy_panel_width(algo, matrix, panel);
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
     call.routine = REFLECT;
-    call.side = 'L';
+    call.side = right ? 'R' : 'L';
     call.transa = trans;
-    call.m = algo->m - row;
-    call.n = fy_panel_width(algo, matrix, panel);
+    if (right) {
+        call.transa = trans == 'N' ? 'C' : 'N';
+    }
+    call.m = right ? width : rows;
+    call.n = right ? rows : width;
     call.k = fy_algo_length(algo, FACTORS, k);
     call.access[0] = call.access[1] = FY_ACCESS_IN;
     call.access[2] = FY_ACCESS_INOUT;
@@ -141,23 +166,30 @@ reflect_plain(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
     return reflect(algo, matrix, panel, k, 'N');
 }
 
-/* Rows of step k of a right hand side := R(k, k)^-1 or its adjoint times them. */
+/* Rows of step k of a right hand side := R(k, k)^-1 or its adjoint times them;
+ * of B^T: with conj(R) for R, and R^T for the adjoint. */
 static int
 divide(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
 {
     const int64_t row = fy_panel_start(algo, k);
     const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
-                                       fy_panel_part('C', panel, row)};
+                                       part(algo, 'C', panel, row)};
+    const bool right = from_right(algo);
+    const int64_t rows = fy_panel_width(algo, 'A', k);
+    const int64_t width = fy_panel_width(algo, 'C', panel);
     struct fy_block_call call;
 
     memset(&call, 0, sizeof(call));
     call.routine = SOLVE;
-    call.side = 'L';
+    call.side = right ? 'R' : 'L';
     call.uplo = 'U';
     call.transa = trans;
+    if (right) {
+        call.transa = trans == 'N' ? 'C' : 'N';
+    }
     call.diag = 'N';
-    call.m = fy_panel_width(algo, 'A', k);
-    call.n = fy_panel_width(algo, 'C', panel);
+    call.m = right ? width : rows;
+    call.n = right ? rows : width;
     memcpy(call.alpha, fy_one, sizeof(call.alpha));
     call.access[0] = FY_ACCESS_IN;
     call.access[1] = FY_ACCESS_INOUT;
@@ -184,6 +216,15 @@ subtract(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
         .k = up ? fy_panel_width(algo, 'A', k) : row,
         .c_access = FY_ACCESS_INOUT,
     };
+    if (from_right(algo)) {
+        product.a = part(algo, 'C', panel, up ? row : 0);
+        product.b = fy_panel_part('A', k, 0);
+        product.c = part(algo, 'C', panel, up ? 0 : row);
+        product.transa = 'N';
+        product.transb = up ? 'C' : 'N';
+        product.n = product.m;
+        product.m = fy_panel_width(algo, 'C', panel);
+    }
     return row > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
 }
 
@@ -193,20 +234,25 @@ clear(struct fy_algo *algo, uint32_t panel)
 {
     static const double zero[2] = {0, 0};
     const uint32_t last = algo->cuts[COLUMNS].count - 1;
+    const int64_t rows = algo->m - algo->n;
+    const int64_t width = fy_panel_width(algo, 'C', panel);
+    const struct fy_block factor = fy_panel_part('A', last, algo->n),
+                          solved = part(algo, 'C', panel, 0);
+    const bool right = from_right(algo);
     struct fy_product product = {
         .transa = 'N',
-        .transb = 'N',
+        .transb = right ? 'T' : 'N',
         .alpha = zero,
         .beta = zero,
-        .a = fy_panel_part('A', last, algo->n),
-        .b = fy_panel_part('C', panel, 0),
-        .c = fy_panel_part('C', panel, algo->n),
-        .m = algo->m - algo->n,
-        .n = fy_panel_width(algo, 'C', panel),
+        .a = right ? solved : factor,
+        .b = right ? factor : solved,
+        .c = part(algo, 'C', panel, algo->n),
+        .m = right ? width : rows,
+        .n = right ? rows : width,
         .k = fy_panel_width(algo, 'A', last),
         .c_access = FY_ACCESS_INOUT,
     };
-    return product.m > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
+    return rows > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
 }
 
 /* X := R^-1 Q^H B: the least squares. */
@@ -282,7 +328,8 @@ is_plain(const struct fy_algo *algo)
         struct fy_view view;
         fy_algo_view(algo, &algo->matrices[i], &view);
         if (i > 0 && algo->transa != 'N') {
-            view.extent[0] = algo->n; /* below there is only room */
+            /* Below there is only room. */
+            view.extent[from_right(algo) ? 1 : 0] = algo->n;
         }
         if (!fy_view_is_in_range(&view, (enum fy_type)algo->element,
                                  least_number, 1 / least_number)) {

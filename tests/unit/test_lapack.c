@@ -506,10 +506,12 @@ END_TEST
 /* As QR of the transpose: the same factors and reflectors as LQ. */
 START_TEST(least_norm)
 {
-    for (const char *type = "sd"; *type; type++) {
+    for (const char *type = "sdcz"; *type; type++) {
         for (unsigned turned = 0; turned < 2; turned++) {
             struct call_numbers numbers = numbers_of(N / 2, N);
-            numbers.transa = (char)(turned ? 'T' : 'N');
+            numbers.transa = (char)(!turned                        ? 'N'
+                                    : *type == 'c' || *type == 'z' ? 'C'
+                                                                   : 'T');
             numbers.ld[2] = N + 2;
             fill(*type, a, N / 2, N, N / 2 + 3, 4);
             fill(*type, b, N, SIDES, N + 2, 0);
@@ -536,12 +538,11 @@ START_TEST(odd_shapes)
         struct call_run run;
         char symbol[16];
 
-        if (solves && m < n && (type == 'c' || type == 'z')) {
-            continue; /* not cut */
-        }
         snprintf(symbol, sizeof(symbol), "%c%s_", type,
                  solves ? "gels" : "geqrf");
-        numbers.transa = 'N';
+        numbers.transa = (char)(s % 2 == 0                   ? 'N'
+                                : type == 'c' || type == 'z' ? 'C'
+                                                             : 'T');
         numbers.k = sizes[(s + 3) % count];
         numbers.ld[2] = 40;
         numbers.matrix[1] = tau;
