@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,6 +28,10 @@ struct repeat {
     uint64_t skip_bytes;
     const unsigned char *expected;
     struct fy_sha256 hash;
+};
+
+enum {
+    ROOM_MS = 20 /* until a look whether the child is still there */
 };
 
 static char bytes[FY_STUB_DATA_BYTES];
@@ -52,12 +57,20 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
     /* An inherited SIG_IGN would take the status away. */
     struct sigaction before, normal = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGCHLD, &normal, &before);
+    /* A signal that comes now is for the child; there it does what it does to
+     * the command. */
+    sigset_t all, mask;
+    (void)sigfillset(&all);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+    (void)sigprocmask(SIG_BLOCK, &all, &mask);
     pid_t child = fork();
     if (child < 0) {
         goto fail;
     }
     if (child == 0) {
         (void)sigaction(SIGCHLD, &before, NULL);
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+        (void)sigprocmask(SIG_SETMASK, &mask, NULL);
         if (ends[1][1] >= 0) {
             (void)dup2(ends[1][1], 1);
             if (stub->same) {
@@ -69,6 +82,10 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
         }
         stub_exec(stub);
     }
+    stub_signals_to(child);
+    stub_signals_catch(stub);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     /* The child alone reads it: who writes must learn when that ends. */
     (void)close(0);
     for (int fd = 1; fd < 3; fd++) {
@@ -95,18 +112,63 @@ refuse(const struct stub *stub, pid_t child)
     stub_end(0, 125);
 }
 
+static bool
+has_ended(pid_t child)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) ==
+               0 &&
+           info.si_pid == child;
+}
+
+/* As stub_write(). But a command that a signal ended waits for no reader: once
+ * the child is gone by one, or before it came, what has no room goes with it. -1:
+ * so it was. */
+static int
+write_of_child(int fd, const char *at, size_t n, pid_t child)
+{
+    while (n > 0) {
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        size_t part = n;
+        if (stub_signals_fatal()) {
+            stub_signals_seen();
+            if (poll(&room, 1, ROOM_MS) <= 0) {
+                if (has_ended(child)) {
+                    return -1;
+                }
+                continue;
+            }
+            /* A pipe that has room takes this much without blocking. */
+            part = n < PIPE_BUF ? n : PIPE_BUF;
+        }
+        ssize_t written = write(fd, at, part);
+        if (written >= 0) {
+            at += written;
+            n -= (size_t)written;
+        } else if (errno == EAGAIN) {
+            (void)poll(&room, 1, -1);
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
 /* One read of the child's output. */
 static void
-forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child)
+forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child,
+        bool *cut)
 {
     ssize_t n = read(repeat->from, bytes, sizeof bytes);
     if (n < 0 && errno == EINTR) {
         return;
     }
     if (n <= 0) {
-        if (repeat->skip_bytes > 0) {
+        bool less = repeat->skip_bytes > 0;
+        if (less && !stub_signals_fatal()) {
             refuse(stub, child);
         }
+        *cut = *cut || less;
         (void)close(repeat->from);
         repeat->from = -1;
         return;
@@ -125,7 +187,9 @@ forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child)
             }
         }
     }
-    if (stub_write(fd, bytes + skipped, (size_t)n - skipped) != 0) {
+    int error = write_of_child(fd, bytes + skipped, (size_t)n - skipped, child);
+    *cut = *cut || error < 0;
+    if (error != 0) {
         /* The child finds it out by itself, as it would have. */
         (void)close(repeat->from);
         repeat->from = -1;
@@ -168,18 +232,19 @@ stub_again(const struct stub *stub, const struct fy_stub_again *again)
         fy_sha256_start(&repeats[fd].hash);
     }
     pid_t child;
+    bool cut = false;
     start(stub, repeats, &child);
-    stub_signals_to(child);
     (void)close(stub->socket);
     while (repeats[1].from >= 0 || repeats[2].from >= 0) {
         struct pollfd polls[2] = {{.fd = repeats[1].from, .events = POLLIN},
                                   {.fd = repeats[2].from, .events = POLLIN}};
+        stub_signals_seen();
         if (poll(polls, 2, -1) <= 0) {
             continue;
         }
         for (int i = 0; i < 2; i++) {
             if (polls[i].revents) {
-                forward(stub, &repeats[i + 1], i + 1, child);
+                forward(stub, &repeats[i + 1], i + 1, child, &cut);
             }
         }
     }
@@ -189,5 +254,7 @@ stub_again(const struct stub *stub, const struct fy_stub_again *again)
             stub_end(0, 125);
         }
     }
-    stub_end(WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    stub_end(number == 0 && cut ? stub_signals_fatal() : number,
+             WEXITSTATUS(status));
 }

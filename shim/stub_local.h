@@ -79,11 +79,15 @@ void stub_signals_to(pid_t child);
 /* Those that were passed on and would have ended the command if it did not
  * care: bit n-1 of signal n. */
 uint64_t stub_signals_passed(void);
+/* The first of them that no command survives; 0: there was none. */
+int stub_signals_fatal(void);
 /* From the first of them until this is called every wait is broken off again and
  * again: it may have come just before write(2) began to wait. */
 void stub_signals_seen(void);
 /* Signals have their default effect again. */
 void stub_signals_leave(void);
+/* Likewise, and one that no command survives has it now if it was passed on. */
+void stub_signals_obey(void);
 /* Stops this process as SIGTSTP would, and says when it goes on. */
 void stub_stop(void);
 /* Where frames go from here on. */

@@ -39,9 +39,6 @@ struct service {
     size_t used; /* bytes of `room', from its start */
 };
 
-/* Those that no command survives: USR1 makes dd tell where it is. */
-static const int fatal[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM};
-
 static char room[ROOM_BYTES];
 static char input[FY_STUB_DATA_BYTES];
 
@@ -80,6 +77,7 @@ lose(const struct service *service)
     if (!service->running) {
         stub_exec(service->stub);
     }
+    stub_signals_obey(); /* the session may have ended by the same */
     stub_complain(service->stub, "ferry",
                   "its session is gone; the command "
                   "may not have run to its end");
@@ -201,13 +199,7 @@ end(struct service *service, const struct fy_stub_exit *how)
     if (how->signal == 0 && stub_held_fd() >= 0) {
         /* It ended before the signal came: there, not here, where what it
          * wrote is still on its way, as it would be within the command. */
-        uint64_t passed = stub_signals_passed();
-        for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
-            if (passed >> (fatal[i] - 1) & 1) {
-                stub_end(fatal[i], 0);
-            }
-        }
-        stub_signals_leave();
+        stub_signals_obey();
         write_held(service, true);
     }
     end_broken(service, how);
@@ -228,6 +220,7 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
     memcpy(&body, bytes, n < sizeof body ? n : sizeof body);
     switch (type) {
     case FY_STUB_EXEC:
+        stub_signals_obey(); /* the original would never hear of it */
         restore_input(service);
         stub_exec(service->stub);
     case FY_STUB_RUN:
@@ -258,6 +251,7 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         end(service, &body.end);
         break;
     case FY_STUB_AGAIN:
+        stub_signals_obey();
         restore_input(service);
         write_held(service, true);
         stub_again(service->stub, &body.again);

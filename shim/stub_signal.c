@@ -113,12 +113,14 @@ make_nudge(void)
                              .sigev_signo = SIGURG};
     sigset_t blocked;
     has_nudge =
-        sigaction(SIGURG, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
-        sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
-        !sigismember(&blocked, SIGURG) &&
-        timer_create(CLOCK_MONOTONIC, &event, &nudge) == 0 &&
-        sigaction(SIGURG, &action, NULL) == 0;
+        has_nudge ||
+        (sigaction(SIGURG, NULL, &before) == 0 &&
+         before.sa_handler == SIG_DFL &&
+         /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+         sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+         !sigismember(&blocked, SIGURG) &&
+         timer_create(CLOCK_MONOTONIC, &event, &nudge) == 0 &&
+         sigaction(SIGURG, &action, NULL) == 0);
 }
 
 static void
@@ -128,7 +130,7 @@ handle(int number)
     if (number != SIGWINCH && number != SIGTSTP && number != SIGCONT &&
         __atomic_fetch_or(&passed, UINT64_C(1) << (number - 1),
                           __ATOMIC_SEQ_CST) == 0 &&
-        has_nudge && child <= 0) {
+        has_nudge) {
         nudging = 1;
         set_nudge(NUDGE_NS);
     }
@@ -169,6 +171,20 @@ stub_signals_passed(void)
     return __atomic_load_n(&passed, __ATOMIC_SEQ_CST);
 }
 
+int
+stub_signals_fatal(void)
+{
+    /* USR1 makes dd tell where it is. */
+    static const int fatal[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM};
+    uint64_t bits = stub_signals_passed();
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
+        if (bits >> (fatal[i] - 1) & 1) {
+            return fatal[i];
+        }
+    }
+    return 0;
+}
+
 void
 stub_signals_seen(void)
 {
@@ -185,6 +201,17 @@ stub_signals_leave(void)
         if (caught >> (i - 1) & 1) {
             (void)signal(i, SIG_DFL);
         }
+    }
+}
+
+void
+stub_signals_obey(void)
+{
+    /* In this order: one that comes between the two is not missed. */
+    stub_signals_leave();
+    int number = stub_signals_fatal();
+    if (number) {
+        stub_end(number, 0);
     }
 }
 

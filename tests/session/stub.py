@@ -3,6 +3,7 @@
 """ferry-stub against a scripted session: what it says, how it ends, that it
 becomes the original on any doubt. Prints TAP."""
 import errno
+import fcntl
 import hashlib
 import os
 import random
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
@@ -434,6 +436,76 @@ def again():
             s.close()
 
 
+def signal_and_original():
+    """A signal that the session was told of, and then the original has to run:
+    it must not run as if there had been none."""
+    text = b"y\n" * 40000
+    for delivered in (0, 10):
+        s = Session()
+        p = s.start(["yes"], path="/usr/bin/yes", stdout=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL)
+        s.accept()
+        s.run()
+        if delivered:
+            s.send(OUT, text[:delivered])
+            assert p.stdout.read(delivered) == text[:delivered]
+        p.send_signal(signal.SIGTERM)
+        while s.receive()[0] != SIGNAL:
+            pass
+        if delivered:
+            s.send(AGAIN, struct.pack("=QQ", delivered, 0) +
+                   hashlib.sha256(text[:delivered]).digest() + bytes(32))
+        else:
+            s.send(EXEC)
+        try:
+            got = p.wait(20)
+        except subprocess.TimeoutExpired:
+            got = "it goes on"
+            p.kill()
+        check("a signal is not forgotten when the original has to run " +
+              ("again" if delivered else "after all"), got == -signal.SIGTERM,
+              str(got))
+        p.stdout.close()
+        s.close()
+
+
+def signal_and_unread():
+    """The original runs again, and nobody reads what it writes."""
+    text = b"y\n" * 5
+    good = 0
+    for i in range(10):
+        s = Session()
+        p = s.start(["yes"], path="/usr/bin/yes", stdout=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL)
+        s.accept()
+        s.run()
+        s.send(OUT, text)
+        while s.receive()[0] != CREDIT:
+            pass
+        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
+               hashlib.sha256(text).digest() + bytes(32))
+        # Where it writes, just begins to wait, or has waited for long.
+        until = time.monotonic() + 60
+        while i < 8 and fionread(p.stdout) < 65536 >> (7 - i) and \
+                time.monotonic() < until:
+            time.sleep(0.001)
+        if i == 8:
+            time.sleep(0.3)
+        p.send_signal(signal.SIGTERM)
+        try:
+            good += p.wait(20) == -signal.SIGTERM
+        except subprocess.TimeoutExpired:
+            p.kill()
+        p.stdout.close()
+        s.close()
+    check("a signal ends what runs again, whoever does not read", good == 10,
+          str(good))
+
+
+def fionread(file):
+    return struct.unpack("i", fcntl.ioctl(file, termios.FIONREAD, bytes(4)))[0]
+
+
 def write_error():
     text = b"some lines\n" * 10
     with tempfile.NamedTemporaryFile() as file, open("/dev/full", "wb") as full:
@@ -497,7 +569,7 @@ def main():
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
                  blocked_write, nearly_blocked_write, standard_input,
-                 kept_input, again,
+                 kept_input, again, signal_and_original, signal_and_unread,
                  write_error, lost, same_output):
         try:
             test()
