@@ -3,6 +3,7 @@
 """Signals and job control through `ferry run --report`, on a real terminal."""
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 
 FERRY = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry")
 RUN = [FERRY, "run", "--device", "none", "--report=/dev/null", "--"]
+PATIENCE_S = 60  # for what takes a moment
 results = []
 
 # A job in the background of a script starts with some of them ignored.
@@ -28,19 +30,39 @@ def result(name, good, detail=""):
 
 def start(script, **keywords):
     """A program that says when it is ready."""
-    process = subprocess.Popen(RUN + ["sh", "-c", script], text=True,
+    process = subprocess.Popen(RUN + ["sh", "-c", script],
                                stdout=subprocess.PIPE, **keywords)
-    assert process.stdout.readline() == "ready\n"
+    text = b""
+    while not text.endswith(b"\n"):
+        if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
+            process.kill()
+            break
+        more = os.read(process.stdout.fileno(), 100)
+        text += more or b"(its end)\n"
+    assert text == b"ready\n", text
     return process
 
 
 def wait(process):
     try:
-        out = process.communicate(timeout=20)[0]
+        out = process.communicate(timeout=PATIENCE_S)[0]
     except subprocess.TimeoutExpired:
         process.kill()
         return "timeout", ""
-    return process.returncode, out
+    return process.returncode, out.decode()
+
+
+def until_gone(pid):
+    """The wait status of a child that is about to end; of one that does not, that
+    it was killed."""
+    deadline = time.time() + PATIENCE_S
+    while time.time() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == pid:
+            return status
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
 
 
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT):
@@ -53,7 +75,8 @@ for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT):
            (status, out) == (9, "got\n"), f"{status} {out!r}")
 
 for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
-    process = subprocess.run(RUN + ["sh", "-c", f"kill -{int(number)} $$"])
+    process = subprocess.run(RUN + ["sh", "-c", f"kill -{int(number)} $$"],
+                             timeout=PATIENCE_S)
     result(f"ferry dies of {number.name} as the program did",
            process.returncode == -number, str(process.returncode))
 
@@ -67,12 +90,14 @@ result("a signal to the group from outside arrives",
        status == 0 and out.strip() in ("1", "2"), f"{status} {out!r}")
 
 # Ctrl-C on a terminal: once to the program, and ferry waits for its end.
-def on_terminal(script, keys, timeout=20):
+def on_terminal(script, keys):
     pid, master = pty.fork()
     if pid == 0:
         os.execvp(RUN[0], RUN + ["sh", "-c", script])
-    text, deadline, sent = b"", time.time() + timeout, 0
+    text, deadline, sent = b"", time.time() + PATIENCE_S, 0
     while time.time() < deadline:
+        if not select.select([master], [], [], 1)[0]:
+            continue
         try:
             chunk = os.read(master, 1000)
         except OSError:
@@ -83,7 +108,7 @@ def on_terminal(script, keys, timeout=20):
         if sent < len(keys) and text.count(b"ready") > sent:
             os.write(master, keys[sent])
             sent += 1
-    _, status = os.waitpid(pid, 0)
+    status = until_gone(pid)
     os.close(master)
     return os.waitstatus_to_exitcode(status), text
 
@@ -107,8 +132,8 @@ with tempfile.TemporaryDirectory() as folder:
         os.environ["TERM"] = "dumb"
         os.execvp("bash", ["bash", "--noprofile", "--rcfile", rc, "-i"])
 
-    def until(word, timeout=15):
-        text, deadline = b"", time.time() + timeout
+    def until(word):
+        text, deadline = b"", time.time() + PATIENCE_S
         os.set_blocking(master, False)
         while word not in text and time.time() < deadline:
             try:
@@ -134,18 +159,13 @@ with tempfile.TemporaryDirectory() as folder:
     text = until(b"after")
     result("fg continues it", b"after" in text, repr(text))
     type_line("exit")
-    os.set_blocking(master, True)
-    deadline = time.time() + 10
-    while time.time() < deadline and os.waitpid(pid, os.WNOHANG)[0] == 0:
-        try:
-            os.read(master, 1000)
-        except OSError:
-            time.sleep(0.05)
+    until(b"nothing: read it to its end, so that it can write")
+    until_gone(pid)
 
 # A parent that ignores SIGCHLD must not confuse the wait.
 process = subprocess.run(
     ["sh", "-c", "trap '' CHLD; \"$@\"; echo $?", "sh"] + RUN +
-    ["sh", "-c", "exit 6"], stdout=subprocess.PIPE, text=True)
+    ["sh", "-c", "exit 6"], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S)
 result("SIGCHLD ignored from outside", process.stdout == "6\n",
        process.stdout)
 

@@ -30,11 +30,14 @@ folders()
 run() { "$ferry" run --no-discover --report=/dev/null -- "$@"; }
 
 # One that lives, one that was killed.
-"$ferry" run --no-discover --report=/dev/null -- sleep 30 &
+"$ferry" run --no-discover --report=/dev/null -- sleep 200 &
 alive=$!
-until [ "$(folders)" = 1 ]; do
+waited=0
+until [ "$(folders)" = 1 ] || [ $waited -ge 600 ]; do
     sleep 0.1
+    waited=$((waited + 1))
 done
+check "a run makes a folder" test "$(folders)" = 1
 # shellcheck disable=SC2016
 run sh -c 'kill -KILL $PPID'
 check "a killed run leaves its folder" \

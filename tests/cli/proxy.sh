@@ -63,11 +63,19 @@ rm -f "$dir/out"
 "$ferry" proxy --stdio <"$dir/fifo" >"$dir/out" 2>"$dir/err" &
 pid=$!
 exec 9>"$dir/fifo"
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ -s "$dir/out" ] && break
+waited=0
+until [ -s "$dir/out" ] || [ $waited -ge 600 ]; do
     sleep 0.1
+    waited=$((waited + 1))
 done
 kill -TERM "$pid"
+# Whether it is there, and no zombie.
+goes_on() { grep -qs '^State:.[^ZX]' "/proc/$pid/status"; }
+while goes_on && [ $waited -lt 1200 ]; do
+    sleep 0.1
+    waited=$((waited + 1))
+done
+goes_on && kill -KILL "$pid"
 wait "$pid"
 equal "SIGTERM ends it in order" $? 0
 exec 9>&-

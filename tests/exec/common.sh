@@ -43,7 +43,7 @@ ferry()
 {
     : >"$t/stubs"
     env LD_PRELOAD="$library${LD_PRELOAD+:$LD_PRELOAD}" \
-        FERRY_SETTINGS="mode=0;snapshot=$t/snapshot" timeout 60 "$@"
+        FERRY_SETTINGS="mode=0;snapshot=$t/snapshot" timeout -k 5 60 "$@"
 }
 
 # same NAME COMMAND...: output, errors and status are those without ferry.
@@ -51,7 +51,7 @@ same()
 {
     name=$1
     shift
-    env timeout 60 "$@" >"$t/plain" 2>"$t/plain.err" </dev/null
+    env timeout -k 5 60 "$@" >"$t/plain" 2>"$t/plain.err" </dev/null
     plain_status=$?
     ferry "$@" >"$t/ferry" 2>"$t/ferry.err" </dev/null
     ferry_status=$?

@@ -108,8 +108,13 @@ def execute(argv, cwd, env, stdin=None, timeout=600):
             status = child.returncode
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            out, err = child.communicate()
             status = "timeout"
+            try:
+                out, err = child.communicate(timeout=20)
+            except subprocess.TimeoutExpired:  # of another group, and it has them
+                out = err = b""
+                child.stdout.close()
+                child.stderr.close()
     finally:
         if stdin:
             source.close()

@@ -38,6 +38,22 @@ PIDS = re.compile(rb"(line \d+: +|^ +|^\[\d+\] *[-+]? *)\d+ ", re.M)
 OLD = 1577836800  # the files' times: 2020-01-01 and on
 
 
+def below(pid):
+    """The processes that descend from one."""
+    children = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name, "rb") as f:
+                parent = int(f.read().rsplit(b")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(name))
+    found = children.get(pid, [])
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
 class Side:
     """One worker on the client: plain, or under ferry."""
 
@@ -75,7 +91,7 @@ class Side:
         with self.lock:
             if not self.process:
                 self.start()
-            timer = threading.Timer(job["timeout"] + 15, self.process.kill)
+            timer = threading.Timer(job["timeout"] + 15, self.kill)
             timer.start()
             try:
                 self.process.stdin.write(json.dumps(job).encode() + b"\n")
@@ -91,6 +107,16 @@ class Side:
             return {"trouble": "the session ended (status %s): %s" % (
                 status, self.said())}
 
+    def kill(self):
+        """All of it, down to what has our end of the pipe: nsenter is only the
+        parent of what it runs."""
+        process = self.process
+        for pid in [*below(process.pid), process.pid] if process else []:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
     def said(self):
         with open(self.log.name, "rb") as f:
             f.seek(self.said_before)
@@ -99,7 +125,7 @@ class Side:
     def stop(self):
         """Ends the session; its exit status, or None when it had to be
         killed."""
-        process, self.process = self.process, None
+        process = self.process
         if not process:
             return 0
         try:
@@ -109,9 +135,10 @@ class Side:
         try:
             status = process.wait(60)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.kill()
             process.wait()
             status = None
+        self.process = None
         process.stdout.close()
         return status
 

@@ -301,7 +301,7 @@ class Rig:
         self.must(host, "/usr/sbin/sshd", "-f", keys + "/sshd_config." + host,
                   "-E", self.folder + "/run/sshd.log")
         for _ in range(100):
-            if self.call("client", ["ssh", name, "true"],
+            if self.call("client", ["ssh", name, "true"], timeout=60,
                          capture_output=True).returncode == 0:
                 return
             time.sleep(0.05)
@@ -371,7 +371,8 @@ class Rig:
         return subprocess.run(self.enter(host, argv), **how)
 
     def must(self, host, *argv):
-        done = self.call(host, argv, capture_output=True, text=True)
+        done = self.call(host, argv, capture_output=True, text=True,
+                         timeout=300)
         if done.returncode != 0:
             raise Trouble("%s: %s: %s" % (host, " ".join(argv),
                                           done.stderr.strip()))
@@ -468,8 +469,11 @@ class Rig:
         try:
             if self.kind == "sshfs" and "client" in self.hosts:
                 for mount in [self.mnt, *(m for _, m in self.others())]:
-                    self.call("client", ["umount", "-l", mount],
-                              capture_output=True)
+                    try:
+                        self.call("client", ["umount", "-l", mount],
+                                  capture_output=True, timeout=60)
+                    except subprocess.TimeoutExpired:
+                        pass  # it ends with the host
             # The last first: a first process of a host takes its host with it.
             for pid, start in reversed(self.processes):
                 if start and started(pid) == start:

@@ -63,7 +63,7 @@ with()
     rm -f "$log"
     LD_PRELOAD="$with_preload${others:+:$others}" \
         FERRY_SETTINGS="mode=$with_mode;engine=$engine;explain=$log" \
-        timeout 60 "$@"
+        timeout -k 5 60 "$@"
 }
 
 # Calls that arrived, as a number.
@@ -77,7 +77,7 @@ same()
 {
     name=$1 wanted=$2
     shift 2
-    LD_PRELOAD=$others timeout 60 "$@" >"$t/plain" 2>&1
+    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/plain" 2>&1
     plain_status=$?
     with "$preload" 2 "$@" >"$t/ferry" 2>&1
     ferry_status=$?
@@ -103,7 +103,7 @@ quiet()
 {
     name=$1
     shift
-    LD_PRELOAD=$others timeout 60 "$@" >"$t/plain" 2>&1
+    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/plain" 2>&1
     plain_status=$?
     for mode in 0 1 2 3 4; do
         for object in "$preload" "$small"; do

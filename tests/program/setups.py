@@ -2,6 +2,7 @@
 """Set-ups that are bad or odd: one clear line, and the program runs as without
 ferry. Each check returns None, or what is wrong; Skip when it cannot be tried."""
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -320,11 +321,16 @@ def signals_to_ferry(context):
             [context.ferry, "run"] + HOST + report + ["--", "sh", "-c",
                                                       "echo up; exec sleep 30"],
             env=context.env(), cwd=folder, stdout=subprocess.PIPE)
-        child.stdout.readline()
+        if select.select([child.stdout], [], [], 60)[0]:
+            child.stdout.readline()
         begin = time.monotonic()
         child.send_signal(signal.SIGTERM)
-        child.stdout.read()  # ends when the program is gone as well
-        status = child.wait()
+        try:
+            child.communicate(timeout=60)  # ends when the program is gone as well
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return "it goes on"
+        status = child.returncode
         if status != -signal.SIGTERM or time.monotonic() - begin > 20:
             return "status %s after %.0f s" % (status,
                                                time.monotonic() - begin)

@@ -4,10 +4,12 @@
 # its port and key, ssh reaches a proxy by them, and after changes on the server
 # the client sees the truth at once, without a changed mtime anywhere.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
-mounted=${FERRY_BUILDDIR:-.}/tests/proxy/mounted
+program=${FERRY_BUILDDIR:-.}/tests/proxy/mounted
 . "$srcdir/tests/tap.sh"
-[ -x "$mounted" ] || skip_all "tests/proxy/mounted is not built"
-mounted=$(realpath "$mounted")
+[ -x "$program" ] || skip_all "tests/proxy/mounted is not built"
+program=$(realpath "$program")
+# A mount may hang, and what looks at it with it.
+mounted() { timeout -k 5 120 "$program" "$@"; }
 [ -w /dev/fuse ] || skip_all "no /dev/fuse"
 PATH=$PATH:/usr/sbin
 for tool in sshfs sshd ssh-keygen fusermount3; do
@@ -84,19 +86,19 @@ mount_there()
 mount_there "$point" "" 2>"$work/mount.log" ||
     skip_all "sshfs does not mount: $(tail -n 1 "$work/mount.log")"
 
-equal "the mount is found with port and options" "$("$mounted" find "$point")" \
+equal "the mount is found with port and options" "$(mounted find "$point")" \
     "ssh://$user@127.0.0.1:$port $root 4 0 0"
-equal "ssh reaches the proxy by them" "$("$mounted" greet "$point")" greeted
+equal "ssh reaches the proxy by them" "$(mounted greet "$point")" greeted
 rm "$work/bin/ferry"
 if command -v ferry >/dev/null; then
     skip "a host without ferry says so" "ferry is installed"
 else
-    equal "a host without ferry says so" "$("$mounted" greet "$point")" \
+    equal "a host without ferry says so" "$(mounted greet "$point")" \
         "ferry is not installed there"
 fi
 mount_there "$work/again" ",follow_symlinks" 2>/dev/null
 empty "a mount that follows links is left alone" \
-    "$("$mounted" find "$work/again" 2>/dev/null)"
+    "$(mounted find "$work/again" 2>/dev/null)"
 fusermount3 -u "$work/again"
 # An old one that is still going would be a second that serves the point.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -108,16 +110,16 @@ for _ in 1 2 3 4 5; do # the old sshfs may still be going
     sleep 1
 done
 equal "a read-only mount with mapped users is known as such" \
-    "$("$mounted" find "$work/again")" \
+    "$(mounted find "$work/again")" \
     "ssh://$user@127.0.0.1:$port $root 4 1 1"
 fusermount3 -u "$work/again"
 
 touch "$root/some file" && mkdir "$root/some folder" && ln -s x "$root/link"
-equal "the mount is known by its hash" "$("$mounted" hash "$point" "$root")" same
+equal "the mount is known by its hash" "$(mounted hash "$point" "$root")" same
 mkdir "$root/same"
 ln -s x "$root/same/link"
 equal "another folder is known as such" \
-    "$("$mounted" hash "$point" "$root/same")" another
+    "$(mounted hash "$point" "$root/same")" another
 
 # fresh NAME VERB PREPARE CHANGE WANTED PATH...: a folder of its own each time
 count=0
@@ -134,7 +136,7 @@ fresh()
         arguments="$arguments $point/$count/$path"
     done
     # shellcheck disable=SC2086
-    got=$("$mounted" "$verb" "$point" \
+    got=$(mounted "$verb" "$point" \
         "cd $here && $change && find . -printf '%p %T@\n' >$work/times" \
         $arguments 2>>"$work/spent" | tail -n +2)
     equal "$name" "$(echo "$got" | paste -sd' ')" "$wanted"
@@ -180,11 +182,11 @@ print("ready", flush=True)
 while True:
     os.pwrite(fd, b"x", 0)' "$point/busy" >"$work/busy" &
 writer=$!
-until grep -q ready "$work/busy"; do sleep 0.05; done
+until grep -q ready "$work/busy" || ! kill -0 "$writer"; do sleep 0.05; done
 late=0
 for i in 1 2 3 4 5 6 7 8 9 10; do
     echo one >"$root/late$i"
-    got=$("$mounted" fresh "$point" "echo two >>$root/late$i" \
+    got=$(mounted fresh "$point" "echo two >>$root/late$i" \
         "$point/late$i" 2>>"$work/spent" | tail -n +2 | paste -sd' ')
     [ "$got" = "[100644 8 one two] 0 stale" ] || late=$((late + 1))
 done
@@ -199,11 +201,11 @@ count=$((count + 1))
 mkdir "$root/$count"
 echo one >"$root/$count/f"
 equal "an open descriptor sees what was appended" \
-    "$("$mounted" held "$point" "echo two >>$root/$count/f" "$point/$count/f")" \
+    "$(mounted held "$point" "echo two >>$root/$count/f" "$point/$count/f")" \
     "8 ne
 two"
 equal "what was written is there before a stage" \
-    "$("$mounted" before "$point" "stat -c %s $root/$count/w" \
+    "$(mounted before "$point" "stat -c %s $root/$count/w" \
         "$point/$count/w")" 4194304
 
 # Many files of one folder, some of them replaced.
@@ -217,7 +219,7 @@ while [ $i -lt 200 ]; do
     i=$((i + 1))
 done
 # shellcheck disable=SC2086
-got=$("$mounted" fresh "$point" \
+got=$(mounted fresh "$point" \
     "cd $root/$count && sed -i s/old/newer/ 1?? && rm 5 && mkdir 6d" \
     $paths "$point/$count" 2>>"$work/spent" | sed -n 2p)
 equal "two hundred files: those replaced" \

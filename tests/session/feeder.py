@@ -8,7 +8,6 @@ import ctypes
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -49,29 +48,29 @@ def main():
     os.rename(os.path.join(folder, "n"), os.path.join(folder, mark))
     script = f"tail -n 9 -f {mark} | wc -l; echo ${{PIPESTATUS[*]}}"
     argv = [b"tail", b"-n", b"9", b"-f", mark.encode()]
-    with subprocess.Popen(
-            ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
-             os.path.join(private, "report"), pipes.DRIVE, pipes.STUB,
-             pipes.COMMANDS, private,
-             f"{folder}=loopback://{folder}{pipes.PROXY}", "--", "bash", "-c",
-             script], cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        pid = find(argv)
-        if not pid or trace(SEIZE, pid) != 0:
-            process.kill()
-            shutil.rmtree(top)
-            print("1..0 # SKIP processes cannot be traced")
-            return 0
-        time.sleep(0.5)  # both have been joined
-        os.kill(pid, signal.SIGKILL)
-        time.sleep(0.7)  # the reader has ended
-        first = select_bytes(process)
-        os.waitpid(pid, 0)  # and now the proxy hears of it
-        pid = find(argv)  # the original
-        time.sleep(0.3)
-        if pid:
-            os.kill(pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=300)
+    process = pipes.start(
+        ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
+         os.path.join(private, "report"), pipes.DRIVE, pipes.STUB,
+         pipes.COMMANDS, private,
+         f"{folder}=loopback://{folder}{pipes.PROXY}", "--", "bash", "-c",
+         script], folder)
+    pid = find(argv)
+    if not pid or trace(SEIZE, pid) != 0:
+        pipes.kill_all()
+        pipes.finish(process)
+        shutil.rmtree(top)
+        print("1..0 # SKIP processes cannot be traced")
+        return 0
+    time.sleep(0.5)  # both have been joined
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.7)  # the reader has ended
+    first = select_bytes(process)
+    os.waitpid(pid, 0)  # and now the proxy hears of it
+    pid = find(argv)  # the original
+    time.sleep(0.3)
+    if pid:
+        os.kill(pid, signal.SIGTERM)
+    out, err, _ = pipes.finish(process)
     with open(os.path.join(private, "report"), encoding="utf-8") as file:
         rows = file.read()
     shutil.rmtree(top)

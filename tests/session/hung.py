@@ -105,11 +105,14 @@ def one(top, name, script, seconds, want):
                 os.close(fd)
             except OSError:
                 pass
-        subprocess.run(["fusermount3", "-u", "-z", point], check=False,
-                       stderr=subprocess.DEVNULL)
         fuse.kill()
-        sftp.wait()
-        fuse.wait()
+        try:
+            subprocess.run(["fusermount3", "-u", "-z", point], check=False,
+                           stderr=subprocess.DEVNULL, timeout=30)
+            sftp.wait(30)
+            fuse.wait(30)
+        except subprocess.TimeoutExpired as error:
+            print(f"# {error}")
     out.seek(0)
     good = taken <= seconds and all(
         stages.get(words) == what for words, what in want.items()) and \

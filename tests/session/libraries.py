@@ -26,11 +26,11 @@ def run(folder, top, environment, script):
     wanted = dict(os.environ, **environment)
     command = ["sh", "-c", script]
     plain = subprocess.run(command, cwd=folder, env=wanted, check=False,
-                           capture_output=True)
+                           capture_output=True, timeout=60)
     carried = subprocess.run(
         [FERRY, "run", "--no-discover", "--force", "--report=" + report,
          "--mount", f"{folder}=loopback://{folder}", "--"] + command,
-        cwd=folder, env=wanted, check=False, capture_output=True)
+        cwd=folder, env=wanted, check=False, capture_output=True, timeout=120)
     with open(report, encoding="utf-8") as file:
         stages = json.load(file)["stages"]
     same = (plain.stdout, plain.stderr, plain.returncode) == \

@@ -8,7 +8,6 @@ only that. Prints TAP."""
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -99,22 +98,19 @@ def run(top, folder, send, patience):
         file.write("b\na\nc\n")
     script = " | ".join(" ".join(one) for one in WORDS).replace(
         "-f", f"-f {mark}")
-    with subprocess.Popen(
-            ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
-             os.path.join(private, "report"), pipes.DRIVE, pipes.STUB,
-             pipes.COMMANDS, private,
-             f"{folder}=loopback://{folder}{pipes.PROXY}", "--", "bash", "-c",
-             f"set -m; {script} >{private}/out & wait -f %1"], cwd=folder,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE) as process:
-        pids = until(lambda: stubs(mark) or process.poll() is not None,
-                     patience)
-        joined = isinstance(pids, list)
-        if joined:
-            send(pids)
-        else:
-            process.kill()
-        err = process.communicate(timeout=300)[1]
+    process = pipes.start(
+        ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x",
+         os.path.join(private, "report"), pipes.DRIVE, pipes.STUB,
+         pipes.COMMANDS, private,
+         f"{folder}=loopback://{folder}{pipes.PROXY}", "--", "bash", "-c",
+         f"set -m; {script} >{private}/out & wait -f %1"], folder)
+    pids = until(lambda: stubs(mark) or process.poll() is not None, patience)
+    joined = isinstance(pids, list)
+    if joined:
+        send(pids)
+    else:
+        pipes.kill_all()  # also the originals: tail would go on for ever
+    err = pipes.finish(process)[1]
     if not joined:  # it may have been killed before it made a file
         return None, err, ""
     with open(os.path.join(private, "out"), "rb") as file:
@@ -125,6 +121,9 @@ def run(top, folder, send, patience):
 
 
 def main():
+    # Whoever runs this in the background may have them ignored.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     top = tempfile.mkdtemp()
     folder = os.path.join(top, "mnt")
     pipes.prepare(folder)

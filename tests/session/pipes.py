@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = os.path.abspath(os.environ.get("FERRY_BUILDDIR", "."))
 SOURCE = os.path.abspath(os.environ.get("FERRY_SRCDIR", "."))
@@ -19,6 +20,8 @@ STUB = os.path.join(BUILD, "ferry-stub")
 PROXY = os.environ.get("FERRY_TEST_PROXY", "")
 PROXY = f"?ferry={PROXY}" if PROXY else ""
 COMMANDS = os.path.join(SOURCE, "tests/session/commands.ferry")
+# In the environment of all that a test here starts.
+MARK = f"FERRY_TEST_PIPES={os.getpid()}.{time.time_ns()}".encode()
 
 # name, script, what the report must hold (stages that went, joins), or None
 SCRIPTS = [
@@ -123,17 +126,55 @@ def prepare(folder):
     os.environ["HERE"] = here
 
 
-def run(argv, folder):
-    with subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          start_new_session=True) as process:
+def kill_all():
+    """Kills what a script has started and left, in whatever group: as long as it
+    holds a pipe of the script's, nobody sees the end of that."""
+    for _ in range(50):
+        found = False
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    ours = MARK in file.read().split(b"\0")
+                if ours and entry != str(os.getpid()):
+                    os.kill(int(entry), signal.SIGKILL)
+                    found = True
+            except (OSError, ValueError):
+                continue
+        if not found:
+            return
+        time.sleep(0.02)
+
+
+def start(argv, folder):
+    name, value = MARK.decode().split("=")
+    return subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            start_new_session=True,
+                            env=dict(os.environ, **{name: value}))
+
+
+def finish(process, seconds=120):
+    """Its output, its errors and its status. It does not wait for ever, whoever
+    holds the pipes: what is left after `seconds' is killed."""
+    status = None
+    try:
+        out, err = process.communicate(timeout=seconds)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        kill_all()
         try:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=30)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return (b"", b"it hangs", -999)
-    return out, err, process.returncode
+            out, err = b"", b""
+        print(f"# it hangs, after {out[:200]} {err[:200]}", flush=True)
+        out, err, status = b"", b"it hangs", -999
+    for pipe in (process.stdout, process.stderr):
+        pipe.close()
+    return out, err, status
+
+
+def run(argv, folder):
+    return finish(start(argv, folder))
 
 
 def main(scripts):
