@@ -90,6 +90,10 @@ cuda_rect_transfer(struct cuda_device *device, enum fy_direction direction,
     }
     for (;;) {
         int result = issue(device, direction, host, to, r, inner, stream);
+        if (result == FY_CUDA_INVALID_VALUE && inner > 0) {
+            inner--; /* limits that nobody documents: by rows, then by runs */
+            continue;
+        }
         if (result != 0) {
             return cuda_status(device, "a copy", result);
         }

@@ -270,6 +270,18 @@ START_TEST(test_large_copies)
 }
 END_TEST
 
+/* A driver that has no rectangles, or some: then row by row. */
+START_TEST(test_copies_without_rectangles)
+{
+    static const char *const refused[] = {
+        "cuMemcpy3DAsync_v2:1+:1",
+        "cuMemcpy3DAsync_v2:1+:1,cuMemcpy2DAsync_v2:1+:1",
+        "cuMemcpy3DAsync_v2:3:1,cuMemcpy2DAsync_v2:5:1"};
+    (void)setenv("FAKECUDA_FAIL", refused[_i], 1);
+    round_trips(1, 60 / FEWER, 3000);
+}
+END_TEST
+
 /* A tile's way through three streams, again and again, with other delays. */
 START_TEST(test_events_order_streams)
 {
@@ -399,6 +411,7 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_memory, 0, KINDS);
     tcase_add_loop_test(tests, test_small_copies, 0, KINDS);
     tcase_add_loop_test(tests, test_large_copies, 0, KINDS);
+    tcase_add_loop_test(tests, test_copies_without_rectangles, 0, 3);
     tcase_add_loop_test(tests, test_events_order_streams, 0, KINDS);
     tcase_add_loop_test(tests, test_malformed_copies, 0, KINDS);
     tcase_add_loop_test(tests, test_close_while_busy, 1, KINDS);
