@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "pager/cuda_users.h"
+#include "pager/own_thread.h"
 
 enum {
     LEAST_VERSION = 11000
@@ -225,6 +226,7 @@ static void *
 look_up(void *argument)
 {
     struct probe *probe = argument;
+    fy_own_thread_begins(true);
     (void)dlsym(RTLD_DEFAULT, "cuInit");
     pthread_mutex_lock(&probe->lock);
     probe->answered = true;

@@ -230,7 +230,7 @@ cuda_share_join(const char *card)
     struct stat space;
     struct cuda_share *share = calloc(1, sizeof *share);
     /* Numbers of processes mean the same only in one name space. */
-    if (share == NULL || stat("/proc/self/ns/pid", &space) != 0 ||
+    if (share == NULL || stat("/proc/thread-self/ns/pid", &space) != 0 ||
         snprintf(name, sizeof name, "ferry-%u-%llu-%s", (unsigned)geteuid(),
                  (unsigned long long)space.st_ino, card) >= (int)sizeof name) {
         free(share);

@@ -11,6 +11,7 @@
 
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
+#include "pager/own_thread.h"
 
 struct beginning {
     void *(*run)(void *);
@@ -23,6 +24,7 @@ begin(void *argument)
     struct beginning b = *(struct beginning *)argument;
     free(argument);
     cuda_users_not_me();
+    fy_own_thread_begins(true);
     return b.run(b.argument);
 }
 

@@ -34,6 +34,7 @@
 #include "pager/defer_where.h"
 #include "pager/explain.h"
 #include "pager/hostmem.h"
+#include "pager/own_thread.h"
 #include "pager/pool.h"
 
 enum {
@@ -368,6 +369,7 @@ static void *
 work(void *unused)
 {
     (void)unused;
+    fy_own_thread_begins(true);
     (void)fesetenv(FE_DFL_ENV); /* not that of whoever made us */
     options.services->enter(1); /* what originals call is not to be taken */
     pthread_mutex_lock(&job.lock);

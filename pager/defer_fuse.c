@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "pager/kernel_call.h"
+#include "pager/own_thread.h"
 
 enum {
     MOST_CALLS = 64, /* of one kernel; compilers take their time */
@@ -261,6 +262,7 @@ static void *
 compile(void *argument)
 {
     struct job *job = argument;
+    fy_own_thread_begins(true);
     /*
      * Nothing is joined with what another call computed: its result, which the
      * program may see, is rounded.

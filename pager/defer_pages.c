@@ -33,6 +33,7 @@
 
 #include "pager/defer_child.h"
 #include "pager/defer_where.h"
+#include "pager/own_thread.h"
 
 #ifndef USERFAULTFD_IOC_NEW
 #define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
@@ -146,6 +147,7 @@ static void *
 serve(void *unused)
 {
     (void)unused;
+    fy_own_thread_begins(false);
     have_fd = true;
     pthread_mutex_lock(&job.lock);
     for (;;) {
@@ -933,6 +935,7 @@ static void *
 keeper(void *unused)
 {
     pthread_t server;
+    fy_own_thread_begins(true);
     int status = open_descriptor();
 
     if (status == FY_OK && pthread_create(&server, NULL, serve, NULL) != 0) {

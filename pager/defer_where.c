@@ -143,7 +143,7 @@ has_pinned(void)
 {
     static char text[STATUS_BYTES]; /* under the lock */
     static const char *const names[] = {"\nVmPin:", "\nVmLck:"};
-    int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    int file = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
     ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
 
     if (file >= 0) {
@@ -167,7 +167,7 @@ static bool
 is_populated(uintptr_t address)
 {
     uint64_t entry = 0;
-    int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int file = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
     ssize_t bytes = file < 0 ? -1
                              : pread(file, &entry, sizeof(entry),
                                      (off_t)(address / PAGE * sizeof(entry)));
@@ -319,7 +319,7 @@ fy_may_hold(void)
 bool
 fy_may_take(uintptr_t start, size_t bytes)
 {
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     bool may = maps >= 0 && may_take(maps, start, bytes) && !has_pinned() &&
                !addresses_are_limited();
 

@@ -27,6 +27,7 @@
 #include "pager/host.h"
 #include "pager/hostmem.h"
 #include "pager/kernel_compile.h"
+#include "pager/own_thread.h"
 #include "pager/plan.h"
 #include "pager/pool.h"
 #include "pager/provider.h"
@@ -96,6 +97,7 @@ after_fork_parent(void)
 static void
 after_fork_child(void)
 {
+    fy_own_threads_child();
     fy_pool_after_fork_child();
     fy_learn_after_fork();
     fy_explain_after_fork();
@@ -627,6 +629,7 @@ fy_engine_start(const struct fy_shim_services *given)
         return NULL;
     }
     services = given;
+    fy_own_threads_tell(given);
     if (fy_settings_decode(given->settings, &settings, NULL)) {
         errno = saved; /* the tool has checked it: someone else's text */
         return NULL;

@@ -37,6 +37,13 @@ struct fy_shim_services {
     /* Marks the calling thread as inside ferry (+1) or outside again (-1). */
     void (*enter)(int delta);
     struct fy_record *record; /* shared counters, or NULL */
+    /*
+     * The calling thread is ferry's own: the process need not go on for it.
+     * Whether it has the program's descriptors, as what ends the process must.
+     */
+    void (*thread_begins)(bool shares);
+    /* The calling thread is the main one, of a child that was just forked. */
+    void (*main_thread)(void);
 };
 
 struct fy_intercepted {

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "pager/device_copy.h"
+#include "pager/own_thread.h"
 
 enum {
     /* Waiting bytes that are worth the wake-up of a worker (about 5 us). */
@@ -163,6 +164,7 @@ static void *
 work(void *argument)
 {
     struct fy_stream *s = argument;
+    fy_own_thread_begins(true);
     pthread_mutex_lock(&s->device->lock);
     while (!s->stop) {
         if (s->kicked && run_head(s)) {

@@ -41,7 +41,10 @@ query_range(int fd, const struct fy_range *range)
     return 1;
 }
 
-/* Reads /proc/self/maps a piece at a time. */
+/*
+ * Reads maps a piece at a time: this thread's, for those of a main thread that
+ * has ended are empty.
+ */
 struct maps {
     int fd;
     size_t at, end;
@@ -110,7 +113,7 @@ read_range(const struct fy_range *range)
     struct maps m = {.at = 0};
     uint64_t at = range->start, stop = at + range->bytes, start, end;
     bool readable, writable;
-    m.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
+    m.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/maps",
                         O_RDONLY | O_CLOEXEC);
     if (m.fd < 0) {
         return -1;
@@ -134,7 +137,7 @@ int
 fy_ranges_mapped(const struct fy_range *ranges, size_t count)
 {
     int saved_errno = errno, status = 0;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/maps",
                           O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < count && status == 0; i++) {
         if (ranges[i].bytes == 0) {

@@ -27,6 +27,7 @@ libfypager_la_SOURCES += pager/cuda_ring.c pager/cuda_ring.h
 libfypager_la_SOURCES += pager/cuda_register.c pager/cuda_register.h
 libfypager_la_SOURCES += pager/cuda_users.c pager/cuda_users.h
 libfypager_la_SOURCES += pager/watch.c pager/watch.h
+libfypager_la_SOURCES += pager/own_thread.c pager/own_thread.h
 libfypager_la_SOURCES += pager/cuda_stream.c pager/cuda_thread.c
 libfypager_la_SOURCES += pager/executor.c pager/executor_lane.c
 libfypager_la_SOURCES += pager/executor_lane.h pager/executor_undo.c

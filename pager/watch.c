@@ -43,6 +43,7 @@
 #include <unistd.h>
 
 #include "common/procmap.h"
+#include "pager/own_thread.h"
 
 #include <linux/userfaultfd.h>
 
@@ -175,7 +176,7 @@ read_mapping(uint64_t address, struct mapping *out)
 {
     static char text[8192];
     size_t used = 0;
-    int found = -1, file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int found = -1, file = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return -1;
     }
@@ -563,6 +564,7 @@ static void *
 serve(void *unused)
 {
     (void)unused;
+    fy_own_thread_begins(false);
     pthread_mutex_lock(&job.lock);
     for (;;) {
         while (!job.wanted) {
@@ -664,7 +666,7 @@ open_descriptor(void)
             return "no /dev/null";
         }
     }
-    maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     fd = (int)syscall(SYS_userfaultfd,
                       O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     if (maps < 0 || fd < 0) {
@@ -682,6 +684,7 @@ static void *
 keeper(void *unused)
 {
     pthread_t server;
+    fy_own_thread_begins(true);
     start_why = open_descriptor();
     if (start_why == NULL && pthread_create(&server, NULL, serve, NULL) != 0) {
         start_why = "no thread";

@@ -78,9 +78,12 @@ load(void)
         .sibling = fy_bind_sibling,
         .enter = enter,
         .record = fy_record(),
+        .thread_begins = fy_thread_begins,
+        .main_thread = fy_main_thread,
     };
-    *(void **)&watched_release = libc->dlsym(RTLD_DEFAULT, "__tsan_release");
-    *(void **)&watched_acquire = libc->dlsym(RTLD_DEFAULT, "__tsan_acquire");
+    /* By hand: dlsym() would leave what dlerror() says, and its memory. */
+    *(void **)&watched_release = fy_scope_startup("__tsan_release");
+    *(void **)&watched_acquire = fy_scope_startup("__tsan_acquire");
     const struct fy_engine *table = begin(&services);
     if (!table || table->size_bytes < sizeof *table) {
         return NULL;

@@ -13,6 +13,7 @@ libferry_la_SOURCES = \
 	shim/handler.c \
 	shim/exec.c shim/exec.h \
 	shim/image.h \
+	shim/last.c \
 	shim/libc.c \
 	shim/object.c shim/object.h \
 	shim/patch.c \

@@ -9,8 +9,8 @@
  *         -> unknown caller    -> fy_bind_call()     finds the original
  *         -> predicate says yes -> fy_dispatch()     asks the engine
  *
- * Rules of this folder: nothing here exits, prints, allocates with malloc or
- * changes errno; no lock is held while foreign code runs; what other threads
+ * Rules of this folder: nothing here exits (but last.c, in libc's place),
+ * prints, allocates with malloc or changes errno; no lock is held while foreign code runs; what other threads
  * may read is published whole and never changed; every function is safe from
  * any thread and after fork. Only fy_engine() loads anything.
  */
@@ -290,6 +290,17 @@ FY_HIDDEN void fy_engine_loading(const char *file);
  */
 FY_HIDDEN bool fy_engine_before_change(void);
 FY_HIDDEN void fy_engine_after_change(bool told);
+
+/* ---- last.c: when the program's last thread ends ---------------------------- */
+
+/* The calling thread, the main one, is known from now on. Before main. */
+FY_HIDDEN void fy_last_start(void);
+
+/* The calling thread is the main one: of a forked child. */
+FY_HIDDEN void fy_main_thread(void);
+
+/* services->thread_begins of pager/engine.h. */
+FY_HIDDEN void fy_thread_begins(bool shares);
 
 /* The counters of the run, or NULL. */
 FY_HIDDEN struct fy_record *fy_record(void);

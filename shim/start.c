@@ -251,6 +251,9 @@ start(int argc, char **argv, char **envp)
     }
     if (fy_image.model) {
         fy_mode = parse_mode(text);
+        if (fy_mode) {
+            fy_last_start();
+        }
     }
     if (ours.bytes) {
         bool all = take_out(*preload + sizeof PRELOAD - 1, &ours);

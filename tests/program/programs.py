@@ -27,6 +27,9 @@ SOURCES = {
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
     "ends": ("ends.c", ["-lblas", "-pthread"]),
+    "last": ("last.c", ["-D_GNU_SOURCE", "-fopenmp", "-lblas", "-pthread"]),
+    "last-address": ("last.c", ["-D_GNU_SOURCE", "-fsanitize=address",
+                                "-lblas", "-pthread"]),
     "xerbla": ("xerbla.c", ["-lblas"]),
     "pointers": ("pointers.c", ["-lblas"]),
     "values": ("values.c", ["-lblas", "-lm"]),
@@ -104,6 +107,13 @@ def programs():
                  "cancel", "crowd", "pthread_exit"):
         yield Program("ends/" + mode, ["ends", mode], blas=one,
                       extra=None if mode == "cancel" else {"EARLY": "1"})
+    for mode in ("alone", "before", "during", "after", "detached", "cancel",
+                 "thrd", "chain", "waited", "fork", "child", "keys", "mask",
+                 "team"):
+        yield Program("last/" + mode, ["last", mode], blas=one, timeout=60)
+    for mode in ("alone", "before", "detached", "chain"):
+        yield Program("last/%s-address" % mode, ["last-address", mode],
+                      blas=one, timeout=60)
     yield Program("xerbla", ["xerbla"])
     yield Program("values", ["values"], expect=("dgemm", "dgemv", "daxpy"))
     yield Program("values/ilp64", ["values64"], blas=one,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ferry's own threads in a host program. libc counts them, and ends a process
+ * by itself only with its last thread; so each says first what it is, and the
+ * shim sees to that end (shim/last.c). One that has not said so keeps a process
+ * alive whose other threads have all ended.
+ */
+#ifndef FERRY_PAGER_OWN_THREAD_H
+#define FERRY_PAGER_OWN_THREAD_H
+
+#include <stdbool.h>
+
+#include "pager/engine.h"
+
+/* Whom to tell; without it nobody is told. Before any thread. */
+void fy_own_threads_tell(const struct fy_shim_services *services);
+
+/*
+ * First in each thread that ferry starts; whether it has the program's table of
+ * descriptors.
+ */
+void fy_own_thread_begins(bool shares);
+
+/* In a forked child: its only thread is the main one. */
+void fy_own_threads_child(void);
+
+#endif

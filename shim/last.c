@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a process whose main thread has ended alone (pthread_exit,
+ * thrd_exit, cancellation). libc then calls exit(0) on the last thread, and
+ * counts ferry's own, which never end. So ferry's are counted here, and once
+ * the main thread is gone a thread of ours watches how many there are in all:
+ * as soon as none is the program's, it calls exit(0) in libc's place. Where the
+ * main thread itself is the last one, that calls exit(0), as it would have.
+ *
+ * Never too early: the kernel's count of threads and ours are compared. Ours
+ * has only threads that have said themselves that they are ferry's and have not
+ * begun to end, so equal counts leave nobody who could start another thread of
+ * the program's. Where /proc cannot be read, the process goes on.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/arch/x86_64/raw.h"
+#include "shim/shim.h"
+
+/*
+ * All there is to know in one word, so that no lock can be held by a thread that
+ * a fork has left behind: the process it is about, how often the count has
+ * changed (modulo), what has happened, and the count.
+ */
+enum {
+    COUNT_MASK = 0xffff,
+    WATCHED = 1 << 16, /* the watching thread has been started */
+    ENDED = 1 << 17,   /* the main thread runs its last destructors */
+    ONE_CHANGE = 1 << 18,
+    PROCESS_SHIFT = 32
+};
+static FY_NEAR uint64_t known;
+
+enum {
+    STEP_NS_MIN = 1000 * 1000,
+    STEP_NS_MAX = 50 * 1000 * 1000, /* what the end may be late by */
+    STAT_BYTES = 1024,
+    JOINED_NS = 500 * 1000, /* whoever was joined may still be counted */
+    JOINED_TRIES = 20,
+    ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS of glibc */
+    /*
+     * Destructors run by the number of their key. This is the last that glibc has
+     * room for without allocating; the program's get the numbers that they get
+     * without us, and come before it.
+     */
+    KEY = 31
+};
+
+/*
+ * What a thread's value of the key points at: the main thread's goes through
+ * all rounds of destructors, so that those of the program come before its last.
+ */
+static const char rounds[ROUNDS], own;
+static pthread_key_t key;
+static FY_NEAR bool has_key;
+static sigset_t main_mask; /* exit handlers run under it */
+
+/* Adds to the count, sets flags and returns what then holds. */
+static uint64_t
+change(int delta, uint32_t set)
+{
+    uint64_t process = (uint64_t)(uint32_t)getpid() << PROCESS_SHIFT;
+    uint64_t before = __atomic_load_n(&known, __ATOMIC_SEQ_CST), after;
+    do {
+        uint32_t low = (uint32_t)before;
+        if (before >> PROCESS_SHIFT != process >> PROCESS_SHIFT) {
+            low = 0; /* a parent's, whose threads are not here */
+        }
+        if (delta > 0 && (low & COUNT_MASK) < COUNT_MASK) {
+            low += ONE_CHANGE + 1;
+        } else if (delta < 0 && (low & COUNT_MASK) > 0) {
+            low += ONE_CHANGE - 1;
+        }
+        after = process | low | set;
+    } while (!__atomic_compare_exchange_n(&known, &before, after, false,
+                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    return after;
+}
+
+/* The n-th field, from 1, after the name in parentheses, which may be odd. */
+static const char *
+field(const char *after_name, int n)
+{
+    while (after_name && n-- > 0) {
+        after_name = strchr(after_name, ' ');
+        after_name += after_name != NULL;
+    }
+    return after_name;
+}
+
+/*
+ * Whether no thread of the program's is left but the main thread: which has
+ * ended when `ended' is set, and is asking otherwise. In doubt, no.
+ */
+static bool
+none_left(bool ended)
+{
+    char text[STAT_BYTES];
+    uint64_t before = __atomic_load_n(&known, __ATOMIC_SEQ_CST);
+    long file = fy_raw(SYS_openat, AT_FDCWD, (long)"/proc/self/stat",
+                       O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (file < 0) {
+        return false;
+    }
+    long bytes = fy_raw(SYS_read, file, (long)text, sizeof text - 1, 0, 0, 0);
+    (void)fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
+    if (bytes <= 0 || before != __atomic_load_n(&known, __ATOMIC_SEQ_CST)) {
+        return false;
+    }
+    text[bytes] = '\0';
+    const char *name_end = strrchr(text, ')');
+    const char *state = field(name_end, 1), *threads = field(name_end, 18);
+    if (!threads || strtoul(text, NULL, 10) != before >> PROCESS_SHIFT ||
+        before >> PROCESS_SHIFT != (uint32_t)getpid()) {
+        return false;
+    }
+    return (!ended || *state == 'Z') &&
+           strtoul(threads, NULL, 10) == (before & COUNT_MASK) + 1;
+}
+
+static void *
+watch(void *unused)
+{
+    struct timespec step = {0, STEP_NS_MIN};
+    (void)unused;
+    fy_thread_begins(true);
+    while (!none_left(true)) {
+        (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+        step.tv_nsec *= 2;
+        if (step.tv_nsec > STEP_NS_MAX) {
+            step.tv_nsec = STEP_NS_MAX;
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &main_mask, NULL);
+    exit(0); /* NOLINT(concurrency-mt-unsafe): nobody else is left */
+}
+
+/* Starts that thread, once, when there is anything to watch. */
+static void
+watch_if(uint64_t state)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_t thread;
+    while ((state & ENDED) && (state & COUNT_MASK) && !(state & WATCHED)) {
+        if (!__atomic_compare_exchange_n(&known, &state, state | WATCHED, false,
+                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            continue;
+        }
+        sigfillset(&all);
+        (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+        bool started = pthread_attr_init(&attributes) == 0;
+        if (started) {
+            (void)pthread_attr_setdetachstate(&attributes,
+                                              PTHREAD_CREATE_DETACHED);
+            started = pthread_create(&thread, &attributes, watch, NULL) == 0;
+            (void)pthread_attr_destroy(&attributes);
+        }
+        if (!started) {
+            __atomic_fetch_and(&known, ~(uint64_t)WATCHED, __ATOMIC_SEQ_CST);
+        }
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return;
+    }
+}
+
+/* A thread that has a value of the key ends; not by exit(). */
+static void
+ends(void *value)
+{
+    const char *at = value;
+    int *error = &errno, saved = *error;
+    if (at == &own) {
+        (void)change(-1, 0);
+        *error = saved;
+        return;
+    }
+    if (at == &rounds[0]) {
+        (void)pthread_sigmask(SIG_SETMASK, NULL, &main_mask);
+    }
+    uint64_t state = change(0, ENDED);
+    watch_if(state);
+    if (at < &rounds[ROUNDS - 1]) {
+        (void)pthread_setspecific(key, at + 1);
+    } else if (state & COUNT_MASK) {
+        struct timespec step = {0, JOINED_NS};
+        for (int i = 0; i < JOINED_TRIES; i++) {
+            if (none_left(false)) {
+                exit(0); /* NOLINT(concurrency-mt-unsafe): as above */
+            }
+            (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+        }
+    }
+    *error = saved;
+}
+
+void
+fy_last_start(void)
+{
+    pthread_key_t others[KEY], one;
+    unsigned count = 0;
+    while (!has_key && pthread_key_create(&one, ends) == 0) {
+        if (one >= KEY || count == KEY) {
+            key = one;
+            has_key = true;
+        } else {
+            others[count++] = one;
+        }
+    }
+    while (count > 0) {
+        (void)pthread_key_delete(others[--count]);
+    }
+    fy_main_thread();
+}
+
+void
+fy_main_thread(void)
+{
+    if (has_key) {
+        (void)pthread_setspecific(key, &rounds[0]);
+    }
+}
+
+void
+fy_thread_begins(bool shares)
+{
+    int *error = &errno, saved = *error;
+    if (has_key && pthread_setspecific(key, &own) == 0) {
+        uint64_t state = change(1, 0);
+        if (shares) { /* the watching thread will flush the program's files */
+            watch_if(state);
+        }
+    }
+    *error = saved;
+}
