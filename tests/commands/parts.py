@@ -256,13 +256,23 @@ def runs_in_copies(argv, cwd):
         return len(file.readlines()) > 2
 
 
-def compare_lines(argv, cwd):
+def inputs_of(number):
+    """(name, data, numbers of copies) for the case of this number. Where our
+    part is slow each case takes some, and each input meets a third of them."""
+    for i, (name, data) in enumerate(INPUTS.items()):
+        if not os.environ.get("FERRY_SANITIZED"):
+            yield name, data, (2, 5)
+        elif i % 3 == number % 3:
+            yield name, data, ((2, 5)[(i + number // 3) % 2],)
+
+
+def compare_lines(argv, number, cwd):
     program = shutil.which(argv[0])
-    for name, data in INPUTS.items():
+    for name, data, numbers in inputs_of(number):
         with open(os.path.join(cwd, "FILE"), "wb") as file:
             file.write(data)
         whole = with_input(argv, argv, cwd)
-        for copies in (2, 5):
+        for copies in numbers:
             got = with_input(in_copies(argv, copies, program), argv, cwd)
             if got != whole:
                 return "%s, %d copies\nwhole:  %r\ncopies: %r" % (
@@ -342,7 +352,7 @@ def main():
     calls = annotated.parse(named)
     cwd = tempfile.mkdtemp(prefix="ferry-parts-")
     try:
-        for case, argv, call in zip(cases, lines, calls):
+        for number, (case, argv, call) in enumerate(zip(cases, lines, calls)):
             name = shlex.join(case)
             splits = [line.split()[1:] for line in call.lines
                       if line.startswith("split ")]
@@ -355,7 +365,7 @@ def main():
             else:
                 (split, kind), = splits
                 if split == "lines":
-                    wrong = compare_lines(argv, cwd)
+                    wrong = compare_lines(argv, number, cwd)
                 elif kind == "concat":
                     first = [line.split()[1] for line in call.lines
                              if line.startswith("split-with ")]
