@@ -438,33 +438,35 @@ static int
 compile(const char *folder, char *const *defines)
 {
     char source[64], object[64], errors[64];
-    char *arguments[32] = {
+    char *arguments[33] = {
         "c++",
         "-std=c++17",
-        "-O1",
+        "-O0", /* kernels are compiled more often than they run */
         "-w",
         "-fPIC",
         "-shared",
         "-ffp-contract=off",
         "-nostdinc",
+        "-nostdlib",       /* the process has libc; less to link */
         "-Wl,-Bsymbolic"}; /* a kernel may be called as a host's function */
     char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C",
                            NULL};
     posix_spawn_file_actions_t actions;
-    size_t count = 9;
+    size_t count = 10;
     pid_t pid;
     int status;
 
     (void)snprintf(source, sizeof(source), "%s/kernel.cc", folder);
     (void)snprintf(object, sizeof(object), "%s/kernel.so", folder);
     (void)snprintf(errors, sizeof(errors), "%s/errors", folder);
-    for (; *defines != NULL && count < 26; defines++) {
+    for (; *defines != NULL && count < 27; defines++) {
         arguments[count++] = *defines;
     }
     arguments[count++] = "-o";
     arguments[count++] = object;
     arguments[count++] = source;
     arguments[count++] = "-lm";
+    arguments[count++] = "-lc";
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, 2, errors,
                                            O_WRONLY | O_CREAT | O_TRUNC, 0600);
