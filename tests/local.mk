@@ -15,13 +15,16 @@ AM_TESTS_ENVIRONMENT = \
 # No test may hang: it ends within FERRY_TEST_SECONDS (600) and says where it was.
 LOG_COMPILER = $(top_srcdir)/tests/limited
 
-# The longest first, so that no core has nothing to do at the end.
-TESTS += tests/gpu/tiny.py tests/drive/run.sh tests/kernels/run.sh
-TESTS += tests/commands/parts.py tests/gpu/trouble.py
+# The longest first, so that no core has nothing to do at the end; those that
+# mostly wait beside those that compute.
+TESTS += tests/session/input.py tests/gpu/tiny.py tests/kernels/run.sh
+TESTS += tests/session/faults.sh tests/drive/run.sh
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/test_blas3 tests/unit/test_lapack
 TESTS += tests/unit/test_blas3 tests/unit/test_lapack
 endif
+TESTS += tests/session/campaign tests/commands/parts.py tests/verify/run
+TESTS += tests/exec/calls.sh tests/verify/maps tests/gpu/trouble.py
 
 include tests/commands/local.mk
 include tests/drive/local.mk

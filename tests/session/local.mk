@@ -33,16 +33,13 @@ EXTRA_DIST += tests/session/commands.ferry
 TESTS += tests/session/pipes.py
 
 dist_check_SCRIPTS += tests/session/input.py
-TESTS += tests/session/input.py
 
 dist_check_SCRIPTS += tests/session/campaign
-TESTS += tests/session/campaign
 
 dist_check_SCRIPTS += tests/session/feeder.py
 TESTS += tests/session/feeder.py
 
 dist_check_SCRIPTS += tests/session/faults.sh
-TESTS += tests/session/faults.sh
 
 dist_check_SCRIPTS += tests/session/parts.sh
 TESTS += tests/session/parts.sh

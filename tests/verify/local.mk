@@ -3,10 +3,8 @@
 dist_check_SCRIPTS += tests/verify/run tests/verify/drivers
 EXTRA_DIST += tests/verify/mutants.py tests/verify/mutate.py
 EXTRA_DIST += docs/verify-missed.md
-TESTS += tests/verify/run
 # What maps compute.
 dist_check_SCRIPTS += tests/verify/maps
-TESTS += tests/verify/maps
 
 # All mutants of the shipped annotations (about ten minutes); writes those
 # that are missed to docs/verify-missed.md.
