@@ -127,16 +127,15 @@ static void
 handle(int number)
 {
     int error = errno;
+    uint64_t bit = UINT64_C(1) << (number - 1);
     if (number != SIGWINCH && number != SIGTSTP && number != SIGCONT &&
-        __atomic_fetch_or(&passed, UINT64_C(1) << (number - 1),
-                          __ATOMIC_SEQ_CST) == 0 &&
+        !(__atomic_fetch_or(&passed, bit, __ATOMIC_SEQ_CST) & bit) &&
         has_nudge) {
         nudging = 1;
         set_nudge(NUDGE_NS);
     }
     if (sending) {
-        __atomic_fetch_or(&waiting, UINT64_C(1) << (number - 1),
-                          __ATOMIC_SEQ_CST);
+        __atomic_fetch_or(&waiting, bit, __ATOMIC_SEQ_CST);
     } else {
         pass(number);
     }

@@ -4,6 +4,7 @@ changed, whether it read stdin, and which programs it ran. For touched.py."""
 import glob
 import os
 import re
+import signal
 import subprocess
 
 CALLS = ("%file,fchdir,getdents64,read,readv,pread64,splice,copy_file_range,sendfile,"
@@ -145,13 +146,17 @@ def run(program, argv, cwd, environment, stdin, scratch):
          "trace=" + CALLS, "-e", "signal=none", "-a", "1",
          program] + argv[1:], cwd=cwd, env=environment,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE)
+        stderr=subprocess.PIPE, start_new_session=True)
     pipe = os.fstat(process.stdin.fileno()).st_ino
     try:
         _, errors = process.communicate(stdin, timeout=60)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        # Without strace the command would go on, and keep the pipe.
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.stderr.close()
         return None, -1, b"it hangs"
     trace = Trace(pipe)
     pids = sorted(int(p.rsplit(".", 1)[1])
