@@ -40,6 +40,22 @@ FAULTS = ["up,cut=1000", "up,cut=3000", "up,cut=3500", "up,cut=20000",
           "up,slow=2MiB/s", "chunk=1000", "delay=2ms"]
 
 
+def run(top, folder, script, fault):
+    """What a script does over such a link, and the session's report."""
+    private = tempfile.mkdtemp(dir=top)
+    report = os.path.join(private, "report")
+    place = f"{folder}=loopback://{folder}"
+    place += (pipes.PROXY + "&" if pipes.PROXY else "?")
+    carried = pipes.run(
+        ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
+         pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
+         place + "fault=" + fault, "--", "bash", "-c", script], folder)
+    with open(report, encoding="utf-8") as file:
+        rows = file.read()
+    shutil.rmtree(private)
+    return carried, rows
+
+
 def main():
     top = tempfile.mkdtemp()
     folder = os.path.join(top, "mnt")
@@ -48,19 +64,13 @@ def main():
     for name, script, may_fail in SCRIPTS:
         plain = pipes.run(["bash", "-c", script], folder)
         for fault in FAULTS:
-            private = tempfile.mkdtemp(dir=top)
-            report = os.path.join(private, "report")
-            place = f"{folder}=loopback://{folder}"
-            place += (pipes.PROXY + "&" if pipes.PROXY else "?")
-            carried = pipes.run(
-                ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
-                 pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
-                 place + "fault=" + fault, "--", "bash", "-c", script],
-                folder)
-            with open(report, encoding="utf-8") as file:
-                rows = file.read()
-            shutil.rmtree(private)
-            good = carried == plain
+            # A slow link may be too slow for who waits here: within five runs it
+            # is not, where nothing breaks.
+            for _ in range(1 if "cut" in fault else 5):
+                carried, rows = run(top, folder, script, fault)
+                good = carried == plain
+                if not good or " none " in rows:
+                    break
             broken = not good and b"ferry: " in carried[1]
             if broken and may_fail and "cut" in fault:
                 broke += 1
