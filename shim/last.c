@@ -44,8 +44,10 @@ enum {
     STEP_NS_MIN = 1000 * 1000,
     STEP_NS_MAX = 50 * 1000 * 1000, /* what the end may be late by */
     STAT_BYTES = 1024,
-    JOINED_NS = 500 * 1000, /* whoever was joined may still be counted */
-    JOINED_TRIES = 20,
+    /* Whoever was joined may still be counted, and a thread of ferry's may have
+     * yet to say that it is one. */
+    JOINED_NS = 1000 * 1000,
+    JOINED_TRIES = 50,
     ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS of glibc */
     /*
      * Destructors run by the number of their key. This is the last that glibc has
@@ -132,7 +134,6 @@ watch(void *unused)
 {
     struct timespec step = {0, STEP_NS_MIN};
     (void)unused;
-    fy_thread_begins(true);
     while (!none_left(true)) {
         (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
         step.tv_nsec *= 2;
@@ -165,7 +166,11 @@ watch_if(uint64_t state)
             started = pthread_create(&thread, &attributes, watch, NULL) == 0;
             (void)pthread_attr_destroy(&attributes);
         }
-        if (!started) {
+        if (started) {
+            /* Counted here, as it is there now, and never ends: the main thread
+             * may ask before it has run. */
+            (void)change(1, 0);
+        } else {
             __atomic_fetch_and(&known, ~(uint64_t)WATCHED, __ATOMIC_SEQ_CST);
         }
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
