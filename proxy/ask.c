@@ -305,6 +305,13 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
 {
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
+        if (mount->maps_users && stage->plan.effect &&
+            stage->reach->hello.uid == 0) {
+            /* Its caches are refreshed by chown(2): fresh.c. */
+            fy_buffer_add(why,
+                          "root may write other owners there than it sees");
+            return false;
+        }
         if (!mount->by_number) {
             continue;
         }

@@ -3,6 +3,8 @@
  * Where what a stage reads and writes is; see the header. Every doubt is a
  * reason to run it here. Links are followed by the proxy, which refuses what
  * leaves its root; names alone are looked at here.
+ *
+ * Long because what decides about one stage is best read in one order.
  */
 #include "config.h"
 
@@ -447,6 +449,41 @@ look_at_outputs(struct look *look)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
+/*
+ * A mount whose options make its files look like others than their host's. What a
+ * file holds is the same still, for commands that do nothing but read the files
+ * they are given.
+ */
+static unsigned
+look_at_unlike(struct look *look, const struct fy_mount *mount)
+{
+    static const char *const tell[] = {
+        "ls", "dir", "stat", "find", "file", "tar", "git", "du",
+    };
+    const struct fy_invocation *invocation = look->invocation;
+    if (mount->unlike) {
+        return say(look, FY_STAGE_OTHER_NAMES,
+                   "the mount shows other files than its host", "");
+    }
+    if (!mount->follows && !mount->modes_differ) {
+        return FY_STAGE_NONE;
+    }
+    bool unsafe = look->plan->effect || invocation->targets;
+    for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
+        unsafe = unsafe || strcmp(invocation->command, tell[i]) == 0;
+    }
+    for (uint32_t i = 0; mount->follows && i < invocation->nuses; i++) {
+        unsafe = unsafe || invocation->uses[i].kind == FY_USE_TREE;
+    }
+    unsafe = unsafe || (mount->follows && invocation->reads_cwd);
+    return unsafe ? say(look, FY_STAGE_OTHER_NAMES,
+                        mount->follows
+                            ? "the mount follows links by itself"
+                            : "the mount shows other modes than its host",
+                        "")
+                  : FY_STAGE_NONE;
+}
+
 /* What a mount's kind makes impossible, once it is known. */
 static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
@@ -455,6 +492,16 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     if (invocation->owners && mount->owners_differ) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
+    }
+    /* sed -i gives its new file the owner and mode that it sees. */
+    if (mount->owners_differ && invocation->effect &&
+        strcmp(invocation->command, "sed") == 0) {
+        return say(look, FY_STAGE_OTHER_NAMES,
+                   "the mount shows other owners than its host", "");
+    }
+    unsigned unlike = look_at_unlike(look, mount);
+    if (unlike) {
+        return unlike;
     }
     if (invocation->attributes && strncmp(mount->type, "fuse.", 5) == 0) {
         return say(look, FY_STAGE_OTHER_NAMES,

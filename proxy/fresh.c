@@ -16,7 +16,8 @@
  *   and attributes. It changes its ctime and fails on others' folders. As root
  *   a wrong owner would be written, so after a stage that changed owners only to
  *   the one that the folder's host says it has by then (what sshfs shows may be
- *   old); never on a link: the server would follow it.
+ *   old); never on a link: the server would follow it. Where uid= shows one owner
+ *   for all, to the user that it works as, who is not root (ask.c).
  * - link(2) from another file system onto a path makes the kernel look it up
  *   again (LOOKUP_EXCL) before it fails with EEXIST or EXDEV. It has no effect.
  * - A folder that is gone stays in sshfs's cache whatever one does, because all
@@ -71,6 +72,7 @@ struct mounted {
     enum kind kind;
     int fd; /* O_PATH */
     const char *path;
+    const struct fy_mount *mount;
 };
 
 static enum kind
@@ -242,8 +244,9 @@ ask_again(const struct spot *spot)
 
 /* Its attributes; true: they are forgotten. */
 static bool
-forget(const struct spot *spot, uid_t owner)
+forget(const struct mounted *mounted, const struct spot *spot, uid_t seen)
 {
+    uid_t owner = mounted->mount->one_user ? mounted->mount->uid : seen;
     return fchownat(spot->folder, spot->name, owner, (gid_t)-1,
                     AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -286,7 +289,7 @@ forget_folder(const struct mounted *mounted, const char *path, size_t n,
               const struct fy_owners *owners)
 {
     if (!owners) {
-        return forget(spot, seen);
+        return forget(mounted, spot, seen);
     }
     const struct fy_folder *told = find_owner(owners, path, n);
     int fd = told ? open_folder(mounted, path, n, RESOLVE_NO_SYMLINKS) : -1;
@@ -313,8 +316,8 @@ looks_alike(const struct stat *one, const struct stat *other)
  * would change, and others' files, are asked for more often instead.
  */
 static void
-refresh_file(const struct spot *spot, const struct stat *before,
-             const struct fy_owners *owners)
+refresh_file(const struct mounted *mounted, const struct spot *spot,
+             const struct stat *before, const struct fy_owners *owners)
 {
     static const struct timespec pause = {.tv_nsec = 2000000};
     struct stat about;
@@ -326,7 +329,7 @@ refresh_file(const struct spot *spot, const struct stat *before,
             return;
         }
         if (i + 1 == OPENS && plain && !owners &&
-            forget(spot, before->st_uid)) {
+            forget(mounted, spot, before->st_uid)) {
             look_up_again(spot);
             return;
         }
@@ -347,7 +350,7 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
         return true;
     }
     if (S_ISREG(about.st_mode)) {
-        refresh_file(spot, &about, owners);
+        refresh_file(mounted, spot, &about, owners);
         return true;
     }
     bool forgotten =
@@ -513,9 +516,11 @@ unsigned
 fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
                const struct fy_owners *owners)
 {
-    struct work work = {
-        .mounted = {.kind = kind_of(mount), .fd = -1, .path = mount->path},
-        .owners = owners};
+    struct work work = {.mounted = {.kind = kind_of(mount),
+                                    .fd = -1,
+                                    .path = mount->path,
+                                    .mount = mount},
+                        .owners = owners};
     while (paths[work.n]) {
         work.n++;
     }

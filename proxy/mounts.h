@@ -34,7 +34,8 @@ void fy_mount_table_clear(struct fy_mount_table *table);
 /*
  * Adds the port, options, configuration and command of the sshfs process that
  * serves `point' to mount->place. False when the mount shows files otherwise
- * than their host does (links followed, names recoded, no ssh at all).
+ * than their host does (links followed, names recoded, no ssh at all); what it is
+ * that differs is set even so, for one that --mount names.
  */
 bool fy_sshfs_learn(const char *point, const char *source, const char *proc,
                     struct fy_mount *mount);

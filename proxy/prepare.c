@@ -77,7 +77,9 @@ job_new(struct stage *stage)
         job->stage = stage;
         job->session = stage->session;
         for (unsigned i = 0; i < stage->plan.nmounts; i++) {
-            job->mounts[job->nmounts++] = *stage->plan.mounts[i];
+            struct fy_mount *mount = &job->mounts[job->nmounts++];
+            *mount = *stage->plan.mounts[i];
+            mount->uid = stage->reach ? stage->reach->hello.uid : 0;
         }
     }
     return job;

@@ -32,7 +32,8 @@ static const double longest_s = 3600;
 /* What one command line says. */
 struct learned {
     struct fy_place place; /* port, options, config, command only */
-    bool owners_differ, unlike, bad, shows_links, keeps, keeps_none;
+    bool owners_differ, modes_differ, maps_users, one_user;
+    bool follows, unlike, left_alone, bad, shows_links, keeps, keeps_none;
     double own_s[3], kernel_s[2]; /* 0: not said */
     const char *source, *point;
 };
@@ -151,31 +152,59 @@ forgets_after(const struct learned *learned)
     return own + kernel + margin_s;
 }
 
+/* Owners and modes as they are shown. Of a uid= libfuse tells sshfs nothing: what
+ * chown(2) names is what is written there. */
+static bool
+learn_owners(const char *option, struct learned *out)
+{
+    static const char *const owners[] = {"uid",     "gid",     "umask", "idmap",
+                                         "uidfile", "gidfile", NULL};
+    static const char *const users[] = {"uid", "idmap", "uidfile", NULL};
+    if (!is_among(option, owners)) {
+        return false;
+    }
+    if (strcmp(option, "idmap=none") != 0) {
+        out->owners_differ = true;
+        out->modes_differ =
+            out->modes_differ || value_of(option, "umask") != NULL;
+        out->maps_users = out->maps_users || is_among(option, users);
+        out->one_user = out->one_user || value_of(option, "uid") != NULL;
+    }
+    return true;
+}
+
+/* Why files may be others than on the host, and who else may answer. */
+static bool
+learn_unlike(const char *option, struct learned *out)
+{
+    static const char *const follows[] = {"follow_symlinks",
+                                          "transform_symlinks", NULL};
+    static const char *const unlike[] = {"modules", "subdir", NULL};
+    static const char *const others[] = {"directport",  "passive",   "slave",
+                                         "sftp_server", "max_conns", NULL};
+    bool follow = is_among(option, follows), other = is_among(option, unlike);
+    if (!follow && !other && !is_among(option, others)) {
+        return false;
+    }
+    out->follows = out->follows || follow;
+    out->unlike = out->unlike || other;
+    out->left_alone = true;
+    return true;
+}
+
 /* One of a comma-separated list. */
 static void
 learn_option(const char *option, struct learned *out)
 {
-    static const char *const unlike[] = {
-        "follow_symlinks", "transform_symlinks",
-        "modules",         "subdir",
-        "directport",      "passive",
-        "slave",           "sftp_server",
-        "max_conns",       NULL};
-    static const char *const owners[] = {"uid",     "gid",     "umask", "idmap",
-                                         "uidfile", "gidfile", NULL};
     const char *value = strchr(option, '=');
-    if (learn_cache(option, out)) {
+    if (learn_cache(option, out) || learn_owners(option, out) ||
+        learn_unlike(option, out)) {
         return;
     }
     if (strcmp(option, "no_contain_symlinks") == 0) {
         out->shows_links = true;
     } else if (strcmp(option, "contain_symlinks") == 0) {
         out->shows_links = false;
-    } else if (is_among(option, unlike)) {
-        out->unlike = true;
-    } else if (is_among(option, owners)) {
-        out->owners_differ =
-            out->owners_differ || strcmp(option, "idmap=none") != 0;
     } else if ((value = value_of(option, "port"))) {
         out->bad =
             out->bad || !copy(out->place.port, sizeof out->place.port, value);
@@ -349,6 +378,11 @@ consider(const struct learned *learned, bool exact, struct search *search)
         struct fy_place a = learned->place, b = search->best.place;
         if (!fy_place_same_host(&a, &b) ||
             learned->owners_differ != search->best.owners_differ ||
+            learned->modes_differ != search->best.modes_differ ||
+            learned->maps_users != search->best.maps_users ||
+            learned->one_user != search->best.one_user ||
+            learned->follows != search->best.follows ||
+            learned->left_alone != search->best.left_alone ||
             learned->shows_links != search->best.shows_links ||
             learned->keeps != search->best.keeps ||
             forgets_after(learned) > forgets_after(&search->best) ||
@@ -414,14 +448,22 @@ fy_sshfs_learn(const char *point, const char *source, const char *proc,
         nanosleep(&pause, NULL);
         look(proc, point, source, learned, cmdline, search);
     }
-    if (search->found == 1 && !search->best.bad && !search->best.unlike) {
+    if (search->found == 1) {
+        /* Also of what is given by --mount, however it is reached. */
+        mount->owners_differ = search->best.owners_differ;
+        mount->modes_differ = search->best.modes_differ;
+        mount->maps_users = search->best.maps_users;
+        mount->one_user = search->best.one_user;
+        mount->follows = search->best.follows;
+        mount->unlike = search->best.unlike;
+    }
+    if (search->found == 1 && !search->best.bad && !search->best.left_alone) {
         const struct fy_place *place = &search->best.place;
         strcpy(mount->place.port, place->port);
         strcpy(mount->place.config, place->config);
         strcpy(mount->place.command, place->command);
         memcpy(mount->place.options, place->options, sizeof place->options);
         mount->place.noptions = place->noptions;
-        mount->owners_differ = search->best.owners_differ;
         mount->hides_links = !search->best.shows_links;
         double seconds = forgets_after(&search->best);
         mount->keeps = search->best.keeps || seconds > longest_s;

@@ -101,10 +101,16 @@ struct fy_mount {
     struct fy_place place;
     bool configured;    /* by --mount or ferry.conf: said when it fails */
     bool owners_differ; /* users or modes are shown otherwise than there */
-    bool read_only;     /* mounted so here: nothing may be changed there */
-    bool hides_links;   /* links that are absolute or hold .. cannot be read */
-    bool keeps;         /* it remembers what it cannot be made to forget */
-    bool by_number;     /* users are who they are here, by their numbers */
+    bool modes_differ;  /* modes are (umask=) */
+    bool follows;       /* it shows what links lead to, and no links */
+    bool unlike;        /* its files have other names or contents than there */
+    bool maps_users;    /* a uid that is written may be another one there */
+    bool one_user;  /* all is shown as one user's, uids are written as given */
+    uint32_t uid;   /* of its user there; set by the session when one_user */
+    bool read_only; /* mounted so here: nothing may be changed there */
+    bool hides_links; /* links that are absolute or hold .. cannot be read */
+    bool keeps;       /* it remembers what it cannot be made to forget */
+    bool by_number;   /* users are who they are here, by their numbers */
     /* After so long it has forgotten what it knew (fresh.c), 0: at once; and so
      * long the host itself may not see what was written here. */
     uint32_t forgets_ms, lags_ms;

@@ -39,6 +39,7 @@ find(const char *folder)
     if (fy_mounts_find(NULL, true, mounts, &n, NULL) == 0) {
         for (unsigned i = 0; i < n; i++) {
             if (strcmp(mounts[i].path, folder) == 0) {
+                mounts[i].uid = geteuid(); /* the same machine */
                 return &mounts[i];
             }
         }

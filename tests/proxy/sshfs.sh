@@ -114,6 +114,33 @@ equal "a read-only mount with mapped users is known as such" \
     "ssh://$user@127.0.0.1:$port $root 4 1 1"
 fusermount3 -u "$work/again"
 
+# Whoever writes the owner that this one shows gives files away.
+for _ in 1 2 3 4 5; do
+    mount_there "$work/again" ",uid=4711" 2>/dev/null && break
+    sleep 1
+done
+mkdir "$root/owned" && echo one >"$root/owned/f"
+equal "a mount that shows one owner for all is refreshed, too" \
+    "$("$mounted" fresh "$work/again" \
+        "cd $root/owned && echo two >f && echo 3 >g" "$work/again/owned/f" \
+        "$work/again/owned" | paste -sd' ')" \
+    "[100644 4 one][40755 0 f] [100644 4 two][40755 0 f g] 0 stale"
+equal "... and no owner is another one then" \
+    "$(stat -c %u "$root/owned" "$root/owned/f" | sort -u)" "$(id -u)"
+ferry=$(realpath "${FERRY_BUILDDIR:-.}")/ferry
+if [ -n "${FERRY_SANITIZED:-}" ] || [ ! -x "$ferry" ]; then
+    skip "... also after a script by ferry run" "not without the preloaded library"
+else
+    (cd "$work/again/owned" && "$ferry" run --force \
+        --mount "$work/again=loopback://$root" -- sh -c 'echo *; sort f >h
+            cp f i; sed -i s/two/2/ f; echo *; cat h i f') >"$work/said" 2>&1
+    equal "a script by ferry run there sees what it did" \
+        "$(paste -sd' ' "$work/said")" "f g f g h i two two 2"
+    equal "... and no owner is another one then" \
+        "$(stat -c %u "$root/owned" "$root"/owned/[ghi] | sort -u)" "$(id -u)"
+fi
+fusermount3 -u "$work/again"
+
 touch "$root/some file" && mkdir "$root/some folder" && ln -s x "$root/link"
 equal "the mount is known by its hash" "$(mounted hash "$point" "$root")" same
 mkdir "$root/same"

@@ -24,6 +24,7 @@ static const char commands_text[] =
     "command git { operand WORD...; reads cwd tree; pure; }\n"
     "command touch { operand FILE... out; effect; }\n"
     "command ls { operand FILE... in; owners; attributes; pure; }\n"
+    "command grep { operand DIR... in tree; reads cwd when !DIR; pure; }\n"
     "command less { operand FILE... in; terminal; pure; }\n"
     "command cp { operand SOURCE... in; operand DEST out; effect; }\n"
     "command tar { option -C DIR folder; operand FILE... in tree; pure; }\n";
@@ -429,6 +430,33 @@ START_TEST(test_rest)
 }
 END_TEST
 
+/* Options of a mount that make its files look like others than the host's. */
+START_TEST(test_unlike)
+{
+    facts.path = "/bin/cat";
+    mounts[0].follows = true;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("grep sub"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("grep"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
+    mounts[0].follows = false;
+    mounts[0].modes_differ = true;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("grep sub"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
+    facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
+    facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
+    mounts[0].modes_differ = false;
+    mounts[0].unlike = true;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
+    mounts[0].unlike = false;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+}
+END_TEST
+
 /* What caches and servers make of a change that is done behind the mount. */
 START_TEST(test_changes)
 {
@@ -506,6 +534,7 @@ main(void)
     tcase_add_test(tcase, test_input_from_here);
     tcase_add_test(tcase, test_output);
     tcase_add_test(tcase, test_rest);
+    tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_changes);
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);

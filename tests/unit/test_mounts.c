@@ -169,14 +169,55 @@ START_TEST(test_sshfs_options)
     ck_assert_uint_eq(mounts[0].place.noptions, 2);
     ck_assert_str_eq(mounts[0].place.options[0], "IdentityFile=/k,1");
     ck_assert_str_eq(mounts[0].place.options[1], "ServerAliveInterval=5");
-    ck_assert(mounts[0].owners_differ);
+    ck_assert(mounts[0].owners_differ && !mounts[0].modes_differ);
+    ck_assert(mounts[0].maps_users && mounts[0].one_user);
     ck_assert_str_eq(mounts[1].place.port, "23");
     ck_assert_str_eq(mounts[1].place.command, "ssh -i /x");
     ck_assert(!mounts[1].owners_differ);
     ck_assert_str_eq(mounts[2].path, "/m/e");
     ck_assert_uint_eq(mounts[2].place.noptions, 1);
     ck_assert_str_eq(mounts[2].place.options[0], "Port=99");
-    ck_assert(!mounts[2].owners_differ);
+    ck_assert(!mounts[2].owners_differ && !mounts[2].maps_users);
+}
+END_TEST
+
+/* What is shown otherwise than it is there, from its options. */
+START_TEST(test_sshfs_shows)
+{
+    static const struct {
+        const char *list;
+        bool found, owners_differ, modes_differ, maps_users, one_user;
+        bool follows, unlike;
+    } rows[] = {
+        {"reconnect", true, false, false, false, false, false, false},
+        {"uid=7,gid=8", true, true, false, true, true, false, false},
+        {"gid=8", true, true, false, false, false, false, false},
+        {"umask=077", true, true, true, false, false, false, false},
+        {"idmap=user", true, true, false, true, false, false, false},
+        {"idmap=none", true, false, false, false, false, false, false},
+        {"idmap=file,uidfile=/u", true, true, false, true, false, false, false},
+        {"follow_symlinks", false, false, false, false, false, true, false},
+        {"transform_symlinks", false, false, false, false, false, true, false},
+        {"modules=iconv", false, false, false, false, false, false, true},
+        {"max_conns=2", false, false, false, false, false, false, false},
+    };
+    struct fy_mount *mount = &mounts[0];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        int n = snprintf(text, sizeof text, "sshfs%cu@h:/a%c/m/a%c-o%c%s", 0, 0,
+                         0, 0, rows[i].list);
+        put("10", "comm", "sshfs\n", 6);
+        put("10", "cmdline", text, (size_t)n + 1);
+        memset(mount, 0, sizeof *mount);
+        ck_assert(fy_sshfs_learn("/m/a", "u@h:/a", proc, mount) ==
+                  rows[i].found);
+        ck_assert(mount->owners_differ == rows[i].owners_differ);
+        ck_assert(mount->modes_differ == rows[i].modes_differ);
+        ck_assert(mount->maps_users == rows[i].maps_users);
+        ck_assert(mount->one_user == rows[i].one_user);
+        ck_assert(mount->follows == rows[i].follows);
+        ck_assert(mount->unlike == rows[i].unlike);
+    }
 }
 END_TEST
 
@@ -398,6 +439,7 @@ main(void)
     tcase_add_test(tests, test_hidden);
     tcase_add_test(tests, test_hostile);
     tcase_add_test(tests, test_sshfs_options);
+    tcase_add_test(tests, test_sshfs_shows);
     tcase_add_test(tests, test_sshfs_caches);
     tcase_add_test(tests, test_nfs);
     tcase_add_test(tests, test_gluster);
