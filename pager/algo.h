@@ -83,6 +83,7 @@ struct fy_algo {
     struct fy_access_trace *trace;
     uint32_t trace_room, trace_steps, trace_base[FY_MAX_MATRICES];
     uint64_t search_work; /* tiles and steps looked at by the search so far */
+    const char *interchanges; /* of a paged inverse, which is made without */
 };
 
 enum {
@@ -199,5 +200,8 @@ extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[];   /* getri */
 extern const struct fy_algo_row fy_algo_invert[];    /* trtri potri */
+
+/* getri where A does not stay on the device: chooses sizes and makes the plan. */
+int fy_algo_invert_paged(struct fy_algo *algo) FY_MUST_CHECK;
 
 #endif

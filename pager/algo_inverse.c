@@ -2,9 +2,9 @@
 /*
  * getri: A^-1 from its factors, by panels of columns that are solved for from
  * the identity. A stays on the device as a whole while panels of the result,
- * which take its place in host memory, go out: one that is larger is the
- * original's, and so are a singular one and interchanges that getrf cannot have
- * made.
+ * which take its place in host memory, go out: one that is larger is inverted in
+ * place (algo_invert.c). A singular one is the original's, and so are
+ * interchanges that getrf cannot have made.
  */
 #include "config.h"
 
@@ -21,8 +21,8 @@ enum {
     ONE = FY_PANEL_ONE
 };
 enum {
-    SOLVE = 1,
-    MULTIPLY
+    MULTIPLY = 3, /* the others are algo_invert.c's */
+    SOLVE
 };
 enum {
     WIDEST = 1024, /* of panels: the identity is as large */
@@ -192,8 +192,8 @@ search_randomly(struct fy_algo *algo, int64_t widest)
     while (width > 1 && !fits(algo, width, 1)) {
         width /= 2;
     }
-    if (!fits(algo, width, 1)) {
-        return FY_ERR_NOFIT;
+    if (!fits(algo, width, 1) || fy_random_below(&state, 3) == 0) {
+        return fy_algo_invert_paged(algo);
     }
     int status =
         fy_cuts_random(algo->n, width, 12, 1, &state, &algo->cuts[COLUMNS]);
@@ -234,7 +234,7 @@ search(struct fy_algo *algo)
             return status ? status : finish_cuts(algo);
         }
     }
-    return FY_ERR_NOFIT;
+    return fy_algo_invert_paged(algo);
 }
 
 /* Every element once in each direction, as any schedule. */
@@ -248,12 +248,12 @@ bound(const struct fy_algo *algo, double elements)
 const struct fy_algo_row fy_algo_inverse[] = {
     {"getri",
      "nA1BwWi",
-     {"getrs", "gemm"},
+     {"trsm", "trmm", "gemm", "getrs"},
      setup,
      program,
      false,
      bound,
      search,
-     FY_DIAGONAL_ANY},
+     FY_RESULT_FINITE},
     {NULL},
 };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trtri and potri: inverses of triangles, and of what potrf has factored, in
- * place, by supers of blocks. Devices have no function for a triangle of its
- * own: a block on the diagonal is solved for from the identity, in a tile
+ * place, by supers of blocks; and getri, of what getrf has, where it does not
+ * fit (algo_inverse.c): U's inverse, then what L makes of its columns, whose
+ * interchanges are left to the host. Devices have no function for a triangle of
+ * its own: a block on the diagonal is solved for from the identity, in a tile
  * beside the matrix. What is singular or not finite, before or after, is the
- * original's.
+ * original's. Long because they share their blocks on the diagonal and sizes.
  */
 #include "config.h"
 
@@ -35,6 +37,12 @@ static bool
 is_product(const struct fy_algo *algo)
 {
     return strcmp(algo->row->name, "potri") == 0;
+}
+
+static bool
+is_lu(const struct fy_algo *algo)
+{
+    return strcmp(algo->row->name, "getri") == 0;
 }
 
 static int
@@ -139,9 +147,9 @@ add(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
     return fy_algo_gemm(algo, GEMM, &product);
 }
 
-/* The plan's own tile := alpha D D of so many rows: the identity. */
+/* A block of n rows and columns := D D: the identity. */
 static int
-copy_unit(struct fy_algo *algo, int64_t n)
+copy_unit(struct fy_algo *algo, struct fy_block to, int64_t n)
 {
     struct fy_product product = {
         .transa = 'N',
@@ -150,7 +158,7 @@ copy_unit(struct fy_algo *algo, int64_t n)
         .beta = zero,
         .a = {'D', 0, 0, 0},
         .b = {'D', 0, 0, 0},
-        .c = {'B', 0, 0, 0},
+        .c = to,
         .m = n,
         .n = n,
         .k = n,
@@ -159,13 +167,16 @@ copy_unit(struct fy_algo *algo, int64_t n)
     return fy_algo_gemm(algo, GEMM, &product);
 }
 
-/* The plan's own tile := a block on the diagonal, or its inverse, and zeros. */
+static const struct fy_block own_tile = {'B', 0, 0, 0};
+
+/* A tile := the triangle of a block on the diagonal, or its inverse, and zeros. */
 static int
-copy_triangle(struct fy_algo *algo, unsigned routine, uint32_t block)
+copy_triangle(struct fy_algo *algo, unsigned routine, uint32_t block,
+              struct fy_block to)
 {
     const int64_t n = length(algo, block);
     struct fy_block_call call;
-    int status = copy_unit(algo, n);
+    int status = copy_unit(algo, to, n);
 
     if (status) {
         return status;
@@ -176,31 +187,50 @@ copy_triangle(struct fy_algo *algo, unsigned routine, uint32_t block)
     call.transa = 'N';
     call.m = call.n = n;
     memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    return triangle(algo, &call, (struct fy_block){'A', block, block, 0},
-                    (struct fy_block){'B', 0, 0, 0});
+    return triangle(algo, &call, (struct fy_block){'A', block, block, 0}, to);
 }
 
-/* Of the product only the triangle leaves the device. */
+/* A block on the diagonal := beta times itself + alpha times a tile. */
 static int
-invert(struct fy_algo *algo, uint32_t j)
+put(struct fy_algo *algo, const double *alpha, struct fy_block from,
+    const double *beta, uint32_t block)
 {
-    const uint32_t block = turn(algo, j);
     struct fy_product product = {
         .transa = 'N',
         .transb = 'N',
-        .alpha = fy_one,
-        .beta = zero,
+        .alpha = alpha,
+        .beta = beta,
         .a = {'D', 0, 0, 0},
-        .b = {'B', 0, 0, 0},
+        .b = from,
         .c = {'A', block, block, 0},
         .m = length(algo, block),
         .n = length(algo, block),
         .k = length(algo, block),
         .c_access = FY_ACCESS_INOUT,
     };
-    int status = copy_triangle(algo, TRSM, block);
+    return fy_algo_gemm(algo, GEMM, &product);
+}
 
-    return status ? status : fy_algo_gemm(algo, GEMM, &product);
+/*
+ * Of a triangle's block only the triangle leaves the device. Where L is below U,
+ * U is taken from the block first, which leaves zeros, and so L as it was.
+ */
+static int
+invert(struct fy_algo *algo, uint32_t j)
+{
+    const uint32_t block = turn(algo, j);
+    const struct fy_block beside = {'C', block, 0, 0};
+    int status = copy_triangle(algo, TRSM, block, own_tile);
+
+    if (status == FY_OK && is_lu(algo)) {
+        status = copy_triangle(algo, TRMM, block, beside);
+        if (status == FY_OK) {
+            status = put(algo, fy_minus_one, beside, fy_one, block);
+        }
+    }
+    return status ? status
+                  : put(algo, fy_one, own_tile, is_lu(algo) ? fy_one : zero,
+                        block);
 }
 
 /*
@@ -359,10 +389,9 @@ multiply_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
         if (status || i != j) {
             continue;
         }
-        status = copy_triangle(algo, TRMM, r);
+        status = copy_triangle(algo, TRMM, r, own_tile);
         if (status == FY_OK) {
-            status = square(algo, r, (struct fy_block){'B', 0, 0, 0},
-                            length(algo, r), zero);
+            status = square(algo, r, own_tile, length(algo, r), zero);
         }
         for (uint32_t k = r + 1; status == FY_OK && k < i_end; k++) {
             status = add_adjoint(algo, r, r, k);
@@ -396,22 +425,166 @@ multiply_all(struct fy_algo *algo)
     return status;
 }
 
+/* ---- X L = U^-1 by columns from the last: L's go beside them first ---- */
+
+static struct fy_block
+kept(uint32_t k)
+{
+    return (struct fy_block){'C', k, 0, 0};
+}
+
+/* L's column j beside, and U^-1 alone where both were. */
+static int
+keep(struct fy_algo *algo, uint32_t j)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count;
+    const int64_t width = length(algo, j);
+    struct fy_block_call call;
+    int status = FY_OK;
+
+    for (uint32_t k = j; status == FY_OK && k < blocks; k++) {
+        struct fy_product product = {
+            .transa = 'N',
+            .transb = 'N',
+            .alpha = fy_one,
+            .beta = zero,
+            .a = {'A', k, j, 0},
+            .b = {'D', 0, 0, 0},
+            .c = kept(k),
+            .m = length(algo, k),
+            .n = width,
+            .k = width,
+            .c_access = FY_ACCESS_INOUT,
+        };
+        status = fy_algo_gemm(algo, GEMM, &product);
+    }
+    if (status == FY_OK) {
+        status = copy_unit(algo, (struct fy_block){'A', j, j, 0}, width);
+    }
+    memset(&call, 0, sizeof(call));
+    call.routine = TRMM;
+    call.side = 'L';
+    call.transa = 'N';
+    call.m = call.n = width;
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    return status ? status
+                  : triangle(algo, &call, kept(j),
+                             (struct fy_block){'A', j, j, 0});
+}
+
+/* X(i, j) -= X(i, k) L(k, j), which is the first there where L was. */
+static int
+take(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = fy_minus_one,
+        .beta = i > j && k == j + 1 ? zero : fy_one,
+        .a = {'A', i, k, 0},
+        .b = kept(k),
+        .c = {'A', i, j, 0},
+        .m = length(algo, i),
+        .n = length(algo, j),
+        .k = length(algo, k),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+/* X(i, j) := X(i, j) L(j, j)^-1 */
+static int
+divide(struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    const struct fy_block blocks[3] = {kept(j), {'A', i, j, 0}};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = TRSM;
+    call.side = 'R';
+    call.uplo = 'L';
+    call.transa = 'N';
+    call.diag = 'U';
+    call.m = length(algo, i);
+    call.n = length(algo, j);
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    call.access[0] = FY_ACCESS_IN;
+    call.access[1] = FY_ACCESS_INOUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+static int
+solve_all(struct fy_algo *algo)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_cols;
+    int status = FY_OK;
+
+    for (uint32_t j = blocks; status == FY_OK && j-- > 0;) {
+        status = keep(algo, j);
+        for (uint32_t i = 0; status == FY_OK && i < blocks;) {
+            const uint32_t end = blocks - i > size ? i + size : blocks;
+            for (uint32_t k = j + 1; status == FY_OK && k < blocks; k++) {
+                for (uint32_t r = i; status == FY_OK && r < end; r++) {
+                    status = take(algo, r, j, k);
+                }
+            }
+            for (; status == FY_OK && i < end; i++) {
+                status = divide(algo, i, j);
+            }
+        }
+    }
+    return status;
+}
+
+static int
+remember_swaps(struct fy_algo *algo)
+{
+    struct fy_planner *planner = algo->planner;
+    const enum fy_type type =
+        fy_type_resolve(FY_T_INTEGER, planner->bound->integer_bits);
+    const uint32_t bytes = fy_type_bytes(type, planner->bound->integer_bits);
+    const char *pivots = algo->interchanges;
+
+    planner->swaps = calloc((size_t)algo->n, sizeof(*planner->swaps));
+    if (!planner->swaps) {
+        return FY_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < algo->n; i++) {
+        const struct fy_value pivot =
+            fy_raw_value(type, pivots + i * (int64_t)bytes);
+        planner->swaps[i] = pivot.i - 1;
+    }
+    fy_algo_view(algo, &algo->matrices[0], &planner->swapped);
+    return FY_OK;
+}
+
 static int
 program(struct fy_algo *algo)
 {
     int status = invert_all(algo);
 
-    return status == FY_OK && is_product(algo) ? multiply_all(algo) : status;
+    if (status == FY_OK && is_product(algo)) {
+        status = multiply_all(algo);
+    }
+    if (status == FY_OK && is_lu(algo)) {
+        status = solve_all(algo);
+        if (status == FY_OK) {
+            status = remember_swaps(algo);
+        }
+    }
+    return status;
 }
 
 /* ---- sizes ---- */
 
-/* The identity as large as the widest block, and a matrix beside it. */
+/* The identity as large as the widest block, and a matrix beside it; for LU a
+ * column of blocks, too. */
 static int
 make_own(struct fy_algo *algo)
 {
     const int64_t side = fy_cuts_longest(&algo->cuts[N_CUTS]);
-    struct fy_matrix *copy = &algo->matrices[1], *unit = &algo->matrices[3];
+    struct fy_matrix *copy = &algo->matrices[1], *beside = &algo->matrices[2],
+                     *unit = &algo->matrices[3];
     struct fy_planner *planner = algo->planner;
     const size_t bytes = algo->element_bytes;
     const size_t elements = (size_t)side * (size_t)side;
@@ -419,7 +592,8 @@ make_own(struct fy_algo *algo)
     union fy_raw raw;
 
     free(planner->factors);
-    planner->factors = calloc(2 * elements, bytes);
+    const size_t column = is_lu(algo) ? (size_t)algo->n * (size_t)side : 0;
+    planner->factors = calloc(2 * elements + column, bytes);
     if (!planner->factors) {
         return FY_ERR_NOMEM;
     }
@@ -427,6 +601,12 @@ make_own(struct fy_algo *algo)
     unit->host = copy->host + elements * bytes;
     copy->rows = copy->cols = copy->ld = side;
     unit->rows = unit->cols = unit->ld = side;
+    if (is_lu(algo)) {
+        beside->host = unit->host + elements * bytes;
+        beside->rows = algo->n;
+        beside->cols = side;
+        beside->ld = algo->turned ? side : algo->n;
+    }
     algo->extent[UNIT] = side;
     memset(&raw, 0, sizeof(raw));
     fy_raw_store((enum fy_type)algo->element, &one, &raw);
@@ -461,6 +641,8 @@ cut(struct fy_algo *algo, int64_t side)
     algo->super_rows = super >= (double)count ? (uint32_t)count
                        : super > 1            ? (uint32_t)super
                                               : 1;
+    /* A run of a column beside X's and L's blocks. */
+    algo->super_cols = tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
     return fy_cuts_even(algo->n, (uint32_t)count, side >= 64 ? 16 : 1,
                         &algo->cuts[N_CUTS]);
 }
@@ -477,6 +659,7 @@ search_randomly(struct fy_algo *algo)
         status = fy_cuts_random(algo->n, largest, 8u << (round / 2), 1, &state,
                                 &algo->cuts[N_CUTS]);
         algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 4);
+        algo->super_cols = 1 + (uint32_t)fy_random_below(&state, 4);
         if (status == FY_OK) {
             status = generate(algo);
         }
@@ -578,3 +761,37 @@ const struct fy_algo_row fy_algo_invert[] = {
      FY_RESULT_FINITE},
     {NULL},
 };
+
+/* ---- getri ---- */
+
+static const struct fy_algo_row paged_row = {
+    "getri", "nA1BwWi", {"trsm", "trmm", "gemm", "getrs"},
+    setup,   program,   false,
+    bound,   search,    FY_RESULT_FINITE};
+
+int
+fy_algo_invert_paged(struct fy_algo *algo)
+{
+    struct fy_matrix *a = &algo->matrices[0], *beside = &algo->matrices[2];
+    const struct fy_matrix given = *a;
+
+    algo->row = &paged_row;
+    algo->interchanges = algo->matrices[1].host;
+    memset(algo->matrices, 0, sizeof(algo->matrices));
+    memset(algo->extent, 0, sizeof(algo->extent));
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        fy_cuts_free(&algo->cuts[d]);
+    }
+    a->host = given.host;
+    a->ld = given.ld;
+    a->access = FY_ACCESS_INOUT;
+    /* What `setup' says of a triangle: here it is U's, and the matrix whole. */
+    algo->uplo = 'U';
+    algo->diag = 'N';
+    int status = setup(algo);
+    a->triangle = 0;
+    beside->row_cuts = N_CUTS;
+    beside->col_cuts = UNIT;
+    beside->access = FY_ACCESS_INOUT;
+    return status ? status : search(algo);
+}

@@ -125,6 +125,10 @@ struct fy_planner {
     char *pivots;
     int64_t *pivot_starts; /* npivot_panels + 1 */
     uint32_t npivot_panels;
+    /* Column i of a view and column swaps[i] change places in the end, from the
+     * last one on. */
+    int64_t *swaps;
+    struct fy_view swapped;
     bool narrow_pivots; /* 64-bit ones of which the low halves came */
     /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
     void *workspace;

@@ -613,9 +613,9 @@ factored(char type, int64_t n, struct call_numbers *numbers)
 
 START_TEST(inverse)
 {
-    static const int64_t sizes[] = {1, 2, 19};
+    static const int64_t sizes[] = {1, 2, 19, N, N - 1}; /* two do not fit */
 
-    for (unsigned s = 0; s < 12; s++) {
+    for (unsigned s = 0; s < 20; s++) {
         const char type = "sdcz"[s % 4];
         const int64_t n = sizes[s / 4];
         struct call_numbers numbers;
@@ -652,11 +652,12 @@ START_TEST(inverse)
 }
 END_TEST
 
-/* Singular, not finite, or no interchanges of getrf's, or too large. */
+/* Singular, not finite, or no interchanges of getrf's. */
 START_TEST(inverse_of_others)
 {
-    for (unsigned kind = 0; kind < 5; kind++) {
-        const int64_t n = kind == 4 ? N : 19;
+    for (unsigned s = 0; s < 8; s++) {
+        const unsigned kind = s % 4;
+        const int64_t n = s < 4 ? 19 : N;
         struct call_numbers numbers;
         struct call call;
         struct call_run run;
@@ -667,7 +668,7 @@ START_TEST(inverse_of_others)
             element[(n + 3) * 7 + (kind == 0 ? 7 : 3)] = kind == 0 ? 0 : NAN;
         }
         if (kind == 2 || kind == 3) {
-            wide_pivots[5] = pivots[5] = kind == 2 ? 20 : 2;
+            wide_pivots[5] = pivots[5] = kind == 2 ? (int32_t)n + 1 : 2;
         }
         memcpy(same_a, a, MOST);
         memset(work, 1, sizeof(work));
