@@ -81,11 +81,24 @@ describe(const struct fy_frame *frame, struct fy_intercepted *out)
  * of a call: such a program gets its originals.
  */
 static bool
-floating_traps(void)
+traps(uint32_t control)
 {
-    uint32_t control; /* all exceptions masked: bits 7 to 12 set */
+    return (~control & 0x1f80) != 0; /* all masked: bits 7 to 12 set */
+}
+
+/* Control and flags of floating point: what ferry computes is not the program's. */
+static uint32_t
+floating_point(void)
+{
+    uint32_t control;
     __asm__ volatile("stmxcsr %0" : "=m"(control));
-    return (~control & 0x1f80) != 0;
+    return control;
+}
+
+static void
+set_floating_point(uint32_t control)
+{
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
 }
 
 /* The accepted call that this thread is in, for fy_unwound(). */
@@ -126,33 +139,30 @@ fy_unwound(void)
 
 /*
  * A handle is made or destroyed: the original always runs, then we look, with
- * floating point exceptions masked (see floating_traps()): a call that went
+ * floating point exceptions masked (see traps()): a call that went
  * unseen would leave a dead handle's story to the next one at its address.
  */
 static void
 observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
 {
-    uint32_t control;
-    __asm__ volatile("stmxcsr %0" : "=m"(control));
-    uint32_t masked = control | 0x1f80;
-    __asm__ volatile("ldmxcsr %0" : : "m"(masked));
+    uint32_t control = floating_point();
+    set_floating_point(control | 0x1f80);
     const struct fy_engine *engine = fy_engine();
-    __asm__ volatile("ldmxcsr %0" : : "m"(control));
+    set_floating_point(control);
     struct fy_intercepted call;
     run_original(frame, row, saved);
     if (!engine) {
         return;
     }
     saved = errno;
-    __asm__ volatile("stmxcsr %0" : "=m"(control));
-    masked = control | 0x1f80;
-    __asm__ volatile("ldmxcsr %0" : : "m"(masked));
+    control = floating_point();
+    set_floating_point(control | 0x1f80);
     describe(frame, &call);
     struct fy_quiet quiet;
     engine_begin(&quiet);
     engine->observe(&call);
     engine_end(&quiet);
-    __asm__ volatile("ldmxcsr %0" : : "m"(control));
+    set_floating_point(control);
     errno = saved;
 }
 
@@ -160,6 +170,7 @@ int
 fy_dispatch(struct fy_frame *frame)
 {
     int saved = errno;
+    uint32_t control = floating_point();
     const struct fy_model *model = fy_shim_model();
     struct fy_intercepted call;
     describe(frame, &call);
@@ -173,7 +184,7 @@ fy_dispatch(struct fy_frame *frame)
         observe(frame, row, saved);
         return 1;
     }
-    enum fy_reason reason = floating_traps()  ? FY_REASON_UNSUPPORTED
+    enum fy_reason reason = traps(control)    ? FY_REASON_UNSUPPORTED
                             : fy_in_handler() ? FY_REASON_IN_HANDLER
                                               : FY_REASON_NONE;
     const struct fy_engine *engine =
@@ -187,9 +198,12 @@ fy_dispatch(struct fy_frame *frame)
         reason = engine->call(&call);
         if (reason == FY_REASON_VERIFIED) {
             /* What it calls in turn is the original's business, too. */
+            set_floating_point(control);
             run_original(frame, row, saved);
             saved = errno;
+            control = floating_point();
             reason = engine->compare(&call);
+            set_floating_point(control);
             engine_end(&quiet);
             if (row) {
                 FY_RECORD_ADD(row->declined[reason], 1);
@@ -203,13 +217,16 @@ fy_dispatch(struct fy_frame *frame)
     if (reason == FY_REASON_NONE) {
         return 1;
     }
+    set_floating_point(control);
     if (reason == FY_REASON_UNPROFITABLE) {
         if (row) {
             FY_RECORD_ADD(row->declined[reason], 1);
         }
         uint64_t took = time_original(frame, row, saved);
         saved = errno;
+        control = floating_point();
         engine->ran(took);
+        set_floating_point(control);
         errno = saved;
         return 1;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The floating point environment belongs to the program. Argument: flags (what
- * exceptions a call raises), traps (a program that wants a signal for each
+ * exceptions a call raises), exact (not even that something was rounded), traps (a program that wants a signal for each
  * exception gets none from ferry's own arithmetic), trapped (and gets the one
  * that its own numbers earn), zero (denormals are zero).
  */
@@ -69,6 +69,27 @@ flags(void)
     return 0;
 }
 
+/* Large enough to be thought about. */
+static int
+exact(void)
+{
+    enum {
+        LARGE = 160
+    };
+    static double x[LARGE * LARGE], y[LARGE * LARGE], z[LARGE * LARGE];
+    const integer large = LARGE;
+
+    fill(x, LARGE * LARGE, 1);
+    fill(y, LARGE * LARGE, 2);
+    for (int i = 0; i < 4; i++) {
+        feclearexcept(FE_ALL_EXCEPT);
+        dgemm_("N", "T", &large, &large, &large, &one, x, &large, y, &large,
+               &one, z, &large);
+        printf("inexact: %d\n", fetestexcept(FE_INEXACT) != 0);
+    }
+    return 0;
+}
+
 static int
 traps(void)
 {
@@ -123,6 +144,9 @@ main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "flags";
 
+    if (strcmp(mode, "exact") == 0) {
+        return exact();
+    }
     if (strcmp(mode, "traps") == 0) {
         return traps();
     }

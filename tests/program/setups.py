@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set-ups that are bad or odd: one clear line, and the program runs as without
 ferry. Each check returns None, or what is wrong; Skip when it cannot be tried."""
+import json
 import os
 import select
 import shutil
@@ -357,8 +358,24 @@ def other_preloads(context):
         context.run(HOST, context.threads(), LD_PRELOAD=library), lines=0)
 
 
+def flags_of_originals(context):
+    """A call that is thought about, and stays here: no flag of the thinking."""
+    report = os.path.join(context.folder(), "report.json")
+    result = context.run(["--device", "host,memory=1MiB", "--report=" + report],
+                         [context.program("floating"), "exact"])
+    with open(report, encoding="utf-8") as file:
+        offloaded = sum(x["offloaded"] for x in json.load(file)["functions"])
+    raised = result.out.count("inexact: 1\n")
+    if offloaded == 4:
+        raise Skip("this machine's device is thought to pay")
+    if raised > offloaded:
+        return "raised in %d of 4 calls, %d offloaded" % (raised, offloaded)
+    return unlike(result, lines=0, out=result.out)
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
           cache_spoiled, cache_unwritable, many_at_once, setuid_program,
-          static_program, signals_to_ferry, ferry_in_ferry, other_preloads]
+          static_program, signals_to_ferry, ferry_in_ferry, other_preloads,
+          flags_of_originals]
