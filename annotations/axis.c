@@ -429,6 +429,16 @@ fy_finish_axes(struct fy_body *body)
                        "split axis '%.*s' is spanned by no operand",
                        FY_MAX_QUOTED, axis->name);
         }
+        if (body->unit->result.type != FY_T_VOID &&
+            !(axis->row.flags & FY_AXIS_RETURN)) {
+            fy_diagnostic_hint(
+                fy_warning(front, axis->span,
+                           "axis '%.*s' is never split: '%.*s' returns a value",
+                           FY_MAX_QUOTED, axis->name, FY_MAX_QUOTED,
+                           body->unit->name),
+                "say how those of the chunks make one: sums, or combines max, "
+                "min or hypot, into return");
+        }
         check_written(body, i);
     }
 }
