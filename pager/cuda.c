@@ -16,6 +16,7 @@
 
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
+#include "pager/watch.h"
 
 enum {
     EXIT_WAIT_SECONDS = 2,
@@ -225,6 +226,7 @@ be_quiet(void)
         pthread_mutex_unlock(&device->lock);
     }
     pthread_mutex_unlock(&all_lock);
+    fy_watch_end();
 }
 
 void

@@ -19,6 +19,10 @@
  * gone. What was discarded once is therefore never watched again, at that
  * address, until it has been unmapped.
  *
+ * Who waits for an event cannot be stopped, so whoever stops the keeper first,
+ * and then waits for the others to stop, waits for ever: LeakSanitizer does, at
+ * the end of a process. The descriptor is therefore closed before.
+ *
  * Not told, and harmless to page-locked memory: migration, compaction, merging
  * and collapsing (they refuse pinned pages), swapping, mprotect(). fork(): since
  * Linux 5.19, which is asked for, a pinned page stays the parent's.
@@ -35,6 +39,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -67,6 +72,8 @@ enum {
     STACK_BYTES = 256 << 10,
     NAME_BYTES = 64,
     TRIAL_PAGES = 8,
+    END_SECONDS = 2,     /* for the keeper to close the descriptor */
+    SETTLE_SECONDS = 10, /* for changes that have begun to be over */
 };
 
 struct mapping {
@@ -96,6 +103,8 @@ static unsigned ndiscarded;
 static unsigned nevents;
 static bool closed; /* too much happens: nothing is watched any more */
 static int fd = -1, maps = -1;
+static int ending = -1; /* wakes the keeper, to close fd */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 
 /* One question at a time. */
 static struct {
@@ -108,7 +117,8 @@ static struct {
         IS_INTACT,
         SETTLE,
         REMOVE,
-        FORGET
+        FORGET,
+        END
     } what;
     uintptr_t start, here;
     size_t bytes;
@@ -414,22 +424,25 @@ drain(void)
 static void *
 keep(void *unused)
 {
-    struct pollfd watch = {.fd = fd, .events = POLLIN};
+    struct pollfd watch[] = {{.fd = fd, .events = POLLIN},
+                             {.fd = ending, .events = POLLIN}};
     (void)unused;
-    while (poll(&watch, 1, -1) >= 0 || errno == EINTR || errno == ENOMEM) {
+    while (poll(watch, 2, -1) >= 0 || errno == EINTR || errno == ENOMEM) {
         pthread_mutex_lock(&lock);
         bool reads = drain();
         pthread_mutex_unlock(&lock);
-        if (!reads) {
+        if (!reads || watch[1].revents != 0) {
             break;
         }
     }
-    /* A filter of system calls, for all threads: who waits for an event goes
-     * on when the descriptor is gone. Questions find nothing registered. */
+    /* The end, or a filter of system calls, for all threads: who waits for an
+     * event goes on when the descriptor is gone. Questions find nothing
+     * registered. */
     pthread_mutex_lock(&lock);
     close_all();
     (void)close(fd);
     fd = -1;
+    pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&lock);
     return NULL;
 }
@@ -445,13 +458,31 @@ probe(uintptr_t address)
     return ioctl(fd, UFFDIO_ZEROPAGE, &zero) == 0 ? 0 : errno;
 }
 
+static struct timespec
+seconds_from_now(clockid_t clock, time_t seconds)
+{
+    struct timespec then;
+    clock_gettime(clock, &then);
+    then.tv_sec += seconds;
+    return then;
+}
+
+static bool
+is_past(const struct timespec *then)
+{
+    struct timespec now = seconds_from_now(CLOCK_MONOTONIC, 0);
+    return now.tv_sec > then->tv_sec ||
+           (now.tv_sec == then->tv_sec && now.tv_nsec >= then->tv_nsec);
+}
+
 /* All that was changed before is known when this returns 0 or EEXIST. */
 static int
 settled_probe(uintptr_t address)
 {
+    struct timespec until = seconds_from_now(CLOCK_MONOTONIC, SETTLE_SECONDS);
     int error;
     (void)drain();
-    while ((error = probe(address)) == EAGAIN) {
+    while ((error = probe(address)) == EAGAIN && !is_past(&until)) {
         pthread_mutex_unlock(&lock);
         pause_briefly();
         pthread_mutex_lock(&lock);
@@ -528,6 +559,19 @@ add(void)
     return FY_OK;
 }
 
+/* The keeper closes what it waits for. A filter may refuse that to wake it. */
+static void
+end(void)
+{
+    struct timespec until = seconds_from_now(CLOCK_REALTIME, END_SECONDS);
+    int error = 0;
+    closed = true;
+    (void)eventfd_write(ending, 1);
+    while (fd >= 0 && error == 0) {
+        error = pthread_cond_timedwait(&ended, &lock, &until);
+    }
+}
+
 static int
 answer(void)
 {
@@ -554,6 +598,9 @@ answer(void)
     case FORGET:
         (void)drain();
         forget_discarded(job.start, job.start + job.bytes);
+        break;
+    case END:
+        end();
         break;
     }
     pthread_mutex_unlock(&lock);
@@ -647,7 +694,7 @@ fy_watch_remove(unsigned watch)
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *start_why; /* NULL: it works; "" before the first start */
-static bool started, is_silent;
+static bool started, running, is_silent;
 static sem_t opened;
 
 static const char *
@@ -669,7 +716,8 @@ open_descriptor(void)
     maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     fd = (int)syscall(SYS_userfaultfd,
                       O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-    if (maps < 0 || fd < 0) {
+    ending = eventfd(0, EFD_CLOEXEC);
+    if (maps < 0 || fd < 0 || ending < 0) {
         return "no userfaultfd";
     }
     if (ioctl(fd, UFFDIO_API, &api) != 0 ||
@@ -709,7 +757,8 @@ is_noticed(int what)
                              : GUARD_INSTALL;
     char *all = mmap(NULL, bytes + 2 * (size_t)PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char *at = all + PAGE, *to = at + bytes;
+    char *at = all + PAGE, *to = at + bytes, *page = at + 2 * (size_t)PAGE;
+    bool hole = false; /* where other threads may have mapped theirs since */
     if (all == MAP_FAILED) {
         return false;
     }
@@ -719,22 +768,24 @@ is_noticed(int what)
     (void)sem_init(&told, 0, 0);
     bool noticed = false;
     if (fy_watch_add((uintptr_t)at, bytes, &told, &watch) == FY_OK) {
-        char *page = at + 2 * (size_t)PAGE;
         bool before = fy_watch_is_intact(watch);
         if (what < 3) {
             noticed = madvise(page, PAGE, advice) != 0;
         } else if (what == 3) {
-            (void)munmap(page, PAGE);
+            hole = munmap(page, PAGE) == 0;
         } else if (what == 4) {
             (void)mmap(page, PAGE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         } else {
-            (void)mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+            hole = mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+                          to) == to;
         }
         noticed = before && (noticed || !fy_watch_is_intact(watch));
         fy_watch_remove(watch);
     }
-    (void)munmap(all, bytes + 2 * (size_t)PAGE);
+    char *rest = hole ? page + PAGE : page;
+    (void)munmap(all, (size_t)(page - all));
+    (void)munmap(rest, (size_t)(to + PAGE - rest));
     (void)ask(FORGET, (uintptr_t)at, bytes, NULL, NULL);
     (void)sem_destroy(&told);
     return noticed;
@@ -762,6 +813,7 @@ start(void)
     if (error != 0) {
         return "no thread";
     }
+    running = start_why == NULL;
     static const int told[] = {0, 1, 3, 4, 5};
     for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
         if (start_why == NULL && !is_noticed(told[i])) {
@@ -788,4 +840,18 @@ fy_watch_start(bool silent_too, const char **why)
                : NULL;
     pthread_mutex_unlock(&start_lock);
     return *why == NULL ? FY_OK : FY_ERR_UNSUPPORTED;
+}
+
+void
+fy_watch_end(void)
+{
+    pthread_mutex_lock(&start_lock);
+    if (!started) {
+        started = true;
+        start_why = "the process exits";
+    }
+    if (running) {
+        (void)ask(END, 0, 0, NULL, NULL);
+    }
+    pthread_mutex_unlock(&start_lock);
 }

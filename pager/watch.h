@@ -55,4 +55,11 @@ bool fy_watch_is_lost(unsigned watch);
 
 void fy_watch_remove(unsigned watch);
 
+/*
+ * Before the process ends: from here on all ranges have changed, nothing else is
+ * watched, and no thread of the program waits for ours any more. At most a few
+ * seconds; of signal handlers only where none of the calls above is interrupted.
+ */
+void fy_watch_end(void);
+
 #endif

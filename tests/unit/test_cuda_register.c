@@ -24,12 +24,14 @@
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "pager/cuda_driver.h"
 #include "pager/cuda_users.h"
 #include "pager/engine.h"
+#include "pager/watch.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
@@ -355,6 +357,7 @@ END_TEST
 
 static char *region;  /* MAP_BYTES, the operand in it */
 static double *moved; /* where the operand is afterwards */
+static bool taken;    /* another thread's memory is where the region was */
 
 static void *
 in_thread(void *argument)
@@ -363,21 +366,27 @@ in_thread(void *argument)
     return NULL;
 }
 
+/* Threads of ours, which the change has woken, may map something there, too. */
+static void
+map_again(char *at, size_t bytes)
+{
+    taken =
+        mmap(at, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != at;
+}
+
 static void
 unmap_and_map(void)
 {
     munmap(region, MAP_BYTES);
-    ck_assert_ptr_eq(mmap(region, MAP_BYTES, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                     region);
+    map_again(region, MAP_BYTES);
 }
 
 static void
 unmap_a_page(void)
 {
     munmap(region + 100 * PAGE, PAGE);
-    (void)mmap(region + 100 * PAGE, PAGE, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    map_again(region + 100 * PAGE, PAGE);
 }
 
 static void
@@ -413,9 +422,7 @@ move_away(void)
                       MREMAP_MAYMOVE | MREMAP_FIXED, map(MAP_BYTES));
     ck_assert_ptr_ne(to, MAP_FAILED);
     moved = operand_in(to);
-    ck_assert_ptr_eq(mmap(region, MAP_BYTES, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                     region);
+    map_again(region, MAP_BYTES);
 }
 
 static void
@@ -541,7 +548,7 @@ START_TEST(test_hazard)
     } else {
         hazard->happens();
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && !taken; i++) {
         double *const places[2] = {a, moved};
         for (int k = 0; k < 2; k++) {
             if (output) {
@@ -554,7 +561,7 @@ START_TEST(test_hazard)
     }
     if (hazard->lasts) {
         ck_assert_uint_eq(unregistered(), 0);
-    } else {
+    } else if (!taken) {
         ck_assert_uint_ge(unregistered(), 1);
     }
     if (hold_pipe[1] != 0) {
@@ -621,7 +628,7 @@ START_TEST(test_unregister_fails)
     engine->loading("libm.so.6");
     ck_assert_uint_eq(unregistered(), 1);
     unmap_and_map();
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && !taken; i++) {
         if (_i == 1) {
             use_output(a, i);
         } else {
@@ -829,6 +836,59 @@ START_TEST(test_threads)
 }
 END_TEST
 
+/*
+ * Another thread maps pages of its own, also where the kernel is being tried:
+ * all of them stay.
+ */
+static struct {
+    uint64_t *pages[20000];
+    unsigned count;
+    bool stop;
+    pthread_barrier_t begins;
+} mapper;
+
+static void *
+map_pages(void *unused)
+{
+    (void)unused;
+    (void)pthread_barrier_wait(&mapper.begins);
+    while (!__atomic_load_n(&mapper.stop, __ATOMIC_ACQUIRE) &&
+           mapper.count < sizeof(mapper.pages) / sizeof(mapper.pages[0])) {
+        uint64_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED) {
+            break;
+        }
+        *page = mapper.count;
+        mapper.pages[mapper.count++] = page;
+    }
+    return NULL;
+}
+
+START_TEST(test_trial_beside_others)
+{
+    const char *why;
+    pthread_t thread;
+    unsigned lost = 0;
+    ck_assert_int_eq(pthread_barrier_init(&mapper.begins, NULL, 2), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, map_pages, NULL), 0);
+    (void)pthread_barrier_wait(&mapper.begins);
+    int status = fy_watch_start(true, &why);
+    __atomic_store_n(&mapper.stop, true, __ATOMIC_RELEASE);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_msg(status == FY_OK, "%s", why);
+    for (unsigned i = 0; i < mapper.count; i++) {
+        uint64_t value = UINT64_MAX;
+        struct iovec to = {&value, sizeof(value)};
+        struct iovec from = {mapper.pages[i], sizeof(value)};
+        lost +=
+            process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(value) ||
+            value != i;
+    }
+    ck_assert_uint_eq(lost, 0);
+}
+END_TEST
+
 /* --- where it is not to be had --- */
 
 static void
@@ -871,10 +931,12 @@ START_TEST(test_confined_later)
     double *a = operand_in(region);
     make_registered(a, false);
     deny(_i == 0 ? SYS_read : SYS_poll, SECCOMP_FILTER_FLAG_TSYNC);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && !taken; i++) {
         unmap_and_map();
-        fill(a, 10 + i);
-        use_input(a);
+        if (!taken) {
+            fill(a, 10 + i);
+            use_input(a);
+        }
     }
     finish();
 }
@@ -969,6 +1031,37 @@ START_TEST(test_no_descriptor)
 }
 END_TEST
 
+/*
+ * Another thread goes on changing memory that is watched while the process ends,
+ * and waits each time until that is read. LeakSanitizer stops all threads then,
+ * one after the other, and waits for each.
+ */
+static void *
+discard(void *rounds)
+{
+    for (;;) {
+        (void)madvise(region, PAGE, MADV_DONTNEED);
+        __atomic_add_fetch((unsigned *)rounds, 1, __ATOMIC_ACQ_REL);
+    }
+    return NULL;
+}
+
+START_TEST(test_exit_while_changed)
+{
+    static unsigned rounds;
+    pthread_t thread;
+    start("register=64MiB;");
+    region = map(MAP_BYTES);
+    make_registered(operand_in(region), _i == 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, discard, &rounds), 0);
+    while (__atomic_load_n(&rounds, __ATOMIC_ACQUIRE) < 3) {
+        (void)usleep(1000);
+    }
+    finish();
+    exit(7);
+}
+END_TEST
+
 START_TEST(test_exit_while_registered)
 {
     start("register=64MiB;");
@@ -1005,14 +1098,19 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_malloc);
     tcase_add_test(tests, test_beside_a_running_copy);
     tcase_add_test(tests, test_threads);
+    tcase_add_loop_test(tests, test_trial_beside_others, 0, 5);
     tcase_add_loop_test(tests, test_no_userfaultfd, 0, 2);
     tcase_add_loop_test(tests, test_confined_later, 0, 2);
     tcase_add_loop_test(tests, test_other_memory, 0, 3);
     tcase_add_test(tests, test_refused);
     tcase_add_loop_test(tests, test_program_uses_cuda, 0, 3);
     tcase_add_test(tests, test_no_descriptor);
-    tcase_add_loop_exit_test(tests, test_exit_while_registered, 7, 0, 2);
     suite_add_tcase(suite, tests);
+    TCase *exits = tcase_create("exits");
+    tcase_set_timeout(exits, 60);
+    tcase_add_loop_exit_test(exits, test_exit_while_registered, 7, 0, 2);
+    tcase_add_loop_exit_test(exits, test_exit_while_changed, 7, 0, 2);
+    suite_add_tcase(suite, exits);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
