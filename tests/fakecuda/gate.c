@@ -292,12 +292,24 @@ counter_of(const char *name)
     }
 }
 
+/* Its locks may have been held by a thread that this child has not. */
+static bool
+is_forked_child(void)
+{
+    pid_t pid = __atomic_load_n(&machine.pid, __ATOMIC_ACQUIRE);
+
+    return pid != 0 && pid != getpid();
+}
+
 FAKE_EXPORT unsigned long
 fakecuda_count(const char *name)
 {
+    bool alone = is_forked_child();
     unsigned long count;
 
-    (void)pthread_mutex_lock(&gate.lock);
+    if (!alone) {
+        (void)pthread_mutex_lock(&gate.lock);
+    }
     if (strcmp(name, "calls") == 0) {
         count = gate.calls;
     } else if (strcmp(name, "operations") == 0) {
@@ -305,7 +317,9 @@ fakecuda_count(const char *name)
     } else {
         count = counter_of(name)->count;
     }
-    (void)pthread_mutex_unlock(&gate.lock);
+    if (!alone) {
+        (void)pthread_mutex_unlock(&gate.lock);
+    }
     return count;
 }
 
@@ -413,13 +427,11 @@ fakecuda_enter(struct fake_call *call, const char *name,
     int status;
 
     *call = (struct fake_call){.name = name, .library = library};
-    /* Its locks may have been held by a thread that the child has not. */
-    pid_t pid = __atomic_load_n(&machine.pid, __ATOMIC_ACQUIRE);
-    if (pid != 0 && pid != getpid()) {
+    if (is_forked_child()) {
         if (need == FAKE_ANY && strncmp(name, "cuGetError", 10) == 0) {
             return 0;
         }
-        write_line("forked: %s in the child of %ld", name, (long)pid);
+        write_line("forked: %s in the child of %ld", name, (long)machine.pid);
         return fakecuda_status(library, CUDA_ERROR_NOT_INITIALIZED);
     }
     fake_settings();
