@@ -66,11 +66,29 @@ open_block(struct cuda_device *device, uint64_t wanted, uint64_t unused)
     return status;
 }
 
+/* Whether a driver that says it can do that may: containers forbid some. */
+static bool
+may_create(struct cuda_device *device, size_t granularity)
+{
+    const struct fy_cuda_driver *driver = device->driver;
+    struct fy_cuda_memory_kind kind = kind_of(device);
+    uint64_t handle;
+    int result = driver->memory_create(&handle, granularity, &kind, 0);
+    if (result == 0) {
+        result = driver->memory_release(handle);
+    }
+    return result != FY_CUDA_NOT_PERMITTED && result != FY_CUDA_NOT_SUPPORTED;
+}
+
+/* FY_ERR_UNSUPPORTED: addresses or memory for them are refused. */
 static int
 open_chunks(struct cuda_device *device, uint64_t limit, size_t granularity)
 {
     const struct fy_cuda_driver *driver = device->driver;
     struct cuda_memory *m = &device->memory;
+    if (!may_create(device, granularity)) {
+        return FY_ERR_UNSUPPORTED;
+    }
     uint64_t chunk = limit / CHUNKS_WANTED;
     chunk = chunk > MOST_CHUNK_BYTES ? MOST_CHUNK_BYTES : chunk;
     chunk = (chunk + granularity - 1) / granularity * granularity;
@@ -86,7 +104,10 @@ open_chunks(struct cuda_device *device, uint64_t limit, size_t granularity)
     int result = driver->address_reserve(&m->base, m->nchunks * chunk, 0, 0, 0);
     if (result != 0) {
         free(m->chunks);
-        return cuda_status(device, "addresses of device memory", result);
+        m->chunks = NULL;
+        return fy_cuda_is_fatal(result)
+                   ? cuda_status(device, "addresses of device memory", result)
+                   : FY_ERR_UNSUPPORTED;
     }
     int status = fy_arena_new_at(m->base, m->nchunks * chunk, &m->arena);
     if (status != 0) {
@@ -146,8 +167,12 @@ cuda_memory_open(struct cuda_device *device, uint64_t wanted)
     int status = open_mark(device);
     if (status == 0) {
         status = granularity == 0 || limit == 0
-                     ? open_block(device, wanted == 0 ? 0 : limit, unused)
+                     ? FY_ERR_UNSUPPORTED
                      : open_chunks(device, limit, granularity);
+        if (status == FY_ERR_UNSUPPORTED) {
+            m->chunk_bytes = m->nchunks = m->most_chunks = 0;
+            status = open_block(device, wanted == 0 ? 0 : limit, unused);
+        }
         if (status != 0) {
             (void)driver->free(m->mark);
             m->mark = 0;

@@ -56,6 +56,8 @@ START_TEST(test_numbers)
     ck_assert_int_eq(FY_CUDA_HARDWARE_STACK_ERROR,
                      CUDA_ERROR_HARDWARE_STACK_ERROR);
     ck_assert_int_eq(FY_CUDA_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_int_eq(FY_CUDA_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED);
+    ck_assert_int_eq(FY_CUDA_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED);
     ck_assert_int_eq(FY_CUDA_SYSTEM_DRIVER_MISMATCH,
                      CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
     ck_assert_int_eq(FY_CUDA_UNKNOWN, CUDA_ERROR_UNKNOWN);

@@ -232,7 +232,7 @@ static const struct shortage {
     {"cublasCreate_v2:1+:3", FY_REASON_NO_FIT},
     {"cuMemCreate:1+:2", FY_REASON_NO_FIT},
     {"cuMemMap:1+:2", FY_REASON_NO_FIT},
-    {"cuMemCreate:3+:2", FY_REASON_NONE}, /* what it has is enough */
+    {"cuMemCreate:4+:2", FY_REASON_NONE}, /* what it has is enough */
 };
 
 START_TEST(test_memory_runs_out)

@@ -268,17 +268,19 @@ START_TEST(test_memory_grows_with_calls)
     const struct fy_device_ops *ops = fy_device_find("cuda");
     ck_assert_int_eq(ops->open((uint64_t)256 << 20, &device), 0);
     ck_assert_uint_eq(ops->memory_bytes(device), (uint64_t)256 << 20);
-    ck_assert_uint_eq(cuda_count("cuMemCreate"), 0);
+    /* One to see whether it may, given back at once. */
+    ck_assert_uint_eq(cuda_count("cuMemCreate"), 1);
+    ck_assert_uint_eq(cuda_count("cuMemRelease"), 1);
     ck_assert_int_eq(ops->alloc(device, 10 << 20, &one), 0);
     unsigned long chunks = cuda_count("cuMemCreate");
-    ck_assert_uint_gt(chunks, 0);
-    ck_assert_uint_lt(chunks, 8);
+    ck_assert_uint_gt(chunks, 1);
+    ck_assert_uint_lt(chunks, 9);
     ops->free(device, one);
     ck_assert_int_eq(ops->alloc(device, 10 << 20, &two), 0);
     ck_assert_uint_eq(two, one);
     ck_assert_uint_eq(cuda_count("cuMemCreate"), chunks);
     ops->give_back(device); /* not what is in use */
-    ck_assert_uint_eq(cuda_count("cuMemRelease"), 0);
+    ck_assert_uint_eq(cuda_count("cuMemRelease"), 1);
     ops->free(device, two);
     ops->give_back(device);
     ck_assert_uint_eq(cuda_count("cuMemRelease"), chunks);
@@ -291,8 +293,14 @@ END_TEST
 /* A card that cannot do that: one block at open, as much as there is. */
 START_TEST(test_card_without_virtual_memory)
 {
+    static const char *const settings[][2] = {
+        {"FAKECUDA_VIRTUAL", "0"},
+        /* It can, and may not; or has no addresses for it. */
+        {"FAKECUDA_FAIL", "cuMemCreate:1+:800"},
+        {"FAKECUDA_FAIL", "cuMemCreate:1+:801"},
+        {"FAKECUDA_FAIL", "cuMemAddressReserve:1+:801"}};
     struct cuda_run run;
-    (void)setenv("FAKECUDA_VIRTUAL", "0", 1);
+    (void)setenv(settings[_i][0], settings[_i][1], 1);
     (void)setenv("FAKECUDA_MEMORY", "64M", 1);
     ck_assert(cuda_run_begin(&run, 0));
     ck_assert_uint_gt(run.ops->memory_bytes(run.device), 16 << 20);
@@ -303,8 +311,8 @@ START_TEST(test_card_without_virtual_memory)
     ck_assert(cuda_run_is_right(&run, 2));
     run.ops->give_back(run.device);
     cuda_run_end(&run);
-    ck_assert_uint_eq(cuda_count("cuMemCreate"), 0);
-    ck_assert_uint_eq(left_behind(), 0);
+    ck_assert_uint_le(cuda_count("cuMemCreate"), 1);
+    ck_assert_uint_le(left_behind(), _i > 0); /* that call made nothing */
     ck_assert_uint_eq(cuda_faults(), 0);
 }
 END_TEST
@@ -466,7 +474,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_spoiled_context_is_off);
     tcase_add_test(tests, test_device_memory_runs_out);
     tcase_add_test(tests, test_memory_grows_with_calls);
-    tcase_add_test(tests, test_card_without_virtual_memory);
+    tcase_add_loop_test(tests, test_card_without_virtual_memory, 0, 4);
     tcase_add_test(tests, test_workspaces_count);
     tcase_add_loop_test(tests, test_no_device_says_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
