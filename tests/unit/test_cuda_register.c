@@ -665,6 +665,7 @@ START_TEST(test_in_a_child)
     start("register=64MiB;");
     pid_t child = fork();
     if (child == 0) {
+        alarm(200);
         make_registered(operand_in(map(MAP_BYTES)), false);
         _exit(0);
     }
