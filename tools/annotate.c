@@ -45,6 +45,7 @@ struct request {
     const char *shipped, *library;
     char *trouble; /* set to one clause, of `bytes' */
     size_t bytes;
+    bool said; /* that some are left out */
 };
 struct annotations { /* the one or the other is set */
     struct fy_model *model;
@@ -74,8 +75,8 @@ compile(const struct request *request, const char *const *paths,
 
 /* The shipped ones and the user's; without the user's when these are wrong. */
 static int
-compile_all(const struct request *request, const char *const *users,
-            unsigned nusers, struct annotations *out)
+compile_all(struct request *request, const char *const *users, unsigned nusers,
+            struct annotations *out)
 {
     const char *paths[FY_MAX_ANNOTATION_PATHS + 1];
     unsigned n = 0;
@@ -98,6 +99,7 @@ compile_all(const struct request *request, const char *const *users,
     fy_say("%s; only the shipped %s are used ('ferry check' says more)",
            request->trouble,
            request->commands ? "command annotations" : "annotations");
+    request->said = true;
     return compile(request, paths, 1, out);
 }
 
@@ -126,6 +128,33 @@ fy_launch_compile(const struct fy_run_options *options,
                        &all)
                ? NULL
                : all.model;
+}
+
+void
+fy_say_wrong(const struct fy_run_options *options,
+             const struct fy_places *places)
+{
+    char trouble[512], shipped[PATH_MAX + 16];
+    struct annotations all = {NULL, NULL};
+    struct request request = {.shipped = places->library,
+                              .library = places->library,
+                              .trouble = trouble,
+                              .bytes = sizeof trouble};
+    fy_say_unreadable(options->annotations, options->nannotations);
+    if (options->nannotations == 0) {
+        return;
+    }
+    (void)compile_all(&request, options->annotations, options->nannotations,
+                      &all);
+    if (!request.said) { /* most errors are found twice */
+        (void)snprintf(shipped, sizeof shipped, "%s/commands", places->library);
+        request.shipped = shipped;
+        request.commands = true;
+        (void)compile_all(&request, options->annotations, options->nannotations,
+                          &all);
+    }
+    free(all.model);
+    fy_commands_free(all.commands);
 }
 
 struct fy_commands *

@@ -38,6 +38,11 @@ struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
 /* Says which of these are left out, a line each. */
 void fy_say_unreadable(const char *const *paths, unsigned npaths);
 
+/* The same, and the first that is wrong in those of a run that has no use for any:
+ * nobody else would say so. */
+void fy_say_wrong(const struct fy_run_options *options,
+                  const struct fy_places *places);
+
 /*
  * Starts the session in `folder' (private, exists): from here on proxies are
  * being reached. 0, or a status with `trouble' set.

@@ -281,10 +281,12 @@ fy_launch(struct fy_run_options *options)
         strcpy(options->settings.device, card ? "cuda" : "none");
     }
     bool calls = strcmp(options->settings.device, "none") != 0 || count;
-    bool commands = fy_pipeline_find(&state.pipeline, options);
+    bool mounts = fy_pipeline_find(&state.pipeline, options);
     fy_places_find(&state.places);
-    commands = commands && start_commands(options, &state);
-    if (!calls) { /* else it is said when they are compiled */
+    bool commands = mounts && start_commands(options, &state);
+    if (!calls && !mounts) {
+        fy_say_wrong(options, &state.places);
+    } else if (!calls) { /* else it is said when they are compiled */
         fy_say_unreadable(options->annotations, options->nannotations);
     }
     if (calls && prepare_calls(options, &state) != 0) {

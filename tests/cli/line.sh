@@ -120,6 +120,12 @@ says "no annotations there, no device" "cannot read annotations .*no.ferry: No s
 echo 'function void f(' >"$work/bad.ferry"
 status "bad annotations" 4 "$ferry" run --device host --annotations "$work/bad.ferry" -- sh -c 'exit 4'
 says "bad annotations" "bad.ferry:.*only the shipped annotations are used"
+# Also where nothing would have read them: no device, no mount.
+for kind in 'function void f(' 'command wc { pure; flag'; do
+    echo "$kind" >"$work/wrong.ferry"
+    status "$kind, no use for it" 4 "$ferry" run --device none --no-discover --annotations "$work/wrong.ferry" -- sh -c 'exit 4'
+    says "$kind, no use for it" "wrong.ferry:[0-9]*:[0-9]*: error: .*only the shipped .*are used"
+done
 status "check of bad annotations" 1 "$ferry" check "$work/bad.ferry"
 status "check of nothing" 1 "$ferry" check "$work/no.ferry"
 says "check of nothing" "cannot read .*no.ferry: No such file"
