@@ -15,10 +15,10 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ static FY_NEAR uint64_t known;
 enum {
     STEP_NS_MIN = 1000 * 1000,
     STEP_NS_MAX = 50 * 1000 * 1000, /* what the end may be late by */
-    STAT_BYTES = 1024,
+    LINKS = 2,                      /* of a folder without folders */
     /* Whoever was joined may still be counted, and a thread of ferry's may have
      * yet to say that it is one. */
     JOINED_NS = 1000 * 1000,
@@ -88,45 +88,29 @@ change(int delta, uint32_t set)
     return after;
 }
 
-/* The n-th field, from 1, after the name in parentheses, which may be odd. */
-static const char *
-field(const char *after_name, int n)
-{
-    while (after_name && n-- > 0) {
-        after_name = strchr(after_name, ' ');
-        after_name += after_name != NULL;
-    }
-    return after_name;
-}
-
 /*
  * Whether no thread of the program's is left but the main thread: which has
- * ended when `ended' is set, and is asking otherwise. In doubt, no.
+ * ended when `ended' is set, and is asking otherwise. In doubt, no. Without a
+ * descriptor: threads of the program that are left may rely on which number the
+ * next one gets.
  */
 static bool
 none_left(bool ended)
 {
-    char text[STAT_BYTES];
+    struct stat threads; /* a folder for each */
+    char byte;
     uint64_t before = __atomic_load_n(&known, __ATOMIC_SEQ_CST);
-    long file = fy_raw(SYS_openat, AT_FDCWD, (long)"/proc/self/stat",
-                       O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (file < 0) {
+    /* First: a main thread that is still there may start others. One that has no
+     * memory any more has no program, either. */
+    if (ended && fy_raw(SYS_readlink, (long)"/proc/self/exe", (long)&byte, 1, 0,
+                        0, 0) != -ENOENT) {
         return false;
     }
-    long bytes = fy_raw(SYS_read, file, (long)text, sizeof text - 1, 0, 0, 0);
-    (void)fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
-    if (bytes <= 0 || before != __atomic_load_n(&known, __ATOMIC_SEQ_CST)) {
-        return false;
-    }
-    text[bytes] = '\0';
-    const char *name_end = strrchr(text, ')');
-    const char *state = field(name_end, 1), *threads = field(name_end, 18);
-    if (!threads || strtoul(text, NULL, 10) != before >> PROCESS_SHIFT ||
-        before >> PROCESS_SHIFT != (uint32_t)getpid()) {
-        return false;
-    }
-    return (!ended || *state == 'Z') &&
-           strtoul(threads, NULL, 10) == (before & COUNT_MASK) + 1;
+    return fy_raw(SYS_stat, (long)"/proc/self/task", (long)&threads, 0, 0, 0,
+                  0) == 0 &&
+           before == __atomic_load_n(&known, __ATOMIC_SEQ_CST) &&
+           before >> PROCESS_SHIFT == (uint32_t)getpid() &&
+           threads.st_nlink == LINKS + (before & COUNT_MASK) + 1;
 }
 
 static void *
@@ -230,6 +214,8 @@ fy_last_start(void)
 void
 fy_main_thread(void)
 {
+    /* In another name space a child may have its parent's number: both 1. */
+    __atomic_store_n(&known, UINT64_C(0), __ATOMIC_SEQ_CST);
     if (has_key) {
         (void)pthread_setspecific(key, &rounds[0]);
     }

@@ -3,13 +3,18 @@
  * Processes whose main thread ends alone, as their last thread ends: exit(0)
  * follows by itself, with its handlers, and never before. Argument: alone,
  * before, during, after, detached, cancel, thrd, chain, waited (main is
- * joined by the last thread), fork, child, keys, mask, team (OpenMP).
+ * joined by the last thread), fork, child, keys, mask, team (OpenMP), full (no
+ * descriptor is to be had), space (a child has the same number as its parent).
  */
 #include "common.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -154,11 +159,41 @@ fork_one(bool from_main)
     printf("child from %s: status %d\n", from_main ? "main" : "worker", status);
 }
 
+/* A child that is the first process of a name space. Ends where none may be had. */
+static void
+fork_space(void)
+{
+    int status = -1;
+
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
+        printf("no name space\n");
+        exit(0);
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child != 0) {
+        waitpid(child, &status, 0);
+        printf("child: status %d\n", status);
+        exit(0);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) != 0) {
+        printf("no /proc\n");
+        exit(0);
+    }
+    printf("process %d\n", getpid());
+}
+
 static void *
 worker(void *argument)
 {
     (void)argument;
-    if (is("during")) {
+    if (is("full")) {
+        const struct rlimit none = {0, 0};
+        outlive_main();
+        setrlimit(RLIMIT_NOFILE, &none);
+    } else if (is("during")) {
         for (unsigned i = 0; i < 400; i++) {
             if (product_errors(i % 40 == 7 ? 200 : 50, i) != 0) {
                 printf("wrong\n");
@@ -232,8 +267,13 @@ main(int argc, char **argv)
         pthread_key_create(&key, key_ends);
         pthread_setspecific(key, rounds);
     }
+    if (is("space")) {
+        fork_space();
+        say_errors("parent", 1);
+        fork_space();
+    }
     /* Not flushed: exit() has to. */
-    if (!is("before")) {
+    if (!is("before") && !is("space")) {
         say_errors("main", 1);
     }
     if (is("team")) {

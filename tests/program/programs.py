@@ -109,7 +109,7 @@ def programs():
                       extra=None if mode == "cancel" else {"EARLY": "1"})
     for mode in ("alone", "before", "during", "after", "detached", "cancel",
                  "thrd", "chain", "waited", "fork", "child", "keys", "mask",
-                 "team"):
+                 "team", "full", "space"):
         yield Program("last/" + mode, ["last", mode], blas=one, timeout=60)
     for mode in ("alone", "before", "detached", "chain"):
         yield Program("last/%s-address" % mode, ["last-address", mode],
