@@ -121,7 +121,7 @@ for _ in 1 2 3 4 5; do
 done
 mkdir "$root/owned" && echo one >"$root/owned/f"
 equal "a mount that shows one owner for all is refreshed, too" \
-    "$("$mounted" fresh "$work/again" \
+    "$(mounted fresh "$work/again" \
         "cd $root/owned && echo two >f && echo 3 >g" "$work/again/owned/f" \
         "$work/again/owned" | paste -sd' ')" \
     "[100644 4 one][40755 0 f] [100644 4 two][40755 0 f g] 0 stale"
