@@ -7,7 +7,8 @@
  * The library of that name (dlopen), or NULL: from the NVIDIA wheels beside the
  * program's own Python packages, the toolkit ($CUDA_HOME, $CUDA_PATH,
  * /usr/local/cuda), the wheels beside the python3 of $PATH. In that order: what
- * the program itself may load later should be the same file.
+ * the program itself may load later should be the same file. Never from a
+ * folder in which any other user may write, nor from a relative one.
  */
 void *fy_cuda_places_open(const char *soname);
 

@@ -12,6 +12,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,9 +145,75 @@ START_TEST(test_by_path)
 }
 END_TEST
 
+/* Folders and files in which anybody may write; a sticky folder above is fine,
+ * and a pipe of that name is not waited for. */
+START_TEST(test_of_others)
+{
+    static const char *const parts[] = {"toolkit", "toolkit/lib64",
+                                        "toolkit/lib64/" SONAME};
+    static const mode_t modes[] = {0777, 01777, 0666};
+    put("toolkit/lib64/" SONAME);
+    ck_assert_int_eq(symlink("toolkit", place("link")), 0);
+    ck_assert_int_eq(setenv("CUDA_PATH", place("link"), 1), 0);
+    ck_assert_int_eq(chmod(place(parts[_i]), modes[_i]), 0);
+    ck_assert_ptr_null(fy_cuda_places_open(SONAME));
+    ck_assert_int_eq(chmod(place(parts[_i]), _i == 0 ? 01777 : 0755), 0);
+    expect("toolkit/lib64/" SONAME);
+}
+END_TEST
+
+START_TEST(test_pipe)
+{
+    (void)place("toolkit/lib64/");
+    ck_assert_int_eq(mkfifo(place("toolkit/lib64/" SONAME), 0600), 0);
+    ck_assert_int_eq(setenv("CUDA_HOME", place("toolkit"), 1), 0);
+    ck_assert_ptr_null(fy_cuda_places_open(SONAME));
+}
+END_TEST
+
+/* Another user's, below a folder of ours; the owner of the toolkit that was named
+ * is trusted, that of a python3 somewhere is not. Only root can lay that out. */
+START_TEST(test_owners)
+{
+    const uid_t nobody = 65534;
+    if (geteuid() != 0) {
+        return;
+    }
+    put("toolkit/lib64/" SONAME);
+    ck_assert_int_eq(setenv("CUDA_HOME", place("toolkit"), 1), 0);
+    ck_assert_int_eq(chown(place("toolkit/lib64"), nobody, 0), 0);
+    put("v/lib/python3.9/site-packages/nvidia/cu13/lib/" SONAME);
+    ck_assert_int_eq(symlink("/bin/sh", place("v/bin/python3")), 0);
+    ck_assert_int_eq(setenv("PATH", place("v/bin"), 1), 0);
+    ck_assert_int_eq(chown(place("v/bin"), nobody, 0), 0);
+    ck_assert_int_eq(chown(place("v/lib"), nobody, 0), 0);
+    ck_assert_int_eq(chown(place("v"), nobody, 0), 0);
+    ck_assert_ptr_null(fy_cuda_places_open(SONAME));
+    ck_assert_int_eq(chown(place("toolkit"), nobody, 0), 0);
+    expect("toolkit/lib64/" SONAME);
+}
+END_TEST
+
+/* Whether what lies in /tmp can be safe at all: root's may be an unknown user's
+ * in a name space. */
+static bool
+has_safe_folders(void)
+{
+    struct stat top, tmp;
+    return stat("/", &top) == 0 && stat("/tmp", &tmp) == 0 &&
+           (top.st_uid == 0 || top.st_uid == geteuid()) &&
+           (tmp.st_uid == 0 || tmp.st_uid == geteuid()) &&
+           (!(top.st_mode & S_IWOTH) || (top.st_mode & S_ISVTX)) &&
+           (!(tmp.st_mode & S_IWOTH) || (tmp.st_mode & S_ISVTX));
+}
+
 int
 main(void)
 {
+    if (!has_safe_folders()) {
+        (void)puts("skipped: / or /tmp is another user's");
+        return 77;
+    }
     Suite *suite = suite_create("cuda_places");
     TCase *tcase = tcase_create("all");
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -155,6 +222,9 @@ main(void)
     tcase_add_loop_test(tcase, test_beside_program, 0, 3);
     tcase_add_loop_test(tcase, test_toolkit, 0, 2);
     tcase_add_test(tcase, test_by_path);
+    tcase_add_loop_test(tcase, test_of_others, 0, 3);
+    tcase_add_test(tcase, test_pipe);
+    tcase_add_test(tcase, test_owners);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
