@@ -218,6 +218,17 @@ FEW_SYSTEMS = [
     (r"(?m)^(.GE) .*\n", r"\1 1\n4\n"), # random, well conditioned
     (r"(?m)^(.PO) .*\n", r"\1 1\n2\n"),
 ]
+# LU, Cholesky, triangles and least squares, every kind of matrix, few sizes.
+FEW_SOLVERS = [
+    (r"(?m)^7( .*Number of values of [MN])$", r"3\1"),
+    (r"(?m)^0 1 2 3 5 10 50( .*)$", r"1 10 50\1"),
+    (r"(?m)^5( .*Number of values of NB)$", r"1\1"),
+    (r"(?m)^1 3 3 3 20( .*)$", r"20\1"),
+    (r"(?m)^1 0 5 9 1( .*)$", r"1\1"),
+    (r"(?m)^3( .*Number of values of NRHS.*)$", r"2\1"),
+    (r"(?m)^1 2 15( .*)$", r"1 15\1"),
+    (r"(?m)^.(?!GE |PO |TR |LS )[A-Z0-9]{2}(?: .*)?\n", ""),
+]
 SMALL_NEP = [
     (r"(?m)^7( .*Number of values of N)$", r"3\1"),
     (r"(?m)^0 1 2 3 5 10 16( .*)$", r"0 3 12\1"),
@@ -297,6 +308,12 @@ def _solver_cases(folder, path, p):
                "%s/%stest.in" % (folder, p), solvers=True, ways=("whole",),
                expect=names, cuda=names if p in "dz" else (), memory="16KiB",
                timeout=3600)
+    names = [p + word for word in
+             "gesv getrf getrs getri potrf potri potrs posv trtri gels".split()]
+    yield Case("lapack/netlib/xlintst%s-few-solvers" % p,
+               ["%s/xlintst%s" % (folder, p)], path, "few.in", solvers=True,
+               ways=("whole",), expect=names, cuda=names, memory="16KiB",
+               edit=("%s/%stest.in" % (folder, p), "few.in", FEW_SOLVERS))
     for word in EIG.split():
         names = EIGENSOLVERS.get(word, {}).get(kind, "").split()
         word = word.replace("%", p)
