@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "annotations/command.h"
 #include "common/buffer.h"
@@ -35,6 +36,8 @@ int fy_confine_new(const struct fy_confine_options *options,
                    struct fy_confine **out) FY_MUST_CHECK;
 /* Ends what it keeps ready: no stage is checked any more. */
 void fy_confine_end(struct fy_confine *confine);
+/* Whoever waits for any child: this one's number may be another's from here on. */
+void fy_confine_reaped(struct fy_confine *confine, pid_t pid);
 void fy_confine_free(struct fy_confine *confine);
 
 /* spaces, all_users, landlock of the hello. */

@@ -60,7 +60,7 @@ struct fy_space {
 
 /* A child whose namespaces are made while everything else starts. */
 struct fy_spare {
-    pid_t pid; /* 0: none */
+    pid_t pid; /* 0: none, -1: others have reaped it, its word may be there */
     int up, down;
     bool asked; /* its first word was read */
 };

@@ -366,6 +366,7 @@ fy_server_reap(struct fy_server *server)
         if (wait4(pid, &status, 0, &usage) != pid) {
             break;
         }
+        fy_confine_reaped(server->confine, pid);
         if (stage) {
             if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
                 /* What became of its exec is in the pipe by now. */

@@ -696,13 +696,23 @@ void
 fy_space_drop(struct fy_confine *confine)
 {
     struct fy_spare *spare = &confine->spare;
-    if (spare->pid > 0) {
+    if (spare->pid != 0) {
         close(spare->up);
         close(spare->down);
+    }
+    if (spare->pid > 0) {
         kill(spare->pid, SIGKILL);
         while (waitpid(spare->pid, NULL, 0) < 0 && errno == EINTR) {
         }
-        spare->pid = 0;
+    }
+    spare->pid = 0;
+}
+
+void
+fy_confine_reaped(struct fy_confine *confine, pid_t pid)
+{
+    if (confine->spare.pid == pid) {
+        confine->spare.pid = -1;
     }
 }
 

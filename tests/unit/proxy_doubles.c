@@ -43,6 +43,13 @@ fy_confine_end(struct fy_confine *confine)
 }
 
 void
+fy_confine_reaped(struct fy_confine *confine, pid_t pid)
+{
+    (void)confine;
+    (void)pid;
+}
+
+void
 fy_confine_free(struct fy_confine *confine)
 {
     free(confine);

@@ -271,6 +271,26 @@ START_TEST(test_operands)
 }
 END_TEST
 
+/* Its number may be anybody's then. */
+START_TEST(test_reaped_by_others)
+{
+    fy_space_drop(confine);
+    fy_space_begin(confine);
+    pid_t spare = confine->spare.pid;
+    ck_assert_int_gt(spare, 0);
+    fy_confine_reaped(confine, spare - 1);
+    ck_assert_int_eq(confine->spare.pid, spare);
+    ck_assert_int_eq(kill(spare, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(spare, NULL, 0), spare);
+    fy_confine_reaped(confine, spare);
+    ck_assert_int_eq(confine->spare.pid, -1);
+    int up = confine->spare.up;
+    fy_space_drop(confine);
+    ck_assert_int_eq(confine->spare.pid, 0);
+    ck_assert_int_eq(fcntl(up, F_GETFD), -1);
+}
+END_TEST
+
 START_TEST(test_other_kinds)
 {
     /* A hard link is the file itself, here as on the client. */
@@ -1280,6 +1300,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_malformed);
     tcase_add_test(tests, test_no_leaks);
     tcase_add_test(tests, test_temporaries);
+    tcase_add_test(tests, test_reaped_by_others);
     return tests;
 }
 
