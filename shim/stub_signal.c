@@ -173,8 +173,10 @@ stub_signals_passed(void)
 int
 stub_signals_fatal(void)
 {
-    /* USR1 makes dd tell where it is. */
-    static const int fatal[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM};
+    /* USR1 makes dd tell where it is, USR2 tar if it is asked to. */
+    static const int fatal[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT,
+                                SIGALRM, SIGABRT, SIGPOLL,  SIGVTALRM,
+                                SIGPROF, SIGPWR,  SIGSTKFLT};
     uint64_t bits = stub_signals_passed();
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
         if (bits >> (fatal[i] - 1) & 1) {

@@ -440,7 +440,8 @@ def signal_and_original():
     """A signal that the session was told of, and then the original has to run:
     it must not run as if there had been none."""
     text = b"y\n" * 40000
-    for delivered in (0, 10):
+    for delivered, number in ((0, signal.SIGTERM), (10, signal.SIGTERM),
+                              (0, signal.SIGABRT), (10, signal.SIGPROF)):
         s = Session()
         p = s.start(["yes"], path="/usr/bin/yes", stdout=subprocess.PIPE,
                     stdin=subprocess.DEVNULL)
@@ -449,7 +450,7 @@ def signal_and_original():
         if delivered:
             s.send(OUT, text[:delivered])
             assert p.stdout.read(delivered) == text[:delivered]
-        p.send_signal(signal.SIGTERM)
+        p.send_signal(number)
         while s.receive()[0] != SIGNAL:
             pass
         if delivered:
@@ -463,8 +464,8 @@ def signal_and_original():
             got = "it goes on"
             p.kill()
         check("a signal is not forgotten when the original has to run " +
-              ("again" if delivered else "after all"), got == -signal.SIGTERM,
-              str(got))
+              ("again" if delivered else "after all") + " (%d)" % number,
+              got == -number, str(got))
         p.stdout.close()
         s.close()
 
