@@ -447,6 +447,53 @@ look_at_outputs(struct look *look)
     return FY_STAGE_NONE;
 }
 
+/* ---- other descriptors --------------------------------------------------------------- */
+
+static bool
+names_descriptors(const char *text)
+{
+    const char *process = strstr(text, "/proc/");
+    return strstr(text, "/dev/fd") || (process && strstr(process, "/fd"));
+}
+
+/*
+ * Whether ends of pipes that it was handed make no difference to the command, as
+ * of a shell's <(...) and >(...): it reads what is named and its streams, and
+ * nothing names them. Who else has the pipe sees it held just as long, by the
+ * stub. git takes numbers of descriptors from the environment.
+ */
+static bool
+leaves_pipes_alone(const struct look *look)
+{
+    const struct fy_stage_facts *facts = look->facts;
+    const char *const *lists[] = {facts->argv, facts->env};
+    const char *command = look->invocation->command;
+    bool is_git = strcspn(command, " ") == 3 && strncmp(command, "git", 3) == 0;
+    if (!look->invocation->pure || look->plan->effect || is_git) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        for (const char *const *text = lists[i]; text && *text; text++) {
+            if (names_descriptors(*text)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static unsigned
+look_at_others(struct look *look)
+{
+    if (look->facts->extra_fds > 0) {
+        return FY_STAGE_OPEN_FILES;
+    }
+    if (look->facts->extra_pipes > 0 && !leaves_pipes_alone(look)) {
+        return say(look, FY_STAGE_OPEN_FILES, "pipes that it may use", "");
+    }
+    return FY_STAGE_NONE;
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
 /*
@@ -573,8 +620,9 @@ fy_classify(const struct fy_stage_facts *facts,
     char program[PATH_MAX];
     memset(out, 0, sizeof *out);
     out->effect = invocation->effect || invocation->writes_cwd;
-    if (facts->extra_fds > 0) {
-        return FY_STAGE_OPEN_FILES;
+    unsigned reason = look_at_others(&look);
+    if (reason) {
+        return reason;
     }
     if (facts->cwd[0] != '/') {
         return say(&look, FY_STAGE_UNCLEAR_PATH, "the working folder", "");
@@ -584,7 +632,7 @@ fy_classify(const struct fy_stage_facts *facts,
         return say(&look, FY_STAGE_UNCLEAR_PATH,
                    "the program itself: ", facts->path);
     }
-    unsigned reason = look_at_operands(&look);
+    reason = look_at_operands(&look);
     if (!reason) {
         reason = look_at_input(&look);
     }

@@ -36,8 +36,9 @@ struct fy_stage_facts {
     const char *const *argv, *const *env;
     char cwd[PATH_MAX]; /* absolute; "" when unknown */
     struct fy_stream_fact streams[3];
-    uint32_t same; /* see fy_stub_hello */
-    uint32_t extra_fds;
+    uint32_t same;        /* see fy_stub_hello */
+    uint32_t extra_fds;   /* beyond 2, ... */
+    uint32_t extra_pipes; /* ... and those that are ends of nameless pipes */
     uint32_t umask;
 };
 

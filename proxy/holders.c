@@ -147,11 +147,22 @@ was_inherited(const struct fy_holders *holders, int folder, const char *name,
     return false;
 }
 
+/* Whether a descriptor in such a folder is an end of a pipe without a name, by
+ * its name alone: those of files are absolute paths. */
+static bool
+is_nameless_pipe(int folder, const char *name)
+{
+    char text[32];
+    ssize_t n = readlinkat(folder, name, text, sizeof text - 1);
+    return n >= 6 && memcmp(text, "pipe:[", 6) == 0;
+}
+
 unsigned
-fy_holders_extra(const struct fy_holders *holders, pid_t pid)
+fy_holders_extra(const struct fy_holders *holders, pid_t pid,
+                 unsigned *out_pipes)
 {
     char path[64], number[24];
-    unsigned count = 0;
+    unsigned count = 0, pipes = 0;
     (void)snprintf(number, sizeof number, "%ld", (long)pid);
     (void)snprintf(path, sizeof path, "/proc/%s/fd", number);
     DIR *folder = opendir(path);
@@ -170,9 +181,17 @@ fy_holders_extra(const struct fy_holders *holders, pid_t pid)
              info.closed_by_exec)) {
             continue;
         }
-        count += !was_inherited(holders, dirfd(folder), entry->d_name, &info);
+        if (was_inherited(holders, dirfd(folder), entry->d_name, &info)) {
+            continue;
+        }
+        if (is_nameless_pipe(dirfd(folder), entry->d_name)) {
+            pipes++;
+        } else {
+            count++;
+        }
     }
     (void)closedir(folder);
+    *out_pipes = pipes;
     return count;
 }
 
@@ -286,15 +305,10 @@ look(const struct fy_holders *holders, const char *name,
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct stat link, target;
-        char text[32];
-        if (!isdigit((unsigned char)entry->d_name[0])) {
-            continue;
-        }
         /* Only links to pipes are followed: to ask a file's file system may
          * take long. A named pipe reads as a path: it is never joined. */
-        ssize_t n =
-            readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
-        if (n < 6 || memcmp(text, "pipe:[", 6) != 0) {
+        if (!isdigit((unsigned char)entry->d_name[0]) ||
+            !is_nameless_pipe(dirfd(folder), entry->d_name)) {
             continue;
         }
         if (fstatat(dirfd(folder), entry->d_name, &target, 0) != 0 ||

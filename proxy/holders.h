@@ -46,9 +46,11 @@ int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
 /*
  * Descriptors beyond 2 that `pid' would hand to the program it runs, less those
  * that this process had inherited itself when fy_holders_new() was called: what
- * everybody has is nobody's input. UINT_MAX: nobody can say.
+ * everybody has is nobody's input. *out_pipes: how many of them are ends of pipes
+ * without a name; the result counts the others. UINT_MAX: nobody can say.
  */
-unsigned fy_holders_extra(const struct fy_holders *holders, pid_t pid);
+unsigned fy_holders_extra(const struct fy_holders *holders, pid_t pid,
+                          unsigned *out_pipes);
 
 /* Whether this process, and so those that it was started by, may have that file or
  * pipe as well. */

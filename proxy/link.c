@@ -54,12 +54,23 @@ find_stage(const struct fy_session *session, pid_t pid)
 
 struct view {
     unsigned readers, writers;
-    struct stage *reader, *writer; /* the only one of its side, if a stage */
+    /* The only one of its side, if it is a stage that has it as a stream. A
+     * stage that was only handed the end, as shells do with those of <(...), holds
+     * it as any other process does. */
+    struct stage *reader, *writer;
     bool quiet;           /* all that are no stages wait for something */
     bool certain;         /* everybody was seen */
     bool others_sleep;    /* all readers that are no stages */
     struct stage *feeder; /* some writer that may be joined */
 };
+
+static bool
+is_stream(const struct stage *stage, int fd, const struct fy_pipe_holders *row)
+{
+    const struct fy_stream_fact *fact = &stage->facts.streams[fd];
+    return fact->open && fact->device == row->device &&
+           fact->inode == row->inode;
+}
 
 static void
 see(const struct fy_session *session, const struct fy_pipe_holders *row,
@@ -73,12 +84,15 @@ see(const struct fy_session *session, const struct fy_pipe_holders *row,
         struct stage *stage = find_stage(session, holder->pid);
         out->quiet = out->quiet && (stage || holder->sleeps);
         if (holder->reads) {
-            out->reader = out->readers++ == 0 ? stage : NULL;
+            bool streams = stage && is_stream(stage, 0, row);
+            out->reader = out->readers++ == 0 && streams ? stage : NULL;
             out->others_sleep = out->others_sleep && (stage || holder->sleeps);
         }
         if (holder->writes) {
-            out->writer = out->writers++ == 0 ? stage : NULL;
-            if (stage && may_feed(stage)) {
+            bool streams =
+                stage && (is_stream(stage, 1, row) || is_stream(stage, 2, row));
+            out->writer = out->writers++ == 0 && streams ? stage : NULL;
+            if (stage && is_stream(stage, 1, row) && may_feed(stage)) {
                 out->feeder = stage;
             }
         }

@@ -16,7 +16,7 @@
     X(MIXED_PLACES, "mixed-places")     /* operands here and there */          \
     X(LOCAL_INPUT, "local-input")       /* stdin comes from this machine */    \
     X(TERMINAL_INPUT, "terminal-input") /* it reads the terminal */            \
-    X(OPEN_FILES, "open-files")         /* inherited fds beyond 0, 1, 2 */     \
+    X(OPEN_FILES, "open-files")         /* inherited fds it may use */         \
     X(ODD_STREAM, "odd-stream")         /* fds 0-2: closed, a socket, ... */   \
     X(UNCLEAR_PATH, "unclear-path")     /* through a link, leaves the mount */ \
     X(NESTED_MOUNT, "nested-mount")     /* another mount lies below */         \

@@ -329,10 +329,9 @@ read_fds(struct stage *stage, struct guest *guest)
     facts->env = stage->env;
     facts->same = stage->hello.same;
     facts->umask = stage->hello.umask;
-    facts->extra_fds = stage->hello.extra_fds;
-    if (facts->extra_fds > 0) {
-        facts->extra_fds =
-            fy_holders_extra(stage->session->holders, stage->hello.pid);
+    if (stage->hello.extra_fds > 0) {
+        facts->extra_fds = fy_holders_extra(
+            stage->session->holders, stage->hello.pid, &facts->extra_pipes);
     }
 }
 

@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -128,11 +130,35 @@ START_TEST(test_extra)
     int before = open("/dev/null", O_RDONLY);
     fy_holders_free(holders);
     ck_assert_int_eq(fy_holders_new(&holders), 0);
-    ck_assert_uint_eq(fy_holders_extra(holders, getpid()), 0);
+    unsigned pipes = 7;
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid(), &pipes), 0);
+    ck_assert_uint_eq(pipes, 0);
     int after = open("/dev/zero", O_RDONLY);
-    ck_assert_uint_eq(fy_holders_extra(holders, getpid()), 1);
-    (void)close(after);
-    (void)close(before);
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid(), &pipes), 1);
+    ck_assert_uint_eq(pipes, 0);
+    /* Pipes are told apart, but not those with names. */
+    int more[2], closed[2], sockets[2];
+    char name[] = "/tmp/ferry-pipe-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(name));
+    char fifo[sizeof name + 2];
+    (void)snprintf(fifo, sizeof fifo, "%s/p", name);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    int named = open(fifo, O_RDWR);
+    ck_assert_int_ge(named, 0);
+    ck_assert_int_eq(pipe(more), 0);
+    ck_assert_int_eq(pipe2(closed, O_CLOEXEC), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid(), &pipes), 4);
+    ck_assert_uint_eq(pipes, 2);
+    ck_assert_int_eq(unlink(fifo), 0);
+    ck_assert_uint_eq(fy_holders_extra(holders, getpid(), &pipes), 4);
+    ck_assert_uint_eq(pipes, 2);
+    const int opened[] = {after,     before,    more[0],    more[1],   named,
+                          closed[0], closed[1], sockets[0], sockets[1]};
+    for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
+        (void)close(opened[i]);
+    }
+    ck_assert_int_eq(rmdir(name), 0);
 }
 END_TEST
 
