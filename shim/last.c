@@ -28,7 +28,7 @@
 
 /*
  * All there is to know in one word, so that no lock can be held by a thread that
- * a fork has left behind: the process it is about, how often the count has
+ * a fork has left behind: the process it is about (0: no matter), how often the count has
  * changed (modulo), what has happened, and the count.
  */
 enum {
@@ -66,23 +66,31 @@ static pthread_key_t key;
 static FY_NEAR bool has_key;
 static sigset_t main_mask; /* exit handlers run under it */
 
-/* Adds to the count, sets flags and returns what then holds. */
+/*
+ * Adds to the count, sets flags and returns what then holds. As long as ferry has
+ * had no thread it asks the kernel nothing: a filter of system calls may end who
+ * does, and would have let the main thread end.
+ */
 static uint64_t
 change(int delta, uint32_t set)
 {
-    uint64_t process = (uint64_t)(uint32_t)getpid() << PROCESS_SHIFT;
     uint64_t before = __atomic_load_n(&known, __ATOMIC_SEQ_CST), after;
     do {
         uint32_t low = (uint32_t)before;
-        if (before >> PROCESS_SHIFT != process >> PROCESS_SHIFT) {
-            low = 0; /* a parent's, whose threads are not here */
+        uint64_t process = before >> PROCESS_SHIFT;
+        if (delta != 0 || process != 0) {
+            uint32_t self = (uint32_t)getpid();
+            if (process != 0 && process != self) {
+                low = 0; /* a parent's, whose threads are not here */
+            }
+            process = self;
         }
         if (delta > 0 && (low & COUNT_MASK) < COUNT_MASK) {
             low += ONE_CHANGE + 1;
         } else if (delta < 0 && (low & COUNT_MASK) > 0) {
             low += ONE_CHANGE - 1;
         }
-        after = process | low | set;
+        after = process << PROCESS_SHIFT | low | set;
     } while (!__atomic_compare_exchange_n(&known, &before, after, false,
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     return after;

@@ -4,10 +4,13 @@
  * follows by itself, with its handlers, and never before. Argument: alone,
  * before, during, after, detached, cancel, thrd, chain, waited (main is
  * joined by the last thread), fork, child, keys, mask, team (OpenMP), full (no
- * descriptor is to be had), space (a child has the same number as its parent).
+ * descriptor is to be had), space (a child has the same number as its parent),
+ * filter (who asks for its number is killed; makes no calls).
  */
 #include "common.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -185,11 +189,29 @@ fork_space(void)
     printf("process %d\n", getpid());
 }
 
+static void
+refuse_getpid(void)
+{
+    struct sock_filter rows[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* the number of the call */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, rows};
+
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    printf("filter: %d\n",
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
 static void *
 worker(void *argument)
 {
     (void)argument;
-    if (is("full")) {
+    if (is("filter")) {
+        outlive_main();
+    } else if (is("full")) {
         const struct rlimit none = {0, 0};
         outlive_main();
         setrlimit(RLIMIT_NOFILE, &none);
@@ -273,7 +295,7 @@ main(int argc, char **argv)
         fork_space();
     }
     /* Not flushed: exit() has to. */
-    if (!is("before") && !is("space")) {
+    if (!is("before") && !is("space") && !is("filter")) {
         say_errors("main", 1);
     }
     if (is("team")) {
@@ -310,6 +332,8 @@ main(int argc, char **argv)
         while (__atomic_load_n(&calls_made, __ATOMIC_ACQUIRE) < 20) {
             nap();
         }
+    } else if (is("filter")) {
+        refuse_getpid(); /* for this thread alone */
     } else if (is("after")) {
         while (!__atomic_load_n(&calls_made, __ATOMIC_ACQUIRE)) {
             nap();

@@ -111,6 +111,8 @@ def programs():
                  "thrd", "chain", "waited", "fork", "child", "keys", "mask",
                  "team", "full", "space"):
         yield Program("last/" + mode, ["last", mode], blas=one, timeout=60)
+    yield Program("last/filter", ["last", "filter"], blas=one, expect=(),
+                  timeout=60)
     for mode in ("alone", "before", "detached", "chain"):
         yield Program("last/%s-address" % mode, ["last-address", mode],
                       blas=one, timeout=60)
