@@ -84,8 +84,8 @@ push(struct fy_server_stage *stage, const char *bytes, size_t n)
             return -1;
         }
         done += (size_t)wrote;
+        stage->in_bytes += (size_t)wrote; /* also when nobody reads the rest */
     }
-    stage->in_bytes += done;
     return (ssize_t)done;
 }
 

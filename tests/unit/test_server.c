@@ -520,8 +520,14 @@ START_TEST(a_hundred_stages)
         ck_assert_uint_eq(jobs[i].out_total, 3893);
         job_free(&jobs[i]);
     }
-    idle(0.1);
-    ck_assert_uint_eq(count_fds(shared.proxy), before);
+    for (int tries = 0; (client_descendants(&shared) != 0 ||
+                         count_fds(shared.proxy) > before) &&
+                        tries < 200;
+         tries++) {
+        idle(0.05);
+    }
+    /* `before' may have had one of a stage that was just ending. */
+    ck_assert_uint_le(count_fds(shared.proxy), before);
     ck_assert_uint_eq(client_descendants(&shared), 0);
 }
 END_TEST
