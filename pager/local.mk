@@ -15,7 +15,7 @@ libfypager_la_SOURCES += pager/cuda_driver.c pager/cuda_driver.h
 libfypager_la_SOURCES += pager/cuda_library.c pager/cuda_library.h
 libfypager_la_SOURCES += pager/cuda_budget.c pager/cuda_share.c pager/cuda_share.h
 libfypager_la_SOURCES += pager/cuda_memory.c pager/cuda_memory.h
-libfypager_la_SOURCES += pager/cuda_copy.c pager/cuda_launch.c pager/cuda_fft.c \
+libfypager_la_SOURCES += pager/cuda_copy.c pager/cuda_launch.c pager/cuda_fft.c pager/cuda_svd.c \
 	pager/cuda_limits.c \
 	pager/cuda_places.c \
 	pager/cuda_places.h

@@ -12,6 +12,6 @@ tests_drive_drive_SOURCES = \
 	tests/drive/run.c
 tests_drive_drive_CFLAGS = $(AM_CFLAGS) $(FFI_CFLAGS)
 tests_drive_drive_LDADD = $(FFI_LIBS) -ldl -lm
-dist_check_SCRIPTS += tests/drive/run.sh tests/drive/cuda.sh
+dist_check_SCRIPTS += tests/drive/run.sh tests/drive/cuda.sh tests/drive/svd.py
 EXTRA_DIST += tests/drive/covered.py
-TESTS += tests/drive/cuda.sh
+TESTS += tests/drive/cuda.sh tests/drive/svd.py

@@ -11,6 +11,8 @@
 typedef int cusolverStatus_t;
 typedef int cusolverEigMode_t;
 typedef struct fake_solver *cusolverDnHandle_t;
+typedef struct fake_solver_params *cusolverDnParams_t;
+typedef int cudaDataType;
 
 enum {
     CUSOLVER_STATUS_SUCCESS = 0,
@@ -18,12 +20,20 @@ enum {
     CUSOLVER_STATUS_ALLOC_FAILED = 2,
     CUSOLVER_STATUS_INVALID_VALUE = 3,
     CUSOLVER_STATUS_EXECUTION_FAILED = 6,
-    CUSOLVER_STATUS_INTERNAL_ERROR = 7
+    CUSOLVER_STATUS_INTERNAL_ERROR = 7,
+    CUSOLVER_STATUS_NOT_SUPPORTED = 9
 };
 
 enum {
     CUSOLVER_EIG_MODE_NOVECTOR = 0,
     CUSOLVER_EIG_MODE_VECTOR = 1
+};
+
+enum {
+    CUDA_R_32F = 0,
+    CUDA_R_64F = 1,
+    CUDA_C_32F = 4,
+    CUDA_C_64F = 5
 };
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "tests/fakecuda/cusolver_rows.h"
 
-static bool
-valid(cusolverDnHandle_t handle)
+bool
+solver_valid(cusolverDnHandle_t handle)
 {
     if (fakecuda_valid(handle, FAKE_SOLVER_HANDLE)) {
         return true;
@@ -39,7 +39,7 @@ fake_cusolverDnCreate(cusolverDnHandle_t *handle)
 cusolverStatus_t
 fake_cusolverDnDestroy(cusolverDnHandle_t handle)
 {
-    if (!valid(handle)) {
+    if (!solver_valid(handle)) {
         return CUSOLVER_STATUS_NOT_INITIALIZED;
     }
     if (fakecuda_stream_check(handle->stream) == CUDA_SUCCESS) {
@@ -54,7 +54,7 @@ fake_cusolverDnDestroy(cusolverDnHandle_t handle)
 cusolverStatus_t
 fake_cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t streamId)
 {
-    if (!valid(handle)) {
+    if (!solver_valid(handle)) {
         return CUSOLVER_STATUS_NOT_INITIALIZED;
     }
     if (fakecuda_stream_check(streamId) != CUDA_SUCCESS) {
@@ -67,7 +67,7 @@ fake_cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t streamId)
 cusolverStatus_t
 fake_cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t *streamId)
 {
-    if (!valid(handle)) {
+    if (!solver_valid(handle)) {
         return CUSOLVER_STATUS_NOT_INITIALIZED;
     }
     *streamId = handle->stream;
@@ -197,7 +197,7 @@ issue(struct solver_call *call, const struct solver_routine *routine)
     struct job job;
     int status;
 
-    if (!valid(call->handle)) {
+    if (!solver_valid(call->handle)) {
         return CUSOLVER_STATUS_NOT_INITIALIZED;
     }
     status = routine->check(call);

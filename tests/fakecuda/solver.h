@@ -43,6 +43,8 @@ cusolverStatus_t solver_issue(struct solver_call *call,
 size_t solver_bytes(const struct solver_call *call);
 bool solver_complex(const struct solver_call *call);
 
+bool solver_valid(cusolverDnHandle_t handle);
+
 /* Operands: as blas_use(); the unit is a byte count. */
 int solver_use(struct solver_call *call, const void *address, int64_t rows,
                int64_t columns, int64_t ld, size_t unit_bytes, bool write);
