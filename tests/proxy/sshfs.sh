@@ -83,6 +83,26 @@ mount_there()
         -o "IdentityFile=$work/key,StrictHostKeyChecking=no" \
         -o "UserKnownHostsFile=/dev/null,LogLevel=ERROR$2"
 }
+# mount_again OPTIONS: at a second place, as soon as it can be. What sshfs said last
+# is shown, for whoever sees the tests that follow fail.
+mount_again()
+{
+    for _ in $(seq 60); do
+        mount_there "$work/again" "$1" 2>"$work/mount.log" && return
+        sleep 0.5
+    done
+    sed 's/^/# /' "$work/mount.log"
+}
+# An old one that is still going would be a second that serves the point, and take
+# the next mount with it when it ends.
+leave_again()
+{
+    fusermount3 -u "$work/again"
+    for _ in $(seq 60); do
+        pgrep -f "sshfs.*$work/again" >/dev/null || return
+        sleep 0.5
+    done
+}
 mount_there "$point" "" 2>"$work/mount.log" ||
     skip_all "sshfs does not mount: $(tail -n 1 "$work/mount.log")"
 
@@ -99,26 +119,15 @@ fi
 mount_there "$work/again" ",follow_symlinks" 2>/dev/null
 empty "a mount that follows links is left alone" \
     "$(mounted find "$work/again" 2>/dev/null)"
-fusermount3 -u "$work/again"
-# An old one that is still going would be a second that serves the point.
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    pgrep -f "sshfs.*$work/again" >/dev/null || break
-    sleep 0.5
-done
-for _ in 1 2 3 4 5; do # the old sshfs may still be going
-    mount_there "$work/again" ",ro,idmap=user" 2>/dev/null && break
-    sleep 1
-done
+leave_again
+mount_again ",ro,idmap=user"
 equal "a read-only mount with mapped users is known as such" \
     "$(mounted find "$work/again")" \
     "ssh://$user@127.0.0.1:$port $root 4 1 1"
-fusermount3 -u "$work/again"
+leave_again
 
 # Whoever writes the owner that this one shows gives files away.
-for _ in 1 2 3 4 5; do
-    mount_there "$work/again" ",uid=4711" 2>/dev/null && break
-    sleep 1
-done
+mount_again ",uid=4711"
 mkdir "$root/owned" && echo one >"$root/owned/f"
 equal "a mount that shows one owner for all is refreshed, too" \
     "$(mounted fresh "$work/again" \
