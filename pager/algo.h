@@ -142,6 +142,9 @@ int fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
 int fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
                      fy_panel_step *apply) FY_MUST_CHECK;
 
+/* Whether the first matrix, a factor, can be divided by: fy_diagonal_is_regular(). */
+bool fy_algo_is_regular(const struct fy_algo *algo);
+
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
 /* Makes the plan for the cuts and supers that are set. */

@@ -338,15 +338,7 @@ program(struct fy_algo *algo)
 static int
 search(struct fy_algo *algo)
 {
-    const struct fy_matrix *a = &algo->matrices[0];
-    const struct fy_diagonal diagonal = {
-        .host = a->host,
-        .count = algo->n,
-        .stride_bytes = (a->ld + 1) * (int64_t)algo->element_bytes,
-        .element = algo->element,
-    };
-
-    if (!fy_diagonal_is_regular(&diagonal)) {
+    if (!fy_algo_is_regular(algo)) {
         return FY_ERR_UNSUPPORTED;
     }
     return algo->planner->options.random ? fy_algo_random(algo)

@@ -203,16 +203,9 @@ search_randomly(struct fy_algo *algo, int64_t widest)
 static int
 search(struct fy_algo *algo)
 {
-    const struct fy_matrix *a = &algo->matrices[0];
-    const struct fy_diagonal diagonal = {
-        .host = a->host,
-        .count = algo->n,
-        .stride_bytes = (a->ld + 1) * (int64_t)algo->element_bytes,
-        .element = algo->element,
-    };
     int64_t width = algo->n < WIDEST ? algo->n : WIDEST;
 
-    if (!fy_diagonal_is_regular(&diagonal) || !are_pivots(algo)) {
+    if (!fy_algo_is_regular(algo) || !are_pivots(algo)) {
         return FY_ERR_UNSUPPORTED;
     }
     if (algo->planner->options.random) {

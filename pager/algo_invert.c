@@ -714,15 +714,7 @@ search_evenly(struct fy_algo *algo)
 static int
 search(struct fy_algo *algo)
 {
-    const struct fy_matrix *a = &algo->matrices[0];
-    const struct fy_diagonal diagonal = {
-        .host = a->host,
-        .count = algo->diag == 'U' ? 0 : algo->n,
-        .stride_bytes = (a->ld + 1) * (int64_t)algo->element_bytes,
-        .element = algo->element,
-    };
-
-    if (!fy_diagonal_is_regular(&diagonal)) {
+    if (!fy_algo_is_regular(algo)) {
         return FY_ERR_UNSUPPORTED;
     }
     return algo->planner->options.random ? search_randomly(algo)

@@ -37,6 +37,20 @@ free_cuts(struct fy_algo *algo)
     }
 }
 
+bool
+fy_algo_is_regular(const struct fy_algo *algo)
+{
+    const struct fy_matrix *a = &algo->matrices[0];
+    const struct fy_diagonal diagonal = {
+        .host = a->host,
+        .count = algo->diag == 'U' ? 0 : algo->n,
+        .stride_bytes = (a->ld + 1) * (int64_t)algo->element_bytes,
+        .element = algo->element,
+    };
+
+    return fy_diagonal_is_regular(&diagonal);
+}
+
 int
 fy_algo_generate(struct fy_algo *algo)
 {
