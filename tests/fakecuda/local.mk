@@ -156,10 +156,7 @@ CLEANFILES += tests/fakecuda/cuda12/made tests/fakecuda/cuda12/*.so.*
 EXTRA_DIST += tests/fakecuda/README.md
 dist_check_SCRIPTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
 TESTS += tests/fakecuda/arguments.py tests/fakecuda/headers.sh tests/fakecuda/libraries.py
-if HAVE_CHECK
-check_PROGRAMS += tests/fakecuda/test_fakecuda
-TESTS += tests/fakecuda/test_fakecuda
-endif
+UNIT_TESTS += tests/fakecuda/test_fakecuda
 tests_fakecuda_test_fakecuda_SOURCES = tests/fakecuda/test_fakecuda.c
 tests_fakecuda_test_fakecuda_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fakecuda_test_fakecuda_LDADD = $(CHECK_LIBS) -ldl

@@ -23,10 +23,10 @@ static void
 open_libraries(void)
 {
     static const char *const names[2][4] = {
-        {"/usr/lib/x86_64-linux-gnu/lapack64/liblapack64.so.3",
-         "liblapack64.so.3", NULL, NULL},
         {"/usr/lib/x86_64-linux-gnu/blas64/libblas64.so.3", "libblas64.so.3",
          NULL, NULL},
+        {"/usr/lib/x86_64-linux-gnu/lapack64/liblapack64.so.3",
+         "liblapack64.so.3", NULL, NULL},
     };
     Lmid_t space = LM_ID_NEWLM;
 

@@ -30,13 +30,11 @@ tests_fuzz_fuzz_annotations_LDADD = libfyannotations.la
 tests_fuzz_fuzz_commands_SOURCES = tests/fuzz/fuzz_commands.c
 tests_fuzz_fuzz_commands_LDADD = libfyannotations.la
 
-if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_eval
 UNIT_TESTS += tests/unit/test_model
 UNIT_TESTS += tests/unit/test_compile
 UNIT_TESTS += tests/unit/test_command
 UNIT_TESTS += tests/unit/test_command_getopt
-endif
 
 tests_unit_test_eval_SOURCES = tests/unit/test_eval.c
 tests_unit_test_eval_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

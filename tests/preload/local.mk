@@ -23,10 +23,7 @@ EXTRA_DIST += \
 	tests/preload/weak.c \
 	tests/preload/wrapper.c
 
-if HAVE_CHECK
-check_PROGRAMS += tests/unit/test_predicate tests/unit/test_elf
-TESTS += tests/unit/test_predicate tests/unit/test_elf
-endif
+UNIT_TESTS += tests/unit/test_predicate tests/unit/test_elf
 tests_unit_test_predicate_SOURCES = tests/unit/test_predicate.c
 tests_unit_test_predicate_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_predicate_LDADD = libfyshimgen.la libfymodel.la libfycommon.la \

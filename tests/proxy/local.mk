@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Places, mounts, confinement: proxy/{place,transport,mounts,confine,tools}*.c.
-if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
 UNIT_TESTS += tests/unit/test_absent
 UNIT_TESTS += tests/unit/test_confine
 UNIT_TESTS += tests/unit/test_tools
-endif
 
 PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The stub and the session: what stands in for a command, and what decides.
-if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_classify
 UNIT_TESTS += tests/unit/test_holders
 UNIT_TESTS += tests/unit/test_sha256
-endif
 
 tests_unit_test_classify_SOURCES = tests/unit/test_classify.c
 tests_unit_test_classify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -84,6 +84,19 @@ said_in 3 "a step's" " s" build "1 failed"
 seq -f 'not ok %g - x' 40 | log tap.py FAIL
 try "sum_up plain $build 0"
 said_in 20 "many" " s" "not ok 9 - x" "... and 27 more" "4 passed, 42 failed"
+# What is skipped as a whole is named with its reason.
+build=$folder/less
+mkdir "$build"
+for name in unit/test_a unit/test_b; do
+    mkdir -p "$build/unit"
+    printf '%s\n' 'needs libcheck' | log $name.absent SKIP
+done
+printf '%s\n' 'ok 1 - fine' | log good PASS
+try "sum_up plain $build 0" \
+    "script some printf '%s\\n' 'skip x: no zsh' '1 passed, 0 failed, 1 skipped'"
+said_in 4 "skipped suites at the end" " s" \
+    "skipped 2, needs libcheck: plain unit/test_a, plain unit/test_b" \
+    "skipped 1, skip x: no zsh: some" "2 passed, 0 failed, 3 skipped"
 # What fails is run once more: one passes then, the others do not.
 once=$folder/once
 mkdir "$once"

@@ -2,7 +2,6 @@
 # Unit tests of proxy/.
 PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS)
-if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_digest
@@ -14,7 +13,6 @@ UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
 UNIT_TESTS += tests/unit/test_order
 UNIT_TESTS += tests/unit/test_work
-endif
 
 tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The storage host's side: a proxy and the stages it starts.
-if HAVE_CHECK
 UNIT_TESTS += tests/unit/test_requests
 UNIT_TESTS += tests/unit/test_run
 UNIT_TESTS += tests/unit/test_run_streams
 UNIT_TESTS += tests/unit/test_server
-endif
 
 SERVER_TEST_SOURCES = tests/unit/proxy_client.c tests/unit/proxy_client.h \
 	tests/unit/proxy_doubles.c
