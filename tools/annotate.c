@@ -123,11 +123,18 @@ fy_launch_compile(const struct fy_run_options *options,
                               .trouble = trouble,
                               .bytes = bytes};
     struct annotations all = {NULL, NULL};
+    struct fy_model_key key = {.usable = false};
+    struct fy_model *model = NULL;
+    if (options->nannotations == 0) {
+        model = fy_model_load(places->library, &key);
+    }
     fy_say_unreadable(options->annotations, options->nannotations);
-    return compile_all(&request, options->annotations, options->nannotations,
-                       &all)
-               ? NULL
-               : all.model;
+    if (!model && compile_all(&request, options->annotations,
+                              options->nannotations, &all) == 0) {
+        model = all.model;
+        fy_model_store(&key, model);
+    }
+    return model;
 }
 
 void

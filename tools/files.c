@@ -9,7 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+uint64_t
+fy_hash(uint64_t state, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        state = (state ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return state;
+}
 
 char *
 fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes)
@@ -18,11 +28,16 @@ fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes)
     if (fd < 0) {
         return NULL;
     }
+    struct stat about;
     char *text = NULL;
-    size_t used = 0, room = 0;
+    size_t used = 0, room = 0, first = 16384;
+    if (fstat(fd, &about) == 0 && about.st_size > 0 &&
+        (size_t)about.st_size <= limit_bytes) {
+        first = (size_t)about.st_size + 2;
+    }
     for (;;) {
         if (room - used < 2) {
-            room = room ? room * 2 : 16384;
+            room = room ? room * 2 : first;
             char *larger = realloc(text, room);
             if (!larger) {
                 break;

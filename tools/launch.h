@@ -43,6 +43,21 @@ struct fy_model *fy_launch_compile(const struct fy_run_options *options,
                                    const struct fy_places *places,
                                    char *trouble, size_t bytes);
 
+/* What a cached model was made from; see tools/model_cache.c. */
+struct fy_model_key {
+    uint64_t texts;      /* of all shipped files, in any order */
+    uint64_t executable; /* device, inode, size and times of this program */
+    bool usable;         /* false: there is no cache, or no key */
+};
+
+/* The model of the shipped annotations in `library' from the cache: new, or
+ * NULL. Sets the key either way, for fy_model_store(). */
+struct fy_model *fy_model_load(const char *library, struct fy_model_key *key);
+
+/* Keeps a model in the cache. A failure costs the next run a compilation. */
+void fy_model_store(const struct fy_model_key *key,
+                    const struct fy_model *model);
+
 /*
  * Makes the object to preload for a model, or finds it in the cache. 0, or a
  * status with `trouble' set.

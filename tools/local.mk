@@ -20,6 +20,7 @@ libfytools_la_SOURCES = \
 	tools/json.c tools/json.h \
 	tools/kernel.c tools/kernel.h \
 	tools/launch.c tools/launch.h \
+	tools/model_cache.c \
 	tools/options.c tools/options.h \
 	tools/pipeline.c tools/pipeline.h \
 	tools/places.c \

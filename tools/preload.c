@@ -20,16 +20,6 @@ enum {
     PRELOAD_LIMIT_BYTES = 512 << 20,
 };
 
-/* FNV-1a: names files, guards nothing. */
-static uint64_t
-hash(uint64_t state, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        state = (state ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return state;
-}
-
 /*
  * Whether the file is as it was written: after a crash, on a full or failing
  * disk it may not be, and whatever it says would run in every process.
@@ -88,9 +78,9 @@ name(struct fy_launch_state *state, const char *folder)
                           strerror(errno));
         return FY_ERR_IO;
     }
-    uint64_t from = hash(UINT64_C(0xcbf29ce484222325), base, bytes);
+    uint64_t from = fy_hash(FY_HASH_START, base, bytes);
     free(base);
-    from = hash(from, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
+    from = fy_hash(from, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
     int n = snprintf(state->preload, sizeof state->preload,
                      "%s/" FY_PRELOAD_PREFIX "%016llx%016llx.so", folder,
                      (unsigned long long)state->model->content_hash,

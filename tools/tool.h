@@ -86,4 +86,8 @@ void fy_rates_path(struct fy_settings *settings);
 /* Whole file; returns new, NUL-terminated, or NULL with errno set. */
 char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
 
+/* FNV-1a over some more bytes, from FY_HASH_START: names files, guards nothing. */
+#define FY_HASH_START UINT64_C(0xcbf29ce484222325)
+uint64_t fy_hash(uint64_t state, const char *bytes, size_t n);
+
 #endif

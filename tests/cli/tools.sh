@@ -111,6 +111,31 @@ has "no device: the calls are still counted" r.json '"calls": 1'
 "$ferry" explain --device none -- ./scale >out 2>err
 equal "explain with a command: exit status" $? 9
 
+# The shipped annotations are compiled once: the model is kept in the cache, and
+# a kept one that is not whole, not private or of other annotations is not used.
+XDG_CACHE_HOME=$work/kept
+export XDG_CACHE_HOME
+counts()
+{
+    "$ferry" run --report=r.json -- ./scale >out 2>err
+    has "$1: calls are counted" r.json '"calls": 1'
+}
+model=$XDG_CACHE_HOME/ferry/model
+counts "no cached model"
+cp "$model" first
+touch -d '2001-01-01' "$model"
+counts "a cached model"
+equal "it is not written again" "$(stat -c %Y "$model")" "$(date -d 2001-01-01 +%s)"
+truncate -s 100000 "$model"
+counts "a cached model that was cut"
+cmp -s first "$model"
+equal "it is written again" $? 0
+printf 'x' | dd of="$model" bs=1 seek=5000 conv=notrunc 2>/dev/null
+counts "a cached model with a changed byte"
+chmod g+w "$model"
+counts "a cached model that others may write"
+XDG_CACHE_HOME=$work/cache
+
 # A user's own annotations.
 cat >own.c <<'END'
 void own_scale(long n, double f, double *x)

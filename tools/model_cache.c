@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compiled model of the shipped annotations, kept in the cache: compiling
+ * takes 30 to 40 ms, reading and validating it about one. The file `model' holds
+ * a key and the model. The key covers the text of every shipped file and this
+ * executable, so that a changed annotation or another ferry never meets an old
+ * model. The user's own files are compiled each time.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "annotations/annotations.h"
+#include "tools/launch.h"
+
+enum {
+    FILE_LIMIT_BYTES = 4 << 20, /* one annotation file */
+    MODEL_LIMIT_BYTES = 64 << 20,
+    KEY_BYTES = offsetof(struct fy_model_key, usable), /* in the file */
+};
+
+/* Name and text of one file; 0 if it cannot be read. */
+static uint64_t
+text_hash(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    size_t bytes;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *text = n > 0 && n < PATH_MAX
+                     ? fy_read_file(path, FILE_LIMIT_BYTES, &bytes)
+                     : NULL;
+    if (!text) {
+        return 0;
+    }
+    uint64_t hash = fy_hash(FY_HASH_START, name, strlen(name) + 1);
+    hash = fy_hash(hash, text, bytes);
+    free(text);
+    return hash;
+}
+
+/* False if a file cannot be read: then nothing is taken from the cache. */
+static bool
+make_key(const char *library, struct fy_model_key *key)
+{
+    struct stat self;
+    DIR *folder = opendir(library);
+    const struct dirent *entry;
+    bool good = folder && stat("/proc/self/exe", &self) == 0;
+    key->texts = 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    while (good && (entry = readdir(folder))) {
+        const char *suffix = strrchr(entry->d_name, '.');
+        if (suffix && strcmp(suffix, ".ferry") == 0) {
+            uint64_t hash = text_hash(library, entry->d_name);
+            good = hash != 0;
+            key->texts += hash;
+        }
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+    if (good) {
+        const uint64_t facts[] = {self.st_dev,
+                                  self.st_ino,
+                                  (uint64_t)self.st_size,
+                                  (uint64_t)self.st_mtim.tv_sec,
+                                  (uint64_t)self.st_mtim.tv_nsec,
+                                  (uint64_t)self.st_ctim.tv_sec,
+                                  (uint64_t)self.st_ctim.tv_nsec};
+        key->executable =
+            fy_hash(FY_HASH_START, (const char *)facts, sizeof facts);
+    }
+    return good;
+}
+
+static bool
+model_path(char path[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    if (fy_cache_folder(folder)) {
+        return false;
+    }
+    int n = snprintf(path, PATH_MAX, "%s/model", folder);
+    return n > 0 && n < PATH_MAX;
+}
+
+/* The model behind this key, or NULL. A file that is cut short, another user's
+ * or not a well-formed model is as good as none. */
+static struct fy_model *
+load(const char *path, const struct fy_model_key *key)
+{
+    struct stat status;
+    size_t bytes;
+    if (lstat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
+        return NULL;
+    }
+    char *text = fy_read_file(path, MODEL_LIMIT_BYTES, &bytes);
+    if (text && bytes > KEY_BYTES && memcmp(text, key, KEY_BYTES) == 0) {
+        bytes -= KEY_BYTES;
+        memmove(text, text + KEY_BYTES, bytes);
+        if (fy_model_validate(text, bytes) == 0) {
+            return (struct fy_model *)text;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
+/* Whatever fails here costs the next run its compilation. */
+static void
+store(const char *path, const struct fy_model_key *key,
+      const struct fy_model *model)
+{
+    char temporary[PATH_MAX + 16];
+    (void)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file) {
+        if (fd >= 0) {
+            (void)close(fd);
+            (void)unlink(temporary);
+        }
+        return;
+    }
+    (void)fwrite(key, KEY_BYTES, 1, file);
+    (void)fwrite(model, model->size_bytes, 1, file);
+    bool good = !ferror(file);
+    good = fclose(file) == 0 && good;
+    if (!good || rename(temporary, path) != 0) {
+        (void)unlink(temporary);
+    }
+}
+
+struct fy_model *
+fy_model_load(const char *library, struct fy_model_key *key)
+{
+    char path[PATH_MAX];
+    key->usable = model_path(path) && make_key(library, key);
+    return key->usable ? load(path, key) : NULL;
+}
+
+void
+fy_model_store(const struct fy_model_key *key, const struct fy_model *model)
+{
+    char path[PATH_MAX];
+    if (key->usable && model_path(path)) {
+        store(path, key, model);
+    }
+}
