@@ -14,16 +14,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    DEPTH_MAX = 4096 /* of a chain of parents */
+    DEPTH_MAX = 4096, /* of a chain of parents */
+    CHAIN_MAX = 8,    /* parents that wait, the stub included */
+    SETTLING_MS = 5,  /* until a parent that will wait does */
 };
 
 struct process {
@@ -431,15 +436,94 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
     return found;
 }
 
-bool
-fy_holders_only(const struct fy_holders *holders, const char *path,
-                uint64_t device, uint64_t inode, pid_t pid)
+/* What /proc/PID/`file' says, up to `room'; "" if it cannot be read. */
+static void
+read_text(const struct fy_holders *holders, pid_t pid, const char *file,
+          char *text, size_t room)
 {
-    pid_t self = getpid();
-    bool inherited = fy_holders_inherited(holders, device, inode);
+    char path[64];
+    (void)snprintf(path, sizeof path, "%d/%.32s", (int)pid, file);
+    int fd = openat(dirfd(holders->proc), path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, room - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/*
+ * Whether a process does nothing until that child ends: its one thread is in
+ * wait4() or waitid(), it has no other child, and it catches no signal but those
+ * that shells look at after a command only.
+ */
+static bool
+waits_for(const struct fy_holders *holders, pid_t pid, pid_t child)
+{
+    static const uint64_t harmless = UINT64_C(1) << (SIGINT - 1) |
+                                     UINT64_C(1) << (SIGCHLD - 1) |
+                                     UINT64_C(1) << (SIGWINCH - 1);
+    char text[4096], file[48];
+    char *end;
+    read_text(holders, pid, "syscall", text, sizeof text);
+    long call = strtol(text, &end, 10);
+    if (end == text || (call != SYS_wait4 && call != SYS_waitid)) {
+        return false;
+    }
+    (void)snprintf(file, sizeof file, "task/%d/children", (int)pid);
+    read_text(holders, pid, file, text, sizeof text);
+    if (strtol(text, &end, 10) != child || strspn(end, " \n") != strlen(end)) {
+        return false;
+    }
+    read_text(holders, pid, "status", text, sizeof text);
+    return number_after(text, "\nThreads:", 10) == 1 &&
+           strstr(text, "\nSigCgt:") &&
+           (number_after(text, "\nSigCgt:", 16) & ~harmless) == 0;
+}
+
+/* The parent of a process that `path' may be shared with, since it waits for
+ * that process; 0 when it does not. A shell that has just started its command
+ * needs a moment until it waits. */
+static pid_t
+waiting_parent(const struct fy_holders *holders, pid_t child)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    struct fy_process process;
+    char name[16];
+    (void)snprintf(name, sizeof name, "%d", (int)child);
+    if (!fy_process_read(dirfd(holders->proc), name, &process) ||
+        process.parent <= 1 || process.parent == getpid()) {
+        return 0;
+    }
+    for (int i = 0; i < SETTLING_MS; i++) {
+        if (waits_for(holders, process.parent, child)) {
+            return process.parent;
+        }
+        (void)nanosleep(&moment, NULL);
+    }
+    return 0;
+}
+
+static bool
+is_among(const pid_t *pids, unsigned n, pid_t pid)
+{
+    while (n && pids[n - 1] != pid) {
+        n--;
+    }
+    return n != 0;
+}
+
+/* Whether nobody has that file but `pid' and, with `waiting', the chain of its
+ * parents of which each only waits for the next. */
+static bool
+only(const struct fy_holders *holders, const char *path, bool inherited,
+     pid_t pid, bool waiting)
+{
+    pid_t self = getpid(), chain[CHAIN_MAX];
+    unsigned n = 0;
     if (!holders->proc) {
         return false;
     }
+    chain[n++] = pid;
     rewinddir(holders->proc);
     const struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
@@ -447,9 +531,17 @@ fy_holders_only(const struct fy_holders *holders, const char *path,
         const char *name = entry->d_name;
         long each =
             isdigit((unsigned char)name[0]) ? strtol(name, NULL, 10) : 0;
-        if (each != 0 && each != self && each != pid &&
-            (inherited || !is_old(holders, name)) &&
-            has_named(holders, name, path)) {
+        if (each == 0 || each == self || is_among(chain, n, (pid_t)each) ||
+            (!inherited && is_old(holders, name)) ||
+            !has_named(holders, name, path)) {
+            continue;
+        }
+        while (waiting && n < CHAIN_MAX && !is_among(chain, n, (pid_t)each)) {
+            chain[n] = waiting_parent(holders, chain[n - 1]);
+            waiting = chain[n] != 0;
+            n += waiting;
+        }
+        if (!is_among(chain, n, (pid_t)each)) {
             return false;
         }
     }
@@ -457,11 +549,19 @@ fy_holders_only(const struct fy_holders *holders, const char *path,
 }
 
 bool
+fy_holders_only(const struct fy_holders *holders, const char *path,
+                uint64_t device, uint64_t inode, pid_t pid, bool waiting)
+{
+    return only(holders, path, fy_holders_inherited(holders, device, inode),
+                pid, waiting);
+}
+
+bool
 fy_holders_alone(const struct fy_holders *holders, const char *path,
                  uint64_t device, uint64_t inode, pid_t pid)
 {
     return !fy_holders_inherited(holders, device, inode) &&
-           fy_holders_only(holders, path, device, inode, pid);
+           only(holders, path, false, pid, false);
 }
 
 bool

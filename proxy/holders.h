@@ -64,10 +64,14 @@ bool fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
 bool fy_holders_alone(const struct fy_holders *holders, const char *path,
                       uint64_t device, uint64_t inode, pid_t pid);
 
-/* The same of a descriptor that this process may have been started with, and has
- * itself: nobody else moves the file's position. */
+/*
+ * The same of a descriptor that this process may have been started with, and has
+ * itself: nobody else moves the file's position. With `waiting' parents of `pid'
+ * may have it that do nothing until `pid' ends (dash redirects a command's output
+ * in the shell itself). May take 5 ms for each such parent.
+ */
 bool fy_holders_only(const struct fy_holders *holders, const char *path,
-                     uint64_t device, uint64_t inode, pid_t pid);
+                     uint64_t device, uint64_t inode, pid_t pid, bool waiting);
 
 /* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
  * can say. */

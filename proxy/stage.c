@@ -354,9 +354,10 @@ keep_files(struct stage *stage, struct guest *guest)
 
 /*
  * Where others write to the same open file, all must go through its one offset:
- * the bytes come here, and the stub writes them. Also what appends: the client's
- * end of a file is one that it remembers. What looks whether it reads its
- * own output cannot see that then.
+ * the bytes come here, and the stub writes them. A parent that only waits for the
+ * stub is none of them: the offset is set before the stub ends. It is one where
+ * the file is appended to: the client's end of a file is one that it remembers.
+ * What looks whether it reads its own output cannot see that then.
  */
 static unsigned
 settle_shared(struct stage *stage, struct fy_buffer *why)
@@ -366,7 +367,8 @@ settle_shared(struct stage *stage, struct fy_buffer *why)
         const struct fy_stream_fact *fact = &stage->facts.streams[i + 1];
         if (plans[i]->kind != FY_STREAM_FILE ||
             fy_holders_only(stage->session->holders, fact->path, fact->device,
-                            fact->inode, stage->hello.pid)) {
+                            fact->inode, stage->hello.pid,
+                            !(fact->flags & O_APPEND))) {
             continue;
         }
         if (fy_classify_reads(&stage->facts, &stage->invocation,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -182,8 +183,8 @@ START_TEST(test_alone)
     ck_assert(!fy_holders_alone(holders, path, status.st_dev, status.st_ino,
                                 getpid()));
     stop(one);
-    ck_assert(
-        fy_holders_only(holders, path, status.st_dev, status.st_ino, getpid()));
+    ck_assert(fy_holders_only(holders, path, status.st_dev, status.st_ino,
+                              getpid(), false));
     /* What this process had at its start, others may have as well. */
     int input = dup(0);
     ck_assert_int_ge(input, 0);
@@ -198,6 +199,89 @@ START_TEST(test_alone)
                                 pipe_status.st_ino, one));
     (void)close(file);
     (void)unlink(path);
+}
+END_TEST
+
+static void
+on_signal(int number)
+{
+    (void)number;
+}
+
+enum parent {
+    ONLY_WAITS,
+    SLEEPS,
+    HAS_ANOTHER_CHILD,
+    CATCHES_A_SIGNAL,
+    NPARENTS
+};
+
+/* The parent of a child like that, both with `file' open. Sets the child. */
+static pid_t
+start_parent(enum parent kind, int file, pid_t *out_child)
+{
+    int told[2];
+    ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pid_t child = fork();
+        if (child == 0 || (kind == HAS_ANOTHER_CHILD && fork() == 0)) {
+            if (child) {
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                (void)close(file);
+            }
+            for (;;) {
+                (void)pause();
+            }
+        }
+        (void)signal(SIGALRM, SIG_DFL); /* those are Check's */
+        (void)signal(SIGTERM, SIG_DFL);
+        if (kind == CATCHES_A_SIGNAL) {
+            (void)signal(SIGUSR1, on_signal);
+        }
+        (void)(write(told[1], &child, sizeof child) == sizeof child);
+        if (kind == SLEEPS) {
+            (void)pause();
+        }
+        (void)waitpid(child, NULL, 0);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(told[0], out_child, sizeof *out_child),
+                     sizeof *out_child);
+    (void)close(told[0]);
+    (void)close(told[1]);
+    return pid;
+}
+
+START_TEST(test_a_parent_that_only_waits_does_not_write)
+{
+    for (enum parent kind = ONLY_WAITS; kind < NPARENTS; kind++) {
+        char path[] = "/tmp/ferry-waits-XXXXXX";
+        struct stat status;
+        int file = mkostemp(path, O_CLOEXEC);
+        ck_assert_int_ge(file, 0);
+        ck_assert_int_eq(fstat(file, &status), 0);
+        pid_t child, parent = start_parent(kind, file, &child);
+        bool waits = false;
+        (void)close(file);
+        /* Of the right one: it may not be in waitpid() yet. */
+        for (int i = 0; i < 1000 && !waits; i++) {
+            waits = fy_holders_only(holders, path, status.st_dev, status.st_ino,
+                                    child, true);
+            if (kind != ONLY_WAITS && i == 20) {
+                break;
+            }
+        }
+        ck_assert_msg(waits == (kind == ONLY_WAITS), "parent %d", kind);
+        ck_assert(!fy_holders_only(holders, path, status.st_dev, status.st_ino,
+                                   child, false));
+        ck_assert(!fy_holders_alone(holders, path, status.st_dev, status.st_ino,
+                                    child));
+        (void)kill(child, SIGKILL);
+        stop(parent);
+        (void)unlink(path);
+    }
 }
 END_TEST
 
@@ -253,6 +337,7 @@ main(void)
     tcase_add_test(tcase, test_data);
     tcase_add_test(tcase, test_extra);
     tcase_add_test(tcase, test_alone);
+    tcase_add_test(tcase, test_a_parent_that_only_waits_does_not_write);
     tcase_add_test(tcase, test_pool);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
