@@ -9,16 +9,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 /* Not the ferry-run- of before these folders were locked. */
 #define SCRATCH "ferry-held-"
+
+#define LUSTRE_MAGIC     0x0bd00bd0UL
 
 enum {
     LOOKED_AT_MAX = 4096, /* names in the folder of temporary files */
@@ -33,11 +37,32 @@ fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
     va_end(arguments);
 }
 
+/* Whether a folder is kept by another host or by a process: no socket may lie
+ * there (sshfs), and a mapped file would cost a round trip a page. */
+static bool
+is_remote(const char *folder)
+{
+    static const unsigned long types[] = {
+        FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+        CIFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, AFS_FS_MAGIC,
+        CODA_SUPER_MAGIC, V9FS_MAGIC,       LUSTRE_MAGIC};
+    struct statfs about;
+    size_t i = 0;
+    if (statfs(folder, &about) != 0) {
+        return false; /* what uses the folder says why it cannot */
+    }
+    while (i < sizeof types / sizeof *types &&
+           (unsigned long)about.f_type != types[i]) {
+        i++;
+    }
+    return i < sizeof types / sizeof *types;
+}
+
 static const char *
 temporary_folder(void)
 {
     const char *folder = getenv("TMPDIR");
-    return folder && folder[0] == '/' ? folder : "/tmp";
+    return folder && folder[0] == '/' && !is_remote(folder) ? folder : "/tmp";
 }
 
 /* A file of `bytes' zeroes whose blocks exist, mapped shared; or NULL. */

@@ -330,4 +330,10 @@ if [ "$placed" -ge 5 ]; then
 else
     not_ok "... and ran there ($placed)"
 fi
+
+mkdir "$root/tmp"
+(cd "$point/ferried" && TMPDIR=$point/tmp "$ferry" run --force \
+    --report="$work/report.json" -- sh -c 'cat f | sort' >/dev/null 2>"$work/err")
+equal "with TMPDIR on the mount commands run there as well" \
+    "$(grep -c '"placed": "ssh' "$work/report.json") $(cat "$work/err")" "2 "
 finish
