@@ -2,7 +2,7 @@
 """Two hosts on one machine: a client with an sshfs mount, and its storage.
 
 Each host is a set of Linux namespaces (network, mounts, processes, host name),
-joined by a pair of veth interfaces that are shaped to 1 Gbit/s; with `rtt_us' by
+joined by a pair of veth interfaces that are shaped to 1 Gbit/s or `mbit'; with `rtt_us' by
 a cable with a length (delay.c), for kernels without netem. They share the file
 system of the machine, so each hides from the other what a real host would
 not have: the storage sees nothing at the client's mount point, the client sees
@@ -103,8 +103,9 @@ class Rig:
     """`with Rig(...) as rig:' builds it and takes it down."""
 
     def __init__(self, kind="sshfs", build=None, shape=True, rtt_us=0,
-                 sshfs_options=(), folder=None, stays=False, more=False):
-        self.more = more
+                 sshfs_options=(), folder=None, stays=False, more=False,
+                 mbit=1000):
+        self.more, self.mbit = more, mbit
         self.kind, self.shape, self.rtt_us = kind, shape, rtt_us
         self.sshfs_options = list(sshfs_options)
         self.build = os.path.abspath(build or built())
@@ -239,7 +240,7 @@ class Rig:
             self.must(host, "ip", "link", "set", device, "up")
             if self.shape:
                 self.must(host, "tc", "qdisc", "add", "dev", device, "root",
-                          "tbf", "rate", "1gbit", "burst", "128kb", "limit",
+                          "tbf", "rate", "%dmbit" % self.mbit, "burst", "128kb", "limit",
                           "4mb")
 
     def cable(self):
