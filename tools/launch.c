@@ -22,7 +22,7 @@
 /* Not the ferry-run- of before these folders were locked. */
 #define SCRATCH "ferry-held-"
 
-#define LUSTRE_MAGIC     0x0bd00bd0UL
+#define LUSTRE_MAGIC 0x0bd00bd0UL
 
 enum {
     LOOKED_AT_MAX = 4096, /* names in the folder of temporary files */

@@ -132,7 +132,7 @@ says "check of nothing" "cannot read .*no.ferry: No such file"
 status "check of the shipped annotations" 0 "$ferry" check "$srcdir/annotations/lib"
 status "report with trouble" 4 "$ferry" run --device host,memory=1 --report="$work/t.json" -- sh -c 'exit 4'
 status "the report names the trouble" 0 grep -q '"trouble": "1 bytes' "$work/t.json"
-status "TMPDIR is gone" 4 env TMPDIR="$work/gone" "$ferry" run --device host --report=/dev/null -- sh -c 'exit 4'
+status "TMPDIR is gone" 4 env TMPDIR="$work/gone" "$ferry" run --device host --no-discover --report=/dev/null -- sh -c 'exit 4'
 says "TMPDIR is gone" "cannot make a folder in .*gone.*running without ferry"
 
 # Configuration: used, overruled, bad.
