@@ -157,16 +157,17 @@ fy_landlock_ruleset(const struct fy_confine *confine,
     }
     int status = 0;
     for (unsigned i = 0; !status && i < confine->nsystem; i++) {
-        status = allow(version, ruleset, confine->system[i].fd,
-                       confine->system[i].access);
+        status =
+            allow(version, ruleset, confine->system[i].fd,
+                  wish->any_program ? confine->system[i].access
+                                    : confine->system[i].access & ~EXECUTE);
     }
     for (unsigned i = 0; !status && i < wish->nfiles; i++) {
         status = allow(version, ruleset, wish->files[i], READ_FILE | EXECUTE);
     }
     for (unsigned i = 0; !status && i < wish->nseen; i++) {
         status = allow(version, ruleset, wish->seen[i].root.fd,
-                       (wish->seen[i].writes ? ANYTHING : READ) |
-                           (wish->executes ? EXECUTE : 0));
+                       wish->seen[i].writes ? ANYTHING : READ);
     }
     if (!status && wish->temporary_fd >= 0) {
         status = allow(version, ruleset, wish->temporary_fd, ANYTHING);
@@ -263,7 +264,7 @@ fy_cage_enter(struct fy_cage *cage)
     if (cage->filtered && fy_filter_enter() != 0) {
         return -1;
     }
-    return 0;
+    return fy_filter_guard(cage->alone ? cage->program : NULL);
 }
 
 void

@@ -18,10 +18,12 @@
 #include "annotations/model.h"
 #include "proxy/classify.h"
 #include "proxy/confines.h"
+#include "proxy/needs.h"
 
 enum {
-    FILES_MAX = 24
-}; /* that a stage may read beside its root */
+    FILES_MAX = 24, /* that a stage may read beside its root */
+    LINKERS_MAX = 4,
+};
 
 /* Of one check. */
 struct check {
@@ -37,7 +39,7 @@ struct check {
     int files[FILES_MAX];
     char *paths[FILES_MAX];
     unsigned nfiles;
-    bool program_in_root;
+    unsigned nprograms; /* of these; they are executed */
     struct fy_cage *cage;
     unsigned *out_reason;
     struct fy_buffer *why;
@@ -476,7 +478,7 @@ is_same_tool(struct check *check, const char *path, const char *identity)
         close(fd);
         return false;
     }
-    check->program_in_root = in_root;
+    check->nprograms++;
     return keep_file(check, fd, path);
 }
 
@@ -617,8 +619,12 @@ check_configs(struct check *check)
             status = fy_config_hash(link, here);
         }
         bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
-        bool shown = fd >= 0 && same && !in_root &&
-                     S_ISREG(about.st_mode); /* who knows it may read it */
+        /* Who knows it may read it; a program is what the annotation says that
+         * the command starts. */
+        bool program = (about.st_mode & 0111) != 0;
+        bool shown =
+            fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
+        check->nprograms += shown && program;
         if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
             return refuse(check, FY_STAGE_OTHER_CONFIG,
                           "too many configuration files", NULL, NULL);
@@ -745,6 +751,40 @@ open_stream(struct check *check, const struct fy_stream_spec *stream,
     return 0;
 }
 
+/*
+ * What the stage may execute: the command, what its annotation names, and their
+ * linkers. A script's annotation names no programs; it is one of the system's.
+ */
+static int
+check_programs(struct check *check, const struct fy_landlock_wish *wish)
+{
+    char link[40], linker[PATH_MAX];
+    int files[FILES_MAX + LINKERS_MAX];
+    unsigned n = check->nfiles;
+    memcpy(files, check->files, n * sizeof *files);
+    for (unsigned i = 0; i < check->nfiles && n < check->nfiles + LINKERS_MAX;
+         i++) {
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", check->files[i]);
+        int fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd >= 0 && fy_needs_linker(fd, linker) == 0 && *linker == '/') {
+            files[n] = open(linker, O_PATH | O_CLOEXEC);
+            n += files[n] >= 0;
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    struct fy_landlock_wish all = *wish;
+    all.files = files;
+    all.nfiles = n;
+    int status =
+        fy_landlock_ruleset(check->confine, &all, &check->cage->ruleset);
+    for (unsigned i = check->nfiles; i < n; i++) {
+        close(files[i]);
+    }
+    return status;
+}
+
 /* The namespaces and rules. */
 static int
 furnish(struct check *check)
@@ -808,16 +848,17 @@ furnish(struct check *check)
         !(check->writes && seen_of(check, wanted, beneath))) {
         strcpy(cage->tmpdir, "/tmp");
     }
+    const struct fy_bytes *identity = &check->spec->tool.identity;
+    bool is_script = memchr(identity->at, '+', identity->n) != NULL;
+    cage->alone = !is_script && check->nprograms == 1;
     if (!confine->landlock) {
         return 0;
     }
     struct fy_landlock_wish wish = {.seen = check->seen,
                                     .nseen = check->nseen,
-                                    .executes = check->program_in_root,
-                                    .temporary_fd = temporary,
-                                    .files = check->files,
-                                    .nfiles = check->nfiles};
-    if (fy_landlock_ruleset(confine, &wish, &cage->ruleset) != 0) {
+                                    .any_program = is_script,
+                                    .temporary_fd = temporary};
+    if (check_programs(check, &wish) != 0) {
         return refuse(check, FY_STAGE_REFUSED,
                       "Landlock rules: ", strerrordesc_np(errno), NULL);
     }

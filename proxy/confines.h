@@ -104,6 +104,7 @@ struct fy_cage {
     int nice;
     bool guarded;  /* it keeps only the privileges that files need */
     bool filtered; /* filter.c */
+    bool alone;    /* it executes `program' and nothing else */
     struct rlimit limits[16];
     bool limited[16];
 };
@@ -221,8 +222,15 @@ void fy_temporary_remove(const char *path);
 
 /* ---- filter.c ----------------------------------------------------------------- */
 
-/* In the child, after no_new_privs. 0, or -1 with errno. */
+/* In the child, after no_new_privs: no system calls but those that a tool makes.
+ * 0, or -1 with errno. */
 int fy_filter_enter(void) FY_MUST_CHECK;
+/*
+ * Of every stage, likewise: no user namespaces, in which it would have privileges;
+ * and unless `only' is NULL no execve() but one with this very pointer, which means
+ * nothing any more in the program that it starts.
+ */
+int fy_filter_guard(const char *only) FY_MUST_CHECK;
 /* Whether this kernel has it. */
 bool fy_filter_works(void);
 
@@ -234,7 +242,7 @@ void fy_landlock_system(struct fy_confine *confine);
 struct fy_landlock_wish {
     const struct fy_seen *seen; /* their roots */
     unsigned nseen;
-    bool executes;    /* beneath them */
+    bool any_program; /* those of the system's folders are executed */
     int temporary_fd; /* -1: none; all rights */
     const int *files; /* more files to be read and executed */
     unsigned nfiles;

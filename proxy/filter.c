@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system calls that no stage has a use for, taken from it by seccomp: sockets
+ * The system calls that no stage has a use for, taken from it by seccomp: user
+ * namespaces; programs that its annotation does not name; and, of most, sockets
  * (agents and daemons of the user's and of the host's, which no rule about paths
  * keeps anybody from), the memory of other processes, the kernel's key rings, and
  * what would go around this filter. A tool that is not exploited does not notice:
@@ -13,7 +14,9 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -22,9 +25,16 @@
 #if defined __x86_64__
 #define NATIVE      AUDIT_ARCH_X86_64
 #define FOREIGN_BIT 0x40000000 /* x32 */
+/* Of the 32-bit calls. */
+#define FOREIGN_UNSHARE  310
+#define FOREIGN_EXECVEAT 358
 #elif defined __aarch64__
-#define NATIVE AUDIT_ARCH_AARCH64
+#define NATIVE           AUDIT_ARCH_AARCH64
+#define FOREIGN_UNSHARE  337
+#define FOREIGN_EXECVEAT 387
 #endif
+#define FOREIGN_EXECVE 11
+#define FOREIGN_CLONE  120
 
 #ifdef NATIVE
 
@@ -36,16 +46,19 @@
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(number), 0, skip)
 #define DENY(number, error) UNLESS(number, 1), FAIL(error)
 
+#ifdef FOREIGN_BIT
+#define NO_FOREIGN \
+    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_BIT, 0, 1), FAIL(ENOSYS),
+#else
+#define NO_FOREIGN
+#endif
+
 static struct sock_filter rules[] = {
     FIELD(arch),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0),
     FAIL(ENOSYS), /* of another kind: other numbers */
     FIELD(nr),
-#ifdef FOREIGN_BIT
-    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_BIT, 0, 1),
-    FAIL(ENOSYS),
-#endif
-    DENY(SYS_socket, EACCES),
+    NO_FOREIGN DENY(SYS_socket, EACCES),
     DENY(SYS_io_uring_setup, ENOSYS),
     DENY(SYS_ptrace, EPERM),
     DENY(SYS_process_vm_readv, EPERM),
@@ -65,16 +78,73 @@ static struct sock_filter rules[] = {
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
-int
-fy_filter_enter(void)
+static int
+install(struct sock_filter *filter, size_t n)
 {
-    const struct sock_fprog program = {.len = sizeof rules / sizeof rules[0],
-                                       .filter = rules};
+    const struct sock_fprog program = {.len = (unsigned short)n,
+                                       .filter = filter};
     /* A kernel without it confines by what else it has. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 ||
                    errno == EINVAL || errno == ENOSYS
                ? 0
                : -1;
+}
+
+int
+fy_filter_enter(void)
+{
+    return install(rules, sizeof rules / sizeof rules[0]);
+}
+
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define HALF(name, at)                 \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
+             offsetof(struct seccomp_data, name) + (size_t)(at))
+/* Of unshare() and clone(): the flags are the first. */
+#define NO_USER(number)                                            \
+    UNLESS(number, 4), FIELD(args[0]),                             \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER, 0, 1), \
+        FAIL(EPERM), ALLOW
+
+int
+fy_filter_guard(const char *only)
+{
+    const uint64_t at = (uintptr_t)only;
+    struct sock_filter all[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 12, 0),
+        FIELD(nr), /* of a 32-bit program */
+        NO_USER(FOREIGN_CLONE),
+        NO_USER(FOREIGN_UNSHARE),
+        ALLOW,
+        FIELD(nr),
+        NO_FOREIGN NO_USER(SYS_clone),
+        NO_USER(SYS_unshare),
+        /* Its flags are in memory; libc then does without it. */
+        DENY(SYS_clone3, ENOSYS),
+        ALLOW,
+    };
+    struct sock_filter once[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 6, 0),
+        FIELD(nr),
+        DENY(FOREIGN_EXECVE, EACCES),
+        DENY(FOREIGN_EXECVEAT, EACCES),
+        ALLOW,
+        FIELD(nr),
+        NO_FOREIGN DENY(SYS_execveat, EACCES),
+        UNLESS(SYS_execve, 5),
+        HALF(args[0], 0),
+        UNLESS((uint32_t)at, 2),
+        HALF(args[0], 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(at >> 32), 1, 0),
+        FAIL(EACCES),
+        ALLOW,
+    };
+    if (only && install(once, sizeof once / sizeof once[0]) != 0) {
+        return -1;
+    }
+    return install(all, sizeof all / sizeof all[0]);
 }
 
 bool
@@ -90,6 +160,13 @@ fy_filter_works(void)
 int
 fy_filter_enter(void)
 {
+    return 0;
+}
+
+int
+fy_filter_guard(const char *only)
+{
+    (void)only;
     return 0;
 }
 

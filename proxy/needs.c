@@ -158,9 +158,8 @@ any_loads_more(const char *path, int program, const struct fy_needs *needs)
 
 /* ---- the linker ---------------------------------------------------------------------- */
 
-/* The program's; "" when it has none. */
-static int
-read_linker(int fd, char out[PATH_MAX])
+int
+fy_needs_linker(int fd, char *out)
 {
     Elf64_Phdr parts[PARTS_MAX];
     unsigned n = read_parts(fd, parts);
@@ -323,7 +322,7 @@ fy_needs_find(const char *path, int fd, const char *library_path,
 {
     char linker[PATH_MAX];
     struct fy_needs needs = {.known = true};
-    int status = read_linker(fd, linker);
+    int status = fy_needs_linker(fd, linker);
     if (!status && !linker[0]) {
         *out = needs; /* static, or a script */
         return 0;

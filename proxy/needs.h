@@ -37,4 +37,9 @@ int fy_needs_find(const char *path, int fd, const char *library_path,
                   struct fy_needs *out) FY_MUST_CHECK;
 void fy_needs_clear(struct fy_needs *needs);
 
+/* The path of the linker that the kernel starts for the program open as `fd'
+ * (readable), "" when it has none. `out': PATH_MAX bytes. FY_ERR_IO,
+ * FY_ERR_OVERFLOW. Any thread. */
+int fy_needs_linker(int fd, char *out) FY_MUST_CHECK;
+
 #endif
