@@ -8,18 +8,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proxy/confines.h"
+#include "proxy/index.h"
 #include "proxy/reason.h"
 
 enum {
     LOOKED_AT_MAX_BYTES = 1 << 20,
+    INDEX_MAX_BYTES = 64 << 20, /* of a git index: half a million files */
+    INDEX_TEXT_BYTES = 1024,
     FOLDERS_MAX = 256,
 };
 
@@ -46,53 +51,82 @@ has_line(char *text, const regex_t *expression)
     return false;
 }
 
+/* The file as text: a git index by what index.h says of it. New; NULL: none. */
+static char *
+read_text(int fd)
+{
+    struct stat about;
+    char modes[INDEX_TEXT_BYTES];
+    if (fstat(fd, &about) != 0 || about.st_size > INDEX_MAX_BYTES) {
+        return NULL;
+    }
+    size_t used = 0, most = (size_t)about.st_size;
+    ssize_t n = 1;
+    char *text = malloc(most + 1);
+    while (text && used <= most && n > 0) {
+        n = read(fd, text + used, most + 1 - used);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    bool whole = text && n == 0;
+    if (whole && fy_index_is(text, used)) {
+        whole = fy_index_text(text, used, modes, sizeof modes);
+        free(text);
+        return whole ? strdup(modes) : NULL;
+    }
+    if (!whole || used > LOOKED_AT_MAX_BYTES || memchr(text, '\0', used)) {
+        free(text);
+        return NULL;
+    }
+    text[used] = '\0';
+    return text;
+}
+
 /* Takes fd, of a regular file. */
 static enum look
 look_into(int fd, const char *matching)
 {
     regex_t expression;
     enum look look = UNREADABLE;
-    char *text = malloc(LOOKED_AT_MAX_BYTES + 1);
-    if (!text || regcomp(&expression, matching,
-                         REG_EXTENDED | REG_NOSUB | REG_ICASE) != 0) {
-        goto close_file;
-    }
-    size_t used = 0;
-    ssize_t n;
-    while ((n = read(fd, text + used, LOOKED_AT_MAX_BYTES + 1 - used)) > 0) {
-        used += (size_t)n;
-    }
-    if (n == 0 && used <= LOOKED_AT_MAX_BYTES && !memchr(text, '\0', used)) {
-        text[used] = '\0';
+    char *text = read_text(fd);
+    if (text && regcomp(&expression, matching,
+                        REG_EXTENDED | REG_NOSUB | REG_ICASE) == 0) {
         look = has_line(text, &expression) ? THERE : MISSING;
+        regfree(&expression);
     }
-    regfree(&expression);
-close_file:
     free(text);
     close(fd);
     return look;
 }
 
+/*
+ * `links': they are followed. What a link in the tree leads to may be another
+ * file in the stage's namespace, so that one counts against the stage.
+ */
 static enum look
-look_at(int folder, const char *path, const char *matching)
+look_at(int folder, const char *path, const char *matching, bool links)
 {
     struct stat about;
-    if (fstatat(folder, path, &about, 0) != 0) {
+    char link[40];
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                                 .resolve = links ? 0 : RESOLVE_NO_SYMLINKS};
+    int named = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    if (named < 0) {
         /* A link that leads nowhere here may lead somewhere there. */
-        return fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0 ||
-                       (errno != ENOENT && errno != ENOTDIR)
+        return (errno != ENOENT && errno != ENOTDIR) ||
+                       fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0
                    ? UNREADABLE
                    : MISSING;
     }
-    if (!matching) {
-        return THERE;
+    bool known = fstat(named, &about) == 0;
+    if (!known || !matching || S_ISDIR(about.st_mode)) {
+        close(named);
+        return !known ? UNREADABLE : matching ? MISSING : THERE;
     }
-    if (S_ISDIR(about.st_mode)) {
-        return MISSING;
-    }
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", named);
     int fd = S_ISREG(about.st_mode)
-                 ? openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+                 ? open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY)
                  : -1;
+    close(named);
     return fd < 0 ? UNREADABLE : look_into(fd, matching);
 }
 
@@ -103,7 +137,7 @@ look_upwards(const struct fy_root *root, int fd, const struct fy_absent *absent)
     enum look look = MISSING;
     for (unsigned i = 0; look == MISSING; i++) {
         struct stat about;
-        look = look_at(fd, absent->path, absent->matching);
+        look = look_at(fd, absent->path, absent->matching, false);
         if (look != MISSING) {
             break;
         }
@@ -134,7 +168,7 @@ look_for(const struct fy_root *root, const char *base, const char *home,
         int n = snprintf(path, sizeof path, "%s/%s", home, absent->path + 2);
         return *home != '/' || n < 0 || n >= PATH_MAX
                    ? UNREADABLE
-                   : look_at(AT_FDCWD, path, absent->matching);
+                   : look_at(AT_FDCWD, path, absent->matching, true);
     }
     unsigned ignored;
     int fd;

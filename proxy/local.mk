@@ -16,6 +16,7 @@ libfyproxy_la_SOURCES = \
 	proxy/filter.c \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
 	proxy/flow.c \
+	proxy/index.c proxy/index.h \
 	proxy/input.c \
 	proxy/guest.c \
 	proxy/fresh.c proxy/fresh.h \

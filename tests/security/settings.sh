@@ -47,6 +47,11 @@ seen include.path '[a][include]\npath = x\n'
 seen includeif.gitdir:/.path '[includeIf "gitdir:/"]\npath = x\n'
 seen gpg.program '[gpg]\nprogram = x\n'
 seen format.pretty '[format]\npretty = %%G?\n'
+seen hook.x.command '[hook "x"]\ncommand = x\n'
+seen gc.recentObjectsHook '[gc]\nrecentObjectsHook = x\n'
+seen status.submoduleSummary '[status]\nsubmoduleSummary\n'
+seen diff.submodule '[diff]\nsubmodule = diff\n'
+seen extensions.objectFormat '[extensions]\nobjectFormat = sha256\n'
 seen pager.log '[pager]\nlog = x\n'
 
 printf '[core]\n\tbare = false\n[user]\n\temail = a@b\n[remote "o"]\n' \
