@@ -587,62 +587,89 @@ is_names(const char *path)
     return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
 }
 
+/* One of them, of this path; *out_same when it is the client's. */
+static int
+check_config(struct check *check, const char *path,
+             const struct fy_config_hash *config, bool *out_same)
+{
+    unsigned char here[32] = {0};
+    char link[40];
+    bool in_root;
+    int fd = -1;
+    int status = open_any(check, path, &in_root, &fd);
+    struct stat about = {0};
+    bool limited = check->confine->limited && !in_root;
+    if (limited && fd >= 0 &&
+        fy_strict_config(path, check->confine->home) != FY_STRICT_COMPARED) {
+        status = FY_ERR_UNSUPPORTED; /* that it is missing is all one learns */
+    } else if (fd >= 0 &&
+               (fstat(fd, &about) != 0 ||
+                (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
+        status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
+    } else if (fd >= 0 && S_ISREG(about.st_mode) && (about.st_mode & 0111) &&
+               !may_be_identified(check, fd)) {
+        status = FY_ERR_UNSUPPORTED; /* a program is identified */
+    } else if (fd >= 0) {
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        status = fy_config_hash(link, here);
+    }
+    bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
+    /* Who knows it may read it; a program is what the annotation says that
+     * the command starts. */
+    bool program = (about.st_mode & 0111) != 0;
+    bool shown =
+        fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
+    check->nprograms += shown && program;
+    *out_same = same;
+    if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
+        return refuse(check, FY_STAGE_OTHER_CONFIG,
+                      "too many configuration files", NULL, NULL);
+    }
+    return 0;
+}
+
+/* Nothing is looked at that the annotation here does not ask for. */
 static int
 check_configs(struct check *check)
 {
+    const struct fy_stage_spec *spec = check->spec;
+    struct fy_asked asked;
     unsigned names = 0;
-    for (uint32_t i = 0; i < check->spec->nconfigs; i++) {
-        const struct fy_config_hash *config = &check->spec->configs[i];
-        char path[PATH_MAX], link[40];
-        unsigned char here[32];
-        if (!text_of(&config->path, path, sizeof path) || path[0] != '/') {
-            return refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
-                          NULL, NULL);
-        }
-        bool in_root;
-        int fd = -1;
-        memset(here, 0, sizeof here);
-        int status = open_any(check, path, &in_root, &fd);
-        struct stat about = {0};
-        if (!status && check->confine->limited && !in_root &&
-            !fy_strict_config(path, check->confine->home)) {
-            status = FY_ERR_UNSUPPORTED;
-        } else if (fd >= 0 &&
-                   (fstat(fd, &about) != 0 ||
-                    (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
-            status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
-        } else if (fd >= 0 && S_ISREG(about.st_mode) &&
-                   (about.st_mode & 0111) && !may_be_identified(check, fd)) {
-            status = FY_ERR_UNSUPPORTED; /* a program is identified */
-        } else if (fd >= 0) {
-            (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-            status = fy_config_hash(link, here);
-        }
-        bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
-        /* Who knows it may read it; a program is what the annotation says that
-         * the command starts. */
-        bool program = (about.st_mode & 0111) != 0;
-        bool shown =
-            fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
-        check->nprograms += shown && program;
-        if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
-            return refuse(check, FY_STAGE_OTHER_CONFIG,
-                          "too many configuration files", NULL, NULL);
-        }
-        if (!same) {
-            return refuse(check,
-                          is_names(path) ? FY_STAGE_OTHER_NAMES
-                                         : FY_STAGE_OTHER_CONFIG,
-                          path, " is another there", NULL);
-        }
-        names |= strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
-        names |= strcmp(path, "/etc/group") == 0 ? 2u : 0u;
+    int status = fy_asked_new(spec, check->invocation, check->confine->limited,
+                              check->seen, check->nseen, &asked);
+    if (status) {
+        return status;
     }
-    if (check->invocation->owners && names != 3) {
+    for (uint32_t i = 0; !status && i < spec->nconfigs; i++) {
+        char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
+        bool same = false;
+        if (!text_of(&spec->configs[i].path, text, sizeof text) ||
+            !fy_asked_path(text, path)) {
+            status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
+                            NULL, NULL);
+        } else if (!fy_asked_take(&asked, path) ||
+                   (check->confine->limited && !seen_of(check, path, beneath) &&
+                    !fy_strict_config(path, check->confine->home))) {
+            status = refuse(check, FY_STAGE_OTHER_CONFIG, path,
+                            " is not compared there", NULL);
+        } else {
+            status = check_config(check, path, &spec->configs[i], &same);
+        }
+        if (!status && !same) {
+            status = refuse(check,
+                            is_names(path) ? FY_STAGE_OTHER_NAMES
+                                           : FY_STAGE_OTHER_CONFIG,
+                            path, " is another there", NULL);
+        }
+        names |= !status && strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
+        names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
+    }
+    fy_asked_clear(&asked);
+    if (!status && check->invocation->owners && names != 3) {
         return refuse(check, FY_STAGE_OTHER_NAMES,
                       "users may be named otherwise there", NULL, NULL);
     }
-    return 0;
+    return status;
 }
 
 /*

@@ -171,6 +171,29 @@ int fy_check_absents(const struct fy_root *root, const char *base,
                      const char *home, const struct fy_invocation *invocation,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
+/* ---- asked.c ------------------------------------------------------------------ */
+
+/* Paths that a client may compare; see fy_asked_take(). */
+struct fy_asked {
+    char **paths;
+    size_t n;
+};
+
+/* `path' (absolute) without "." and doubled slashes. False: it is none, has "..",
+ * is "/" or too long. */
+bool fy_asked_path(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
+/* Those that the invocation names, the time zone (`limited': only the host's), the
+ * mounts' own folders and, for owners, the names of users: new in *out.
+ * FY_ERR_NOMEM. */
+int fy_asked_new(const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation, bool limited,
+                 const struct fy_seen *seen, unsigned nseen,
+                 struct fy_asked *out) FY_MUST_CHECK;
+/* Whether a path that fy_asked_path() made is one of them; then it is none any
+ * more, so that nothing is hashed twice. */
+bool fy_asked_take(struct fy_asked *asked, const char *path) FY_MUST_CHECK;
+void fy_asked_clear(struct fy_asked *asked);
+
 /* ---- strict.c ----------------------------------------------------------------- */
 
 /*
@@ -189,12 +212,17 @@ int fy_strict_terminal(const struct fy_stage_spec *spec,
                        struct fy_buffer *why) FY_MUST_CHECK;
 /* Where folders are exported: whether the open file is a program of the
  * system's that only root can change; and whether a client may compare a file
- * of that path. home: the proxy's. */
+ * of that path, which fy_asked_path() made. home: the proxy's. */
 bool fy_strict_program(int fd);
 /* Whether a mount may be there: it would hide, or be taken for, the system's
  * programs, libraries and settings (/etc/ld.so.preload). */
 bool fy_strict_mount(const char *mount);
-bool fy_strict_config(const char *path, const char *home);
+enum fy_strict_config {
+    FY_STRICT_NOT,     /* it is not looked at */
+    FY_STRICT_MISSING, /* only whether it is missing: in a home that is elsewhere */
+    FY_STRICT_COMPARED,
+};
+enum fy_strict_config fy_strict_config(const char *path, const char *home);
 /* What of /etc a stage may read there. */
 const char *const *fy_strict_settings(size_t *out_n);
 

@@ -4,6 +4,7 @@
 noinst_LTLIBRARIES += libfyproxy.la
 libfyproxy_la_SOURCES = \
 	proxy/absent.c \
+	proxy/asked.c \
 	proxy/alike.c \
 	proxy/ask.c \
 	proxy/classify.c proxy/classify.h \

@@ -129,7 +129,13 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
                          "not an absolute folder: ", path, NULL);
     }
     struct fy_root named;
+    static const char elsewhere[] = " is beneath no exported folder";
     if (fy_root_open(whole, &named) != 0) {
+        /* A client that may be anybody does not learn what exists. */
+        if (confine->nroots) {
+            return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole,
+                             elsewhere, NULL);
+        }
         return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole, ": ",
                          strerrordesc_np(errno));
     }
@@ -160,8 +166,7 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
         }
     }
     fy_root_close(&named);
-    return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole,
-                     " is beneath no exported folder", NULL);
+    return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole, elsewhere, NULL);
 }
 
 int

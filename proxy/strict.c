@@ -189,24 +189,23 @@ fy_strict_mount(const char *mount)
     return true;
 }
 
-bool
+enum fy_strict_config
 fy_strict_config(const char *path, const char *home)
 {
-    if (strstr(path, "/../") || strstr(path, "//")) {
-        return false;
-    }
     if (is_system_path(path) || (*home == '/' && is_below(path, home))) {
-        return true;
+        return FY_STRICT_COMPARED;
     }
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (is_below(path, settings[i])) {
-            return true;
+            return FY_STRICT_COMPARED;
         }
     }
-    /* Of a home that is elsewhere here: that it is missing is all one learns. */
     return strstr(path, "/.") && strncmp(path, "/etc/", 5) != 0 &&
-           strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0 &&
-           strncmp(path, "/sys/", 5) != 0;
+                   strncmp(path, "/dev/", 5) != 0 &&
+                   strncmp(path, "/proc/", 6) != 0 &&
+                   strncmp(path, "/sys/", 5) != 0
+               ? FY_STRICT_MISSING
+               : FY_STRICT_NOT;
 }
 
 /* A program that does more on a terminal (git's pager runs what PAGER says). */

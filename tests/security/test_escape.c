@@ -262,14 +262,35 @@ START_TEST(test_program)
 }
 END_TEST
 
+/* The client says that `path' is missing; the annotation asks for `named'. */
 static unsigned
-compare(const char *path)
+compare_as(const char *path, const char *named)
 {
+    const char *const list[] = {named, NULL};
     reset();
+    env[0] = bytes("HOME=/no/home");
+    env[1] = bytes("TZ=:/etc/shadow");
+    spec.envc = 2;
+    invocation.configs = list;
     configs[0].path = bytes(path);
     memset(configs[0].sha256, 0, 32);
     spec.nconfigs = 1;
-    return ask(NULL);
+    unsigned found = ask(NULL);
+    invocation.configs = NULL;
+    return found;
+}
+
+static unsigned
+compare(const char *path)
+{
+    return compare_as(path, path);
+}
+
+/* What was said; NULL: it would run. */
+static const char *
+said(const char *path, const char *named)
+{
+    return compare_as(path, named) ? why_text : NULL;
 }
 
 /* What is compared tells whether it is there, and to open some files is to do
@@ -285,6 +306,43 @@ START_TEST(test_configs)
     ck_assert_uint_eq(compare("/srv/no-such"), FY_STAGE_OTHER_CONFIG);
     ck_assert_uint_eq(compare("/usr/../srv/no-such"), FY_STAGE_OTHER_CONFIG);
     ck_assert_uint_eq(compare("/no/home/.gitconfig"), FY_STAGE_NONE);
+    ck_assert_uint_eq(compare_as("/no//home/./.gitconfig", "~/.gitconfig"),
+                      FY_STAGE_NONE);
+    /* What is there and what is not are told apart by nothing that is said, by
+     * no spelling, whatever the annotation asks for. */
+    static const char *const spelt[][2] = {
+        {"/etc/shadow", "/etc/shadoX"},
+        {"/./etc/shadow", "/./etc/shadoX"},
+        {"/etc/./shadow", "/etc/./shadoX"},
+        {"//etc/shadow", "//etc/shadoX"},
+        {"/etc/shadow/.", "/etc/shadoX/."},
+        {"/.//etc/shadow", "/.//etc/shadoX"},
+        {"/proc/self/root/etc/shadow", "/proc/self/root/etc/shadoX"},
+        {"/usr/bin/../../etc/shadow", "/usr/bin/../../etc/shadoX"},
+        {"/./var/log/lastlog", "/./var/log/lastloX"},
+    };
+    for (size_t i = 0; i < sizeof spelt / sizeof *spelt; i++) {
+        for (int named = 0; named < 2; named++) {
+            char first[sizeof why_text];
+            const char *there =
+                said(spelt[i][0], named ? spelt[i][0] : "~/.gitconfig");
+            ck_assert_msg(there != NULL, "%s", spelt[i][0]);
+            snprintf(first, sizeof first, "%s", there);
+            const char *missing =
+                said(spelt[i][1], named ? spelt[i][1] : "~/.gitconfig");
+            ck_assert_msg(missing != NULL, "%s", spelt[i][1]);
+            ck_assert(!strstr(first, "another") && !strstr(missing, "another"));
+            ck_assert_int_eq(strlen(first), strlen(missing));
+        }
+    }
+    /* Nor which folders there are. */
+    static const char *const folders[] = {"/proc/self", "/proc/selX"};
+    for (size_t i = 0; i < 2; i++) {
+        reset();
+        spec.root = bytes(folders[i]);
+        ck_assert_uint_eq(ask(NULL), FY_STAGE_OUTSIDE);
+        ck_assert_msg(strstr(why_text, "no exported folder"), "%s", why_text);
+    }
     fy_confine_free(confine);
     open_confine(false);
     char path[128];

@@ -106,10 +106,26 @@ operand(const char *text, unsigned access, unsigned kind)
         .arg = spec.argc++, .access = (uint8_t)access, .kind = (uint8_t)kind};
 }
 
+/* The annotation names what the client compares. */
+static void
+name_configs(void)
+{
+    static char paths[2][256];
+    static const char *named[3];
+    for (unsigned i = 0; i < spec.nconfigs && i < 2; i++) {
+        (void)snprintf(paths[i], sizeof paths[i], "%.*s",
+                       (int)configs[i].path.n, configs[i].path.at);
+        named[i] = paths[i];
+    }
+    named[spec.nconfigs < 2 ? spec.nconfigs : 2] = NULL;
+    invocation.configs = named;
+}
+
 static struct fy_cage *
 accept(void)
 {
     struct fy_cage *cage = NULL;
+    name_configs();
     fy_buffer_start(&why, why_text, sizeof why_text);
     int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
                                   &reason, &why);
@@ -121,6 +137,7 @@ static unsigned
 refused(void)
 {
     struct fy_cage *cage = NULL;
+    name_configs();
     fy_buffer_start(&why, why_text, sizeof why_text);
     reason = 0;
     int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
