@@ -273,6 +273,11 @@ fy_cage_free(struct fy_cage *cage)
     if (cage && cage->ruleset >= 0) {
         close(cage->ruleset);
     }
+    for (unsigned i = 0; cage && cage->has_space && i < FY_NAMESPACES; i++) {
+        if (cage->namespaces[i] >= 0) {
+            close(cage->namespaces[i]);
+        }
+    }
     free(cage);
 }
 

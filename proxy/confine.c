@@ -2,7 +2,8 @@
 /*
  * The check of a stage before anything is started: folder by folder, operand by
  * operand, program, configuration and limits. Refuses on every doubt; the
- * client then runs the command itself. Runs in the proxy, one thread.
+ * client then runs the command itself. Runs in threads of the proxy; what they
+ * share is the fy_confine.
  * Long because the steps of one check share its state and serve nothing else.
  */
 #include "config.h"
@@ -812,9 +813,30 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
     return status;
 }
 
-/* The namespaces and rules. */
+/* The check's own descriptors of a space, which may be closed by the next one. */
 static int
-furnish(struct check *check)
+hold_space(struct check *check, const struct fy_space *space)
+{
+    struct fy_cage *cage = check->cage;
+    cage->has_space = true;
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        cage->namespaces[i] = -1;
+    }
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        if (space->fds[i] >= 0) {
+            cage->namespaces[i] = fcntl(space->fds[i], F_DUPFD_CLOEXEC, 3);
+            if (cage->namespaces[i] < 0) {
+                return refuse(check, FY_STAGE_BUSY, "too many open files", NULL,
+                              NULL);
+            }
+        }
+    }
+    return 0;
+}
+
+/* The namespaces and rules. With the lock. */
+static int
+furnish_now(struct check *check)
 {
     struct fy_confine *confine = check->confine;
     struct fy_cage *cage = check->cage;
@@ -864,8 +886,10 @@ furnish(struct check *check)
                               " is not seen by stages there", NULL);
             }
         }
-        cage->has_space = true;
-        memcpy(cage->namespaces, space->fds, sizeof cage->namespaces);
+        status = hold_space(check, space);
+        if (status) {
+            return status;
+        }
         temporary = space->temporary_fd;
     }
     char beneath[PATH_MAX];
@@ -890,6 +914,15 @@ furnish(struct check *check)
                       "Landlock rules: ", strerrordesc_np(errno), NULL);
     }
     return 0;
+}
+
+static int
+furnish(struct check *check)
+{
+    (void)pthread_mutex_lock(&check->confine->lock);
+    int status = furnish_now(check);
+    (void)pthread_mutex_unlock(&check->confine->lock);
+    return status;
 }
 
 static int
@@ -1001,6 +1034,14 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
     if (!confine) {
         return FY_ERR_NOMEM;
     }
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0) {
+        free(confine);
+        return FY_ERR_NOMEM;
+    }
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&confine->lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
     confine->plain_temporary_fd = -1;
     confine->temporary_fd = -1;
     confine->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -1040,7 +1081,18 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
 void
 fy_confine_end(struct fy_confine *confine)
 {
-    fy_space_drop(confine);
+    if (pthread_mutex_trylock(&confine->lock) == 0) {
+        fy_space_drop(confine);
+        (void)pthread_mutex_unlock(&confine->lock);
+    }
+}
+
+void
+fy_confine_leave(struct fy_confine *confine)
+{
+    if (*confine->temporary) {
+        fy_temporary_remove(confine->temporary);
+    }
 }
 
 void
@@ -1069,6 +1121,7 @@ fy_confine_free(struct fy_confine *confine)
         fy_temporary_remove(confine->temporary);
         close(confine->temporary_fd);
     }
+    (void)pthread_mutex_destroy(&confine->lock);
     free(confine);
 }
 

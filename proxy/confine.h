@@ -24,7 +24,8 @@
 #include "proxy/reason.h"
 #include "proxy/spec.h"
 
-struct fy_confine; /* of one proxy: roots, kernel features, spaces */
+struct
+    fy_confine; /* of one proxy: roots, kernel features, spaces; any thread */
 
 struct fy_confine_options {
     const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
@@ -34,10 +35,11 @@ struct fy_confine_options {
 int fy_confine_new(const struct fy_confine_options *options,
                    struct fy_buffer *why,
                    struct fy_confine **out) FY_MUST_CHECK;
-/* Ends what it keeps ready: no stage is checked any more. */
+/* Ends what it keeps ready, its child among it: no stage is checked any more. Does
+ * not wait for a check. */
 void fy_confine_end(struct fy_confine *confine);
-/* Whoever waits for any child: this one's number may be another's from here on. */
-void fy_confine_reaped(struct fy_confine *confine, pid_t pid);
+/* Instead of fy_confine_free(), where a check goes on until the process ends. */
+void fy_confine_leave(struct fy_confine *confine);
 void fy_confine_free(struct fy_confine *confine);
 
 /* spaces, all_users, landlock of the hello. */
@@ -52,9 +54,7 @@ int fy_confine_open_root(struct fy_confine *confine, const char *root,
                          int *out_fd, unsigned *out_reason,
                          struct fy_buffer *why) FY_MUST_CHECK;
 
-/* Everything the child needs, made by the check; owned by the caller; not
- * longer alive than the fy_confine. The child is forked before the next check,
- * which may close namespaces that the host's mounts have overtaken. */
+/* Everything the child needs, made by the check; owned by the caller. */
 struct fy_cage;
 
 /*
@@ -62,6 +62,7 @@ struct fy_cage;
  * (openat2, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, opened once and held), the
  * working folder and every operand resolve beneath it, output files' parents
  * too, the tool exists with the same identity, implicit inputs are equal.
+ * May wait for a file system; any thread, also several at a time.
  * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
  * 0: new cage. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
  */

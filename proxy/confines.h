@@ -6,6 +6,7 @@
 #define FERRY_PROXY_CONFINES_H
 
 #include <limits.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -58,9 +59,11 @@ struct fy_space {
     bool stale;              /* the host's mounts are others now */
 };
 
-/* A child whose namespaces are made while everything else starts. */
+/* A child whose namespaces are made while everything else starts. Another thread
+ * may reap it: its number is used only while it is known to wait for us. */
 struct fy_spare {
-    pid_t pid; /* 0: none, -1: others have reaped it, its word may be there */
+    pid_t pid;   /* 0: none */
+    int process; /* a pidfd */
     int up, down;
     bool asked; /* its first word was read */
 };
@@ -69,8 +72,9 @@ struct fy_confine {
     struct fy_root roots[FY_MAX_ROOTS];
     unsigned nroots;
     unsigned landlock;       /* ABI version, 0: not used */
+    pthread_mutex_t lock;    /* recursive: of all below, but for system */
     enum fy_space_kind kind; /* by fy_space_kind() */
-    bool kind_known;
+    _Atomic bool kind_known; /* true: kind stays */
     struct fy_spare spare;
     bool known_user; /* by /etc/passwd: no daemon has to be asked */
     bool limited;    /* roots were given: without Landlock nothing runs ... */
@@ -98,7 +102,7 @@ struct fy_cage {
     char folder[PATH_MAX]; /* working folder inside */
     char tmpdir[PATH_MAX]; /* "" */
     bool has_space;
-    int namespaces[FY_NAMESPACES]; /* borrowed from the space */
+    int namespaces[FY_NAMESPACES]; /* -1: none; with has_space */
     int ruleset;                   /* -1: none */
     mode_t umask;
     int nice;

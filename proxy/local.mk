@@ -47,6 +47,7 @@ libfyproxy_la_SOURCES = \
 	proxy/server_request.c \
 	proxy/server_stage.c \
 	proxy/server_start.c \
+	proxy/server_work.c \
 	proxy/server_touched.c \
 	proxy/session.c proxy/session.h \
 	proxy/snapshot.c \

@@ -25,6 +25,7 @@
 enum {
     EVENTS = 64, /* taken at once */
     DESCRIPTORS = 65536,
+    JOBS_MS = 100, /* for jobs at the end; then the process ends with them */
 };
 
 #define PING_NS (60 * UINT64_C(1000000000))
@@ -221,6 +222,9 @@ open_server(struct fy_server *server, const sigset_t *signals)
         return FY_ERR_IO;
     }
     fy_watch_set(server, &server->signals, EPOLLIN);
+    if (fy_jobs_open(server)) {
+        return FY_ERR_IO;
+    }
     server->wire_in = (struct fy_watch){
         .fd = fy_wire_in_fd(server->wire), .ready = on_wire, .owner = server};
     server->wire_out = (struct fy_watch){
@@ -272,6 +276,11 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     }
     fy_confine_end(server->confine); /* a child that is none of theirs */
     fy_server_end_stages(server);
+    if (!fy_jobs_close(server, JOBS_MS)) {
+        /* What borrows all of this reads a disk that does not answer. */
+        fy_confine_leave(server->confine);
+        _exit(status ? EXIT_FAILURE : EXIT_SUCCESS);
+    }
     server->closed = true;
     fy_wire_free(server->wire);
     while (server->stages) {
@@ -322,7 +331,7 @@ fy_proxy_serve(int in_fd, int out_fd, const struct fy_proxy_options *options)
     if (!server) {
         return EXIT_FAILURE;
     }
-    server->epoll = server->signals.fd = -1;
+    server->epoll = server->signals.fd = server->bell.fd = -1;
     (void)fcntl(in_fd, F_SETFD, FD_CLOEXEC);
     (void)fcntl(out_fd, F_SETFD, FD_CLOEXEC);
     (void)sigemptyset(&signals);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the proxy: one connection, one thread, one epoll. A stage is a process
+ * Inside the proxy: one connection, one epoll, and one thread that all of this
+ * belongs to; what may wait for a file system is a job of another thread, which
+ * sees what the job borrows and nothing else. A stage is a process
  * with up to four streams of the wire; either may end before the other, so each
  * points at the other and is told when it goes. Nothing is freed while events
  * are handed out: what ended waits for the end of the turn.
@@ -19,8 +21,10 @@
 #include "proxy/run.h"
 #include "proxy/spec.h"
 #include "proxy/wire.h"
+#include "proxy/work.h"
 
 struct fy_server;
+struct fy_exchange;
 struct fy_server_stage;
 
 /* A descriptor in the epoll, or none (fd -1). */
@@ -50,6 +54,19 @@ struct fy_exchange {
     uint64_t number;               /* STDERR: of the stage that is wanted */
     char *body; /* what came of a request that is read whole */
     size_t body_bytes, body_capacity;
+    struct fy_job *job; /* that makes its answer; NULL: none */
+};
+
+/* A job; its owner puts what it needs behind it. */
+struct fy_job {
+    struct fy_work work; /* the first */
+    struct fy_server *server;
+    struct fy_server_stage *stage;   /* or NULL: its spec, its invocation and
+                                    * `before' stay as they are meanwhile */
+    struct fy_exchange *exchange;    /* to be answered; NULL: none, or gone */
+    void (*run)(struct fy_job *job); /* in a thread: of the server only the
+                                      * confine, which guards itself */
+    void (*finish)(struct fy_job *job); /* in the loop; frees the job */
 };
 
 /* Bytes of the client on their way to a stage's stdin. */
@@ -60,6 +77,7 @@ struct fy_queue {
 
 enum fy_stage_state {
     FY_STAGE_WAITING,  /* for the stage whose stdout becomes its stdin */
+    FY_STAGE_CHECKING, /* by a job; has no process yet */
     FY_STAGE_STARTING, /* forked, not yet exec'd */
     FY_STAGE_RUNNING,
     FY_STAGE_EXITED, /* reaped; its output may go on */
@@ -92,6 +110,8 @@ struct fy_server_stage {
     int io;          /* its /proc/PID/io, while it is linked; -1: none */
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 
+    unsigned jobs;   /* that borrow it */
+    bool orphaned;   /* freed when there are none */
     bool abandoned;  /* nobody waits for its result */
     bool killed;     /* by us or the client: a death by KILL is no surprise */
     bool signalled;  /* by the client */
@@ -125,7 +145,9 @@ struct fy_server {
     size_t receiving_bytes; /* of bodies that are not complete */
     double speed;           /* of one core, measured once; 0: not yet */
     int epoll;
-    struct fy_watch wire_in, wire_out, signals;
+    struct fy_watch wire_in, wire_out, signals, bell;
+    struct fy_pool *pool;
+    unsigned jobs;
     uint64_t memory_ns;     /* when memory is looked at next */
     uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
@@ -140,6 +162,16 @@ uint64_t fy_server_now_ns(void);
 /* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
 void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
                   uint32_t events);
+
+/* ---- server_work.c: what may wait for a file system --------------------------- */
+
+/* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
+ * taken. */
+int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
+int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
+/* Waits at most so long for those that run. False: one goes on, with what it
+ * borrows; only the end of the process ends it. */
+bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
 
 /* ---- server_request.c: the wire's requests ----------------------------------- */
 
@@ -167,6 +199,8 @@ bool fy_server_receiving(const struct fy_server *server);
 void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
 /* Starts it, if the stage that it reads has started. */
 void fy_server_stage_unblock(struct fy_server_stage *stage);
+/* It does not read another stage after all, which was joined to it. */
+void fy_server_stage_unlink(struct fy_server_stage *stage);
 /* Joins the exchange that reads its stderr. */
 void fy_server_stage_stderr(struct fy_server_stage *stage,
                             struct fy_exchange *exchange);
@@ -239,7 +273,8 @@ enum {
 
 /* Answers with what this host is; the bytes are the client's hello. */
 void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
-void fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n);
+/* Later, by a job. */
+void fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n);
 /* Load of the last minute per core. */
 double fy_server_load(const struct fy_server *server);
 /* Bytes a second that one core hashes; 0: unknown. */
@@ -248,12 +283,12 @@ double fy_server_speed(struct fy_server *server);
 /* ---- server_touched.c --------------------------------------------------------- */
 
 /* The paths that the stage may write and that exist before it begins; NULL: not
- * all of them are known. */
+ * all of them are known. Any thread. */
 struct fy_before *fy_server_touched_before(const struct fy_server_stage *stage);
 void fy_before_free(struct fy_before *before);
 
-/* What the stage's effects changed, see PROTOCOL.md. New in *out. */
-int fy_server_touched(const struct fy_server_stage *stage, char **out,
-                      size_t *out_bytes) FY_MUST_CHECK;
+/* Answers, later, with what the stage's effects changed; see PROTOCOL.md. */
+void fy_server_touched(struct fy_server_stage *stage,
+                       struct fy_exchange *exchange);
 
 #endif

@@ -20,6 +20,13 @@ enum {
     MEMORY_STAGES = 1024, /* looked at together */
 };
 
+static bool
+has_no_process(const struct fy_server_stage *stage)
+{
+    return stage->state == FY_STAGE_WAITING ||
+           stage->state == FY_STAGE_CHECKING;
+}
+
 static void
 signal_group(const struct fy_server_stage *stage, int signal)
 {
@@ -72,7 +79,7 @@ fy_server_stage_signal(struct fy_server_stage *stage, int signal)
         fy_pump_out(stage);
         fy_server_stage_settle(stage);
     }
-    if (stage->state == FY_STAGE_WAITING) {
+    if (has_no_process(stage)) {
         keep_signal(stage, signal);
     } else {
         signal_group(stage, signal);
@@ -118,7 +125,10 @@ fy_server_stage_abandon(struct fy_server_stage *stage)
         return;
     }
     stage->abandoned = true;
-    if (stage->state == FY_STAGE_WAITING) {
+    if (stage->state == FY_STAGE_CHECKING) {
+        fy_server_stage_unlink(stage);
+    }
+    if (has_no_process(stage)) {
         fy_server_stage_leave(stage);
         stage->state = FY_STAGE_OVER;
         stage->server->running--;
@@ -218,11 +228,13 @@ fy_server_timers(struct fy_server *server)
         if (at->state == FY_STAGE_OVER) {
             continue;
         }
-        if (at->state == FY_STAGE_WAITING && at->deadline_ns &&
-            now >= at->deadline_ns) {
+        if (has_no_process(at) && at->deadline_ns && now >= at->deadline_ns) {
             if (at->out_exchange) {
-                fy_exchange_refuse(at->out_exchange, 503, FY_STAGE_LIMITS,
-                                   "the stage that it reads does not start");
+                fy_exchange_refuse(
+                    at->out_exchange, 503, FY_STAGE_LIMITS,
+                    at->state == FY_STAGE_WAITING
+                        ? "the stage that it reads does not start"
+                        : "its files are not looked at in time");
             }
             fy_server_stage_abandon(at);
             continue;
@@ -265,7 +277,8 @@ alone(struct fy_server *server)
 {
     siginfo_t info = {0};
     fy_server_reap(server);
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) <
+               0 &&
            errno == ECHILD;
 }
 

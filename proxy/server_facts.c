@@ -19,7 +19,7 @@
 enum {
     SPEED_BYTES = 64 << 10, /* hashed once per connection */
     PROBE_ENTRIES = 20000,
-    PROBE_MS = 50, /* as long may other stages wait */
+    PROBE_MS = 50, /* the client waits */
 };
 
 double
@@ -124,67 +124,121 @@ add_up(void *context, const char *path, const struct statx *facts)
     result->files++;
 }
 
-void
-fy_server_probe(struct fy_exchange *exchange, char *bytes, size_t n)
+struct probe {
+    struct fy_job job;
+    struct fy_probe_result result;
+    int status; /* of the answer */
+    unsigned reason;
+    char why[512];
+    size_t n;
+    char body[]; /* of the request */
+};
+
+/* The folders that the probe's mounts show, opened; false: refused. */
+static bool
+open_roots(struct fy_confine *confine, const struct fy_probe *probe,
+           int roots[FY_SPEC_MAX_MOUNTS + 1], uint32_t *nroots,
+           struct probe *out, struct fy_buffer *why)
 {
-    struct fy_server *server = exchange->server;
-    char text[512];
-    struct fy_buffer why;
-    struct fy_probe probe;
-    unsigned reason = FY_STAGE_OUTSIDE;
-    fy_buffer_start(&why, text, sizeof text);
-    if (fy_probe_decode(bytes, n, &probe, &why)) {
-        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
-        return;
+    while (*nroots <= probe->nmounts &&
+           fy_confine_open_root(confine,
+                                *nroots ? probe->mounts[*nroots - 1].root.at
+                                        : probe->root.at,
+                                &roots[*nroots], &out->reason, why) == 0) {
+        ++*nroots;
     }
-    int roots[FY_SPEC_MAX_MOUNTS + 1];
-    uint32_t nroots = 0;
-    while (nroots <= probe.nmounts &&
-           fy_confine_open_root(server->confine,
-                                nroots ? probe.mounts[nroots - 1].root.at
-                                       : probe.root.at,
-                                &roots[nroots], &reason, &why) == 0) {
-        nroots++;
-    }
-    if (nroots <= probe.nmounts) {
-        fy_exchange_refuse(exchange, 403, reason, text);
-        goto close_roots;
-    }
-    struct fy_probe_result result = {.complete = true};
+    return *nroots > probe->nmounts;
+}
+
+static void
+look(const struct fy_probe *probe, const int *roots, uint32_t nroots,
+     struct fy_probe_result *result)
+{
     struct fy_walk walk = {
         .entries_left = PROBE_ENTRIES,
         .end_ns = fy_server_now_ns() + PROBE_MS * UINT64_C(1000000),
         .complete = true,
         .found = add_up,
-        .context = &result,
+        .context = result,
     };
-    for (uint32_t i = 0; i < probe.npaths; i++) {
+    for (uint32_t i = 0; i < probe->npaths; i++) {
         char name[4096];
         uint32_t at = 0;
-        while (
-            at < nroots &&
-            !fy_walk_name(at ? probe.mounts[at - 1].mount.at : probe.mount.at,
-                          probe.cwd.at, probe.paths[i].at, name, sizeof name)) {
+        while (at < nroots && !fy_walk_name(at ? probe->mounts[at - 1].mount.at
+                                               : probe->mount.at,
+                                            probe->cwd.at, probe->paths[i].at,
+                                            name, sizeof name)) {
             at++;
         }
         if (at < nroots) {
-            fy_walk(&walk, roots[at], "", name, probe.tree);
+            fy_walk(&walk, roots[at], "", name, probe->tree);
         } else {
             walk.complete = false;
         }
     }
-    result.complete = walk.complete;
-    char *encoded;
-    size_t nencoded;
-    if (fy_probe_result_encode(&result, &encoded, &nencoded)) {
-        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-        goto close_roots;
+    result->complete = walk.complete;
+}
+
+static void
+run_probe(struct fy_job *job)
+{
+    struct probe *out = (struct probe *)job;
+    struct fy_probe probe;
+    struct fy_buffer why;
+    int roots[FY_SPEC_MAX_MOUNTS + 1];
+    uint32_t nroots = 0;
+    fy_buffer_start(&why, out->why, sizeof out->why);
+    if (fy_probe_decode(out->body, out->n, &probe, &why)) {
+        out->status = 400;
+        out->reason = FY_STAGE_REFUSED;
+        return;
     }
-    fy_exchange_answer(exchange, 200, encoded, nencoded);
-    free(encoded);
-close_roots:
+    if (open_roots(job->server->confine, &probe, roots, &nroots, out, &why)) {
+        out->status = 200;
+        look(&probe, roots, nroots, &out->result);
+    } else {
+        out->status = 403;
+    }
     while (nroots > 0) {
         (void)close(roots[--nroots]);
     }
     fy_probe_clear(&probe);
+}
+
+static void
+finish_probe(struct fy_job *job)
+{
+    struct probe *probe = (struct probe *)job;
+    char *encoded;
+    size_t nencoded;
+    if (job->exchange && probe->status != 200) {
+        fy_exchange_refuse(job->exchange, probe->status, probe->reason,
+                           probe->why);
+    } else if (job->exchange &&
+               fy_probe_result_encode(&probe->result, &encoded, &nencoded)) {
+        fy_exchange_refuse(job->exchange, 503, FY_STAGE_BUSY, "out of memory");
+    } else if (job->exchange) {
+        fy_exchange_answer(job->exchange, 200, encoded, nencoded);
+        free(encoded);
+    }
+    free(probe);
+}
+
+void
+fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n)
+{
+    struct probe *probe = calloc(1, sizeof *probe + n + 1);
+    if (probe) {
+        probe->job = (struct fy_job){.server = exchange->server,
+                                     .exchange = exchange,
+                                     .run = run_probe,
+                                     .finish = finish_probe};
+        probe->reason = FY_STAGE_OUTSIDE;
+        probe->n = n;
+        memcpy(probe->body, bytes, n);
+    }
+    if (!probe || fy_job_start(&probe->job)) {
+        free(probe);
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+    }
 }

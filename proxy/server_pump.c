@@ -148,10 +148,15 @@ void
 fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
                       size_t n)
 {
-    if (stage->in.fd < 0) {
+    bool early =
+        stage->state == FY_STAGE_CHECKING || stage->state == FY_STAGE_STARTING;
+    bool later = stage->state == FY_STAGE_CHECKING &&
+                 (stage->spec.in.kind == FY_STREAM_WIRE ||
+                  stage->spec.in.kind == FY_STREAM_PTY);
+    if (stage->in.fd < 0 && !later) {
         return; /* nobody reads it; the client is not asked for more */
     }
-    if (stage->state != FY_STAGE_STARTING && stage->queue.n == 0) {
+    if (!early && stage->queue.n == 0) {
         ssize_t done = push(stage, bytes, n);
         if (done < 0) {
             close_in(stage);
@@ -166,7 +171,7 @@ fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
         fy_server_stage_fail(stage, FY_STAGE_LIMITS);
         return;
     }
-    if (n && stage->state != FY_STAGE_STARTING) {
+    if (n && !early) {
         fy_watch_set(stage->server, &stage->in, EPOLLOUT);
     }
 }

@@ -161,17 +161,12 @@ get_unread(struct fy_exchange *exchange, struct fy_server_stage *stage,
 }
 
 static void
-get_touched(struct fy_exchange *exchange, const struct fy_server_stage *stage)
+get_touched(struct fy_exchange *exchange, struct fy_server_stage *stage)
 {
-    char *bytes;
-    size_t n;
     if (stage->state < FY_STAGE_EXITED) {
         fy_exchange_refuse(exchange, 409, FY_STAGE_REFUSED, "it still runs");
-    } else if (fy_server_touched(stage, &bytes, &n)) {
-        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
     } else {
-        fy_exchange_answer(exchange, 200, bytes, n);
-        free(bytes);
+        fy_server_touched(stage, exchange);
     }
 }
 
@@ -424,6 +419,9 @@ on_closed(void *context, int32_t stream, void *user, uint32_t error)
     }
     if (exchange->stage) {
         fy_server_stage_detach(exchange->stage, exchange);
+    }
+    if (exchange->job) {
+        exchange->job->exchange = NULL;
     }
     fy_server_settle(context);
     exchange->server->receiving_bytes -= exchange->body_bytes;

@@ -44,6 +44,10 @@ fy_server_stage_find(struct fy_server *server, uint64_t number)
 void
 fy_server_stage_free(struct fy_server_stage *stage)
 {
+    if (stage->jobs) {
+        stage->orphaned = true;
+        return;
+    }
     fy_run_clear(&stage->run);
     fy_run_close(&stage->in_left);
     fy_run_close(&stage->io);
@@ -349,7 +353,9 @@ fy_server_reap(struct fy_server *server)
 {
     siginfo_t info = {0};
     bool any = false;
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+    /* Jobs wait for their own. */
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) ==
+               0 &&
            info.si_pid) {
         pid_t pid = info.si_pid;
         struct fy_server_stage *stage = server->stages;
@@ -366,7 +372,6 @@ fy_server_reap(struct fy_server *server)
         if (wait4(pid, &status, 0, &usage) != pid) {
             break;
         }
-        fy_confine_reaped(server->confine, pid);
         if (stage) {
             if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
                 /* What became of its exec is in the pipe by now. */

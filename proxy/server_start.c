@@ -21,7 +21,7 @@
 
 enum {
     /* For the stage that another one reads: on its way or starting, unless the
-     * client is broken. */
+     * client is broken; and for files that do not answer. */
     WAIT_SECONDS = 60,
 };
 
@@ -54,6 +54,12 @@ settle_link(struct fy_server_stage *stage, bool started)
         fy_pump_out(writer);
     }
     fy_server_stage_settle(writer);
+}
+
+void
+fy_server_stage_unlink(struct fy_server_stage *stage)
+{
+    settle_link(stage, false);
 }
 
 static void
@@ -132,33 +138,70 @@ set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
     stage->deadline_ns = seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
 }
 
-/* Checks and forks; `link' as fy_run_start(). Refuses what it cannot. */
+/* The check of a stage, and what it found. */
+struct check {
+    struct fy_job job;
+    struct fy_cage *cage;
+    struct fy_before *before;
+    int files[3], status;
+    unsigned reason;
+    char why[512];
+};
+
+static void
+run_check(struct fy_job *job)
+{
+    struct check *check = (struct check *)job;
+    struct fy_server_stage *stage = job->stage;
+    struct fy_buffer why;
+    fy_buffer_start(&why, check->why, sizeof check->why);
+    check->status =
+        fy_confine_check(job->server->confine, &stage->spec, &stage->invocation,
+                         &check->cage, check->files, &check->reason, &why);
+    if (!check->status && stage->invocation.effect) {
+        check->before = fy_server_touched_before(stage);
+    }
+}
+
+/* The stage that it reads, whose output is its own by now; *out_fd, or -1: it
+ * reads none. False: that is gone. */
+static bool
+find_link(const struct fy_server_stage *stage, int *out_fd)
+{
+    *out_fd = -1;
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        const struct fy_server_stage *writer =
+            fy_server_stage_find(stage->server, stage->spec.in.stage);
+        *out_fd = writer && !writer->abandoned ? writer->out.fd : -1;
+        return *out_fd >= 0;
+    }
+    return true;
+}
+
+/* Forks it. FY_ERR_*: it was refused. */
 static int
-launch(struct fy_server_stage *stage, int link)
+launch(struct fy_server_stage *stage, struct check *check)
 {
     struct fy_server *server = stage->server;
     char text[512];
     struct fy_buffer why;
-    int files[3] = {-1, -1, -1};
-    unsigned reason = FY_STAGE_REFUSED;
+    int link;
     fy_buffer_start(&why, text, sizeof text);
-    int status =
-        fy_confine_check(server->confine, &stage->spec, &stage->invocation,
-                         &stage->cage, files, &reason, &why);
-    if (status) {
-        refuse(stage, status == FY_ERR_UNSUPPORTED ? 403 : 503,
-               status == FY_ERR_UNSUPPORTED ? reason : FY_STAGE_BUSY, text);
-        return status;
-    }
-    if (stage->invocation.effect) {
-        stage->before = fy_server_touched_before(stage);
+    if (!find_link(stage, &link)) {
+        refuse(stage, 409, FY_STAGE_ODD_STREAM,
+               "the stage that it reads cannot be linked any more");
+        return FY_ERR_INVALID;
     }
     struct timespec clock;
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
     stage->began.seconds = clock.tv_sec;
     stage->began.ns = (uint32_t)clock.tv_nsec;
-    status = fy_run_start(&stage->spec, &stage->invocation, stage->cage, files,
-                          link, &stage->run, &why);
+    stage->cage = check->cage;
+    stage->before = check->before;
+    check->cage = NULL;
+    check->before = NULL;
+    int status = fy_run_start(&stage->spec, &stage->invocation, stage->cage,
+                              check->files, link, &stage->run, &why);
     if (status) {
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;
@@ -173,6 +216,70 @@ launch(struct fy_server_stage *stage, int link)
     stage->err = watch(stage, stage->run.err, on_err);
     fy_watch_set(server, &stage->started, EPOLLIN);
     return 0;
+}
+
+static void
+finish_check(struct fy_job *job)
+{
+    struct check *check = (struct check *)job;
+    struct fy_server_stage *stage = job->stage;
+    if (stage->state == FY_STAGE_CHECKING) {
+        int status = check->status;
+        if (status) {
+            refuse(stage, status == FY_ERR_UNSUPPORTED ? 403 : 503,
+                   status == FY_ERR_UNSUPPORTED ? check->reason : FY_STAGE_BUSY,
+                   check->why);
+        } else {
+            status = launch(stage, check);
+        }
+        if (status) {
+            fy_server_stage_abandon(stage);
+            fy_server_settle(job->server);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        fy_run_close(&check->files[i]);
+    }
+    if (check->cage) {
+        fy_cage_free(check->cage);
+    }
+    fy_before_free(check->before);
+    free(check);
+}
+
+/* For as long as a stage may take before it runs. */
+static void
+set_patience(struct fy_server_stage *stage)
+{
+    const struct fy_proxy_options *options = stage->server->options;
+    double most = options->wait_seconds > 0 ? options->wait_seconds
+                                            : (double)WAIT_SECONDS;
+    set_deadline(stage, fy_server_now_ns(),
+                 options->seconds > 0 && options->seconds < most
+                     ? options->seconds
+                     : most);
+}
+
+/* By a job; it goes on in finish_check(). */
+static void
+begin_check(struct fy_server_stage *stage)
+{
+    struct check *check = calloc(1, sizeof *check);
+    stage->state = FY_STAGE_CHECKING;
+    set_patience(stage);
+    if (check) {
+        check->job = (struct fy_job){.server = stage->server,
+                                     .stage = stage,
+                                     .run = run_check,
+                                     .finish = finish_check};
+        check->reason = FY_STAGE_REFUSED;
+        check->files[0] = check->files[1] = check->files[2] = -1;
+    }
+    if (!check || fy_job_start(&check->job)) {
+        free(check);
+        refuse(stage, 503, FY_STAGE_BUSY, "out of memory");
+        fy_server_stage_abandon(stage);
+    }
 }
 
 /* Whether the stages before it never start, as one of them waits for itself. */
@@ -213,10 +320,7 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
     }
     writer->out_linked = true;
     fy_server_stage_count(writer);
-    if (launch(stage, writer->out.fd)) {
-        settle_link(stage, false);
-        fy_server_stage_abandon(stage);
-    }
+    begin_check(stage);
 }
 
 /* Whether this host has room for one more. */
@@ -364,13 +468,9 @@ fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
     exchange->stage = stage;
     /* A reader is started by fy_server_settle(), when its writer runs. */
     if (stage->spec.in.kind == FY_STREAM_LINK) {
-        double most = server->options->wait_seconds;
-        double seconds = server->options->seconds;
-        most = most > 0 ? most : WAIT_SECONDS;
-        set_deadline(stage, fy_server_now_ns(),
-                     seconds > 0 && seconds < most ? seconds : most);
-    } else if (launch(stage, -1)) {
-        fy_server_stage_abandon(stage);
+        set_patience(stage);
+    } else {
+        begin_check(stage);
     }
 }
 
@@ -385,7 +485,7 @@ fy_server_stage_stderr(struct fy_server_stage *stage,
         return;
     }
     if (stage->err_exchange ||
-        (stage->state != FY_STAGE_WAITING && stage->err.fd < 0) ||
+        (stage->state > FY_STAGE_CHECKING && stage->err.fd < 0) ||
         (stage->spec.err.kind != FY_STREAM_WIRE &&
          stage->spec.err.kind != FY_STREAM_PTY)) {
         fy_exchange_finish(exchange, NULL, 0);

@@ -459,9 +459,8 @@ look_everywhere(struct fy_walk *walk, struct list *list)
     }
 }
 
-int
-fy_server_touched(const struct fy_server_stage *stage, char **out,
-                  size_t *out_bytes)
+static int
+find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
 {
     struct list list = {.stage = stage, .complete = true};
     struct fy_walk walk = {
@@ -494,4 +493,48 @@ fy_server_touched(const struct fy_server_stage *stage, char **out,
     free(list.paths);
     free(list.folders);
     return status;
+}
+
+struct job {
+    struct fy_job job;
+    char *bytes;
+    size_t n;
+    int status;
+};
+
+static void
+run_job(struct fy_job *job)
+{
+    struct job *found = (struct job *)job;
+    found->status = find_touched(job->stage, &found->bytes, &found->n);
+}
+
+static void
+finish_job(struct fy_job *job)
+{
+    struct job *found = (struct job *)job;
+    if (job->exchange && found->status) {
+        fy_exchange_refuse(job->exchange, 503, FY_STAGE_BUSY, "out of memory");
+    } else if (job->exchange) {
+        fy_exchange_answer(job->exchange, 200, found->bytes, found->n);
+    }
+    free(found->bytes);
+    free(found);
+}
+
+void
+fy_server_touched(struct fy_server_stage *stage, struct fy_exchange *exchange)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (job) {
+        job->job = (struct fy_job){.server = stage->server,
+                                   .stage = stage,
+                                   .exchange = exchange,
+                                   .run = run_job,
+                                   .finish = finish_job};
+    }
+    if (!job || fy_job_start(&job->job)) {
+        free(job);
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+    }
 }

@@ -513,6 +513,20 @@ hold(pid_t pid, int fds[FY_NAMESPACES])
     }
 }
 
+/* A child keeps two of the proxy's descriptors. */
+static void
+keep_descriptors(int a, int b)
+{
+    int low = a < b ? a : b, high = a < b ? b : a;
+    if (low > 0) {
+        (void)close_range(0, (unsigned)low - 1, 0);
+    }
+    if (high > low + 1) {
+        (void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    }
+    (void)close_range((unsigned)high + 1, ~0U, 0);
+}
+
 /* Makes it now. */
 static int
 make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
@@ -532,8 +546,8 @@ make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-        close(up[0]);
-        close(down[1]);
+        /* Pipes of stages among them, whose ends count. */
+        keep_descriptors(up[1], down[0]);
         child(plan, up[1], down[0]);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -604,20 +618,6 @@ write_whole(int fd, const void *from, size_t n)
     return true;
 }
 
-/* It outlives much: of the proxy's descriptors it keeps its two. */
-static void
-keep_descriptors(int a, int b)
-{
-    int low = a < b ? a : b, high = a < b ? b : a;
-    if (low > 0) {
-        (void)close_range(0, (unsigned)low - 1, 0);
-    }
-    if (high > low + 1) {
-        (void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-    }
-    (void)close_range((unsigned)high + 1, ~0U, 0);
-}
-
 /*
  * The parent's ends are closed one by one as well: where there is no close_range()
  * the child would otherwise wait for itself once its parent is gone.
@@ -679,11 +679,13 @@ start_spare(struct fy_confine *confine, enum fy_space_kind kind)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(up[1]);
     close(down[0]);
-    if (pid > 0) {
-        *spare = (struct fy_spare){.pid = pid, .up = up[0], .down = down[1]};
+    int process = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (process >= 0) {
+        *spare = (struct fy_spare){
+            .pid = pid, .process = process, .up = up[0], .down = down[1]};
         return true;
     }
-    close(down[1]);
+    close(down[1]); /* which ends it */
     close(up[0]);
     return false;
 close_up:
@@ -696,24 +698,18 @@ void
 fy_space_drop(struct fy_confine *confine)
 {
     struct fy_spare *spare = &confine->spare;
+    siginfo_t info;
     if (spare->pid != 0) {
         close(spare->up);
         close(spare->down);
-    }
-    if (spare->pid > 0) {
-        kill(spare->pid, SIGKILL);
-        while (waitpid(spare->pid, NULL, 0) < 0 && errno == EINTR) {
+        (void)syscall(SYS_pidfd_send_signal, spare->process, SIGKILL, NULL, 0);
+        /* ECHILD: the proxy's loop has reaped it. */
+        while (waitid(P_PIDFD, (id_t)spare->process, &info, WEXITED) < 0 &&
+               errno == EINTR) {
         }
+        close(spare->process);
     }
     spare->pid = 0;
-}
-
-void
-fy_confine_reaped(struct fy_confine *confine, pid_t pid)
-{
-    if (confine->spare.pid == pid) {
-        confine->spare.pid = -1;
-    }
 }
 
 void
@@ -726,8 +722,8 @@ fy_space_begin(struct fy_confine *confine)
     }
 }
 
-enum fy_space_kind
-fy_space_kind(struct fy_confine *confine)
+static void
+find_kind(struct fy_confine *confine)
 {
     while (!confine->kind_known) {
         struct failure failure;
@@ -739,9 +735,19 @@ fy_space_kind(struct fy_confine *confine)
         }
         fy_space_drop(confine);
         /* Root without its privileges, in a container, may be allowed that. */
-        confine->kind = root ? FY_SPACE_USER : FY_SPACE_NONE;
-        confine->kind_known = !root || !start_spare(confine, FY_SPACE_USER);
-        confine->kind = confine->kind_known ? FY_SPACE_NONE : confine->kind;
+        bool none = !root || !start_spare(confine, FY_SPACE_USER);
+        confine->kind = none ? FY_SPACE_NONE : FY_SPACE_USER;
+        confine->kind_known = none;
+    }
+}
+
+enum fy_space_kind
+fy_space_kind(struct fy_confine *confine)
+{
+    if (!confine->kind_known) {
+        (void)pthread_mutex_lock(&confine->lock);
+        find_kind(confine);
+        (void)pthread_mutex_unlock(&confine->lock);
     }
     return confine->kind;
 }
@@ -758,7 +764,7 @@ make_of_spare(struct fy_confine *confine, const struct plan *plan,
         confine->mounts_changed++;
     }
     /* It has the mounts of the beginning. */
-    if (spare->pid <= 0 || confine->mountinfo_fd < 0 ||
+    if (spare->pid == 0 || confine->mountinfo_fd < 0 ||
         confine->mounts_changed > 0) {
         fy_space_drop(confine);
         return FY_ERR_BUSY;
@@ -1065,7 +1071,7 @@ remove_abandoned(const char *place)
 static int
 start_temporary(struct fy_confine *confine)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy sets no variables */
     const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bounded walk, see the header. Used by the proxy's one thread.
+ * The bounded walk, see the header. Any thread.
  */
 #include "config.h"
 

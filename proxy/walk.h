@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A walk over a folder of the storage host that ends by itself: after so many
- * entries or so much time, because one thread serves the whole connection.
+ * entries or so much time, because a client waits for it.
  * Never follows a link and never leaves the file system it began on.
  */
 #ifndef FERRY_PROXY_WALK_H

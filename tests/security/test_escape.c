@@ -335,6 +335,19 @@ START_TEST(test_configs)
             ck_assert_int_eq(strlen(first), strlen(missing));
         }
     }
+    /* Ten thousand of them are not hashed. */
+    const char *const again[] = {"/usr/no-such", NULL};
+    static struct fy_config_hash many[10000];
+    reset();
+    invocation.configs = again;
+    spec.configs = many;
+    spec.nconfigs = sizeof many / sizeof *many;
+    for (size_t i = 0; i < spec.nconfigs; i++) {
+        many[i].path = bytes(again[0]);
+    }
+    ck_assert_uint_eq(ask(NULL), FY_STAGE_OTHER_CONFIG);
+    ck_assert_msg(strstr(why_text, "not compared"), "%s", why_text);
+    invocation.configs = NULL;
     /* Nor which folders there are. */
     static const char *const folders[] = {"/proc/self", "/proc/selX"};
     for (size_t i = 0; i < 2; i++) {

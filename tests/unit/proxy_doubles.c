@@ -43,10 +43,9 @@ fy_confine_end(struct fy_confine *confine)
 }
 
 void
-fy_confine_reaped(struct fy_confine *confine, pid_t pid)
+fy_confine_leave(struct fy_confine *confine)
 {
     (void)confine;
-    (void)pid;
 }
 
 void
@@ -87,6 +86,9 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
     (void)confine;
     (void)invocation;
     const char *slash = strrchr(spec->tool.path.at, '/');
+    if (slash && strcmp(slash + 1, "factor") == 0) {
+        (void)sleep(30); /* its files are on a disk that does not answer */
+    }
     if (double_rules.refuse_tool && slash &&
         strcmp(slash + 1, double_rules.refuse_tool) == 0) {
         *out_reason = FY_STAGE_OTHER_TOOL;

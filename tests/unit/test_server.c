@@ -502,6 +502,65 @@ START_TEST(killed_proxy_takes_them_along)
 }
 END_TEST
 
+/* The double's check of `factor' takes half a minute. */
+START_TEST(slow_check_holds_up_no_other)
+{
+    static struct job slow[2], quick;
+    const char *argv[] = {"/usr/bin/factor", "6", NULL};
+    for (int i = 0; i < 2; i++) {
+        job_init(&slow[i], &shared, argv);
+        job_begin(&slow[i], false);
+    }
+    double began = seconds_now();
+    job_shell(&quick, &shared, "echo here");
+    job_run(&quick);
+    ck_assert_str_eq(quick.out, "here\n");
+    ck_assert(!slow[0].status && !slow[1].status);
+    /* One that is not wanted any more. */
+    fy_wire_cancel(shared.wire, slow[1].stream);
+    client_wait(&shared, &slow[1].closed, 10);
+    ck_assert_int_eq(client_end(&shared), 0);
+    ck_assert_double_lt(seconds_now() - began, 15);
+    job_free(&quick);
+    for (int i = 0; i < 2; i++) {
+        job_free(&slow[i]);
+    }
+    fixture_start();
+}
+END_TEST
+
+START_TEST(slow_check_is_over_in_time)
+{
+    static struct client client;
+    static struct job writer, slow, reader;
+    const struct fy_proxy_options options = {.stages_max = 3, .seconds = 0.5};
+    const char *argv[] = {"/usr/bin/factor", "6", NULL};
+    double began = seconds_now();
+    client_start(&client, &options);
+    job_shell(&writer, &client, "echo one");
+    job_init(&slow, &client, argv);
+    link_to(&slow, &writer);
+    job_begin(&writer, false);
+    job_begin(&slow, false);
+    client_wait(&client, &slow.ended, 10);
+    ck_assert_int_eq(slow.status, 503);
+    ck_assert_str_eq(slow.reason, "limits");
+    /* Its feeder is the client's again. */
+    job_open(&writer, 100);
+    client_wait(&client, &writer.ended, 10);
+    ck_assert_str_eq(writer.out, "one\n");
+    /* And there is room for others. */
+    job_shell(&reader, &client, "echo two");
+    job_run(&reader);
+    ck_assert_str_eq(reader.out, "two\n");
+    ck_assert_int_eq(client_end(&client), 0);
+    ck_assert_double_lt(seconds_now() - began, 15);
+    job_free(&writer);
+    job_free(&slow);
+    job_free(&reader);
+}
+END_TEST
+
 START_TEST(a_hundred_stages)
 {
     static struct job jobs[100];
@@ -586,6 +645,8 @@ main(void)
     tcase_add_test(stages, killed_from_outside);
     tcase_add_test(stages, lost_connection_ends_all);
     tcase_add_test(stages, killed_proxy_takes_them_along);
+    tcase_add_test(stages, slow_check_holds_up_no_other);
+    tcase_add_test(stages, slow_check_is_over_in_time);
     tcase_add_test(stages, a_hundred_stages);
     tcase_add_test(stages, cancelled_stages_leave_nothing);
     tcase_add_test(files, no_false_end_of_input);
