@@ -61,10 +61,26 @@ void fy_run_clear(struct fy_run *run);
  */
 unsigned fy_descendants_signal(pid_t ancestor, pid_t session, int signal);
 
+enum {
+    FY_STRAYS_MAX = 4096, /* of one look */
+};
+
+/* Processes that descend from this one and of which no stage is known: they left
+ * its session, and those between them and it have ended. */
+struct fy_strays {
+    uint64_t bytes; /* resident, of all */
+    unsigned n;
+    pid_t pids[FY_STRAYS_MAX];
+};
+
 /*
- * The resident bytes of each of `n' processes and of all that descend from it,
- * by one look at /proc; 0 for one that is gone.
+ * By one look at /proc: the resident bytes of the processes of each of `n' stages
+ * (by their first process; below it, or of its session), and the strays.
  */
-void fy_descendants_memory(const pid_t *pids, size_t n, uint64_t *out_bytes);
+void fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
+                         struct fy_strays *out);
+/* How many strays this process has adopted; those below them are not counted. A
+ * cheap look; 0 where the kernel lists no children. */
+unsigned fy_strays_count(const pid_t *stages, size_t n);
 
 #endif

@@ -12,6 +12,7 @@
 #include "proxy/run.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,29 +126,81 @@ fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
     return found;
 }
 
+/* Which of the stages it is of: below it, or of its session; `n': none. Parents may
+ * have changed while they were read, so not for ever. */
+static size_t
+stage_of(const struct processes *all, const struct process *row,
+         const pid_t *stages, size_t n)
+{
+    const struct process *at = row;
+    for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
+        for (size_t i = 0; i < n; i++) {
+            if (stages[i] == at->is.pid || stages[i] == at->is.session) {
+                return i;
+            }
+        }
+        at = find(all, at->is.parent);
+    }
+    return n;
+}
+
 void
-fy_descendants_memory(const pid_t *pids, size_t n, uint64_t *out_bytes)
+fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
+                    struct fy_strays *out)
 {
     struct processes all;
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    pid_t own = getsid(0);
     read_processes(&all);
+    mark(&all, getpid(), 0);
     memset(out_bytes, 0, n * sizeof *out_bytes);
+    out->n = 0;
+    out->bytes = 0;
     for (size_t i = 0; i < all.n; i++) {
-        const struct process *at = &all.rows[i];
-        uint64_t bytes = at->is.resident_pages * page_bytes;
-        /* Up to the first that is asked for; parents may have changed while
-         * they were read, so not for ever. */
-        for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
-            size_t j = 0;
-            while (j < n && pids[j] != at->is.pid) {
-                j++;
-            }
-            if (j < n) {
-                out_bytes[j] += bytes;
-                break;
-            }
-            at = find(&all, at->is.parent);
+        const struct process *row = &all.rows[i];
+        uint64_t bytes = row->is.resident_pages * page_bytes;
+        /* The proxy's helpers are of its own session, stages never. */
+        if (!row->below || row->is.session == own || row->is.state == 'Z' ||
+            row->is.state == 'X') {
+            continue;
+        }
+        size_t stage = stage_of(&all, row, stages, n);
+        if (stage < n) {
+            out_bytes[stage] += bytes;
+            continue;
+        }
+        out->bytes += bytes;
+        if (out->n < FY_STRAYS_MAX) {
+            out->pids[out->n++] = row->is.pid;
         }
     }
     free(all.rows);
+}
+
+unsigned
+fy_strays_count(const pid_t *stages, size_t n)
+{
+    char path[64], text[32768];
+    unsigned count = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children",
+                   (int)getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[bytes > 0 ? bytes : 0] = '\0';
+    char *end;
+    for (char *at = text; *at; at = end) {
+        pid_t pid = (pid_t)strtol(at, &end, 10);
+        if (end == at) {
+            break;
+        }
+        size_t i = 0;
+        while (i < n && stages[i] != pid) {
+            i++;
+        }
+        count += i == n && getsid(pid) != getsid(0);
+    }
+    return count;
 }

@@ -148,7 +148,9 @@ struct fy_server {
     struct fy_watch wire_in, wire_out, signals, bell;
     struct fy_pool *pool;
     unsigned jobs;
-    uint64_t memory_ns;     /* when memory is looked at next */
+    uint64_t memory_ns;     /* when processes are looked at next */
+    uint64_t strays_ns;     /* since when there are strays; 0: none */
+    bool left_some;         /* strays may be there: a stage has begun */
     uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
     bool closed;            /* the wire takes nothing any more */
@@ -242,6 +244,9 @@ void fy_server_stage_abandon(struct fy_server_stage *stage);
 /* This host ends it, and with it what reads from it, which would see an end of
  * input that is none. */
 void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
+/* How many processes of stages that are not known any more go on: each counts as a
+ * stage. */
+unsigned fy_server_strays(struct fy_server *server);
 /* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
 uint64_t fy_server_timers(struct fy_server *server);
 /* Ends every stage at once and waits until nothing of them lives. */

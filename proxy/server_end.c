@@ -16,10 +16,6 @@
 
 #include "proxy/server.h"
 
-enum {
-    MEMORY_STAGES = 1024, /* looked at together */
-};
-
 static bool
 has_no_process(const struct fy_server_stage *stage)
 {
@@ -171,30 +167,89 @@ fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason)
 
 /* ---- the clock ------------------------------------------------------------------ */
 
-static void
-check_memory(struct fy_server *server)
+/* The stages that may have processes, and these; there is room for running + 1.
+ * How many. */
+static size_t
+list_stages(struct fy_server *server, struct fy_server_stage **stages,
+            pid_t *pids)
 {
-    pid_t pids[MEMORY_STAGES];
-    struct fy_server_stage *stages[MEMORY_STAGES];
-    uint64_t bytes[MEMORY_STAGES];
     size_t n = 0;
-    for (struct fy_server_stage *at = server->stages; at && n < MEMORY_STAGES;
-         at = at->next) {
-        if (at->state == FY_STAGE_RUNNING && !at->failed) {
+    for (struct fy_server_stage *at = server->stages; at; at = at->next) {
+        if (at->state == FY_STAGE_STARTING || at->state == FY_STAGE_RUNNING ||
+            at->state == FY_STAGE_EXITED) {
             stages[n] = at;
             pids[n++] = at->run.pid;
         }
     }
-    if (n == 0) {
+    return n;
+}
+
+unsigned
+fy_server_strays(struct fy_server *server)
+{
+    size_t most = server->running + 1;
+    struct fy_server_stage **stages = calloc(most, sizeof *stages);
+    pid_t *pids = calloc(most, sizeof *pids);
+    unsigned count = 0;
+    if (stages && pids && server->left_some) {
+        count = fy_strays_count(pids, list_stages(server, stages, pids));
+    }
+    free((void *)stages);
+    free(pids);
+    return count;
+}
+
+/* Together they are one command more: as long and as large as one may be. */
+static void
+check_strays(struct fy_server *server, const struct fy_strays *strays)
+{
+    const struct fy_proxy_options *options = server->options;
+    uint64_t now = fy_server_now_ns();
+    if (strays->n == 0) {
+        server->strays_ns = 0;
+        server->left_some = server->running > 0;
         return;
     }
-    fy_descendants_memory(pids, n, bytes);
-    for (size_t i = 0; i < n; i++) {
-        /* Nothing is freed before the end of the turn. */
-        if (bytes[i] > server->options->memory_bytes) {
-            fy_server_stage_fail(stages[i], FY_STAGE_LIMITS);
+    server->strays_ns = server->strays_ns ? server->strays_ns : now;
+    bool large = options->memory_bytes && strays->bytes > options->memory_bytes;
+    bool old = options->seconds > 0 &&
+               now - server->strays_ns >= (uint64_t)(options->seconds * 1e9);
+    for (unsigned i = 0; (large || old) && i < strays->n; i++) {
+        (void)kill(strays->pids[i], SIGKILL);
+    }
+}
+
+static void
+check_processes(struct fy_server *server)
+{
+    static struct fy_strays strays;
+    size_t most = server->running + 1;
+    struct fy_server_stage **stages = calloc(most, sizeof *stages);
+    pid_t *pids = calloc(most, sizeof *pids);
+    uint64_t *bytes = calloc(most, sizeof *bytes);
+    uint64_t limit = server->options->memory_bytes;
+    if (stages && pids && bytes) {
+        size_t n = list_stages(server, stages, pids);
+        fy_descendants_look(pids, n, bytes, &strays);
+        check_strays(server, &strays);
+        for (size_t i = 0; limit && i < n; i++) {
+            /* Nothing is freed before the end of the turn. */
+            if (bytes[i] > limit && !stages[i]->failed) {
+                fy_server_stage_fail(stages[i], FY_STAGE_LIMITS);
+            }
         }
     }
+    free((void *)stages);
+    free(pids);
+    free(bytes);
+}
+
+/* Whether processes are looked at: some may be over a limit. */
+static bool
+has_limits(const struct fy_server *server)
+{
+    return server->left_some &&
+           (server->options->memory_bytes || server->options->seconds > 0);
 }
 
 static uint64_t
@@ -217,9 +272,8 @@ uint64_t
 fy_server_timers(struct fy_server *server)
 {
     uint64_t now = fy_server_now_ns(), next_ns = 0;
-    if (server->options->memory_bytes && server->running &&
-        now >= server->memory_ns) {
-        check_memory(server);
+    if (has_limits(server) && now >= server->memory_ns) {
+        check_processes(server);
         server->memory_ns = now + 250 * UINT64_C(1000000);
     }
     struct fy_server_stage *next;
@@ -242,11 +296,14 @@ fy_server_timers(struct fy_server *server)
         if (at->kill_ns && now >= at->kill_ns) {
             next_step(at);
         }
-        if (at->deadline_ns && now >= at->deadline_ns &&
-            at->state < FY_STAGE_EXITED) {
+        if (at->deadline_ns && now >= at->deadline_ns) {
             at->deadline_ns = 0;
-            fy_server_stage_fail(at, FY_STAGE_LIMITS);
-            continue;
+            /* What has its output open; a reader may take its time. */
+            if (at->state != FY_STAGE_EXITED ||
+                fy_descendants_signal(getpid(), at->run.pid, SIGKILL)) {
+                fy_server_stage_fail(at, FY_STAGE_LIMITS);
+                continue;
+            }
         }
         if (at->err_end_ns && now >= at->err_end_ns) {
             bool wanted = err_is_wanted(at);
@@ -263,7 +320,7 @@ fy_server_timers(struct fy_server *server)
         next_ns = sooner(next_ns, at->deadline_ns);
         next_ns = sooner(next_ns, at->err_end_ns);
     }
-    if (server->options->memory_bytes && server->running) {
+    if (has_limits(server)) {
         next_ns = sooner(next_ns, server->memory_ns);
     }
     return next_ns;

@@ -207,6 +207,7 @@ launch(struct fy_server_stage *stage, struct check *check)
         return status;
     }
     stage->state = FY_STAGE_STARTING;
+    server->left_some = true;
     stage->started_ns = fy_server_now_ns();
     set_deadline(stage, stage->started_ns, server->options->seconds);
     fy_server_stage_signal_kept(stage);
@@ -325,11 +326,11 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
 
 /* Whether this host has room for one more. */
 static int
-check_room(const struct fy_server *server, const struct fy_stage_spec *spec,
+check_room(struct fy_server *server, const struct fy_stage_spec *spec,
            struct fy_buffer *why)
 {
     double limit = server->options->load_max;
-    if (server->running >= server->stages_max) {
+    if (server->running + fy_server_strays(server) >= server->stages_max) {
         fy_buffer_add(why, "as many stages run as may");
         return FY_ERR_BUSY;
     }

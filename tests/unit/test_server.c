@@ -502,6 +502,90 @@ START_TEST(killed_proxy_takes_them_along)
 }
 END_TEST
 
+/* What a stage leaves behind in a session of its own, whose parent has ended: it
+ * says its number, then runs `script'. */
+static pid_t
+leave(struct client *client, struct job *job, const char *script)
+{
+    char line[512];
+    (void)snprintf(line, sizeof line,
+                   "(setsid sh -c 'echo $$ >&2; exec >/dev/null 2>&1 "
+                   "</dev/null; %s' & ); sleep 0.1",
+                   script);
+    job_shell(job, client, line);
+    job_run(job);
+    client_wait(client, &job->err_ended, 10);
+    return job->err ? (pid_t)strtol(job->err, NULL, 10) : 0;
+}
+
+START_TEST(left_behind_is_a_stage_of_its_own)
+{
+    static struct client client;
+    static struct job jobs[3];
+    const struct fy_proxy_options options = {
+        .stages_max = 1, .seconds = 2, .memory_bytes = 100 << 20};
+    client_start(&client, &options);
+    pid_t pid = leave(&client, &jobs[0], "sleep 100");
+    ck_assert_int_gt(pid, 1);
+    ck_assert_int_eq(jobs[0].exit, 0);
+    /* It is the one that may run. */
+    job_shell(&jobs[1], &client, "echo two");
+    job_run(&jobs[1]);
+    ck_assert_str_eq(jobs[1].reason, "busy");
+    /* No longer than one may. */
+    wait_until_gone(pid, 20);
+    job_shell(&jobs[2], &client, "echo three");
+    job_run(&jobs[2]);
+    ck_assert_str_eq(jobs[2].out, "three\n");
+    ck_assert_int_eq(client_end(&client), 0);
+    for (int i = 0; i < 3; i++) {
+        job_free(&jobs[i]);
+    }
+}
+END_TEST
+
+START_TEST(left_behind_is_no_larger_than_a_stage)
+{
+    static struct client client;
+    static struct job jobs[6];
+    pid_t pids[6];
+    const struct fy_proxy_options options = {.stages_max = 8,
+                                             .memory_bytes = 40 << 20};
+    client_start(&client, &options);
+    for (int i = 0; i < 6; i++) {
+        /* 60 MB, when all of it is there. */
+        pids[i] = leave(&client, &jobs[i],
+                        "x=$(head -c 60000000 /dev/zero | tr \"\\0\" x); "
+                        "sleep 100");
+        ck_assert_int_gt(pids[i], 1);
+        ck_assert_int_eq(jobs[i].exit, 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        wait_until_gone(pids[i], 20);
+        job_free(&jobs[i]);
+    }
+    ck_assert_int_eq(client_end(&client), 0);
+}
+END_TEST
+
+/* Its first process has ended, another one has its output open. */
+START_TEST(output_kept_open_is_over_in_time)
+{
+    static struct client client;
+    static struct job job;
+    const struct fy_proxy_options options = {.stages_max = 2, .seconds = 1};
+    client_start(&client, &options);
+    job_shell(&job, &client, "(sleep 100 & echo $! >&2); sleep 0.1");
+    job_begin(&job, false);
+    job_open(&job, 100);
+    client_wait(&client, &job.ended, 20);
+    ck_assert_str_eq(job.reason, "limits");
+    wait_until_gone((pid_t)strtol(job.err, NULL, 10), 20);
+    ck_assert_int_eq(client_end(&client), 0);
+    job_free(&job);
+}
+END_TEST
+
 /* The double's check of `factor' takes half a minute. */
 START_TEST(slow_check_holds_up_no_other)
 {
@@ -645,6 +729,9 @@ main(void)
     tcase_add_test(stages, killed_from_outside);
     tcase_add_test(stages, lost_connection_ends_all);
     tcase_add_test(stages, killed_proxy_takes_them_along);
+    tcase_add_test(stages, left_behind_is_a_stage_of_its_own);
+    tcase_add_test(stages, left_behind_is_no_larger_than_a_stage);
+    tcase_add_test(stages, output_kept_open_is_over_in_time);
     tcase_add_test(stages, slow_check_holds_up_no_other);
     tcase_add_test(stages, slow_check_is_over_in_time);
     tcase_add_test(stages, a_hundred_stages);
