@@ -182,10 +182,12 @@ fy_landlock_ruleset(const struct fy_confine *confine,
 
 /* Nothing that changes the machine; what files need (chown) stays. */
 static void
-drop_capabilities(bool guarded)
+drop_capabilities(bool guarded, bool setid)
 {
+    /* With the last one a program that is written to stays setuid. */
     static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER,
                                CAP_FSETID};
+    size_t nkept = sizeof kept / sizeof kept[0] - !setid;
     static const int dropped[] = {CAP_SYS_ADMIN,
                                   CAP_SYS_MODULE,
                                   CAP_SYS_RAWIO,
@@ -213,7 +215,7 @@ drop_capabilities(bool guarded)
      * do everything anyway. */
     for (int i = 0; guarded && i < 64; i++) {
         bool keep = false;
-        for (size_t j = 0; j < sizeof kept / sizeof kept[0]; j++) {
+        for (size_t j = 0; j < nkept; j++) {
             keep = keep || kept[j] == i;
         }
         if (!keep) {
@@ -253,7 +255,7 @@ fy_cage_enter(struct fy_cage *cage)
         setpriority(PRIO_PROCESS, 0, cage->nice) != 0) {
         return -1;
     }
-    drop_capabilities(cage->guarded);
+    drop_capabilities(cage->guarded, !cage->denied);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return -1;
     }
@@ -264,7 +266,7 @@ fy_cage_enter(struct fy_cage *cage)
     if (cage->filtered && fy_filter_enter() != 0) {
         return -1;
     }
-    return fy_filter_guard(cage->alone ? cage->program : NULL);
+    return fy_filter_guard(cage->alone ? cage->program : NULL, cage->denied);
 }
 
 void

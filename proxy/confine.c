@@ -966,13 +966,18 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
     }
     cage->ruleset = -1;
     cage->guarded = confine->limited;
+    /* Who may enter the folder on this host would run it as the proxy's user. A
+     * group's bit on a folder is often meant, and only root gives away groups. */
+    if (confine->limited && !confine->setid) {
+        cage->denied = geteuid() == 0 ? S_ISUID | S_ISGID : S_ISUID;
+    }
     check->confine = confine;
     check->spec = spec;
     check->invocation = invocation;
     check->cage = cage;
     check->out_reason = out_reason;
     check->why = why;
-    if (confine->limited && !confine->landlock && !confine->unlocked) {
+    if (confine->limited && !confine->landlock) {
         status = refuse(check, FY_STAGE_REFUSED,
                         "folders are exported, but this kernel has no Landlock",
                         NULL, NULL);
@@ -1058,7 +1063,7 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
         confine->nroots++;
     }
     confine->limited = options->roots != NULL;
-    confine->unlocked = !options->landlock;
+    confine->setid = options->setid;
     confine->landlock = options->landlock ? fy_landlock_version() : 0;
     fy_space_begin(confine);
     confine->known_user = is_in_passwd(geteuid());

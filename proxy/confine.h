@@ -29,7 +29,9 @@ struct
 
 struct fy_confine_options {
     const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
-    bool landlock;            /* use it if the kernel has it (default) */
+    bool landlock;            /* use it if the kernel has it (default); with
+                               * roots nothing runs without it */
+    bool setid; /* with roots: stages may make setuid and setgid files */
 };
 
 int fy_confine_new(const struct fy_confine_options *options,

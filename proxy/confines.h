@@ -77,8 +77,8 @@ struct fy_confine {
     _Atomic bool kind_known; /* true: kind stays */
     struct fy_spare spare;
     bool known_user; /* by /etc/passwd: no daemon has to be asked */
-    bool limited;    /* roots were given: without Landlock nothing runs ... */
-    bool unlocked;   /* ... unless it was switched off */
+    bool limited;    /* roots were given: without Landlock nothing runs */
+    bool setid;      /* ... and stages may make setuid files all the same */
     char plain_temporary[PATH_MAX]; /* for stages without a space, "" */
     int plain_temporary_fd;
     struct fy_space spaces[FY_MAX_SPACES];
@@ -109,6 +109,7 @@ struct fy_cage {
     bool guarded;  /* it keeps only the privileges that files need */
     bool filtered; /* filter.c */
     bool alone;    /* it executes `program' and nothing else */
+    mode_t denied; /* bits of modes that it may give no file */
     struct rlimit limits[16];
     bool limited[16];
 };
@@ -261,8 +262,9 @@ int fy_filter_enter(void) FY_MUST_CHECK;
  * Of every stage, likewise: no user namespaces, in which it would have privileges;
  * and unless `only' is NULL no execve() but one with this very pointer, which means
  * nothing any more in the program that it starts.
+ * Nor any of the bits `denied' in the mode of a file: EPERM.
  */
-int fy_filter_guard(const char *only) FY_MUST_CHECK;
+int fy_filter_guard(const char *only, mode_t denied) FY_MUST_CHECK;
 /* Whether this kernel has it. */
 bool fy_filter_works(void);
 

@@ -119,6 +119,7 @@ struct fy_proxy_options {
     double wait_seconds;
     double load_max; /* refuse above this load per core; 0: never */
     bool landlock;
+    bool setid; /* with roots: stages may make setuid and setgid files */
 };
 
 /*

@@ -239,7 +239,8 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     char text[256];
     struct fy_buffer why;
     const struct fy_confine_options confine = {.roots = options->roots,
-                                               .landlock = options->landlock};
+                                               .landlock = options->landlock,
+                                               .setid = options->setid};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     server->options = options;
     server->cores = cores > 0 ? (unsigned)cores : 1;

@@ -37,7 +37,8 @@ static const char help[] =
     "  --seconds N         end a command that takes longer\n"
     "  --load X            refuse commands above this load per core\n"
     "  --annotations PATH  also know the commands of this file or folder\n"
-    "  --no-landlock       do not use the kernel's Landlock\n"
+    "  --setid             with --root: let commands make setuid files\n"
+    "  --no-landlock       do not use the kernel's Landlock; not with --root\n"
     "  --help\n";
 
 struct request {
@@ -102,6 +103,9 @@ take_option(struct request *request, int id, const char *text)
             return false;
         }
         request->paths[request->npaths++] = text;
+        return true;
+    case 'S':
+        request->options.setid = true;
         return true;
     case 'L':
         request->options.landlock = false;
@@ -264,6 +268,7 @@ fy_tool_proxy(int argc, char **argv)
         {"seconds", required_argument, NULL, 's'},
         {"load", required_argument, NULL, 'l'},
         {"annotations", required_argument, NULL, 'a'},
+        {"setid", no_argument, NULL, 'S'},
         {"no-landlock", no_argument, NULL, 'L'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -283,6 +288,11 @@ fy_tool_proxy(int argc, char **argv)
     if (optind < argc || !request.stdio) {
         fy_say(request.stdio ? "there are no operands"
                              : "--stdio is missing: a ferry run starts this");
+        return fy_usage_error("proxy");
+    }
+    if (request.nroots && !request.options.landlock) {
+        fy_say("--root and --no-landlock: what is exported is guarded by "
+               "Landlock");
         return fy_usage_error("proxy");
     }
     if (isatty(STDOUT_FILENO)) {

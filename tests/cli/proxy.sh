@@ -21,8 +21,10 @@ equal "only the wire is on standard output" "$(head -n 1 "$dir/out")" \
     "ferry-proxy 1"
 
 "$ferry" proxy --stdio --root /usr --root /etc --stages 3 --memory 1GiB \
-    --seconds 9.5 --load 0.5 --no-landlock </dev/null >"$dir/out" 2>"$dir/err"
+    --seconds 9.5 --load 0.5 --setid </dev/null >"$dir/out" 2>"$dir/err"
 equal "takes its options" "$?$(cat "$dir/err")" 0
+"$ferry" proxy --stdio --no-landlock </dev/null >"$dir/out" 2>"$dir/err"
+equal "does without Landlock" "$?$(cat "$dir/err")" 0
 
 refuses()
 {
@@ -40,6 +42,7 @@ refuses "no stages" --stdio --stages 0
 refuses "a wrong size" --stdio --memory lots
 refuses "a wrong time" --stdio --seconds -1
 refuses "a wrong load" --stdio --load inf
+refuses "a root without Landlock" --stdio --root /usr --no-landlock
 refuses "an unknown option" --stdio --unknown
 
 "$ferry" proxy --stdio --root "$dir/missing" </dev/null >"$dir/out" 2>"$dir/err"

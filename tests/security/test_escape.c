@@ -120,12 +120,14 @@ ask(struct fy_cage **out)
     return status == 0 ? (unsigned)FY_STAGE_NONE : reason;
 }
 
+static bool setid; /* of the next fy_confine */
+
 static void
 open_confine(bool limited)
 {
     const char *roots[] = {root, NULL};
-    const struct fy_confine_options options = {.roots = limited ? roots : NULL,
-                                               .landlock = true};
+    const struct fy_confine_options options = {
+        .roots = limited ? roots : NULL, .landlock = true, .setid = setid};
     struct fy_buffer why;
     fy_buffer_start(&why, why_text, sizeof why_text);
     ck_assert_int_eq(fy_confine_new(&options, &why, &confine), 0);
@@ -451,6 +453,19 @@ attack(pid_t victim)
         syscall(SYS_clone3, path, 0) >= 0 || errno != ENOSYS) {
         return "user namespace";
     }
+    if (open(MOUNT "/own", O_CREAT | O_WRONLY, 0755) < 0) {
+        return "no file of its own, which is allowed";
+    }
+    if (chmod(MOUNT "/own", 04755) == 0 ||
+        fchmodat(AT_FDCWD, MOUNT "/own", 04755, 0) == 0 ||
+        syscall(452, AT_FDCWD, MOUNT "/own", 04755, 0) == 0 ||
+        open(MOUNT "/set", O_CREAT | O_WRONLY, 04755) >= 0 ||
+        open(MOUNT, O_TMPFILE | O_WRONLY, 04755) >= 0 ||
+        mknod(MOUNT "/node", S_IFREG | 04755, 0) == 0 ||
+        syscall(SYS_openat2, AT_FDCWD, path, path, 24) >= 0 ||
+        errno != ENOSYS) {
+        return "setuid";
+    }
     int raw = socket(AF_INET, SOCK_RAW, 1);
     if (raw >= 0) {
         return "raw socket";
@@ -551,6 +566,79 @@ START_TEST(test_escape)
 }
 END_TEST
 
+/* Runs `script' as a stage; what it printed. */
+static const char *
+stage(const char *script)
+{
+    static char out[4096];
+    struct fy_cage *cage = NULL;
+    reset();
+    use_program("/usr/bin/zgrep");
+    argv[0] = bytes("zgrep");
+    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        dup2(ends[1], 2);
+        if (fy_cage_enter(cage) == 0) {
+            execl("/bin/sh", "sh", "-c", script, NULL);
+        }
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(ends[0], out + used, sizeof out - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    out[used] = '\0';
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    fy_cage_free(cage);
+    return out;
+}
+
+/* An archive is unpacked as it would be elsewhere, but for programs that would run
+ * as the proxy's user. */
+START_TEST(test_setid)
+{
+    static const char list[] = "find . -printf '%P %m\\n' | sort";
+    char script[512], want[2048] = "";
+    if (!is_closed()) {
+        return;
+    }
+    shell("cd $B && mkdir -p a/d/s && echo x >a/f && cp -p a/f a/d/g && "
+          "chmod 640 a/f && chmod 1777 a/d/s && chmod 555 a/d && "
+          "tar cpf top/plain.tar -C a . && mkdir e && cp /bin/true e/t && "
+          "chmod 4755 e/t && tar cpf top/evil.tar -C e . && mkdir -p x "
+          "top/out top/bad && tar xpf top/plain.tar -C x");
+    (void)snprintf(script, sizeof script, "cd %s/x && %s", base, list);
+    FILE *told = popen(script, "r");
+    ck_assert_ptr_nonnull(told);
+    want[fread(want, 1, sizeof want - 1, told)] = '\0';
+    ck_assert_int_eq(pclose(told), 0);
+    (void)snprintf(script, sizeof script,
+                   "cd out && tar xpf ../plain.tar && %s", list);
+    ck_assert_str_eq(stage(script), want);
+    ck_assert_ptr_nonnull(
+        strstr(stage("tar xpf evil.tar -C bad; echo $?; find bad -perm /6000"),
+               "Operation not permitted"));
+    shell("test -z \"$(find $B/top -perm /6000)\"");
+    /* What one is written over with is not run as root. */
+    shell("cp $B/e/t $B/top/t && chmod 4755 $B/top/t");
+    ck_assert_str_eq(stage("echo '#!/bin/sh' >t"), "");
+    shell("test -z \"$(find $B/top -perm /6000)\"");
+    fy_confine_free(confine);
+    setid = true;
+    open_confine(true);
+    setid = false;
+    ck_assert_str_eq(stage("tar xpf evil.tar -C bad; echo $?"), "0\n");
+    shell("test -u $B/top/bad/t; chmod -R u+w $B/a $B/x $B/top");
+}
+END_TEST
+
 int
 main(int argc, char **arguments)
 {
@@ -570,6 +658,7 @@ main(int argc, char **arguments)
         tcase_add_test(tests, test_configs);
         tcase_add_test(tests, test_mount);
         tcase_add_test(tests, test_escape);
+        tcase_add_test(tests, test_setid);
         suite_add_tcase(suite, tests);
     }
     return run_suite(suite);
