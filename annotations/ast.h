@@ -145,8 +145,8 @@ struct ast_statement {
     struct ast_name file;  /* ON: of a kernel; text NULL: none */
     struct ast_expr *base; /* MAP: what is written: a place */
     uint8_t access;        /* OPERAND: enum fy_access */
-    struct ast_expr *expr; /* value, condition, operand's base, call */
-    struct ast_names *names; /* OPAQUE, AMBIGUOUS, BLOCKED using, FREES */
+    struct ast_expr *expr; /* value, condition, operand's base, call, OPAQUE */
+    struct ast_names *names; /* AMBIGUOUS, BLOCKED using, FREES */
     struct ast_axis *axes;
     struct ast_dimension *dimensions;
     struct ast_clause *clauses;

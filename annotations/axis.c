@@ -375,7 +375,9 @@ check_written(struct fy_body *body, unsigned axis)
                          operand->name),
                 "say `sums into %.*s', or do not split '%.*s'", FY_MAX_QUOTED,
                 operand->name, FY_MAX_QUOTED, info->name);
-        } else if (!is_one_element(body, operand)) {
+        } else if (body->unit->cells[operand->row.base].kind ==
+                       FY_CELL_ADDRESS ||
+                   !is_one_element(body, operand)) {
             fy_diagnostic_hint(
                 fy_warning(body->front, operand->ast->expr->span,
                            "every chunk of axis '%.*s' writes the whole of "

@@ -82,33 +82,6 @@ require(struct fy_body *body, const struct ast_statement *s)
     front->requires[front->nrequires++] = row;
 }
 
-static void
-opaque(struct fy_body *body, const struct ast_statement *s)
-{
-    for (const struct ast_names *n = s->names; n; n = n->next) {
-        const char *name = fy_expand(body->front, body->unit, n->name);
-        struct fy_unit_arg *arg =
-            name ? fy_unit_find_arg(body->unit, name) : NULL;
-        struct fy_suggestion suggestion = {.wanted = name ? name : ""};
-        if (arg) {
-            arg->used = true;
-            arg->flags |= FY_ARG_OPAQUE;
-            continue;
-        }
-        if (!name) {
-            continue;
-        }
-        for (uint16_t i = 0; i < body->unit->row.nargs; i++) {
-            fy_suggestion_try(&suggestion, body->unit->args[i].name);
-        }
-        fy_diagnostic_suggest(fy_error(body->front, n->name.span,
-                                       "'%.*s' is not an argument of '%.*s'",
-                                       FY_MAX_QUOTED, name, FY_MAX_QUOTED,
-                                       body->unit->name),
-                              &suggestion);
-    }
-}
-
 /* The thunk's compiler handles integer arithmetic over arguments only. */
 static bool
 is_cheap(const struct fy_body *body, uint32_t index)
@@ -384,7 +357,9 @@ statement(struct fy_body *body, const struct ast_statement *s)
         fy_compile_operand(body, s);
         break;
     case AST_OPAQUE:
-        opaque(body, s);
+        for (const struct ast_expr *e = s->expr; e; e = e->next) {
+            fy_cell_make_opaque(body->front, body->unit, e);
+        }
         break;
     case AST_AMBIGUOUS:
         ambiguous(body, s);
@@ -424,6 +399,58 @@ statement(struct fy_body *body, const struct ast_statement *s)
 /* ---- the whole ---- */
 
 static void
+nothing_said(struct fy_body *body, struct fy_span span, const char *what)
+{
+    fy_diagnostic_hint(
+        fy_error(body->front, span, "nothing says what the call does with '%s'",
+                 what),
+        "declare it as an operand (in, out, inout, scratch), or `opaque %s'",
+        what);
+}
+
+/* Whether an operand or `opaque' names the pointer in a struct. */
+static bool
+is_named(const struct fy_body *body, uint16_t arg, uint32_t offset)
+{
+    const struct fy_unit *unit = body->unit;
+    for (size_t c = 0; c < unit->ncells; c++) {
+        const struct fy_cell *cell = &unit->cells[c];
+        if (cell->kind != FY_CELL_FIELD || cell->arg != arg ||
+            cell->offset != offset) {
+            continue;
+        }
+        if (cell->flags & FY_CELL_OPAQUE) {
+            return true;
+        }
+        for (unsigned o = 0; o < body->noperands; o++) {
+            if (body->operands[o].row.base == c) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void
+check_fields(struct fy_body *body, uint16_t number)
+{
+    const struct fy_unit_arg *arg = &body->unit->args[number];
+    const struct fy_layout *layout = arg->resolved.layout;
+    if (!layout || arg->flags & FY_ARG_OPAQUE) {
+        return;
+    }
+    for (size_t i = 0; i < layout->nfields; i++) {
+        const struct fy_layout_field *field = &layout->fields[i];
+        if (field->has_pointer && !is_named(body, number, field->offset)) {
+            nothing_said(body, arg->span,
+                         fy_arena_print(&body->front->arena, "%.*s->%.*s",
+                                        FY_MAX_QUOTED, arg->name, FY_MAX_QUOTED,
+                                        field->name));
+        }
+    }
+}
+
+static void
 check_pointers(struct fy_body *body)
 {
     const struct fy_unit *unit = body->unit;
@@ -432,16 +459,16 @@ check_pointers(struct fy_body *body)
     }
     for (uint16_t i = 0; i < unit->row.nargs; i++) {
         const struct fy_unit_arg *arg = &unit->args[i];
-        if (arg->used || arg->resolved.type != FY_T_POINTER) {
+        if (arg->resolved.type != FY_T_POINTER) {
             continue;
         }
-        fy_diagnostic_hint(
-            fy_error(body->front, arg->span,
-                     "nothing says what the call does with '%.*s'",
-                     FY_MAX_QUOTED, arg->name),
-            "declare it as an operand (in, out, inout, scratch), or `opaque "
-            "%.*s'",
-            FY_MAX_QUOTED, arg->name);
+        if (arg->used) {
+            check_fields(body, i);
+        } else {
+            nothing_said(body, arg->span,
+                         fy_arena_print(&body->front->arena, "%.*s",
+                                        FY_MAX_QUOTED, arg->name));
+        }
     }
 }
 

@@ -144,14 +144,14 @@ element_cell(struct fy_front *front, struct fy_unit *unit,
     return add_cell(front, unit, cell, path->span);
 }
 
-/* a->field */
-static uint32_t
-field_cell(struct fy_front *front, struct fy_unit *unit,
-           const struct ast_expr *path, const char *text)
+/* The argument and the field that a->field names; NULL after an error. */
+static const struct fy_layout_field *
+field_of_path(struct fy_front *front, struct fy_unit *unit,
+              const struct ast_expr *path, struct fy_unit_arg **out)
 {
     struct fy_unit_arg *arg = root_arg(front, unit, path->a);
     if (!arg) {
-        return FY_NIL;
+        return NULL;
     }
     const struct fy_layout *layout = arg->resolved.layout;
     if (arg->resolved.type != FY_T_POINTER || !layout) {
@@ -164,37 +164,134 @@ field_cell(struct fy_front *front, struct fy_unit *unit,
                                "that made it",
                                FY_MAX_QUOTED, arg->name);
         }
-        return FY_NIL;
+        return NULL;
     }
     const char *name = path->name.text;
-    struct fy_suggestion suggestion = {.wanted = name};
-    for (size_t i = 0; i < layout->nfields; i++) {
-        const struct fy_layout_field *field = &layout->fields[i];
-        if (strcmp(field->name, name) != 0) {
-            fy_suggestion_try(&suggestion, field->name);
-            continue;
+    const struct fy_layout_field *field = fy_layout_field(arg, name);
+    if (!field) {
+        struct fy_suggestion suggestion = {.wanted = name};
+        for (size_t i = 0; i < layout->nfields; i++) {
+            fy_suggestion_try(&suggestion, layout->fields[i].name);
         }
-        if (field->is_array || field->type == FY_T_VOID) {
-            fy_error(front, path->span,
-                     "field '%.*s' is an array or a struct and cannot be read",
-                     FY_MAX_QUOTED, name);
-            return FY_NIL;
-        }
-        arg->used = true;
-        struct fy_cell cell = {.name = fy_intern(front, text)};
-        cell.arg = (uint16_t)(arg - unit->args);
-        cell.kind = FY_CELL_FIELD;
-        cell.type = field->type;
-        cell.pointee = field->pointee;
-        cell.offset = field->offset;
-        cell.maker = FY_NIL;
-        return add_cell(front, unit, cell, path->span);
+        fy_diagnostic_suggest(fy_error(front, path->name.span,
+                                       "struct '%.*s' has no field '%.*s'",
+                                       FY_MAX_QUOTED, layout->ast->name.text,
+                                       FY_MAX_QUOTED, name),
+                              &suggestion);
     }
-    fy_diagnostic_suggest(
-        fy_error(front, path->name.span, "struct '%.*s' has no field '%.*s'",
-                 FY_MAX_QUOTED, layout->ast->name.text, FY_MAX_QUOTED, name),
-        &suggestion);
-    return FY_NIL;
+    *out = arg;
+    return field;
+}
+
+static struct fy_cell
+cell_of_field(struct fy_front *front, const struct fy_unit *unit,
+              struct fy_unit_arg *arg, const struct fy_layout_field *field,
+              const char *text)
+{
+    struct fy_cell cell = {.name = fy_intern(front, text)};
+    arg->used = true;
+    cell.arg = (uint16_t)(arg - unit->args);
+    cell.kind = FY_CELL_FIELD;
+    cell.type = field->type;
+    cell.pointee = field->pointee;
+    cell.offset = field->offset;
+    cell.maker = FY_NIL;
+    return cell;
+}
+
+/* a->field */
+static uint32_t
+field_cell(struct fy_front *front, struct fy_unit *unit,
+           const struct ast_expr *path, const char *text)
+{
+    struct fy_unit_arg *arg;
+    const struct fy_layout_field *field =
+        field_of_path(front, unit, path, &arg);
+    if (!field) {
+        return FY_NIL;
+    }
+    if (field->is_array || field->type == FY_T_VOID) {
+        fy_error(front, path->span,
+                 "field '%.*s' is an array or a struct and cannot be read",
+                 FY_MAX_QUOTED, field->name);
+        return FY_NIL;
+    }
+    return add_cell(front, unit, cell_of_field(front, unit, arg, field, text),
+                    path->span);
+}
+
+uint32_t
+fy_cell_of_written_field(struct fy_front *front, struct fy_unit *unit,
+                         const struct ast_expr *path, uint32_t *elements)
+{
+    const char *text = fy_path_text(front, unit, path);
+    struct fy_unit_arg *arg;
+    if (!text) {
+        return FY_NIL;
+    }
+    if (path->kind != AST_ARROW) {
+        fy_diagnostic_hint(fy_error(front, path->span,
+                                    "'%.*s' needs its extents", FY_MAX_QUOTED,
+                                    text),
+                           "write %.*s[n]; only a field that is written stands "
+                           "alone",
+                           FY_MAX_QUOTED, text);
+        return FY_NIL;
+    }
+    const struct fy_layout_field *field =
+        field_of_path(front, unit, path, &arg);
+    if (!field) {
+        return FY_NIL;
+    }
+    if (field->has_pointer || !is_scalar(field->type)) {
+        fy_diagnostic_hint(
+            fy_error(front, path->span,
+                     "field '%.*s' holds no numbers that could be written",
+                     FY_MAX_QUOTED, field->name),
+            field->type == FY_T_POINTER
+                ? "write %.*s[n] for what it points to"
+                : "a call that writes it cannot be annotated",
+            FY_MAX_QUOTED, text);
+        return FY_NIL;
+    }
+    struct fy_cell cell = cell_of_field(front, unit, arg, field, text);
+    cell.kind = FY_CELL_ADDRESS;
+    cell.type = FY_T_POINTER;
+    cell.pointee = field->type;
+    *elements = field->elements;
+    return add_cell(front, unit, cell, path->span);
+}
+
+void
+fy_cell_make_opaque(struct fy_front *front, struct fy_unit *unit,
+                    const struct ast_expr *path)
+{
+    struct fy_unit_arg *arg;
+    if (path->kind != AST_ARROW) {
+        arg = root_arg(front, unit, path);
+        if (arg) {
+            arg->used = true;
+            arg->flags |= FY_ARG_OPAQUE;
+        }
+        return;
+    }
+    const char *text = fy_path_text(front, unit, path);
+    const struct fy_layout_field *field =
+        field_of_path(front, unit, path, &arg);
+    if (!field || !text) {
+        return;
+    }
+    if (!field->has_pointer) {
+        fy_error(front, path->span, "field '%.*s' is no pointer", FY_MAX_QUOTED,
+                 field->name);
+        return;
+    }
+    struct fy_cell cell = cell_of_field(front, unit, arg, field, text);
+    cell.type = FY_T_POINTER; /* of several in it, the first */
+    uint32_t index = add_cell(front, unit, cell, path->span);
+    if (index != FY_NIL) {
+        unit->cells[index].flags |= FY_CELL_OPAQUE;
+    }
 }
 
 /* p.name: a cell of the maker, found by the same rules there. */

@@ -33,7 +33,9 @@ struct fy_layout_field {
     const char *name;
     uint8_t type, pointee;
     bool is_array;
+    bool has_pointer; /* is one, or an array or a struct with one in it */
     uint32_t offset;
+    uint32_t elements; /* of an array, else 1 */
 };
 
 struct fy_layout { /* a struct, as the SysV ABI lays it out */
@@ -266,6 +268,12 @@ int fy_resolve_type(struct fy_front *front, const struct fy_unit *unit,
                     const struct ast_names *words, unsigned stars,
                     bool is_reference, struct fy_resolved *out);
 void fy_layout_all(struct fy_front *front);
+/* "OFFSET NAME\n" of each field of the struct that an argument points to. */
+const char *fy_layout_text(struct fy_front *front,
+                           const struct fy_unit_arg *arg);
+/* A field of that struct; NULL: it has none of that name. */
+const struct fy_layout_field *fy_layout_field(const struct fy_unit_arg *arg,
+                                              const char *name);
 bool fy_is_integer_type(uint8_t type); /* of C, INTEGER included */
 /* Whether a word may stand in a type: told from an interface's name. */
 bool fy_is_type_word(const struct fy_front *front, const char *word);
@@ -283,6 +291,16 @@ struct fy_unit_arg *fy_unit_find_arg(struct fy_unit *unit, const char *name);
  * when it is new; FY_NIL when it is none, after an error.
  */
 uint32_t fy_cell_of_path(struct fy_front *front, struct fy_unit *unit,
+                         const struct ast_expr *path);
+/*
+ * The cell that is the address of a field a->b, which the call writes; *elements
+ * is how many there are. FY_NIL after an error.
+ */
+uint32_t fy_cell_of_written_field(struct fy_front *front, struct fy_unit *unit,
+                                  const struct ast_expr *path,
+                                  uint32_t *elements);
+/* Marks what a path of `opaque' names, an argument or a field. */
+void fy_cell_make_opaque(struct fy_front *front, struct fy_unit *unit,
                          const struct ast_expr *path);
 /* The text of a path, for names of cells and operands; NULL: not a path. */
 const char *fy_path_text(struct fy_front *front, const struct fy_unit *unit,

@@ -90,6 +90,11 @@ fill_functions(struct fy_front *front, struct fy_model *model)
             args[nargs].type = arg->resolved.type;
             args[nargs].pointee = arg->resolved.pointee;
             args[nargs].flags = arg->flags;
+            if (arg->resolved.layout) {
+                args[nargs].struct_bytes = arg->resolved.layout->bytes;
+                args[nargs].fields =
+                    fy_intern(front, fy_layout_text(front, arg));
+            }
             args[nargs++].handle = arg->resolved.handle
                                        ? fy_intern(front, arg->resolved.handle)
                                        : 0;
@@ -139,6 +144,9 @@ fy_emit(struct fy_front *front)
             (void)fy_intern(front, unit->args[k].name);
             if (unit->args[k].resolved.handle) {
                 (void)fy_intern(front, unit->args[k].resolved.handle);
+            }
+            if (unit->args[k].resolved.layout) {
+                (void)fy_intern(front, fy_layout_text(front, &unit->args[k]));
             }
         }
     }

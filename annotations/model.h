@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 8
+#define FY_MODEL_VERSION 9
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -132,6 +132,8 @@ struct fy_arg {
     uint8_t pointee; /* element type of a pointer, FY_T_VOID when unknown */
     uint16_t flags;  /* enum fy_arg_flag */
     fy_str handle;   /* handle type name, or 0 */
+    uint32_t struct_bytes; /* of the struct it points to, or 0 */
+    fy_str fields; /* of that struct, for messages: "OFFSET NAME\n..." */
 };
 
 enum fy_cell_kind {
@@ -139,6 +141,12 @@ enum fy_cell_kind {
     FY_CELL_REFERENCE, /* *argument */
     FY_CELL_FIELD,     /* *(type *)((char *)argument + offset) */
     FY_CELL_HANDLE,    /* cell `offset' of the call that made handle `arg' */
+    FY_CELL_ADDRESS,   /* (char *)argument + offset: of a field that is written,
+                        * which the base of its operand is */
+};
+
+enum fy_cell_flag {
+    FY_CELL_OPAQUE = 1 << 0, /* FIELD: a pointer passed through untouched */
 };
 
 /* A place an expression can read and a chunk can replace. */
@@ -148,8 +156,9 @@ struct fy_cell {
     uint8_t kind;    /* enum fy_cell_kind */
     uint8_t type;    /* enum fy_type of what is read */
     uint8_t pointee; /* element type when type is FY_T_POINTER */
-    uint8_t reserved[3];
-    uint32_t offset; /* bytes (FIELD), or cell of the maker (HANDLE) */
+    uint8_t flags;   /* enum fy_cell_flag */
+    uint8_t reserved[2];
+    uint32_t offset; /* bytes (FIELD, ADDRESS), or cell of the maker (HANDLE) */
     uint32_t maker;  /* HANDLE: function index of the maker, else FY_NIL */
 };
 

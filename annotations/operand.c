@@ -56,6 +56,35 @@ make_cond(struct fy_body *body, uint32_t a, uint32_t b, uint32_t c,
     return fy_node_make(body, node, span);
 }
 
+/* The unnamed axis of that extent. */
+static uint32_t
+unnamed_axis(struct fy_body *body, uint32_t extent, struct fy_span span)
+{
+    for (unsigned i = 0; i < body->naxes; i++) {
+        if (body->axes[i].anonymous && body->axes[i].row.extent == extent) {
+            return i;
+        }
+    }
+    if (body->naxes == FY_MAX_AXES) {
+        fy_error(body->front, span,
+                 "a function has at most %d axes, unnamed ones included",
+                 FY_MAX_AXES);
+        return FY_NIL;
+    }
+    struct fy_axis_info *axis = &body->axes[body->naxes];
+    memset(axis, 0, sizeof *axis);
+    axis->name = "";
+    axis->span = span;
+    axis->anonymous = true;
+    axis->spanned = true;
+    axis->row.extent = extent;
+    axis->row.multiple = 1;
+    memset(axis->row.also, 0xff, sizeof axis->row.also); /* FY_NIL */
+    axis->row.cell = axis->row.sums_into = FY_NIL;
+    axis->row.with_cell = axis->row.with_node = FY_NIL;
+    return body->naxes++;
+}
+
 /* The axis that `expr' names, or an unnamed one of that extent. */
 static uint32_t
 axis_of(struct fy_body *body, const struct ast_expr *expr)
@@ -75,32 +104,7 @@ axis_of(struct fy_body *body, const struct ast_expr *expr)
     body->in_axis_extent = true;
     uint32_t extent = fy_node_of_integer(body, expr);
     body->in_axis_extent = false;
-    if (extent == FY_NIL) {
-        return FY_NIL;
-    }
-    for (unsigned i = 0; i < body->naxes; i++) {
-        if (body->axes[i].anonymous && body->axes[i].row.extent == extent) {
-            return i;
-        }
-    }
-    if (body->naxes == FY_MAX_AXES) {
-        fy_error(front, expr->span,
-                 "a function has at most %d axes, unnamed ones included",
-                 FY_MAX_AXES);
-        return FY_NIL;
-    }
-    struct fy_axis_info *axis = &body->axes[body->naxes];
-    memset(axis, 0, sizeof *axis);
-    axis->name = "";
-    axis->span = expr->span;
-    axis->anonymous = true;
-    axis->spanned = true;
-    axis->row.extent = extent;
-    axis->row.multiple = 1;
-    memset(axis->row.also, 0xff, sizeof axis->row.also); /* FY_NIL */
-    axis->row.cell = axis->row.sums_into = FY_NIL;
-    axis->row.with_cell = axis->row.with_node = FY_NIL;
-    return body->naxes++;
+    return extent == FY_NIL ? FY_NIL : unnamed_axis(body, extent, expr->span);
 }
 
 /* at + (stride < 0 ? (1 - extent) * stride : 0) */
@@ -390,13 +394,38 @@ element_type(struct fy_body *body, struct fy_operand *row,
     return 0;
 }
 
+/* All elements of a field, which is a scalar or an array of fixed length. */
+static void
+written_field(struct fy_body *body, struct fy_operand *row,
+              const struct ast_statement *statement, uint32_t elements,
+              const struct ast_clause **by_kind)
+{
+    if (!(row->access & FY_ACCESS_OUT)) {
+        fy_diagnostic_hint(
+            fy_error(body->front, statement->span,
+                     "a field is declared only when it is written"),
+            "the call reads all of the struct; write out or inout");
+    }
+    if (by_kind[AST_AT]) {
+        fy_error(body->front, by_kind[AST_AT]->span,
+                 "`at' is for what a pointer leads to");
+    }
+    uint32_t axis =
+        unnamed_axis(body, fy_node_int(body, elements), statement->expr->span);
+    if (axis != FY_NIL) {
+        row->axes[0].axis = axis;
+        row->axes[0].stride = fy_node_int(body, 1);
+        row->naxes = 1;
+    }
+}
+
 /* The head promises that nothing is written there. */
 static void
 check_const(struct fy_body *body, const struct fy_operand *row,
             const struct fy_cell *cell, const struct ast_statement *statement)
 {
     const struct fy_unit_arg *arg = &body->unit->args[cell->arg];
-    if (cell->kind != FY_CELL_VALUE || !arg->resolved.is_const ||
+    if (cell->kind == FY_CELL_FIELD || !arg->resolved.is_const ||
         row->access == FY_ACCESS_IN) {
         return;
     }
@@ -470,7 +499,11 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
     uint32_t line, column;
     fy_span_position(statement->span, &line, &column);
     row.line = line;
-    uint32_t cell = fy_cell_of_path(front, body->unit, statement->expr);
+    uint32_t elements = 0; /* of a field of a struct that is written */
+    uint32_t cell = statement->dimensions
+                        ? fy_cell_of_path(front, body->unit, statement->expr)
+                        : fy_cell_of_written_field(front, body->unit,
+                                                   statement->expr, &elements);
     if (cell == FY_NIL) {
         return;
     }
@@ -495,7 +528,11 @@ fy_compile_operand(struct fy_body *body, const struct ast_statement *statement)
                            "its own: as NAME");
         return;
     }
-    dimensions(body, &row, statement, &row.at);
+    if (elements > 0) {
+        written_field(body, &row, statement, elements, by_kind);
+    } else {
+        dimensions(body, &row, statement, &row.at);
+    }
     if (by_kind[AST_AT]) {
         uint32_t at = fy_node_of_integer(body, by_kind[AST_AT]->expr);
         row.at = row.at == FY_NIL

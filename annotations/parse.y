@@ -143,7 +143,7 @@ static const struct ast_name no_name;
 %type <names> words names strings
 %type <number> stars bits
 %type <integer> extent_of_array
-%type <expr> expr path cell cells primary postfix unary product sum relation equality
+%type <expr> expr path paths cell cells primary postfix unary product sum relation equality
 %type <expr> conjunction disjunction call_args call_list launch
 %type <declaration> declaration declarations args fields field
 %type <axis> axis_items axis_item
@@ -361,10 +361,10 @@ statement:
         $$->access = $1->access;
         $$->span = @1;
     }
-  | OPAQUE names ';' {
+  | OPAQUE paths ';' {
         $$ = statement_new(parse, AST_OPAQUE, @1);
-        REVERSE(ast_names, $2);
-        $$->names = $2;
+        REVERSE(ast_expr, $2);
+        $$->expr = $2;
     }
   | AMBIGUOUS names ';' {
         $$ = statement_new(parse, AST_AMBIGUOUS, @1);
@@ -461,6 +461,12 @@ operand: path '[' dimensions ']' clauses {
         $$->expr = $1;
         $$->dimensions = $3;
         $$->clauses = $5;
+    }
+  | path clauses {
+        $$ = statement_new(parse, AST_OPERAND, @1);
+        REVERSE(ast_clause, $2);
+        $$->expr = $1;
+        $$->clauses = $2;
     }
   ;
 
@@ -590,6 +596,7 @@ path:
   ;
 path_name: name ;
 
+paths: path | paths ',' path { $3->next = $1; $$ = $3; } ;
 cells: cell | cells ',' cell { $3->next = $1; $$ = $3; } ;
 cell: path | '*' path { $$ = expr_new(parse, AST_DEREF, @$, $2, NULL, NULL); } ;
 

@@ -292,6 +292,9 @@ field_shape(struct fy_front *front, const struct ast_declaration *field,
             lay_out(front, inner);
             front->layout_depth--;
             out->type = FY_T_VOID;
+            for (size_t i = 0; i < inner->nfields; i++) {
+                out->has_pointer |= inner->fields[i].has_pointer;
+            }
             *bytes = inner->bytes;
             *alignment = inner->alignment;
             return 0;
@@ -317,6 +320,7 @@ field_shape(struct fy_front *front, const struct ast_declaration *field,
     }
     out->type = type.type;
     out->pointee = type.pointee;
+    out->has_pointer = type.type == FY_T_POINTER;
     return 0;
 }
 
@@ -366,6 +370,7 @@ lay_out(struct fy_front *front, struct fy_layout *layout)
         field->name = f->name.text;
         field->offset = (uint32_t)offset;
         field->is_array = f->elements >= 0;
+        field->elements = f->elements > 0 ? (uint32_t)f->elements : 1;
         layout->nfields++;
         if (alignment > layout->alignment) {
             layout->alignment = alignment;
@@ -393,4 +398,28 @@ fy_layout_all(struct fy_front *front)
             lay_out(front, &front->layouts[i]);
         }
     }
+}
+
+const struct fy_layout_field *
+fy_layout_field(const struct fy_unit_arg *arg, const char *name)
+{
+    const struct fy_layout *layout = arg->resolved.layout;
+    for (size_t i = 0; i < layout->nfields; i++) {
+        if (strcmp(layout->fields[i].name, name) == 0) {
+            return &layout->fields[i];
+        }
+    }
+    return NULL;
+}
+
+const char *
+fy_layout_text(struct fy_front *front, const struct fy_unit_arg *arg)
+{
+    const struct fy_layout *layout = arg->resolved.layout;
+    const char *text = "";
+    for (size_t i = 0; i < layout->nfields; i++) {
+        text = fy_arena_print(&front->arena, "%s%u %s\n", text,
+                              layout->fields[i].offset, layout->fields[i].name);
+    }
+    return text;
 }

@@ -186,7 +186,7 @@ is_cell(const struct check *check, const struct fy_cell *cell)
     const struct fy_model *model = check->model;
     if (!is_string(check, cell->name) || cell->arg >= check->function->nargs ||
         cell->type >= FY_T_COUNT || cell->pointee >= FY_T_COUNT ||
-        cell->kind > FY_CELL_HANDLE) {
+        cell->kind > FY_CELL_ADDRESS) {
         return false;
     }
     if (cell->kind != FY_CELL_HANDLE) {
@@ -376,7 +376,8 @@ is_function(struct check *check, uint32_t index)
     for (uint16_t i = 0; i < f->nargs; i++) {
         if (!is_string(check, args[i].name) || args[i].type >= FY_T_COUNT ||
             args[i].pointee >= FY_T_COUNT ||
-            !is_string(check, args[i].handle)) {
+            !is_string(check, args[i].handle) ||
+            !is_string(check, args[i].fields)) {
             return false;
         }
     }

@@ -138,6 +138,16 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
             continue;
         }
         enum fy_type type = fy_type_resolve((enum fy_type)cell->type, bits);
+        if (cell->kind == FY_CELL_ADDRESS) {
+            if (!args[cell->arg].p) {
+                return FY_REASON_UNMAPPED;
+            }
+            cells[i] = (struct fy_value){
+                .kind = FY_V_POINTER,
+                .p = args[cell->arg].u[0] + cell->offset,
+            };
+            continue;
+        }
         const void *bytes = cell_bytes(cell, args);
         union fy_raw copy;
         if (!bytes) {

@@ -402,6 +402,11 @@ leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
             }
         }
         struct fy_image *image = &variant->images[variant->nimages];
+        const struct fy_arg *args = FY_TABLE(leaf->bound->model, fy_arg, args) +
+                                    leaf->bound->function->args;
+        if (args[arg].struct_bytes > least) {
+            least = args[arg].struct_bytes;
+        }
         if (least > FY_IMAGE_BYTES) {
             return FY_ERR_UNSUPPORTED;
         }
@@ -413,6 +418,55 @@ leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
         leaf->image_of[arg] = variant->nimages++;
     }
     *out = &variant->images[leaf->image_of[arg]];
+    return FY_OK;
+}
+
+/* Whether more than the first scalar behind argument `arg' is read. */
+static bool
+has_fields(const struct fy_bound *bound, unsigned arg)
+{
+    const struct fy_cell *cells = cell_rows(bound);
+
+    for (unsigned i = 0; i < bound->function->ncells; i++) {
+        if (cells[i].arg == arg && cells[i].kind == FY_CELL_FIELD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the call writes the field that cell `c' reads. */
+static bool
+is_written_field(const struct fy_bound *bound, unsigned c)
+{
+    const struct fy_cell *cells = cell_rows(bound);
+
+    for (unsigned i = 0; i < bound->function->ncells; i++) {
+        if (cells[i].kind == FY_CELL_ADDRESS && cells[i].arg == cells[c].arg &&
+            cells[i].offset == cells[c].offset && is_base(bound, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A place of an image that belongs to the tile of operand `o'. */
+static int
+leaf_patch(struct leaf *leaf, const struct fy_cell *cell, unsigned o,
+           uint32_t bytes)
+{
+    struct fy_variant *variant = leaf->variant;
+
+    if (variant->npatches == FY_MAX_PATCHES) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    variant->patches[variant->npatches++] = (struct fy_patch){
+        .image = (uint8_t)leaf->image_of[cell->arg],
+        .tile = (uint8_t)leaf->tile_of[o],
+        .at = cell->offset,
+        .bytes = bytes,
+        .offset = -leaf->at_bytes[o],
+    };
     return FY_OK;
 }
 
@@ -437,7 +491,10 @@ leaf_cell(struct leaf *leaf, unsigned c)
     if (base && o < 0 && leaf->inactive) {
         value.p = leaf->inactive;
     }
-    switch (cell->kind) {
+    /* *n beside n[1]: an array of scalars, which is copied as a struct is. */
+    switch (cell->kind == FY_CELL_REFERENCE && has_fields(bound, cell->arg)
+                ? FY_CELL_FIELD
+                : cell->kind) {
     case FY_CELL_VALUE:
         if (o >= 0) {
             slot->kind = FY_SLOT_TILE;
@@ -453,28 +510,29 @@ leaf_cell(struct leaf *leaf, unsigned c)
         }
         slot->kind = FY_SLOT_REFERENCE;
         fy_raw_store(type, &value, &slot->value);
+        slot->given = slot->value;
         return FY_OK;
     case FY_CELL_FIELD:
+    case FY_CELL_ADDRESS:
         status = leaf_image(leaf, cell->arg, &image);
         if (status) {
             return status;
         }
         slot->kind = FY_SLOT_STRUCT;
         slot->image = (uint32_t)leaf->image_of[cell->arg];
-        fy_raw_store(type, &value, image->content + cell->offset);
-        if (o >= 0) {
-            struct fy_variant *variant = leaf->variant;
-            if (variant->npatches == FY_MAX_PATCHES) {
-                return FY_ERR_UNSUPPORTED;
-            }
-            variant->patches[variant->npatches++] = (struct fy_patch){
-                .image = (uint8_t)leaf->image_of[cell->arg],
-                .tile = (uint8_t)leaf->tile_of[o],
-                .at = cell->offset,
-                .offset = -leaf->at_bytes[o],
-            };
+        if (cell->kind == FY_CELL_ADDRESS) {
+            const struct fy_view *view = &bound->views[o < 0 ? 0 : o];
+            return o < 0 ? FY_OK
+                         : leaf_patch(leaf, cell, (unsigned)o,
+                                      (uint32_t)view->extent[0] *
+                                          view->element_bytes);
         }
-        return FY_OK;
+        if (value.kind == FY_V_INT && value.i != bound->cells[c].i &&
+            is_written_field(bound, c)) {
+            return FY_ERR_UNSUPPORTED; /* the chunk's extent, and a result */
+        }
+        fy_raw_store(type, &value, image->content + cell->offset);
+        return o >= 0 ? leaf_patch(leaf, cell, (unsigned)o, 0) : FY_OK;
     default: /* HANDLE: the callee reads the plan; `on host' passes it */
         return FY_OK;
     }
@@ -490,6 +548,7 @@ leaf_arguments(struct leaf *leaf)
     struct fy_variant *variant = leaf->variant;
 
     variant->nslots = function->nargs;
+    variant->of_itself = true;
     for (unsigned i = 0; i < function->nargs; i++) {
         leaf->image_of[i] = -1;
         variant->slots[i] = (struct fy_slot){

@@ -36,7 +36,10 @@ struct fy_tile_entry {
 /* Images of structs, patched for one step; live until the plan is freed. */
 struct fy_step_memory {
     struct fy_step_memory *next;
-    struct fy_image images[FY_MAX_IMAGES];
+    const struct fy_variant *variant;
+    struct fy_image
+        images[FY_MAX_IMAGES]; /* what the call is given, and leaves */
+    struct fy_image given[FY_MAX_IMAGES]; /* as they were before */
 };
 
 static int launch(void *planner, const struct fy_step *step,
@@ -288,15 +291,96 @@ patched_images(struct fy_planner *planner, const struct fy_variant *variant,
         return NULL;
     }
     memory->next = planner->step_memory;
+    memory->variant = variant;
     planner->step_memory = memory;
     memcpy(memory->images, variant->images,
            sizeof(memory->images[0]) * variant->nimages);
     for (unsigned i = 0; i < variant->npatches; i++) {
         const struct fy_patch *patch = &variant->patches[i];
         uint64_t p = address[patch->tile] + (uint64_t)patch->offset;
-        memcpy(memory->images[patch->image].content + patch->at, &p, sizeof(p));
+        if (patch->bytes == 0) {
+            memcpy(memory->images[patch->image].content + patch->at, &p,
+                   sizeof(p));
+        }
     }
+    memcpy(memory->given, memory->images, sizeof(memory->given));
     return memory->images;
+}
+
+/*
+ * Fields that the call writes, from their tiles into the images before it, and
+ * back behind it. In the stream, as tiles are written by what runs there.
+ */
+static int
+move_fields(const struct fy_planner *planner, const struct fy_variant *variant,
+            struct fy_image *images, const uint64_t *address, uint8_t access,
+            struct fy_stream *stream)
+{
+    uint8_t types[] = {FY_T_POINTER, FY_T_POINTER, FY_T_U64};
+
+    for (unsigned i = 0; i < variant->npatches; i++) {
+        const struct fy_patch *patch = &variant->patches[i];
+        if (patch->bytes == 0 ||
+            !(variant->tiles[patch->tile].access & access)) {
+            continue;
+        }
+        uint64_t tile = address[patch->tile] + (uint64_t)patch->offset;
+        uint64_t field =
+            (uint64_t)(uintptr_t)(images[patch->image].content + patch->at);
+        uint64_t bytes = patch->bytes;
+        void *values[] = {access == FY_ACCESS_IN ? &field : &tile,
+                          access == FY_ACCESS_IN ? &tile : &field, &bytes};
+        struct fy_launch copy = {
+            .function = (void *)(uintptr_t)memcpy,
+            .return_type = FY_T_VOID,
+            .nargs = 3,
+            .types = types,
+            .values = values,
+        };
+        int status = planner->options.ops->launch(stream, &copy);
+        if (status) {
+            return status;
+        }
+    }
+    return FY_OK;
+}
+
+/*
+ * Whether calls have written scalars or fields of structs that no operand
+ * declares: the program would never see that.
+ */
+static bool
+is_scalar_lost(const struct fy_planner *planner)
+{
+    for (const struct fy_step_memory *m = planner->step_memory; m;
+         m = m->next) {
+        for (unsigned i = 0; i < m->variant->nimages; i++) {
+            struct fy_image expected = m->given[i];
+            for (unsigned k = 0; k < m->variant->npatches; k++) {
+                const struct fy_patch *patch = &m->variant->patches[k];
+                if (patch->image == i && patch->bytes > 0) {
+                    memcpy(expected.content + patch->at,
+                           m->images[i].content + patch->at, patch->bytes);
+                }
+            }
+            if (memcmp(expected.content, m->images[i].content,
+                       sizeof(expected.content)) != 0) {
+                return true;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < planner->nvariants; v++) {
+        const struct fy_variant *variant = planner->variants[v];
+        for (unsigned i = 0; variant->of_itself && i < variant->nslots; i++) {
+            const struct fy_slot *slot = &variant->slots[i];
+            /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bytes */
+            if (slot->kind == FY_SLOT_REFERENCE &&
+                memcmp(&slot->given, &slot->value, sizeof(slot->given)) != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* One call or kernel of a step. */
@@ -364,7 +448,19 @@ launch_one(struct fy_planner *planner, struct fy_variant *variant,
         call.transform = variant->transform.kind ? &variant->transform : NULL;
         call.grid = variant->is_kernel ? &variant->grid : NULL;
     }
-    return planner->options.ops->launch(stream, &call);
+    int status = FY_OK;
+    if (images) {
+        status = move_fields(planner, variant, images, address, FY_ACCESS_IN,
+                             stream);
+    }
+    if (status == FY_OK) {
+        status = planner->options.ops->launch(stream, &call);
+    }
+    if (status == FY_OK && images) {
+        status = move_fields(planner, variant, images, address, FY_ACCESS_OUT,
+                             stream);
+    }
+    return status;
 }
 
 static int
@@ -549,7 +645,8 @@ accept(void *opaque)
 {
     const struct fy_planner *planner = opaque;
 
-    if (!fy_diagonal_is_regular(&planner->diagonal) ||
+    if (is_scalar_lost(planner) ||
+        !fy_diagonal_is_regular(&planner->diagonal) ||
         (planner->wants_finite && !is_result_finite(planner->bound))) {
         return false;
     }

@@ -31,6 +31,7 @@ struct fy_slot {
     uint32_t image; /* STRUCT: index in the variant's images */
     int64_t offset; /* bytes */
     union fy_raw value;
+    union fy_raw given; /* REFERENCE in a call of the function itself */
 };
 
 enum {
@@ -45,10 +46,14 @@ struct fy_image {
     _Alignas(16) unsigned char content[FY_IMAGE_BYTES];
 };
 
-/* A pointer field of an image that gets a tile's address. */
+/*
+ * A place of an image that belongs to a tile: a pointer, which gets its address,
+ * or a field that the call writes, which is copied from it and to it.
+ */
 struct fy_patch {
     uint8_t image, tile;
     uint32_t at;    /* byte of the image */
+    uint32_t bytes; /* of the field; 0: a pointer */
     int64_t offset; /* added to the address */
 };
 
@@ -65,6 +70,8 @@ struct fy_variant {
     uint8_t return_type; /* resolved */
     uint16_t nslots;
     uint8_t ntiles, nimages, npatches;
+    bool
+        of_itself; /* the call's own function, on structs and scalars of ours */
     bool on_device; /* a function of the device's own, which returns a status */
     uint32_t element_bytes; /* of its workspace */
     uint32_t size_arguments;

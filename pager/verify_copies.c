@@ -41,11 +41,11 @@ on_guard_fault(struct fy_child_report *report, void *context)
     for (unsigned a = 0; a < t->call->function->nargs && report->has_address;
          a++) {
         if (fy_guard_locate(&c->opaque[a], report->address, &offset)) {
-            fy_trial_problem(t, FY_NIL, FY_FINDING_OPAQUE,
-                             "the call %s the array `%s', which is declared "
-                             "opaque",
-                             verb,
-                             fy_model_string(t->call->model, args[a].name));
+            fy_trial_problem(
+                t, FY_NIL, FY_FINDING_OPAQUE,
+                "the call %s %s `%s', which is declared opaque", verb,
+                args[a].struct_bytes > 0 ? "an array behind" : "the array",
+                fy_model_string(t->call->model, args[a].name));
             return;
         }
     }
@@ -64,11 +64,42 @@ on_guard_fault(struct fy_child_report *report, void *context)
 }
 
 static bool
+is_element(uint8_t type)
+{
+    return type != FY_T_VOID && type != FY_T_POINTER && type != FY_T_HANDLE &&
+           type != FY_T_CHAR;
+}
+
+static bool
 is_array(const struct fy_arg *arg)
 {
-    return arg->type == FY_T_POINTER && arg->pointee != FY_T_VOID &&
-           arg->pointee != FY_T_POINTER && arg->pointee != FY_T_HANDLE &&
-           arg->pointee != FY_T_CHAR;
+    return arg->type == FY_T_POINTER && is_element(arg->pointee);
+}
+
+/* Arrays behind fields that are opaque, likewise. */
+static int
+hide_fields(struct fy_copies *c)
+{
+    const struct fy_bound *call = c->trial->call;
+    const struct fy_cell *cells =
+        FY_TABLE(call->model, fy_cell, cells) + call->function->cells;
+    for (unsigned i = 0; i < call->function->ncells; i++) {
+        if (!(cells[i].flags & FY_CELL_OPAQUE) || c->invocation.replaced[i] ||
+            call->cells[i].p == 0 || !is_element(cells[i].pointee)) {
+            continue;
+        }
+        struct fy_guard *guard = &c->opaque[cells[i].arg];
+        if (guard->block == NULL) {
+            int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison,
+                                      FY_T_VOID, guard);
+            if (status != 0) {
+                return status;
+            }
+        }
+        c->invocation.replaced[i] = true;
+        c->invocation.pointer[i] = guard->block;
+    }
+    return 0;
 }
 
 /* Arrays passed as opaque: no call may look behind them. */
@@ -90,7 +121,7 @@ hide_opaque(struct fy_copies *c)
         }
         c->invocation.opaque[a] = c->opaque[a].block;
     }
-    return 0;
+    return hide_fields(c);
 }
 
 /* One pointer's block. */

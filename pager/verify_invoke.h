@@ -17,7 +17,9 @@ struct fy_invocation {
     char *opaque[FY_MAX_ARGS]; /* replaces an argument, when not NULL */
     /* Afterwards. */
     union fy_raw result;
-    uint32_t scalar_written; /* an argument whose scalar changed, or FY_NIL */
+    /* An argument whose scalar changed, or a field of whose struct that no
+     * operand declares, at byte field_at; FY_NIL: none, no field. */
+    uint32_t scalar_written, field_at;
 };
 
 /*

@@ -131,6 +131,42 @@ read_program(struct fy_trial *t, bool after)
     }
 }
 
+/* The call has written a scalar that no operand declares. */
+static void
+note_scalar(struct fy_trial *t, const struct fy_invocation *i)
+{
+    const struct fy_model *model = t->call->model;
+    if (i->scalar_written == FY_NIL) {
+        return;
+    }
+    const struct fy_arg *arg = FY_TABLE(model, fy_arg, args) +
+                               t->call->function->args + i->scalar_written;
+    const char *name = fy_model_string(model, arg->name), *field = NULL;
+    int length = 0;
+    for (const char *row = fy_model_string(model, arg->fields);
+         i->field_at < arg->struct_bytes && *row != '\0';) {
+        char *word;
+        if (strtoul(row, &word, 10) > i->field_at) {
+            break;
+        }
+        field = word + 1;
+        length = (int)strcspn(field, "\n");
+        row = field + length + 1;
+    }
+    if (field) {
+        fy_trial_problem(t, FY_NIL, FY_FINDING_SCALAR_WRITTEN,
+                         "the call wrote `%s->%.*s', which is not declared: "
+                         "out %s->%.*s, or inout",
+                         name, length, field, name, length, field);
+    } else {
+        fy_trial_problem(t, FY_NIL, FY_FINDING_SCALAR_WRITTEN,
+                         "the call wrote %s `%s', which is not declared as an "
+                         "operand",
+                         i->field_at == FY_NIL ? "argument" : "what follows",
+                         name);
+    }
+}
+
 int
 fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
 {
@@ -142,13 +178,8 @@ fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
     i->original = t->target->original;
     int status = fy_invoke(i);
     *result = i->result;
-    if (status == 0 && i->scalar_written != FY_NIL) {
-        const struct fy_arg *args =
-            FY_TABLE(t->call->model, fy_arg, args) + t->call->function->args;
-        fy_trial_problem(
-            t, FY_NIL, FY_FINDING_SCALAR_WRITTEN,
-            "the call wrote argument `%s', which is not declared as an operand",
-            fy_model_string(t->call->model, args[i->scalar_written].name));
+    if (status == 0) {
+        note_scalar(t, i);
     }
     free(i);
     return status;
@@ -463,6 +494,7 @@ try_guarded(struct fy_trial *t, enum fy_guard_side side, enum fy_poison poison)
     if (status != 0) {
         return status;
     }
+    note_scalar(t, &c->invocation);
     for (unsigned g = 0; g < t->images->count; g++) {
         got[g] = c->guard[g].block;
         if (t->images->image[g].accessed) {

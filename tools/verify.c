@@ -109,7 +109,7 @@ judge(const struct fy_launch_state *state, const struct fy_settings *settings,
 {
     struct fy_verify_totals totals;
     int status =
-        fy_verify_report(state->model, settings->verify, stdout, &totals);
+        fy_verify_report(state->model, settings->verify, stderr, &totals);
     if (status) {
         fy_say("cannot read the findings: %s", fy_status_text(status));
         return FY_EXIT_FAILURE;

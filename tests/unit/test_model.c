@@ -145,7 +145,7 @@ START_TEST(test_fields)
     REFUSE(ROW(fy_cell, cells, run->cells)->maker, 3);
     REFUSE(ROW(fy_cell, cells, run->cells)->offset, 50);
     REFUSE(ROW(fy_cell, cells, run->cells)->arg, 1);
-    REFUSE(ROW(fy_cell, cells, run->cells)->kind, 4);
+    REFUSE(ROW(fy_cell, cells, run->cells)->kind, FY_CELL_ADDRESS + 1);
     REFUSE(ROW(fy_axis, axes, f->axes)->extent, model->nodes.count);
     REFUSE(ROW(fy_axis, axes, f->axes)->multiple, 0);
     REFUSE(ROW(fy_axis, axes, f->axes + 2)->sums_into, 9);

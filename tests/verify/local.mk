@@ -3,6 +3,10 @@
 dist_check_SCRIPTS += tests/verify/run tests/verify/drivers
 EXTRA_DIST += tests/verify/mutants.py tests/verify/mutate.py
 EXTRA_DIST += docs/verify-missed.md
+# What a user's library does beside what its annotation says.
+dist_check_SCRIPTS += tests/verify/library
+EXTRA_DIST += tests/verify/wronglib.h tests/verify/wronglib.c tests/verify/wrong.c
+TESTS += tests/verify/library
 # What maps compute.
 dist_check_SCRIPTS += tests/verify/maps
 
