@@ -472,6 +472,19 @@ check_pointers(struct fy_body *body)
     }
 }
 
+/* Whether anything of a call is handed to the program. */
+static bool
+has_result(const struct fy_body *body)
+{
+    bool found = body->unit->result.type != FY_T_VOID;
+    for (unsigned o = 0; o < body->noperands; o++) {
+        const struct fy_operand *row = &body->operands[o].row;
+        found =
+            found || (row->access & FY_ACCESS_OUT) || row->returns != FY_NIL;
+    }
+    return found;
+}
+
 static void
 emit_rows(struct fy_body *body)
 {
@@ -552,6 +565,15 @@ fy_compile_body(struct fy_front *front, uint32_t index)
                        "'%.*s' declares no operands and is never offloaded",
                        FY_MAX_QUOTED, unit->name),
             "in, out, inout or scratch say what memory it touches");
+    }
+    if (body->noperands > 0 && !has_result(body)) {
+        row->flags |= FY_FN_OBSERVE_ONLY;
+        fy_diagnostic_hint(
+            fy_warning(front, unit->ast->span,
+                       "'%.*s' returns nothing and writes no operand: it is "
+                       "never offloaded",
+                       FY_MAX_QUOTED, unit->name),
+            "what it does is not declared, or nothing would come back");
     }
     check_pointers(body);
     emit_rows(body);

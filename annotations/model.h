@@ -84,7 +84,8 @@ enum fy_function_flag {
     FY_FN_FREES = 1 << 2,   /* destroys the handle in its argument 0 */
     FY_FN_EXACT = 1 << 3,   /* results are promised bit for bit */
     FY_FN_OBSERVE_ONLY =
-        1 << 4, /* no operands: annotated for its handle only */
+        1 << 4, /* nothing would come back: no operands, or neither one
+                 * that is written nor a value. For its handle only */
 };
 
 struct fy_function {
