@@ -220,6 +220,9 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         count_error(decision, lease->device);
     }
     if (status) {
+        if (shadow) {
+            fy_shadow_put_back(shadow);
+        }
         fy_shadow_free(shadow);
         return status;
     }

@@ -3,18 +3,19 @@
  * See shadow.h. Contents of written operands are kept as dense boxes, as in the
  * undo log. Results that differ by more than the bound get a second opinion:
  * how far the original's own results move when its inputs do by rounding, as an
- * ill-conditioned system's do.
+ * ill-conditioned system's do. That is found out in forked children.
  */
 #include "config.h"
 
 #include "pager/shadow.h"
 
+#include <limits.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "pager/device_copy.h"
 #include "pager/host_memory.h"
@@ -23,7 +24,9 @@
 #include "pager/verify_trial.h"
 
 enum {
-    OPINION_RUNS = 3,
+    OPINION_RUNS = 3, /* and one with the inputs as they are */
+    LEAST_MS = 2000,
+    PATIENCE = 20, /* times what the original took; it may have had threads */
     FACTOR = 64, /* of what inputs moved by a few eps do, as in ferry verify */
     MEANINGLESS = 16, /* results that move by so many times their scale */
     LITTLE_BYTES =
@@ -31,8 +34,8 @@ enum {
 };
 
 struct box {
-    uint64_t bytes; /* of the dense box; 0: not compared, nothing kept */
-    char *before, *got, *truth; /* before: NULL when it is not read */
+    uint64_t bytes; /* of the dense box; 0: not written, nothing kept */
+    char *before, *got, *truth; /* got, truth: NULL when it is not compared */
 };
 
 struct fy_shadow {
@@ -40,9 +43,19 @@ struct fy_shadow {
     union fy_raw result;                   /* the device's */
     struct fy_view dense[FY_MAX_OPERANDS]; /* the views over their boxes */
     struct box box[FY_MAX_OPERANDS];
-    char *base; /* of all boxes: one mapping */
+    uint64_t taken_ms; /* when the device was done */
+    char *base;        /* of all boxes: one mapping */
     size_t bytes;
 };
+
+static uint64_t
+now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
 
 bool
 fy_shadow_is_due(double rate, uint64_t seed, uint64_t n)
@@ -140,10 +153,10 @@ lay_out(struct fy_shadow *s, uint64_t *touched)
     *touched = 0;
     for (unsigned o = 0; o < s->bound.function->noperands; o++) {
         const struct fy_view *view = &s->bound.views[o];
-        bool keep = is_written(&s->bound, o) && view->access & FY_ACCESS_IN;
-        unsigned copies = keep + 2U * is_compared(&s->bound, o);
+        /* Also of what is declared out: that may be the mistake. */
+        unsigned copies = 1 + 2U * is_compared(&s->bound, o);
         uint64_t bytes, all;
-        if (!is_written(&s->bound, o) || copies == 0) {
+        if (!is_written(&s->bound, o)) {
             continue;
         }
         if (!make_dense(view, &s->dense[o], &bytes) ||
@@ -192,11 +205,9 @@ fy_shadow_new(const struct fy_bound *bound, struct fy_shadow **out)
         if (box->bytes == 0) {
             continue;
         }
-        if (bound->views[o].access & FY_ACCESS_IN) {
-            box->before = at;
-            at += box->bytes;
-            move(&bound->views[o], &s->dense[o], box->before, FY_TO_DEVICE);
-        }
+        box->before = at;
+        at += box->bytes;
+        move(&bound->views[o], &s->dense[o], box->before, FY_TO_DEVICE);
         if (is_compared(bound, o)) {
             box->got = at;
             box->truth = at + box->bytes;
@@ -234,8 +245,18 @@ fy_shadow_take(struct fy_shadow *s, const union fy_raw *result)
         if (box->got) {
             move(&s->bound.views[o], &s->dense[o], box->got, FY_TO_DEVICE);
         }
-        if (box->before) {
-            move(&s->bound.views[o], &s->dense[o], box->before, FY_TO_HOST);
+    }
+    fy_shadow_put_back(s);
+    s->taken_ms = now_ms();
+}
+
+void
+fy_shadow_put_back(const struct fy_shadow *s)
+{
+    for (unsigned o = 0; o < s->bound.function->noperands; o++) {
+        if (s->box[o].before) {
+            move(&s->bound.views[o], &s->dense[o], s->box[o].before,
+                 FY_TO_HOST);
         }
     }
 }
@@ -264,9 +285,6 @@ describe(const struct fy_shadow *s, struct fy_images *out)
         image->truth = s->box[o].truth;
         if (!image->truth) { /* what it was still gives the scale */
             out->views[o].access &= (uint8_t)~FY_ACCESS_OUT;
-        }
-        if (!image->truth && !image->before) {
-            out->views[o].naxes = 0;
         }
     }
 }
@@ -306,143 +324,128 @@ find(const struct fy_shadow *s, const struct fy_images *images,
 
 /* ---- the second opinion --------------------------------------------------------- */
 
+/*
+ * In forked copies of the process, on the program's own operands and all that
+ * lies around them: copies of what is declared would have a wrong declaration
+ * excuse itself. The first child's results are what those of the others, with
+ * slightly different inputs, are compared with. Shared by parent and children.
+ */
 struct opinion {
-    struct fy_shadow *shadow;
-    struct fy_images images;      /* as the program's memory lies */
-    char *block[FY_MAX_OPERANDS]; /* a copy of each, with slack around */
-    struct fy_invocation invocation;
+    struct fy_child_report report;
+    bool done;
+    union fy_raw result; /* the first child's, as are the boxes behind */
     double moved[FY_MAX_OPERANDS + 1];
+    char boxes[];
 };
 
-/* One call of the original on copies whose inputs are slightly others. */
-static int
-run_perturbed(struct opinion *x, const union fy_raw *truth, uint64_t *random)
-{
-    const struct fy_bound *bound = &x->shadow->bound;
-    const struct fy_bounds none = {.exact = true};
-    struct fy_difference difference;
+struct asking {
+    const struct fy_shadow *shadow;
+    void *original;
+    struct opinion *opinion;
+    unsigned run; /* 0: inputs as they are */
+};
 
-    for (unsigned g = 0; g < x->images.count; g++) {
-        const struct fy_image *image = &x->images.image[g];
-        if (image->accessed) {
-            fy_image_copy(image, FY_MARK_IN, x->block[g] + image->slack,
-                          image->before);
-        }
-    }
+static void
+perturb_inputs(const struct fy_bound *bound, unsigned run)
+{
+    uint64_t random = 0x9e3779b97f4a7c15u * (2 * run + 1);
+
     for (unsigned o = 0; o < bound->function->noperands; o++) {
-        const struct fy_view *view = &x->images.views[o];
+        const struct fy_view *view = &bound->views[o];
         enum fy_type type = (enum fy_type)operand_row(bound, o)->element;
         struct fy_walk walk = {.view = view};
-        unsigned g = x->images.of[o];
-        if (view->naxes == 0 || !(view->access & FY_ACCESS_IN) ||
-            view->access == FY_ACCESS_SCRATCH || !fy_type_is_real(type)) {
+        if (!(view->access & FY_ACCESS_IN) || !fy_type_is_real(type)) {
             continue;
         }
         while (fy_walk_next(&walk)) {
-            fy_trial_perturb(type,
-                             x->block[g] + x->images.image[g].slack +
-                                 x->images.first[o] + walk.offset,
-                             random);
+            fy_trial_perturb(type, view->host + walk.offset, &random);
         }
     }
-    int status = fy_invoke(&x->invocation);
-    if (status) {
-        return status;
-    }
-    for (unsigned o = 0; o < bound->function->noperands; o++) {
-        const struct fy_image *image = &x->images.image[x->images.of[o]];
-        if (x->images.views[o].naxes == 0) {
-            continue;
-        }
-        fy_compare_operand(&x->images, o,
-                           x->block[x->images.of[o]] + image->slack,
-                           image->truth, NULL, &none, &difference);
-        x->moved[o] = fmax(x->moved[o], difference.distance);
-    }
-    fy_compare_result(bound->function, bound->integer_bits,
-                      &x->invocation.result, truth, &none, &difference);
-    x->moved[FY_MAX_OPERANDS] =
-        fmax(x->moved[FY_MAX_OPERANDS], difference.distance);
-    return FY_OK;
 }
 
-/* The images' contents: what the original was given and what it made of it. */
-static int
-fill_images(struct opinion *x)
+/* Keeps what the first child's call has made, compares what the others' have. */
+static void
+take_results(const struct asking *asking, const union fy_raw *result)
 {
-    const struct fy_shadow *s = x->shadow;
+    const struct fy_shadow *s = asking->shadow;
+    const struct fy_bounds none = {.exact = true};
+    struct opinion *out = asking->opinion;
+    struct fy_difference difference;
+    struct fy_images images;
+    char *at = out->boxes;
 
-    for (unsigned g = 0; g < x->images.count; g++) {
-        struct fy_image *image = &x->images.image[g];
-        if (!image->accessed) {
+    describe(s, &images);
+    for (unsigned o = 0; o < images.count; o++) {
+        if (!s->box[o].got) {
             continue;
         }
-        char *from = image->base + image->lo;
-        fy_image_copy(image, FY_MARK_IN, image->before, from);
-        fy_image_copy(image, FY_MARK_OUT | FY_MARK_SCRATCH, image->truth, from);
-        x->block[g] =
-            calloc(1, (size_t)(image->hi - image->lo) + 2 * image->slack);
-        if (!x->block[g]) {
-            return FY_ERR_NOMEM;
+        move(&s->bound.views[o], &s->dense[o],
+             asking->run == 0 ? at : s->box[o].got, FY_TO_DEVICE);
+        if (asking->run > 0) {
+            fy_compare_operand(&images, o, s->box[o].got, at, NULL, &none,
+                               &difference);
+            out->moved[o] = fmax(out->moved[o], difference.distance);
         }
-        x->invocation.replaced[image->cell] = true;
-        x->invocation.pointer[image->cell] =
-            x->block[g] + image->slack - image->lo;
+        at += s->box[o].bytes;
     }
-    for (unsigned o = 0; o < s->bound.function->noperands; o++) {
-        if (!s->box[o].before) {
-            continue;
-        }
-        struct fy_view at = s->bound.views[o];
-        at.host = x->images.image[x->images.of[o]].before + x->images.first[o];
-        move(&at, &s->dense[o], s->box[o].before, FY_TO_HOST);
+    if (asking->run == 0) {
+        out->result = *result;
+        return;
     }
-    return FY_OK;
+    fy_compare_result(s->bound.function, s->bound.integer_bits, result,
+                      &out->result, &none, &difference);
+    out->moved[FY_MAX_OPERANDS] =
+        fmax(out->moved[FY_MAX_OPERANDS], difference.distance);
+}
+
+/* In a child: one call of the original. */
+static void
+run_again(void *context)
+{
+    const struct asking *asking = context;
+    const struct fy_bound *bound = &asking->shadow->bound;
+    static struct fy_invocation invocation;
+
+    if (fy_child_own(bound)) {
+        return;
+    }
+    fy_shadow_put_back(asking->shadow);
+    if (asking->run > 0) {
+        perturb_inputs(bound, asking->run);
+    }
+    invocation.call = bound;
+    invocation.original = asking->original;
+    if (fy_invoke(&invocation) == FY_OK) {
+        take_results(asking, &invocation.result);
+        asking->opinion->done = true;
+    }
 }
 
 /* How far rounding of the inputs moves each result. */
 static int
-ask_again(struct fy_shadow *s, void *original, const union fy_raw *truth,
+ask_again(const struct fy_shadow *s, void *original,
           double moved[FY_MAX_OPERANDS + 1])
 {
-    /* fy_invoke() is for one thread at a time. */
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const struct fy_function *function = s->bound.function;
-    struct opinion *x = calloc(1, sizeof(*x));
-    char *base[FY_MAX_OPERANDS];
-    uint64_t random = 0x9e3779b97f4a7c15u;
+    size_t bytes = sizeof(struct opinion) + s->bytes;
+    struct opinion *opinion = fy_shared_new(bytes);
+    struct asking asking = {s, original, opinion, 0};
+    int status = FY_OK;
 
-    if (!x) {
+    if (!opinion) {
         return FY_ERR_NOMEM;
     }
-    for (unsigned o = 0; o < function->noperands; o++) {
-        base[o] =
-            (char *)(uintptr_t)s->bound.cells[operand_row(&s->bound, o)->base]
-                .p;
-    }
-    int status = fy_images_new(s->bound.model, function, s->bound.views, base,
-                               fy_host_available_bytes() / 8, &x->images);
-    if (status) {
-        free(x);
-        return status;
-    }
-    x->shadow = s;
-    x->invocation.call = &s->bound;
-    x->invocation.original = original;
-    status = fill_images(x);
-    if (status == FY_OK) {
-        pthread_mutex_lock(&lock);
-        for (unsigned i = 0; i < OPINION_RUNS && status == FY_OK; i++) {
-            status = run_perturbed(x, truth, &random);
+    uint64_t ms = LEAST_MS + PATIENCE * (now_ms() - s->taken_ms);
+    for (; asking.run <= OPINION_RUNS && status == FY_OK; asking.run++) {
+        opinion->done = false;
+        status = fy_isolated_run(run_again, &asking,
+                                 ms > INT_MAX ? INT_MAX : (unsigned)ms,
+                                 &opinion->report);
+        if (status == FY_OK && !opinion->done) {
+            status = FY_ERR_UNSUPPORTED;
         }
-        pthread_mutex_unlock(&lock);
     }
-    memcpy(moved, x->moved, sizeof(x->moved));
-    for (unsigned g = 0; g < x->images.count; g++) {
-        free(x->block[g]);
-    }
-    fy_images_free(&x->images);
-    free(x);
+    memcpy(moved, opinion->moved, sizeof(opinion->moved));
+    fy_shared_free(opinion, bytes);
     return status;
 }
 
@@ -491,7 +494,7 @@ fy_shadow_compare(struct fy_shadow *s, void *original,
     if (bounds.exact) {
         return FY_REASON_DIFFERENT;
     }
-    if (ask_again(s, original, result, moved)) {
+    if (ask_again(s, original, moved)) {
         return FY_REASON_UNVERIFIED;
     }
     for (unsigned o = 0; o <= FY_MAX_OPERANDS; o++) {

@@ -17,7 +17,7 @@ struct fy_shadow; /* one call, from before it runs to the comparison */
 bool fy_shadow_is_due(double rate, uint64_t seed, uint64_t n);
 
 /*
- * Returns new: keeps what the call may read of the operands that it writes.
+ * Returns new: keeps what the operands hold that the call writes.
  * FY_ERR_UNSUPPORTED: nothing that it writes is determined by its inputs alone
  * (eigenvectors); FY_ERR_NOMEM.
  */
@@ -33,6 +33,12 @@ const struct fy_bound *fy_shadow_bound(const struct fy_shadow *shadow);
  * and puts back what they held, for the original.
  */
 void fy_shadow_take(struct fy_shadow *shadow, const union fy_raw *result);
+
+/*
+ * What the operands held, back into them: the device has failed, and may have
+ * overwritten what is declared out by mistake.
+ */
+void fy_shadow_put_back(const struct fy_shadow *shadow);
 
 /*
  * The original has returned `result'. FY_REASON_VERIFIED; FY_REASON_DIFFERENT;

@@ -11,18 +11,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#include "pager/bind.h"
+#include "pager/host_memory.h"
+#include "pager/hostmem.h"
 
 enum {
     HANDLER_STACK_BYTES = 64 * 1024
@@ -120,6 +127,96 @@ isolate(struct fy_child_report *report)
 #ifdef __x86_64__
     __builtin_ia32_ldmxcsr(0x1f80); /* floating-point traps off */
 #endif
+}
+
+/* A mapping becomes anonymous memory of this process with the same bytes. */
+static int
+replace_mapping(char *at, size_t bytes)
+{
+    if (bytes > fy_host_available_bytes() / 2) {
+        return FY_ERR_NOMEM;
+    }
+    char *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (copy == MAP_FAILED) {
+        return FY_ERR_NOMEM;
+    }
+    for (size_t done = 0; done < bytes;) {
+        struct iovec to = {copy + done, bytes - done};
+        struct iovec from = {at + done, bytes - done};
+        ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+        if (n <= 0 && done == 0) {
+            munmap(copy, bytes);
+            return FY_ERR_IO;
+        }
+        if (n <= 0) {
+            break; /* behind the end of a file */
+        }
+        done += (size_t)n;
+    }
+    return mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) ==
+                   MAP_FAILED
+               ? FY_ERR_IO
+               : 0;
+}
+
+struct mapping {
+    uint64_t start, end;
+    bool shared;
+};
+
+/* Mappings under the ranges that others see, or that cannot be written. */
+static int
+foreign_mappings(const struct fy_range *ranges, size_t count,
+                 struct mapping *out, size_t room, size_t *found)
+{
+    char line[512], access[8];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL) {
+        return FY_ERR_IO;
+    }
+    *found = 0;
+    while (*found < room && fgets(line, sizeof line, maps) != NULL) {
+        struct mapping *m = &out[*found];
+        bool touched = false;
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &m->start, &m->end,
+                   access) != 3) {
+            continue; /* the rest of a long name */
+        }
+        m->shared = access[3] == 's';
+        for (size_t i = 0; i < count; i++) {
+            uint64_t start = ranges[i].start;
+            touched |= start < m->end && start + ranges[i].bytes > m->start;
+        }
+        *found +=
+            touched && access[0] == 'r' && (m->shared || access[1] != 'w');
+    }
+    (void)fclose(maps);
+    return *found < room ? 0 : FY_ERR_IO;
+}
+
+int
+fy_child_own(const struct fy_bound *call)
+{
+    struct fy_range ranges[FY_MAX_OPERANDS];
+    struct mapping rows[64];
+    size_t found, count = 0;
+    bool overflow;
+    for (unsigned o = 0; o < call->function->noperands; o++) {
+        count += fy_view_range(&call->views[o], &ranges[count], &overflow);
+    }
+    int status = foreign_mappings(ranges, count, rows,
+                                  sizeof rows / sizeof rows[0], &found);
+    for (size_t i = 0; i < found && status == 0; i++) {
+        char *at = (char *)(uintptr_t)rows[i].start;
+        size_t bytes = rows[i].end - rows[i].start;
+        if (rows[i].shared) {
+            status = replace_mapping(at, bytes);
+        } else if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+            status = FY_ERR_IO;
+        }
+    }
+    return status;
 }
 
 static int64_t

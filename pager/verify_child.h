@@ -42,12 +42,21 @@ struct fy_child_report {
 void *fy_shared_new(size_t bytes);
 void fy_shared_free(void *shared, size_t bytes);
 
+struct fy_bound;
+
+/*
+ * In a child: the mappings that a call's operands touch become private to it and
+ * writable, with what they hold. FY_ERR_IO, FY_ERR_NOMEM: some are not, and the
+ * call must not be made there.
+ */
+int fy_child_own(const struct fy_bound *call) FY_MUST_CHECK;
+
 /*
  * Forks, runs body(context) in the child with 0, 1 and 2 on /dev/null, waits
  * at most timeout_ms, and fills *report (in shared memory). FY_ERR_IO when no
  * child could be made. Leaves errno alone; hides the child's SIGCHLD from the
  * host as far as that is possible. The child's memory is a copy: only shared
- * mappings tell what it did. One thread of a process at a time.
+ * mappings tell what it did. Any thread.
  */
 int fy_isolated_run(void (*body)(void *context), void *context,
                     unsigned timeout_ms,

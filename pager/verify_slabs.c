@@ -366,6 +366,9 @@ fy_trial_sensitivity(void *opaque)
 {
     struct fy_trial *t = opaque;
     uint32_t run = t->state->sensitivity_run;
+    if (fy_child_own(t->call) != 0) {
+        return;
+    }
     if (run >= FY_SENSITIVITY_RUNS) {
         run_elsewhere(t, run % 2 == 0 ? FY_GUARD_AFTER : FY_GUARD_BEFORE);
         return;

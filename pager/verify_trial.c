@@ -547,6 +547,9 @@ fy_trial_body(void *opaque)
 {
     struct fy_trial *t = opaque;
     struct fy_trial_state *s = t->state;
+    if (fy_child_own(t->call) != 0) {
+        return;
+    }
     while (s->experiment < t->experiments) {
         int status = run_experiment(t, s->experiment);
         if (status != 0 && s->experiment < FY_TRY_CHUNKS) {

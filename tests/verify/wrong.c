@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "wronglib.h"
 
@@ -14,7 +15,12 @@ enum {
     MOST = 48
 };
 
-static double x[MOST * MOST], y[MOST * MOST], z[MOST * MOST];
+enum {
+    BYTES = MOST * MOST * sizeof(double)
+};
+
+/* x cannot be written during a call, and others may see what is in y and z. */
+static double *x, *y, *z;
 static float from[MOST], to[MOST];
 static unsigned char bytes[2][MOST];
 
@@ -93,11 +99,13 @@ call_binary(const char *name, int n)
 static void
 fill(int seed)
 {
+    mprotect(x, BYTES, PROT_READ | PROT_WRITE);
     for (int i = 0; i < MOST * MOST; i++) {
         x[i] = (i * 37 + seed) % 64 / 16.0 - 1;
         y[i] = (i * 29 + seed) % 128 / 32.0 - 2;
         z[i] = (i * 23 + seed) % 16;
     }
+    mprotect(x, BYTES, PROT_READ);
     for (int i = 0; i < MOST; i++) {
         from[i] = (float)(i + seed);
         bytes[0][i] = (unsigned char)(i * 5 + seed);
@@ -109,6 +117,13 @@ int
 main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    x = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    y = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (x == MAP_FAILED || y == MAP_FAILED) {
+        return 1;
+    }
+    z = y + MOST * MOST;
     for (int i = 0; i < 8; i++) {
         int n = 24 + 3 * i;
         fill(i);
