@@ -28,6 +28,7 @@ struct fy_plan_options {
     uint64_t budget_bytes;           /* device memory for the tiles of a step */
     bool random; /* random chunk shapes, for tests and verify */
     uint64_t seed;
+    uint32_t axes;      /* random: bit a: axis a is cut, and no other; 0: any */
     uint32_t max_steps; /* 0: a default */
     /*
      * Passed for operands that this call must not access; 0: the caller's own

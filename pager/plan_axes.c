@@ -37,11 +37,16 @@ spans(const struct fy_operand *operand, unsigned axis)
     return count;
 }
 
-/* A lone status integer: every chunk may write it. */
+/* A lone status integer, no field: every chunk may write it. */
 static bool
-is_status(const struct fy_operand *operand, const struct fy_view *view)
+is_status(const struct fy_bound *bound, const struct fy_operand *operand,
+          const struct fy_view *view)
 {
+    const struct fy_cell *cells =
+        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+
     return view->access == FY_ACCESS_OUT && fy_view_all_elements(view) == 1 &&
+           cells[operand->base].kind != FY_CELL_ADDRESS &&
            operand->element <= FY_T_INTEGER && operand->element > FY_T_CHAR;
 }
 
@@ -82,7 +87,7 @@ operand_allows(const struct fy_bound *bound, unsigned o, unsigned a)
     if (axis->sums_into == o) {
         return count == 0;
     }
-    return count == 1 || is_status(operand, view);
+    return count == 1 || is_status(bound, operand, view);
 }
 
 bool
@@ -440,7 +445,8 @@ axes_random(struct fy_planner *planner, uint64_t *state, int64_t *largest,
         /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): then no rounds */
         const unsigned a = i % naxes;
         if (!fy_axis_is_splittable(planner, a) ||
-            axis_sums(bound, a) != (i < naxes)) {
+            axis_sums(bound, a) != (i < naxes) ||
+            (planner->options.axes && !(planner->options.axes >> a & 1))) {
             continue;
         }
         uint64_t own = axis_seed(planner, a);
@@ -471,7 +477,10 @@ plan_random(struct fy_planner *planner)
     const struct fy_bound *bound = planner->bound;
     uint64_t state = planner->options.seed;
     int64_t largest[FY_MAX_AXES] = {0};
-    uint32_t most = 400;
+    /* Each further axis may double them, see axes_random(). */
+    uint32_t most = planner->options.max_steps
+                        ? planner->options.max_steps / 4 + 1
+                        : 400;
     bool smaller = true;
     int status = FY_ERR_NOFIT;
 
@@ -489,6 +498,9 @@ plan_random(struct fy_planner *planner)
         default:
             largest[a] = 1 + (int64_t)fy_random_below(&own, extent);
             break;
+        }
+        if (planner->options.axes) { /* in two at least */
+            largest[a] = bound->extents[a] > 1 ? bound->extents[a] / 2 : 1;
         }
     }
     while (status == FY_ERR_NOFIT && smaller) {

@@ -712,7 +712,7 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
     }
     /* A device may have the parts of a function but not the whole. */
     if ((status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) &&
-        bound->function->blocked_by != 0) {
+        bound->function->blocked_by != 0 && options->axes == 0) {
         fy_planner_reset(planner);
         refused = status == FY_ERR_UNSUPPORTED;
         status = fy_plan_blocked(planner);

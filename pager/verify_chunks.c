@@ -293,6 +293,10 @@ run_step(struct tiles *s, unsigned number)
     return status;
 }
 
+enum {
+    AXES = FY_TRY_AXES - FY_TRY_CHUNKS /* numbers from here on are axes' */
+};
+
 /* A plan that fits: the budget grows until it does. */
 static int
 make_plan(const struct fy_bound *call, const struct fy_target *target,
@@ -302,9 +306,11 @@ make_plan(const struct fy_bound *call, const struct fy_target *target,
     uint64_t all = fy_compulsory_bytes(call->views, call->function->noperands);
     struct fy_plan_options options = {
         .ops = &launch_ops,
-        .budget_bytes = number == 0 ? 4 * all + (1 << 20) : all >> number,
+        .budget_bytes = number == 0 || number >= AXES ? 4 * all + (1 << 20)
+                                                      : all >> number,
         .random = number > 0,
         .seed = seed + number,
+        .axes = number >= AXES ? 1U << (number - AXES) : 0,
         .max_steps = MAX_STEPS,
         .inactive_address = inactive,
     };
@@ -427,6 +433,12 @@ fy_trial_chunks(struct fy_trial *t, unsigned number)
     union fy_raw result;
     uint32_t steps;
     char *got[FY_MAX_OPERANDS], how[48];
+    const struct fy_axis *axes =
+        FY_TABLE(t->call->model, fy_axis, axes) + t->call->function->axes;
+    if (number >= AXES && (number - AXES >= t->call->function->naxes ||
+                           !(axes[number - AXES].flags & FY_AXIS_SPLIT))) {
+        return;
+    }
     if (fy_copies_new(t, FY_GUARD_AFTER, FY_POISON_LARGE, &copies) != 0) {
         return; /* the child is short of memory: nothing to say */
     }

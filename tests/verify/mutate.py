@@ -4,7 +4,7 @@
 
 Every operand of every function of some annotation files is broken in each way
 that applies: a wrong stride, swapped axes, a wrong access mode, no operand at
-all, a wrong extent. Or every `map': a wrong sign, operator, function, number or
+all, a wrong extent; and sums without what they are `with'. Or every `map': a wrong sign, operator, function, number or
 operand, operands swapped. Mutants are handed out in rounds: a round breaks one thing
 in every function at once, since functions are verified independently. Line
 numbers never change, so that a finding can be told by its line.
@@ -145,6 +145,17 @@ def operand_mutants(path, text, plain, function, first, last, body_span, m):
     yield mutant("missing-operand", m.start("mode"), stop + 1, hidden)
 
 
+WITH = re.compile(r"\bsums\s+into\s+\w+(?P<with>\s+with\s+\w+\s*=[^;]*);")
+
+
+def sum_mutants(path, text, function, first, last, m):
+    """A sum whose later chunks scale what the earlier ones have made."""
+    line = text.count("\n", 0, m.start()) + 1
+    yield Mutant(path, function, first, last, line, "missing-with",
+                 m.start("with"), m.end("with"), "",
+                 " ".join(m.group().split()))
+
+
 MAP = re.compile(r"\bmap\s+(?P<name>\w+)\s*=\s*(?P<value>[^;]*);")
 ATOM = r"[A-Za-z_]\w*(?:\([^()]*\))?|[0-9.]+|\([^()]*\)"
 OTHER_OPERATOR = {"+": "-", "-": "+", "*": "/", "/": "*", "<": ">", ">": "<"}
@@ -222,6 +233,8 @@ def file_mutants(path, maps=False):
         for m in () if maps else OPERAND.finditer(plain, span[0], span[1]):
             rows += operand_mutants(path, text, plain, name, first, last, span,
                                     m)
+        for m in () if maps else WITH.finditer(plain, span[0], span[1]):
+            rows += sum_mutants(path, text, name, first, last, m)
         if rows:
             result[(path, first)] = rows
     return result
