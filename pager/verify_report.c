@@ -106,7 +106,7 @@ judge_operand(const struct writer *w, uint32_t function, uint32_t operand)
             if (!right) {
                 break;
             }
-        } else if (order[k] == FY_SLAB_ALL) {
+        } else if (order[k] == FY_SLAB_ALL && s->kept == 0) {
             (void)snprintf(
                 text, sizeof text,
                 "`%s' is declared inout, but its content before the call "

@@ -84,6 +84,19 @@ slab_matters(const struct stage *s, unsigned operand, const char *changed)
     return d.found;
 }
 
+/* Whether elements came out as they were put in, and not as the truth is. */
+static bool
+slab_kept(const struct stage *s, unsigned operand)
+{
+    const struct fy_trial *t = s->trial;
+    const struct fy_bounds none = {.exact = true};
+    struct fy_difference d;
+    unsigned g = t->images->of[operand];
+    fy_compare_operand(t->images, operand, s->at[g], t->images->image[g].truth,
+                       NULL, &none, &d);
+    return d.found;
+}
+
 void
 fy_slab_mark_others(const struct fy_images *images, unsigned operand,
                     unsigned slab, char *marks)
@@ -98,34 +111,86 @@ fy_slab_mark_others(const struct fy_images *images, unsigned operand,
     }
 }
 
-/*
- * The n-th element of a slab. Large ones grow, so that functions that look for
- * the largest find another than before.
- */
-static void
-spoil(const unsigned char pattern[FY_POISON_BYTES], enum fy_poison poison,
-      enum fy_type type, uint32_t bytes, unsigned n, char *at)
+/* What takes the place of the values of a slab. */
+enum spoiler {
+    SPOIL_NAN,
+    SPOIL_LARGE,    /* for those who skip NaNs; growing, for who looks for the
+                     * largest */
+    SPOIL_NEGATIVE, /* for who saturates, or takes magnitudes */
+    SPOIL_FRACTION, /* between 0 and 1, likewise */
+    SPOIL_SHUFFLED, /* the same values, for who accepts no others */
+    SPOILERS
+};
+
+static double
+spoilt(enum spoiler how, double was, unsigned n, bool whole)
 {
-    if (poison == FY_POISON_LARGE && fy_type_is_real(type)) {
-        bool narrow = type == FY_T_F32 || type == FY_T_C32;
-        double large = (narrow ? 1e20 : 1e150) * (1 + n);
-        struct fy_value v = {.kind = FY_V_COMPLEX, .r = large, .im = large};
+    double v = (isfinite(was) ? fabs(was) : 1) * 0.37 + 0.013 * (1 + n % 5);
+    if (how == SPOIL_NEGATIVE) {
+        return whole ? -floor(v) - 1 - n % 3 : -v;
+    }
+    return whole ? fmod(floor(v) + 1 + n % 3, 5) : fmod(v, 1);
+}
+
+/* The n-th element of a slab; `other' is what another one of it holds. */
+static void
+spoil(enum spoiler how, enum fy_type type, uint32_t bytes, unsigned n,
+      const char *other, char *at)
+{
+    bool real = fy_type_is_real(type);
+    bool narrow = type == FY_T_F32 || type == FY_T_C32;
+    double large = (narrow ? 1e20 : 1e150) * (1 + n);
+    struct fy_value v = fy_raw_value(type, at);
+    unsigned char pattern[FY_POISON_BYTES];
+    if (how == SPOIL_SHUFFLED) {
+        memcpy(at, other, bytes);
+    } else if (how == SPOIL_LARGE && real) {
+        v = (struct fy_value){.kind = FY_V_COMPLEX, .r = large, .im = large};
         fy_raw_store(type, &v, at);
-    } else {
+    } else if (how <= SPOIL_LARGE || v.kind == FY_V_POINTER) {
+        fy_poison_pattern(how == SPOIL_LARGE ? FY_POISON_LARGE : FY_POISON_NAN,
+                          type, pattern);
         fy_poison_fill(pattern, at, at, bytes);
+    } else {
+        v.i = (int64_t)spoilt(how, (double)v.i, n, true);
+        v.r = spoilt(how, v.r, n, false);
+        v.im = spoilt(how, v.im, n, false);
+        fy_raw_store(type, &v, at);
+    }
+}
+
+/* Spoils the elements of a slab that no other shares. */
+static void
+spoil_slab(const struct stage *s, unsigned operand, unsigned slab,
+           enum spoiler how, const char *others)
+{
+    const struct fy_images *images = s->trial->images;
+    const struct fy_image *image = &images->image[images->of[operand]];
+    char *block = s->at[images->of[operand]];
+    const char *behind[3] = {NULL}; /* of elements before, as they were */
+    unsigned count = 0;
+    struct fy_walk w = {.view = &images->views[operand]};
+    while (fy_walk_next(&w)) {
+        int64_t at = images->first[operand] + w.offset;
+        if (!fy_walk_on_slab(&w, slab) || others[at]) {
+            continue;
+        }
+        const char *other = behind[count % 3];
+        behind[count % 3] = image->before + at;
+        spoil(how, (enum fy_type)image->element, w.view->element_bytes, count,
+              other != NULL ? other : image->before + at, block + at);
+        count++;
     }
 }
 
 /* Changes a slab, calls, and looks. *matters is set on success. */
 static int
 try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
-              enum fy_poison poison, bool *matters)
+              enum spoiler how, bool *matters, bool *kept)
 {
-    const struct fy_view *v = &t->images->views[operand];
     unsigned g = t->images->of[operand];
     const struct fy_image *image = &t->images->image[g];
     size_t bytes = (size_t)(image->hi - image->lo);
-    unsigned char pattern[FY_POISON_BYTES];
     struct stage s;
     char *changed = malloc(bytes);
     int status = changed == NULL ? FY_ERR_NOMEM : stage_new(t, &s);
@@ -133,21 +198,12 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
         free(changed);
         return status;
     }
-    fy_poison_pattern(poison, (enum fy_type)image->element, pattern);
     fy_slab_mark_others(t->images, operand, slab, changed);
-    unsigned count = 0;
-    struct fy_walk w = {.view = v};
-    while (fy_walk_next(&w)) {
-        int64_t offset = t->images->first[operand] + w.offset;
-        char *at = s.at[g] + offset;
-        if (fy_walk_on_slab(&w, slab) && !changed[offset]) {
-            spoil(pattern, poison, (enum fy_type)image->element,
-                  v->element_bytes, count++, at);
-        }
-    }
+    spoil_slab(&s, operand, slab, how, changed);
     memcpy(changed, s.at[g], bytes);
     status = stage_call(&s);
     *matters = status == 0 && slab_matters(&s, operand, changed);
+    *kept = status == 0 && !*matters && slab_kept(&s, operand);
     stage_end(&s);
     free(changed);
     return status;
@@ -221,11 +277,15 @@ fy_trial_slab(struct fy_trial *t, unsigned operand, unsigned slab)
     struct fy_tally_slab *row =
         &fy_tally_operand(t->tally, t->call->function->operands + operand)
              ->slab[slab];
-    bool matters = false;
+    bool matters = false, kept = false;
+    int status = 0;
     FY_TALLY_ADD(row->read_tested); /* before: it may fault */
-    int status = try_slab_with(t, operand, slab, FY_POISON_NAN, &matters);
-    if (status == 0 && !matters) {
-        status = try_slab_with(t, operand, slab, FY_POISON_LARGE, &matters);
+    for (int how = 0; how < SPOILERS && status == 0 && !matters; how++) {
+        status = try_slab_with(t, operand, slab, (enum spoiler)how, &matters,
+                               &kept);
+        if (kept) {
+            FY_TALLY_ADD(row->kept);
+        }
     }
     if (matters) {
         FY_TALLY_ADD(row->read_mattered);

@@ -63,6 +63,7 @@ enum {
 
 struct fy_tally_slab {
     uint32_t read_tested, read_mattered;      /* operands with IN */
+    uint32_t kept; /* came out as they were put in: `out' would lose them */
     uint32_t written_tested, written_changed; /* operands with OUT */
 };
 
