@@ -13,6 +13,7 @@
 /* Fewer tests than this say nothing. */
 enum {
     LEAST_TESTS = 3,
+    LINES = 40, /* about functions that were never called */
 };
 
 struct writer {
@@ -248,6 +249,62 @@ print_function(const struct fy_model *model, uint32_t function,
                   t->checked == 0 ? " (not exercised)" : "");
 }
 
+/* Calls of a function, in any of its variants. */
+static uint64_t
+all_calls(const struct fy_model *model, struct fy_tally *tally, uint32_t f)
+{
+    const struct fy_function *rows = FY_TABLE(model, fy_function, functions);
+    uint64_t calls = 0;
+    for (; f != FY_NIL; f = rows[f].next_variant) {
+        calls += fy_tally_function(tally, f)->calls;
+    }
+    return calls;
+}
+
+/*
+ * Functions that no object has called: misspelt ones are among them. Those that
+ * make and free handles are not counted. Rows of a family make one line.
+ */
+static void
+print_never_called(const struct fy_model *model, struct fy_tally *tally,
+                   FILE *to)
+{
+    const struct fy_function *rows = FY_TABLE(model, fy_function, functions);
+    bool *is_variant = calloc(model->functions.count + 1, sizeof *is_variant);
+    unsigned lines = 0, more = 0;
+    const struct fy_function *before = NULL;
+    for (uint32_t f = 0; is_variant != NULL && f < model->functions.count;
+         f++) {
+        if (rows[f].next_variant != FY_NIL) {
+            is_variant[rows[f].next_variant] = true;
+        }
+        if (is_variant[f] || (rows[f].flags & (FY_FN_MAKES | FY_FN_FREES)) ||
+            all_calls(model, tally, f) > 0) {
+            continue;
+        }
+        const char *name = fy_model_string(model, rows[f].name);
+        if (before != NULL && before->line == rows[f].line &&
+            before->file == rows[f].file) {
+            (void)fprintf(to, ", %s", name);
+        } else if (lines == LINES) {
+            more++;
+        } else {
+            (void)fprintf(
+                to, "%s%s:%u: never called: %s", before != NULL ? "\n" : "",
+                fy_model_string(model, rows[f].file), rows[f].line, name);
+            before = &rows[f];
+            lines++;
+        }
+    }
+    if (before != NULL) {
+        (void)fprintf(to, "\n");
+    }
+    if (more > 0) {
+        (void)fprintf(to, "never called: %u functions more\n", more);
+    }
+    free(is_variant);
+}
+
 int
 fy_verify_report(const struct fy_model *model, const char *path, FILE *to,
                  struct fy_verify_totals *out)
@@ -274,6 +331,9 @@ fy_verify_report(const struct fy_model *model, const char *path, FILE *to,
         if (to != NULL) {
             print_function(model, f, t, to);
         }
+    }
+    if (to != NULL && totals.functions > 0) {
+        print_never_called(model, tally, to);
     }
     fy_tally_close(tally);
     if (status == 0) {
