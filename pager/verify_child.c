@@ -9,6 +9,7 @@
 
 #include "pager/verify_child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -38,6 +40,7 @@ enum {
 /* In the child only. */
 static struct fy_child_report *report_here;
 static pid_t child_pid;
+static int sink = -1; /* what the child writes to open files */
 static char handler_stack[HANDLER_STACK_BYTES] __attribute__((aligned(16)));
 
 void *
@@ -94,6 +97,37 @@ on_exit_call(int status, void *unused)
     _exit(1);
 }
 
+/* What the child writes stays with it. */
+static void
+sink_writes(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    sink = memfd_create("", MFD_CLOEXEC);
+    if (all == NULL || sink < 0 || fcntl(sink, F_SETFL, O_APPEND) != 0) {
+        sink = -1;
+        return;
+    }
+    for (struct dirent *row; (row = readdir(all)) != NULL;) {
+        int fd = atoi(row->d_name);
+        int flags = fcntl(fd, F_GETFL);
+        if (row->d_name[0] != '.' && fd != 0 && fd != dirfd(all) &&
+            fd != sink && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) {
+            dup2(sink, fd);
+        }
+    }
+    closedir(all);
+}
+
+int64_t
+fy_child_written(void)
+{
+    struct stat st;
+    if (sink < 0 || fflush(NULL) != 0 || fstat(sink, &st) != 0) {
+        return -1;
+    }
+    return st.st_size;
+}
+
 static void
 isolate(struct fy_child_report *report)
 {
@@ -110,6 +144,7 @@ isolate(struct fy_child_report *report)
             dup2(null, fd);
         }
     }
+    sink_writes();
     on_exit(on_exit_call, NULL);
 
     stack_t stack = {.ss_sp = handler_stack, .ss_size = HANDLER_STACK_BYTES};

@@ -52,8 +52,14 @@ struct fy_bound;
 int fy_child_own(const struct fy_bound *call) FY_MUST_CHECK;
 
 /*
- * Forks, runs body(context) in the child with 0, 1 and 2 on /dev/null, waits
- * at most timeout_ms, and fills *report (in shared memory). FY_ERR_IO when no
+ * In a child: how many bytes it has written to files that were open, standard
+ * output and error among them, stdio's buffers included; -1 when unknown.
+ */
+int64_t fy_child_written(void);
+
+/*
+ * Forks, runs body(context) in the child with 0 on /dev/null and every file that
+ * is open for writing replaced by memory of the child's, waits at most timeout_ms, and fills *report (in shared memory). FY_ERR_IO when no
  * child could be made. Leaves errno alone; hides the child's SIGCHLD from the
  * host as far as that is possible. The child's memory is a copy: only shared
  * mappings tell what it did. Any thread.

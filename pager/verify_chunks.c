@@ -306,8 +306,8 @@ make_plan(const struct fy_bound *call, const struct fy_target *target,
     uint64_t all = fy_compulsory_bytes(call->views, call->function->noperands);
     struct fy_plan_options options = {
         .ops = &launch_ops,
-        .budget_bytes = number == 0 || number >= AXES ? 4 * all + (1 << 20)
-                                                      : all >> number,
+        .budget_bytes =
+            number == 0 || number >= AXES ? 4 * all + (1 << 20) : all >> number,
         .random = number > 0,
         .seed = seed + number,
         .axes = number >= AXES ? 1U << (number - AXES) : 0,

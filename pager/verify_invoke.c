@@ -8,6 +8,7 @@
 
 #include "pager/verify_invoke.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -255,7 +256,9 @@ fy_invoke(struct fy_invocation *invocation)
         return status;
     }
     keep_fields(&frame);
+    errno = 0;
     fy_call_run(prepared);
+    invocation->error = errno;
     free(prepared);
     invocation->scalar_written = invocation->field_at = FY_NIL;
     take_fields(&frame);

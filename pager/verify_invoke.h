@@ -20,6 +20,7 @@ struct fy_invocation {
     /* An argument whose scalar changed, or a field of whose struct that no
      * operand declares, at byte field_at; FY_NIL: none, no field. */
     uint32_t scalar_written, field_at;
+    int error; /* errno after it, which was 0 before */
 };
 
 /*

@@ -281,8 +281,8 @@ fy_trial_slab(struct fy_trial *t, unsigned operand, unsigned slab)
     int status = 0;
     FY_TALLY_ADD(row->read_tested); /* before: it may fault */
     for (int how = 0; how < SPOILERS && status == 0 && !matters; how++) {
-        status = try_slab_with(t, operand, slab, (enum spoiler)how, &matters,
-                               &kept);
+        status =
+            try_slab_with(t, operand, slab, (enum spoiler)how, &matters, &kept);
         if (kept) {
             FY_TALLY_ADD(row->kept);
         }

@@ -33,6 +33,9 @@
     X(CHUNK_WRITE, "chunk-write") /* a chunk wrote what is not its own */      \
     X(MAP, "map-differs")         /* a map computes something else */          \
     X(SCALAR_WRITTEN, "scalar-written") /* wrote a scalar argument */          \
+    X(ERRNO,                                                                   \
+      "errno-set")      /* changed errno, which an offloaded call does not */  \
+    X(PRINTS, "prints") /* wrote to an open file, once for each chunk */       \
     X(UNMAPPED, "unmapped") /* declares memory that is not there */            \
     X(CRASHED, "crashed")   /* fault elsewhere, on the copies only */          \
     X(EXITED, "exited")     /* ended the program, on copies only */            \
@@ -62,7 +65,7 @@ enum {
 };
 
 struct fy_tally_slab {
-    uint32_t read_tested, read_mattered;      /* operands with IN */
+    uint32_t read_tested, read_mattered; /* operands with IN */
     uint32_t kept; /* came out as they were put in: `out' would lose them */
     uint32_t written_tested, written_changed; /* operands with OUT */
 };

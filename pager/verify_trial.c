@@ -167,6 +167,25 @@ note_scalar(struct fy_trial *t, const struct fy_invocation *i)
     }
 }
 
+/* What a call does beside its operands and its value. */
+static void
+note_effects(struct fy_trial *t, const struct fy_invocation *i, int64_t written)
+{
+    char why[64];
+    if (i->error != 0) {
+        fy_trial_problem(t, FY_NIL, FY_FINDING_ERRNO,
+                         "the call sets errno to %d (%s), which an offloaded "
+                         "one leaves as it is",
+                         i->error, strerror_r(i->error, why, sizeof why));
+    }
+    if (written > 0) {
+        fy_trial_problem(t, FY_NIL, FY_FINDING_PRINTS,
+                         "the call writes %lld bytes to open files, an "
+                         "offloaded one does so for each chunk",
+                         (long long)written);
+    }
+}
+
 int
 fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
 {
@@ -176,10 +195,12 @@ fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
     }
     i->call = t->call;
     i->original = t->target->original;
+    int64_t written = fy_child_written();
     int status = fy_invoke(i);
     *result = i->result;
     if (status == 0) {
         note_scalar(t, i);
+        note_effects(t, i, written < 0 ? 0 : fy_child_written() - written);
     }
     free(i);
     return status;

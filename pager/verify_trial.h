@@ -19,7 +19,8 @@ enum fy_experiment {
     FY_TRY_GUARD_BEFORE, /* likewise, the other way round */
     FY_TRY_MAPS,         /* what a device would compute, where maps say it */
     FY_TRY_CHUNKS,       /* cut into random chunks, several times */
-    FY_TRY_AXES = FY_TRY_CHUNKS + 4, /* along one axis each, that may be split */
+    FY_TRY_AXES =
+        FY_TRY_CHUNKS + 4, /* along one axis each, that may be split */
     FY_TRY_CHUNKS_END = FY_TRY_AXES + FY_MAX_AXES,
     FY_TRY_SLABS = FY_TRY_CHUNKS_END, /* operand * FY_SLABS + slab */
 };
