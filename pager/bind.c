@@ -227,11 +227,6 @@ bind_variant(struct fy_bound *bound, fy_handle_lookup *handles)
     if (reason == FY_REASON_NONE) {
         reason = check_requires(&scope);
     }
-    if (reason == FY_REASON_NONE &&
-        (bound->function->flags & (FY_FN_OBSERVE_ONLY | FY_FN_MAKES |
-                                   FY_FN_FREES)) == FY_FN_OBSERVE_ONLY) {
-        reason = FY_REASON_UNSUPPORTED;
-    }
     if (reason == FY_REASON_NONE) {
         reason = bind_axes(bound, &scope);
     }

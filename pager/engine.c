@@ -438,6 +438,9 @@ decide(struct offload *offload)
         return reason;
     }
     offload->bound_ok = true;
+    if (offload->bound.function->flags & FY_FN_OBSERVE_ONLY) {
+        return FY_REASON_UNSUPPORTED; /* nothing would come back */
+    }
     if (without_kernel &&
         __atomic_load_n(&without_kernel[offload->bound.function_index],
                         __ATOMIC_RELAXED)) {

@@ -478,9 +478,8 @@ plan_random(struct fy_planner *planner)
     uint64_t state = planner->options.seed;
     int64_t largest[FY_MAX_AXES] = {0};
     /* Each further axis may double them, see axes_random(). */
-    uint32_t most = planner->options.max_steps
-                        ? planner->options.max_steps / 4 + 1
-                        : 400;
+    uint32_t most =
+        planner->options.max_steps ? planner->options.max_steps / 4 + 1 : 400;
     bool smaller = true;
     int status = FY_ERR_NOFIT;
 

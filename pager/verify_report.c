@@ -245,7 +245,10 @@ print_function(const struct fy_model *model, uint32_t function,
             (void)fprintf(to, ", %u %s", t->declined[r], fy_reason_word(r));
         }
     }
-    (void)fprintf(to, "%s%s\n", unjudged(model, f),
+    (void)fprintf(to, "%s%s%s\n", unjudged(model, f),
+                  f->flags & FY_FN_OBSERVE_ONLY
+                      ? ", whose results cannot be compared: there are none"
+                      : "",
                   t->checked == 0 ? " (not exercised)" : "");
 }
 

@@ -185,7 +185,7 @@ equal "verify of a right annotation" $? 0
 sed 's/inout x/in x/' own.ferry >wrong.ferry
 "$ferry" verify wrong.ferry -- ./use >out 2>err
 equal "verify of a wrong annotation" $? 3
-has "names the line" out "wrong.ferry:7"
+has "names the line" err "wrong.ferry:7"
 "$ferry" verify own.ferry -- sh -c 'exit 4' >out 2>err
 equal "verify: the command's own failure" $? 4
 "$ferry" verify none.ferry -- ./use >out 2>err
