@@ -34,6 +34,7 @@ enum {
     BLOOM_SHIFT = 26,
     BLOOM_BITS_PER_NAME = 12,
     THUNK_ROOM = 2 * 2048 + 256, /* the largest thunk */
+    THUNK_ROWS = 1024,
 };
 
 int
@@ -85,6 +86,7 @@ add_code(struct fy_build *job)
     struct fy_build_base *base = &job->base;
     struct fy_thunk_info *info;
     struct fy_code code = {.address = 0};
+    struct fy_code_row rows[THUNK_ROWS];
     size_t start = fy_block_reserve(&job->out, 0, 64);
     struct fy_thunk_targets targets = {
         .mode = fy_build_target(job, base->image->mode),
@@ -100,7 +102,9 @@ add_code(struct fy_build *job)
         }
         code = (struct fy_code){.bytes = job->out.bytes + at,
                                 .capacity = THUNK_ROOM,
-                                .address = job->address + at};
+                                .address = job->address + at,
+                                .rows = rows,
+                                .row_capacity = THUNK_ROWS};
         bool has_predicate;
         targets.slot = job->slots + (uint64_t)row * 8;
         int status = fy_thunk_emit(&code, job->model, row, &targets, &bound,
@@ -108,6 +112,7 @@ add_code(struct fy_build *job)
         if (status) {
             return fy_build_fail(job, status, "a thunk does not fit its room");
         }
+        fy_unwind_thunk(job, &code);
         info = fy_build_info(job);
         const struct fy_symbol *symbol =
             FY_TABLE(job->model, fy_symbol, symbols) + row;
@@ -283,6 +288,11 @@ add_segment(struct fy_build *job, const struct layout *layout)
     base->image->pool = fy_build_from_image(job, job->pool);
     base->image->nsymbols = job->model->symbols.count;
     int status = add_code(job);
+    if (!status) {
+        status = fy_unwind_write(job, fy_build_target(job, base->image->stubs),
+                                 (uint64_t)base->image->nstubs * FY_STUB_BYTES,
+                                 layout->segment);
+    }
     if (!status) {
         status = fy_build_names(job);
     }
@@ -461,6 +471,8 @@ fy_preload_build(const char *libferry_path, const struct fy_model *model,
     free(job.rows);
     free(job.base.exports);
     free(job.out.bytes);
+    free(job.frames.bytes);
+    free(job.rules.bytes);
     free(job.base.file);
     return status;
 }

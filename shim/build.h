@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of the generator of the preload object: one job, shared by build.c
- * (layout and writing), build_base.c (reading libferry.so) and build_names.c
- * (the symbol table). Tool side, one thread a job.
+ * (layout and writing), build_base.c (reading libferry.so), build_names.c (the
+ * symbol table) and build_unwind.c. Tool side, one thread a job.
  */
 #ifndef FERRY_SHIM_BUILD_H
 #define FERRY_SHIM_BUILD_H
@@ -41,8 +41,9 @@ struct fy_build_base {
     size_t bytes;
     Elf64_Ehdr *header;
     Elf64_Phdr *segments;
-    Elf64_Phdr *last; /* the writable segment, highest of all */
-    Elf64_Phdr *note; /* that of the build id, given up */
+    Elf64_Phdr *last;   /* the writable segment, highest of all */
+    Elf64_Phdr *note;   /* that of the build id, given up */
+    Elf64_Phdr *unwind; /* of .eh_frame_hdr */
     Elf64_Dyn *dynamic;
     size_t ndynamic;
     const Elf64_Sym *symbols;
@@ -61,9 +62,11 @@ struct fy_build {
     const struct fy_model *model;
     struct fy_preload_summary summary;
     struct fy_buffer *why;
-    struct fy_block out; /* the new segment */
-    uint64_t address;    /* of its start */
-    uint32_t *rows;      /* symbol rows that are exported */
+    struct fy_block out;    /* the new segment */
+    struct fy_block frames; /* struct thunk_frame of build_unwind.c */
+    struct fy_block rules;  /* what those point to */
+    uint64_t address;       /* of its start */
+    uint32_t *rows;         /* symbol rows that are exported */
     uint32_t nrows;
     uint64_t slots, pool; /* addresses */
     /* Offsets in `out', and sizes. */
@@ -96,6 +99,20 @@ fy_build_info(const struct fy_build *job)
 /* build_base.c: reads and checks libferry.so. */
 int fy_build_read(struct fy_build *job, const char *path) FY_MUST_CHECK;
 Elf64_Dyn *fy_build_dynamic(const struct fy_build_base *base, Elf64_Sxword tag);
+/* Where `bytes' at a virtual address are in the file, so aligned, or NULL. */
+void *fy_build_at(const struct fy_build_base *base, uint64_t address,
+                  uint64_t bytes, unsigned align);
+
+/*
+ * build_unwind.c: how to unwind from each instruction of what was emitted.
+ * First fy_unwind_thunk() for each thunk in ascending order (the rows are those
+ * of its code, which lies at `address'), then fy_unwind_write(), which appends
+ * to `out' and leads the program header there.
+ */
+struct fy_code;
+void fy_unwind_thunk(struct fy_build *job, const struct fy_code *code);
+int fy_unwind_write(struct fy_build *job, uint64_t stubs, uint64_t stub_bytes,
+                    uint64_t file_offset) FY_MUST_CHECK;
 
 /* build_names.c: which names, then room for the hash table, then all tables. */
 int fy_build_choose_names(struct fy_build *job) FY_MUST_CHECK;

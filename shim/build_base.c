@@ -54,10 +54,9 @@ read_file(struct fy_build *job, const char *path)
     return result;
 }
 
-/* Where `bytes' at a virtual address are in the file, so aligned, or NULL. */
-static void *
-at_address(const struct fy_build_base *base, uint64_t address, uint64_t bytes,
-           unsigned align)
+void *
+fy_build_at(const struct fy_build_base *base, uint64_t address, uint64_t bytes,
+            unsigned align)
 {
     for (unsigned i = 0; i < base->header->e_phnum; i++) {
         const Elf64_Phdr *segment = &base->segments[i];
@@ -111,13 +110,16 @@ parse_segments(struct fy_build *job)
         if (segment->p_type == PT_NOTE && base->last) {
             base->note = segment;
         }
+        if (segment->p_type == PT_GNU_EH_FRAME) {
+            base->unwind = segment;
+        }
         if (segment->p_type == PT_DYNAMIC) {
             base->dynamic =
-                at_address(base, segment->p_vaddr, segment->p_filesz, 8);
+                fy_build_at(base, segment->p_vaddr, segment->p_filesz, 8);
             base->ndynamic = segment->p_filesz / sizeof(Elf64_Dyn);
         }
     }
-    if (!base->dynamic || !base->note || !base->last ||
+    if (!base->dynamic || !base->note || !base->last || !base->unwind ||
         !(base->last->p_flags & PF_W)) {
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so was linked in another way");
@@ -125,7 +127,7 @@ parse_segments(struct fy_build *job)
     const Elf64_Phdr *last = base->last;
     if (last->p_filesz > last->p_memsz || last->p_memsz > MAX_FILE_BYTES ||
         last->p_vaddr > MAX_FILE_BYTES ||
-        !at_address(base, last->p_vaddr, last->p_filesz, 1)) {
+        !fy_build_at(base, last->p_vaddr, last->p_filesz, 1)) {
         return fy_build_fail(job, FY_ERR_INVALID, "libferry.so is damaged");
     }
     return 0;
@@ -136,12 +138,12 @@ static int
 count_symbols(struct fy_build *job, const Elf64_Dyn *hash)
 {
     struct fy_build_base *base = &job->base;
-    const uint32_t *table = at_address(base, hash->d_un.d_ptr, 16, 8);
+    const uint32_t *table = fy_build_at(base, hash->d_un.d_ptr, 16, 8);
     if (!table) {
         return FY_ERR_INVALID;
     }
     uint64_t words = 4 + (uint64_t)table[2] * 2 + table[0];
-    table = at_address(base, hash->d_un.d_ptr, words * 4, 8);
+    table = fy_build_at(base, hash->d_un.d_ptr, words * 4, 8);
     if (!table) {
         return FY_ERR_INVALID;
     }
@@ -153,7 +155,7 @@ count_symbols(struct fy_build *job, const Elf64_Dyn *hash)
         }
     }
     for (; last >= table[1]; last++) {
-        const uint32_t *chain = at_address(
+        const uint32_t *chain = fy_build_at(
             base, hash->d_un.d_ptr + (words + last - table[1]) * 4, 4, 4);
         if (!chain) {
             return FY_ERR_INVALID;
@@ -179,14 +181,15 @@ parse_symbols(struct fy_build *job)
         return fy_build_fail(job, FY_ERR_INVALID,
                              "libferry.so has no GNU hash table");
     }
-    base->symbols = at_address(base, symbols->d_un.d_ptr,
-                               (uint64_t)base->nsymbols * sizeof(Elf64_Sym), 8);
+    base->symbols =
+        fy_build_at(base, symbols->d_un.d_ptr,
+                    (uint64_t)base->nsymbols * sizeof(Elf64_Sym), 8);
     base->strings_bytes = bytes->d_un.d_val;
     base->strings =
-        at_address(base, strings->d_un.d_ptr, base->strings_bytes, 1);
+        fy_build_at(base, strings->d_un.d_ptr, base->strings_bytes, 1);
     if (versions) {
-        base->versions = at_address(base, versions->d_un.d_ptr,
-                                    (uint64_t)base->nsymbols * 2, 2);
+        base->versions = fy_build_at(base, versions->d_un.d_ptr,
+                                     (uint64_t)base->nsymbols * 2, 2);
     }
     if (!base->symbols || !base->strings || base->strings_bytes == 0 ||
         base->strings[base->strings_bytes - 1] != '\0') {
@@ -209,7 +212,7 @@ parse_symbols(struct fy_build *job)
         if (strcmp(base->strings + symbol->st_name, FY_IMAGE_SYMBOL) == 0) {
             base->image_address = symbol->st_value;
             base->image =
-                at_address(base, symbol->st_value, sizeof *base->image, 8);
+                fy_build_at(base, symbol->st_value, sizeof *base->image, 8);
         }
     }
     if (!base->image || memcmp(base->image->magic, FY_IMAGE_MAGIC, 8) != 0 ||

@@ -9,21 +9,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 #include "shim/object.h"
 #include "shim/shim.h"
-
-static void *
-gadget(const void *caller)
-{
-    struct fy_object object;
-    uintptr_t low, high;
-    if (fy_object_at(caller, &object) ||
-        !fy_object_code(&object, caller, &low, &high)) {
-        return NULL;
-    }
-    return fy_arch_find_return(caller, (void *)low, (void *)high);
-}
 
 /* NULL with the right dlerror(), for a name that nobody else defines. */
 static void *
@@ -51,6 +40,130 @@ dress(uint32_t symbol, const char *name, const void *caller, void *found)
     return fy_bind_pointer(symbol, found);
 }
 
+/* ---- dlopen calls that were jumped to --------------------------------------- */
+
+/*
+ * What such a call brought is looked at when the program next asks the dynamic
+ * linker for something: by then it is relocated, or that question waits for it.
+ */
+enum {
+    MAX_LATER = 8,
+    NAME_BYTES = 64,
+    PATH_BYTES = 1024,
+};
+
+struct later {
+    const void *thread; /* an address of its own */
+    uint64_t mark;
+    int mode;
+    char file[NAME_BYTES];
+};
+static struct later later[MAX_LATER]; /* under fy_lock() */
+static unsigned later_count;
+
+static void
+look_later(const struct later *call)
+{
+    if (fy_lock()) {
+        if (later_count < MAX_LATER) {
+            later[later_count] = *call;
+            __atomic_store_n(&later_count, later_count + 1, __ATOMIC_RELEASE);
+        }
+        fy_unlock();
+    }
+}
+
+struct brought {
+    const struct later *call;
+    char path[PATH_BYTES];
+};
+
+static int
+find_brought(const struct fy_object *object, void *closure)
+{
+    struct brought *brought = closure;
+    const char *slash = strrchr(object->name, '/');
+    if (object->serial < brought->call->mark || !slash ||
+        strcmp(slash + 1, brought->call->file) != 0 ||
+        strlen(object->name) >= PATH_BYTES) {
+        return 0;
+    }
+    strcpy(brought->path, object->name);
+    return 1;
+}
+
+static void
+opened(const struct link_map *map, int mode, uint64_t mark)
+{
+    if (mode & RTLD_GLOBAL) {
+        fy_bind_note_global(map->l_ld);
+    }
+    fy_patch_opened(map->l_ld, mark, (mode & RTLD_DEEPBIND) && fy_mode != 0);
+}
+
+static bool
+look_now(const struct later *call)
+{
+    const struct fy_libc *libc = fy_libc_find();
+    struct brought brought = {.call = call};
+    if (!fy_object_each(find_brought, &brought)) {
+        return false;
+    }
+    void *volatile map = libc->dlopen(brought.path, RTLD_NOLOAD | RTLD_LAZY);
+    if (map) {
+        opened(map, call->mode, call->mark);
+        libc->dlclose(map);
+    }
+    return true;
+}
+
+static void
+settle(void)
+{
+    struct later mine[MAX_LATER];
+    unsigned count = 0;
+    if (!__atomic_load_n(&later_count, __ATOMIC_ACQUIRE) || !fy_lock()) {
+        return;
+    }
+    count = later_count;
+    memcpy(mine, later, count * sizeof *mine);
+    __atomic_store_n(&later_count, 0, __ATOMIC_RELEASE);
+    fy_unlock();
+    for (unsigned i = 0; i < count; i++) {
+        /* Not there: the call has failed, or is still another thread's. */
+        if (!look_now(&mine[i]) && mine[i].thread != &fy_inside) {
+            look_later(&mine[i]);
+        }
+    }
+}
+
+/* ---- dlsym ------------------------------------------------------------------- */
+
+/*
+ * RTLD_DEFAULT and RTLD_NEXT depend on the caller. Whatever they find before
+ * us, or in us, is what the program shall get, unless nobody else has it.
+ */
+static int
+plan_by_caller(struct fy_dl_call *call, uint32_t symbol, const char *name)
+{
+    bool is_default = call->arg0 == RTLD_DEFAULT, first;
+    struct fy_object object;
+    if (is_default) {
+        if (!fy_original_find(symbol, call->caller)) {
+            call->result = not_found(name);
+            return FY_DL_DONE;
+        }
+        return FY_DL_TAIL;
+    }
+    first = fy_object_at(call->caller, &object) == 0 && object.index == 0;
+    if (first) { /* only the program is before us: what comes after us? */
+        void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
+        call->result = NULL;
+        return next ? FY_DL_TAIL : FY_DL_DONE;
+    }
+    return FY_DL_TAIL;
+}
+
 static int
 plan(struct fy_dl_call *call, bool versioned)
 {
@@ -60,15 +173,12 @@ plan(struct fy_dl_call *call, bool versioned)
     int what = FY_DL_TAIL;
     call->target = versioned ? (void *)(uintptr_t)libc->dlvsym
                              : (void *)(uintptr_t)libc->dlsym;
+    settle();
     uint32_t symbol = name ? fy_names_find(name) : FY_NIL;
-    call->extra = symbol;
     if (symbol == FY_NIL) {
         /* Not ours. */
     } else if (call->arg0 == RTLD_DEFAULT || call->arg0 == RTLD_NEXT) {
-        call->gadget = gadget(call->caller);
-        if (call->gadget) {
-            what = FY_DL_THROUGH;
-        }
+        what = plan_by_caller(call, symbol, name);
     } else {
         *error = saved;
         void *volatile found = versioned
@@ -94,13 +204,47 @@ fy_dlvsym_plan(struct fy_dl_call *call)
     return plan(call, true);
 }
 
-void
-fy_dlsym_after(struct fy_dl_call *call)
+/* ---- dlopen ------------------------------------------------------------------- */
+
+/* Whether an object tells the dynamic linker where to look: `rpath' by DT_RPATH
+ * alone, which what it loads inherits; else also by what is its own. */
+static bool
+directs(const struct fy_object *object, bool rpath)
 {
-    int *error = &errno, saved = *error;
-    call->result =
-        dress((uint32_t)call->extra, call->arg1, call->caller, call->result);
-    *error = saved;
+    for (const ElfW(Dyn) *d = object->dynamic; d->d_tag != DT_NULL; d++) {
+        if (rpath
+                ? d->d_tag == DT_RPATH
+                : d->d_tag == DT_RUNPATH || (d->d_tag == DT_FLAGS_1 &&
+                                             (d->d_un.d_val & DF_1_NODEFLIB))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int
+has_rpath(const struct fy_object *object, void *closure)
+{
+    (void)closure;
+    return object->index > 0 && directs(object, true);
+}
+
+/*
+ * Whether the real dlopen does the same for all callers (elf/dl-load.c of
+ * glibc): a path without $ORIGIN and the like is taken as it is; a name is
+ * looked for by DT_RPATH of the caller and what loaded it (the program's: for
+ * all), DT_RUNPATH and DF_1_NODEFLIB of the caller, and what is the same for all.
+ */
+static bool
+same_for_all(const char *file, const void *caller)
+{
+    struct fy_object object;
+    if (strchr(file, '$')) {
+        return false;
+    }
+    return strchr(file, '/') ||
+           (fy_object_at(caller, &object) == 0 && !directs(&object, false) &&
+            !fy_object_each(has_rpath, NULL));
 }
 
 int
@@ -108,17 +252,28 @@ fy_dlopen_plan(struct fy_dl_call *call)
 {
     int *error = &errno, saved = *error;
     int mode = (int)(intptr_t)call->arg1, what = FY_DL_TAIL;
+    const char *file = call->arg0;
     call->target = (void *)(uintptr_t)fy_libc_find()->dlopen;
-    if (fy_image.model && call->arg0) {
+    if (fy_image.model && file && file[0]) {
+        settle();
         if (!(mode & RTLD_NOLOAD)) {
-            fy_engine_loading(call->arg0);
+            fy_engine_loading(file);
         }
-        call->gadget = gadget(call->caller);
         call->extra = fy_patch_mark();
-        if (call->gadget) {
-            what = FY_DL_THROUGH;
-        } else if (mode & RTLD_GLOBAL) {
-            fy_bind_note_global(NULL);
+        if (same_for_all(file, call->caller)) {
+            what = FY_DL_DONE;
+        } else {
+            struct later this = {
+                .thread = &fy_inside, .mark = call->extra, .mode = mode};
+            const char *slash = strrchr(file, '/');
+            file = slash ? slash + 1 : file;
+            if (mode & RTLD_GLOBAL) {
+                fy_bind_note_global(NULL);
+            }
+            if (strlen(file) < NAME_BYTES) {
+                strcpy(this.file, file);
+                look_later(&this);
+            }
         }
     }
     *error = saved;
@@ -129,15 +284,9 @@ void
 fy_dlopen_after(struct fy_dl_call *call)
 {
     int *error = &errno, saved = *error;
-    int mode = (int)(intptr_t)call->arg1;
-    /* glibc's handle is the object's public description. */
-    const struct link_map *map = call->result;
-    if (map) {
-        if (mode & RTLD_GLOBAL) {
-            fy_bind_note_global(map->l_ld);
-        }
-        fy_patch_opened(map->l_ld, call->extra,
-                        (mode & RTLD_DEEPBIND) && fy_mode != 0);
+    if (call->result) {
+        /* glibc's handle is the object's public description. */
+        opened(call->result, (int)(intptr_t)call->arg1, call->extra);
     }
     *error = saved;
 }
@@ -148,6 +297,7 @@ fy_wrap_dlclose(void *handle)
     uint64_t loaded, before, after;
     int *error = &errno, saved = *error;
     const struct fy_libc *libc = fy_libc_find();
+    settle();
     fy_object_counts(&loaded, &before);
     *error = saved;
     bool told = fy_engine_before_change(); /* calls of what is unloaded */

@@ -65,6 +65,7 @@ libfyshimgen_la_SOURCES = \
 	shim/build.c shim/build.h shim/names.h \
 	shim/build_base.c \
 	shim/build_names.c \
+	shim/build_unwind.c \
 	shim/reach.c shim/reach.h \
 	shim/arch/x86_64/predicate.c \
 	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h

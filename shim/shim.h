@@ -73,7 +73,6 @@ struct fy_dl_call {
     void *arg0, *arg1, *arg2;
     void *caller;
     void *target;
-    void *gadget;
     void *result;
     uint64_t extra; /* from the plan to the after half */
 };
@@ -99,13 +98,12 @@ AT(fy_frame, state, FY_FRAME_STATE);
 AT(fy_frame, start_ns, FY_FRAME_START);
 AT(fy_dl_call, caller, FY_DL_CALLER);
 AT(fy_dl_call, target, FY_DL_TARGET);
-AT(fy_dl_call, gadget, FY_DL_GADGET);
 AT(fy_dl_call, result, FY_DL_RESULT);
 AT(fy_dl_call, extra, FY_DL_EXTRA);
 AT(fy_image, slots, FY_IMAGE_SLOTS);
 #undef AT
 _Static_assert(sizeof(struct fy_frame) <= FY_FRAME_BYTES, "layout.h");
-_Static_assert(sizeof(struct fy_dl_call) + 8 == FY_DL_BYTES, "layout.h");
+_Static_assert(sizeof(struct fy_dl_call) == FY_DL_BYTES, "layout.h");
 _Static_assert(sizeof(struct fy_image) == 76, "image.S");
 
 /* image.S; the tables are there when fy_image.model is not 0. */
@@ -220,7 +218,6 @@ FY_HIDDEN const struct fy_libc *fy_libc_find(void);
 
 FY_HIDDEN int fy_dlsym_plan(struct fy_dl_call *call);
 FY_HIDDEN int fy_dlvsym_plan(struct fy_dl_call *call);
-FY_HIDDEN void fy_dlsym_after(struct fy_dl_call *call);
 FY_HIDDEN int fy_dlopen_plan(struct fy_dl_call *call);
 FY_HIDDEN void fy_dlopen_after(struct fy_dl_call *call);
 
@@ -347,8 +344,5 @@ FY_HIDDEN void fy_unwound(void);
 FY_HIDDEN void fy_call_through(struct fy_frame *frame, void *target,
                                size_t words);
 FY_HIDDEN void fy_thunk_declined(void);
-/* Address of a `ret' in [low, high), near `from'; NULL: none, or unusable. */
-FY_HIDDEN void *fy_arch_find_return(const void *from, const void *low,
-                                    const void *high);
 
 #endif

@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	tests/preload/plugin_dl.c \
 	tests/preload/provider.c \
 	tests/preload/provider.h \
+	tests/preload/steps.c \
 	tests/preload/throw.cc \
 	tests/preload/weak.c \
 	tests/preload/wrapper.c

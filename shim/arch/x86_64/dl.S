@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlopen, dlsym and dlvsym. What they do depends on who calls them (its
- * DT_RUNPATH, its place in the search order), and they know that by their
- * return address. So the real one is either jumped to, or called with a
- * return address inside the caller: that of a `ret' byte in its code, which
- * leads on to us. The C halves are in shim/dl.c.
+ * dlopen, dlsym and dlvsym. What the real ones do may depend on the return
+ * address: it tells the caller's DT_RUNPATH and its place in the search order.
+ * So where it matters the real one is jumped to, with that address; else it is
+ * called from an ordinary frame, which every unwinder understands. The C halves
+ * are in shim/dl.c.
  */
 #include "shim/arch/x86_64/layout.h"
 
 	.text
 
-.macro DL_WRAPPER name, plan, after
+.macro DL_BEGIN name, plan
 	.globl	\name
 	.type	\name, @function
 	.globl	fy_wrap_\name
@@ -32,32 +32,19 @@ fy_wrap_\name:
 	movq	FY_DL_ARG0(%rsp), %rdi
 	movq	FY_DL_ARG1(%rsp), %rsi
 	movq	FY_DL_ARG2(%rsp), %rdx
-	cmpl	$FY_DL_DONE, %eax
-	je	2f
-	ja	1f
+	cmpl	$FY_DL_TAIL, %eax
+	jne	1f
 	movq	FY_DL_TARGET(%rsp), %rax
 	.cfi_remember_state
 	addq	$FY_DL_BYTES, %rsp
 	.cfi_def_cfa_offset 8
 	jmp	*%rax
 	.cfi_restore_state
-1:	movq	FY_DL_TARGET(%rsp), %rax
-	movq	FY_DL_GADGET(%rsp), %rcx
-	pushq	%rax /* padding */
-	.cfi_adjust_cfa_offset 8
-	leaq	3f(%rip), %r8
-	pushq	%r8
-	.cfi_adjust_cfa_offset 8
-	pushq	%rcx
-	.cfi_adjust_cfa_offset 8
-	jmp	*%rax
-	.cfi_adjust_cfa_offset -16
-3:	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	movq	%rax, FY_DL_RESULT(%rsp)
-	movq	%rsp, %rdi
-	call	\after
-2:	movq	FY_DL_RESULT(%rsp), %rax
+1:
+.endm
+
+.macro DL_END name
+	movq	FY_DL_RESULT(%rsp), %rax
 	addq	$FY_DL_BYTES, %rsp
 	.cfi_def_cfa_offset 8
 	ret
@@ -65,8 +52,17 @@ fy_wrap_\name:
 	.size	\name, . - \name
 .endm
 
-	DL_WRAPPER dlsym, fy_dlsym_plan, fy_dlsym_after
-	DL_WRAPPER dlvsym, fy_dlvsym_plan, fy_dlsym_after
-	DL_WRAPPER dlopen, fy_dlopen_plan, fy_dlopen_after
+	DL_BEGIN dlsym, fy_dlsym_plan
+	DL_END	dlsym
+
+	DL_BEGIN dlvsym, fy_dlvsym_plan
+	DL_END	dlvsym
+
+	DL_BEGIN dlopen, fy_dlopen_plan
+	call	*FY_DL_TARGET(%rsp)
+	movq	%rax, FY_DL_RESULT(%rsp)
+	movq	%rsp, %rdi
+	call	fy_dlopen_after
+	DL_END	dlopen
 
 	.section .note.GNU-stack,"",@progbits

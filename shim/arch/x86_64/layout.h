@@ -31,27 +31,26 @@
 /* fy_record_state when the counters are mapped */
 #define FY_RECORD_READY 2
 
-/* struct fy_dl_call */
+/* struct fy_dl_call; its size keeps the stack aligned */
 #define FY_DL_ARG0   0
 #define FY_DL_ARG1   8
 #define FY_DL_ARG2   16
 #define FY_DL_CALLER 24
 #define FY_DL_TARGET 32
-#define FY_DL_GADGET 40
-#define FY_DL_RESULT 48
-#define FY_DL_EXTRA  56
-#define FY_DL_BYTES  72 /* 8 more than the struct: keeps the stack aligned */
+#define FY_DL_RESULT 40
+#define FY_DL_EXTRA  48
+#define FY_DL_BYTES  56
 
 /* What the C half of a dl wrapper asks its assembly half to do. */
-#define FY_DL_TAIL    0 /* jump to target with the arguments */
-#define FY_DL_DONE    1 /* return result */
-#define FY_DL_THROUGH 2 /* call target as if from gadget, then the after half */
+#define FY_DL_TAIL 0 /* jump to target with the arguments */
+#define FY_DL_DONE \
+    1 /* return result; dlopen: call target, then the after half */
 
 /*
  * struct fy_image. The version changes whenever the generator does something
  * in another way: preload objects are cached by the bytes of libferry.so.
  */
-#define FY_IMAGE_VERSION 3
+#define FY_IMAGE_VERSION 4
 #define FY_IMAGE_SLOTS   36
 
 #endif

@@ -551,8 +551,14 @@ push_pop(struct fy_code *code, unsigned opcode, unsigned reg)
 void
 fy_predicate_pop(struct fy_code *code, const struct fy_predicate *predicate)
 {
+    unsigned first = predicate->pushed + 1;
+    for (unsigned i = 1; i <= predicate->scratch; i++) {
+        fy_code_depth(code, (first + predicate->scratch) * 8, registers[i],
+                      first + i);
+    }
     for (unsigned i = predicate->scratch; i > 0; i--) {
         push_pop(code, 0x58, registers[i]);
+        fy_code_depth(code, (first + i - 1) * 8, registers[i], 0);
     }
 }
 
@@ -578,6 +584,8 @@ fy_predicate_emit(struct fy_code *code, struct fy_predicate *predicate)
     predicate->yes.overflowed = false;
     for (unsigned i = 1; i < needed; i++) {
         push_pop(code, 0x50, registers[i]);
+        fy_code_depth(code, (predicate->pushed + 1 + i) * 8, registers[i],
+                      predicate->pushed + 1 + i);
     }
     condition(&c, worth, true, &predicate->yes);
     if (c.unsupported || predicate->yes.overflowed ||

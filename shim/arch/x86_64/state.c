@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the vector registers of this CPU are called and how large they are, and
- * where a return instruction can be borrowed. Built for general registers only:
- * it runs before they are saved.
+ * What the vector registers of this CPU are called and how large they are. Built
+ * for general registers only: it runs before they are saved.
  */
 #include "config.h"
 
@@ -47,27 +46,4 @@ fy_state_init(void)
     __atomic_store_n(&fy_state_mask, mask, __ATOMIC_RELAXED);
     __atomic_store_n(&fy_state_bytes, bytes, __ATOMIC_RELEASE);
     return bytes;
-}
-
-void *
-fy_arch_find_return(const void *from, const void *low, const void *high)
-{
-    uint64_t shadow = 0;
-    /* rdsspq: a no-op that leaves 0 without a shadow stack. */
-    __asm__("rdsspq %0" : "+r"(shadow));
-    if (shadow) {
-        return NULL;
-    }
-    const unsigned char *at = from;
-    for (; at < (const unsigned char *)high; at++) {
-        if (*at == 0xc3) {
-            return (void *)(uintptr_t)at;
-        }
-    }
-    for (at = from; at > (const unsigned char *)low; at--) {
-        if (at[-1] == 0xc3) {
-            return (void *)(uintptr_t)(at - 1);
-        }
-    }
-    return NULL;
 }

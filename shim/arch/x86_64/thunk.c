@@ -45,6 +45,23 @@ fy_code_add64(struct fy_code *code, uint64_t value)
     fy_code_add(code, bytes, sizeof bytes);
 }
 
+void
+fy_code_depth(struct fy_code *code, unsigned depth, unsigned reg, unsigned slot)
+{
+    if (!code->rows) {
+        return;
+    }
+    if (code->nrows == code->row_capacity) {
+        code->overflowed = true;
+        return;
+    }
+    code->rows[code->nrows++] =
+        (struct fy_code_row){.offset = (uint32_t)code->used,
+                             .depth = (uint8_t)depth,
+                             .reg = (uint8_t)reg,
+                             .slot = (uint8_t)slot};
+}
+
 /* with int3 */
 static void
 align(struct fy_code *code, size_t to)
@@ -135,7 +152,9 @@ fy_abi_stack_words(const struct fy_model *model,
 static void
 emit_accept(struct fy_code *code, const struct fy_thunk_targets *targets)
 {
-    CODE(code, "\x58\xe9"); /* pop %rax; jmp accept */
+    CODE(code, "\x58"); /* pop %rax */
+    fy_code_depth(code, 8, 0, 0);
+    CODE(code, "\xe9"); /* jmp accept */
     add_relative(code, targets->accept, 0);
 }
 
@@ -174,8 +193,11 @@ emit_predicates(struct fy_code *code, const struct fy_model *model,
         fy_predicate_pop(code, &predicate);
         emit_accept(code, targets);
         fy_code_patch(code, no);
+        fy_code_depth(code, 16, 0, 0);
     }
-    CODE(code, "\x58\x41\xff\x63\x10"); /* pop %rax; jmp *16(%r11) */
+    CODE(code, "\x58"); /* pop %rax */
+    fy_code_depth(code, 8, 0, 0);
+    CODE(code, "\x41\xff\x63\x10"); /* jmp *16(%r11) */
     _Static_assert(FY_BINDING_TARGET == 0x10, "the jump above");
     return !code->overflowed;
 }
@@ -192,6 +214,7 @@ emit_body(struct fy_code *code, const struct fy_model *model, uint32_t symbol,
         &body, model, FY_TABLE(model, fy_symbol, symbols) + symbol, targets);
     if (*has_predicate) {
         code->used = body.used;
+        code->nrows = body.nrows;
         return;
     }
     code->used = start;
@@ -205,7 +228,9 @@ fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
               size_t *bound, bool *has_predicate)
 {
     size_t to_miss[2];
-    CODE(code, "\x50\x4c\x8b\x1d"); /* push %rax; mov slot(%rip), %r11 */
+    CODE(code, "\x50"); /* push %rax */
+    fy_code_depth(code, 16, 0, 0);
+    CODE(code, "\x4c\x8b\x1d"); /* mov slot(%rip), %r11 */
     add_relative(code, targets->slot, 0);
     CODE(code, "\x4d\x85\xdb\x0f\x84"); /* test %r11, %r11; jz miss */
     to_miss[0] = code->used;
@@ -221,6 +246,7 @@ fy_thunk_emit(struct fy_code *code, const struct fy_model *model,
     emit_body(code, model, symbol, targets, has_predicate);
     fy_code_patch(code, to_miss[0]);
     fy_code_patch(code, to_miss[1]);
+    fy_code_depth(code, 16, 0, 0);
     CODE(code, "\x41\xbb"); /* mov $symbol, %r11d */
     fy_code_add32(code, symbol);
     CODE(code, "\xe9"); /* jmp miss */

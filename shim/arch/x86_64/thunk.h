@@ -14,12 +14,29 @@
 #include "annotations/model.h"
 #include "common/status.h"
 
+enum {
+    FY_CODE_MAX_DEPTH = 120, /* bytes; predicates have few registers */
+};
+
+/*
+ * From an offset of code on, so many bytes lie between rsp and the caller's; and
+ * a register (its number in DWARF, 0: none) that the caller may count on has its
+ * value `slot' words below the caller's rsp, or (0) where it belongs.
+ */
+struct fy_code_row {
+    uint32_t offset;
+    uint8_t depth, reg, slot;
+};
+
 /* Code in the making; stops, and remembers, at the end of its room. */
 struct fy_code {
     uint8_t *bytes; /* borrowed */
     size_t capacity, used;
     bool overflowed;
     uint64_t address; /* where bytes[0] will be */
+    /* For unwinders, borrowed; NULL: no rows are kept. */
+    struct fy_code_row *rows;
+    unsigned row_capacity, nrows;
 };
 
 /* Where an argument is when the function is entered (System V AMD64 ABI). */
@@ -65,7 +82,8 @@ struct fy_predicate {
 int fy_predicate_emit(struct fy_code *code,
                       struct fy_predicate *predicate) FY_MUST_CHECK;
 
-/* Pops what the predicate pushed, in any of its ends. */
+/* Pops what the predicate pushed; once in each of its ends, where rsp is as the
+ * predicate left it. */
 void fy_predicate_pop(struct fy_code *code,
                       const struct fy_predicate *predicate);
 
@@ -90,6 +108,9 @@ void fy_stub_emit(struct fy_code *code, uint64_t cell);
 void fy_code_add(struct fy_code *code, const char *bytes, size_t count);
 void fy_code_add32(struct fy_code *code, uint32_t value);
 void fy_code_add64(struct fy_code *code, uint64_t value);
+/* What follows runs at that depth, with that register (struct fy_code_row). */
+void fy_code_depth(struct fy_code *code, unsigned depth, unsigned reg,
+                   unsigned slot);
 /* Points the 32-bit field at `at' to the current end. */
 void fy_code_patch(struct fy_code *code, size_t at);
 
