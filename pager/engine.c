@@ -32,6 +32,7 @@
 #include "pager/pool.h"
 #include "pager/provider.h"
 #include "pager/verify.h"
+#include "pager/watch.h"
 
 enum {
     MAX_DEVICE_ERRORS = 3,
@@ -498,6 +499,7 @@ engine_call(const struct fy_intercepted *call)
     offload.bound_ok = false;
     offload.lower_bound_bytes = 0;
     memset(&offload.decision, 0, sizeof(offload.decision));
+    fy_watch_callers_stack(call->registers->stack);
     services->enter(1);
     enum fy_reason reason = decide(&offload);
     offload.decision.reason = reason;

@@ -624,6 +624,15 @@ serve(void *unused)
     return NULL;
 }
 
+/* Where the program's stack of this thread is: the call runs on one of ferry's. */
+static __thread uintptr_t callers_stack;
+
+void
+fy_watch_callers_stack(const void *address)
+{
+    callers_stack = (uintptr_t)address;
+}
+
 /* Nobody's handler may come between, and ask itself. */
 static int
 ask(enum question what, uintptr_t start, size_t bytes, sem_t *told,
@@ -637,7 +646,8 @@ ask(enum question what, uintptr_t start, size_t bytes, sem_t *told,
     job.what = what;
     job.start = start;
     job.bytes = bytes;
-    job.here = (uintptr_t)__builtin_frame_address(0);
+    job.here =
+        callers_stack ? callers_stack : (uintptr_t)__builtin_frame_address(0);
     job.told = told;
     job.watch = watch != NULL ? *watch : 0;
     job.wanted = true;

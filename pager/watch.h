@@ -33,6 +33,12 @@ enum {
 int fy_watch_start(bool silent_too, const char **why) FY_MUST_CHECK;
 
 /*
+ * Tells an address on the program's stack of the calling thread, where that is
+ * another one than what runs on now: its mapping is never watched.
+ */
+void fy_watch_callers_stack(const void *address);
+
+/*
  * Begins to watch whole pages, which must be of one private anonymous writable
  * mapping that is no stack. `lost' is posted when they have changed. The number
  * is for the others. FY_ERR_UNSUPPORTED; FY_ERR_NOFIT: too many.

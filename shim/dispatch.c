@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens to a call that a thunk did not send straight to its original.
- * Runs on the caller's stack, with everything the call carries in the frame;
- * when it answers 0 the original gets all of it as it was.
+ * Everything the call carries is in the frame; when the answer is 0 the original
+ * gets all of it as it was. The caller's stack may be small: the engine runs on
+ * one of ferry's (stack.c), originals on the caller's.
  */
 #include "config.h"
 
@@ -137,106 +138,188 @@ fy_unwound(void)
     fy_quiet_end(quiet);
 }
 
+/* One call on its way: what the parts on both stacks tell each other. */
+struct dispatch {
+    struct fy_frame *frame;
+    struct fy_record_row *row; /* or NULL */
+    const struct fy_engine *engine;
+    struct fy_intercepted call;
+    struct fy_quiet quiet;
+    enum fy_reason reason;
+    uint32_t control; /* floating point, as the program has it */
+    int saved;        /* errno, likewise */
+    uint64_t took;
+};
+
+/* What the program had is put aside, and exceptions are masked (see traps()). */
+static void
+program_stops(struct dispatch *d)
+{
+    d->saved = errno;
+    d->control = floating_point();
+    set_floating_point(d->control | 0x1f80);
+}
+
+static void
+program_goes_on(const struct dispatch *d)
+{
+    set_floating_point(d->control);
+    errno = d->saved;
+}
+
+/* Runs a part on a stack of ferry's; false, where there is none. */
+static bool
+on_own_stack(struct dispatch *d, void (*part)(void *))
+{
+    if (!fy_stack_take(d->frame)) {
+        return false;
+    }
+    fy_stack_run(d->frame, part, d);
+    return true;
+}
+
+static void
+find_engine(void *closure)
+{
+    struct dispatch *d = closure;
+    d->engine = fy_engine();
+}
+
+static void
+tell_engine(void *closure)
+{
+    struct dispatch *d = closure;
+    describe(d->frame, &d->call);
+    engine_begin(&d->quiet);
+    d->engine->observe(&d->call);
+    engine_end(&d->quiet);
+}
+
 /*
  * A handle is made or destroyed: the original always runs, then we look, with
- * floating point exceptions masked (see traps()): a call that went
- * unseen would leave a dead handle's story to the next one at its address.
+ * floating point exceptions masked: a call that went unseen would leave a dead
+ * handle's story to the next one at its address.
  */
 static void
-observe(struct fy_frame *frame, struct fy_record_row *row, int saved)
+observe(struct dispatch *d)
 {
-    uint32_t control = floating_point();
-    set_floating_point(control | 0x1f80);
-    const struct fy_engine *engine = fy_engine();
-    set_floating_point(control);
-    struct fy_intercepted call;
-    run_original(frame, row, saved);
-    if (!engine) {
+    program_stops(d);
+    (void)on_own_stack(d, find_engine);
+    program_goes_on(d);
+    run_original(d->frame, d->row, d->saved);
+    if (!d->engine) {
         return;
     }
-    saved = errno;
-    control = floating_point();
-    set_floating_point(control | 0x1f80);
-    describe(frame, &call);
-    struct fy_quiet quiet;
-    engine_begin(&quiet);
-    engine->observe(&call);
-    engine_end(&quiet);
-    set_floating_point(control);
-    errno = saved;
+    program_stops(d);
+    (void)on_own_stack(d, tell_engine);
+    program_goes_on(d);
+}
+
+/* On a stack of ferry's. After `verified' the thread stays inside. */
+static void
+decide(void *closure)
+{
+    struct dispatch *d = closure;
+    if (traps(d->control)) {
+        d->reason = FY_REASON_UNSUPPORTED;
+        return;
+    }
+    if (fy_in_handler(d->frame->registers.stack)) {
+        d->reason = FY_REASON_IN_HANDLER;
+        return;
+    }
+    d->engine = fy_engine();
+    if (!d->engine) {
+        d->reason = FY_REASON_ENGINE_MISSING;
+        return;
+    }
+    engine_begin(&d->quiet);
+    d->reason = d->engine->call(&d->call);
+    if (d->reason != FY_REASON_VERIFIED) {
+        engine_end(&d->quiet);
+    }
+}
+
+static void
+compare(void *closure)
+{
+    struct dispatch *d = closure;
+    d->reason = d->engine->compare(&d->call);
+}
+
+static void
+ran(void *closure)
+{
+    struct dispatch *d = closure;
+    d->engine->ran(d->took);
+}
+
+static void
+count_reason(const struct dispatch *d)
+{
+    if (d->row && d->reason < FY_REASON_COUNT) {
+        FY_RECORD_ADD(d->row->declined[d->reason], 1);
+    }
+}
+
+/* The original in place, then what the engine has to say or learn about it. */
+static void
+run_and_look(struct dispatch *d)
+{
+    if (d->reason == FY_REASON_VERIFIED) {
+        /* What it calls in turn is the original's business, too. */
+        run_original(d->frame, d->row, d->saved);
+        d->saved = errno;
+        d->control = floating_point();
+        if (!on_own_stack(d, compare)) {
+            d->reason = FY_REASON_UNVERIFIED;
+        }
+        engine_end(&d->quiet);
+        count_reason(d);
+    } else {
+        count_reason(d);
+        d->took = time_original(d->frame, d->row, d->saved);
+        d->saved = errno;
+        d->control = floating_point();
+        (void)on_own_stack(d, ran);
+    }
+    program_goes_on(d);
 }
 
 int
 fy_dispatch(struct fy_frame *frame)
 {
-    int saved = errno;
-    uint32_t control = floating_point();
-    const struct fy_model *model = fy_shim_model();
-    struct fy_intercepted call;
-    describe(frame, &call);
-    struct fy_record_row *row = row_of(frame->u.binding);
-    if (row) {
-        FY_RECORD_ADD(row->calls, 1);
+    struct dispatch d = {.frame = frame,
+                         .row = row_of(frame->u.binding),
+                         .control = floating_point(),
+                         .saved = errno,
+                         .reason = FY_REASON_HOST_MEMORY};
+    describe(frame, &d.call);
+    if (d.row) {
+        FY_RECORD_ADD(d.row->calls, 1);
     }
     uint32_t flags =
-        FY_TABLE(model, fy_function, functions)[call.function].flags;
+        FY_TABLE(fy_shim_model(), fy_function, functions)[d.call.function]
+            .flags;
     if (flags & (FY_FN_MAKES | FY_FN_FREES)) {
-        observe(frame, row, saved);
+        observe(&d);
         return 1;
     }
-    enum fy_reason reason = traps(control)    ? FY_REASON_UNSUPPORTED
-                            : fy_in_handler() ? FY_REASON_IN_HANDLER
-                                              : FY_REASON_NONE;
-    const struct fy_engine *engine =
-        reason == FY_REASON_NONE ? fy_engine() : NULL;
-    if (reason == FY_REASON_NONE) {
-        reason = FY_REASON_ENGINE_MISSING;
-    }
-    if (engine) {
-        struct fy_quiet quiet;
-        engine_begin(&quiet);
-        reason = engine->call(&call);
-        if (reason == FY_REASON_VERIFIED) {
-            /* What it calls in turn is the original's business, too. */
-            set_floating_point(control);
-            run_original(frame, row, saved);
-            saved = errno;
-            control = floating_point();
-            reason = engine->compare(&call);
-            set_floating_point(control);
-            engine_end(&quiet);
-            if (row) {
-                FY_RECORD_ADD(row->declined[reason], 1);
-            }
-            errno = saved;
-            return 1;
-        }
-        engine_end(&quiet);
-    }
-    errno = saved;
-    if (reason == FY_REASON_NONE) {
+    (void)on_own_stack(&d, decide);
+    errno = d.saved;
+    if (d.reason == FY_REASON_NONE) {
         return 1;
     }
-    set_floating_point(control);
-    if (reason == FY_REASON_UNPROFITABLE) {
-        if (row) {
-            FY_RECORD_ADD(row->declined[reason], 1);
-        }
-        uint64_t took = time_original(frame, row, saved);
-        saved = errno;
-        control = floating_point();
-        engine->ran(took);
-        set_floating_point(control);
-        errno = saved;
+    set_floating_point(d.control);
+    if (d.reason == FY_REASON_VERIFIED || d.reason == FY_REASON_UNPROFITABLE) {
+        run_and_look(&d);
         return 1;
     }
-    if (!row) {
+    if (!d.row) {
         return 0;
     }
-    if (reason < FY_REASON_COUNT) {
-        FY_RECORD_ADD(row->declined[reason], 1);
-    }
-    run_original(frame, row, saved);
+    count_reason(&d);
+    run_original(frame, d.row, d.saved);
     return 1;
 }
 
@@ -245,7 +328,9 @@ fy_dispatch_declined(struct fy_frame *frame)
 {
     int saved = errno;
     struct fy_record_row *row = row_of(frame->u.binding);
+    (void)fy_stack_take(frame); /* for the next call's vector registers */
     if (!row) {
+        errno = saved;
         return 0;
     }
     enum fy_reason reason = fy_inside ? FY_REASON_NESTED : FY_REASON_TOO_SMALL;

@@ -165,7 +165,8 @@ static bool
 tells(void)
 {
     return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
-           published()->before_change && !fy_inside && !fy_in_handler();
+           published()->before_change && !fy_inside &&
+           !fy_in_handler(__builtin_frame_address(0));
 }
 
 bool

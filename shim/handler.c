@@ -48,7 +48,7 @@ restorer_of(uint64_t blocked)
 }
 
 bool
-fy_in_handler(void)
+fy_in_handler(const void *stack)
 {
     uint64_t blocked = 0;
     if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &blocked,
@@ -62,7 +62,7 @@ fy_in_handler(void)
     }
     /* By the kernel: the stack may end anywhere. */
     void *block[BLOCK_WORDS];
-    char *at = __builtin_frame_address(0);
+    char *at = (char *)(uintptr_t)stack;
     for (int i = 0; i < BLOCKS; i++) {
         struct iovec to = {.iov_base = block, .iov_len = sizeof block};
         struct iovec from = {.iov_base = at, .iov_len = sizeof block};

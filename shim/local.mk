@@ -24,6 +24,7 @@ libferry_la_SOURCES = \
 	shim/shim.h \
 	shim/snapshot.c \
 	shim/spawn.c \
+	shim/stack.c \
 	shim/system.c \
 	shim/touch.c \
 	shim/arch/x86_64/dl.S \

@@ -66,7 +66,19 @@ struct fy_frame {
     void *caller;
     void *state;       /* vector registers; not set by fy_thunk_declined */
     uint64_t start_ns; /* between fy_count_declined() and fy_count_time() */
+    struct fy_own_stack *own; /* while it is the frame's; or NULL */
 };
+
+/*
+ * The upper end of a stack of ferry's, which lies below. The state of vector
+ * registers and the engine's frames would be too much for small threads.
+ */
+struct fy_own_stack {
+    struct fy_frame *frame; /* whose it is; NULL: free */
+    const void *thread;     /* that frame's thread pointer; NULL: not yet */
+    char *low;
+    struct fy_own_stack *next; /* of all */
+} __attribute__((aligned(64)));
 
 /* One call of dlsym, dlvsym or dlopen, saved by dl.S. */
 struct fy_dl_call {
@@ -96,6 +108,9 @@ AT(fy_frame, u, FY_FRAME_R11);
 AT(fy_frame, caller, FY_FRAME_CALLER);
 AT(fy_frame, state, FY_FRAME_STATE);
 AT(fy_frame, start_ns, FY_FRAME_START);
+AT(fy_frame, own, FY_FRAME_OWN);
+AT(fy_own_stack, frame, FY_OWN_FRAME);
+AT(fy_own_stack, thread, FY_OWN_THREAD);
 AT(fy_dl_call, caller, FY_DL_CALLER);
 AT(fy_dl_call, target, FY_DL_TARGET);
 AT(fy_dl_call, result, FY_DL_RESULT);
@@ -264,8 +279,25 @@ extern FY_HIDDEN __thread int fy_inside
 
 /* ---- handler.c ---- */
 
-/* Whether the calling thread runs a handler of the program's; in doubt, yes. */
-FY_HIDDEN bool fy_in_handler(void);
+/* Whether the calling thread, whose stack is used from there on, runs a handler
+ * of the program's; in doubt, yes. */
+FY_HIDDEN bool fy_in_handler(const void *stack);
+
+/* ---- stack.c ---- */
+
+/* The one that this thread used last, or NULL. Not the thread's alone. */
+extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
+    __attribute__((tls_model("initial-exec")));
+
+/* Makes sure that the frame has a stack of ferry's. False: no memory. */
+FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
+
+/*
+ * Calls run(argument) on the frame's. Exceptions pass; what has left in another
+ * way (longjmp) has left the stack to this thread's next call.
+ */
+FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
+                            void *argument);
 
 /* ---- engine.c --------------------------------------------------------------- */
 
@@ -344,5 +376,6 @@ FY_HIDDEN void fy_unwound(void);
 FY_HIDDEN void fy_call_through(struct fy_frame *frame, void *target,
                                size_t words);
 FY_HIDDEN void fy_thunk_declined(void);
+FY_HIDDEN void fy_stack_call(void (*run)(void *), void *argument, void *top);
 
 #endif

@@ -369,6 +369,11 @@ else
     skip "unwinding by libunwind" "no libunwind"
 fi
 
+# ---- the caller's stack ---------------------------------------------------------
+# shellcheck disable=SC2086
+compile -o "$t/depth" "$here/depth.c" -lpthread $link
+quiet "calls leave a small stack alone" "$t/depth"
+
 # ---- the predicate, and what is missing ------------------------------------------
 with "$small" 1 "$t/plt-lazy" >/dev/null
 equal "predicates keep small calls out" "$(arrived)" 0

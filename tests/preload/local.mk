@@ -15,6 +15,7 @@ TESTS += tests/preload/binding.sh
 EXTRA_DIST += \
 	tests/preload/abi.c \
 	tests/preload/caller.c \
+	tests/preload/depth.c \
 	tests/preload/host.c \
 	tests/preload/plugin_dl.c \
 	tests/preload/provider.c \

@@ -10,10 +10,12 @@
 	.text
 
 /*
- * Builds a frame at a multiple of 64: rbx points to it. The vector state goes
- * below. Both are found again through rbx, the caller's rbx is at -8(%rbp).
+ * Builds a frame at a multiple of 64: rbx points to it, the caller's rbx is at
+ * -8(%rbp). The vector state is large: with `own' it goes to the stack of
+ * ferry's that this thread used last (struct fy_own_stack), if that is free,
+ * which then belongs to the frame; else below the frame.
  */
-.macro SAVE_ALL
+.macro SAVE_ALL own=0
 	pushq	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -49,23 +51,40 @@
 	testl	%eax, %eax
 	jnz	1f
 	call	fy_state_init /* general registers only */
-1:	subq	%rax, %rsp
-	movq	%rsp, FY_FRAME_STATE(%rbx)
+1:	movl	%eax, %edx
+	movq	$0, FY_FRAME_OWN(%rbx)
+	.if \own
+	movq	fy_own_stack@gottpoff(%rip), %rcx
+	movq	%fs:(%rcx), %rcx
+	testq	%rcx, %rcx
+	jz	7f
+	xorl	%eax, %eax
+	lock cmpxchgq %rbx, FY_OWN_FRAME(%rcx)
+	jnz	7f
+	movq	%fs:0, %rax
+	movq	%rax, FY_OWN_THREAD(%rcx)
+	movq	%rcx, FY_FRAME_OWN(%rbx)
+	subq	%rdx, %rcx
+	jmp	8f
+	.endif
+7:	subq	%rdx, %rsp
+	movq	%rsp, %rcx
+8:	movq	%rcx, FY_FRAME_STATE(%rbx)
 	movl	fy_state_mask(%rip), %eax
 	testl	%eax, %eax
 	jz	2f
 	xorl	%edx, %edx
-	movq	%rdx, 512(%rsp) /* the header: xrstor wants zeros */
-	movq	%rdx, 520(%rsp)
-	movq	%rdx, 528(%rsp)
-	movq	%rdx, 536(%rsp)
-	movq	%rdx, 544(%rsp)
-	movq	%rdx, 552(%rsp)
-	movq	%rdx, 560(%rsp)
-	movq	%rdx, 568(%rsp)
-	xsave64	(%rsp)
+	movq	%rdx, 512(%rcx) /* the header: xrstor wants zeros */
+	movq	%rdx, 520(%rcx)
+	movq	%rdx, 528(%rcx)
+	movq	%rdx, 536(%rcx)
+	movq	%rdx, 544(%rcx)
+	movq	%rdx, 552(%rcx)
+	movq	%rdx, 560(%rcx)
+	movq	%rdx, 568(%rcx)
+	xsave64	(%rcx)
 	jmp	3f
-2:	fxsave64 (%rsp)
+2:	fxsave64 (%rcx)
 3:	cld
 .endm
 
@@ -89,6 +108,17 @@
 	movq	FY_FRAME_R10(%rbx), %r10
 .endm
 
+/* Lets go of the frame's own stack, and with it of the vector state; r11 only. */
+.macro LEAVE_STACK
+	movq	FY_FRAME_OWN(%rbx), %r11
+	testq	%r11, %r11
+	jz	9f
+	movq	$0, FY_FRAME_OWN(%rbx)
+	movq	$0, FY_OWN_THREAD(%r11)
+	movq	$0, FY_OWN_FRAME(%r11)
+9:
+.endm
+
 /* Back to the state before SAVE_ALL. */
 .macro DROP_FRAME
 	movq	-8(%rbp), %rbx
@@ -100,7 +130,7 @@
 
 /* Calls `decide(frame)': 0, the original runs; 1, the results are there. */
 .macro DECIDE decide
-	SAVE_ALL
+	SAVE_ALL own=1
 	movq	%rbx, %rdi
 	call	\decide
 	testl	%eax, %eax
@@ -109,11 +139,13 @@
 	movq	FY_FRAME_RESULT+8(%rbx), %rdx
 	movups	FY_FRAME_VECTOR_RESULT+0(%rbx), %xmm0
 	movups	FY_FRAME_VECTOR_RESULT+16(%rbx), %xmm1
+	LEAVE_STACK
 	.cfi_remember_state
 	DROP_FRAME
 	ret
 	.cfi_restore_state
 6:	LOAD_ALL
+	LEAVE_STACK
 	movq	FY_FRAME_R11(%rbx), %r11
 	DROP_FRAME
 	jmp	*FY_BINDING_ORIGINAL(%r11)
@@ -318,6 +350,7 @@ fy_call_through:
 	cld
 	rep movsq
 	LOAD_ALL
+	LEAVE_STACK
 	call	*%r12
 	movq	%rax, FY_FRAME_RESULT+0(%rbx)
 	movq	%rdx, FY_FRAME_RESULT+8(%rbx)
@@ -334,5 +367,31 @@ fy_call_through:
 	ret
 	.cfi_endproc
 	.size	fy_call_through, . - fy_call_through
+
+/*
+ * void fy_stack_call(void (*run)(void *), void *argument, void *top): calls it
+ * on the stack that ends at top, a multiple of 16. Exceptions pass.
+ */
+	.globl	fy_stack_call
+	.hidden	fy_stack_call
+	.type	fy_stack_call, @function
+	.balign 16
+fy_stack_call:
+	.cfi_startproc
+	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsp
+	call	*%rax
+	leave
+	.cfi_restore %rbp
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size	fy_stack_call, . - fy_stack_call
 
 	.section .note.GNU-stack,"",@progbits

@@ -26,7 +26,12 @@
 #define FY_FRAME_CALLER        256
 #define FY_FRAME_STATE         264
 #define FY_FRAME_START         272
+#define FY_FRAME_OWN           280
 #define FY_FRAME_BYTES         320 /* a multiple of 64, with room to spare */
+
+/* struct fy_own_stack */
+#define FY_OWN_FRAME  0
+#define FY_OWN_THREAD 8
 
 /* fy_record_state when the counters are mapped */
 #define FY_RECORD_READY 2

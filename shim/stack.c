@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of ferry's: a thread of the program may have 16 KiB in all. A frame
+ * takes one for as long as it decides or runs a call; originals that are
+ * declined run on the caller's. There are as many as calls at the same time.
+ * They are never unmapped: a thread that leaves one by an exception goes on
+ * unwinding on it. Any thread; asks the kernel nothing but for a new one, or
+ * where one was left by an exception or longjmp.
+ */
+#include "config.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "shim/shim.h"
+
+enum {
+    GUARD_BYTES = 64 * 1024,
+    MIN_BYTES = 256 * 1024,
+    MAX_BYTES = 8 * 1024 * 1024, /* as threads have by default */
+};
+
+FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
+    __attribute__((tls_model("initial-exec")));
+static struct fy_own_stack *all;
+
+static const void *
+this_thread(void)
+{
+    const void *self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+}
+
+/*
+ * Whether its frame, one of this thread, was left by an exception or longjmp: the
+ * new one lies above or in its place. What a handler has interrupted lies above
+ * the handler's frames, unless those are on the alternate stack or on this one.
+ */
+static bool
+is_left(const struct fy_own_stack *own, const struct fy_frame *frame)
+{
+    const char *here = (const char *)frame;
+    stack_t alternate;
+    return own->thread == this_thread() && frame >= own->frame &&
+           !(here >= own->low && here < (const char *)own) &&
+           sigaltstack(NULL, &alternate) == 0 &&
+           !(alternate.ss_flags & SS_ONSTACK);
+}
+
+static bool
+claim(struct fy_own_stack *own, struct fy_frame *frame)
+{
+    struct fy_frame *user = NULL;
+    if (__atomic_compare_exchange_n(&own->frame, &user, frame, false,
+                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        own->thread = this_thread();
+        return true;
+    }
+    if (!is_left(own, frame)) {
+        return false;
+    }
+    own->frame = frame;
+    return true;
+}
+
+static struct fy_own_stack *
+new_stack(struct fy_frame *frame)
+{
+    struct rlimit limit;
+    size_t bytes = MAX_BYTES;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < bytes) {
+        bytes = limit.rlim_cur < MIN_BYTES ? MIN_BYTES : limit.rlim_cur;
+        bytes &= ~(size_t)(GUARD_BYTES - 1);
+    }
+    char *low;
+    for (;; bytes = MIN_BYTES) {
+        low = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1,
+                   0);
+        if (low != MAP_FAILED) {
+            break;
+        }
+        if (bytes == MIN_BYTES) {
+            return NULL;
+        }
+    }
+    if (mprotect(low, GUARD_BYTES, PROT_NONE)) {
+        munmap(low, bytes);
+        return NULL;
+    }
+    struct fy_own_stack *own = (struct fy_own_stack *)(low + bytes) - 1;
+    own->low = low;
+    own->frame = frame;
+    own->thread = this_thread();
+    own->next = __atomic_load_n(&all, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&all, &own->next, own, true,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+    return own;
+}
+
+bool
+fy_stack_take(struct fy_frame *frame)
+{
+    struct fy_own_stack *own = fy_own_stack;
+    if (frame->own) {
+        return true;
+    }
+    if (!own || !claim(own, frame)) {
+        own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+        while (own && !claim(own, frame)) {
+            own = own->next;
+        }
+    }
+    if (!own) {
+        own = new_stack(frame);
+    }
+    if (!own) {
+        return false;
+    }
+    fy_own_stack = own;
+    frame->own = own;
+    return true;
+}
+
+void
+fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
+{
+    char *top = (char *)frame->own;
+    if ((char *)frame->state >= frame->own->low && (char *)frame->state < top) {
+        top = frame->state;
+    }
+    fy_stack_call(run, argument, top);
+}
