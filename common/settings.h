@@ -44,6 +44,7 @@ struct fy_settings {
     uint64_t register_bytes;             /* host memory to register; or: */
 #define FY_REGISTER_AUTO UINT64_MAX
     bool force;        /* offload whatever is allowed */
+    bool early;        /* start CUDA before a program that may use it */
     bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;

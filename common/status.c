@@ -46,6 +46,8 @@ fy_status_text(int status)
         return "busy";
     case FY_ERR_COMPILE:
         return "a kernel cannot be compiled";
+    case FY_ERR_LATER:
+        return "not yet";
     default:
         return "unknown error";
     }

@@ -366,6 +366,9 @@ open_device(uint64_t memory_bytes, struct fy_device **out)
     const struct fy_cuda_driver *driver;
     int status = cuda_limits(shown);
     if (status == 0) {
+        status = cuda_start_may(shown);
+    }
+    if (status == 0) {
         status = fy_cuda_driver_get(&driver, shown);
     }
     if (status != 0) {
@@ -645,6 +648,7 @@ cuda_choose(unsigned unit)
 const struct fy_device_ops fy_device_cuda = {
     .name = "cuda",
     .choose = cuda_choose,
+    .early = cuda_start_early,
     .open = cuda_open,
     .close = cuda_close,
     .inherited = cuda_inherited,

@@ -195,6 +195,12 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
 }
 
 bool
+fy_cuda_driver_is_asked(void)
+{
+    return __atomic_load_n(&alive, __ATOMIC_ACQUIRE) != NULL;
+}
+
+bool
 fy_cuda_driver_is_ours(void)
 {
     volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);

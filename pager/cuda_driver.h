@@ -231,6 +231,9 @@ enum {
 int fy_cuda_driver_get(const struct fy_cuda_driver **out,
                        char why[FY_CUDA_TEXT_BYTES]) FY_MUST_CHECK;
 
+/* Whether fy_cuda_driver_get() has been called in this process or a parent. */
+bool fy_cuda_driver_is_asked(void);
+
 /*
  * False in a forked child of a process that has asked for the driver: there it
  * must not be called, and locks may be held by threads that are gone.

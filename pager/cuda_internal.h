@@ -189,6 +189,14 @@ void cuda_guard_exit(void);
 /* cuda_limits.c: 0, or why there may be no room for a card in this process. */
 int cuda_limits(char text[FY_CUDA_TEXT_BYTES]);
 
+/*
+ * cuda_start.c: 0, or FY_ERR_LATER with the reason: the program may want to start
+ * CUDA itself. One thread at a time.
+ */
+int cuda_start_may(char why[FY_CUDA_TEXT_BYTES]);
+/* Whether that is not asked; true until it is told. Any thread. */
+void cuda_start_early(bool early);
+
 /* cuda_copy.c: issues one copy on the stream; returns when that is done. */
 int cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy);
 /* Enqueues the transfer of a rectangle whose host side is page-locked. */

@@ -139,6 +139,12 @@ struct fy_device_ops {
     const char *name;
     /* Which of its units the next open() takes, from 0; NULL: it has one. */
     void (*choose)(unsigned unit);
+    /*
+     * Whether open() may set up what the program's own use of such a device would
+     * find; as it begins: yes. With no, open() answers FY_ERR_LATER as long as the
+     * program may want to do that itself. Unset: open() leaves nothing behind.
+     */
+    void (*early)(bool early);
     /* memory_bytes 0: the device's own default. Takes nothing, returns new. */
     int (*open)(uint64_t memory_bytes, struct fy_device **out);
     void (*close)(struct fy_device *device);

@@ -683,6 +683,9 @@ fy_engine_start(const struct fy_shim_services *given)
                             "glibc's own malloc, and no GLIBC_TUNABLES");
         }
     }
+    if (ops && ops->early) {
+        ops->early(settings.early);
+    }
     if (ops && ops->keep) {
         /* Deferring moves the operands' pages away, and watches them, too. */
         ops->keep(defers ? 0 : settings.register_bytes);

@@ -17,6 +17,7 @@ libfypager_la_SOURCES += pager/cuda_budget.c pager/cuda_share.c pager/cuda_share
 libfypager_la_SOURCES += pager/cuda_memory.c pager/cuda_memory.h
 libfypager_la_SOURCES += pager/cuda_copy.c pager/cuda_launch.c pager/cuda_fft.c pager/cuda_svd.c \
 	pager/cuda_limits.c \
+	pager/cuda_start.c \
 	pager/cuda_places.c \
 	pager/cuda_places.h
 libfypager_la_SOURCES += pager/cuda_pieces.c pager/cuda_pieces.h

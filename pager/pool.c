@@ -232,7 +232,8 @@ open_device(char note[FY_POOL_NOTE_BYTES])
     if (status) {
         take_note(note, NULL);
         /* BUSY: not from inside a library's constructor; later it may. */
-        if (status != FY_ERR_BUSY || ++busy_opens == MAX_BUSY_OPENS) {
+        if (status != FY_ERR_LATER &&
+            (status != FY_ERR_BUSY || ++busy_opens == MAX_BUSY_OPENS)) {
             fy_pool_close(note);
         }
         return FY_REASON_NO_DEVICE;

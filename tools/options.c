@@ -40,6 +40,8 @@ static const char help[] =
     "(0.01),\n"
     "                        with their originals\n"
     "  --chunk random[:SEED] random chunk shapes instead of planned ones\n"
+    "  --early               start CUDA also before a program that may use "
+    "it does\n"
     "  --defer               run elementwise calls later, several together, "
     "when\n"
     "                        their results are looked at (experimental)\n"
@@ -57,6 +59,7 @@ enum option_id {
     OPTION_FORCE,
     OPTION_CHUNK,
     OPTION_VERIFY,
+    OPTION_EARLY,
     OPTION_DEFER,
     OPTION_ANNOTATIONS,
     OPTION_REPORT,
@@ -71,6 +74,7 @@ static const struct option long_options[] = {
     {"force", no_argument, NULL, OPTION_FORCE},
     {"chunk", required_argument, NULL, OPTION_CHUNK},
     {"verify", optional_argument, NULL, OPTION_VERIFY},
+    {"early", no_argument, NULL, OPTION_EARLY},
     {"defer", no_argument, NULL, OPTION_DEFER},
     {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
     {"report", optional_argument, NULL, OPTION_REPORT},
@@ -171,6 +175,9 @@ take(int id, struct fy_run_options *options)
     case OPTION_VERIFY:
         return set(&options->settings, FY_SETTING_WIRE, "--verify", "check",
                    optarg ? optarg : "1");
+    case OPTION_EARLY:
+        options->settings.early = true;
+        return 0;
     case OPTION_DEFER:
         options->settings.defer = true;
         return 0;

@@ -45,7 +45,7 @@ class Bench:
             with open(path, encoding="ascii") as file:
                 return done, file.read()
         done = subprocess.run(
-            [FERRY, "run", "--no-discover", "--device", "cuda", "--explain",
+            [FERRY, "run", "--no-discover", "--early", "--device", "cuda", "--explain",
              "--report=" + report, "--", *calls(*words)], env=env, timeout=600,
             capture_output=True, text=True, check=False)
         with open(report, encoding="utf-8") as file:

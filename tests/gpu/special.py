@@ -203,7 +203,7 @@ def main():
             plain, ferry = (
                 subprocess.run(before + command, env=env, capture_output=True, text=True,
                                timeout=600, check=False)
-                for before in ([], [FERRY, "run", "--no-discover", "--device", "cuda",
+                for before in ([], [FERRY, "run", "--no-discover", "--early", "--device", "cuda",
                                     "--force", "--report=" + report, "--"]))
             there = os.path.basename(copy)
             check(3 * i + 1, plain.returncode == 0 and ferry.returncode == 0 and

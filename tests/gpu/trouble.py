@@ -36,7 +36,7 @@ class Bench:
         return fake.environment(libraries, **{
             "FAKECUDA_MEMORY": "256M", "CALLS_ROUNDED": "1", **extra})
 
-    def run(self, name, options=("--device", "cuda", "--force"),
+    def run(self, name, options=("--early", "--device", "cuda", "--force"),
             libraries=FAKE, offloaded=None, why=None, **extra):
         """`offloaded': whether any call was; why: what --explain must say."""
         ferry = [FERRY, "run", "--no-discover", *options]
@@ -113,8 +113,8 @@ def invisible(bench):
     bench.run("no device, explained", CUDA_VISIBLE_DEVICES="", offloaded=False,
               why="original, no-device")
     bench.run("no devices", FAKECUDA_DEVICES="0", offloaded=False)
-    bench.run("cuda:9", ("--device", "cuda:9", "--force"), offloaded=False)
-    bench.run("cuda:1 of two", ("--device", "cuda:1", "--force"),
+    bench.run("cuda:9", ("--early", "--device", "cuda:9", "--force"), offloaded=False)
+    bench.run("cuda:1 of two", ("--early", "--device", "cuda:1", "--force"),
               FAKECUDA_DEVICES="2", offloaded=True)
     bench.run("a driver older than the libraries", FAKECUDA_DRIVER="12040",
               why=r"dgemm_ .*original, (unsupported|device-error).*: cuBLAS: ")
@@ -123,10 +123,10 @@ def invisible(bench):
 
 def settings(bench):
     for memory in ("1M", "64KiB", "4096", "1TiB"):
-        bench.run("memory=" + memory, ("--device", "cuda,memory=" + memory,
+        bench.run("memory=" + memory, ("--early", "--device", "cuda,memory=" + memory,
                                        "--force"))
     bench.run("memory=0 is the device's own",
-              ("--device", "cuda,memory=0", "--force"), offloaded=True)
+              ("--early", "--device", "cuda,memory=0", "--force"), offloaded=True)
     for value in ("cuda,memory=garbage", "cuda,memory=", "cuda,memory=-1",
                   "cuda:", "cuda:x", "cuda:99999", "cuda,size=1M", "nvidia",
                   "auto,memory=1M"):
@@ -140,7 +140,7 @@ def settings(bench):
     bench.run("no page-locked memory", FAKECUDA_PINNED_MEMORY="4096")
     bench.run("auto", ("--device", "auto", "--force"), why=None)
     bench.run("auto, by the model", ("--device", "auto"))
-    bench.run("by the model", ("--device", "cuda"),
+    bench.run("by the model", ("--early", "--device", "cuda"),
               XDG_CACHE_HOME=bench.only([]))
     bench.run("none", ("--device", "none"), offloaded=False)
 
@@ -174,7 +174,7 @@ def jumping(bench):
     subprocess.run([os.environ.get("CC", "cc").split()[0], "-O1", "-o", program,
                     source, "-lblas", "-lpthread", "-lm"], check=True)
     done = subprocess.run(
-        [FERRY, "run", "--no-discover", "--device", "cuda", "--force",
+        [FERRY, "run", "--no-discover", "--early", "--device", "cuda", "--force",
          "--report=" + bench.report, "--", program, "jump"],
         env=fake.environment(reference[0] + ":" + FAKE, FAKECUDA_DELAY="1000"),
         capture_output=True, text=True, timeout=300, check=False)

@@ -77,7 +77,7 @@ def on_the_host(folder):
 
 
 def on_the_card(folder):
-    options = ["--device", "cuda", "--verify"]
+    options = ["--early", "--device", "cuda", "--verify"]
     got = Run(folder, options, calls("dgemm:70*3", "dgesv:150*2", "dpotrf:150",
                                      "hilbert:150*2"))
     check(got.same, "cuda: the program's output is the same", got)
@@ -87,13 +87,13 @@ def on_the_card(folder):
           got.count("dgesv", "unverified") == 2,
           "cuda: an ill-conditioned system raises no alarm", got)
     check("0 different" in got.text, "cuda: no alarm", got)
-    got = Run(folder, ["--device", "cuda"], calls("dgemm:70*3"))
+    got = Run(folder, ["--early", "--device", "cuda"], calls("dgemm:70*3"))
     check(got.rows["dgemm"]["offloaded"] == 3 and not got.text,
           "without --verify all are offloaded, and nothing is said", got)
 
 
 def wrong_functions(folder):
-    options = ["--device", "cuda", "--verify"]
+    options = ["--early", "--device", "cuda", "--verify"]
     got = Run(folder, options, calls("dgemm:70*4", "dpotrf:150"),
               FAKECUDA_WRONG="cublasDgemm_v2")
     lines = [x for x in got.text.splitlines() if "differs" in x]
@@ -124,7 +124,7 @@ def wrong_annotations(folder):
     types = os.path.join(os.path.dirname(os.path.dirname(HERE)),
                          "annotations/lib/types.ferry")
     path = os.path.join(folder, "wrong.ferry")
-    options = ["--device", "cuda", "--annotations", path, "--verify"]
+    options = ["--early", "--device", "cuda", "--annotations", path, "--verify"]
 
     def write(ops, more):
         with open(path, "w", encoding="ascii") as file:
@@ -148,7 +148,7 @@ def wrong_annotations(folder):
 
 def samples(folder):
     def run(rate):
-        got = Run(folder, ["--device", "cuda", "--verify=" + rate],
+        got = Run(folder, ["--early", "--device", "cuda", "--verify=" + rate],
                   calls("dgemm:20*40"))
         check(got.rows["dgemm"]["offloaded"] +
               got.count("dgemm", "verified") == 40,

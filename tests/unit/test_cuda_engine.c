@@ -3,7 +3,8 @@
  * The engine on the CUDA device of the fake driver: calls whose memory runs out
  * are cut smaller and at last left to the original, calls of many threads run
  * beside one another, and a device that has failed is left with its reason.
- * Each test is a process of its own, as the engine is started once.
+ * Each test is a process of its own, as the engine is started once. Long because
+ * all of them share the calls and their checks.
  */
 #include "config.h"
 
@@ -528,6 +529,21 @@ START_TEST(test_no_device_says_why_again)
 }
 END_TEST
 
+/* A program that has loaded the driver starts it itself, or said --early. */
+START_TEST(test_program_starts_cuda_first)
+{
+    ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    start(_i == 0 ? "memory=8M;" : "memory=8M;early=1;");
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(one_product(),
+                         _i == 0 ? FY_REASON_NO_DEVICE : FY_REASON_NONE);
+    }
+    ck_assert_int_eq(strstr(explained(), "--early") != NULL, _i == 0);
+    ck_assert_uint_eq(cuda_count("cuInit"), _i);
+    finish();
+}
+END_TEST
+
 /* Rates of a card are kept in a file; a process that may write none does not meet
  * its limit because of that. */
 START_TEST(test_rates_and_a_limit)
@@ -584,6 +600,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_processes_share_a_card);
     tcase_add_loop_test(tests, test_failed_device_says_why, 0, 2);
     tcase_add_test(tests, test_no_device_says_why_again);
+    tcase_add_loop_test(tests, test_program_starts_cuda_first, 0, 2);
     tcase_add_loop_test(tests, test_rates_and_a_limit, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -993,7 +993,7 @@ START_TEST(test_program_uses_cuda)
     if (_i == 0) {
         ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW));
     }
-    start("register=64MiB;");
+    start("register=64MiB;early=1;");
     double *a = operand_in(map(MAP_BYTES));
     fill(a, 1);
     for (int i = 0; i < 4; i++) {

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that uses CUDA itself, or may: ferry does not start the driver before
+ * it, so that the program's choice of devices counts and its forked children can
+ * use CUDA. On the fake driver; each test is a process of its own.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pager/pool.h"
+#include "tests/unit/cuda_rig.h"
+#include "tests/unit/folder.h"
+
+static char note[FY_POOL_NOTE_BYTES];
+
+static void
+start(bool early)
+{
+    const struct fy_device_ops *ops = fy_device_find("cuda");
+    ops->early(early);
+    ck_assert_int_eq(fy_pool_start(ops, 0), 0);
+}
+
+static bool
+is_opened(void)
+{
+    struct fy_lease lease;
+    if (fy_pool_take(1 << 20, INFINITY, note, &lease) != FY_REASON_NONE) {
+        return false;
+    }
+    fy_pool_release(&lease);
+    return true;
+}
+
+static int
+call(const char *name, int *out)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    int (*init)(unsigned), (*count)(int *);
+    if (library == NULL) {
+        return -1;
+    }
+    if (out == NULL) {
+        *(void **)&init = dlsym(library, name);
+        return init(0);
+    }
+    *(void **)&count = dlsym(library, name);
+    return count(out);
+}
+
+/* A forked child asks for two of the three devices, and gets them. */
+static int
+use_in_child(void)
+{
+    int status, count = 0;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        (void)setenv("CUDA_VISIBLE_DEVICES", "2,1", 1);
+        if (call("cuInit", NULL) != 0) {
+            _exit(1);
+        }
+        _exit(call("cuDeviceGetCount", &count) != 0 || count != 2 ? 2 : 0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+START_TEST(test_program_with_driver_starts_it)
+{
+    int count = 0;
+    ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    start(false);
+    for (int i = 0; i < 10; i++) {
+        ck_assert(!is_opened());
+    }
+    ck_assert_msg(strstr(note, "--early") != NULL, "%s", note);
+    ck_assert_int_eq(use_in_child(), 0);
+    ck_assert_int_eq(setenv("CUDA_VISIBLE_DEVICES", "1", 1), 0);
+    ck_assert_int_eq(call("cuInit", NULL), 0);
+    ck_assert_int_eq(call("cuDeviceGetCount", &count), 0);
+    ck_assert_int_eq(count, 1);
+    ck_assert_msg(is_opened(), "%s", note);
+}
+END_TEST
+
+/* The packages of the virtual environment, of PYTHONPATH, of the user. */
+static const struct place {
+    const char *variable, *value, *file;
+} places[] = {
+    {NULL, "", "v/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so"},
+    {"VIRTUAL_ENV", "w", "w/lib/python3.9/site-packages/cupy/__init__.py"},
+    {"PYTHONPATH", "p", "p/torch/lib/libtorch_cuda.so"},
+    {"HOME", "h", "h/.local/lib/python3.11/site-packages/pycuda/driver.py"},
+};
+
+START_TEST(test_python_with_packages_of_cuda_starts_it)
+{
+    char value[PATH_MAX];
+    const struct place *p = &places[_i];
+    folder_put("v/lib/python3.9/site-packages/numpy/core.so");
+    ck_assert_ptr_nonnull(dlopen(
+        folder_place("v/lib/python3.9/site-packages/numpy/core.so"), RTLD_NOW));
+    folder_put(p->file);
+    if (p->variable != NULL) {
+        (void)snprintf(value, sizeof value, "/none:%s", folder_place(p->value));
+        ck_assert_int_eq(setenv(p->variable,
+                                strcmp(p->variable, "PYTHONPATH") == 0
+                                    ? value
+                                    : value + strlen("/none:"),
+                                1),
+                         0);
+    }
+    start(false);
+    ck_assert(!is_opened());
+    ck_assert_msg(strstr(note, "is installed") != NULL, "%s", note);
+    ck_assert_int_eq(use_in_child(), 0);
+    ck_assert_int_eq(call("cuInit", NULL), 0);
+    ck_assert_msg(is_opened(), "%s", note);
+}
+END_TEST
+
+/* Torch for processors only, or none: no sign of CUDA. */
+START_TEST(test_python_without_such_packages_is_not_waited_for)
+{
+    folder_put("v/lib/python3.9/site-packages/numpy/core.so");
+    folder_put("v/lib/python3.9/site-packages/torch/lib/libtorch_cpu.so");
+    ck_assert_ptr_nonnull(dlopen(
+        folder_place("v/lib/python3.9/site-packages/numpy/core.so"), RTLD_NOW));
+    start(false);
+    ck_assert_msg(is_opened() || strstr(note, "is installed") != NULL, "%s",
+                  note);
+    ck_assert_ptr_null(strstr(note, "torch"));
+}
+END_TEST
+
+START_TEST(test_early_does_not_wait)
+{
+    ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    start(true);
+    ck_assert_msg(is_opened(), "%s", note);
+}
+END_TEST
+
+int
+main(int argc, char **argv)
+{
+    (void)argc;
+    cuda_rig_start(argv);
+    (void)setenv("FAKECUDA_DEVICES", "3", 1);
+    (void)unsetenv("CUDA_VISIBLE_DEVICES");
+    Suite *suite = suite_create("cuda_start");
+    TCase *tests = tcase_create("cuda_start");
+    tcase_add_checked_fixture(tests, folder_setup, folder_teardown);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, test_program_with_driver_starts_it);
+    tcase_add_loop_test(tests, test_python_with_packages_of_cuda_starts_it, 0,
+                        4);
+    tcase_add_test(tests, test_python_without_such_packages_is_not_waited_for);
+    tcase_add_test(tests, test_early_does_not_wait);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
