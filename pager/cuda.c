@@ -525,6 +525,9 @@ cuda_free(struct fy_device *base, uint64_t address)
     if (cuda_is_ours(device)) {
         (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         cuda_memory_release(device, address, false);
+        if (cuda_memory_is_surplus(device)) {
+            base->ops->give_back(base);
+        }
         (void)pthread_setcancelstate(cancel, NULL);
     }
 }

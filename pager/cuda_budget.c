@@ -3,15 +3,21 @@
  * Several processes on one card. Whoever needs more than he can get says so and
  * waits a little; whoever is idle then gives back what he has, and whoever is
  * busy, what is beyond his share, when his call is over. A thread per device
- * sleeps until somebody asks: an idle program makes no calls that could look.
+ * sleeps until another process asks or a call begins, and returns all memory when
+ * no call has come for a while: an idle program makes no calls that could look.
  */
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "pager/cuda_internal.h"
 #include "pager/cuda_share.h"
+
+enum {
+    REST_MS = 100 /* without a call; then the card's memory goes back */
+};
 
 /* Whether no call has tiles on the device. Lock held. */
 static bool
@@ -27,11 +33,15 @@ cuda_budget_tell(struct cuda_memory *m)
         return;
     }
     bool idle = is_idle(m);
+    uint64_t spare = idle ? cuda_memory_spare(m) : 0;
     cuda_share_tell(m->share,
-                    &(struct cuda_share_state){
-                        .held_bytes = m->backed_bytes,
-                        .spare_bytes = idle ? cuda_memory_spare(m) : 0,
-                        .busy = !idle});
+                    &(struct cuda_share_state){.held_bytes = m->backed_bytes,
+                                               .spare_bytes = spare,
+                                               .busy = !idle});
+    if (m->asleep && (!idle || spare > 0)) {
+        m->asleep = false;
+        cuda_share_ask(m->share);
+    }
     if (m->claims > 0) {
         cuda_share_want(m->share, m->claimed_bytes > m->backed_bytes
                                       ? m->claimed_bytes - m->backed_bytes
@@ -94,19 +104,70 @@ serve(struct cuda_device *device)
     }
 }
 
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Whether all calls have been over for so long, and something can go back. */
+static bool
+is_resting(struct cuda_memory *m)
+{
+    pthread_mutex_lock(&m->lock);
+    bool idle = is_idle(m) && m->claims == 0;
+    if (!idle || m->uses != m->seen_uses) {
+        m->seen_uses = m->uses;
+        m->idle_since = now_ns();
+    }
+    bool resting =
+        idle && now_ns() - m->idle_since >= REST_MS * UINT64_C(1000000);
+    pthread_mutex_unlock(&m->lock);
+    return resting;
+}
+
+/* Whether there is something to watch: else the next call asks. */
+static bool
+rest(struct cuda_device *device)
+{
+    struct cuda_memory *m = &device->memory;
+    int cancel;
+    if (is_resting(m) && cuda_enter_caller(device, &cancel)) {
+        pthread_mutex_lock(&m->lock);
+        uint64_t returned =
+            is_idle(m) ? cuda_memory_return(device, UINT64_MAX) : 0;
+        pthread_mutex_unlock(&m->lock);
+        cuda_leave_caller(device, cancel);
+        if (returned > 0) {
+            cuda_share_returned(m->share);
+        }
+    }
+    pthread_mutex_lock(&m->lock);
+    m->asleep =
+        cuda_is_dead(device) || (is_idle(m) && cuda_memory_spare(m) == 0);
+    bool asleep = m->asleep;
+    pthread_mutex_unlock(&m->lock);
+    return !asleep;
+}
+
 static void *
 keep(void *argument)
 {
+    static const struct timespec tick = {.tv_nsec = REST_MS * 1000000L};
     struct cuda_device *device = argument;
     struct cuda_memory *m = &device->memory;
     uint32_t seen;
+    bool watch;
     do {
         seen = cuda_share_asked(m->share);
         if (__atomic_load_n(&m->stop, __ATOMIC_ACQUIRE)) {
             break;
         }
         serve(device);
-    } while (cuda_share_wait_asked(m->share, seen));
+        watch = rest(device);
+    } while (cuda_share_wait_asked(m->share, seen, watch ? &tick : NULL));
     return NULL;
 }
 
@@ -118,20 +179,22 @@ cuda_budget_open(struct cuda_device *device)
     char card[64];
     unsigned any = 0;
     if (device->driver->device_uuid(uuid, device->unit) != 0) {
-        return;
+        memset(uuid, 0, sizeof uuid);
     }
     for (int i = 0; i < 16; i++) {
         any |= uuid[i];
         (void)snprintf(card + (size_t)2 * i, sizeof card - 2 * (size_t)i,
                        "%02x", uuid[i]);
     }
-    if (any == 0) {
-        return; /* no name that others could know it by */
-    }
     /* Parts of one card may have its name, but not its size. */
     (void)snprintf(card + 32, sizeof card - 32, "-%llu",
                    (unsigned long long)(m->card_bytes >> 20));
-    m->share = cuda_share_join(card);
+    if (any != 0) { /* else it has no name that others could know it by */
+        m->share = cuda_share_join(card);
+    }
+    if (m->share == NULL) {
+        m->share = cuda_share_alone();
+    }
     if (m->share == NULL) {
         return;
     }

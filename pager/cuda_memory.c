@@ -13,12 +13,15 @@
 #include <stdlib.h>
 
 #include "pager/cuda_internal.h"
+#include "pager/cuda_users.h"
 
 enum {
     LEAST_BYTES = 16 << 20, /* of a default */
+    BLOCK_PART = 4, /* of what is free: a block stays as long as the device */
     MOST_CHUNK_BYTES = 64 << 20,
     CHUNKS_WANTED = 64, /* at least, where they can be so small */
     ADDRESSES = 2,      /* for each byte, against gaps that are too small */
+    LITTLE_BYTES = 64 << 20, /* kept between calls beside a user of CUDA */
 };
 
 static struct fy_cuda_memory_kind
@@ -44,7 +47,7 @@ open_block(struct cuda_device *device, uint64_t wanted, uint64_t unused)
 {
     const struct fy_cuda_driver *driver = device->driver;
     struct cuda_memory *m = &device->memory;
-    uint64_t bytes = wanted != 0 ? wanted : unused / 10 * 9;
+    uint64_t bytes = wanted != 0 ? wanted : unused / BLOCK_PART;
     bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     if (bytes == 0) {
         return fy_arena_new_at(0, 0, &m->arena);
@@ -322,6 +325,7 @@ cuda_memory_take(struct cuda_device *device, uint64_t bytes, bool kept,
             fy_host_arena_release(m->arena, at);
         } else {
             m->kept_bytes += kept ? bytes : 0;
+            m->uses++;
             *out = at;
             cuda_budget_tell(m);
         }
@@ -359,6 +363,7 @@ cuda_memory_usable(struct cuda_device *device)
 {
     struct cuda_memory *m = &device->memory;
     size_t unused = 0, total;
+    bool shared = cuda_users_any();
     pthread_mutex_lock(&m->lock);
     uint64_t usable = m->backed_bytes;
     if (m->chunks != NULL && usable < m->limit_bytes &&
@@ -367,11 +372,26 @@ cuda_memory_usable(struct cuda_device *device)
         unused > m->margin_bytes) {
         usable += (unused - m->margin_bytes) / m->chunk_bytes * m->chunk_bytes;
     }
+    if (shared && m->chunks != NULL) {
+        usable /= 2; /* the program's threads go on allocating meanwhile */
+    }
     usable = cuda_budget_limit(m, usable);
     usable = usable < m->limit_bytes ? usable : m->limit_bytes;
     uint64_t gone = m->kept_bytes + m->promised_bytes;
     pthread_mutex_unlock(&m->lock);
     return usable > gone ? usable - gone : 0;
+}
+
+bool
+cuda_memory_is_surplus(struct cuda_device *device)
+{
+    struct cuda_memory *m = &device->memory;
+    pthread_mutex_lock(&m->lock);
+    bool idle = fy_host_arena_used_bytes(m->arena) == m->kept_bytes;
+    bool surplus = idle && m->chunks != NULL &&
+                   m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
+    pthread_mutex_unlock(&m->lock);
+    return surplus && cuda_users_any();
 }
 
 uint64_t

@@ -42,8 +42,12 @@ struct cuda_memory {
     struct cuda_share *share; /* NULL: as if there were no other */
     pthread_t keeper;         /* gives back what others ask for */
     bool has_keeper, stop;
-    bool owes;              /* others want what calls are using now */
-    unsigned claims;        /* of calls */
+    bool asleep;         /* the keeper, until it is asked */
+    uint64_t uses;       /* counts allocations */
+    uint64_t seen_uses;  /* by the keeper, */
+    uint64_t idle_since; /* which then saw no call, in ns of CLOCK_MONOTONIC */
+    bool owes;           /* others want what calls are using now */
+    unsigned claims;     /* of calls */
     uint64_t claimed_bytes; /* the largest of them */
     bool in_vain;       /* somebody has waited at `vain_turn', and nothing */
     uint32_t vain_turn; /* came */
@@ -70,6 +74,11 @@ void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 uint64_t cuda_memory_usable(struct cuda_device *device);
 /* Returns what nobody uses to the card. The context is current. */
 void cuda_memory_give_back(struct cuda_device *device);
+/*
+ * After a release: whether no call has memory any more, and more is kept for the
+ * next one than a program that uses CUDA itself should miss.
+ */
+bool cuda_memory_is_surplus(struct cuda_device *device);
 
 /* For cuda_budget.c; all with the lock held. */
 /* Gives back at most that much; how much it was. The context is current. */

@@ -49,7 +49,7 @@ struct cuda_share {
     struct table *table;
     struct row *mine;
     uint64_t identity;
-    int segment;
+    int segment; /* -1: the table is in this process's own memory */
 };
 
 #define LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
@@ -258,10 +258,29 @@ cuda_share_join(const char *card)
     return NULL;
 }
 
+struct cuda_share *
+cuda_share_alone(void)
+{
+    struct cuda_share *share = calloc(1, sizeof *share);
+    struct table *table = calloc(1, sizeof *table);
+    if (share == NULL || table == NULL) {
+        free(share);
+        free(table);
+        return NULL;
+    }
+    share->table = table;
+    share->mine = table->rows;
+    share->segment = -1;
+    return share;
+}
+
 void
 cuda_share_forget(struct cuda_share *share)
 {
-    /* The table is not mapped here: something else may be where it was. */
+    /* A segment is not mapped here: something else may be where it was. */
+    if (share->segment < 0) {
+        free(share->table);
+    }
     free(share);
 }
 
@@ -282,6 +301,10 @@ void
 cuda_share_leave(struct cuda_share *share)
 {
     if (share == NULL) {
+        return;
+    }
+    if (share->segment < 0) {
+        cuda_share_forget(share);
         return;
     }
     give_row(share);
@@ -429,11 +452,13 @@ cuda_share_asked(const struct cuda_share *share)
 }
 
 bool
-cuda_share_wait_asked(struct cuda_share *share, uint32_t seen)
+cuda_share_wait_asked(struct cuda_share *share, uint32_t seen,
+                      const struct timespec *longest)
 {
     long result = syscall(SYS_futex, &share->table->asked, FUTEX_WAIT, seen,
-                          NULL, NULL, 0);
-    return result == 0 || errno == EAGAIN || errno == EINTR;
+                          longest, NULL, 0);
+    return result == 0 || errno == EAGAIN || errno == EINTR ||
+           errno == ETIMEDOUT;
 }
 
 void

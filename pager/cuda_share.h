@@ -20,6 +20,8 @@ struct cuda_share;
  * new; NULL: there is no segment, or no row left in it.
  */
 struct cuda_share *cuda_share_join(const char *card);
+/* A table that no other process sees, for a card without a name; or NULL. */
+struct cuda_share *cuda_share_alone(void);
 void cuda_share_leave(struct cuda_share *share);
 /* In a forked child: the row is the parent's. */
 void cuda_share_forget(struct cuda_share *share);
@@ -64,10 +66,11 @@ uint32_t cuda_share_turn(const struct cuda_share *share);
 bool cuda_share_wait(struct cuda_share *share, uint32_t seen,
                      const struct timespec *until);
 
-/* The same for what others begin to want; without a limit. False: the system
- * does not let this process wait. */
+/* The same for what others begin to want; `longest' NULL: without a limit. False:
+ * the system does not let this process wait. */
 uint32_t cuda_share_asked(const struct cuda_share *share);
-bool cuda_share_wait_asked(struct cuda_share *share, uint32_t seen);
+bool cuda_share_wait_asked(struct cuda_share *share, uint32_t seen,
+                           const struct timespec *longest);
 /* Wakes this process's own waiters of that kind. */
 void cuda_share_ask(struct cuda_share *share);
 

@@ -8,12 +8,14 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "pager/cuda_internal.h"
 
 enum {
     COMPUTE_STACK_BYTES = 8 << 20, /* cuBLAS may compile or plan in a call */
     WORKSPACE_IN_MEMORY = 16,      /* a larger part is not kept */
+    REST_MS = 100,                 /* nor any, for longer */
 };
 
 static const char inherited[] =
@@ -152,6 +154,34 @@ settle(struct fy_stream *s)
     pthread_cond_broadcast(&device->change);
 }
 
+/*
+ * Waits for an operation; where none comes soon, the workspace that no work uses
+ * any more goes back. Lock held, but for the wait and that.
+ */
+static void
+rest(struct fy_stream *s)
+{
+    struct cuda_device *device = s->device;
+    struct timespec until;
+    if (s->workspace == 0 || s->unsynced || device->dead) {
+        pthread_cond_wait(&s->wake, &device->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += REST_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (pthread_cond_timedwait(&s->wake, &device->lock, &until) != 0 &&
+        s->head == NULL && s->workspace != 0 && !s->unsynced) {
+        uint64_t spare = s->workspace;
+        s->workspace = 0;
+        s->workspace_bytes = 0;
+        pthread_mutex_unlock(&device->lock);
+        cuda_memory_release(device, spare, true);
+        pthread_mutex_lock(&device->lock);
+    }
+}
+
 /* The issuing thread of a stream. */
 static void *
 work(void *argument)
@@ -170,7 +200,7 @@ work(void *argument)
             continue;
         }
         if (op == NULL) {
-            pthread_cond_wait(&s->wake, &device->lock);
+            rest(s);
             continue;
         }
         s->head = op->next;
@@ -368,6 +398,9 @@ cuda_stream_sync(struct fy_stream *s)
     if (status == 0) {
         s->unsynced = s->head != NULL || s->running;
         cuda_infos_read(s, s->infos);
+        if (s->workspace != 0) {
+            pthread_cond_signal(&s->wake); /* rest() may begin */
+        }
     } else {
         while (device->exits && s->unsynced && !s->settled) {
             pthread_cond_wait(&device->change, &device->lock);

@@ -554,6 +554,77 @@ START_TEST(test_context_of_the_program_stays)
 }
 END_TEST
 
+static size_t
+free_bytes(const struct fy_cuda_driver *driver)
+{
+    size_t unused = 0, total;
+    ck_assert_int_eq(driver->memory_info(&unused, &total), 0);
+    return unused;
+}
+
+/* Once no call has any, soon all of it is the program's again: with the program's
+ * use of CUDA (_i 1) all but a little at once. */
+START_TEST(test_idle_memory_goes_back)
+{
+    const uint64_t most = 800 << 20;
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    struct fy_device *device;
+    fy_cuda_handle context, popped;
+    const struct fy_device_ops *ops = fy_device_find("cuda");
+    uint64_t address;
+    (void)setenv("FAKECUDA_DIRTY", "4K", 1);
+    if (_i == 1) {
+        ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
+    }
+    ck_assert_int_eq(ops->open(0, &device), 0);
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    ck_assert_int_eq(driver->context_retain(&context, 0), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    size_t before = free_bytes(driver);
+    for (int round = 0; round < 2; round++) {
+        ck_assert_int_eq(ops->alloc(device, most, &address), 0);
+        ck_assert_uint_lt(free_bytes(driver), before - most + 1);
+        ops->free(device, address);
+        if (_i == 1) {
+            ck_assert_uint_ge(free_bytes(driver), before - (64 << 20));
+        }
+        for (int i = 0; i < 3000 && free_bytes(driver) < before; i++) {
+            usleep(10000);
+        }
+        ck_assert_uint_eq(free_bytes(driver), before);
+    }
+    ck_assert_int_eq(driver->alloc(&address, before - (4 << 20)), 0);
+    ck_assert_int_eq(driver->free(address), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    ck_assert_int_eq(driver->context_release(0), 0);
+    ops->close(device);
+}
+END_TEST
+
+/* The workspace of the last factorisation goes back, too. */
+START_TEST(test_idle_workspace_goes_back)
+{
+    struct cuda_run run;
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    const struct cuda_memory *m = &((struct cuda_device *)run.device)->memory;
+    for (int round = 0; round < 2; round++) {
+        uint64_t kept = m->kept_bytes;
+        cuda_run_enqueue(&run, true);
+        cuda_run_drain(&run);
+        ck_assert_int_eq(run.status, 0);
+        ck_assert_uint_eq(run.compute->workspace_bytes > 0, true);
+        for (int i = 0; i < 3000 && run.compute->workspace != 0; i++) {
+            usleep(10000);
+        }
+        ck_assert_uint_eq(run.compute->workspace, 0);
+        ck_assert_uint_le(m->kept_bytes, kept + 4096);
+    }
+    cuda_run_end(&run);
+    ck_assert_uint_eq(cuda_faults(), 0);
+}
+END_TEST
+
 /*
  * It resets the card and takes memory: that may be where ours was. Nothing of
  * ours touches it, and every operation says that it cannot go on.
@@ -629,6 +700,8 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_locked_memory_goes_straight);
     tcase_add_test(tests, test_drop_a_busy_stream);
     tcase_add_test(tests, test_context_of_the_program_stays);
+    tcase_add_loop_test(tests, test_idle_memory_goes_back, 0, 2);
+    tcase_add_test(tests, test_idle_workspace_goes_back);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
