@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A library is loaded once for the process and never unloaded: the program may
- * use the same one. The newest major that is installed and that the driver is
- * new enough for wins, from the loader's own places or those of cuda_places.c.
+ * use the same one, and what it loads later by the same name is what ferry has
+ * loaded. So the program's own comes first: loaded, else beside its packages; then
+ * the loader's places, then the others of cuda_places.c. Of one place the newest
+ * major wins that the driver is new enough for.
  */
 #include "config.h"
 
@@ -59,31 +61,42 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *
-open_soname(const char *soname)
+open_loaded(const char *soname)
 {
-    void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-    return handle == NULL ? fy_cuda_places_open(soname) : handle;
+    return dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
+
+static void *
+open_usual(const char *soname)
+{
+    return dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Best first. */
+static void *(*const places[])(const char *) = {
+    open_loaded, fy_cuda_places_beside, open_usual, fy_cuda_places_open};
 
 /* Lock held. */
 static void
 load(enum fy_cuda_library l, int driver_version)
 {
     const char *too_new = NULL;
-    int needed = 0;
-    for (int i = 0; i < MAJORS && rows[l].majors[i].soname != NULL; i++) {
-        const char *soname = rows[l].majors[i].soname;
-        if (driver_version < rows[l].majors[i].least_driver) {
-            /* Not loaded: it would only fail, and later. */
-            if (too_new == NULL) {
-                too_new = soname;
-                needed = rows[l].majors[i].least_driver;
+    int needed = 0, first = 0;
+    while (first < MAJORS && rows[l].majors[first].soname != NULL &&
+           driver_version < rows[l].majors[first].least_driver) {
+        first++; /* not loaded: it would only fail, and later */
+    }
+    if (first > 0) {
+        too_new = rows[l].majors[0].soname;
+        needed = rows[l].majors[0].least_driver;
+    }
+    for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+        for (int i = first; i < MAJORS && rows[l].majors[i].soname != NULL;
+             i++) {
+            libraries[l].handle = places[p](rows[l].majors[i].soname);
+            if (libraries[l].handle != NULL) {
+                return;
             }
-            continue;
-        }
-        libraries[l].handle = open_soname(soname);
-        if (libraries[l].handle != NULL) {
-            return;
         }
     }
     if (too_new != NULL) {

@@ -130,9 +130,8 @@ note_object(struct dl_phdr_info *info, size_t bytes, void *argument)
     return 0;
 }
 
-/* Of the packages that the program has loaded. */
-static void *
-open_beside_program(const char *soname)
+void *
+fy_cuda_places_beside(const char *soname)
 {
     struct packages p = {.count = 0};
     void *handle = NULL;
@@ -197,7 +196,7 @@ void *
 fy_cuda_places_open(const char *soname)
 {
     static const char *const toolkit[] = {"CUDA_HOME", "CUDA_PATH"};
-    void *handle = open_beside_program(soname);
+    void *handle = fy_cuda_places_beside(soname);
     for (size_t i = 0; handle == NULL && i < sizeof toolkit / sizeof toolkit[0];
          i++) {
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */

@@ -11,5 +11,7 @@
  * folder in which any other user may write, nor from a relative one.
  */
 void *fy_cuda_places_open(const char *soname);
+/* The first of these places only. */
+void *fy_cuda_places_beside(const char *soname);
 
 #endif

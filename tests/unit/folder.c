@@ -52,13 +52,10 @@ folder_place(const char *below)
 }
 
 void
-folder_put(const char *below)
+folder_copy(const char *from, const char *below)
 {
-    const char *build = getenv("FERRY_BUILDDIR");
-    char from[PATH_MAX], block[4096];
+    char block[4096];
     size_t bytes;
-    (void)snprintf(from, sizeof from, "%s/tests/unit/.libs/constructor.so",
-                   build == NULL ? "." : build);
     FILE *in = fopen(from, "r"), *out = fopen(folder_place(below), "w");
     ck_assert_ptr_nonnull(in);
     ck_assert_ptr_nonnull(out);
@@ -67,4 +64,14 @@ folder_put(const char *below)
     }
     ck_assert_int_eq(fclose(out), 0);
     (void)fclose(in);
+}
+
+void
+folder_put(const char *below)
+{
+    const char *build = getenv("FERRY_BUILDDIR");
+    char from[PATH_MAX];
+    (void)snprintf(from, sizeof from, "%s/tests/unit/.libs/constructor.so",
+                   build == NULL ? "." : build);
+    folder_copy(from, below);
 }

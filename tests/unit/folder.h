@@ -12,6 +12,8 @@ void folder_setup(void);
 void folder_teardown(void);
 /* folder_root/below, with the folders that lead to it; valid until the next. */
 const char *folder_place(const char *below);
+/* A copy of the file `from' at folder_root/below. */
+void folder_copy(const char *from, const char *below);
 /* A copy of the library at folder_root/below. */
 void folder_put(const char *below);
 

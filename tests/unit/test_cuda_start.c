@@ -2,7 +2,9 @@
 /*
  * A program that uses CUDA itself, or may: ferry does not start the driver before
  * it, so that the program's choice of devices counts and its forked children can
- * use CUDA. On the fake driver; each test is a process of its own.
+ * use CUDA; and of two libraries with one name ferry takes the program's, since
+ * that name is then the program's, too. On the fake driver; each test is a process
+ * of its own.
  */
 #include "config.h"
 
@@ -19,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pager/cuda_library.h"
 #include "pager/pool.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/folder.h"
@@ -146,6 +149,68 @@ START_TEST(test_python_without_such_packages_is_not_waited_for)
 }
 END_TEST
 
+/* The fake cuBLAS on the loader's path, as a system's. */
+static const char *
+system_library(void)
+{
+    static char path[PATH_MAX];
+    const char *build = getenv("FERRY_BUILDDIR");
+    (void)snprintf(path, sizeof path, "%s/tests/fakecuda/.libs/libcublas.so.13",
+                   build == NULL ? "." : build);
+    return path;
+}
+
+/* That ferry takes the library at `path', and that by its name no other comes. */
+static void
+expect(const char *path)
+{
+    struct stat wanted, taken;
+    Dl_info info;
+    bool loaded;
+    void *function = fy_cuda_function(13000, "cublasCreate_v2", &loaded);
+    ck_assert_ptr_nonnull(function);
+    ck_assert_int_ne(dladdr(function, &info), 0);
+    ck_assert_int_eq(stat(path, &wanted), 0);
+    ck_assert_int_eq(stat(info.dli_fname, &taken), 0);
+    ck_assert_msg(wanted.st_ino == taken.st_ino, "%s", info.dli_fname);
+    void *again = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
+    ck_assert_ptr_nonnull(again);
+    ck_assert_ptr_eq(dlsym(again, "cublasCreate_v2"), function);
+}
+
+START_TEST(test_library_of_the_loader)
+{
+    expect(system_library());
+}
+END_TEST
+
+START_TEST(test_library_beside_the_program_before_the_system_s)
+{
+    static const char below[] =
+        "v/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.13";
+    folder_put("v/lib/python3.9/site-packages/numpy/core.so");
+    folder_copy(system_library(), below);
+    ck_assert_ptr_nonnull(dlopen(
+        folder_place("v/lib/python3.9/site-packages/numpy/core.so"), RTLD_NOW));
+    expect(folder_place(below));
+}
+END_TEST
+
+START_TEST(test_library_that_the_program_has_loaded_before_all)
+{
+    static const char own[] = "own/libcublas.so.13";
+    folder_put("v/lib/python3.9/site-packages/numpy/core.so");
+    folder_copy(
+        system_library(),
+        "v/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.13");
+    folder_copy(system_library(), own);
+    ck_assert_ptr_nonnull(dlopen(
+        folder_place("v/lib/python3.9/site-packages/numpy/core.so"), RTLD_NOW));
+    ck_assert_ptr_nonnull(dlopen(folder_place(own), RTLD_NOW | RTLD_LOCAL));
+    expect(folder_place(own));
+}
+END_TEST
+
 START_TEST(test_early_does_not_wait)
 {
     ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
@@ -170,6 +235,9 @@ main(int argc, char **argv)
                         4);
     tcase_add_test(tests, test_python_without_such_packages_is_not_waited_for);
     tcase_add_test(tests, test_early_does_not_wait);
+    tcase_add_test(tests, test_library_of_the_loader);
+    tcase_add_test(tests, test_library_beside_the_program_before_the_system_s);
+    tcase_add_test(tests, test_library_that_the_program_has_loaded_before_all);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
