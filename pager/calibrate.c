@@ -17,7 +17,8 @@
 
 enum {
     COPY_BYTES = 32 << 20,
-    ROUNDS = 3, /* the best counts: others had the machine */
+    LINK_BYTES = 64 << 20, /* as much as the tools' buffer */
+    ROUNDS = 3,            /* the best counts: others had the machine */
     GEMM_ORDER = 512,
     GEMM_SMALL = 192, /* first: some libraries take long for more */
     GEMM_LARGE = 768,
@@ -222,7 +223,8 @@ best_run(struct fy_executor *executor, const struct fy_device_ops *ops,
 enum {
     CARD_FIRST = 256, /* orders of products, until one takes long enough */
     CARD_LAST = 8192,
-    CARD_REPEATS = 4
+    CARD_REPEATS = 4,
+    LATEST = 8, /* times as long as it may take, with all that is set up */
 };
 static const double card_seconds = 0.02;
 
@@ -326,43 +328,65 @@ run_products(struct fy_executor *executor, struct product *product,
     return status ? status : now_seconds() - start;
 }
 
-/* Operations a second of the largest product that is still quick, or 0. */
+/* Operations a second of products of that size, or a status; *spent: seconds of
+ * one run. */
+static double
+rate_of(struct fy_executor *executor, struct product *product, double patience,
+        double *spent)
+{
+    const double n = (double)product->n, operations = 2 * n * n * n;
+    size_t bytes = 3 * product->n * product->n * (product->single ? 4 : 8);
+    char *memory = calloc(1, bytes);
+
+    if (!memory) {
+        return FY_ERR_NOMEM;
+    }
+    /* Makes the library's handle, loads the kernel of that type and size. */
+    double one = run_products(executor, product, memory, 1);
+    if (one >= 0) {
+        one = run_products(executor, product, memory, 1);
+    }
+    double more =
+        one > patience || one < 0
+            ? one
+            : run_products(executor, product, memory, 1 + CARD_REPEATS);
+    free(memory);
+    *spent = more;
+    if (more < 0) {
+        return more;
+    }
+    /* Of a slow one all is counted, its copies as well. */
+    return one > patience ? operations / one
+           : more > one   ? CARD_REPEATS * operations / (more - one)
+                          : 0;
+}
+
+/*
+ * Operations a second of the largest product that is still quick, or 0. What is
+ * set up for the first of a size does not count as time that was spent.
+ */
 static double
 product_rate(struct fy_executor *executor, struct fy_device *device,
-             bool single, double until)
+             bool single, double seconds)
 {
     struct product product = {.ops = device->ops, .single = single};
-    double rate = 0, more = 0;
+    const double patience = seconds < INFINITY ? 2 * card_seconds : 1;
+    const double latest = now_seconds() + LATEST * seconds;
+    double rate = 0, spent = 0, all = 0;
 
     product.function = device->ops->resolve(device, single ? "cublasSgemm_v2"
                                                            : "cublasDgemm_v2");
     for (product.n = CARD_FIRST;
-         product.function && product.n <= CARD_LAST && more < card_seconds &&
-         (product.n == CARD_FIRST || now_seconds() + 16 * more < until);
+         product.function && product.n <= CARD_LAST && spent < card_seconds &&
+         (product.n == CARD_FIRST ||
+          (all + 16 * spent < seconds && now_seconds() < latest));
          product.n *= 2) {
-        size_t bytes = 3 * product.n * product.n * (single ? 4 : 8);
-        char *memory = calloc(1, bytes);
-        double one = -1;
-        if (memory) {
-            /* The first of a size may load its kernel. */
-            one = run_products(executor, &product, memory, 1);
-        }
-        bool slow = one > (until < INFINITY ? 2 * card_seconds : 1);
-        if (one >= 0 && !slow) {
-            one = run_products(executor, &product, memory, 1);
-            more = run_products(executor, &product, memory, 1 + CARD_REPEATS);
-        } else {
-            more = one * (1 + CARD_REPEATS);
-        }
-        free(memory);
-        if (one < 0 || more < 0) {
+        double found = rate_of(executor, &product, patience, &spent);
+        if (found < 0) {
             break;
         }
-        more -= one;
-        double n = (double)product.n;
-        if (more > 0 && 2 * n * n * n * CARD_REPEATS / more > rate) {
-            rate = 2 * n * n * n * CARD_REPEATS / more;
-        }
+        all += 2 * spent;
+        rate = found > rate ? found : rate;
     }
     return rate;
 }
@@ -371,12 +395,9 @@ static int
 measure_card(struct fy_executor *executor, struct fy_device *device,
              double seconds, struct fy_rates *rates)
 {
-    double start = now_seconds();
-
-    rates->device_flops_f32 =
-        product_rate(executor, device, true, start + seconds / 2);
+    rates->device_flops_f32 = product_rate(executor, device, true, seconds / 2);
     rates->device_flops_f64 =
-        product_rate(executor, device, false, start + seconds);
+        product_rate(executor, device, false, seconds / 2);
     /* Its own memory is measured by nothing here: what products need at least. */
     rates->overlap = 1;
     return rates->device_flops_f32 > 0 && rates->device_flops_f64 > 0
@@ -384,19 +405,43 @@ measure_card(struct fy_executor *executor, struct fy_device *device,
                : FY_ERR_DEVICE;
 }
 
+/*
+ * How much is copied to measure a link, and in how many tiles: those of a card as
+ * large as calls have them, for its copying threads share a tile, as far as its
+ * memory goes. At most LINK_BYTES.
+ */
+static uint64_t
+link_bytes(struct fy_device *device, uint32_t *tiles)
+{
+    uint64_t tile = LINK_BYTES / 2;
+
+    if (!device->ops->resolve) {
+        *tiles = 8;
+        return COPY_BYTES;
+    }
+    while (tile > COPY_BYTES / 8 &&
+           device->ops->memory_bytes(device) < 2 * tile) {
+        tile /= 2;
+    }
+    *tiles = 2;
+    return 2 * tile;
+}
+
 /* Copies both ways, and what calls and steps cost. */
 static int
-measure_link(struct fy_executor *executor, const struct fy_device_ops *ops,
-             bool quick, char *memory, struct fy_rates *rates)
+measure_link(struct fy_executor *executor, struct fy_device *device, bool quick,
+             char *memory, struct fy_rates *rates)
 {
+    const struct fy_device_ops *ops = device->ops;
+    uint32_t tiles;
+    const uint64_t bytes = link_bytes(device, &tiles);
     const unsigned rounds = quick ? ROUNDS - 1 : ROUNDS;
     const uint32_t steps = quick ? QUICK_STEPS : STEPS;
     /* Once for what the first copies set up. */
-    double in =
-        run_schedule(executor, ops, memory, COPY_BYTES, 8, FY_ACCESS_IN);
-    in = best_run(executor, ops, rounds, memory, COPY_BYTES, 8, FY_ACCESS_IN);
+    double in = run_schedule(executor, ops, memory, bytes, tiles, FY_ACCESS_IN);
+    in = best_run(executor, ops, rounds, memory, bytes, tiles, FY_ACCESS_IN);
     double out =
-        best_run(executor, ops, rounds, memory, COPY_BYTES, 8, FY_ACCESS_OUT);
+        best_run(executor, ops, rounds, memory, bytes, tiles, FY_ACCESS_OUT);
     double small = best_run(executor, ops, rounds, memory, (uint64_t)steps * 64,
                             steps, FY_ACCESS_INOUT);
     double one =
@@ -405,8 +450,8 @@ measure_link(struct fy_executor *executor, const struct fy_device_ops *ops,
     if (!(in > 0 && out > 0 && small > one && one > 0)) {
         return FY_ERR_DEVICE;
     }
-    rates->in_bytes = COPY_BYTES / in;
-    rates->out_bytes = COPY_BYTES / out;
+    rates->in_bytes = (double)bytes / in;
+    rates->out_bytes = (double)bytes / out;
     rates->call_seconds = one;
     rates->step_seconds = (small - one) / (steps - 1);
     return FY_OK;
@@ -416,18 +461,21 @@ int
 fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
                   double seconds, struct fy_rates *rates)
 {
-    double until = now_seconds() + seconds;
-    char *memory = malloc(COPY_BYTES);
+    double start = now_seconds();
+    char *memory = malloc(LINK_BYTES);
 
     if (!memory) {
         return FY_ERR_NOMEM;
     }
-    memset(memory, 1, COPY_BYTES);
-    int status = measure_link(executor, device->ops, true, memory, rates);
+    memset(memory, 1, LINK_BYTES);
+    int status = measure_link(executor, device, true, memory, rates);
     free(memory);
-    double left = until - now_seconds();
-    return status ? status
-                  : measure_card(executor, device, left > 0 ? left : 0, rates);
+    /* Products, however long the copies took: they decide what goes. */
+    double left = seconds - (now_seconds() - start);
+    return status
+               ? status
+               : measure_card(executor, device,
+                              left > seconds / 2 ? left : seconds / 2, rates);
 }
 
 static int
@@ -452,7 +500,7 @@ measure_device(const char *name, struct fy_rates *rates, char *memory)
         ops->close(device);
         return status;
     }
-    status = measure_link(executor, ops, false, memory, rates);
+    status = measure_link(executor, device, false, memory, rates);
     if (status == FY_OK && ops->resolve) {
         status = measure_card(executor, device, INFINITY, rates);
     }

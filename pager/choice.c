@@ -9,13 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/room.h"
 
 enum {
-    RATES_FILE_BYTES = 4096 /* at most */
+    RATES_FILE_BYTES = 4096,       /* at most */
+    RATES_LAYOUT = 2,              /* of the files: older ones are not read */
+    RATES_SECONDS = 7 * 24 * 3600, /* rates that are older are measured again */
+    SURPRISES = 16, /* calls in a row, after which a file is not believed */
 };
+static const double surprise = 3;             /* times as long, or as short; */
+static const double least_surprising = 0.001; /* seconds */
 
 static const double open_seconds = 0.3; /* a context, handles, the ring */
 static const double card_seconds =
@@ -29,6 +35,8 @@ static bool is_card;
 static bool opened;
 static uint64_t missed_ns; /* what calls would have gained, had it been open */
 static bool asked;         /* somebody has measured, or is about to */
+static char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
+static unsigned surprises;                /* in a row */
 
 /* Logarithms of how far off the model may be, before anything is known: of a card
  * or processors that nobody has measured, else, and where both sides are the same
@@ -171,12 +179,44 @@ fy_choice_opened(void)
     __atomic_store_n(&opened, true, __ATOMIC_RELAXED);
 }
 
+/* Ours, nobody else can have written it, and not too old. */
+static bool
+is_good(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
+           time(NULL) - status.st_mtime < RATES_SECONDS;
+}
+
+/* Calls of the device that took something else than the kept rates say: the next
+ * process measures anew. */
+static void
+notice(double expected, double seconds)
+{
+    bool odd = seconds > surprise * expected || expected > surprise * seconds;
+
+    if (expected < least_surprising && seconds < least_surprising) {
+        return;
+    }
+    if (!odd) {
+        __atomic_store_n(&surprises, 0, __ATOMIC_RELAXED);
+    } else if (__atomic_add_fetch(&surprises, 1, __ATOMIC_RELAXED) ==
+                   SURPRISES &&
+               __atomic_load_n(&rates, __ATOMIC_ACQUIRE) != &first && kept[0] &&
+               is_good(kept)) {
+        (void)unlink(kept);
+    }
+}
+
 struct fy_tried
 fy_choice_ran(const struct fy_choice *choice, double seconds)
 {
     struct fy_tried tried = {.function = choice->key.function};
 
     if (!settings->force) {
+        notice(choice->model[FY_SIDE_DEVICE], seconds);
         tried.trial = choice->pick.trial;
         tried.lost_seconds =
             fy_learn_took(&choice->key, &choice->pick,
@@ -219,19 +259,9 @@ file_of(struct fy_device *device, char out[FY_SETTINGS_PATH_BYTES])
         device->ops->identity(device, identity, sizeof(identity))) {
         return false;
     }
-    int n = snprintf(out, FY_SETTINGS_PATH_BYTES, "%s-%s-%s", settings->rates,
-                     identity, PACKAGE_VERSION);
+    int n = snprintf(out, FY_SETTINGS_PATH_BYTES, "%s-%s-%s-%d",
+                     settings->rates, identity, PACKAGE_VERSION, RATES_LAYOUT);
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
-}
-
-/* Ours, and nobody else can have written it. */
-static bool
-is_private(const char *path)
-{
-    struct stat status;
-
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-           status.st_uid == geteuid() && (status.st_mode & 0022) == 0;
 }
 
 /* Complete or not there: written under another name, then renamed. */
@@ -273,7 +303,8 @@ fy_choice_measure(const struct fy_lease *lease, void *gemm)
     }
     if (!calibrated) {
         bool named = file_of(device, path);
-        if (!named || !is_private(path) ||
+        (void)snprintf(kept, sizeof(kept), "%s", named ? path : "");
+        if (!named || !is_good(path) ||
             fy_rates_read(path, "cuda", &measured)) {
             measured = first;
             if (fy_calibrate_card(lease->executor, device, card_seconds,

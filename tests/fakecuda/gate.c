@@ -32,7 +32,8 @@ static struct {
     struct fake_fault operation; /* FAKECUDA_FAIL_ASYNC */
     bool strict;
     uint64_t delay_us;
-    const char *slow; /* FAKECUDA_SLOW, or NULL */
+    const char *slow;  /* FAKECUDA_SLOW, or NULL */
+    const char *first; /* FAKECUDA_FIRST, or NULL */
     int log;
     uint64_t random;
     unsigned long calls;
@@ -183,6 +184,7 @@ read_settings(void)
     gate.strict = fakecuda_setting("STRICT", 0) != 0;
     gate.delay_us = fakecuda_setting("DELAY", 100);
     gate.slow = getenv("FAKECUDA_SLOW");
+    gate.first = getenv("FAKECUDA_FIRST");
     gate.random = fakecuda_setting("SEED", 1) * 0x9E3779B97F4A7C15ULL +
                   0x632BE59BD9B4E019;
     if (path != NULL && *path != '\0') {
@@ -218,6 +220,21 @@ fake_slowness_us(const char *operation)
         return 0;
     }
     return strtoull(gate.slow + bytes + 1, NULL, 10);
+}
+
+/* Sets up what the real function does when it is called first. */
+static void
+set_up(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    for (const char *at = gate.first; at != NULL && *at != '\0';) {
+        if (strncmp(at, name, bytes) == 0 && at[bytes] == ':') {
+            (void)usleep((useconds_t)strtoul(at + bytes + 1, NULL, 10));
+        }
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
 }
 
 /* xorshift64*, then the high half; callers hold gate.lock. */
@@ -440,6 +457,9 @@ fakecuda_enter(struct fake_call *call, const char *name,
     call->number = ++gate.calls;
     status = injected(name, count, call->number, library);
     (void)pthread_mutex_unlock(&gate.lock);
+    if (count == 1) {
+        set_up(name);
+    }
     if (status != 0) {
         fakecuda_note("injected", "%s call %lu: %d", name, count, status);
         if (library == FAKE_DRIVER && poisons(status)) {

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -529,6 +530,79 @@ START_TEST(test_no_device_says_why_again)
 }
 END_TEST
 
+/* Files of rates that are old, or that calls contradict, are not believed. */
+START_TEST(test_rates_are_forgotten)
+{
+    static struct fy_settings settings;
+    char folder[] = "/tmp/test_cuda_engine_XXXXXX", pattern[64];
+    char note[FY_POOL_NOTE_BYTES];
+    struct fy_choice choice = {.model = {0.01, 0.01}};
+    struct fy_lease lease;
+    glob_t found;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(settings.rates, sizeof(settings.rates), "%s/rates", folder);
+    (void)snprintf(pattern, sizeof(pattern), "%s/*", folder);
+    for (int round = 0; round < 3; round++) {
+        /* Measured, read, and measured again since the file is old. */
+        pid_t pid = fork();
+        ck_assert_int_ge(pid, 0);
+        if (pid == 0) {
+            fy_choice_start(&settings, "cuda");
+            ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
+            ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
+                             FY_REASON_NONE);
+            fy_choice_measure(&lease, NULL);
+            bool measured = cuda_count("cublasDgemm_v2") > 0;
+            for (int i = 0; round == 2 && i < 64; i++) {
+                (void)fy_choice_ran(&choice, i < 32 && i % 8 ? 0.05 : 0.009);
+            }
+            bool kept = glob(pattern, 0, NULL, &found) == 0;
+            for (int i = 0; round == 2 && i < 16; i++) {
+                (void)fy_choice_ran(&choice, 0.05);
+            }
+            _exit(measured != (round != 1) || !kept);
+        }
+        int status;
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        status = glob(pattern, 0, NULL, &found);
+        ck_assert_int_eq(status, round == 2 ? GLOB_NOMATCH : 0);
+        if (round == 1) {
+            const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+            ck_assert_int_eq(utimensat(-1, found.gl_pathv[0], old, 0), 0);
+        }
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+/* What a library's first use of all takes, its handle and the first product of
+ * either type, is no part of a rate that is kept. */
+START_TEST(test_first_use_is_no_rate)
+{
+    char note[FY_POOL_NOTE_BYTES];
+    struct fy_rates cold, warm;
+    struct fy_lease lease;
+    (void)setenv("FAKECUDA_DELAY", "0", 1);
+    (void)setenv("FAKECUDA_FIRST",
+                 "cublasCreate_v2:700000,cublasSgemm_v2:700000,"
+                 "cublasDgemm_v2:700000",
+                 1);
+    ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
+    ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
+                     FY_REASON_NONE);
+    fy_rates_default("cuda", &cold);
+    warm = cold;
+    ck_assert_int_eq(
+        fy_calibrate_card(lease.executor, lease.device, 0.25, &cold), 0);
+    ck_assert_int_eq(
+        fy_calibrate_card(lease.executor, lease.device, 0.25, &warm), 0);
+    ck_assert_double_gt(8 * cold.device_flops_f32, warm.device_flops_f32);
+    ck_assert_double_gt(8 * cold.device_flops_f64, warm.device_flops_f64);
+    fy_pool_release(&lease);
+}
+END_TEST
+
 /* A program that has loaded the driver starts it itself, or said --early. */
 START_TEST(test_program_starts_cuda_first)
 {
@@ -602,6 +676,8 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_no_device_says_why_again);
     tcase_add_loop_test(tests, test_program_starts_cuda_first, 0, 2);
     tcase_add_loop_test(tests, test_rates_and_a_limit, 0, 2);
+    tcase_add_test(tests, test_rates_are_forgotten);
+    tcase_add_test(tests, test_first_use_is_no_rate);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
