@@ -480,7 +480,7 @@ cuda_identity(struct fy_device *base, char *out, size_t bytes)
     int cancel, status = FY_ERR_DEVICE;
     if (cuda_is_ours(device) && cuda_enter_caller(device, &cancel)) {
         status = cuda_status(device, "asking for its UUID",
-                             device->driver->device_uuid(uuid, device->unit));
+                             fy_cuda_uuid(device->driver, device->unit, uuid));
         cuda_leave_caller(device, cancel);
     }
     size_t at = 0;

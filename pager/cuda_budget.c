@@ -178,7 +178,7 @@ cuda_budget_open(struct cuda_device *device)
     unsigned char uuid[16];
     char card[64];
     unsigned any = 0;
-    if (device->driver->device_uuid(uuid, device->unit) != 0) {
+    if (fy_cuda_uuid(device->driver, device->unit, uuid) != 0) {
         memset(uuid, 0, sizeof uuid);
     }
     for (int i = 0; i < 16; i++) {
@@ -186,7 +186,7 @@ cuda_budget_open(struct cuda_device *device)
         (void)snprintf(card + (size_t)2 * i, sizeof card - 2 * (size_t)i,
                        "%02x", uuid[i]);
     }
-    /* Parts of one card may have its name, but not its size. */
+    /* With an older driver parts of one card have its name, but not its size. */
     (void)snprintf(card + 32, sizeof card - 32, "-%llu",
                    (unsigned long long)(m->card_bytes >> 20));
     if (any != 0) { /* else it has no name that others could know it by */

@@ -273,6 +273,14 @@ fy_cuda_loader_is_free(unsigned seconds)
     return answered;
 }
 
+int
+fy_cuda_uuid(const struct fy_cuda_driver *d, int device, unsigned char uuid[16])
+{
+    /* The older function says of every part the whole card's. */
+    return d->device_uuid2 != NULL ? d->device_uuid2(uuid, device)
+                                   : d->device_uuid(uuid, device);
+}
+
 void
 fy_cuda_describe(const struct fy_cuda_driver *d, const char *what, int result,
                  char text[FY_CUDA_TEXT_BYTES])

@@ -26,9 +26,15 @@ enum {
     FY_CUDA_DEVICE_UNAVAILABLE = 46,
     FY_CUDA_NO_DEVICE = 100,
     FY_CUDA_INVALID_DEVICE = 101,
+    FY_CUDA_INVALID_IMAGE = 200,
     FY_CUDA_INVALID_CONTEXT = 201,
+    FY_CUDA_NO_BINARY = 209,
     FY_CUDA_ECC_UNCORRECTABLE = 214,
+    FY_CUDA_INVALID_PTX = 218,
     FY_CUDA_NVLINK_UNCORRECTABLE = 220,
+    FY_CUDA_NO_JIT_COMPILER = 221,
+    FY_CUDA_UNSUPPORTED_PTX = 222,
+    FY_CUDA_JIT_DISABLED = 223,
     FY_CUDA_CONTAINED = 226,
     FY_CUDA_INVALID_HANDLE = 400,
     FY_CUDA_NOT_FOUND = 500,
@@ -203,9 +209,10 @@ typedef void *fy_cuda_handle;
        void **extra))
 
 /* Likewise, of newer drivers: NULL where there is none. */
-#define FY_CUDA_OPTIONAL(X)                                     \
-    X(parameter_info, "cuFuncGetParamInfo",                     \
-      (fy_cuda_handle function, size_t number, size_t * offset, \
+#define FY_CUDA_OPTIONAL(X)                                                  \
+    X(device_uuid2, "cuDeviceGetUuid_v2", (unsigned char *uuid, int device)) \
+    X(parameter_info, "cuFuncGetParamInfo",                                  \
+      (fy_cuda_handle function, size_t number, size_t * offset,              \
        size_t * bytes))
 
 struct fy_cuda_driver {
@@ -247,6 +254,10 @@ bool fy_cuda_driver_is_ours(void);
  * waits for it so long at most.
  */
 bool fy_cuda_loader_is_free(unsigned seconds);
+
+/* The UUID of a card, or of the part of one (MIG) that the device is. */
+int fy_cuda_uuid(const struct fy_cuda_driver *driver, int device,
+                 unsigned char uuid[16]);
 
 /* "WHAT: TEXT of the driver (NAME)" for a result that is not success. */
 void fy_cuda_describe(const struct fy_cuda_driver *driver, const char *what,

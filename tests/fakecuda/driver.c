@@ -286,7 +286,12 @@ fake_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 CUresult
 fake_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-    return fake_cuDeviceGetUuid_v2(uuid, dev);
+    int result = fake_cuDeviceGetUuid_v2(uuid, dev);
+
+    if (result == CUDA_SUCCESS && fakecuda_setting("MIG", 0) != 0) {
+        uuid->bytes[15] = 0; /* of the card that they are parts of */
+    }
+    return result;
 }
 
 CUresult

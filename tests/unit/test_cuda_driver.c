@@ -44,6 +44,14 @@ START_TEST(test_numbers)
                      CUDA_ERROR_MPS_CLIENT_TERMINATED);
     ck_assert_int_eq(FY_CUDA_EXTERNAL_DEVICE, CUDA_ERROR_EXTERNAL_DEVICE);
     ck_assert_int_eq(FY_CUDA_NOT_FOUND, CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(FY_CUDA_INVALID_IMAGE, CUDA_ERROR_INVALID_IMAGE);
+    ck_assert_int_eq(FY_CUDA_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU);
+    ck_assert_int_eq(FY_CUDA_INVALID_PTX, CUDA_ERROR_INVALID_PTX);
+    ck_assert_int_eq(FY_CUDA_NO_JIT_COMPILER,
+                     CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
+    ck_assert_int_eq(FY_CUDA_UNSUPPORTED_PTX,
+                     CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    ck_assert_int_eq(FY_CUDA_JIT_DISABLED, CUDA_ERROR_JIT_COMPILATION_DISABLED);
     ck_assert_int_eq(FY_CUDA_COMPUTE_CAPABILITY_MAJOR,
                      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     ck_assert_int_eq(FY_CUDA_COMPUTE_CAPABILITY_MINOR,
@@ -198,6 +206,7 @@ static const struct {
     {"module_unload", TEXT(cuModuleUnload)},
     {"module_function", TEXT(cuModuleGetFunction)},
     {"launch", TEXT(cuLaunchKernel)},
+    {"device_uuid2", "cuDeviceGetUuid_v2"},
     {"parameter_info", TEXT(cuFuncGetParamInfo)},
 };
 

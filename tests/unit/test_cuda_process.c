@@ -602,6 +602,26 @@ START_TEST(test_idle_memory_goes_back)
 }
 END_TEST
 
+/* Parts of one card (MIG) are told apart, by what is kept of them and shared. */
+START_TEST(test_parts_of_a_card_have_names)
+{
+    const struct fy_device_ops *ops = fy_device_find("cuda");
+    struct fy_device *devices[2];
+    char names[2][64];
+    (void)setenv("FAKECUDA_MIG", "1", 1);
+    (void)setenv("FAKECUDA_DEVICES", "2", 1);
+    for (unsigned i = 0; i < 2; i++) {
+        ops->choose(i);
+        ck_assert_int_eq(ops->open(CUDA_RUN_BYTES, &devices[i]), 0);
+        ck_assert_int_eq(ops->identity(devices[i], names[i], sizeof names[i]),
+                         0);
+    }
+    ck_assert_str_ne(names[0], names[1]);
+    ops->close(devices[0]);
+    ops->close(devices[1]);
+}
+END_TEST
+
 /* The workspace of the last factorisation goes back, too. */
 START_TEST(test_idle_workspace_goes_back)
 {
@@ -702,6 +722,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_context_of_the_program_stays);
     tcase_add_loop_test(tests, test_idle_memory_goes_back, 0, 2);
     tcase_add_test(tests, test_idle_workspace_goes_back);
+    tcase_add_test(tests, test_parts_of_a_card_have_names);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
