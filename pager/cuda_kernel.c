@@ -89,6 +89,23 @@ check_parameters(const struct cuda_device *device,
     return FY_OK;
 }
 
+/* Whether this driver will never load the image, on this card. */
+static bool
+is_refused(int result)
+{
+    switch (result) {
+    case FY_CUDA_INVALID_IMAGE:
+    case FY_CUDA_NO_BINARY:
+    case FY_CUDA_INVALID_PTX:
+    case FY_CUDA_NO_JIT_COMPILER:
+    case FY_CUDA_UNSUPPORTED_PTX: /* of an NVRTC that is newer than the driver */
+    case FY_CUDA_JIT_DISABLED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Into the context, which is current. */
 static int
 load(struct cuda_device *device, const struct fy_kernel_program *program,
@@ -99,7 +116,8 @@ load(struct cuda_device *device, const struct fy_kernel_program *program,
     int result = driver->module_load(&kernel->module, image, 0, NULL, NULL);
     if (result != 0) {
         kernel->module = NULL;
-        return driver_trouble(device, "loading it", result, why);
+        int status = driver_trouble(device, "loading it", result, why);
+        return is_refused(result) ? FY_ERR_INVALID : status;
     }
     result = driver->module_function(&kernel->function, kernel->module,
                                      program->entry);

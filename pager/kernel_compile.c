@@ -59,6 +59,27 @@ best_architecture(int driver_version, int capability, bool *loaded)
     return best;
 }
 
+/*
+ * Whether machine code for one architecture runs on a card of another: on those of
+ * the same major version that are not older (CUDA C++ Programming Guide, "Binary
+ * compatibility"), but for Tegra's. An older driver takes it, too, where it would
+ * refuse the PTX of a newer NVRTC.
+ */
+static bool
+runs_on(int arch, int capability)
+{
+    static const int tegra[] = {53, 62, 72, 87, 101, 110};
+    if (arch == capability) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof tegra / sizeof tegra[0]; i++) {
+        if (arch == tegra[i] || capability == tegra[i]) {
+            return false;
+        }
+    }
+    return arch / 10 == capability / 10 && arch < capability;
+}
+
 int
 fy_kernel_target(int driver_version, int capability,
                  struct fy_kernel_target *out, bool *loaded,
@@ -86,7 +107,7 @@ fy_kernel_target(int driver_version, int capability,
                        capability % 10);
         return FY_ERR_NOENT;
     }
-    target.real = arch == capability &&
+    target.real = runs_on(arch, capability) &&
                   find(driver_version, "nvrtcGetCUBIN", &unused, loaded);
     (void)snprintf(target.arch, sizeof target.arch, "%s_%d",
                    target.real ? "sm" : "compute", arch);

@@ -103,6 +103,13 @@ for call in nvrtcVersion nvrtcCreateProgram nvrtcCompileProgram \
     unset FAKECUDA_FAIL
 done
 
+rm -rf "$work/cache/ferry/kernels"
+export FAKECUDA_FAIL=cuModuleLoadDataEx:1+:222
+right "a driver that is older than the compiler" cuda,memory=64MiB "$kernels" kernels
+equal "each is compiled once" "$(compiled)" 4
+said "and is not tried again" "^scale .*no-kernel.*UNSUPPORTED_PTX_VERSION"
+unset FAKECUDA_FAIL
+
 # check NAME STATUS FOLDER FILE: what it says is in $work/err
 check()
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pager/device.h"
+#include "pager/kernel_compile.h"
 #include "tests/unit/cuda_rig.h"
 
 static const char *const kinds[] = {"host", "cuda"};
@@ -400,6 +401,29 @@ START_TEST(test_close_while_busy)
 }
 END_TEST
 
+/* Machine code where the compiler has any for the card, its own or an older one of
+ * its major version; else text, that a driver has to be new enough for. */
+START_TEST(test_machine_code_of_the_major_version)
+{
+    static const struct {
+        int capability;
+        const char *arch;
+    } rows[] = {{90, "sm_90"},   {91, "sm_90"},       {103, "sm_100"},
+                {121, "sm_120"}, {87, "sm_87"},       {101, "compute_100"},
+                {72, ""},        {130, "compute_120"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_kernel_target target = {.arch = ""};
+        char why[FY_CUDA_TEXT_BYTES];
+        bool loaded;
+        int status =
+            fy_kernel_target(13000, rows[i].capability, &target, &loaded, why);
+        ck_assert_int_eq(status, rows[i].arch[0] ? 0 : FY_ERR_NOENT);
+        ck_assert_str_eq(target.arch, rows[i].arch);
+        ck_assert_int_eq(target.real, rows[i].arch[0] == 's');
+    }
+}
+END_TEST
+
 int
 main(int argc, char **argv)
 {
@@ -415,6 +439,7 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_events_order_streams, 0, KINDS);
     tcase_add_loop_test(tests, test_malformed_copies, 0, KINDS);
     tcase_add_loop_test(tests, test_close_while_busy, 1, KINDS);
+    tcase_add_test(tests, test_machine_code_of_the_major_version);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
