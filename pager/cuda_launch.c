@@ -18,7 +18,8 @@ enum {
     LEAST_MEMORY_BYTES = 8 * CUBLAS_WORKSPACE_BYTES,
     WORKSPACES_IN_MEMORY = 64, /* one is at most that part of all */
     INFO_BYTES = 256,
-    LOADER_SECONDS = 5, /* another stream may be loading a library */
+    LIBRARY_BYTES = 512 << 20, /* with less free, a library may not start */
+    LOADER_SECONDS = 5,        /* another stream may be loading a library */
 };
 
 void
@@ -182,6 +183,25 @@ take_promised(struct fy_stream *s)
     return status;
 }
 
+/*
+ * A library that cannot be initialised, as cublasCreate() says where it finds too
+ * little memory for its kernels: NOFIT when the card has little indeed.
+ */
+static int
+initialisation_failed(struct fy_stream *s, enum fy_cuda_library library,
+                      int status)
+{
+    struct cuda_device *device = s->device;
+    size_t unused, total;
+    int failed = cuda_library_status(device, library, status);
+    if (status == FY_CUDA_LIBRARY_NOT_INITIALIZED &&
+        device->driver->memory_info(&unused, &total) == 0 &&
+        unused < (size_t)LIBRARY_BYTES) {
+        return FY_ERR_NOFIT;
+    }
+    return failed;
+}
+
 int
 cuda_launch_handle(struct fy_stream *s, enum fy_cuda_library library,
                    void **out)
@@ -214,7 +234,8 @@ cuda_launch_handle(struct fy_stream *s, enum fy_cuda_library library,
         fy_cuda_library_why(library, why);
         return cuda_error(device, FY_ERR_UNSUPPORTED, why);
     }
-    return cuda_library_status(device, library, status);
+    return status != 0 && !made ? initialisation_failed(s, library, status)
+                                : cuda_library_status(device, library, status);
 }
 
 void
@@ -232,8 +253,8 @@ static int
 get_workspace(struct fy_stream *s, const struct cuda_launch *launch)
 {
     if (launch->elements < 0) {
-        return cuda_error(s->device, FY_ERR_DEVICE,
-                          "a library asks for a negative workspace");
+        return cuda_error(s->device, FY_ERR_UNSUPPORTED,
+                          "a workspace is larger than the library can say");
     }
     return cuda_workspace(s, (size_t)launch->elements * launch->element_bytes);
 }

@@ -9,6 +9,10 @@
 
 #include "pager/cuda_driver.h"
 
+enum {
+    FY_CUDA_LIBRARY_NOT_INITIALIZED = 1 /* cuBLAS's and cuSOLVER's */
+};
+
 enum fy_cuda_library {
     FY_CUDA_CUBLAS,
     FY_CUDA_CUSOLVER,

@@ -159,10 +159,10 @@ cuda_memory_open(struct cuda_device *device, uint64_t wanted)
     if (result != 0) {
         return cuda_status(device, "the memory's size", result);
     }
-    /* A tenth stays for libraries and for whoever else is there. */
+    /* A tenth stays for libraries and other processes; no more than a small limit. */
     uint64_t limit = wanted != 0 && wanted < total ? wanted : total / 10 * 9;
     m->card_bytes = total / 10 * 9;
-    m->margin_bytes = total / 10;
+    m->margin_bytes = wanted != 0 && wanted < total / 10 ? wanted : total / 10;
     limit = limit / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     if (pthread_mutex_init(&m->lock, NULL) != 0) {
         return cuda_error(device, FY_ERR_NOMEM, "no memory for the device");

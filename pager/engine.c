@@ -214,7 +214,7 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
 
     decision->actual_seconds = now_seconds() - start;
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
-        status == FY_ERR_BUSY) {
+        status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
         take_note(decision, lease->device);
     }
     if (status == FY_ERR_DEVICE) {

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -230,6 +231,7 @@ static const struct shortage {
     {"cublasCreate_v2:1:3", FY_REASON_NONE},
     {"cublasDgemm_v2:1:3,cublasDgemm_v2:2:3,cublasDgemm_v2:3:3",
      FY_REASON_NONE},
+    {"cublasCreate_v2:1:1", FY_REASON_NONE}, /* NOT_INITIALIZED */
     {"cublasDgemm_v2:1+:3", FY_REASON_NO_FIT},
     {"cublasCreate_v2:1+:3", FY_REASON_NO_FIT},
     {"cuMemCreate:1+:2", FY_REASON_NO_FIT},
@@ -241,6 +243,7 @@ START_TEST(test_memory_runs_out)
 {
     const struct shortage *row = &shortages[_i];
     (void)setenv("FAKECUDA_FAIL", row->fail, 1);
+    (void)setenv("FAKECUDA_MEMORY", "256M", 1); /* little for a library */
     start("memory=8M;");
     ck_assert_int_eq(one_product(), row->reason);
     if (row->reason == FY_REASON_NO_FIT) {
@@ -295,6 +298,36 @@ START_TEST(test_card_without_memory)
     give(driver, most);
     ck_assert_int_eq(one_product(), FY_REASON_NONE);
     ck_assert_uint_eq(chunks_of("dgemm_") - tight, 1);
+    finish();
+}
+END_TEST
+
+/* Nearly full, but not for a limit that fits into what is left. */
+START_TEST(test_small_limit_on_full_card)
+{
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    (void)setenv("FAKECUDA_DIRTY", "4K", 1);
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    uint64_t most = take(driver, (size_t)940 << 20);
+    start("memory=16M;");
+    ck_assert_int_eq(one_product(), FY_REASON_NONE);
+    give(driver, most);
+    finish();
+}
+END_TEST
+
+/* cuSOLVER counts that workspace in 32 bits. */
+START_TEST(test_large_eigenproblem_stays)
+{
+    char vectors = 'V', lower = 'L';
+    int n = 32767 + _i, lwork = INT_MAX, info = -7;
+    double none;
+    void *const args[] = {&vectors, &lower, &n,     &none, &n,
+                          &none,    &none,  &lwork, &info};
+    start("memory=8M;");
+    ck_assert_int_eq(call("dsyev_", 9, args) == FY_REASON_UNSUPPORTED, _i);
+    ck_assert_uint_eq(cuda_count("cusolverDnDsyevd_bufferSize"), 0);
     finish();
 }
 END_TEST
@@ -658,18 +691,20 @@ int
 main(int argc, char **argv)
 {
     static const char *const files[] = {"blas1.ferry", "blas3.ferry",
-                                        "lapack.ferry"};
+                                        "lapack.ferry", "lapack_eigen.ferry"};
     (void)argc;
     cuda_rig_start(argv);
     (void)setenv("FAKECUDA_STRICT", "1", 1);
     (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    model = calls_model(files, 3);
+    model = calls_model(files, 4);
     Suite *suite = suite_create("cuda_engine");
     TCase *tests = tcase_create("cuda_engine");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_memory_runs_out, 0,
                         (int)(sizeof(shortages) / sizeof(shortages[0])));
     tcase_add_test(tests, test_card_without_memory);
+    tcase_add_test(tests, test_small_limit_on_full_card);
+    tcase_add_loop_test(tests, test_large_eigenproblem_stays, 0, 2);
     tcase_add_loop_test(tests, test_threads, 0, 2);
     tcase_add_test(tests, test_processes_share_a_card);
     tcase_add_loop_test(tests, test_failed_device_says_why, 0, 2);
