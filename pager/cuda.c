@@ -21,6 +21,7 @@
 enum {
     EXIT_WAIT_SECONDS = 2,
     LOADER_SECONDS = 1,
+    CAPTURE_SHIFT = 4, /* above what pthread_setcancelstate() takes */
 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -128,6 +129,23 @@ cuda_is_dead(struct cuda_device *device)
     return dead;
 }
 
+int
+cuda_relax(struct cuda_device *device)
+{
+    int mode = FY_CUDA_CAPTURE_RELAXED;
+    return device->driver->capture_mode(&mode) == 0 ? mode
+                                                    : FY_CUDA_CAPTURE_RELAXED;
+}
+
+/* Leaves the state of cancellation alone in *cancel. */
+static void
+restore_capture(struct cuda_device *device, int *cancel)
+{
+    int mode = *cancel >> CAPTURE_SHIFT;
+    (void)device->driver->capture_mode(&mode);
+    *cancel &= (1 << CAPTURE_SHIFT) - 1;
+}
+
 bool
 cuda_enter_caller(struct cuda_device *device, int *cancel)
 {
@@ -142,10 +160,12 @@ cuda_enter_caller(struct cuda_device *device, int *cancel)
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel);
     int result = device->driver->context_push(device->context);
-    if (result == 0 && cuda_keeps_context(device)) {
-        return true;
-    }
     if (result == 0) {
+        *cancel |= cuda_relax(device) << CAPTURE_SHIFT;
+        if (cuda_keeps_context(device)) {
+            return true;
+        }
+        restore_capture(device, cancel);
         fy_cuda_handle popped;
         (void)device->driver->context_pop(&popped);
     } else {
@@ -171,6 +191,7 @@ void
 cuda_leave_caller(struct cuda_device *device, int cancel)
 {
     fy_cuda_handle popped;
+    restore_capture(device, &cancel);
     (void)device->driver->context_pop(&popped);
     cuda_come_out(device);
     (void)pthread_setcancelstate(cancel, NULL);
@@ -246,6 +267,10 @@ open_context(struct cuda_device *device, uint64_t memory_bytes)
         result = driver->device_attribute(&pitch, FY_CUDA_MAX_PITCH, unit);
     }
     if (result == 0) {
+        int status = cuda_start_mode(driver, unit, device->text);
+        if (status != 0) {
+            return status;
+        }
         device->unit = unit;
         device->max_pitch = pitch;
         result = driver->context_retain(&device->context, unit);

@@ -56,6 +56,10 @@ enum {
 /* CUdevice_attribute, CUpointer_attribute, CUmemorytype, flags. */
 enum {
     FY_CUDA_MAX_PITCH = 11,
+    FY_CUDA_COMPUTE_MODE = 20,
+    FY_CUDA_PROHIBITED = 2,
+    FY_CUDA_EXCLUSIVE_PROCESS = 3,
+    FY_CUDA_CAPTURE_RELAXED = 2,
     FY_CUDA_COMPUTE_CAPABILITY_MAJOR = 75,
     FY_CUDA_COMPUTE_CAPABILITY_MINOR = 76,
     FY_CUDA_CAN_MAP = 102,
@@ -142,6 +146,9 @@ typedef void *fy_cuda_handle;
     X(device_attribute, "cuDeviceGetAttribute",                                \
       (int *value, int attribute, int device))                                 \
     X(device_uuid, "cuDeviceGetUuid", (unsigned char *uuid, int device))       \
+    X(context_state, "cuDevicePrimaryCtxGetState",                             \
+      (int device, unsigned *flags, int *active))                              \
+    X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))          \
     X(context_retain, "cuDevicePrimaryCtxRetain",                              \
       (fy_cuda_handle * context, int device))                                  \
     X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))           \

@@ -162,8 +162,15 @@ int cuda_error(struct cuda_device *device, int status, const char *text);
  * context, and keep the thread from being cancelled in them. enter() says no
  * once the device is dead. Take the lock.
  */
+/* *cancel is for leave(); it also holds the thread's mode of captures. */
 bool cuda_enter_caller(struct cuda_device *device, int *cancel);
 void cuda_leave_caller(struct cuda_device *device, int cancel);
+/*
+ * Has the calls of this thread, of which a graph that the program captures would
+ * know nothing, be allowed meanwhile; returns the mode before. The program's own
+ * threads get it back.
+ */
+int cuda_relax(struct cuda_device *device);
 /* One thread less in the driver. */
 void cuda_come_out(struct cuda_device *device);
 bool cuda_is_dead(struct cuda_device *device);
@@ -194,6 +201,13 @@ int cuda_limits(char text[FY_CUDA_TEXT_BYTES]);
  * CUDA itself. One thread at a time.
  */
 int cuda_start_may(char why[FY_CUDA_TEXT_BYTES]);
+/*
+ * 0; FY_ERR_NOENT: the card's compute mode forbids all; FY_ERR_LATER: it lets one
+ * process have the card, which may be meant to be another, as the program has no
+ * context there.
+ */
+int cuda_start_mode(const struct fy_cuda_driver *driver, int unit,
+                    char why[FY_CUDA_TEXT_BYTES]);
 /* Whether that is not asked; true until it is told. Any thread. */
 void cuda_start_early(bool early);
 

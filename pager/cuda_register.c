@@ -276,6 +276,7 @@ reap(void *argument)
     struct cuda_registry *r = argument;
     struct cuda_device *device = r->device;
     bool pushed = device->driver->context_push(device->context) == 0;
+    (void)cuda_relax(device);
     for (;;) {
         while (sem_wait(&r->lost) != 0 && errno == EINTR) {
         }

@@ -331,6 +331,7 @@ work(void *argument)
     bool dead = device->dead;
     pthread_mutex_unlock(&device->lock);
     if (!dead && device->driver->context_push(device->context) == 0) {
+        (void)cuda_relax(device);
         status = packer_open(&worker->packer, device, SLOT_BYTES);
     }
     cuda_come_out(device);

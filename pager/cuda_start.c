@@ -193,6 +193,32 @@ has_started(void)
 }
 
 int
+cuda_start_mode(const struct fy_cuda_driver *driver, int unit,
+                char why[FY_CUDA_TEXT_BYTES])
+{
+    int mode = 0, active = 0;
+    unsigned flags;
+    if (driver->device_attribute(&mode, FY_CUDA_COMPUTE_MODE, unit) != 0) {
+        return 0;
+    }
+    if (mode == FY_CUDA_PROHIBITED) {
+        (void)snprintf(why, FY_CUDA_TEXT_BYTES,
+                       "the card's compute mode is PROHIBITED");
+        return FY_ERR_NOENT;
+    }
+    if (mode == FY_CUDA_EXCLUSIVE_PROCESS &&
+        __atomic_load_n(&patient, __ATOMIC_RELAXED) &&
+        (driver->context_state(unit, &flags, &active) != 0 || !active)) {
+        (void)snprintf(why, FY_CUDA_TEXT_BYTES,
+                       "the card is for one process at a time (compute mode "
+                       "EXCLUSIVE_PROCESS), and the program does not use it "
+                       "(see --early)");
+        return FY_ERR_LATER;
+    }
+    return 0;
+}
+
+int
 cuda_start_may(char why[FY_CUDA_TEXT_BYTES])
 {
     struct loaded l = {.driver = false};

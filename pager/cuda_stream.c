@@ -192,6 +192,7 @@ work(void *argument)
     if (result != 0) {
         (void)cuda_lost(device, "the context", result);
     }
+    (void)cuda_relax(device);
     pthread_mutex_lock(&device->lock);
     while (!s->stop || s->head != NULL) {
         struct cuda_op *op = s->head;

@@ -173,6 +173,14 @@ static const struct {
      "operation not permitted"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED",
      "operation not supported"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+     "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -367,6 +375,8 @@ fake_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
             if (attrib ==
                 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
                 *pi = (int)fakecuda_setting("VIRTUAL", 1);
+            } else if (attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) {
+                *pi = (int)fakecuda_setting("MODE", CU_COMPUTEMODE_DEFAULT);
             }
             return CUDA_SUCCESS;
         }
@@ -382,6 +392,9 @@ fake_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 
     if (!is_device(dev)) {
         return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (fakecuda_setting("MODE", 0) == CU_COMPUTEMODE_PROHIBITED) {
+        return CUDA_ERROR_DEVICE_UNAVAILABLE;
     }
     (void)pthread_mutex_lock(&machine.lock);
     context = &machine.context[dev];

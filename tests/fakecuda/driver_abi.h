@@ -24,6 +24,8 @@ typedef int CUpointer_attribute;
 typedef int CUfunction_attribute;
 typedef int CUjit_option;
 typedef int CUlimit;
+typedef int CUstreamCaptureMode;
+typedef struct fake_graph *CUgraph;
 typedef int CUdriverProcAddressQueryResult;
 typedef int CUmemAllocationGranularity_flags;
 typedef unsigned long long CUmemGenericAllocationHandle;
@@ -41,6 +43,7 @@ enum {
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CUDA_ERROR_NOT_INITIALIZED = 3,
     CUDA_ERROR_DEINITIALIZED = 4,
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_INVALID_IMAGE = 200,
@@ -68,8 +71,20 @@ enum {
     CUDA_ERROR_LAUNCH_FAILED = 719,
     CUDA_ERROR_NOT_PERMITTED = 800,
     CUDA_ERROR_NOT_SUPPORTED = 801,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
     CUDA_ERROR_UNKNOWN = 999
+};
+
+enum {
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2
+};
+
+enum {
+    CU_COMPUTEMODE_DEFAULT = 0,
+    CU_COMPUTEMODE_PROHIBITED = 2
 };
 
 enum {

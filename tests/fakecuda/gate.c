@@ -472,6 +472,9 @@ fakecuda_enter(struct fake_call *call, const char *name,
         return status;
     }
     status = refused(need);
+    if (status == 0 && need == FAKE_CONTEXT) {
+        status = fake_capture_refuses(name);
+    }
     if (status != 0) {
         fakecuda_note("refused", "%s: %d", name, status);
     }

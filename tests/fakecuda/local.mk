@@ -61,6 +61,7 @@ check_LTLIBRARIES += tests/fakecuda/libnvrtc.la
 
 nodist_tests_fakecuda_libcuda_la_SOURCES = tests/fakecuda/driver_calls.c tests/fakecuda/driver_rows.h
 tests_fakecuda_libcuda_la_SOURCES = \
+	tests/fakecuda/capture.c \
 	tests/fakecuda/core.h \
 	tests/fakecuda/driver.c \
 	tests/fakecuda/driver_abi.h \

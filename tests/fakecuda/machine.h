@@ -77,6 +77,7 @@ struct fake_stream {
     bool started; /* has a thread */
     bool destroyed;
     bool running; /* the head is being run */
+    bool captured;
     unsigned flags;
     int priority;
     pthread_cond_t work;
@@ -138,7 +139,9 @@ struct fake_machine {
     size_t pinned_bytes;
     size_t pinned_limit_bytes;
     struct fake_stream *streams;
-    unsigned threads; /* of streams, running */
+    unsigned threads;     /* of streams, running */
+    unsigned captures;    /* that go on */
+    bool capture_spoiled; /* since one began */
 };
 
 extern struct fake_machine machine;
@@ -184,6 +187,9 @@ int fake_place(struct fake_allocation *new);
 /* Gives memory to addresses of the view, or takes it away. */
 bool fake_view_open(uint64_t address, size_t bytes);
 void fake_view_close(uint64_t address, size_t bytes);
+
+/* capture.c: why a call must fail while a stream is being captured, or 0. */
+int fake_capture_refuses(const char *name);
 
 /* pinned.c: the page frames of host memory; NULL: io_uring is refused. */
 struct fake_pin *fake_pin_new(uint64_t address, size_t bytes);

@@ -69,6 +69,11 @@ START_TEST(test_numbers)
     ck_assert_int_eq(FY_CUDA_SYSTEM_DRIVER_MISMATCH,
                      CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
     ck_assert_int_eq(FY_CUDA_UNKNOWN, CUDA_ERROR_UNKNOWN);
+    ck_assert_int_eq(FY_CUDA_COMPUTE_MODE, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+    ck_assert_int_eq(FY_CUDA_PROHIBITED, CU_COMPUTEMODE_PROHIBITED);
+    ck_assert_int_eq(FY_CUDA_EXCLUSIVE_PROCESS,
+                     CU_COMPUTEMODE_EXCLUSIVE_PROCESS);
+    ck_assert_int_eq(FY_CUDA_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
     ck_assert_int_eq(FY_CUDA_MAX_PITCH, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
     ck_assert_int_eq(FY_CUDA_CAN_MAP,
                      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
@@ -169,6 +174,8 @@ static const struct {
     {"device_get", TEXT(cuDeviceGet)},
     {"device_attribute", TEXT(cuDeviceGetAttribute)},
     {"device_uuid", "cuDeviceGetUuid"}, /* since 9.2; the header has _v2 */
+    {"context_state", TEXT(cuDevicePrimaryCtxGetState)},
+    {"capture_mode", TEXT(cuThreadExchangeStreamCaptureMode)},
     {"context_retain", TEXT(cuDevicePrimaryCtxRetain)},
     {"context_release", TEXT(cuDevicePrimaryCtxRelease)},
     {"context_push", TEXT(cuCtxPushCurrent)},

@@ -602,6 +602,47 @@ START_TEST(test_idle_memory_goes_back)
 }
 END_TEST
 
+/* Calls go on while the program captures a stream, and do not spoil the capture;
+ * its own thread's mode is what it was. */
+START_TEST(test_beside_a_capture)
+{
+    struct cuda_run run;
+    const struct fy_cuda_driver *driver;
+    char why[FY_CUDA_TEXT_BYTES];
+    fy_cuda_handle context, popped, stream;
+    void *graph;
+    uint64_t address;
+    int (*begin)(void *, int), (*end)(void *, void **), mode = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ck_assert_ptr_nonnull(library);
+    *(void **)&begin = dlsym(library, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(library, "cuStreamEndCapture");
+    ck_assert(begin != NULL && end != NULL);
+    ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
+    ck_assert_int_eq(driver->context_retain(&context, 0), 0);
+    ck_assert_int_eq(driver->context_push(context), 0);
+    ck_assert_int_eq(driver->stream_create(&stream, 1), 0);
+    ck_assert_int_eq(begin(stream, 0), 0);
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    cuda_run_enqueue(&run, true);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    ck_assert(cuda_run_is_right(&run, 2));
+    cuda_run_end(&run);
+    ck_assert_int_eq(end(stream, &graph), 0);
+    ck_assert_int_eq(driver->capture_mode(&mode), 0);
+    ck_assert_int_eq(mode, 0);
+    /* The fake does refuse what a program may not do. */
+    ck_assert_int_eq(begin(stream, 0), 0);
+    ck_assert_int_eq(driver->alloc(&address, 256), 900);
+    ck_assert_int_eq(end(stream, &graph), 901);
+    ck_assert_int_eq(driver->stream_destroy(stream), 0);
+    ck_assert_int_eq(driver->context_pop(&popped), 0);
+    ck_assert_int_eq(driver->context_release(0), 0);
+    ck_assert_uint_eq(cuda_faults(), 0);
+}
+END_TEST
+
 /* Parts of one card (MIG) are told apart, by what is kept of them and shared. */
 START_TEST(test_parts_of_a_card_have_names)
 {
@@ -722,6 +763,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_context_of_the_program_stays);
     tcase_add_loop_test(tests, test_idle_memory_goes_back, 0, 2);
     tcase_add_test(tests, test_idle_workspace_goes_back);
+    tcase_add_test(tests, test_beside_a_capture);
     tcase_add_test(tests, test_parts_of_a_card_have_names);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);

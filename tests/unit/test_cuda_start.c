@@ -149,6 +149,40 @@ START_TEST(test_python_without_such_packages_is_not_waited_for)
 }
 END_TEST
 
+/* A card for one process at a time, and one for none. */
+START_TEST(test_exclusive_card_is_left_to_the_program)
+{
+    int (*retain)(void **, int);
+    void *context;
+    (void)setenv("FAKECUDA_MODE", "3", 1);
+    start(false);
+    ck_assert(!is_opened());
+    ck_assert_msg(strstr(note, "EXCLUSIVE_PROCESS") != NULL, "%s", note);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    ck_assert_int_eq(retain(&context, 0), 0);
+    ck_assert_msg(is_opened(), "%s", note);
+}
+END_TEST
+
+START_TEST(test_exclusive_card_early)
+{
+    (void)setenv("FAKECUDA_MODE", "3", 1);
+    start(true);
+    ck_assert_msg(is_opened(), "%s", note);
+}
+END_TEST
+
+START_TEST(test_prohibited_card)
+{
+    (void)setenv("FAKECUDA_MODE", "2", 1);
+    start(_i);
+    ck_assert(!is_opened());
+    ck_assert_msg(strstr(note, "PROHIBITED") != NULL, "%s", note);
+    ck_assert(fy_pool_is_closed());
+}
+END_TEST
+
 /* The fake cuBLAS on the loader's path, as a system's. */
 static const char *
 system_library(void)
@@ -235,6 +269,9 @@ main(int argc, char **argv)
                         4);
     tcase_add_test(tests, test_python_without_such_packages_is_not_waited_for);
     tcase_add_test(tests, test_early_does_not_wait);
+    tcase_add_test(tests, test_exclusive_card_is_left_to_the_program);
+    tcase_add_test(tests, test_exclusive_card_early);
+    tcase_add_loop_test(tests, test_prohibited_card, 0, 2);
     tcase_add_test(tests, test_library_of_the_loader);
     tcase_add_test(tests, test_library_beside_the_program_before_the_system_s);
     tcase_add_test(tests, test_library_that_the_program_has_loaded_before_all);
