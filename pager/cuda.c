@@ -16,6 +16,7 @@
 
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
+#include "pager/own_thread.h"
 #include "pager/watch.h"
 
 enum {
@@ -411,6 +412,7 @@ open_device(uint64_t memory_bytes, struct fy_device **out)
                        driver->devices, driver->devices == 1 ? "is" : "are");
         return FY_ERR_NOENT;
     }
+    fy_own_cpus_look();
     struct cuda_device *device = device_new();
     if (device == NULL) {
         (void)snprintf(shown, sizeof shown, "no memory for the device");

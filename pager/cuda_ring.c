@@ -15,12 +15,12 @@
 
 #include "pager/cuda_ring.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pager/cuda_internal.h"
 #include "pager/device_copy.h"
+#include "pager/own_thread.h"
 
 enum {
     SLOT_BYTES = 4 << 20,
@@ -355,14 +355,8 @@ work(void *argument)
 static unsigned
 wanted_threads(void)
 {
-    cpu_set_t cpus;
-    int count = 1;
-    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) {
-        count = CPU_COUNT(&cpus);
-    }
-    return count < 1              ? 1
-           : count > MOST_THREADS ? MOST_THREADS
-                                  : (unsigned)count;
+    unsigned count = fy_own_cpus();
+    return count > MOST_THREADS ? MOST_THREADS : count;
 }
 
 /* How many threads can take pieces; starts them. Lock held. */

@@ -8,6 +8,7 @@
 #ifndef FERRY_PAGER_OWN_THREAD_H
 #define FERRY_PAGER_OWN_THREAD_H
 
+#include <sched.h>
 #include <stdbool.h>
 
 #include "pager/engine.h"
@@ -16,8 +17,19 @@
 void fy_own_threads_tell(const struct fy_shim_services *services);
 
 /*
+ * The processors that ferry's threads may use from now on: those that any thread
+ * of the process may, and those of the places of OpenMP runtimes that are loaded
+ * (OMP_PROC_BIND binds the first thread to one of them before there are others). So
+ * what the user has limited the process to stays. The caller's own are not changed.
+ * The loader must be free. Any thread.
+ */
+void fy_own_cpus_look(void);
+/* How many they are; before, those of the caller. */
+unsigned fy_own_cpus(void);
+
+/*
  * First in each thread that ferry starts; whether it has the program's table of
- * descriptors.
+ * descriptors. Has it run on those processors.
  */
 void fy_own_thread_begins(bool shares);
 

@@ -11,6 +11,7 @@
 #include <check.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -643,6 +644,63 @@ START_TEST(test_beside_a_capture)
 }
 END_TEST
 
+static void *
+sleep_on(void *unused)
+{
+    (void)unused;
+    pause();
+    return NULL;
+}
+
+/* The first thread is bound to one processor, by itself or by an OpenMP runtime:
+ * the copying threads use all that the process may, and it stays bound. */
+START_TEST(test_bound_thread)
+{
+    struct cuda_run run;
+    pthread_t other;
+    cpu_set_t all, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2) {
+        return;
+    }
+    if (_i == 0) {
+        ck_assert_int_eq(pthread_create(&other, NULL, sleep_on, NULL), 0);
+        size_t cpu = 0;
+        while (!CPU_ISSET(cpu, &all)) {
+            cpu++;
+        }
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    } else {
+        ck_assert_int_eq(setenv("OMP_PROC_BIND", "true", 1), 0);
+        ck_assert_int_eq(setenv("OMP_PLACES", "threads", 1), 0);
+        if (dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL) == NULL) {
+            return;
+        }
+    }
+    ck_assert_int_eq(sched_getaffinity(0, sizeof one, &one), 0);
+    if (CPU_COUNT(&one) > 1) {
+        return; /* this runtime binds nothing yet */
+    }
+    ck_assert(cuda_run_begin(&run, CUDA_RUN_BYTES));
+    cuda_run_enqueue(&run, false);
+    cuda_run_drain(&run);
+    ck_assert_int_eq(run.status, 0);
+    /* One block of slots for each of them. */
+    unsigned long wanted = (unsigned long)CPU_COUNT(&all);
+    wanted = wanted > 12 ? 12 : wanted;
+    for (int i = 0; i < 3000 && cuda_count("cuMemHostAlloc") < wanted; i++) {
+        usleep(10000);
+    }
+    ck_assert_uint_ge(cuda_count("cuMemHostAlloc"), wanted);
+    cpu_set_t now;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof now, &now), 0);
+    ck_assert(CPU_EQUAL(&now, &one));
+    cuda_run_end(&run);
+}
+END_TEST
+
 /* Parts of one card (MIG) are told apart, by what is kept of them and shared. */
 START_TEST(test_parts_of_a_card_have_names)
 {
@@ -763,6 +821,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_context_of_the_program_stays);
     tcase_add_loop_test(tests, test_idle_memory_goes_back, 0, 2);
     tcase_add_test(tests, test_idle_workspace_goes_back);
+    tcase_add_loop_test(tests, test_bound_thread, 0, 2);
     tcase_add_test(tests, test_beside_a_capture);
     tcase_add_test(tests, test_parts_of_a_card_have_names);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
