@@ -9,7 +9,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 #include "proxy/mounts.h"
 
 enum {
-    CMDLINE_MAX_BYTES = 16 << 10,
     VOLFILE_MAX_BYTES = 256 << 10,
 };
 #define SCHEME "glusterfs://"
@@ -105,43 +103,40 @@ serves(const char *cmdline, size_t n, const char *point, double *kernel,
     return strlen(point) == bytes && memcmp(last, point, bytes) == 0;
 }
 
-bool
-fy_gluster_learn(const char *point, const char *proc, struct fy_mount *mount)
+/* What the processes of one mount say. */
+struct search {
+    const char *point;
+    unsigned found;
+    bool unusable;
+    double longest;
+};
+
+static void
+consider(const char *cmdline, size_t n, enum fy_serves how, void *data)
 {
-    DIR *folder = opendir(proc);
-    char *cmdline = malloc(CMDLINE_MAX_BYTES);
-    struct dirent *entry;
-    unsigned found = 0;
-    bool all_usable = true;
-    double kernel, longest = 0;
-    while (folder && cmdline && (entry = readdir(folder))) {
-        char comm[32];
-        uid_t owner;
-        bool usable;
-        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
-            !fy_mount_process_read(proc, entry->d_name, "comm", comm,
-                                   sizeof comm, &owner) ||
-            strncmp(comm, "glusterfs", 9) != 0 ||
-            (owner && owner != getuid())) {
-            continue;
-        }
-        size_t n = fy_mount_process_read(proc, entry->d_name, "cmdline",
-                                         cmdline, CMDLINE_MAX_BYTES, &owner);
-        if (n && n < CMDLINE_MAX_BYTES - 1 &&
-            serves(cmdline, n, point, &kernel, &usable)) {
-            found++;
-            all_usable = all_usable && usable;
-            longest = kernel > longest ? kernel : longest;
-        }
+    struct search *search = data;
+    double kernel;
+    bool usable;
+    (void)how; /* nothing is run of what it says */
+    if (serves(cmdline, n, search->point, &kernel, &usable)) {
+        search->found++;
+        search->unusable = search->unusable || !usable;
+        search->longest = kernel > search->longest ? kernel : search->longest;
     }
-    if (folder) {
-        closedir(folder);
-    }
-    free(cmdline);
-    if (!found || !all_usable) {
+}
+
+bool
+fy_gluster_learn(const struct fy_mount_line *line, const char *proc,
+                 struct fy_mount *mount)
+{
+    static const char *const names[] = {"glusterfs", "glusterfsd", NULL};
+    struct search search = {.point = line->point};
+    fy_mount_processes(line, proc, names, consider, &search);
+    if (!search.found || search.unusable) {
         return false;
     }
-    mount->forgets_ms = (uint32_t)((longest + volume_s + margin_s) * 1000);
+    mount->forgets_ms =
+        (uint32_t)((search.longest + volume_s + margin_s) * 1000);
     /* The mount there is looked at by fy_volume_find(). */
     mount->lags_ms = (uint32_t)((kernel_s + volume_s + margin_s) * 1000);
     return true;
@@ -250,7 +245,7 @@ fy_volume_find(const char *name, const char *mountinfo, char *out,
         struct fy_mount facts;
         memset(&facts, 0, sizeof facts);
         found = n > 0 && (size_t)n < capacity &&
-                fy_gluster_learn(line->point, "/proc", &facts) &&
+                fy_gluster_learn(line, "/proc", &facts) &&
                 facts.forgets_ms <= facts.lags_ms &&
                 remembers_little(line->point, why);
     }

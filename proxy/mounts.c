@@ -258,16 +258,6 @@ parse_source(const char *source, const char *root, struct fy_place *place)
     return true;
 }
 
-/* FUSE: only our own mounts and root's: others' could answer with anything. */
-static bool
-is_ours(const char *options)
-{
-    const char *at = strstr(options, "user_id=");
-    unsigned uid;
-    return !at || sscanf(at, "user_id=%u", &uid) != 1 || uid == 0 ||
-           uid == getuid();
-}
-
 /* A bind mount's process was started for another mount point. */
 static bool
 learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
@@ -277,7 +267,7 @@ learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
         const struct fy_mount_line *other = &table->lines[i];
         if (other->device == line->device &&
             strcmp(other->source, line->source) == 0 &&
-            fy_sshfs_learn(other->point, other->source, proc, out)) {
+            fy_sshfs_learn(other, proc, out)) {
             return true;
         }
     }
@@ -339,7 +329,7 @@ describe(const struct fy_mount_table *table, const struct fy_mount_line *line,
         known = learn(table, line, proc, out);
         out->hides_links = !known || out->hides_links;
     } else if (strcmp(line->type, "fuse.glusterfs") == 0) {
-        known = fy_gluster_learn(line->point, proc, out);
+        known = fy_gluster_learn(line, proc, out);
         out->by_number = true;
     } else if (is_nfs(line->type)) {
         out->by_number = true;
@@ -362,8 +352,9 @@ discover_line(const struct fy_mount_table *table,
 {
     bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
     bool gluster = strcmp(line->type, "fuse.glusterfs") == 0;
+    uid_t user;
     if ((!ssh && !gluster && !is_nfs(line->type)) ||
-        (ssh && !is_ours(line->options)) ||
+        ((ssh || gluster) && !fy_mount_user(line, &user)) ||
         strlen(line->point) >= sizeof out->path ||
         !(gluster ? fy_gluster_source(line->source, line->root, &out->place)
                   : parse_source(line->source, line->root, &out->place))) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of mounts.c and sshfs.c: what a running sshfs tells of how its host is
- * reached.
+ * Inside of mounts.c, mount_process.c, sshfs.c and gluster.c: what the process that
+ * serves a mount tells of how its host is reached. One thread at a time.
  */
 #ifndef FERRY_PROXY_MOUNTS_H
 #define FERRY_PROXY_MOUNTS_H
@@ -31,13 +31,43 @@ int fy_mount_table_parse(const char *text,
 char *fy_mountinfo_read(void);
 void fy_mount_table_clear(struct fy_mount_table *table);
 
+/* The user who made a FUSE mount. False: neither this user nor root did, and
+ * whatever serves it may answer with anything. */
+bool fy_mount_user(const struct fy_mount_line *line, uid_t *out);
+
+/* How certain it is that a process serves a mount. */
+enum fy_serves {
+    FY_SERVES_NOTHING, /* no FUSE mount, or the process cannot be believed */
+    FY_SERVES_OTHER,   /* another one */
+    FY_SERVES_PERHAPS, /* its descriptors cannot be seen: root's, for a user */
+    FY_SERVES_SOME,    /* some FUSE mount: the kernel does not say which */
+    FY_SERVES_THIS     /* its connection is that of this mount */
+};
+
+enum {
+    FY_MOUNT_CMDLINE_BYTES = 64 << 10
+};
+
+/*
+ * Visits each process that is named like one of `names' (NULL-terminated, as comm
+ * has them), is wholly the user's who made the mount (and that is this user or
+ * root), and serves it or may do so. `cmdline' has n bytes, with a NUL behind;
+ * `visit' borrows it. `proc': "/proc", or a folder like it.
+ */
+void fy_mount_processes(const struct fy_mount_line *line, const char *proc,
+                        const char *const *names,
+                        void (*visit)(const char *cmdline, size_t n,
+                                      enum fy_serves how, void *data),
+                        void *data);
+
 /*
  * Adds the port, options, configuration and command of the sshfs process that
- * serves `point' to mount->place. False when the mount shows files otherwise
+ * serves the mount to mount->place. What can start a program is taken only of a
+ * process that is seen to serve it. False when the mount shows files otherwise
  * than their host does (links followed, names recoded, no ssh at all); what it is
  * that differs is set even so, for one that --mount names.
  */
-bool fy_sshfs_learn(const char *point, const char *source, const char *proc,
+bool fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
                     struct fy_mount *mount);
 
 /*
@@ -47,9 +77,9 @@ bool fy_sshfs_learn(const char *point, const char *source, const char *proc,
 bool fy_gluster_source(const char *source, const char *root,
                        struct fy_place *place);
 
-/* What the command line of the glusterfs process that serves `point' says of its
- * caches: mount->forgets_ms, lags_ms. False: they cannot be told. */
-bool fy_gluster_learn(const char *point, const char *proc,
+/* What the command line of the glusterfs process that serves the mount says of
+ * its caches: mount->forgets_ms, lags_ms. False: they cannot be told. */
+bool fy_gluster_learn(const struct fy_mount_line *line, const char *proc,
                       struct fy_mount *mount);
 
 /*
@@ -59,10 +89,5 @@ bool fy_gluster_learn(const char *point, const char *proc,
  */
 bool fy_volume_find(const char *name, const char *mountinfo, char *out,
                     size_t capacity, struct fy_buffer *why);
-
-/* The bytes of proc/PID/NAME, NUL-terminated; 0 when it cannot be read. */
-size_t fy_mount_process_read(const char *proc, const char *pid,
-                             const char *name, char *out, size_t capacity,
-                             uid_t *owner);
 
 #endif

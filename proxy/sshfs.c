@@ -3,26 +3,16 @@
  * How a running sshfs reaches its host, from its command line in /proc, so that
  * a mount on another port or with a key of its own needs no configuration; and
  * for how long it shows what it remembers.
- * Believes only processes of this user and of root, and refuses a mount whose
- * process it cannot tell for certain: another port may be another machine.
+ * Refuses a mount whose process it cannot tell for certain: another port may be
+ * another machine, and some options start a program (mount_process.c).
  */
 #include "config.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "proxy/mounts.h"
-
-enum {
-    CMDLINE_MAX_BYTES = 64 << 10
-};
 
 /* Of sshfs 3.7: what it keeps, and what it lets the kernel keep. */
 static const double cache_s = 20, kernel_s = 1, margin_s = 0.5;
@@ -34,6 +24,7 @@ struct learned {
     struct fy_place place; /* port, options, config, command only */
     bool owners_differ, modes_differ, maps_users, one_user;
     bool follows, unlike, left_alone, bad, shows_links, keeps, keeps_none;
+    bool commands; /* some option may start a program, or choose the host */
     double own_s[3], kernel_s[2]; /* 0: not said */
     const char *source, *point;
 };
@@ -196,6 +187,17 @@ learn_unlike(const char *option, struct learned *out)
 static void
 learn_option(const char *option, struct learned *out)
 {
+    static const char *const harmless[] = {"AddressFamily",
+                                           "Compression",
+                                           "ConnectTimeout",
+                                           "IdentitiesOnly",
+                                           "IdentityFile",
+                                           "LogLevel",
+                                           "Port",
+                                           "ServerAliveCountMax",
+                                           "ServerAliveInterval",
+                                           "TCPKeepAlive",
+                                           NULL};
     const char *value = strchr(option, '=');
     if (learn_cache(option, out) || learn_owners(option, out) ||
         learn_unlike(option, out)) {
@@ -209,6 +211,7 @@ learn_option(const char *option, struct learned *out)
         out->bad =
             out->bad || !copy(out->place.port, sizeof out->place.port, value);
     } else if ((value = value_of(option, "ssh_command"))) {
+        out->commands = true;
         out->bad = out->bad ||
                    !copy(out->place.command, sizeof out->place.command, value);
     } else if (option[0] >= 'A' && option[0] <= 'Z' && strchr(option, '=')) {
@@ -222,6 +225,7 @@ learn_option(const char *option, struct learned *out)
             out->bad = true;
             return;
         }
+        out->commands = out->commands || !is_among(option, harmless);
         out->bad = out->bad || !copy(out->place.options[out->place.noptions++],
                                      sizeof out->place.options[0], option);
     }
@@ -285,6 +289,7 @@ learn_words(const char *at, const char *end, struct learned *out)
                        out->bad;
         } else if (options && strncmp(at, "-F", 2) == 0) {
             const char *value = argument(&at, end);
+            out->commands = true;
             out->bad =
                 out->bad ||
                 (*value != '/' && *value != '~' &&
@@ -334,46 +339,20 @@ is_exact(const char *given, const char *point)
            strspn(given + n, "/") == strlen(given + n);
 }
 
-size_t
-fy_mount_process_read(const char *proc, const char *pid, const char *name,
-                      char *out, size_t capacity, uid_t *owner)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s/%s", proc, pid, name);
-    int fd = n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC)
-                                              : -1;
-    if (fd < 0) {
-        return 0;
-    }
-    struct stat about;
-    size_t used = 0;
-    if (fstat(fd, &about) == 0) {
-        *owner = about.st_uid;
-        ssize_t got;
-        while (used < capacity - 1 &&
-               (got = read(fd, out + used, capacity - 1 - used)) > 0) {
-            used += (size_t)got;
-        }
-    }
-    close(fd);
-    out[used] = '\0';
-    return used;
-}
-
-/* What is found so far, and how well its mount point fits. */
+/* What is found so far, and how certain it is. `learned' is only room. */
 struct search {
-    struct learned best;
-    unsigned found;
-    bool exact;
+    const struct fy_mount_line *line;
+    struct learned best, learned;
+    unsigned found, certain;
 };
 
 static void
-consider(const struct learned *learned, bool exact, struct search *search)
+choose(const struct learned *learned, unsigned certain, struct search *search)
 {
-    if (search->found && search->exact && !exact) {
+    if (search->found && search->certain > certain) {
         return;
     }
-    if (search->found && search->exact == exact) {
+    if (search->found && search->certain == certain) {
         /* Two that agree (sshfs runs in threads, never twice) are one. */
         struct fy_place a = learned->place, b = search->best.place;
         if (!fy_place_same_host(&a, &b) ||
@@ -393,60 +372,53 @@ consider(const struct learned *learned, bool exact, struct search *search)
     }
     search->best = *learned;
     search->found = 1;
-    search->exact = exact;
+    search->certain = certain;
 }
 
-/* One pass over the processes. `learned' and `cmdline' are only room. */
+/* Its name and user alone do not tell whose words it was given. */
 static void
-look(const char *proc, const char *point, const char *source,
-     struct learned *learned, char *cmdline, struct search *search)
+consider(const char *cmdline, size_t n, enum fy_serves how, void *data)
 {
-    DIR *folder = opendir(proc);
-    struct dirent *entry;
-    memset(search, 0, sizeof *search);
-    while (folder && (entry = readdir(folder))) {
-        char comm[32];
-        uid_t owner;
-        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
-            !fy_mount_process_read(proc, entry->d_name, "comm", comm,
-                                   sizeof comm, &owner) ||
-            strcmp(comm, "sshfs\n") != 0 || (owner && owner != getuid())) {
-            continue;
-        }
-        size_t n = fy_mount_process_read(proc, entry->d_name, "cmdline",
-                                         cmdline, CMDLINE_MAX_BYTES, &owner);
-        if (!n || n == CMDLINE_MAX_BYTES - 1) {
-            continue;
-        }
-        memset(learned, 0, sizeof *learned);
-        learn_words(cmdline, cmdline + n, learned);
-        if (learned->source && strcmp(learned->source, source) == 0 &&
-            is_point(learned->point, point)) {
-            consider(learned, is_exact(learned->point, point), search);
-        }
+    struct search *search = data;
+    struct learned *learned = &search->learned;
+    const char *point = search->line->point;
+    memset(learned, 0, sizeof *learned);
+    learn_words(cmdline, cmdline + n, learned);
+    if (!learned->source ||
+        strcmp(learned->source, search->line->source) != 0 ||
+        (how != FY_SERVES_THIS && !is_point(learned->point, point))) {
+        return;
     }
-    if (folder) {
-        closedir(folder);
-    }
+    learned->bad = learned->bad || (learned->commands && how < FY_SERVES_SOME);
+    choose(learned, how == FY_SERVES_THIS ? 2 : is_exact(learned->point, point),
+           search);
+}
+
+static void
+look(const char *proc, struct search *search)
+{
+    /* As fstab starts it: the first 15 bytes of its name are kept. */
+    static const char *const names[] = {"sshfs", "mount.fuse.sshf", NULL};
+    search->found = 0;
+    fy_mount_processes(search->line, proc, names, consider, search);
 }
 
 bool
-fy_sshfs_learn(const char *point, const char *source, const char *proc,
+fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
                struct fy_mount *mount)
 {
-    struct search *search = malloc(sizeof *search);
-    struct learned *learned = malloc(sizeof *learned);
-    char *cmdline = malloc(CMDLINE_MAX_BYTES);
+    struct search *search = calloc(1, sizeof *search);
     bool usable = false;
-    if (!search || !learned || !cmdline) {
-        goto free_all;
+    if (!search) {
+        return false;
     }
-    look(proc, point, source, learned, cmdline, search);
+    search->line = line;
+    look(proc, search);
     for (unsigned again = 0; search->found > 1 && again < 3; again++) {
         /* One may be ending: unmounted just now. */
         const struct timespec pause = {0, 30000000};
         nanosleep(&pause, NULL);
-        look(proc, point, source, learned, cmdline, search);
+        look(proc, search);
     }
     if (search->found == 1) {
         /* Also of what is given by --mount, however it is reached. */
@@ -470,9 +442,6 @@ fy_sshfs_learn(const char *point, const char *source, const char *proc,
         mount->forgets_ms = mount->keeps ? 0 : (uint32_t)(seconds * 1000);
         usable = true;
     }
-free_all:
-    free(cmdline);
-    free(learned);
     free(search);
     return usable;
 }

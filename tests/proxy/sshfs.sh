@@ -20,8 +20,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-sshfs-XXXXXX") || exit 1
 point=$work/point
 root=$work/root
 daemon=
+attacker=
 clean()
 {
+    [ -z "$attacker" ] || kill "$attacker"
     fusermount3 -u -q "$work/again" 2>/dev/null
     fusermount3 -u -q "$point" 2>/dev/null || umount -l "$point" 2>/dev/null
     [ -z "$daemon" ] || kill "$daemon"
@@ -77,11 +79,12 @@ done
 [ -n "$daemon" ] || skip_all "sshd does not start: $(tail -n 1 "$work/sshd.log")"
 
 user=$(id -un)
+source=$user@127.0.0.1:$root
+options=IdentityFile=$work/key,StrictHostKeyChecking=no
+options=$options,UserKnownHostsFile=/dev/null,LogLevel=ERROR
 mount_there()
 {
-    sshfs -p "$port" "$user@127.0.0.1:$root" "$1" \
-        -o "IdentityFile=$work/key,StrictHostKeyChecking=no" \
-        -o "UserKnownHostsFile=/dev/null,LogLevel=ERROR$2"
+    sshfs -p "$port" "$source" "$1" -o "$options$2"
 }
 # mount_again OPTIONS: at a second place, as soon as it can be. What sshfs said last
 # is shown, for whoever sees the tests that follow fail.
@@ -125,6 +128,37 @@ equal "a read-only mount with mapped users is known as such" \
     "$(mounted find "$work/again")" \
     "ssh://$user@127.0.0.1:$port $root 4 1 1"
 leave_again
+
+# A mount of fstab has another program's name, one of a relative folder no path
+# that tells it. Another user's process that says it serves the same mount, and
+# whose files in /proc are shown as root's, is not asked.
+found="ssh://$user@127.0.0.1:$port $root 4 0 0"
+if [ "$(id -u)" -eq 0 ]; then
+    mount -t fuse.sshfs -o "$options,port=$port" "$source" "$work/again" \
+        2>"$work/mount.log" || not_ok "mount -t fuse.sshfs"
+    equal "a mount of fstab is found" "$(mounted find "$work/again")" "$found"
+    leave_again
+    mkfifo "$work/ready"
+    echo "touch $work/mark" >"$work/steal"
+    "$program" pretend -o "ssh_command=sh $work/steal" "$source" \
+        "$work/again" >"$work/ready" &
+    attacker=$!
+    read -r _ <"$work/ready"
+    for way in "cd $work && sshfs -p $port $source again -o $options" \
+        "mount -t fuse.sshfs -o $options,port=$port $source $work/again"; do
+        sh -c "$way" 2>"$work/mount.log" || not_ok "$way"
+        equal "another user's process is not believed (${way%% *})" \
+            "$(mounted find "$work/again"
+            mounted greet "$work/again" >/dev/null 2>&1)" "$found"
+        fusermount3 -u "$work/again"
+    done
+    kill "$attacker"
+    wait "$attacker" 2>/dev/null
+    attacker=
+    empty "... and what it names was not started" "$(ls "$work/mark" 2>&-)"
+else
+    skip "another user's process is not believed" "needs root"
+fi
 
 # Whoever writes the owner that this one shows gives files away.
 mount_again ",uid=4711"

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,25 +50,60 @@ put(const char *pid, const char *name, const char *bytes, size_t n)
     fclose(file);
 }
 
-#define SSHFS(pid, words) \
-    (put(pid, "comm", "sshfs\n", 6), put(pid, "cmdline", words, sizeof words))
+/* A process of that user, which has a FUSE connection open as its descriptor 3. */
+static void
+put_process(const char *pid, const char *comm, unsigned user, unsigned group)
+{
+    char text[256], path[256];
+    int n = snprintf(text, sizeof text,
+                     "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n",
+                     user, user, user, user, group, group, group, group);
+    put(pid, "status", text, (size_t)n);
+    n = snprintf(text, sizeof text, "%s\n", comm);
+    put(pid, "comm", text, (size_t)n);
+    snprintf(path, sizeof path, "%s/%s/fd", proc, pid);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/%s/fdinfo", proc, pid);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/%s/fd/3", proc, pid);
+    ck_assert(symlink("/dev/fuse", path) == 0 || errno == EEXIST);
+}
+
+#define SERVES(pid, comm, words)                 \
+    (put_process(pid, comm, getuid(), getgid()), \
+     put(pid, "cmdline", words, sizeof words))
+#define SSHFS(pid, words) SERVES(pid, "sshfs", words)
+
+/* With this user's number on each line of a FUSE mount that names none. */
+static void
+discover(const char *lines)
+{
+    char text[4096] = "", line[1024];
+    size_t used = 0;
+    for (; *lines; lines += strcspn(lines, "\n") + 1) {
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(lines, "\n"), lines);
+        bool lacks = strstr(line, " - fuse.") && !strstr(line, "user_id=");
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 lacks ? "%s,user_id=%u\n" : "%s\n", line,
+                                 getuid());
+    }
+    fy_mounts_discover(text, proc, mounts, &nmounts);
+}
 
 #define LINE(id, point, rest) id " 1 0:" id " / " point " rw - " rest "\n"
 
 START_TEST(test_kinds)
 {
     SSHFS("10", "sshfs\0me@host:/data\0/mnt/s");
-    fy_mounts_discover(
-        "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
-        "nonsense\n"
-        "23 22 0:50 / /mnt/s rw,nosuid - fuse.sshfs me@host:/data "
-        "rw,user_id=0,group_id=0\n"
-        "24 22 0:51 / /mnt/n\\040n rw shared:1 master:2 - nfs4 "
-        "[fe80::1]:/export/a ro,vers=4.2\n"
-        "25 22 0:52 / /mnt/g rw - fuse.glusterfs host:/vol rw\n"
-        "26 22 0:53 / /mnt/auto rw - autofs systemd-1 rw,fd=3\n"
-        "27 22 0:51 /sub/x /mnt/bound rw - nfs host:/export rw\n",
-        proc, mounts, &nmounts);
+    discover("22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+             "nonsense\n"
+             "23 22 0:50 / /mnt/s rw,nosuid - fuse.sshfs me@host:/data "
+             "rw\n"
+             "24 22 0:51 / /mnt/n\\040n rw shared:1 master:2 - nfs4 "
+             "[fe80::1]:/export/a ro,vers=4.2\n"
+             "25 22 0:52 / /mnt/g rw - fuse.glusterfs host:/vol rw\n"
+             "26 22 0:53 / /mnt/auto rw - autofs systemd-1 rw,fd=3\n"
+             "27 22 0:51 /sub/x /mnt/bound rw - nfs host:/export rw\n");
     ck_assert_uint_eq(nmounts, 3); /* nobody serves the volume */
     ck_assert_str_eq(mounts[0].path, "/mnt/s");
     ck_assert_uint_eq(mounts[0].forgets_ms, 21500);
@@ -92,11 +128,10 @@ START_TEST(test_home)
     SSHFS("10", "sshfs\0h:\0/mnt/a");
     SSHFS("11", "sshfs\0h:sub/\0/mnt/b");
     SSHFS("12", "sshfs\0h:/\0/mnt/c");
-    fy_mounts_discover("23 1 0:50 / /mnt/a rw - fuse.sshfs h: rw\n"
-                       "24 1 0:51 / /mnt/b rw - fuse.sshfs h:sub/ rw\n"
-                       "25 1 0:52 / /mnt/c rw - fuse.sshfs h:/ rw\n"
-                       "26 1 0:52 /x /mnt/c2 rw - fuse.sshfs h:/ rw\n",
-                       proc, mounts, &nmounts);
+    discover("23 1 0:50 / /mnt/a rw - fuse.sshfs h: rw\n"
+             "24 1 0:51 / /mnt/b rw - fuse.sshfs h:sub/ rw\n"
+             "25 1 0:52 / /mnt/c rw - fuse.sshfs h:/ rw\n"
+             "26 1 0:52 /x /mnt/c2 rw - fuse.sshfs h:/ rw\n");
     ck_assert_uint_eq(nmounts, 4);
     ck_assert_str_eq(mounts[0].place.path, "~");
     ck_assert_str_eq(mounts[1].place.path, "~/sub");
@@ -107,14 +142,13 @@ END_TEST
 
 START_TEST(test_hidden)
 {
-    fy_mounts_discover("22 1 254:0 / / rw - ext4 /dev/vda rw\n"
-                       "30 22 0:50 / /mnt/a rw - nfs h:/a rw\n"
-                       "31 30 0:51 / /mnt/a rw - tmpfs x rw\n"
-                       "32 22 0:52 / /srv/x/b rw - nfs h:/b rw\n"
-                       "33 22 0:53 / /srv/x rw - tmpfs x rw\n"
-                       "34 22 0:54 / /opt/c rw - nfs h:/c rw\n"
-                       "35 34 0:55 / /opt/c/d rw - nfs h:/d rw\n",
-                       proc, mounts, &nmounts);
+    discover("22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+             "30 22 0:50 / /mnt/a rw - nfs h:/a rw\n"
+             "31 30 0:51 / /mnt/a rw - tmpfs x rw\n"
+             "32 22 0:52 / /srv/x/b rw - nfs h:/b rw\n"
+             "33 22 0:53 / /srv/x rw - tmpfs x rw\n"
+             "34 22 0:54 / /opt/c rw - nfs h:/c rw\n"
+             "35 34 0:55 / /opt/c/d rw - nfs h:/d rw\n");
     ck_assert_uint_eq(nmounts, 2);
     ck_assert_str_eq(mounts[0].path, "/opt/c");
     ck_assert_str_eq(mounts[1].path, "/opt/c/d");
@@ -130,17 +164,15 @@ START_TEST(test_hostile)
     SSHFS("10", "sshfs\0h:/a\0/m/a");
     SSHFS("11", "sshfs\0-oProxyCommand=evil:/a\0/m/b");
     SSHFS("12", "sshfs\0a@-oProxyCommand=evil:/a\0/m/c");
-    fy_mounts_discover(line, proc, mounts, &nmounts);
-    fy_mounts_discover(
-        "31 1 0:51 / /m/b rw - fuse.sshfs -oProxyCommand=evil:/a rw\n"
-        "32 1 0:52 / /m/c rw - fuse.sshfs a@-oProxyCommand=evil:/a rw\n"
-        "33 1 0:53 / /m/d rw - nfs :/a rw\n"
-        "34 1 0:54 / /m/e rw - nfs nocolon rw\n"
-        "35 1 0:55 / /m/f rw - nfs [::1:/a rw\n"
-        "36 1 0:56 / /m/g rw - nfs -x:/a rw\n"
-        "37 1 0:57 / /m/h rw - nfs h:~root/a rw\n"
-        "38 1 0:58 / /m/i rw - nfs\n",
-        proc, mounts, &nmounts);
+    discover(line);
+    discover("31 1 0:51 / /m/b rw - fuse.sshfs -oProxyCommand=evil:/a rw\n"
+             "32 1 0:52 / /m/c rw - fuse.sshfs a@-oProxyCommand=evil:/a rw\n"
+             "33 1 0:53 / /m/d rw - nfs :/a rw\n"
+             "34 1 0:54 / /m/e rw - nfs nocolon rw\n"
+             "35 1 0:55 / /m/f rw - nfs [::1:/a rw\n"
+             "36 1 0:56 / /m/g rw - nfs -x:/a rw\n"
+             "37 1 0:57 / /m/h rw - nfs h:~root/a rw\n"
+             "38 1 0:58 / /m/i rw - nfs\n");
     ck_assert_uint_eq(nmounts, 0);
 }
 END_TEST
@@ -153,16 +185,13 @@ START_TEST(test_sshfs_options)
     SSHFS("12", "sshfs\0u@h:/a\0/m/c\0-o\0follow_symlinks");
     SSHFS("13", "sshfs\0u@h:/a\0/m/d\0-F\0relative");
     SSHFS("14", "sshfs\0u@h:/a\0rel/e\0-oIdentityFile=key,Port=99,idmap=none");
-    put("15", "comm", "cat\n", 4);
-    put("15", "cmdline", "sshfs\0u@h:/a\0/m/f", 17);
-    fy_mounts_discover(
-        LINE("30", "/m/a", "fuse.sshfs u@h:/a rw")
-            LINE("31", "/m/b", "fuse.sshfs u@h:/a rw")
-                LINE("32", "/m/c", "fuse.sshfs u@h:/a rw")
-                    LINE("33", "/m/d", "fuse.sshfs u@h:/a rw")
-                        LINE("34", "/m/e", "fuse.sshfs u@h:/a rw")
-                            LINE("35", "/m/f", "fuse.sshfs u@h:/a rw"),
-        proc, mounts, &nmounts);
+    SERVES("15", "cat", "sshfs\0u@h:/a\0/m/f");
+    discover(LINE("30", "/m/a", "fuse.sshfs u@h:/a rw")
+                 LINE("31", "/m/b", "fuse.sshfs u@h:/a rw")
+                     LINE("32", "/m/c", "fuse.sshfs u@h:/a rw")
+                         LINE("33", "/m/d", "fuse.sshfs u@h:/a rw")
+                             LINE("34", "/m/e", "fuse.sshfs u@h:/a rw")
+                                 LINE("35", "/m/f", "fuse.sshfs u@h:/a rw"));
     ck_assert_uint_eq(nmounts, 3);
     ck_assert_str_eq(mounts[0].place.port, "2222");
     ck_assert_str_eq(mounts[0].place.config, "/cfg");
@@ -202,15 +231,18 @@ START_TEST(test_sshfs_shows)
         {"max_conns=2", false, false, false, false, false, false, false},
     };
     struct fy_mount *mount = &mounts[0];
+    char user[32];
+    snprintf(user, sizeof user, "rw,user_id=%u", getuid());
+    const struct fy_mount_line line = {
+        .point = "/m/a", .source = "u@h:/a", .options = user};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256];
         int n = snprintf(text, sizeof text, "sshfs%cu@h:/a%c/m/a%c-o%c%s", 0, 0,
                          0, 0, rows[i].list);
-        put("10", "comm", "sshfs\n", 6);
+        put_process("10", "sshfs", getuid(), getgid());
         put("10", "cmdline", text, (size_t)n + 1);
         memset(mount, 0, sizeof *mount);
-        ck_assert(fy_sshfs_learn("/m/a", "u@h:/a", proc, mount) ==
-                  rows[i].found);
+        ck_assert(fy_sshfs_learn(&line, proc, mount) == rows[i].found);
         ck_assert(mount->owners_differ == rows[i].owners_differ);
         ck_assert(mount->modes_differ == rows[i].modes_differ);
         ck_assert(mount->maps_users == rows[i].maps_users);
@@ -251,11 +283,10 @@ START_TEST(test_sshfs_caches)
         char words[256];
         int n = snprintf(words, sizeof words, "sshfs%ch:/a%c/m/a%c-o%c%s", 0, 0,
                          0, 0, rows[i].list);
-        put("10", "comm", "sshfs\n", 6);
+        put_process("10", "sshfs", getuid(), getgid());
         put("10", "cmdline", words, (size_t)n + 1);
         nmounts = 0;
-        fy_mounts_discover(LINE("30", "/m/a", "fuse.sshfs h:/a rw"), proc,
-                           mounts, &nmounts);
+        discover(LINE("30", "/m/a", "fuse.sshfs h:/a rw"));
         ck_assert_msg(nmounts == rows[i].found, "%s", rows[i].list);
         if (nmounts) {
             ck_assert_msg(mounts[0].forgets_ms == rows[i].forgets_ms &&
@@ -272,7 +303,7 @@ END_TEST
 /* Lines as Linux 5.10 to 6.12 print them. */
 START_TEST(test_nfs)
 {
-    fy_mounts_discover(
+    discover(
         "40 22 0:60 / /homes/me rw,relatime shared:50 - nfs "
         "10.0.0.5:/export/home rw,vers=3,rsize=1048576,wsize=1048576,"
         "namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys,mountaddr="
@@ -290,8 +321,7 @@ START_TEST(test_nfs)
         "rw,vers=4.1,actimeo=7200,acregmin=7200,acregmax=7200,acdirmin=7200,"
         "acdirmax=7200\n"
         "45 22 0:64 / /big rw - nfs h:/y rw,acregmin=90,nocto,"
-        "lookupcache=none\n",
-        proc, mounts, &nmounts);
+        "lookupcache=none\n");
     ck_assert_uint_eq(nmounts, 6);
     ck_assert_str_eq(mounts[0].place.host, "10.0.0.5");
     ck_assert_str_eq(mounts[0].place.path, "/export/home");
@@ -313,14 +343,12 @@ START_TEST(test_nfs)
 }
 END_TEST
 
-#define GLUSTER(pid, words)               \
-    (put(pid, "comm", "glusterfs\n", 10), \
-     put(pid, "cmdline", words, sizeof words))
+#define GLUSTER(pid, words) SERVES(pid, "glusterfs", words)
 
 START_TEST(test_gluster)
 {
     static const char text[] =
-        "25 22 0:52 / /mnt/g rw - fuse.glusterfs h1:/vol rw,user_id=0\n"
+        "25 22 0:52 / /mnt/g rw - fuse.glusterfs h1:/vol rw\n"
         "26 22 0:53 / /mnt/s ro - fuse.glusterfs h1:vol/sub/ rw\n"
         "27 22 0:54 / /mnt/l rw - fuse.glusterfs h1:/long rw\n"
         "28 22 0:55 / /mnt/k rw - fuse.glusterfs h1:/vol rw\n"
@@ -332,7 +360,7 @@ START_TEST(test_gluster)
     GLUSTER("12", "/usr/sbin/glusterfs\0--entry-timeout=600\0/mnt/l");
     GLUSTER("13", "/usr/sbin/glusterfs\0--negative-timeout=5\0/mnt/k");
     GLUSTER("14", "/usr/sbin/glusterfs\0--process-name\0/mnt/m");
-    fy_mounts_discover(text, proc, mounts, &nmounts);
+    discover(text);
     ck_assert_uint_eq(nmounts, 2);
     ck_assert_str_eq(mounts[0].place.host, "h1");
     ck_assert_str_eq(mounts[0].place.path, "glusterfs://h1/vol");
@@ -362,15 +390,88 @@ START_TEST(test_sshfs_ambiguous)
     /* Two of that name, on different ports: no guess. */
     SSHFS("10", "sshfs\0h:/a\0x/m\0-p22");
     SSHFS("11", "sshfs\0h:/a\0y/m\0-p23");
-    fy_mounts_discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"), proc, mounts,
-                       &nmounts);
+    discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"));
     ck_assert_uint_eq(nmounts, 0);
     /* The whole path is certain. */
     SSHFS("12", "sshfs\0h:/a\0/1/m\0-p24");
-    fy_mounts_discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"), proc, mounts,
-                       &nmounts);
+    discover(LINE("30", "/1/m", "fuse.sshfs h:/a rw"));
     ck_assert_uint_eq(nmounts, 1);
     ck_assert_str_eq(mounts[0].place.port, "24");
+}
+END_TEST
+
+/* Which processes are believed, whatever their files' owner in /proc is. */
+START_TEST(test_impostors)
+{
+    static const char command[] = "sshfs\0h:/a\0/m/a\0-ossh_command=evil";
+    static const char plain[] = "sshfs\0h:/a\0/m/a\0-oPort=9";
+    static const struct {
+        unsigned user, group; /* beside this user and group */
+        bool sees, has, numbered;
+        unsigned number;
+        const char *comm, *words;
+        size_t bytes;
+        bool found;
+    } rows[] = {
+#define WORDS(name) name, sizeof name
+        {0, 0, true, true, false, 0, "sshfs", WORDS(command), true},
+        {0, 0, true, true, false, 0, "mount.fuse.sshf", WORDS(command), true},
+        {0, 0, true, true, true, 50, "sshfs", WORDS(command), true},
+        {0, 0, true, true, true, 51, "sshfs", WORDS(command), false},
+        {0, 0, true, false, false, 0, "sshfs", WORDS(command), false},
+        {0, 0, true, false, false, 0, "sshfs", WORDS(plain), false},
+        {0, 0, false, false, false, 0, "sshfs", WORDS(command), false},
+        {0, 0, false, false, false, 0, "sshfs", WORDS(plain), true},
+        {1, 0, true, true, true, 50, "sshfs", WORDS(command), false},
+        {1, 1, false, false, false, 0, "sshfs", WORDS(plain), false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[64], text[64];
+        teardown();
+        setup();
+        put_process("10", rows[i].comm, getuid() + rows[i].user,
+                    getgid() + rows[i].group);
+        put("10", "cmdline", rows[i].words, rows[i].bytes);
+        int n = snprintf(text, sizeof text, "pos:\t0\nfuse_connection:\t%u\n",
+                         rows[i].number);
+        if (rows[i].numbered) {
+            put("10", "fdinfo/3", text, (size_t)n);
+        }
+        snprintf(path, sizeof path, "%s/10/fd/3", proc);
+        ck_assert(rows[i].has || unlink(path) == 0);
+        snprintf(path, sizeof path, "%s/10/fd", proc);
+        ck_assert(rows[i].sees || rmdir(path) == 0);
+        discover("30 1 0:50 / /m/a rw - fuse.sshfs h:/a rw\n");
+        ck_assert_msg(nmounts == rows[i].found, "row %zu", i);
+    }
+    /* Of the mount itself, wherever it was given; and nothing of another's. */
+    teardown();
+    setup();
+    SSHFS("10", "sshfs\0h:/a\0elsewhere\0-oport=7");
+    put("10", "fdinfo/3", "pos:\t0\nfuse_connection:\t50\n", 27);
+    SSHFS("11", "sshfs\0h:/a\0/m/a\0-oport=8");
+    put("11", "fdinfo/3", "pos:\t0\nfuse_connection:\t51\n", 27);
+    discover("30 1 0:50 / /m/a rw - fuse.sshfs h:/a rw\n");
+    ck_assert_uint_eq(nmounts, 1);
+    ck_assert_str_eq(mounts[0].place.port, "7");
+    nmounts = 0;
+    fy_mounts_discover("30 1 0:50 / /m/a rw - fuse.sshfs h:/a rw\n", proc,
+                       mounts, &nmounts);
+    ck_assert_uint_eq(nmounts, 0); /* the mount tells no user */
+}
+END_TEST
+
+/* As root, a setuid program that another user has started: it has his group. */
+START_TEST(test_setuid_impostor)
+{
+    static const char words[] = "sshfs\0h:/a\0/m/a\0-oPort=9";
+    if (getuid() != 0) {
+        return;
+    }
+    put_process("10", "sshfs", 0, 65534);
+    put("10", "cmdline", words, sizeof words);
+    discover("30 1 0:50 / /m/a rw - fuse.sshfs h:/a rw\n");
+    ck_assert_uint_eq(nmounts, 0);
 }
 END_TEST
 
@@ -444,6 +545,8 @@ main(void)
     tcase_add_test(tests, test_nfs);
     tcase_add_test(tests, test_gluster);
     tcase_add_test(tests, test_sshfs_ambiguous);
+    tcase_add_test(tests, test_impostors);
+    tcase_add_test(tests, test_setuid_impostor);
     tcase_add_test(tests, test_configured);
     tcase_add_test(tests, test_below);
     suite_add_tcase(suite, tests);
