@@ -11,5 +11,6 @@ libfycommon_la_SOURCES = \
 	common/sha256.c common/sha256.h \
 	common/settings.c common/settings.h \
 	common/snapshot.h \
-	common/status.c common/status.h
+	common/status.c common/status.h \
+	common/trust.c common/trust.h
 libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

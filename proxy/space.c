@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/trust.h"
 #include "proxy/confines.h"
 #include "proxy/transport.h"
 
@@ -1075,15 +1076,15 @@ start_temporary(struct fy_confine *confine)
     const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (!places[i] || places[i][0] != '/') {
+        char place[PATH_MAX];
+        if (!places[i] || fy_trusted_folder(places[i], false, place) != 0) {
             continue;
         }
-        int n =
-            snprintf(path, sizeof path, "%s/" TEMPORARY "XXXXXX", places[i]);
+        int n = snprintf(path, sizeof path, "%s/" TEMPORARY "XXXXXX", place);
         if (n <= 0 || (size_t)n >= sizeof path - 16) {
             continue;
         }
-        remove_abandoned(places[i]);
+        remove_abandoned(place);
         if (!mkdtemp(path)) {
             continue;
         }

@@ -7,6 +7,8 @@
 
 #include "tools/tool.h"
 
+#include "common/trust.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,12 @@ void
 fy_config_read(const char *path, struct fy_settings *settings)
 {
     size_t bytes;
-    char *text = *path ? fy_read_file(path, FILE_LIMIT_BYTES, &bytes) : NULL;
+    int fd = *path ? fy_trusted_open(path) : FY_ERR_IO;
+    char *text = fd >= 0 ? fy_read_open(fd, FILE_LIMIT_BYTES, &bytes) : NULL;
+    if (fd == FY_ERR_INVALID) {
+        fy_say("%s can be changed by another user; it is left out", path);
+        return;
+    }
     if (!text) {
         if (*path && errno != ENOENT && errno != ENOTDIR) {
             fy_say("cannot read %s: %s; it is left out", path, strerror(errno));

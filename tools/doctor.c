@@ -210,7 +210,12 @@ print_cache(void)
     char path[PATH_MAX];
     unsigned files = 0;
     unsigned long long bytes = 0;
-    if (fy_cache_folder(path)) {
+    int trouble = fy_cache_folder(path);
+    if (fy_cache_distrusted()) {
+        fact("not a cache", "%s: another user could exchange what is in it",
+             fy_cache_distrusted());
+    }
+    if (trouble) {
         fact("cache", "no private folder could be made; temporary files are "
                       "used");
         return;

@@ -25,9 +25,12 @@ char *
 fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return NULL;
-    }
+    return fd >= 0 ? fy_read_open(fd, limit_bytes, out_bytes) : NULL;
+}
+
+char *
+fy_read_open(int fd, size_t limit_bytes, size_t *out_bytes)
+{
     struct stat about;
     char *text = NULL;
     size_t used = 0, room = 0, first = 16384;

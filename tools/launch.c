@@ -6,6 +6,8 @@
 
 #include "tools/launch.h"
 
+#include "common/trust.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -58,11 +60,18 @@ is_remote(const char *folder)
     return i < sizeof types / sizeof *types;
 }
 
-static const char *
-temporary_folder(void)
+/* TMPDIR, or /tmp where it is remote or another user could exchange what is in
+ * it. */
+static int
+find_temporary(char out[PATH_MAX])
 {
     const char *folder = getenv("TMPDIR");
-    return folder && folder[0] == '/' && !is_remote(folder) ? folder : "/tmp";
+    if (!folder || folder[0] != '/' || is_remote(folder)) {
+        return fy_trusted_folder("/tmp", false, out);
+    }
+    int status = fy_trusted_folder(folder, false, out);
+    return status == FY_ERR_INVALID ? fy_trusted_folder("/tmp", false, out)
+                                    : status;
 }
 
 /* A file of `bytes' zeroes whose blocks exist, mapped shared; or NULL. */
@@ -166,14 +175,27 @@ fy_launch_scratch(struct fy_launch_state *state)
     if (state->scratch[0]) {
         return 0;
     }
-    remove_abandoned(temporary_folder());
+    char folder[PATH_MAX];
+    int status = find_temporary(folder);
+    if (status) {
+        const char *named = getenv("TMPDIR");
+        fy_launch_trouble(state, "cannot make a folder in %s: %s",
+                          folder[0] ? folder
+                          : named   ? named
+                                    : "/tmp",
+                          status == FY_ERR_INVALID
+                              ? "another user can exchange it"
+                              : strerror(errno));
+        return FY_ERR_IO;
+    }
+    remove_abandoned(folder);
     do {
         int n = snprintf(state->scratch, sizeof state->scratch,
-                         "%s/" SCRATCH "XXXXXX", temporary_folder());
+                         "%s/" SCRATCH "XXXXXX", folder);
         if (n < 0 || n > FY_SETTINGS_PATH_BYTES - 16 ||
             !mkdtemp(state->scratch)) {
-            fy_launch_trouble(state, "cannot make a folder in %s: %s",
-                              temporary_folder(), strerror(errno));
+            fy_launch_trouble(state, "cannot make a folder in %s: %s", folder,
+                              strerror(errno));
             state->scratch[0] = '\0';
             return FY_ERR_IO;
         }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where things are: the parts of ferry itself, the cache, the configuration.
- * Never trusts a folder that others can write to with what will be preloaded.
+ * Trusts no folder with what will be preloaded that another user can exchange
+ * (common/trust.h).
  */
 #include "config.h"
 
 #include "tools/tool.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "common/trust.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -105,31 +105,27 @@ is_preloadable(const char *folder)
            statvfs(folder, &system) == 0 && !(system.f_flag & ST_NOEXEC);
 }
 
-/*
- * Makes `path' and its missing parents; the last one must then be a folder of
- * ours that nobody else can write to.
- */
+/* What was not used because another user could exchange it, or "". */
+static char distrusted[PATH_MAX];
+
+/* `path' becomes the private folder without links, made when it is missing. */
 static bool
-make_private(char *path)
+make_private(char path[PATH_MAX])
 {
-    if (path[0] != '/') {
-        return false;
+    char real[PATH_MAX];
+    int status = fy_private_folder(path, true, real);
+    if (status == FY_ERR_INVALID && !distrusted[0]) {
+        memcpy(distrusted, real, sizeof distrusted);
     }
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        int made = mkdir(path, 0700);
-        *slash = '/';
-        if (made != 0 && errno != EEXIST) {
-            return false;
-        }
-    }
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return false;
-    }
-    struct stat status;
-    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
-           status.st_uid == geteuid() && (status.st_mode & 0022) == 0 &&
-           access(path, R_OK | W_OK | X_OK) == 0 && is_preloadable(path);
+    memcpy(path, real, sizeof real);
+    return status == 0 && access(path, R_OK | W_OK | X_OK) == 0 &&
+           is_preloadable(path);
+}
+
+const char *
+fy_cache_distrusted(void)
+{
+    return distrusted[0] ? distrusted : NULL;
 }
 
 int

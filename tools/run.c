@@ -252,6 +252,11 @@ tell(const struct fy_run_options *options, struct fy_launch_state *state,
             fy_say("no remote mount was found or given (--mount): commands "
                    "were not looked at");
         }
+        if (fy_cache_distrusted()) {
+            fy_say("%s is not used for the cache: another user could exchange "
+                   "what is in it",
+                   fy_cache_distrusted());
+        }
     }
     if (options->settings.check_rate > 0 && !state->trouble[0]) {
         print_checked(options, &report);

@@ -66,13 +66,17 @@ int fy_cache_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 /* Likewise XDG_RUNTIME_DIR/ferry, for what fits into no cache. */
 int fy_runtime_folder(char out[PATH_MAX]) FY_MUST_CHECK;
 
+/* The first folder on the way to one of these that was not used because another
+ * user could exchange it; or NULL. Static storage. */
+const char *fy_cache_distrusted(void);
+
 /* XDG_CONFIG_HOME/ferry/ferry.conf or HOME/.config/...; "" without a HOME. */
 void fy_config_path(char out[PATH_MAX]);
 
 /*
  * Reads a file of "name = value" lines into settings. What cannot be read or
- * understood is said in one line each (at most three), and left out. A missing
- * file is no error.
+ * understood is said in one line each (at most three), and left out, as is a file
+ * that another user can change. A missing file is no error.
  */
 void fy_config_read(const char *path, struct fy_settings *settings);
 
@@ -85,6 +89,8 @@ void fy_rates_path(struct fy_settings *settings);
 
 /* Whole file; returns new, NUL-terminated, or NULL with errno set. */
 char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
+/* The same of an open file, which it takes. */
+char *fy_read_open(int fd, size_t limit_bytes, size_t *out_bytes);
 
 /* FNV-1a over some more bytes, from FY_HASH_START: names files, guards nothing. */
 #define FY_HASH_START UINT64_C(0xcbf29ce484222325)

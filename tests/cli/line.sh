@@ -180,6 +180,55 @@ mkdir "$work/a b"
 status "a cache that LD_PRELOAD cannot name" 0 env XDG_CACHE_HOME="$work/a b" \
     "$ferry" run --device host -- sh -c 'grep -q "a b" /proc/$$/maps && exit 1; grep -q ferry-preload- /proc/$$/maps'
 silent "a cache that LD_PRELOAD cannot name"
+# A folder above the cache decides who can exchange what is preloaded from it.
+# cached NAME WANTED: whether the object is preloaded from there (1, 0)
+cached()
+{
+    status "$1" 0 "$ferry" run --device host -- sh -c \
+        'grep -c "$XDG_CACHE_HOME/ferry/ferry-preload-" /proc/$$/maps; exit 0'
+    silent "$1"
+    equal "$1: used" "$(head -c 1 "$work/out" | tr 1-9 1)" "$2"
+}
+mkdir -p "$work/above/between" "$work/real"
+plain_cache=$XDG_CACHE_HOME
+export XDG_CACHE_HOME="$work/above/between/cache"
+cached "a new cache" 1
+chmod 777 "$work/above"
+cached "a cache below a folder that others can write" 0
+chmod 1777 "$work/above"
+cached "a cache below a sticky folder" 1
+chmod 770 "$work/above"
+cached "a cache below a folder that a group can write" 0
+equal "doctor says why" "$("$ferry" doctor | grep -c \
+    "not a cache .*$work/above: another user could exchange")" 1
+chmod 700 "$work/above"
+rm -rf "$work/above/between/cache"
+ln -s "$work/real" "$work/above/between/cache"
+equal "a cache through a link of ours" "$("$ferry" run --device host -- sh -c \
+    "grep -q '$work/real/ferry/ferry-preload-' /proc/\$\$/maps && echo used")" used
+if [ "$(id -u)" -eq 0 ]; then
+    rm "$work/above/between/cache"
+    chmod 755 "$work" "$work/above"
+    chown 65534 "$work/above/between"
+    cached "root's cache below another user's folder" 0
+    empty "... where nothing is made" "$(ls "$work/above/between")"
+    status "... and --explain says why" 0 "$ferry" run --explain \
+        --device host -- true
+    equal "... in one line" "$(grep -c "$work/above/between is not used for th\
+e cache: another user" "$work/err")" 1
+    mkdir "$work/above/between/ferry"
+    echo "device = moon" >"$work/above/between/ferry/ferry.conf"
+    status "root does not read another user's ferry.conf" 0 \
+        env XDG_CONFIG_HOME="$work/above/between" "$ferry" run -- true
+    says "root does not read another user's ferry.conf" \
+        "ferry.conf can be changed by another user; it is left out"
+    equal "a run's folder is not in another user's TMPDIR" \
+        "$(TMPDIR=$work/above/between "$ferry" run --device host --report=/dev/null \
+            -- sh -c 'ls "$TMPDIR" | grep -c held')" 0
+else
+    skip "root's cache below another user's folder" "needs root"
+fi
+export XDG_CACHE_HOME="$plain_cache"
 status "env -i" 3 env -i "$ferry" run --device host -- /bin/sh -c 'exit 3'
 silent "env -i"
 
