@@ -149,6 +149,11 @@ struct fy_invocation {
     /* If it writes cwd: only these and what is below them; none: anything. */
     const struct fy_written *written;
     uint32_t nwritten;
+    /* Environment variables that the command may read, beside those that the C
+     * library reads for each program: of all blocks of its first word, so that
+     * whoever gets them chooses the same block. A `*' at the end stands for any
+     * end. NULL-terminated, the set's. */
+    const char *const *variables;
     char *key; /* command and flags without operands, for what is learned */
 };
 
@@ -169,5 +174,9 @@ int fy_invocation_parse(const struct fy_commands *commands, const char *name,
 void fy_invocation_dump(const struct fy_invocation *invocation,
                         const char *const *argv, FILE *to);
 void fy_invocation_clear(struct fy_invocation *invocation);
+/* Whether the command gets a variable ("NAME=VALUE") where it runs elsewhere: one
+ * of the invocation's, or of those that the C library reads (locale, time zone). */
+bool fy_invocation_wants(const struct fy_invocation *invocation,
+                         const char *entry);
 
 #endif

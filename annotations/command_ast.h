@@ -115,6 +115,7 @@ enum cmd_statement_kind {
     CMD_STATUS,
     CMD_ABSENT,
     CMD_PRESENT,
+    CMD_ENVIRONMENT, /* words */
 };
 
 struct cmd_statement {

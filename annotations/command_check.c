@@ -74,6 +74,53 @@ rule_add(struct fy_command_check *check, const struct cmd_statement *statement,
     rules->items[rules->count++] = rule;
 }
 
+void
+fy_command_variable(struct fy_command_check *check, const char *name,
+                    struct fy_span span)
+{
+    const struct cmd_statement statement = {.span = span};
+    struct fy_rules *known = &check->block->variables;
+    for (unsigned i = 0; i < known->count; i++) {
+        if (strcmp(known->items[i].text, name) == 0) {
+            return;
+        }
+    }
+    rule_add(check, &statement, known,
+             (struct fy_rule){.text = fy_command_keep(check, name)});
+}
+
+/* "~/file" and "$NAME/file" are read where a variable says. */
+static void
+path_variable(struct fy_command_check *check, struct ast_name path)
+{
+    size_t n = strcspn(path.text, "/");
+    if (path.text[0] == '~') {
+        fy_command_variable(check, "HOME", path.span);
+    } else if (path.text[0] == '$' && n > 1) {
+        fy_command_variable(check,
+                            fy_arena_text(check->scratch, path.text + 1, n - 1),
+                            path.span);
+    }
+}
+
+static void
+environment_statement(struct fy_command_check *check,
+                      const struct cmd_statement *statement)
+{
+    for (const struct ast_names *n = statement->words; n; n = n->next) {
+        const char *text = n->name.text;
+        size_t plain = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+                                    "abcdefghijklmnopqrstuvwxyz");
+        if (plain == 0 || strlen(text) > plain + (text[plain] == '*')) {
+            fy_diagnostic_hint(fy_error(check, n->name.span,
+                                        "expected the name of a variable"),
+                               "a `*' may stand at the end of a name");
+            return;
+        }
+        fy_command_variable(check, n->name.text, n->name.span);
+    }
+}
+
 /* One of several of which the first that holds counts. */
 static void
 choice_add(struct fy_command_check *check,
@@ -197,6 +244,7 @@ absent_statement(struct fy_command_check *check,
         rule.matching = fy_command_keep(check, statement->text.text);
     }
     for (const struct ast_names *n = statement->words; n; n = n->next) {
+        path_variable(check, n->name);
         rule.text = fy_command_keep(check, n->name.text);
         rule_add(check, statement, &check->block->absents, rule);
     }
@@ -229,6 +277,7 @@ compile_statement(struct fy_command_check *check,
         break;
     case CMD_CONFIGS:
         for (const struct ast_names *n = statement->words; n; n = n->next) {
+            path_variable(check, n->name);
             rule.text = fy_command_keep(check, n->name.text);
             rule_add(check, statement, &block->configs, rule);
         }
@@ -255,6 +304,9 @@ compile_statement(struct fy_command_check *check,
         break;
     case CMD_DRAINS:
         holds_too(check, statement, &block->drains);
+        break;
+    case CMD_ENVIRONMENT:
+        environment_statement(check, statement);
         break;
     case CMD_STATUS:
         if (find_word(check, statement->words->name, statuses, 0) >= 0) {

@@ -58,6 +58,11 @@ struct fy_forms *fy_command_forms(struct fy_command_check *check);
 const struct fy_form *fy_command_find_form(const struct fy_command_check *check,
                                            bool common, const char *text);
 
+/* Notes that the block reads a variable of the environment; `name': the
+ * compilation's. */
+void fy_command_variable(struct fy_command_check *check, const char *name,
+                         struct fy_span span);
+
 /* ---- command_resolve.c ---- */
 
 /* The node of a condition; NULL: FY_ALWAYS. After an error FY_NEVER. */

@@ -224,6 +224,11 @@ dump_texts(const struct fy_block *block, FILE *to)
         dump_when(block, block->configs.items[i].when, to);
         (void)fputc('\n', to);
     }
+    for (unsigned i = 0; i < block->variables.count; i++) {
+        (void)fprintf(to, "%s \"%s\"%s", i ? "," : "    environment",
+                      block->variables.items[i].text,
+                      i + 1 < block->variables.count ? "" : "\n");
+    }
     for (unsigned i = 0; i < block->absents.count; i++) {
         const struct fy_rule *rule = &block->absents.items[i];
         (void)fputs(rule->word ? "    present " : "    absent ", to);
@@ -317,6 +322,11 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         (void)fputs("    reads ", to);
         dump_text(to, invocation->configs[i]);
         (void)fputc('\n', to);
+    }
+    for (size_t i = 0; invocation->variables[i]; i++) {
+        (void)fprintf(to, "%s %s%s", i ? "," : "    environment",
+                      invocation->variables[i],
+                      invocation->variables[i + 1] ? "" : "\n");
     }
     for (uint32_t i = 0; i < invocation->nabsents; i++) {
         const struct fy_absent *absent = &invocation->absents[i];

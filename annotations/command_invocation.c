@@ -379,6 +379,9 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
     for (size_t i = 0; i < command->nentries && status == FY_ERR_INVALID; i++) {
         status = try_entry(&match, &command->entries[i], out);
     }
+    if (status == FY_OK) {
+        out->variables = command->variables;
+    }
     if (status == FY_ERR_INVALID || status == FY_ERR_UNSUPPORTED) {
         explain(&failure, name, why);
     }
@@ -399,4 +402,30 @@ fy_invocation_clear(struct fy_invocation *invocation)
     free(invocation->uses);
     free(invocation->key);
     memset(invocation, 0, sizeof *invocation);
+}
+
+static bool
+is_listed(const char *entry, size_t bytes, const char *const *names)
+{
+    for (; *names; names++) {
+        size_t n = strlen(*names);
+        if ((*names)[n - 1] == '*'
+                ? bytes >= n - 1 && memcmp(entry, *names, n - 1) == 0
+                : bytes == n && memcmp(entry, *names, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_invocation_wants(const struct fy_invocation *invocation, const char *entry)
+{
+    /* glibc: setlocale(3), gettext(3), tzset(3), iconv(3), getopt(3). */
+    static const char *const all[] = {
+        "LANG", "LC_*",           "LANGUAGE", "LOCPATH",         "NLSPATH",
+        "TZ",   "OUTPUT_CHARSET", "TZDIR",    "POSIXLY_CORRECT", NULL};
+    size_t n = strcspn(entry, "=");
+    return is_listed(entry, n, all) ||
+           is_listed(entry, n, invocation->variables);
 }

@@ -112,8 +112,9 @@ struct fy_block {
     uint16_t owners, attributes, terminal, pure, effect, status_found;
     uint16_t streams, drains, targets;
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
-    struct fy_rules absents; /* word 1: `present' */
-    struct fy_rules written; /* of the working folder; word 1: `makes' */
+    struct fy_rules absents;   /* word 1: `present' */
+    struct fy_rules written;   /* of the working folder; word 1: `makes' */
+    struct fy_rules variables; /* names; a `*' at the end: any that begin so */
 };
 
 struct fy_entry {                    /* a block under one of its names */
@@ -129,6 +130,7 @@ struct fy_command { /* a first word */
     struct fy_command_name name;
     const struct fy_entry *entries;
     size_t nentries;
+    const char **variables; /* of all its blocks; NULL-terminated */
 };
 
 struct fy_commands {

@@ -128,6 +128,33 @@ group_names(struct fy_command_check *check)
     }
 }
 
+/* What any block of the command reads: so the same block is chosen where only
+ * these are known. */
+static void
+join_variables(struct fy_command_check *check, struct fy_command *command)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < command->nentries; i++) {
+        count += command->entries[i].block->variables.count;
+    }
+    command->variables =
+        fy_arena_array(check->arena, count, sizeof *command->variables);
+    count = 0;
+    for (size_t i = 0; i < command->nentries; i++) {
+        const struct fy_rules *rules = &command->entries[i].block->variables;
+        for (unsigned r = 0; r < rules->count; r++) {
+            size_t known = 0;
+            while (known < count &&
+                   strcmp(command->variables[known], rules->items[r].text)) {
+                known++;
+            }
+            command->variables[known] = rules->items[r].text;
+            count += known == count;
+        }
+    }
+    command->variables[count] = NULL;
+}
+
 /* ---- all ---- */
 
 static bool
@@ -241,6 +268,7 @@ fy_command_check_all(struct fy_arena *scratch,
         return;
     }
     for (size_t i = 0; i < set->ncommands; i++) {
+        join_variables(&check, &set->commands[i]);
         fy_command_check_reach(diagnostics, &set->commands[i]);
     }
 }

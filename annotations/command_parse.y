@@ -112,7 +112,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'"
+%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
 %token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
@@ -126,9 +126,9 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token '{' "'{'" '}' "'}'" '=' "'='" '?' "'?'" '<' "'<'" '>' "'>'" '!' "'!'"
 %token YYEOF 0 "the end of the block"
 
-%type <names> title_words strings names
+%type <names> title_words strings names variables
 %type <title> titles title
-%type <name> title_word reference matching with
+%type <name> title_word reference matching with variable
 %type <number> is_common compare equality
 %type <integer> integer
 %type <real> real
@@ -274,6 +274,11 @@ statement:
         $$->words = $2;
         $$->text = $3;
     }
+  | ENVIRONMENT variables ';' {
+        REVERSE(ast_names, $2);
+        $$ = statement_new(parse, CMD_ENVIRONMENT, @1, NULL);
+        $$->words = $2;
+    }
   | STATUS NAME when ';' {
         $$ = statement_new(parse, CMD_STATUS, @1, $3);
         $$->words = names_push(parse, NULL, $2);
@@ -314,6 +319,11 @@ strings:
     STRING { $$ = names_push(parse, NULL, $1); }
   | strings ',' STRING { $$ = names_push(parse, $1, $3); }
   ;
+variables:
+    variable { $$ = names_push(parse, NULL, $1); }
+  | variables ',' variable { $$ = names_push(parse, $1, $3); }
+  ;
+variable: NAME | STRING ;
 names:
     NAME { $$ = names_push(parse, NULL, $1); }
   | names ',' NAME { $$ = names_push(parse, $1, $3); }

@@ -279,6 +279,25 @@ parse_mount(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
+/* What commands at a proxy get of the environment. */
+static int
+parse_environment(const char *value, void *field, struct fy_buffer *why)
+{
+    bool *all = field;
+    if (strcmp(value, "all") != 0 && strcmp(value, "needed") != 0) {
+        fy_buffer_add(why, "expected needed or all");
+        return FY_ERR_INVALID;
+    }
+    *all = strcmp(value, "all") == 0;
+    return 0;
+}
+
+static void
+print_environment(const void *field, struct fy_buffer *to)
+{
+    fy_buffer_add(to, *(const bool *)field ? "all" : "needed");
+}
+
 #define WIRE      FY_SETTING_WIRE
 #define USER      FY_SETTING_USER
 #define AT(field) offsetof(struct fy_settings, field)
@@ -330,6 +349,10 @@ static const struct fy_setting table[] = {
      USER, AT(annotations), parse_path, print_text},
     {"snapshot", "", "what the exec wrappers know of the session", WIRE,
      AT(snapshot), parse_path, print_text},
+    {"environment", "needed",
+     "variables that a command at a proxy gets: needed (those that its "
+     "annotation declares) or all",
+     USER, AT(whole_environment), parse_environment, print_environment},
     {"mount", "", "FOLDER=PLACE: where a mount's files are; once for each",
      USER, AT(mounts), parse_mount, print_text},
     {"discover", "1", "find sshfs, NFS and Gluster mounts by themselves", USER,

@@ -64,7 +64,8 @@ struct fy_settings {
     char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
                                                * proxy/transport.h */
-    bool discover; /* look for remote mounts in mountinfo */
+    bool whole_environment; /* commands at a proxy get all variables */
+    bool discover;          /* look for remote mounts in mountinfo */
 };
 
 /* Where a setting may come from. */

@@ -375,17 +375,20 @@ fill(struct request *request, struct stage *feeder)
     spec->tool.path = bytes_of(stage->gather->program);
     spec->tool.identity = bytes_of(stage->gather->identity);
     spec->argc = stage->hello.argc;
-    spec->envc = stage->hello.envc;
     spec->argv = calloc(spec->argc + 1u, sizeof *spec->argv);
-    spec->env = calloc(spec->envc + 1u, sizeof *spec->env);
+    spec->env = calloc(stage->hello.envc + 1u, sizeof *spec->env);
     if (!spec->argv || !spec->env) {
         return FY_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < spec->argc; i++) {
         spec->argv[i] = bytes_of(stage->argv[i]);
     }
-    for (uint32_t i = 0; i < spec->envc; i++) {
-        spec->env[i] = bytes_of(stage->env[i]);
+    /* All of it would stand in /proc there: it may hold passwords. */
+    for (uint32_t i = 0; i < stage->hello.envc; i++) {
+        if (stage->session->options.whole_environment ||
+            fy_invocation_wants(&stage->invocation, stage->env[i])) {
+            spec->env[spec->envc++] = bytes_of(stage->env[i]);
+        }
     }
     spec->mount = bytes_of(stage->mount->path);
     spec->root = bytes_of(stage->mount->place.path);

@@ -138,6 +138,7 @@ fy_pipeline_start(struct fy_pipeline *pipeline, const struct fy_places *places,
         .ferry = places->ferry,
         .history = history[0] ? history : NULL,
         .force = options->settings.force,
+        .whole_environment = options->settings.whole_environment,
         .record = options->report || options->explain,
     };
     int status = fy_session_start(&session, &why, &pipeline->session);

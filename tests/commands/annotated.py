@@ -113,14 +113,17 @@ class Invocation:
                 if line.startswith("reads ")]
 
 
-def parse(command_lines, environment=()):
-    """Invocations of lists of arguments, in order."""
+def parse(command_lines, environment=(), asked=None):
+    """Invocations of lists of arguments, in order; `asked': for each the names
+    of variables that are looked for among those that the command gets."""
     data = b""
-    for line in command_lines:
+    for i, line in enumerate(command_lines):
         for word in line:
             data += os.fsencode(word) + b"\0"
         for variable in environment:
             data += b"\x1d" + os.fsencode(variable) + b"\0"
+        for variable in asked[i] if asked else ():
+            data += b"\x1c" + os.fsencode(variable) + b"\0"
         data += b"\x1e\0"
     out = subprocess.run(
         [os.path.join(BUILD, "tests/commands/parse")] + FILES, input=data,

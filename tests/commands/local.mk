@@ -15,12 +15,19 @@ tests_commands_tables_la_SOURCES = tests/commands/tables.c
 tests_commands_tables_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS)
 tests_commands_tables_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 
+check_LTLIBRARIES += tests/commands/asked.la
+tests_commands_asked_la_SOURCES = tests/commands/asked.c
+tests_commands_asked_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS)
+tests_commands_asked_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+
 EXTRA_DIST += tests/commands/annotated.py tests/commands/strace.py
 EXTRA_DIST += tests/commands/meanings.test
 dist_check_SCRIPTS += tests/commands/options.py
 dist_check_SCRIPTS += tests/commands/meanings.py
 dist_check_SCRIPTS += tests/commands/parts.py
 dist_check_SCRIPTS += tests/commands/touched.py
+dist_check_SCRIPTS += tests/commands/environment.py
 TESTS += tests/commands/options.py
 TESTS += tests/commands/meanings.py
 TESTS += tests/commands/touched.py
+TESTS += tests/commands/environment.py

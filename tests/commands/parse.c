@@ -3,7 +3,10 @@
  * What the shipped annotations make of command lines, for the tests in Python:
  * parse FILE... < command lines. An argument ends with byte 0, a command line
  * with an argument of its own, 0x1e, and 0x1d begins a variable of the
- * environment. Each line is answered by facts, one a line, and an empty line. Paths are printed with %XX for what is not a plain letter.
+ * environment, 0x1c the name of one, which is answered by `wants NAME' if the
+ * command gets it where it runs elsewhere. Each line is answered by facts, one a
+ * line, and an empty line. Paths are printed with %XX for what is not a plain
+ * letter.
  */
 #include "config.h"
 
@@ -98,7 +101,7 @@ print_facts(const struct fy_invocation *call)
 
 static void
 answer(const struct fy_commands *commands, const char *const *argv,
-       const char *const *environment)
+       const char *const *environment, const char *const *asked)
 {
     struct fy_invocation call;
     struct fy_buffer why;
@@ -118,6 +121,11 @@ answer(const struct fy_commands *commands, const char *const *argv,
         putchar('\n');
         print_uses(&call, argv);
         print_facts(&call);
+        for (; *asked; asked++) {
+            if (fy_invocation_wants(&call, *asked)) {
+                printf("wants %s\n", *asked);
+            }
+        }
         fy_invocation_clear(&call);
     }
     putchar('\n');
@@ -153,7 +161,7 @@ main(int argc, char **argv)
 {
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     struct fy_commands *commands = NULL;
-    struct list arguments = {0}, environment = {0};
+    struct list arguments = {0}, environment = {0}, asked = {0};
     char *text = NULL;
     size_t capacity = 0;
     if (fy_commands_compile((const char *const *)(argv + 1), (unsigned)argc - 1,
@@ -165,9 +173,13 @@ main(int argc, char **argv)
     while (getdelim(&text, &capacity, '\0', stdin) > 0) {
         if (strcmp(text, "\x1e") == 0) {
             answer(commands, (const char *const *)arguments.items,
-                   (const char *const *)environment.items);
+                   (const char *const *)environment.items,
+                   (const char *const *)asked.items);
             list_clear(&arguments);
             list_clear(&environment);
+            list_clear(&asked);
+        } else if (text[0] == '\x1c') {
+            list_add(&asked, text + 1);
         } else if (text[0] == '\x1d') {
             list_add(&environment, text + 1);
         } else {
@@ -177,6 +189,7 @@ main(int argc, char **argv)
     free(text);
     list_clear(&arguments);
     list_clear(&environment);
+    list_clear(&asked);
     fy_commands_free(commands);
     fy_diagnostics_free(diagnostics);
     return 0;

@@ -51,5 +51,8 @@ TESTS += tests/session/libraries.py
 dist_check_SCRIPTS += tests/session/hung.py
 TESTS += tests/session/hung.py
 
+dist_check_SCRIPTS += tests/session/environment.py
+TESTS += tests/session/environment.py
+
 dist_check_SCRIPTS += tests/session/order.py
 TESTS += tests/session/order.py

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a command at a proxy gets of the environment: what it reads, so that it says
+what it says here, and no more. Prints TAP."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
+FERRY = os.path.join(BUILD, "ferry")
+SECRET = "AWS_SECRET_ACCESS_KEY"
+
+# A variable, and commands that it changes; the first word is its value.
+ROWS = r"""
+LC_ALL      C               wc -m f; sort f
+LANGUAGE    de              sort f
+TZ          Asia/Tokyo      stat -c %y f; ls -l --full-time f; find f -printf '%t\n'
+POSIXLY_CORRECT 1           du big; pr -l 20 f
+LS_COLORS   *f=01;31        ls --color=always
+COLUMNS     30              ls -C many; column f
+TABSIZE     3               ls -C many
+QUOTING_STYLE c             ls many; stat -c %N f
+TIME_STYLE  +%Y             ls -l f; du --time f
+BLOCK_SIZE  1               ls -s big; du big
+BLOCKSIZE   2048            ls -s big; du big
+LS_BLOCK_SIZE 3             ls -s big
+DU_BLOCK_SIZE 3             du big
+FIND_BLOCK_SIZE 3           find big -ls
+GREP_COLORS mt=01;34        grep --color=always a f
+GREP_COLOR  01;35           grep --color=always a f
+COLS        20              sed -n l f
+JQ_COLORS   4;31:0;37       jq -C . j
+ZSTD_CLEVEL 19              zstd -c big | wc -c
+XZ_OPT      -0              tar cJf - big | wc -c
+SIMPLE_BACKUP_SUFFIX .odd   cp -b f copy; ls copy*
+VERSION_CONTROL numbered    cp -b f copy; ls copy*
+GIT_AUTHOR_NAME Odd         git -C repo commit -qam x; git -C repo log --format=%an
+EMAIL       odd@example     git -C repo commit -qam x; git -C repo log --format=%ae
+GIT_COMMITTER_DATE 2001-02-03T04:05:06Z git -C repo commit -qam x; git -C repo log --format=%cd
+GIT_DIFF_OPTS -u0           git -C repo diff HEAD
+GIT_LITERAL_PATHSPECS 1     git -C repo log --format=%s -- 'a*'
+"""
+
+
+def populate(folder):
+    os.makedirs(os.path.join(folder, "many"))
+    for name in ("f", "copy"):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write("".join(f"{word}\t{'x' * 9} é\n"
+                               for word in ("b", "A", "a", "B", "ä")))
+    with open(os.path.join(folder, "big"), "wb") as file:
+        file.write(b"".join(b"%d %d\n" % (n, n * n) for n in range(40000)))
+    with open(os.path.join(folder, "j"), "w", encoding="utf-8") as file:
+        file.write('{"a": [null, "b"]}\n')
+    for n in range(30):
+        with open(os.path.join(folder, "many", f"a b{n}"), "wb"):
+            pass
+    repo = os.path.join(folder, "repo")
+    os.mkdir(repo)
+    with open(os.path.join(repo, "a"), "w", encoding="utf-8") as file:
+        file.write("1\n2\n3\n")
+    for words in (["init", "-q"], ["config", "gc.auto", "0"], ["add", "a"],
+                  ["-c", "user.name=c", "-c", "user.email=c@c", "commit", "-qm",
+                   "first"]):
+        subprocess.run(["git"] + words, cwd=repo, check=True)
+    with open(os.path.join(repo, "a"), "w", encoding="utf-8") as file:
+        file.write("1\n2\n4\n")
+    shutil.rmtree(os.path.join(repo, ".git/hooks"))
+    for top, _, names in os.walk(folder):
+        for name in names:
+            os.utime(os.path.join(top, name), (10 ** 9, 10 ** 9))
+
+
+class Tests:
+    """One folder, and a copy of its first state."""
+
+    def __init__(self):
+        self.count = self.failed = self.skipped = 0
+        self.top = os.path.realpath(tempfile.mkdtemp(dir="/var/tmp"))
+        self.folder = os.path.join(self.top, "mnt")
+        self.model = os.path.join(self.top, "model")
+        self.config = os.path.join(self.top, "config/ferry")
+        os.makedirs(self.config)
+        populate(self.model)
+        self.base = {name: os.environ[name] for name in ("PATH", "HOME")
+                     if name in os.environ}
+        self.base.update({"LC_ALL": "C.UTF-8", "TERM": "xterm", SECRET: "geheim",
+                          "GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z",
+                          "GIT_COMMITTER_NAME": "c", "GIT_AUTHOR_NAME": "a",
+                          "GIT_COMMITTER_EMAIL": "c@c",
+                          "XDG_CACHE_HOME": os.path.join(self.top, "cache")})
+
+    def result(self, good, name, text=""):
+        self.count += 1
+        self.failed += not good
+        if not good:
+            print("# " + str(text).replace("\n", "\n# "))
+        print(f"{'' if good else 'not '}ok {self.count} - {name}", flush=True)
+
+    def reset(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.model, self.folder, symlinks=True)
+
+    def ferry(self, *command):
+        return [FERRY, "run", "--no-discover", "--force", "--mount",
+                f"{self.folder}=loopback://{self.folder}", *command]
+
+    def row(self, variable, value, script):
+        name = f"{variable}={value}: {script}"
+        tool = script.split()[0]
+        if not shutil.which(tool):
+            self.count += 1
+            self.skipped += 1
+            print(f"ok {self.count} - {name} # SKIP no {tool}", flush=True)
+            return
+        report = os.path.join(self.top, "report.json")
+        said, without = [], None
+        for front, wanted in (([], {}), ([], {variable: value}),
+                              (self.ferry("--report=" + report, "--"),
+                               {variable: value})):
+            self.reset()
+            done = subprocess.run(
+                front + ["sh", "-c", script], cwd=self.folder, check=False,
+                env=dict(self.base, **wanted), capture_output=True, timeout=120)
+            if not front and not wanted:
+                without = done.stdout
+            else:
+                said.append((done.stdout, done.stderr, done.returncode))
+        with open(report, encoding="utf-8") as file:
+            stages = json.load(file)["stages"]
+        declined = [s["declined"] for s in stages if s.get("declined")]
+        self.result(said[0] == said[1] and stages and not declined, name,
+                    f"{said} {declined}")
+        if variable not in ("LANGUAGE", "EMAIL", "GREP_COLOR"):
+            self.result(said[0][0] != without, f"... {variable} matters",
+                        without)
+
+    def rows(self):
+        for line in ROWS.strip().splitlines():
+            variable, value, script = line.split(None, 2)
+            self.row(variable, value, script)
+
+    def outside(self, name, wanted):
+        """The environment of a stage as /proc shows it."""
+        self.reset()
+        # Larger than all that is under way: it is written until it is read.
+        hollow = os.path.join(self.folder, f"hollow{os.getpid()}")
+        with open(hollow, "wb") as file:
+            file.truncate(1 << 28)
+        run = subprocess.Popen(
+            self.ferry("--", "cat", hollow), cwd=self.folder,
+            stdout=subprocess.PIPE,
+            env=dict(self.base, TZ="UTC",
+                     XDG_CONFIG_HOME=os.path.dirname(self.config)))
+        found = None
+        try:
+            for _ in range(600):
+                found = self.stage(hollow)
+                if found is not None or run.poll() is not None:
+                    break
+                time.sleep(0.05)
+        finally:
+            run.stdout.close()
+            run.wait(60)
+        names = {entry.split("=")[0] for entry in found or ()}
+        self.result(found is not None and wanted(names), name, sorted(names))
+
+    @staticmethod
+    def stage(path):
+        """Of the process that runs `cat PATH', not of its stub."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+                if words[:2] != [b"cat", path.encode()] or \
+                        not os.readlink(f"/proc/{pid}/exe").endswith("/cat"):
+                    continue
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    return file.read().decode().strip("\0").split("\0")
+            except OSError:
+                continue
+        return None
+
+    def main(self):
+        try:
+            self.outside("a stage has locale and time zone, and no secret",
+                         lambda names: {"TZ", "LC_ALL"} <= names and
+                         not {SECRET, "HOME", "TERM", "XDG_CACHE_HOME"} & names)
+            with open(os.path.join(self.config, "ferry.conf"), "w",
+                      encoding="utf-8") as file:
+                file.write("environment = all\n")
+            self.outside("environment = all sends the rest, too",
+                         lambda names: {SECRET, "HOME", "TZ"} <= names)
+            self.rows()
+        finally:
+            shutil.rmtree(self.top, ignore_errors=True)
+        print(f"1..{self.count}")
+        print(f"# {self.count - self.failed - self.skipped} passed, "
+              f"{self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(Tests().main())
