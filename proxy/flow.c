@@ -317,6 +317,38 @@ out_data(struct exchange *exchange, const void *bytes, size_t n)
     fy_flow_grant(stage);
 }
 
+/*
+ * How it ended: by one status or one signal that ends processes. The stub will end
+ * likewise; any other signal would stop it, or not end it. NULL, or why the
+ * answer is none.
+ */
+static const char *
+read_end(struct stage *stage, const struct fy_wire_pair *trailers, size_t n)
+{
+    static const char absurd[] = "its end is told as none can be";
+    int64_t taken = number(trailers, n, FY_FIELD_IN_BYTES, -1);
+    int64_t status = number(trailers, n, FY_FIELD_EXIT, -1);
+    int64_t death = number(trailers, n, FY_FIELD_DEATH, -1);
+    unsigned ends = 0;
+    for (size_t i = 0; i < n; i++) {
+        ends += strcmp(trailers[i].name, FY_FIELD_EXIT) == 0 ||
+                strcmp(trailers[i].name, FY_FIELD_DEATH) == 0;
+    }
+    const char *word = field(trailers, n, FY_FIELD_REASON);
+    if (ends == 0) {
+        return word ? word : "it was cut off";
+    }
+    if (ends > 1 || word || status > 255 ||
+        (status < 0 && !fy_signal_kills(death)) ||
+        (stage->streams && taken > (int64_t)stage->input_bytes)) {
+        return absurd;
+    }
+    stage->exit_status = status >= 0 ? (int)status : 0;
+    stage->exit_signal = status >= 0 ? 0 : (int)death;
+    stage->taken_bytes = taken;
+    return NULL;
+}
+
 static void
 out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         size_t n)
@@ -325,24 +357,18 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     if (stage->state != STAGE_RUNNING) {
         return;
     }
-    int64_t status = number(trailers, n, FY_FIELD_EXIT, -1);
-    int64_t death = number(trailers, n, FY_FIELD_DEATH, -1);
-    if ((status < 0 || status > 255) && (death < 1 || death > 64)) {
-        const char *word = field(trailers, n, FY_FIELD_REASON);
-        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
-                           word ? word : "it was cut off");
+    const char *why = read_end(stage, trailers, n);
+    if (why) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, why);
         return;
     }
     stage->has_result = true;
-    stage->exit_status = death > 0 ? 0 : (int)status;
-    stage->exit_signal = death > 0 ? (int)death : 0;
     stage->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
     stage->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
     stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
     stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
     stage->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
-    stage->taken_bytes = number(trailers, n, FY_FIELD_IN_BYTES, -1);
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
     if (rate > 0) { /* a lower bound: the best that was seen */

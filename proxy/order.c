@@ -34,6 +34,24 @@ fy_signal_ends(uint32_t signal)
            signal != SIGUSR1 && signal != SIGUSR2;
 }
 
+bool
+fy_signal_kills(int64_t signal)
+{
+    switch (signal) {
+    case SIGCHLD:
+    case SIGCONT:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGURG:
+    case SIGWINCH:
+        return false;
+    default:
+        return signal >= 1 && signal <= SIGNALS;
+    }
+}
+
 static void
 woken(struct timer *timer)
 {

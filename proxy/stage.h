@@ -234,6 +234,8 @@ void fy_flow_free(struct stage *stage);
 
 /* Whether it ends a process that does not catch it. */
 bool fy_signal_ends(uint32_t signal);
+/* Whether a process can have died of it: no stop, none that is ignored. */
+bool fy_signal_kills(int64_t signal);
 /* From the stage's stub; fy_flow_signal() follows, when its readers have theirs. */
 void fy_signal_take(struct stage *stage, uint32_t signal);
 /* Its stub has answered a PING. */

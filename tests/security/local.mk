@@ -20,3 +20,11 @@ tests_security_test_refresh_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
 
 dist_check_SCRIPTS += tests/security/settings.sh
 TESTS += tests/security/settings.sh
+
+# Loaded into a proxy: built without sanitizers.
+check_LTLIBRARIES += tests/security/liar.la
+tests_security_liar_la_SOURCES = tests/security/liar.c
+tests_security_liar_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(NGHTTP2_CFLAGS)
+tests_security_liar_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+dist_check_SCRIPTS += tests/security/liar.py
+TESTS += tests/security/liar.py

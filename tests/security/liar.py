@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A host that says that a stage ended as no process can end: it counts as lost,
+and the original runs. An end that can be is taken. Prints TAP."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
+FERRY = os.path.join(BUILD, "ferry")
+LIAR = os.path.join(BUILD, "tests/security/.libs/liar.so")
+
+# What is said, and the status that follows: 0 is that of the original.
+LIES = [("ferry-exit=3", 3), ("ferry-signal=9", -9),
+        ("ferry-signal=34", -34), ("ferry-exit=255", 255)]
+LIES += [(f"ferry-signal={number}", 0) for number in
+         (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+          signal.SIGCONT, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH,
+          0, 65, 2 ** 32 + 9, 2 ** 64 + 9, -9)]
+LIES += [("ferry-exit=256", 0), ("ferry-exit=-1", 0), ("ferry-exit=", 0),
+         ("ferry-exit=3;ferry-signal=9", 0),
+         ("ferry-exit=3;ferry-signal=19", 0),
+         ("ferry-exit=3;ferry-signal=x", 0),
+         ("ferry-exit=3;ferry-exit=4", 0),
+         ("ferry-exit=3;ferry-reason=over-memory", 0),
+         ("ferry-exit=0;ferry-in-bytes=3", 0),
+         ("ferry-exit=0;ferry-in-bytes=99999999", 0)]
+
+
+def run(folder, top, lie, script):
+    """Output and status; None: it did not end."""
+    env = dict(os.environ, FERRY_LIE=lie, XDG_CACHE_HOME=top + "/cache",
+               PATH=os.path.join(top, "bin") + ":" + os.environ["PATH"])
+    process = subprocess.Popen(
+        [FERRY, "run", "--no-discover", "--force", "--mount",
+         f"{folder}=ssh://there{folder}", "--", "bash", "-c", script],
+        cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        start_new_session=True)
+    try:
+        return process.communicate(timeout=20)[0], process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+
+
+def main():
+    if not os.path.exists(LIAR) or os.environ.get("FERRY_SANITIZED"):
+        print("1..0 # SKIP no tests/security/liar, or a sanitized ferry")
+        return 77
+    top = os.path.realpath(tempfile.mkdtemp(dir="/var/tmp"))
+    folder = os.path.join(top, "mnt")
+    count = failed = 0
+    try:
+        os.makedirs(folder)
+        os.mkdir(os.path.join(top, "bin"))
+        with open(os.path.join(folder, "f"), "w", encoding="ascii") as file:
+            file.write("b\na\n")
+        ssh = os.path.join(top, "bin/ssh")
+        with open(ssh, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ntouch {top}/asked\nexec env "
+                       f"LD_PRELOAD={LIAR} {FERRY} proxy --stdio\n")
+        os.chmod(ssh, 0o755)
+        for lie, wanted in LIES:
+            streamed = "in-bytes" in lie
+            script, said = "sort f", b"a\nb\n"
+            if streamed:  # what was left of stdin
+                script = "{ sort f -; grep pos /proc/self/fdinfo/0; } <../rest"
+                said = b"a\nb\nc\npos:\t2\n"
+            with open(os.path.join(top, "rest"), "w", encoding="ascii") as file:
+                file.write("c\n")
+            got = run(folder, top, lie, script)
+            good = got is not None and got[1] == wanted and \
+                (wanted != 0 or got[0] == said)
+            count += 1
+            failed += not good
+            if not good:
+                print(f"# {got}, wanted status {wanted}")
+            print(f"{'' if good else 'not '}ok {count} - {lie}", flush=True)
+        count += 1
+        asked = os.path.exists(os.path.join(top, "asked"))
+        failed += not asked
+        print(f"{'' if asked else 'not '}ok {count} - the proxy was asked")
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+    print(f"1..{count}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
