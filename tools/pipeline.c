@@ -205,33 +205,6 @@ is_program(const char *path)
     return good;
 }
 
-/* What execvp() would start, "" when it is nothing for a stub. */
-static void
-find_program(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    out[0] = '\0';
-    if (strchr(name, '/')) {
-        if (strlen(name) < PATH_MAX && is_program(name)) {
-            strcpy(out, name);
-        }
-        return;
-    }
-    while (path && *path) {
-        size_t n = strcspn(path, ":");
-        int length = snprintf(out, PATH_MAX, "%.*s%s%s", (int)n, path,
-                              n ? "/" : "./", name);
-        if (length > 0 && length < PATH_MAX && access(out, X_OK) == 0) {
-            if (!is_program(out)) {
-                out[0] = '\0';
-            }
-            return;
-        }
-        path += n + (path[n] == ':');
-    }
-    out[0] = '\0';
-}
-
 static bool
 is_annotated(const struct fy_commands *commands, const char *path)
 {
@@ -251,9 +224,8 @@ fy_pipeline_first(const struct fy_pipeline *pipeline,
 {
     char path[PATH_MAX];
     size_t n = 0;
-    find_program(command[0], path);
-    if (!pipeline->session || !path[0] ||
-        !is_annotated(pipeline->commands, path)) {
+    if (!pipeline->session || !fy_launch_find(command[0], path) ||
+        !is_program(path) || !is_annotated(pipeline->commands, path)) {
         return NULL;
     }
     while (command[n]) {

@@ -156,6 +156,9 @@ publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
 static void
 publish(struct fy_run_options *options, struct fy_launch_state *state)
 {
+    if (state->preload[0] && fy_launch_gains_rights(options->command[0])) {
+        state->preload[0] = '\0'; /* ld.so would not take it either */
+    }
     if (fy_launch_environment(state->preload, &options->settings)) {
         fy_say("cannot set the environment; running without ferry");
         (void)unsetenv("LD_PRELOAD");

@@ -229,6 +229,25 @@ else
     skip "root's cache below another user's folder" "needs root"
 fi
 export XDG_CACHE_HOME="$plain_cache"
+# A program with more rights than its caller is told nothing of the run.
+as_other() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+cp "$(command -v env)" "$work/privileged"
+if [ "$(id -u)" -eq 0 ] && as_other "$ferry" --version >"$work/out" 2>&1; then
+    chmod 755 "$work" && chmod 4755 "$work/privileged"
+    status "a setuid program" 0 as_other "$ferry" run --device host -- \
+        "$work/privileged"
+    empty "... is not told of the run" "$(grep -aE "FERRY_SET|ferry-preload" "$work/out")"
+    chmod 755 "$work/privileged"
+    if setcap cap_net_raw+ep "$work/privileged" 2>"$work/err"; then
+        status "a program with capabilities" 0 as_other "$ferry" run \
+            --device host -- "$work/privileged"
+        empty "... is not told of the run" "$(grep -aE "FERRY_SET|ferry-preload" "$work/out")"
+    else
+        skip "a program with capabilities" "no setcap"
+    fi
+else
+    skip "a setuid program" "needs root, and a ferry that others can run"
+fi
 status "env -i" 3 env -i "$ferry" run --device host -- /bin/sh -c 'exit 3'
 silent "env -i"
 
