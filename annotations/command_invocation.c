@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "annotations/command_match.h"
+#include "common/plain.h"
 
 enum {
     SMALL = 64 /* arguments that need no allocation */
@@ -302,15 +303,13 @@ explain(const struct fy_failure *failure, const char *name,
     fy_buffer_add(why, failure->entry ? failure->entry->name : name);
     fy_buffer_add(why, ": ");
     if (failure->about) {
+        char shown[SHOWN + 1];
         size_t bytes = strnlen(failure->about, SHOWN);
+        memcpy(shown, failure->about, bytes);
+        shown[bytes] = '\0';
+        fy_plain(shown, "");
         fy_buffer_add_char(why, '\'');
-        for (size_t i = 0; i < bytes; i++) {
-            char c = failure->about[i];
-            if ((unsigned char)c < ' ' || c == 0x7f) {
-                c = '?';
-            }
-            fy_buffer_add_char(why, c);
-        }
+        fy_buffer_add(why, shown);
         fy_buffer_add(why, bytes == SHOWN ? "...' " : "' ");
     }
     fy_buffer_add(why, failure->text ? failure->text : "no block parses it");

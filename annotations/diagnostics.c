@@ -8,6 +8,8 @@
 
 #include "annotations/diagnostics.h"
 
+#include "common/plain.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -73,12 +75,6 @@ fy_diagnostics_full(const struct fy_diagnostics *diagnostics)
     return diagnostics->errors >= FY_MAX_DIAGNOSTICS;
 }
 
-static bool
-is_plain(unsigned char c)
-{
-    return c >= ' ' && c != 0x7f;
-}
-
 /* printf into new memory, control bytes replaced; NULL when there is none. */
 static char *
 print_new(const char *format, va_list list)
@@ -89,11 +85,7 @@ print_new(const char *format, va_list list)
     char *text = length < 0 ? NULL : malloc((size_t)length + 1);
     if (text) {
         (void)vsnprintf(text, (size_t)length + 1, format, again);
-        for (char *c = text; *c != '\0'; c++) {
-            if (!is_plain((unsigned char)*c)) {
-                *c = '?';
-            }
-        }
+        fy_plain(text, "");
     }
     va_end(again);
     return text;
@@ -139,11 +131,10 @@ quote_line(struct fy_diagnostic *diagnostic, struct fy_span span)
     }
     memcpy(diagnostic->excerpt, source->text + start + offset, length);
     diagnostic->excerpt[length] = '\0';
-    for (size_t i = 0; i < length; i++) {
-        if (!is_plain((unsigned char)diagnostic->excerpt[i])) {
-            diagnostic->excerpt[i] = diagnostic->excerpt[i] == '\t' ? ' ' : '?';
-        }
+    for (char *c = diagnostic->excerpt; (c = strchr(c, '\t'));) {
+        *c = ' ';
     }
+    fy_plain(diagnostic->excerpt, "");
     diagnostic->caret = (unsigned)(span.begin - start - offset);
     size_t width = span.end > span.begin ? span.end - span.begin : 1;
     if (diagnostic->caret + width > length) {

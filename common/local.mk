@@ -5,6 +5,7 @@ libfycommon_la_SOURCES = \
 	common/buffer.c common/buffer.h \
 	common/environment.c common/environment.h \
 	common/number.c \
+	common/plain.c common/plain.h \
 	common/procmap.h \
 	common/record.h \
 	common/room.c common/room.h \

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "common/plain.h"
 #include "proxy/fault.h"
 #include "proxy/transports.h"
 
@@ -145,12 +146,11 @@ parse_authority(const char *at, size_t n, struct fy_place *out,
 static bool
 is_printable(const char *text)
 {
-    for (; *text; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
-            return false;
-        }
+    size_t n = 0;
+    while (*text && (n = fy_plain_bytes(text)) > 0) {
+        text += n;
     }
-    return true;
+    return !*text;
 }
 
 static int

@@ -8,6 +8,8 @@
 
 #include "proxy/stage.h"
 
+#include "common/plain.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,14 +164,14 @@ static void
 fail(struct stage *stage, const char *why)
 {
     char text[512];
-    int n = snprintf(text, sizeof text,
-                     "%.100s: ferry: %.200s; what it did at %.100s is "
-                     "incomplete or unknown\n",
-                     stage->argv[0], why,
-                     stage->reach ? stage->reach->name : "its proxy");
-    if (stage->guest && n > 0) {
-        fy_guest_send(stage->guest, FY_STUB_ERR, text,
-                      (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    (void)snprintf(text, sizeof text,
+                   "%.100s: ferry: %.200s; what it did at %.100s is "
+                   "incomplete or unknown\n",
+                   stage->argv[0], why,
+                   stage->reach ? stage->reach->name : "its proxy");
+    fy_plain(text, "\n"); /* the proxy may have said why */
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_ERR, text, strlen(text));
     }
     /* What it did shows here as soon as it can; nobody waits for that. */
     (void)fy_prepare_after(stage);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/environment.h"
+#include "common/plain.h"
 #include "proxy/fault.h"
 #include "proxy/transports.h"
 
@@ -252,9 +253,9 @@ fy_link_greet(struct fy_link *link, struct fy_buffer *why)
 void
 fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
 {
-    char text[1024];
+    char text[1025];
     off_t end = lseek(link->said, 0, SEEK_END);
-    off_t from = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0;
+    off_t most = sizeof text - 1, from = end > most ? end - most : 0;
     ssize_t n =
         end > 0 ? pread(link->said, text, (size_t)(end - from), from) : 0;
     while (n > 0 && (unsigned char)text[n - 1] <= ' ') {
@@ -264,11 +265,9 @@ fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
     while (start > 0 && text[start - 1] != '\n' && text[start - 1] != '\r') {
         start--;
     }
-    for (ssize_t i = start; i < n; i++) {
-        /* It may come from anywhere and goes to a terminal. */
-        unsigned char c = (unsigned char)text[i];
-        fy_buffer_add_char(out, c < 0x20 || c == 0x7f ? '?' : text[i]);
-    }
+    text[n > 0 ? n : 0] = '\0';
+    fy_plain(text + start, "");
+    fy_buffer_add(out, text + start);
 }
 
 void

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/plain.h"
 #include "common/status.h"
 #include "pager/kernel_compile.h"
 #include "pager/kernel_source.h"
@@ -52,12 +53,15 @@ say_error(struct checker *c, const struct fy_function *f,
  * as everybody else does: "way/name.cu:7: error: ...".
  */
 static void
-print_log(const char *log, const char *path)
+print_log(char *log, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     const size_t bytes = strlen(name);
     unsigned lines = 0;
+    if (log) {
+        fy_plain(log, "\t\r\n");
+    }
     while (log && *log != '\0' && lines < MAX_LOG_LINES) {
         const size_t n = strcspn(log, "\n");
         const char *rest = log + bytes;

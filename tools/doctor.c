@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "common/plain.h"
 #include "tools/doctor.h"
 #include "tools/kernel.h"
 #include "tools/launch.h"
@@ -29,12 +30,13 @@ static void fact(const char *name, const char *format, ...)
 static void
 fact(const char *name, const char *format, ...)
 {
+    char text[2 * PATH_MAX];
     va_list arguments;
     va_start(arguments, format);
-    printf("  %-16s ", name);
-    vprintf(format, arguments);
-    putchar('\n');
+    (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    fy_plain(text, "");
+    printf("  %-16s %s\n", name, text);
 }
 
 /* The value of the first "name : value" line of a file in /proc. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/plain.h"
 #include "shim/reach.h"
 #include "tools/doctor.h"
 #include "tools/launch.h"
@@ -49,6 +50,7 @@ print_finding(void *closure, const struct fy_reach_finding *finding)
     struct fy_buffer to;
     fy_buffer_start(&to, text, sizeof text);
     fy_reach_describe(finding, &to);
+    fy_plain(text, "");
     printf("  %-4s %s\n", mark(finding->kind, closure), text);
 }
 

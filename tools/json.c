@@ -7,6 +7,8 @@
 
 #include "tools/json.h"
 
+#include "common/plain.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -353,27 +355,6 @@ fy_json_member(const struct fy_json *object, const char *key)
     return NULL;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `c', 0 when it is none. */
-static size_t
-utf8_length(const unsigned char *c)
-{
-    size_t n = c[0] < 0x80                   ? 1
-               : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-               : (c[0] & 0xf0) == 0xe0       ? 3
-               : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f)) {
-        return 0;
-    }
-    return n;
-}
-
 double
 fy_json_number(const struct fy_json *object, const char *key)
 {
@@ -394,21 +375,21 @@ fy_json_count(const struct fy_json *object, const char *key)
 void
 fy_json_write_string(const char *text, FILE *to)
 {
-    const unsigned char *c = (const unsigned char *)text;
     (void)putc('"', to);
-    while (*c) {
-        size_t n = utf8_length(c);
-        if (*c == '"' || *c == '\\') {
-            (void)fprintf(to, "\\%c", *c);
-        } else if (*c < 0x20 || *c == 0x7f) {
-            (void)fprintf(to, "\\u%04x", *c);
+    while (*text) {
+        size_t n = fy_utf8_bytes(text);
+        if (*text == '"' || *text == '\\') {
+            (void)fprintf(to, "\\%c", *text);
         } else if (n == 0) {
             (void)fputs("\\ufffd", to);
             n = 1;
+        } else if (fy_plain_bytes(text) ==
+                   0) { /* its last byte is its number */
+            (void)fprintf(to, "\\u%04x", (unsigned char)text[n - 1]);
         } else {
-            (void)fwrite(c, 1, n, to);
+            (void)fwrite(text, 1, n, to);
         }
-        c += n;
+        text += n;
     }
     (void)putc('"', to);
 }

@@ -6,6 +6,7 @@
 
 #include "tools/launch.h"
 
+#include "common/plain.h"
 #include "common/trust.h"
 
 #include <dirent.h>
@@ -38,6 +39,7 @@ fy_launch_trouble(struct fy_launch_state *state, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(state->trouble, sizeof state->trouble, format, arguments);
     va_end(arguments);
+    fy_plain(state->trouble, "");
 }
 
 /* Whether a folder is kept by another host or by a process: no socket may lie

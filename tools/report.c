@@ -7,6 +7,8 @@
 
 #include "tools/report.h"
 
+#include "common/plain.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,11 +235,7 @@ copy_text(const struct fy_json *object, const char *key, char *out,
     const char *text =
         member && member->kind == FY_JSON_STRING ? member->text : "";
     (void)snprintf(out, capacity, "%s", text);
-    for (char *c = out; *c; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?';
-        }
-    }
+    fy_plain(out, "");
 }
 
 static void

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/plain.h"
 #include "tools/json.h"
 #include "tools/report.h"
 
@@ -15,14 +16,26 @@ enum {
     SHOWN_BYTES = 72
 };
 
-/* Text that may come from anywhere: nothing in it moves a cursor. */
+/* At most `most' bytes of text that may come from anywhere; how many. */
+static size_t
+print_some(const char *text, size_t most, FILE *to)
+{
+    size_t used = 0;
+    while (text[used]) {
+        size_t n = fy_plain_bytes(text + used), step = n ? n : 1;
+        if (used + step > most) {
+            return most;
+        }
+        (void)fwrite(n ? text + used : "?", 1, step, to);
+        used += step;
+    }
+    return used;
+}
+
 static void
 print_text(const char *text, FILE *to)
 {
-    for (; *text; text++) {
-        (void)putc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text,
-                   to);
-    }
+    (void)print_some(text, SIZE_MAX, to);
 }
 
 /* argv as one line, cut off. */
@@ -35,9 +48,7 @@ print_argv(const struct fy_stage_report *stage, FILE *to)
             (void)putc(' ', to);
             left--;
         }
-        for (const char *c = stage->argv[i]; *c && left; c++, left--) {
-            (void)putc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, to);
-        }
+        left -= print_some(stage->argv[i], left, to);
     }
     if (!left) {
         (void)fputs("...", to);
@@ -130,8 +141,9 @@ fy_report_print_pipelines(const struct fy_report *report, FILE *to)
                       (unsigned long long)link->sent_bytes,
                       1e3 * link->rtt_seconds, link->seconds);
         if (link->open && link->open[0]) {
-            (void)fprintf(to, "        commands there are not kept from: %s\n",
-                          link->open);
+            (void)fputs("        commands there are not kept from: ", to);
+            print_text(link->open, to);
+            (void)putc('\n', to);
         }
     }
 }

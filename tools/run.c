@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/plain.h"
 #include "tools/child.h"
 #include "tools/launch.h"
 #include "tools/report.h"
@@ -176,6 +177,7 @@ print_lines(const char *path, const char *what)
     if (!text) {
         return; /* no call reached the engine: the counters say why */
     }
+    fy_plain(text, "\n");
     size_t lines = 0;
     char *end = text;
     while (*end && lines < EXPLAIN_LINES_MAX) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plain.h"
 #include "tools/tool.h"
 
 void
@@ -23,11 +24,10 @@ fy_say(const char *format, ...)
     if (n < 0) {
         return;
     }
-    for (char *c = line; *c; c++) {
-        if (*c == '\n') {
-            *c = ' ';
-        }
+    for (char *c = line; (c = strchr(c, '\n'));) {
+        *c = ' ';
     }
+    fy_plain(line, "");
     (void)fprintf(stderr, "ferry: %s\n", line);
 }
 

@@ -47,6 +47,26 @@ def run(folder, top, lie, script):
         return None
 
 
+# CSI as one byte and in UTF-8, in a host's words and in arguments.
+CONTROLS = b"\x9b31m \xc2\x9b31m \x1b[31m \x7f"
+
+
+def explain(folder, top, *options):
+    """What --explain prints when the host and the arguments hold controls."""
+    env = dict(os.environb, PATH=os.fsencode(top) + b"/bin:" +
+               os.environb[b"PATH"], XDG_CACHE_HOME=os.fsencode(top) + b"/cache",
+               FERRY_LIE=b"ferry-reason=" + CONTROLS[:10])
+    env = {os.fsencode(name): value for name, value in env.items()}
+    done = subprocess.run(
+        [FERRY, "run", "--no-discover", "--force", *options, "--mount",
+         f"{folder}=ssh://there{folder}", "--", "sort", "f",
+         CONTROLS, "é"], cwd=folder, env=env, check=False, timeout=60,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines = [line for line in done.stderr.splitlines()
+             if line.startswith(b"ferry: ")]
+    return b"\n".join(lines)
+
+
 def main():
     if not os.path.exists(LIAR) or os.environ.get("FERRY_SANITIZED"):
         print("1..0 # SKIP no tests/security/liar, or a sanitized ferry")
@@ -80,6 +100,22 @@ def main():
             if not good:
                 print(f"# {got}, wanted status {wanted}")
             print(f"{'' if good else 'not '}ok {count} - {lie}", flush=True)
+        for name, said in (
+                ("--explain", explain(folder, top, "--explain")),
+                ("a report's file", explain(folder, top, "--report=" + top +
+                                            "/r") + open(top + "/r", "rb").read()
+                 + subprocess.run([FERRY, "report", top + "/r"], check=False,
+                                  stdout=subprocess.PIPE).stdout)):
+            text = said.decode("utf-8", "surrogateescape")
+            good = text.count("31m") >= 5 and "é" in text and not any(
+                ord(c) < 32 and c != "\n" or 127 <= ord(c) < 160 or
+                0xdc80 <= ord(c) <= 0xdcff for c in text)
+            count += 1
+            failed += not good
+            if not good:
+                print("# " + ascii(text))
+            print(f"{'' if good else 'not '}ok {count} - {name} prints no "
+                  "control characters", flush=True)
         count += 1
         asked = os.path.exists(os.path.join(top, "asked"))
         failed += not asked
