@@ -3,6 +3,7 @@
  * Queues, streams and events of the CUDA device; see cuda_internal.h for the
  * model. The caller's thread only enqueues and waits. It is never cancelled
  * while it holds the lock, and no handler of the program runs on our threads.
+ * Long because queues, streams and events share that lock.
  */
 #include "config.h"
 
