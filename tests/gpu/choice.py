@@ -74,7 +74,7 @@ def opening(bench):
 def measuring(bench):
     row, said = bench.run("cpu_flops_f64=1e5\n", "dgemm:128*2")
     kept = bench.kept()
-    check(len(kept) == 1 and kept[0].endswith("-13000-0.1.0"),
+    check(len(kept) == 1 and kept[0].endswith("-13000-0.1.0-2"),
           "a card's rates are kept by UUID, driver and version",
           (kept, row, said))
     if not kept:
