@@ -130,6 +130,7 @@ struct cuda_device {
     unsigned nkernels;
     struct fy_kernel_target kernel_target; /* arch "": not asked yet */
     unsigned inside;                       /* threads that are in the driver */
+    unsigned refused_starts; /* of libraries, since one has started */
     bool dead;      /* the context is of no use, or the process exits */
     bool exits;     /* the process, with a context that was of use */
     bool abandoned; /* it exits while threads of ours are in the driver */

@@ -18,6 +18,7 @@ enum {
     LEAST_MEMORY_BYTES = 8 * CUBLAS_WORKSPACE_BYTES,
     WORKSPACES_IN_MEMORY = 64, /* one is at most that part of all */
     INFO_BYTES = 256,
+    MOST_REFUSED_STARTS = 4,
     LIBRARY_BYTES = 512 << 20, /* with less free, a library may not start */
     LOADER_SECONDS = 5,        /* another stream may be loading a library */
 };
@@ -185,7 +186,8 @@ take_promised(struct fy_stream *s)
 
 /*
  * A library that cannot be initialised, as cublasCreate() says where it finds too
- * little memory for its kernels: NOFIT when the card has little indeed.
+ * little memory for its kernels: NOFIT when the card has little indeed, and the
+ * same has not been said again and again.
  */
 static int
 initialisation_failed(struct fy_stream *s, enum fy_cuda_library library,
@@ -195,6 +197,8 @@ initialisation_failed(struct fy_stream *s, enum fy_cuda_library library,
     size_t unused, total;
     int failed = cuda_library_status(device, library, status);
     if (status == FY_CUDA_LIBRARY_NOT_INITIALIZED &&
+        __atomic_add_fetch(&device->refused_starts, 1, __ATOMIC_RELAXED) <=
+            MOST_REFUSED_STARTS &&
         device->driver->memory_info(&unused, &total) == 0 &&
         unused < (size_t)LIBRARY_BYTES) {
         return FY_ERR_NOFIT;
@@ -227,6 +231,7 @@ cuda_launch_handle(struct fy_stream *s, enum fy_cuda_library library,
         &s->handles, library, device->driver->version, s->handle,
         s->cublas_workspace, workspace_bytes, out, &fresh);
     if (fresh) {
+        __atomic_store_n(&device->refused_starts, 0, __ATOMIC_RELAXED);
         cuda_guard_exit();
     }
     if (status == -1) {

@@ -231,7 +231,8 @@ static const struct shortage {
     {"cublasCreate_v2:1:3", FY_REASON_NONE},
     {"cublasDgemm_v2:1:3,cublasDgemm_v2:2:3,cublasDgemm_v2:3:3",
      FY_REASON_NONE},
-    {"cublasCreate_v2:1:1", FY_REASON_NONE}, /* NOT_INITIALIZED */
+    {"cublasCreate_v2:1:1", FY_REASON_NONE},          /* NOT_INITIALIZED */
+    {"cublasCreate_v2:1+:1", FY_REASON_DEVICE_ERROR}, /* nor with less */
     {"cublasDgemm_v2:1+:3", FY_REASON_NO_FIT},
     {"cublasCreate_v2:1+:3", FY_REASON_NO_FIT},
     {"cuMemCreate:1+:2", FY_REASON_NO_FIT},
