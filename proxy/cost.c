@@ -10,10 +10,13 @@
 static const double default_rtt = 0.5e-3;
 static const double default_bandwidth = 115e6; /* of 1 Gbit/s, in bytes/s */
 static const double copy_rate = 2e9;           /* `work 1', bytes/s */
-static const double start_there = 3e-3;        /* fork, cage and exec */
+static const double start_there = 3e-3;        /* fork, sandbox and exec */
 static const double trips_a_stage = 1.5;
 static const double trips_a_file = 3; /* look-up, open, read; close is async */
 static const double margin_seconds = 5e-3;
+static const double least_learned = 64 << 10; /* bytes a run */
+static const double most_output = 1100; /* bytes for one: gzip's most is 1032 */
+static const double most_work = 1e-5;   /* seconds a byte, of the slowest */
 static const double margin_factor = 1.1;
 
 /* Output for each byte of input, before anything was learned. */
@@ -32,6 +35,19 @@ default_ratio(const struct fy_invocation *invocation)
     }
 }
 
+/*
+ * Whether earlier runs tell what a byte of input brings and costs: of a run that
+ * read little that is its start, and a command reads no files where its input is
+ * the names in folders (find).
+ */
+static bool
+teaches(const struct fy_learned *learned)
+{
+    return learned->runs > 0 && learned->in_bytes >= least_learned &&
+           learned->out_bytes <= most_output * learned->in_bytes &&
+           learned->busy_seconds <= start_there + most_work * learned->in_bytes;
+}
+
 static double
 expected_output(const struct fy_invocation *invocation,
                 const struct fy_learned *learned,
@@ -41,7 +57,7 @@ expected_output(const struct fy_invocation *invocation,
     if (invocation->output == FY_OUTPUT_NAMES) {
         return 60.0 * (double)input->remote_files;
     }
-    if (learned->runs > 0 && learned->in_bytes > 0) {
+    if (teaches(learned)) {
         return bytes * learned->out_bytes / learned->in_bytes;
     }
     return bytes * default_ratio(invocation);
@@ -53,8 +69,9 @@ expected_work(const struct fy_invocation *invocation,
               const struct fy_cost_input *input)
 {
     double bytes = (double)input->remote_bytes + (double)input->local_bytes;
-    if (learned->runs > 0 && learned->in_bytes > 0) {
-        return bytes * learned->busy_seconds / learned->in_bytes;
+    if (teaches(learned)) {
+        double busy = learned->busy_seconds - start_there;
+        return busy > 0 ? bytes * busy / learned->in_bytes : 0;
     }
     double weight = invocation->work > 0 ? invocation->work : 1;
     return bytes * weight / copy_rate;
@@ -112,7 +129,7 @@ fy_cost_needs_sizes(const struct fy_invocation *invocation,
     if (input->local_bytes > 0) {
         return true;
     }
-    if (learned->runs > 0 && learned->in_bytes > 0) {
+    if (teaches(learned)) {
         return learned->out_bytes > learned->in_bytes;
     }
     return invocation->output == FY_OUTPUT_GROWS;

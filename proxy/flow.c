@@ -367,7 +367,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     stage->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
     stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
     stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
-    stage->in_bytes = (uint64_t)number(trailers, n, FY_FIELD_IN_BYTES, 0);
+    stage->read_bytes = number(trailers, n, FY_FIELD_READ_BYTES, -1);
     stage->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
     stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);

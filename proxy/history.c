@@ -76,7 +76,9 @@ open_file(const char *path)
 {
     static const char schema[] =
         "PRAGMA synchronous = OFF;" /* it may be lost at any time */
-        "CREATE TABLE IF NOT EXISTS learned1 (key TEXT PRIMARY KEY,"
+        /* It counted no input of files. */
+        "DROP TABLE IF EXISTS learned1;"
+        "CREATE TABLE IF NOT EXISTS learned2 (key TEXT PRIMARY KEY,"
         " runs REAL, in_bytes REAL, out_bytes REAL, seconds REAL,"
         " used INTEGER) WITHOUT ROWID";
     sqlite3 *file = NULL;
@@ -105,7 +107,7 @@ read_rows(struct fy_history *history, sqlite3 *file)
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(file,
                            "SELECT key, runs, in_bytes, out_bytes, seconds "
-                           "FROM learned1 ORDER BY used DESC LIMIT 4096",
+                           "FROM learned2 ORDER BY used DESC LIMIT 4096",
                            -1, &statement, NULL) != SQLITE_OK) {
         return;
     }
@@ -198,7 +200,7 @@ write_rows(struct fy_history *history, sqlite3 *file)
 {
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(file,
-                           "INSERT OR REPLACE INTO learned1 VALUES "
+                           "INSERT OR REPLACE INTO learned2 VALUES "
                            "(?1, ?2, ?3, ?4, ?5, strftime('%s', 'now'))",
                            -1, &statement, NULL) != SQLITE_OK) {
         return false;
@@ -234,8 +236,8 @@ fy_history_save(struct fy_history *history)
     good = good && write_rows(history, file);
     good = good &&
            sqlite3_exec(file,
-                        "DELETE FROM learned1 WHERE key NOT IN (SELECT key "
-                        "FROM learned1 ORDER BY used DESC LIMIT 4096);"
+                        "DELETE FROM learned2 WHERE key NOT IN (SELECT key "
+                        "FROM learned2 ORDER BY used DESC LIMIT 4096);"
                         "COMMIT",
                         NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_close(file); /* an open transaction is rolled back */

@@ -20,10 +20,10 @@
 struct fy_history;
 
 struct fy_learned {
-    double runs;         /* that count; old ones fade */
-    double in_bytes;     /* of an average run */
-    double out_bytes;    /* ... */
-    double busy_seconds; /* processor time there, of an average run */
+    double runs;      /* that count; old ones fade */
+    double in_bytes;  /* of an average run: what it read, of files and pipes */
+    double out_bytes; /* of an average run, to its output */
+    double busy_seconds; /* of an average run: processor time where it ran */
 };
 
 /* `path' may be NULL: memory only. New in *out; FY_ERR_NOMEM. */

@@ -19,6 +19,7 @@ libfyproxy_la_SOURCES = \
 	proxy/flow.c \
 	proxy/index.c proxy/index.h \
 	proxy/input.c \
+	proxy/observe.c \
 	proxy/guest.c \
 	proxy/fresh.c proxy/fresh.h \
 	proxy/history.c proxy/history.h \

@@ -47,7 +47,8 @@ add_local(const struct stage *stage, const struct fy_learned *learned,
     }
     out->local_bytes =
         stage->plan.in.is_pipe ? PIPE_BYTES : (uint64_t)stage->plan.local_bytes;
-    if (stage->plan.in.is_pipe && learned->runs > 0) {
+    if (stage->plan.in.is_pipe && learned->runs > 0 &&
+        !fy_placement_reads_there(stage)) {
         out->local_bytes = (uint64_t)learned->in_bytes;
     }
     bool many = invocation->writes_cwd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /proc/PID/stat, see the header and proc(5). A row that is not as expected is
+ * /proc/PID/stat and io, see the header and proc(5). A row that is not as expected is
  * taken for that of a process that is gone.
  */
 #include "config.h"
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -63,6 +64,39 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
         .start = numbers[START] > 0 ? (uint64_t)numbers[START] : 0,
         .resident_pages =
             numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,
+    };
+    return true;
+}
+
+/* The number of a row; 0: there is no such row. */
+static uint64_t
+io_row(const char *text, const char *name)
+{
+    const char *row = strstr(text, name);
+    return row ? strtoull(row + strlen(name), NULL, 10) : 0;
+}
+
+bool
+fy_process_io(pid_t pid, int io, struct fy_process_io *out)
+{
+    char text[512];
+    clockid_t clock;
+    struct timespec cpu;
+    if (clock_getcpuclockid(pid, &clock) != 0 ||
+        clock_gettime(clock, &cpu) != 0) {
+        return false;
+    }
+    /* That it can be read says that the process was still there. */
+    ssize_t n = pread(io, text, sizeof text - 1, 0);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    *out = (struct fy_process_io){
+        .read_bytes = io_row(text, "rchar: "),
+        .written_bytes = io_row(text, "wchar: "),
+        .cpu_ns =
+            (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec,
     };
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process as /proc/PID/stat tells it: who holds a pipe (holders.c), what
+ * One process as /proc/PID/stat and io tell it: who holds a pipe (holders.c), what
  * descends from a stage (run_end.c) and who sent a signal (tools/child.c) are
  * found out from these.
  */
@@ -21,5 +21,15 @@ struct fy_process {
 
 /* `name' is its number, in the open folder /proc. False: it is gone. */
 bool fy_process_read(int proc, const char *name, struct fy_process *out);
+
+/* What a process and its children that were waited for have used so far. */
+struct fy_process_io {
+    uint64_t read_bytes, written_bytes; /* of files, pipes and all else */
+    uint64_t cpu_ns;                    /* without those of children */
+};
+
+/* `io' is its open /proc/PID/io. Until it is reaped; false: it is gone, or may
+ * not be looked at. Any thread. */
+bool fy_process_io(pid_t pid, int io, struct fy_process_io *out);
 
 #endif

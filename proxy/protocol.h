@@ -30,6 +30,7 @@
     X(STDERR_OFFSET, "ferry-stderr-offset", "trailer") \
     X(CPU_NS, "ferry-cpu-ns", "trailer")               \
     X(IN_BYTES, "ferry-in-bytes", "trailer")           \
+    X(READ_BYTES, "ferry-read-bytes", "trailer")       \
     X(OUT_BYTES, "ferry-out-bytes", "trailer")         \
     X(FEEDER, "ferry-feeder-ended", "trailer")         \
     X(RATE, "ferry-link-rate", "trailer")
@@ -48,6 +49,7 @@
 #define FY_FIELD_STDERR_OFFSET "ferry-stderr-offset"
 #define FY_FIELD_CPU_NS        "ferry-cpu-ns"
 #define FY_FIELD_IN_BYTES      "ferry-in-bytes"
+#define FY_FIELD_READ_BYTES    "ferry-read-bytes"
 #define FY_FIELD_OUT_BYTES     "ferry-out-bytes"
 #define FY_FIELD_FEEDER        "ferry-feeder-ended"
 #define FY_FIELD_RATE          "ferry-link-rate"

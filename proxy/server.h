@@ -103,11 +103,12 @@ struct fy_server_stage {
     bool in_ended;         /* the client's body is complete */
     int in_left; /* read: what it has not read of it, once `in' is closed */
     uint64_t in_bytes, out_bytes;
-    uint64_t out_linked_bytes; /* that it wrote into another stage, about */
+    /* That it read and wrote in all, as the kernel counts; 0: not known. */
+    uint64_t read_bytes, written_bytes;
 
     bool out_opened; /* the client opened the window: no link any more */
     bool out_linked; /* another stage reads it, or is about to */
-    int io;          /* its /proc/PID/io, while it is linked; -1: none */
+    int io;          /* its /proc/PID/io, while it runs; -1: none */
     struct fy_squeeze *squeeze; /* its output is sent compressed */
 
     unsigned jobs;   /* that borrow it */
@@ -216,8 +217,8 @@ void fy_server_stage_settle(struct fy_server_stage *stage);
 /* Whether what it reads may have ended only because this host ends what feeds it:
  * that is not known yet. A process that has ended is the next to be looked at. */
 bool fy_server_stage_doubts(const struct fy_server_stage *stage);
-/* Another one is about to read its output: sees to it that what it writes can
- * be told when it has ended. */
+/* It was executed: sees to it that what it reads and writes can be told when it
+ * has ended. */
 void fy_server_stage_count(struct fy_server_stage *stage);
 /* Every process that has ended. */
 void fy_server_reap(struct fy_server *server);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -153,8 +152,8 @@ over(struct fy_server_stage *stage)
 }
 
 struct trailers {
-    struct fy_wire_pair pairs[9];
-    char values[9][24];
+    struct fy_wire_pair pairs[10];
+    char values[10][24];
     size_t n;
 };
 
@@ -202,6 +201,27 @@ fy_server_stage_doubts(const struct fy_server_stage *stage)
            is_dying(feeder);
 }
 
+/* Whether its output goes through this process. */
+static bool
+is_pumped(const struct fy_server_stage *stage)
+{
+    return !stage->out_linked && (stage->spec.out.kind == FY_STREAM_WIRE ||
+                                  stage->spec.out.kind == FY_STREAM_PTY);
+}
+
+/*
+ * What it read of its input. A stage without effects reads again what it wrote
+ * besides its output: temporary files (sort), pipes between copies (split.c).
+ */
+static uint64_t
+net_read_bytes(const struct fy_server_stage *stage, uint64_t output)
+{
+    uint64_t again = !has_effects(stage) && stage->written_bytes > output
+                         ? stage->written_bytes - output
+                         : 0;
+    return stage->read_bytes > again ? stage->read_bytes - again : 0;
+}
+
 static void
 send_trailers(struct fy_server_stage *stage)
 {
@@ -230,8 +250,13 @@ send_trailers(struct fy_server_stage *stage)
     }
     add_trailer(&trailers, FY_FIELD_CPU_NS, stage->cpu_ns);
     add_trailer(&trailers, FY_FIELD_IN_BYTES, stage->in_bytes);
-    add_trailer(&trailers, FY_FIELD_OUT_BYTES,
-                stage->out_linked ? stage->out_linked_bytes : stage->out_bytes);
+    uint64_t written =
+        is_pumped(stage) ? stage->out_bytes : stage->written_bytes;
+    add_trailer(&trailers, FY_FIELD_OUT_BYTES, written);
+    if (stage->read_bytes) {
+        add_trailer(&trailers, FY_FIELD_READ_BYTES,
+                    net_read_bytes(stage, written));
+    }
     if (stage->spec.in.kind == FY_STREAM_LINK) {
         const struct fy_server_stage *feeder = feeder_of(stage);
         add_trailer(&trailers, FY_FIELD_FEEDER,
@@ -293,32 +318,19 @@ void
 fy_server_stage_count(struct fy_server_stage *stage)
 {
     char path[64];
-    int waiting = 0;
-    if (stage->state == FY_STAGE_EXITED) {
-        /* Nothing was read of it yet. */
-        if (ioctl(stage->out.fd, FIONREAD, &waiting) == 0 && waiting > 0) {
-            stage->out_linked_bytes = (uint64_t)waiting;
-        }
-        return;
-    }
     /* Once it has ended only root may open it, but who has it may read it. */
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)stage->run.pid);
-    fy_run_close(&stage->io);
     stage->io = open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* What it wrote in all, once it has ended; not reaped yet. */
+/* What it read and wrote in all, once it has ended; not reaped yet. */
 static void
-count_written(struct fy_server_stage *stage)
+count_io(struct fy_server_stage *stage)
 {
-    static const char name[] = "wchar: ";
-    char text[512];
-    ssize_t n = read(stage->io, text, sizeof text - 1);
-    if (n > 0) {
-        text[n] = '\0';
-        const char *row = strstr(text, name);
-        stage->out_linked_bytes =
-            row ? strtoull(row + sizeof name - 1, NULL, 10) : 0;
+    struct fy_process_io io;
+    if (fy_process_io(stage->run.pid, stage->io, &io)) {
+        stage->read_bytes = io.read_bytes;
+        stage->written_bytes = io.written_bytes;
     }
     fy_run_close(&stage->io);
 }
@@ -364,8 +376,11 @@ fy_server_reap(struct fy_server *server)
                                           stage->state != FY_STAGE_RUNNING))) {
             stage = stage->next;
         }
+        if (stage && stage->io < 0) {
+            fy_server_stage_count(stage);
+        }
         if (stage && stage->io >= 0) {
-            count_written(stage);
+            count_io(stage);
         }
         int status;
         struct rusage usage;

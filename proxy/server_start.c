@@ -74,6 +74,9 @@ on_started(void *owner, uint32_t events)
     }
     fy_watch_close(stage, &stage->started, &stage->run.started);
     stage->state = FY_STAGE_RUNNING;
+    if (stage->read_bytes == 0) {
+        fy_server_stage_count(stage);
+    }
     settle_link(stage, n == 0 && !stage->abandoned);
     if (n != 0) {
         char why[256];
@@ -320,7 +323,6 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
         return;
     }
     writer->out_linked = true;
-    fy_server_stage_count(writer);
     begin_check(stage);
 }
 

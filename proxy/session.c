@@ -173,6 +173,7 @@ serve(void *argument)
         fy_stages_sweep(session);
     }
     stop_listening(session);
+    fy_observed_end(session);
     for (struct guest *guest = session->guests; guest; guest = guest->next) {
         fy_guest_drop(guest);
     }

@@ -17,6 +17,7 @@
  * flow.c        bytes, credits, signals, results
  * order.c       signals to those that read first
  * input.c       stdin that is sent from here
+ * observe.c     what originals that run here teach
  * link.c        which stages are joined, by what holders.c finds
  * reach.c       connections to proxies
  */
@@ -66,6 +67,7 @@ struct record {
 struct guest;
 struct stage;
 struct reach;
+struct fy_observed;
 
 struct fy_session {
     struct fy_session_options options;
@@ -96,6 +98,8 @@ struct fy_session {
     struct fy_holders *holders;
     struct fy_pool *pool;
     unsigned nstuck; /* threads of it that files do not answer */
+    struct fy_observed *observed; /* observe.c */
+    unsigned nobserved;
     struct record *records, **records_end;
     unsigned nrecords;
     struct record **table; /* after the end: the records by number */

@@ -144,6 +144,7 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
     }
     fy_stage_note(stage, reason, why, -1);
     if (stage->guest) {
+        fy_observe(stage);
         fy_guest_send(stage->guest, FY_STUB_EXEC, NULL, 0);
     }
     fy_stage_finish(stage);
@@ -324,10 +325,9 @@ fy_stage_try_end(struct stage *stage)
             (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
         }
     }
-    if (!stage->parts &&
-        (!stage->streams || !fy_placement_reads_there(stage))) {
+    if (!stage->parts && stage->read_bytes > 0) {
         fy_history_add(stage->session->history, stage->invocation.key,
-                       stage->in_bytes, stage->out_bytes,
+                       (uint64_t)stage->read_bytes, stage->out_bytes,
                        (double)stage->cpu_ns / 1e9);
     }
     if (stage->whole) {

@@ -427,7 +427,6 @@ fy_part_ended(struct stage *part)
     part->part->finished = true;
     parts->worst = status > parts->worst ? status : parts->worst;
     parts->best = status < parts->best ? status : parts->best;
-    whole->in_bytes += part->in_bytes;
     whole->out_bytes += part->out_bytes;
     whole->cpu_ns += part->cpu_ns;
     parts->current++;

@@ -218,10 +218,35 @@ START_TEST(test_input_from_here)
 }
 END_TEST
 
+START_TEST(test_impossible_rows_predict_nothing)
+{
+    /* As cut once had: all of its output for the few bytes of its start. */
+    const struct fy_learned rows[] = {
+        {.runs = 3, .in_bytes = 1, .out_bytes = 5e8, .busy_seconds = 4},
+        {.runs = 3, .in_bytes = 4096, .out_bytes = 4096, .busy_seconds = 4e-3},
+        {.runs = 3, .in_bytes = 1e5, .out_bytes = 1e9, .busy_seconds = 1e-3},
+        {.runs = 3, .in_bytes = 1e5, .out_bytes = 1e5, .busy_seconds = 40},
+    };
+    const struct fy_invocation invocation = {.output = FY_OUTPUT_FILTERS,
+                                             .work = 1};
+    const struct fy_learned none = {0};
+    const struct fy_cost_input input = {
+        .remote_bytes = 561000000, .remote_files = 1, .known = true};
+    struct fy_cost wanted, cost;
+    fy_cost_predict(&invocation, &none, &input, &lan, &wanted);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fy_cost_predict(&invocation, &rows[i], &input, &lan, &cost);
+        ck_assert(cost.there_seconds == wanted.there_seconds);
+        ck_assert(cost.here_seconds == wanted.here_seconds);
+        ck_assert(!fy_cost_needs_sizes(&invocation, &rows[i], &input));
+    }
+}
+END_TEST
+
 START_TEST(test_when_sizes_matter)
 {
     struct fy_learned none = {0};
-    struct fy_learned grew = {.runs = 1, .in_bytes = 10, .out_bytes = 20};
+    struct fy_learned grew = {.runs = 1, .in_bytes = 1e6, .out_bytes = 2e6};
     struct fy_cost_input input = {.remote_files = 1};
     struct fy_invocation filter = {.output = FY_OUTPUT_FILTERS};
     struct fy_invocation grows = {.output = FY_OUTPUT_GROWS};
@@ -249,6 +274,7 @@ main(void)
     TCase *model = tcase_create("cost");
     tcase_add_test(model, test_what_pays);
     tcase_add_test(model, test_input_from_here);
+    tcase_add_test(model, test_impossible_rows_predict_nothing);
     tcase_add_test(model, test_when_sizes_matter);
     suite_add_tcase(suite, model);
     return run_suite(suite);
