@@ -39,6 +39,7 @@ struct request {
     /* and the mounts' roots */
     struct fy_config_hash configs[CONFIGS_MAX + FY_SPEC_MAX_MOUNTS + 1];
     struct fy_mount_spec mounts[FY_SPEC_MAX_MOUNTS];
+    struct fy_bytes outputs[2];
 };
 
 static struct fy_bytes
@@ -404,6 +405,10 @@ fill(struct request *request, struct stage *feeder)
         const struct fy_mount *mount = stage->plan.mounts[i];
         spec->hides_links = spec->hides_links || mount->hides_links;
         spec->masks = spec->masks || strcmp(mount->type, "fuse.sshfs") == 0;
+    }
+    spec->outputs = request->outputs;
+    if (!fy_alike_outputs(stage, request->outputs, &spec->noutputs)) {
+        return FY_ERR_UNSUPPORTED;
     }
     spec->nice = stage->hello.nice;
     spec->ignored = stage->hello.ignored[0] | (uint64_t)stage->hello.ignored[1]

@@ -310,9 +310,8 @@ fill_file(const struct fy_stream_fact *fact, struct fy_stream_plan *plan)
     plan->inode = fact->inode;
 }
 
-/* Whether the name of the file behind a descriptor still leads to it. */
-static bool
-is_named(const struct fy_stream_fact *fact)
+bool
+fy_stream_is_named(const struct fy_stream_fact *fact)
 {
     size_t n = strlen(fact->path);
     return fact->path[0] == '/' && fact->links > 0 && fact->offset >= 0 &&
@@ -370,7 +369,7 @@ look_at_input(struct look *look)
     if (!fy_mount_of(look->mounts, look->nmounts, fact->path)) {
         return look_at_local_file(look, fact);
     }
-    if (!is_named(fact)) {
+    if (!fy_stream_is_named(fact)) {
         return say(look, FY_STAGE_ODD_STREAM, "stdin", "");
     }
     fill_file(fact, plan);
@@ -403,7 +402,8 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
         const struct fy_mount *mount =
             fy_mount_of(look->mounts, look->nmounts, fact->path);
         unsigned at;
-        if (is_named(fact) && mount && !reach_mount(look, mount, &at)) {
+        if (fy_stream_is_named(fact) && mount &&
+            !reach_mount(look, mount, &at)) {
             fill_file(fact, plan);
             look->plan->effect = true;
             return claim(look, fact->path, false);

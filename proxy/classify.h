@@ -75,6 +75,9 @@ struct fy_stage_plan {
  */
 void fy_stream_look(int fd, struct fy_stream_fact *out);
 
+/* Whether the name of the file behind a descriptor still leads to it. */
+bool fy_stream_is_named(const struct fy_stream_fact *fact);
+
 /*
  * FY_STAGE_NONE and *out (pointers into the facts and mounts), or the reason
  * why it runs here, with one clause more in `why'.

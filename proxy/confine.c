@@ -24,6 +24,7 @@
 enum {
     FILES_MAX = 24, /* that a stage may read beside its root */
     LINKERS_MAX = 4,
+    OUTPUTS_MAX = 2, /* stdout and stderr */
 };
 
 /* Of one check. */
@@ -36,6 +37,12 @@ struct check {
     struct fy_seen *on;  /* the mount of `base' */
     char base[PATH_MAX]; /* folder of relative operands; "" when outside */
     bool writes;
+    struct {
+        dev_t device;
+        ino_t inode;
+        bool linked; /* it has other names, too */
+    } outputs[OUTPUTS_MAX];
+    unsigned noutputs;
     bool strangers; /* it may see files of others, and names them */
     int files[FILES_MAX];
     char *paths[FILES_MAX];
@@ -338,6 +345,64 @@ to_relative(struct check *check, const char *text, char *out,
     return 0;
 }
 
+/* The files that the client writes the stage's output to. */
+static int
+check_outputs(struct check *check)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    int status = 0;
+    if (spec->noutputs > OUTPUTS_MAX) {
+        return refuse(check, FY_STAGE_REFUSED, "too many outputs", NULL, NULL);
+    }
+    for (uint32_t i = 0; !status && i < spec->noutputs; i++) {
+        char path[PATH_MAX], relative[PATH_MAX];
+        struct stat about;
+        int fd;
+        struct fy_seen *on = text_of(&spec->outputs[i], path, sizeof path)
+                                 ? seen_of(check, path, relative)
+                                 : NULL;
+        if (!on) {
+            return refuse(check, FY_STAGE_OUTSIDE, "an output",
+                          " is not on the mount", NULL);
+        }
+        status = fy_resolve(&on->root, relative, 0, path, &fd,
+                            check->out_reason, check->why);
+        if (status) {
+            break;
+        }
+        if (fstat(fd, &about) != 0) {
+            status = refuse(check, FY_STAGE_UNCLEAR_PATH, path, NULL, NULL);
+        } else {
+            check->outputs[check->noutputs].device = about.st_dev;
+            check->outputs[check->noutputs].inode = about.st_ino;
+            check->outputs[check->noutputs++].linked = about.st_nlink > 1;
+        }
+        close(fd);
+    }
+    return status;
+}
+
+/* Whether what the stage reads is a file that its output goes to. In a tree it
+ * has its own name, which the client has looked for, or another one. */
+static int
+check_alike(struct check *check, int fd, bool tree, const char *shown)
+{
+    struct stat about;
+    bool alike = false;
+    if (check->noutputs == 0) {
+        return 0;
+    }
+    bool known = fstat(fd, &about) == 0;
+    for (unsigned i = 0; i < check->noutputs; i++) {
+        alike = alike || !known || (tree && check->outputs[i].linked) ||
+                (about.st_dev == check->outputs[i].device &&
+                 about.st_ino == check->outputs[i].inode);
+    }
+    return alike ? refuse(check, FY_STAGE_ODD_STREAM,
+                          "it reads what it writes: ", shown, NULL)
+                 : 0;
+}
+
 static int
 check_use(struct check *check, const struct fy_use *use)
 {
@@ -381,6 +446,9 @@ check_use(struct check *check, const struct fy_use *use)
     }
     if (fd >= 0) {
         status = check_shown(check, fd, use->kind == FY_USE_TREE);
+        if (!status && use->access != FY_ACCESS_OUT) {
+            status = check_alike(check, fd, use->kind == FY_USE_TREE, text);
+        }
         close(fd);
     }
     if (status) {
@@ -937,8 +1005,9 @@ static int
 check_all(struct check *check, int out_files[3])
 {
     int (*const steps[])(struct check *) = {
-        check_folder, check_uses,   check_absents,     check_tool,
-        check_words,  check_limits, check_environment, check_configs};
+        check_folder,  check_outputs,     check_uses,
+        check_absents, check_tool,        check_words,
+        check_limits,  check_environment, check_configs};
     int status = 0;
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](check);
@@ -947,6 +1016,9 @@ check_all(struct check *check, int out_files[3])
         &check->spec->in, &check->spec->out, &check->spec->err};
     for (unsigned i = 0; !status && i < 3; i++) {
         status = open_stream(check, streams[i], &out_files[i]);
+    }
+    if (!status && out_files[0] >= 0) {
+        status = check_alike(check, out_files[0], false, "stdin");
     }
     return status ? status : furnish(check);
 }

@@ -86,6 +86,8 @@ static const struct fy_spec_field stage_fields[] = {
     N(fy_stage_spec, "umask", true, umask, 0777),
     F(fy_stage_spec, "!hides-links", FY_SPEC_BOOLEAN, false, hides_links),
     F(fy_stage_spec, "!masks", FY_SPEC_BOOLEAN, false, masks),
+    A(fy_stage_spec, "!outputs", FY_SPEC_STRINGS, false, outputs, noutputs,
+      NULL),
     I(fy_stage_spec, "nice", false, nice, -20, 19),
     N(fy_stage_spec, "ignored", false, ignored, UINT64_MAX),
     F(fy_stage_spec, "limits", FY_SPEC_LIMITS, false, limits),
@@ -273,8 +275,10 @@ fy_stage_spec_clear(struct fy_stage_spec *spec)
     free(spec->env);
     free(spec->configs);
     free(spec->mounts);
+    free(spec->outputs);
     spec->mounts = NULL;
-    spec->nmounts = 0;
+    spec->outputs = NULL;
+    spec->nmounts = spec->noutputs = 0;
     spec->argv = spec->env = NULL;
     spec->configs = NULL;
     spec->argc = spec->envc = spec->nconfigs = 0;

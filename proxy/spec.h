@@ -79,6 +79,9 @@ struct fy_stage_spec {
     bool hides_links; /* links that are absolute or go back by .. cannot be
                        * read there */
     bool masks;       /* what is made there has the host's umask as well */
+    struct fy_bytes *outputs; /* files of the mounts that the client writes its
+                               * output to; owned array */
+    uint32_t noutputs;
     int32_t nice;
     uint64_t ignored;       /* signals that are ignored; bit n-1 */
     uint64_t limits[16][2]; /* see stub.h; UINT64_MAX: infinity */

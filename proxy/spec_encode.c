@@ -198,7 +198,8 @@ is_written(const struct fy_spec_field *field, const char *from)
 {
     uint32_t count = 1;
     bool is_set = true;
-    if (field->kind == FY_SPEC_MAPS && field->name[0] == '!') {
+    if ((field->kind == FY_SPEC_MAPS || field->kind == FY_SPEC_STRINGS) &&
+        field->name[0] == '!') {
         memcpy(&count, from + field->count_at, sizeof count);
     } else if (field->kind == FY_SPEC_BOOLEAN && field->name[0] == '!') {
         memcpy(&is_set, from + field->at, sizeof is_set);

@@ -61,7 +61,13 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         fy_stage_decline(stage, FY_STAGE_OTHER_NAMES, text);
         return;
     }
-    if (fy_ask_encode(stage, feeder, &body, &n)) {
+    int status = fy_ask_encode(stage, feeder, &body, &n);
+    if (status == FY_ERR_UNSUPPORTED) {
+        fy_stage_decline(stage, FY_STAGE_ODD_STREAM,
+                         "its output cannot be compared with what it reads");
+        return;
+    }
+    if (status) {
         fy_stage_decline(stage, FY_STAGE_BUSY, "out of memory");
         return;
     }

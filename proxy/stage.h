@@ -267,7 +267,11 @@ void fy_observed_end(struct fy_session *session);
 
 struct fy_alike;
 
-/* What to compare; NULL: nothing is to be. FY_ERR_NOMEM. */
+/* The files on mounts that its stub writes: its host has to compare them with what
+ * it reads. False: one cannot be named, so the stage runs here. */
+bool fy_alike_outputs(const struct stage *stage, struct fy_bytes out[2],
+                      unsigned *out_n);
+/* What to compare here; NULL: nothing is to be. FY_ERR_NOMEM. */
 int fy_alike_new(const struct stage *stage,
                  struct fy_alike **out) FY_MUST_CHECK;
 /* An operand that is the file to which it writes, or may be; NULL: none is. Any
@@ -291,7 +295,8 @@ void fy_gather_free(struct fy_gather *gather);
 /* Where a mount tells users by their numbers, the proxy's user is this one. */
 bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
 
-/* The bytes of the request: u32 length and the spec. New in *out. */
+/* The bytes of the request: u32 length and the spec. New in *out.
+ * FY_ERR_UNSUPPORTED: whether it reads what it writes cannot be told. */
 int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
                   size_t *out_n) FY_MUST_CHECK;
 

@@ -5,6 +5,7 @@ EXTRA_DIST += tests/pipeline/rig
 EXTRA_DIST += tests/pipeline/rig.py
 EXTRA_DIST += tests/pipeline/cases
 EXTRA_DIST += tests/pipeline/found
+EXTRA_DIST += tests/pipeline/cliffs
 EXTRA_DIST += tests/pipeline/gluster.cases
 EXTRA_DIST += tests/pipeline/harness.py
 EXTRA_DIST += tests/pipeline/worker.py

@@ -484,6 +484,55 @@ START_TEST(test_hidden_links)
 }
 END_TEST
 
+/* The client writes the output: what compares it with its operands by itself
+ * (cat, grep) cannot. */
+START_TEST(test_outputs_are_compared_with_operands)
+{
+    struct fy_bytes outputs[3] = {bytes(MOUNT "/file"), bytes(MOUNT "/file"),
+                                  bytes(MOUNT "/file")};
+    shell("cd $B/top && echo x >other && ln -s file soft && ln other hard &&"
+          " ln other sub/inside");
+    const char *const same[] = {"file", "./file", "soft", "sub/../file"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        reset();
+        operand(same[i], FY_ACCESS_IN, FY_USE_FILE);
+        ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+        spec.outputs = outputs;
+        spec.noutputs = 1;
+        ck_assert_msg(refused() == FY_STAGE_ODD_STREAM, "%s", same[i]);
+        outputs[1] = outputs[0];
+        outputs[0] = bytes(MOUNT "/other");
+        ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+        spec.noutputs = 2; /* stderr */
+        ck_assert_msg(refused() == FY_STAGE_ODD_STREAM, "%s", same[i]);
+        outputs[0] = outputs[1];
+        spec.noutputs = 3;
+        ck_assert_uint_eq(refused(), FY_STAGE_REFUSED);
+    }
+    outputs[0] = bytes(MOUNT "/hard");
+    reset();
+    operand("other", FY_ACCESS_IN, FY_USE_FILE);
+    spec.outputs = outputs;
+    spec.noutputs = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_ODD_STREAM);
+    /* By another name in a tree. */
+    uses[0].access = FY_ACCESS_OUT;
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    reset();
+    operand("sub", FY_ACCESS_IN, FY_USE_TREE);
+    spec.outputs = outputs;
+    spec.noutputs = 1;
+    ck_assert_uint_eq(refused(), FY_STAGE_ODD_STREAM);
+    outputs[0] = bytes(MOUNT "/file");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    /* One that cannot be found there. */
+    outputs[0] = bytes(MOUNT "/gone");
+    ck_assert_uint_ne(refused(), FY_STAGE_NONE);
+    outputs[0] = bytes("/elsewhere/file");
+    ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
+}
+END_TEST
+
 START_TEST(test_umask)
 {
     fy_confine_free(confine);
@@ -1305,6 +1354,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_trees);
     tcase_add_test(tests, test_folder_links);
     tcase_add_test(tests, test_hidden_links);
+    tcase_add_test(tests, test_outputs_are_compared_with_operands);
     tcase_add_test(tests, test_umask);
     tcase_add_test(tests, test_roots);
     tcase_add_test(tests, test_space);

@@ -146,13 +146,20 @@ START_TEST(what_must_be_known_says_so)
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
     ck_assert_ptr_null(memmem(bytes, n, "hides-links", 11));
     ck_assert_ptr_null(memmem(bytes, n, "masks", 5));
+    ck_assert_ptr_null(memmem(bytes, n, "outputs", 7));
     free(bytes);
+    struct fy_bytes output = text("/mnt/d/out");
     spec.hides_links = spec.masks = true;
+    spec.outputs = &output;
+    spec.noutputs = 1;
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
     ck_assert_ptr_nonnull(memmem(bytes, n, "!hides-links", 12));
     ck_assert_ptr_nonnull(memmem(bytes, n, "!masks", 6));
     ck_assert_int_eq(fy_stage_spec_decode(bytes, n, &back, NULL), 0);
+    ck_assert_ptr_nonnull(memmem(bytes, n, "!outputs", 8));
     ck_assert(back.hides_links && back.masks);
+    ck_assert_uint_eq(back.noutputs, 1);
+    is_text(back.outputs[0], "/mnt/d/out");
     fy_stage_spec_clear(&back);
     free(bytes);
 }
