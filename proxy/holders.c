@@ -29,6 +29,7 @@ enum {
     DEPTH_MAX = 4096, /* of a chain of parents */
     CHAIN_MAX = 8,    /* parents that wait, the stub included */
     SETTLING_MS = 5,  /* until a parent that will wait does */
+    COMPUTES_MS = 500 /* of processor time: no shell on its way to a command */
 };
 
 struct process {
@@ -267,6 +268,98 @@ is_old(const struct fy_holders *holders, const char *name)
            now.start == found->start;
 }
 
+/* System calls in which a process waits for a file system: a shell before the
+ * exec of a command, which looks for it, opens what it is redirected to and
+ * closes what it is not to have. */
+static bool
+asks_files(long number)
+{
+    static const long calls[] = {
+#ifdef SYS_open
+        SYS_open,       SYS_stat,       SYS_lstat,       SYS_access,
+        SYS_readlink,   SYS_creat,
+#endif
+        SYS_openat,     SYS_openat2,    SYS_newfstatat,  SYS_statx,
+        SYS_faccessat,  SYS_faccessat2, SYS_readlinkat,  SYS_execve,
+        SYS_execveat,   SYS_chdir,      SYS_fchdir,      SYS_fstat,
+        SYS_getdents64, SYS_close,      SYS_close_range, SYS_dup3,
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (calls[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether what a sleeping process reads or writes ends its way: not a file; and
+ * before its exec this pipe only (an interactive shell's child waits at another
+ * one for its process group). */
+static bool
+is_last_read(const struct fy_holders *holders, const char *name, long fd,
+             bool forked, const struct fy_pipe_holders *row)
+{
+    char path[64];
+    struct stat target;
+    (void)snprintf(path, sizeof path, "%.40s/fd/%ld", name, fd);
+    if (!is_nameless_pipe(dirfd(holders->proc), path)) {
+        char text[8];
+        ssize_t n = readlinkat(dirfd(holders->proc), path, text, sizeof text);
+        return !forked &&
+               !(n >= 5 && text[0] == '/' && memcmp(text, "/dev/", 5) != 0);
+    }
+    return !forked ||
+           (fstatat(dirfd(holders->proc), path, &target, 0) == 0 &&
+            target.st_ino == row->inode && target.st_dev == row->device);
+}
+
+/* Of a process in state S. Where its system call cannot be read: true. */
+static bool
+waits(const struct fy_holders *holders, const char *name, bool forked,
+      const struct fy_pipe_holders *row)
+{
+    char path[64], text[256];
+    long number = -1;
+    unsigned long fd = 0;
+    (void)snprintf(path, sizeof path, "%.40s/syscall", name);
+    int file = openat(dirfd(holders->proc), path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    if (n <= 0) {
+        return true;
+    }
+    text[n] = '\0';
+    if (sscanf(text, "%ld 0x%lx", &number, &fd) < 2) {
+        return strncmp(text, "running", 7) != 0;
+    }
+    if (number == SYS_read || number == SYS_readv || number == SYS_write ||
+        number == SYS_writev) {
+        return is_last_read(holders, name, (long)fd, forked, row);
+    }
+    return !asks_files(number);
+}
+
+static bool
+is_settled(const struct fy_holders *holders, const char *name,
+           const struct fy_pipe_holders *row)
+{
+    struct fy_process now;
+    clockid_t clock;
+    struct timespec cpu;
+    if (!fy_process_read(dirfd(holders->proc), name, &now)) {
+        return false;
+    }
+    if (now.state == 'S') {
+        return waits(holders, name, now.forked, row);
+    }
+    return now.state == 'T' || now.state == 't' ||
+           (clock_getcpuclockid(now.pid, &clock) == 0 &&
+            clock_gettime(clock, &cpu) == 0 &&
+            cpu.tv_sec * 1000 + cpu.tv_nsec / 1000000 > COMPUTES_MS);
+}
+
 static void
 note(struct fy_pipe_holders *row, const struct fy_holders *holders,
      const char *name, mode_t mode)
@@ -279,10 +372,9 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
         row->more = true;
         return;
     } else {
-        struct fy_process now = {.state = '?'};
-        (void)fy_process_read(dirfd(holders->proc), name, &now);
         holder = &row->holders[row->n++];
-        *holder = (struct fy_holder){.pid = pid, .sleeps = now.state == 'S'};
+        *holder = (struct fy_holder){.pid = pid,
+                                     .settled = is_settled(holders, name, row)};
     }
     holder->reads = holder->reads || (mode & S_IRUSR);
     holder->writes = holder->writes || (mode & S_IWUSR);
@@ -365,7 +457,7 @@ may_be_ours(const struct fy_holders *holders, const char *name)
 
 int
 fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
-                unsigned npipes, bool *out_hidden)
+                unsigned npipes, enum fy_hidden *out_hidden)
 {
     pid_t self = getpid();
     if (!holders->proc) {
@@ -375,7 +467,7 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
         pipes[i].n = 0;
         pipes[i].more = false;
     }
-    *out_hidden = false;
+    *out_hidden = FY_HIDDEN_NONE;
     rewinddir(holders->proc);
     const struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
@@ -385,8 +477,14 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
             strtol(name, NULL, 10) == self || is_old(holders, name)) {
             continue;
         }
-        if (!look(holders, name, pipes, npipes) && may_be_ours(holders, name)) {
-            *out_hidden = true;
+        struct fy_process process;
+        if (look(holders, name, pipes, npipes) || !may_be_ours(holders, name)) {
+            continue;
+        }
+        bool moves = fy_process_read(dirfd(holders->proc), name, &process) &&
+                     process.state != 'S';
+        if (*out_hidden != FY_HIDDEN_SETTLED) {
+            *out_hidden = moves ? FY_HIDDEN_MOVING : FY_HIDDEN_SETTLED;
         }
     }
     return 0;

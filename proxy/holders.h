@@ -19,7 +19,18 @@ enum {
 struct fy_holder {
     pid_t pid;
     bool reads, writes; /* it holds that end */
-    bool sleeps;        /* state S: it waits for something */
+    /*
+     * It does not seem to be on its way to another program, or to a pipe's end
+     * that it will close: it waits for something else than a file, is stopped, or
+     * computes. How long it has run, or waited for a processor, says nothing.
+     */
+    bool settled;
+};
+
+enum fy_hidden {
+    FY_HIDDEN_NONE,
+    FY_HIDDEN_MOVING, /* some, which do something: perhaps they just exec */
+    FY_HIDDEN_SETTLED,
 };
 
 struct fy_pipe_holders {
@@ -41,7 +52,7 @@ void fy_holders_free(struct fy_holders *holders);
  * be of this run could not be looked at. FY_ERR_IO: no /proc.
  */
 int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
-                    unsigned npipes, bool *out_hidden) FY_MUST_CHECK;
+                    unsigned npipes, enum fy_hidden *out_hidden) FY_MUST_CHECK;
 
 /*
  * Descriptors beyond 2 that `pid' would hand to the program it runs, less those

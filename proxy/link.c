@@ -2,8 +2,9 @@
 /*
  * Who reads what a stage writes: another stage of the same proxy (then they are
  * joined there), or somebody here. Decided by who holds the ends of the pipe
- * between them; time only bounds how long an answer is waited for. To let the
- * bytes come here is always right; joining needs proof.
+ * between them, and whether those are on their way to another program; time only
+ * bounds how long that is waited for. To let the bytes come here is always right;
+ * joining needs proof.
  */
 #include "config.h"
 
@@ -16,9 +17,11 @@
 enum {
     FIRST_MS = 1,
     LAST_MS = 50,
-    OPEN_MS = 300,   /* a writer's output goes to its pipe after that */
-    INPUT_MS = 1000, /* a reader with no stage in front runs here after that */
-    PIPES_MAX = 64,  /* looked at in one scan; further ones wait */
+    PIPES_MAX = 64, /* looked at in one scan; further ones wait */
+    /* A stage waits no longer for a process that never settles (a file system
+     * that does not answer): its output goes to its pipe, its input comes from
+     * there. */
+    PATIENCE_MS = 10000,
 };
 static const uint64_t ms_ns = 1000000;
 
@@ -50,6 +53,19 @@ find_stage(const struct fy_session *session, pid_t pid)
     return NULL;
 }
 
+/* A stub whose stage is not known yet. */
+static bool
+is_new_stub(const struct fy_session *session, pid_t pid)
+{
+    for (const struct guest *guest = session->guests; guest;
+         guest = guest->next) {
+        if (guest->pid == pid && !guest->gone) {
+            return !guest->stage;
+        }
+    }
+    return false;
+}
+
 /* ---- what a scan shows of one pipe ------------------------------------------------------ */
 
 struct view {
@@ -58,9 +74,10 @@ struct view {
      * stage that was only handed the end, as shells do with those of <(...), holds
      * it as any other process does. */
     struct stage *reader, *writer;
-    bool quiet;           /* all that are no stages wait for something */
-    bool certain;         /* everybody was seen */
-    bool others_sleep;    /* all readers that are no stages */
+    bool quiet;           /* all that are no stages are settled */
+    bool certain;         /* all processes were seen */
+    bool moving;          /* they were not, but may be soon */
+    bool others_settled;  /* all readers that are no stages */
     struct stage *feeder; /* some writer that may be joined */
 };
 
@@ -74,19 +91,22 @@ is_stream(const struct stage *stage, int fd, const struct fy_pipe_holders *row)
 
 static void
 see(const struct fy_session *session, const struct fy_pipe_holders *row,
-    bool hidden, struct view *out)
+    enum fy_hidden hidden, struct view *out)
 {
     memset(out, 0, sizeof *out);
-    out->quiet = out->others_sleep = true;
-    out->certain = !hidden && !row->more;
+    out->quiet = out->others_settled = true;
+    out->certain = hidden == FY_HIDDEN_NONE && !row->more;
+    out->moving = hidden == FY_HIDDEN_MOVING && !row->more;
     for (unsigned i = 0; i < row->n; i++) {
         const struct fy_holder *holder = &row->holders[i];
         struct stage *stage = find_stage(session, holder->pid);
-        out->quiet = out->quiet && (stage || holder->sleeps);
+        bool settled =
+            stage || (holder->settled && !is_new_stub(session, holder->pid));
+        out->quiet = out->quiet && settled;
         if (holder->reads) {
             bool streams = stage && is_stream(stage, 0, row);
             out->reader = out->readers++ == 0 && streams ? stage : NULL;
-            out->others_sleep = out->others_sleep && (stage || holder->sleeps);
+            out->others_settled = out->others_settled && settled;
         }
         if (holder->writes) {
             bool streams =
@@ -168,13 +188,13 @@ decide_writer(struct stage *stage, const struct view *view, uint64_t now)
         if (view->quiet && seen_before(stage, somebody_here, now)) {
             fy_stage_open(stage);
         }
-    } else if (view->readers == 0 || (view->readers == 1 && view->reader)) {
-        fy_stage_open(stage); /* nobody, or one that cannot be joined */
+    } else if (view->readers == 0 ||
+               (view->readers == 1 && view->reader && !view->moving)) {
+        fy_stage_open(stage); /* none, or one that cannot be joined */
     } else if (view->quiet && seen_before(stage, somebody_here, now)) {
         fy_stage_open(stage);
     }
-    if (!stage->settled && now - stage->began_ns > OPEN_MS * ms_ns &&
-        now - stage->asked_ns > OPEN_MS * ms_ns) {
+    if (!stage->settled && now - stage->asked_ns > PATIENCE_MS * ms_ns) {
         fy_stage_open(stage);
     }
 }
@@ -191,7 +211,7 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
     bool alone = view->certain && view->readers == 1 && view->reader == stage;
     uint64_t what = 2 + (alone ? 4 : 0) + (view->quiet ? 1 : 0);
     bool again = seen_before(stage, what, now);
-    bool late = now - stage->began_ns > INPUT_MS * ms_ns;
+    bool late = now - stage->began_ns > PATIENCE_MS * ms_ns;
     if (view->feeder && !stage->fed_here) {
         return; /* it is decided with that one */
     }
@@ -205,7 +225,7 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
     if (alone && own && again) {
         fy_stage_stream(stage);
     } else if (!own || late ||
-               (again && (!view->certain || view->others_sleep) && !alone)) {
+               (again && (!view->certain || view->others_settled) && !alone)) {
         fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                          "others may read that pipe as well");
     }
@@ -224,7 +244,7 @@ decide_reader(struct stage *stage, const struct view *view, uint64_t now)
     }
     if (view->writers == 0 || (view->writers == 1 && view->writer) ||
         (view->quiet && seen_before(stage, somebody_here, now)) ||
-        now - stage->began_ns > INPUT_MS * ms_ns) {
+        now - stage->began_ns > PATIENCE_MS * ms_ns) {
         fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                          "its input comes from this machine");
     }
@@ -268,7 +288,7 @@ collect(const struct fy_session *session, struct fy_pipe_holders *rows)
 
 static void
 decide(struct fy_session *session, struct fy_pipe_holders *rows, unsigned n,
-       bool hidden)
+       enum fy_hidden hidden)
 {
     uint64_t now = fy_session_now_ns();
     for (unsigned i = 0; i < n; i++) {
@@ -305,7 +325,7 @@ scan(struct timer *timer)
     uint64_t began = fy_session_now_ns();
     struct fy_pipe_holders *rows = calloc(PIPES_MAX, sizeof *rows);
     unsigned n = rows ? collect(session, rows) : 0;
-    bool hidden = true;
+    enum fy_hidden hidden = FY_HIDDEN_SETTLED;
     uint64_t delay_ms = session->scan_delay_ms;
     if (n > 0) {
         if (fy_holders_scan(session->holders, rows, n, &hidden)) {

@@ -21,7 +21,9 @@ enum {
     FLAGS = 5,
     START = 18,
     RESIDENT = 20,
-    EXITING = 0x4, /* of the flags: the kernel's PF_EXITING */
+    /* Of the flags: the kernel's PF_EXITING, PF_FORKNOEXEC. */
+    EXITING = 0x4,
+    FORKED = 0x40,
 };
 
 bool
@@ -61,6 +63,7 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
         .session = (pid_t)numbers[SESSION],
         .state = state,
         .exiting = (numbers[FLAGS] & EXITING) != 0,
+        .forked = (numbers[FLAGS] & FORKED) != 0,
         .start = numbers[START] > 0 ? (uint64_t)numbers[START] : 0,
         .resident_pages =
             numbers[RESIDENT] > 0 ? (uint64_t)numbers[RESIDENT] : 0,

@@ -15,6 +15,7 @@ struct fy_process {
     pid_t pid, parent, session;
     char state;     /* 'Z', 'X': it has ended */
     bool exiting;   /* it closes what it has, or has closed it */
+    bool forked;    /* it has not executed a program since its fork */
     uint64_t start; /* clock ticks since the machine started */
     uint64_t resident_pages;
 };

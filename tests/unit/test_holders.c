@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -86,7 +87,7 @@ find(pid_t pid)
 
 START_TEST(test_scan)
 {
-    bool hidden;
+    enum fy_hidden hidden;
     pid_t reader = start(true, false), writer = start(false, true);
     const struct fy_holder *one, *two;
     /* Until both have closed what they do not hold, and sleep. */
@@ -94,15 +95,15 @@ START_TEST(test_scan)
         ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
         one = find(reader);
         two = find(writer);
-        if (one && two && !one->writes && !two->reads && one->sleeps &&
-            two->sleeps) {
+        if (one && two && !one->writes && !two->reads && one->settled &&
+            two->settled) {
             break;
         }
         (void)poll(NULL, 0, 10);
     }
     ck_assert_uint_eq(row.n, 2); /* not this process */
-    ck_assert(one && one->reads && !one->writes && one->sleeps);
-    ck_assert(two && two->writes && !two->reads && two->sleeps);
+    ck_assert(one && one->reads && !one->writes && one->settled);
+    ck_assert(two && two->writes && !two->reads && two->settled);
     ck_assert(!row.more);
     stop(writer);
     ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
@@ -110,6 +111,121 @@ START_TEST(test_scan)
     stop(reader);
     ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
     ck_assert_uint_eq(row.n, 0);
+}
+END_TEST
+
+/* What a forked process that holds the pipe's end does meanwhile. */
+enum act {
+    OPENS_FILE,      /* a named pipe without a writer: for ever */
+    READS_PIPE,      /* the one that is looked at */
+    READS_OTHER,     /* another one, before it executes anything */
+    READS_THERE,     /* another one, in a program */
+    READS_FILE_NAME, /* a program that opens a file */
+    STOPS,
+    COMPUTES,
+};
+
+static pid_t
+start_act(enum act act, const char *fifo)
+{
+    static char cat[] = "cat", minus[] = "-";
+    char *name = strdup(fifo);
+    char *const other[] = {cat, minus, NULL}, *const file[] = {cat, name, NULL};
+    int more[2];
+    ck_assert_int_eq(pipe2(more, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        char byte;
+        (void)close(ends[1]);
+        (void)fcntl(ends[0], F_SETFD, 0);
+        switch (act) {
+        case OPENS_FILE:
+            (void)open(fifo, O_RDONLY);
+            break;
+        case READS_PIPE:
+            (void)!read(ends[0], &byte, 1);
+            break;
+        case READS_OTHER:
+            (void)!read(more[0], &byte, 1);
+            break;
+        case READS_THERE:
+            (void)dup2(more[0], 0);
+            (void)dup(more[1]); /* it does not end */
+            (void)execvp(cat, other);
+            break;
+        case READS_FILE_NAME:
+            (void)execvp(cat, file);
+            break;
+        case STOPS:
+            (void)raise(SIGSTOP);
+            break;
+        default:
+            for (;;) {
+            }
+        }
+        _exit(1);
+    }
+    free(name);
+    (void)close(more[0]);
+    /* Its other end stays here, so that it does not end. */
+    return pid;
+}
+
+static bool
+settles(pid_t pid, int ms)
+{
+    enum fy_hidden hidden;
+    const struct fy_holder *holder = NULL;
+    for (int i = 0; i < ms / 10 && !(holder && holder->settled); i++) {
+        (void)poll(NULL, 0, 10);
+        ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+        holder = find(pid);
+    }
+    ck_assert_ptr_nonnull(holder);
+    return holder->settled;
+}
+
+/* Not where a machine keeps even a parent from looking. */
+static bool
+has_syscall(pid_t pid)
+{
+    char path[64], byte;
+    (void)snprintf(path, sizeof path, "/proc/%d/syscall", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool has = fd >= 0 && read(fd, &byte, 1) == 1;
+    (void)close(fd);
+    return has;
+}
+
+/* A shell on its way to a command opens files of a slow mount, and sleeps. */
+START_TEST(test_settled)
+{
+    static const bool wanted[] = {
+        [OPENS_FILE] = false, [READS_PIPE] = true,       [READS_OTHER] = false,
+        [READS_THERE] = true, [READS_FILE_NAME] = false, [STOPS] = true,
+        [COMPUTES] = true,
+    };
+    char folder[] = "/tmp/ferry-act-XXXXXX";
+    char fifo[sizeof folder + 2];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(fifo, sizeof fifo, "%s/p", folder);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    for (enum act act = OPENS_FILE; act <= COMPUTES; act++) {
+        pid_t pid = start_act(act, fifo);
+        bool settled = settles(pid, wanted[act] ? 20000 : 300);
+        ck_assert_msg(settled == wanted[act] || !has_syscall(pid), "act %d",
+                      act);
+        stop(pid);
+    }
+    /* It has not had a processor for long. */
+    pid_t pid = start_act(COMPUTES, fifo);
+    enum fy_hidden hidden;
+    ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+    ck_assert(find(pid) && !find(pid)->settled);
+    stop(pid);
+    (void)unlink(fifo);
+    (void)rmdir(folder);
 }
 END_TEST
 
@@ -334,6 +450,7 @@ main(void)
     TCase *tcase = tcase_create("holders");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_scan);
+    tcase_add_test(tcase, test_settled);
     tcase_add_test(tcase, test_data);
     tcase_add_test(tcase, test_extra);
     tcase_add_test(tcase, test_alone);
