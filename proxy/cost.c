@@ -12,8 +12,10 @@ static const double default_bandwidth = 115e6; /* of 1 Gbit/s, in bytes/s */
 static const double copy_rate = 2e9;           /* `work 1', bytes/s */
 static const double start_there = 3e-3;        /* fork, sandbox and exec */
 static const double trips_a_stage = 1.5;
+static const double trips_an_effect = 4;
 static const double trips_a_file = 3; /* look-up, open, read; close is async */
-static const double margin_seconds = 5e-3;
+static const double margin_seconds = 5e-3; /* ... */
+static const double margin_share = 0.25;   /* at most, of what it takes here */
 static const double least_learned = 64 << 10; /* bytes a run */
 static const double most_output = 1100; /* bytes for one: gzip's most is 1032 */
 static const double most_work = 1e-5;   /* seconds a byte, of the slowest */
@@ -98,7 +100,8 @@ fy_cost_predict(const struct fy_invocation *invocation,
                         (double)input->remote_bytes / bandwidth + work +
                         (double)input->stored_files * trips_a_file * rtt +
                         (double)input->stored_bytes / bandwidth;
-    out->there_seconds = trips_a_stage * rtt + start_there +
+    double trips = input->effect ? trips_an_effect : trips_a_stage;
+    out->there_seconds = host->login_seconds + trips * rtt + start_there +
                          (double)input->local_bytes / bandwidth + work / speed;
     if (input->output_stays) {
         out->here_seconds += output / bandwidth;
@@ -113,21 +116,29 @@ fy_cost_pays(const struct fy_cost_input *input, const struct fy_cost *cost)
     if (input->known && input->local_bytes > 0 && input->stored_bytes == 0) {
         return cost->there_seconds <= cost->here_seconds;
     }
+    double margin = margin_share * cost->here_seconds;
+    margin = margin < margin_seconds ? margin : margin_seconds;
     return !input->known ||
-           cost->there_seconds <=
-               margin_factor * cost->here_seconds + margin_seconds;
+           cost->there_seconds <= margin_factor * cost->here_seconds + margin;
 }
 
 bool
 fy_cost_needs_sizes(const struct fy_invocation *invocation,
                     const struct fy_learned *learned,
-                    const struct fy_cost_input *input)
+                    const struct fy_cost_input *input,
+                    const struct fy_cost_host *host)
 {
-    if (input->output_stays) {
-        return input->local_bytes > 0;
-    }
-    if (input->local_bytes > 0) {
+    struct fy_cost least;
+    struct fy_cost_input nothing = *input;
+    nothing.known = true;
+    fy_cost_predict(invocation, learned, &nothing, host, &least);
+    /* Were all of them empty, it would run here. */
+    if (input->local_bytes > 0 ||
+        (input->remote_files > 0 && !fy_cost_pays(&nothing, &least))) {
         return true;
+    }
+    if (input->output_stays) {
+        return false;
     }
     if (teaches(learned)) {
         return learned->out_bytes > learned->in_bytes;

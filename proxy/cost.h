@@ -25,6 +25,7 @@ struct fy_cost_host {
     double bytes_a_second; /* of the link; 0: unknown */
     double speed;          /* of a core there, relative to one here; 0: same */
     double load;           /* running processes a core; 0: idle */
+    double login_seconds;  /* until it can be asked; 0: now */
 };
 
 struct fy_cost_input {
@@ -35,6 +36,7 @@ struct fy_cost_input {
     uint64_t stored_files;
     bool known;        /* the two above; false: nothing is known */
     bool output_stays; /* what it writes is read or stored there */
+    bool effect;       /* what it changes has to be told, and shown here */
 };
 
 struct fy_cost {
@@ -50,14 +52,16 @@ void fy_cost_predict(const struct fy_invocation *invocation,
 /*
  * Whether it should run there: always when nothing is known; else unless the
  * prediction is clearly worse (by a tenth and by more than it is uncertain by).
- * What only filters data of here has to be better.
+ * What only filters data of here, or has next to nothing to do, has to be better.
  */
 bool fy_cost_pays(const struct fy_cost_input *input,
                   const struct fy_cost *cost);
 
-/* Whether sizes could change the answer at all: if not, nobody need ask. */
+/* Whether sizes could change the answer at all: if not, none need be asked for.
+ * `input' has no bytes, and as many files as are named. */
 bool fy_cost_needs_sizes(const struct fy_invocation *invocation,
                          const struct fy_learned *learned,
-                         const struct fy_cost_input *input);
+                         const struct fy_cost_input *input,
+                         const struct fy_cost_host *host);
 
 #endif

@@ -74,9 +74,10 @@ on_ended(struct watch *watch, uint32_t events)
     (void)events;
     bool whole = look(observed);
     uint64_t now = fy_session_now_ns();
-    /* Nearly all of its life counts as all of it. */
-    if (whole ||
-        (now - observed->last_ns) * (PARTS / 2) < now - observed->began_ns) {
+    uint64_t life = now - observed->began_ns;
+    /* Nearly all of a life that was not short counts as all of it. */
+    if (whole || (life > PARTS * FIRST_MS * UINT64_C(1000000) &&
+                  (now - observed->last_ns) * (PARTS / 2) < life)) {
         const struct fy_process_io *from = &observed->began;
         const struct fy_process_io *to = &observed->last;
         fy_history_add(observed->session->history, observed->key,

@@ -76,7 +76,9 @@ disconnect(struct reach *reach)
         reach->wire = NULL;
     }
     if (reach->state != REACH_IDLE && reach->state != REACH_BAD) {
-        fy_link_close(&reach->link, CLOSE_MS);
+        /* Until its login has ended there is nothing that could end well. */
+        fy_link_close(&reach->link,
+                      reach->state == REACH_GREETING ? 0 : CLOSE_MS);
     }
     free(reach->hello_bytes);
     reach->hello_bytes = NULL;
@@ -180,6 +182,42 @@ fy_reach_request(struct reach *reach, const char *path, bool body,
     return status;
 }
 
+/* ---- the login ----------------------------------------------------------------------- */
+
+static const double usual_login = 0.5; /* seconds, until one was seen */
+
+static void
+login_key(const struct reach *reach, char out[], size_t capacity)
+{
+    (void)snprintf(out, capacity, "login %s", reach->name);
+}
+
+static void
+learn_login(const struct reach *reach)
+{
+    char key[600];
+    login_key(reach, key, sizeof key);
+    fy_history_add(reach->session->history, key, 0, 0,
+                   (double)(fy_session_now_ns() - reach->began_ns) / 1e9);
+}
+
+double
+fy_reach_login_seconds(const struct reach *reach)
+{
+    char key[600];
+    struct fy_learned learned;
+    if (reach->state != REACH_GREETING && reach->state != REACH_HELLO) {
+        return 0;
+    }
+    login_key(reach, key, sizeof key);
+    double all = fy_history_find(reach->session->history, key, &learned)
+                     ? learned.busy_seconds
+                     : usual_login;
+    double spent = (double)(fy_session_now_ns() - reach->began_ns) / 1e9;
+    /* One that takes longer than the others did is not about to end. */
+    return all - spent > all / 4 ? all - spent : all / 4;
+}
+
 /* ---- hello ------------------------------------------------------------------------ */
 
 static void
@@ -274,6 +312,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
     note_open(reach);
     reach->state = REACH_READY;
+    learn_login(reach);
     reach->heard_bytes = 0;
     fy_session_set(reach->session, &reach->limit,
                    KEEPALIVE_SECONDS * second_ns);

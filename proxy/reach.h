@@ -63,6 +63,8 @@ void fy_reaches_free(struct fy_session *session);
 /* Of a mount; starts connecting if need be. */
 struct reach *fy_reach_of(struct fy_session *session,
                           const struct fy_mount *mount);
+/* About how long it takes until it is READY; 0: it is, or never will be. */
+double fy_reach_login_seconds(const struct reach *reach);
 /* A request. `exchange' has its functions set, and lives until `closed'. */
 int fy_reach_request(struct reach *reach, const char *path, bool body,
                      struct exchange *exchange) FY_MUST_CHECK;

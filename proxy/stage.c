@@ -124,6 +124,13 @@ prepare(struct stage *stage)
     }
 }
 
+/* Whether a look at its files is under way; there is one at most. */
+static bool
+looks(struct stage *stage)
+{
+    return stage->look || (!stage->looked && fy_placement_look(stage));
+}
+
 void
 fy_stage_place(struct stage *stage)
 {
@@ -135,16 +142,30 @@ fy_stage_place(struct stage *stage)
         stage->state = STAGE_PREPARING;
         if (stage->prepared) {
             fy_stage_prepared(stage, 0);
-        } else {
+        } else if (stage->job || !looks(stage)) {
             prepare(stage);
         }
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
         stage->state = STAGE_WAIT_REACH;
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
-        if (!stage->prepared && !stage->job) {
+        if (!stage->prepared && !stage->job && !looks(stage)) {
             (void)fy_prepare_before(stage);
         }
+    }
+}
+
+void
+fy_stage_looked(struct stage *stage)
+{
+    stage->looked = true;
+    if (stage->state != STAGE_WAIT_REACH && stage->state != STAGE_PREPARING) {
+        return;
+    }
+    if (stage->hopeless && !stage->out_open) {
+        decline_cost(stage);
+    } else if (!stage->prepared && !stage->job) {
+        fy_stage_place(stage);
     }
 }
 
@@ -206,7 +227,9 @@ fy_stage_placed(struct stage *stage)
         fy_session_set(stage->session, &stage->timer, lag_ns);
     } else if (stage->whole) {
         fy_part_placed(stage);
-    } else if (stage->unprofitable) {
+    } else if (stage->unprofitable &&
+               (stage->hopeless || !stage->plan.out.is_pipe || stage->streams ||
+                stage->mount->lags_ms)) {
         decline_cost(stage);
     } else if (stage->reach->state != REACH_READY) {
         fy_stage_place(stage);

@@ -95,10 +95,13 @@ struct stage {
     struct record *record;
     /* placement.c */
     struct fy_placement *placement; /* sizes are asked for; owns itself */
-    bool unprofitable, small;
+    struct fy_look *look;           /* likewise, before the host is there */
+    /* It does not pay; not even if its output is read there; it is for its size. */
+    bool unprofitable, hopeless, small;
     /* prepare.c */
     struct fy_job *job;       /* under way; owns itself */
     struct fy_gather *gather; /* what it found; NULL: not yet */
+    bool looked, judged;      /* from here; that settles it */
     bool prepared, refreshed, refreshing;
     bool retried, retrying; /* asked once more, about a fresh root */
     bool has_root_hash;     /* it proves that a mount shows its host's files */
@@ -192,9 +195,14 @@ void fy_stage_prepared(struct stage *stage, int status);
 void fy_stage_retry(struct stage *stage);
 /* Sizes are known, or nobody needs them. */
 void fy_stage_placed(struct stage *stage);
+/* The look is over. */
+void fy_stage_looked(struct stage *stage);
 
 /* ---- placement.c */
 
+/* Whether a look is taken at how much it reads, because its host is not there yet
+ * or the answer would come late. fy_stage_looked() follows, then. */
+bool fy_placement_look(struct stage *stage);
 /* False: nothing is to be waited for. Else fy_stage_placed() follows. */
 bool fy_placement_ask(struct stage *stage);
 /* Whether it reads files there, of which nobody counts the bytes. */

@@ -137,6 +137,9 @@ END_TEST
 static const struct fy_cost_host lan = {
     .rtt_seconds = 0.5e-3, .bytes_a_second = 115e6, .speed = 1};
 
+static const struct fy_cost_host wan = {
+    .rtt_seconds = 20e-3, .bytes_a_second = 70e6, .speed = 1};
+
 static bool
 pays(uint8_t output, double ratio, struct fy_cost_input input,
      struct fy_cost_host host)
@@ -166,7 +169,18 @@ START_TEST(test_what_pays)
                                   .remote_files = 1,
                                   .known = true};
     ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, lan));
-    ck_assert(pays(FY_OUTPUT_FILTERS, -1, small, lan));
+    /* Where a round trip is short, next to nothing is done sooner here. */
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, small, lan));
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, small, wan));
+    /* Until the login has ended little is done sooner there. */
+    struct fy_cost_host far = wan;
+    far.login_seconds = 0.5;
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, small, far));
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, far));
+    small.effect = true;
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, small, wan));
+    small.remote_files = 5;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, small, wan));
     ck_assert(pays(FY_OUTPUT_COPIES, -1, big, lan));
     ck_assert(!pays(FY_OUTPUT_GROWS, -1, big, lan));
     ck_assert(!pays(FY_OUTPUT_FILTERS, -1, mixed, lan));
@@ -238,7 +252,7 @@ START_TEST(test_impossible_rows_predict_nothing)
         fy_cost_predict(&invocation, &rows[i], &input, &lan, &cost);
         ck_assert(cost.there_seconds == wanted.there_seconds);
         ck_assert(cost.here_seconds == wanted.here_seconds);
-        ck_assert(!fy_cost_needs_sizes(&invocation, &rows[i], &input));
+        ck_assert(!fy_cost_needs_sizes(&invocation, &rows[i], &input, &wan));
     }
 }
 END_TEST
@@ -250,13 +264,16 @@ START_TEST(test_when_sizes_matter)
     struct fy_cost_input input = {.remote_files = 1};
     struct fy_invocation filter = {.output = FY_OUTPUT_FILTERS};
     struct fy_invocation grows = {.output = FY_OUTPUT_GROWS};
-    ck_assert(!fy_cost_needs_sizes(&filter, &none, &input));
-    ck_assert(fy_cost_needs_sizes(&filter, &grew, &input));
-    ck_assert(fy_cost_needs_sizes(&grows, &none, &input));
+    ck_assert(!fy_cost_needs_sizes(&filter, &none, &input, &wan));
+    ck_assert(fy_cost_needs_sizes(&filter, &grew, &input, &wan));
+    ck_assert(fy_cost_needs_sizes(&grows, &none, &input, &wan));
+    /* It might be next to nothing. */
+    ck_assert(fy_cost_needs_sizes(&filter, &none, &input, &lan));
     input.output_stays = true;
-    ck_assert(!fy_cost_needs_sizes(&grows, &none, &input));
+    ck_assert(!fy_cost_needs_sizes(&grows, &none, &input, &wan));
+    ck_assert(fy_cost_needs_sizes(&grows, &none, &input, &lan));
     input.local_bytes = 1;
-    ck_assert(fy_cost_needs_sizes(&filter, &none, &input));
+    ck_assert(fy_cost_needs_sizes(&filter, &none, &input, &wan));
 }
 END_TEST
 
