@@ -69,7 +69,11 @@ grant(struct stage *stage, int i, struct exchange *exchange, uint64_t bytes)
 void
 fy_flow_grant(struct stage *stage)
 {
-    if ((stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) ||
+    /* Along with the request, unless it may yet turn out not to pay. */
+    bool early =
+        stage->state == STAGE_ASKED && !stage->placement && !stage->whole;
+    if ((!early && stage->state != STAGE_RUNNING &&
+         stage->state != STAGE_ENDED) ||
         !stage->settled || (stage->whole && !fy_part_may_send(stage))) {
         return;
     }

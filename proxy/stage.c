@@ -104,6 +104,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     }
     if (!stage->plan.out.is_pipe) {
         stage->settled = true;
+        fy_flow_grant(stage);
     }
     fy_link_poke(stage->session);
     return;
@@ -210,6 +211,7 @@ fy_stage_retry(struct stage *stage)
         stage->state = STAGE_PREPARING;
         fy_placement_forget(stage);
         fy_stage_detach(stage);
+        memset(stage->granted_bytes, 0, sizeof stage->granted_bytes);
     }
     if (stage->state == STAGE_PREPARING && !stage->out_open &&
         !stage->err_open) {

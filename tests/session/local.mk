@@ -59,3 +59,6 @@ TESTS += tests/session/order.py
 
 dist_check_SCRIPTS += tests/session/learned.py
 TESTS += tests/session/learned.py
+
+dist_check_SCRIPTS += tests/session/trips.py
+TESTS += tests/session/trips.py
