@@ -97,7 +97,8 @@ fy_cost_predict(const struct fy_invocation *invocation,
     double output = expected_output(invocation, learned, input);
     out->output_bytes = output;
     out->here_seconds = (double)input->remote_files * trips_a_file * rtt +
-                        (double)input->remote_bytes / bandwidth + work +
+                        (double)input->remote_bytes / bandwidth +
+                        (host->here_load > 1 ? host->here_load : 1) * work +
                         (double)input->stored_files * trips_a_file * rtt +
                         (double)input->stored_bytes / bandwidth;
     double trips = input->effect ? trips_an_effect : trips_a_stage;

@@ -3,10 +3,11 @@
  * Where a stage would end sooner: predicted seconds at the proxy and here.
  * Arithmetic only; any thread.
  *
- *   here   files * round trips + input that is there / bandwidth + work
+ *   here   files * round trips + input that is there / bandwidth
+ *          + work * load of this machine
  *          + what it stores there
  *   there  round trips + start + input that is here / bandwidth
- *          + work / speed of that host + output that goes here / bandwidth
+ *          + work * load / speed of that host + output that goes here / bandwidth
  *
  * Work is what was learned (processor seconds of earlier runs, scaled by bytes),
  * else the annotation's weight times the time that a plain copy takes.
@@ -25,6 +26,7 @@ struct fy_cost_host {
     double bytes_a_second; /* of the link; 0: unknown */
     double speed;          /* of a core there, relative to one here; 0: same */
     double load;           /* running processes a core; 0: idle */
+    double here_load;      /* the same of this machine */
     double login_seconds;  /* until it can be asked; 0: now */
 };
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "annotations/model.h"
 #include "proxy/cost.h"
@@ -105,7 +106,11 @@ host_of(const struct reach *reach)
     if (reach->wire) {
         fy_wire_counters(reach->wire, &counters);
     }
+    double here = 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return (struct fy_cost_host){
+        .here_load =
+            getloadavg(&here, 1) == 1 && cores > 0 ? here / (double)cores : 0,
         .rtt_seconds = (double)counters.rtt_ns / 1e9,
         .bytes_a_second = reach->bytes_a_second,
         .load = reach->hello.cores > 0

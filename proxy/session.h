@@ -97,7 +97,7 @@ struct fy_session {
     uint64_t scan_delay_ms;
     struct fy_holders *holders;
     struct fy_pool *pool;
-    unsigned nstuck; /* threads of it that files do not answer */
+    unsigned nstuck;              /* threads of it that files do not answer */
     struct fy_observed *observed; /* observe.c */
     unsigned nobserved;
     struct record *records, **records_end;

@@ -449,6 +449,7 @@ main(void)
     Suite *suite = suite_create("holders");
     TCase *tcase = tcase_create("holders");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 60); /* one computes for half a second */
     tcase_add_test(tcase, test_scan);
     tcase_add_test(tcase, test_settled);
     tcase_add_test(tcase, test_data);

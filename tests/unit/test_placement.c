@@ -196,6 +196,10 @@ START_TEST(test_what_pays)
     busy.bytes_a_second = 10e9;
     big.output_stays = false;
     ck_assert(!pays(FY_OUTPUT_FILTERS, -1, big, busy));
+    /* So is this machine. */
+    busy.here_load = 40;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, busy));
+    busy.here_load = 0;
     big.known = false;
     ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, busy));
 }
