@@ -2,7 +2,8 @@
 /*
  * Who holds the ends of pipes, see the header. One walk over /proc serves all
  * pipes that are asked for; descriptors are looked at by stat, which asks no
- * file system for pipes.
+ * file system for pipes. Long because all of it reads the same few files of
+ * processes.
  */
 #include "config.h"
 

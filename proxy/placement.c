@@ -52,6 +52,21 @@ output_stays(const struct stage *stage)
            stage->plan.out.kind == FY_STREAM_NULL || stage->feeds;
 }
 
+/* Whether it reads files there, beside its stdin. */
+static bool
+reads_there(const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (!use->is_stdin && use->access != FY_ACCESS_OUT &&
+            use->kind != FY_USE_FOLDER) {
+            return true;
+        }
+    }
+    return invocation->reads_cwd;
+}
+
 /* What comes from here and would be written there. */
 static void
 add_local(const struct stage *stage, const struct fy_learned *learned,
@@ -63,8 +78,7 @@ add_local(const struct stage *stage, const struct fy_learned *learned,
     }
     out->local_bytes =
         stage->plan.in.is_pipe ? PIPE_BYTES : (uint64_t)stage->plan.local_bytes;
-    if (stage->plan.in.is_pipe && learned->runs > 0 &&
-        !fy_placement_reads_there(stage)) {
+    if (stage->plan.in.is_pipe && learned->runs > 0 && !reads_there(stage)) {
         out->local_bytes = (uint64_t)learned->in_bytes;
     }
     bool many = invocation->writes_cwd;
@@ -255,20 +269,6 @@ encode(const struct stage *stage, char **out, size_t *out_n)
     return status;
 }
 
-bool
-fy_placement_reads_there(const struct stage *stage)
-{
-    const struct fy_invocation *invocation = &stage->invocation;
-    for (uint32_t i = 0; i < invocation->nuses; i++) {
-        const struct fy_use *use = &invocation->uses[i];
-        if (!use->is_stdin && use->access != FY_ACCESS_OUT &&
-            use->kind != FY_USE_FOLDER) {
-            return true;
-        }
-    }
-    return invocation->reads_cwd;
-}
-
 /* *out_tiny: they may be so small that it is better off here, whatever becomes of
  * its output. */
 static bool
@@ -404,7 +404,7 @@ fy_placement_ask(struct stage *stage)
     char *body;
     size_t n;
     if (stage->streams && !stage->session->options.force &&
-        !fy_placement_reads_there(stage)) {
+        !reads_there(stage)) {
         const struct fy_probe_result nothing = {.complete = true};
         judge(stage, &nothing);
         return false;

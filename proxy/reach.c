@@ -2,6 +2,7 @@
 /*
  * Connections to proxies: start, hello, keep-alive, loss. A host that does not
  * answer costs a bounded time once, and its reason stands in the report.
+ * Long because the states of a connection lead into each other.
  */
 #include "config.h"
 

@@ -205,8 +205,6 @@ void fy_stage_looked(struct stage *stage);
 bool fy_placement_look(struct stage *stage);
 /* False: nothing is to be waited for. Else fy_stage_placed() follows. */
 bool fy_placement_ask(struct stage *stage);
-/* Whether it reads files there, of which nobody counts the bytes. */
-bool fy_placement_reads_there(const struct stage *stage);
 void fy_placement_forget(struct stage *stage);
 
 /* ---- prepare.c */
