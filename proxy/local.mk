@@ -22,6 +22,7 @@ libfyproxy_la_SOURCES = \
 	proxy/observe.c \
 	proxy/guest.c \
 	proxy/fresh.c proxy/fresh.h \
+	proxy/group.c proxy/group.h \
 	proxy/history.c proxy/history.h \
 	proxy/gluster.c \
 	proxy/holders.c proxy/holders.h \

@@ -39,6 +39,7 @@ struct plan {
     int child[3];              /* what becomes fds 0-2; -1: closed */
     int terminal;              /* the stage's side of the pty, or -1 */
     int status;                /* write: errno of what failed */
+    int group;                 /* to be joined; -1: none */
     pid_t parent;
 };
 
@@ -207,6 +208,9 @@ take_descriptors(struct plan *plan)
 static _Noreturn void
 child(struct plan *plan)
 {
+    if (plan->group >= 0) {
+        (void)!write(plan->group, "0", 1);
+    }
     int status = fcntl(plan->status, F_DUPFD_CLOEXEC, FIRST_SPARE_FD);
     if (status < 0) {
         fail(plan);
@@ -381,7 +385,8 @@ plan_streams(struct plan *plan, const int files[3], int link,
 int
 fy_run_start(const struct fy_stage_spec *spec,
              const struct fy_invocation *invocation, struct fy_cage *cage,
-             int files[3], int link, struct fy_run *out, struct fy_buffer *why)
+             int files[3], int link, int group, struct fy_run *out,
+             struct fy_buffer *why)
 {
     struct fy_run run = {.started = -1,
                          .in = -1,
@@ -393,6 +398,7 @@ fy_run_start(const struct fy_stage_spec *spec,
                         .cage = cage,
                         .child = {-1, -1, -1},
                         .terminal = -1,
+                        .group = group,
                         .parent = getpid()};
     int ends[2] = {-1, -1};
     files[0] = files[1] = files[2] = -1;

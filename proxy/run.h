@@ -38,13 +38,15 @@ int fy_run_check(const struct fy_stage_spec *spec,
  * Forks the stage. `files' as fy_confine_check() opened them: taken in every
  * case. spec->copies above 1: as many copies of it, where the invocation allows
  * (split.h). `link': the read end that becomes stdin when that is FY_STREAM_LINK;
- * borrowed, the caller closes its own once the stage has started. Everything
+ * borrowed, the caller closes its own once the stage has started. `group': as
+ * struct fy_group's join, borrowed; a stage that cannot join runs without it.
+ * Everything
  * that fy_run holds is non-blocking and close-on-exec; nothing else of this
  * process reaches the stage. FY_ERR_IO (errno), FY_ERR_NOMEM, with `why'.
  */
 int fy_run_start(const struct fy_stage_spec *spec,
                  const struct fy_invocation *invocation, struct fy_cage *cage,
-                 int files[3], int link, struct fy_run *out,
+                 int files[3], int link, int group, struct fy_run *out,
                  struct fy_buffer *why) FY_MUST_CHECK;
 
 /* Closes *fd unless it is -1, and makes it -1. */
@@ -70,7 +72,10 @@ enum {
 struct fy_strays {
     uint64_t bytes; /* resident, of all */
     unsigned n;
-    pid_t pids[FY_STRAYS_MAX];
+    struct {
+        pid_t pid;
+        uint64_t bytes;
+    } rows[FY_STRAYS_MAX];
 };
 
 /*

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -171,7 +172,8 @@ fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
         }
         out->bytes += bytes;
         if (out->n < FY_STRAYS_MAX) {
-            out->pids[out->n++] = row->is.pid;
+            out->rows[out->n].pid = row->is.pid;
+            out->rows[out->n++].bytes = bytes;
         }
     }
     free(all.rows);
@@ -200,7 +202,11 @@ fy_strays_count(const pid_t *stages, size_t n)
         while (i < n && stages[i] != pid) {
             i++;
         }
-        count += i == n && getsid(pid) != getsid(0);
+        siginfo_t dead = {0};
+        count += i == n && getsid(pid) != getsid(0) &&
+                 waitid(P_PID, (id_t)pid, &dead,
+                        WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                 dead.si_pid == 0;
     }
     return count;
 }

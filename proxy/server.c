@@ -263,6 +263,9 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     if (!status) {
         status = write_magic(out_fd); /* the wire has written nothing yet */
     }
+    if (options->memory_bytes || options->seconds > 0) {
+        fy_groups_open(&server->groups);
+    }
     if (!status) {
         /* While the client's answer is on its way. */
         server->speed = fy_server_speed(server);

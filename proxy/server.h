@@ -17,6 +17,7 @@
 #include "annotations/command.h"
 #include "proxy/compress.h"
 #include "proxy/confine.h"
+#include "proxy/group.h"
 #include "proxy/proxy.h"
 #include "proxy/run.h"
 #include "proxy/spec.h"
@@ -89,6 +90,7 @@ struct fy_server_stage {
     struct fy_server_stage *next, **link; /* `next' also holds when dead */
     struct fy_server_stage *dead_next;
     uint64_t number;
+    uint64_t group; /* its control group's number; 0: none */
     enum fy_stage_state state;
     char *spec_bytes; /* what `spec' borrows from */
     size_t nspec_bytes;
@@ -132,6 +134,12 @@ struct fy_server_stage {
     unsigned kill_step;
 };
 
+/* A control group that may have processes, also when its stage is gone. */
+struct fy_server_group {
+    struct fy_server_group *next;
+    uint64_t number, stage, deadline_ns;
+};
+
 struct fy_server {
     const struct fy_proxy_options *options;
     struct fy_wire *wire;
@@ -149,7 +157,9 @@ struct fy_server {
     struct fy_watch wire_in, wire_out, signals, bell;
     struct fy_pool *pool;
     unsigned jobs;
-    uint64_t memory_ns;     /* when processes are looked at next */
+    uint64_t memory_ns; /* when processes are looked at next */
+    struct fy_groups groups;
+    struct fy_server_group *grouped;
     uint64_t strays_ns;     /* since when there are strays; 0: none */
     bool left_some;         /* strays may be there: a stage has begun */
     uint64_t ping_ns;       /* when the next PING goes */
@@ -245,6 +255,9 @@ void fy_server_stage_abandon(struct fy_server_stage *stage);
 /* This host ends it, and with it what reads from it, which would see an end of
  * input that is none. */
 void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
+/* A control group for the stage, where limits are to be kept and one can be had. The
+ * caller closes `join'. */
+struct fy_group fy_server_group(struct fy_server_stage *stage);
 /* How many processes of stages that are not known any more go on: each counts as a
  * stage. */
 unsigned fy_server_strays(struct fy_server *server);

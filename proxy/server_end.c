@@ -7,13 +7,16 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/process.h"
 #include "proxy/server.h"
 
 static bool
@@ -107,6 +110,7 @@ next_step(struct fy_server_stage *stage)
         stage->killed = true;
         (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
         signal_group(stage, SIGKILL);
+        fy_group_kill(&stage->server->groups, stage->group);
     }
     unsigned last = sizeof waits_ms / sizeof waits_ms[0] - 1;
     unsigned step = stage->kill_step < last ? stage->kill_step : last;
@@ -199,6 +203,87 @@ fy_server_strays(struct fy_server *server)
     return count;
 }
 
+struct fy_group
+fy_server_group(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    double seconds = server->options->seconds;
+    uint64_t limit = server->options->memory_bytes;
+    struct fy_group group = {.join = -1};
+    struct fy_server_group *row =
+        limit || seconds > 0 ? calloc(1, sizeof *row) : NULL;
+    if (row) {
+        fy_group_new(&server->groups, limit, &group);
+        *row = (struct fy_server_group){server->grouped, group.number,
+                                        stage->number, 0};
+        if (seconds > 0) {
+            row->deadline_ns = fy_server_now_ns() + (uint64_t)(seconds * 1e9);
+        }
+    }
+    if (group.number) {
+        server->grouped = row;
+        stage->group = group.number;
+    } else {
+        free(row);
+    }
+    return group;
+}
+
+/* Of one group: what it holds resident; its processes are no strays. */
+static uint64_t
+measure_group(const pid_t *pids, size_t n, struct fy_strays *strays)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < n; i++) {
+        char path[32];
+        struct fy_process process;
+        (void)snprintf(path, sizeof path, "/proc/%d", (int)pids[i]);
+        if (fy_process_read(AT_FDCWD, path, &process)) {
+            pages += process.resident_pages;
+        }
+        for (unsigned j = 0; j < strays->n; j++) {
+            if (strays->rows[j].pid == pids[i]) {
+                strays->bytes -= strays->rows[j].bytes;
+                strays->rows[j] = strays->rows[--strays->n];
+            }
+        }
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Each is as large and as old as its stage may be, whether that is over or not. */
+static void
+check_groups(struct fy_server *server, struct fy_strays *strays)
+{
+    static pid_t pids[FY_STRAYS_MAX];
+    uint64_t limit = server->options->memory_bytes, now = fy_server_now_ns();
+    struct fy_server_group **link = &server->grouped;
+    while (*link) {
+        struct fy_server_group *group = *link;
+        struct fy_server_stage *stage =
+            fy_server_stage_find(server, group->stage);
+        bool over = !stage || stage->group != group->number ||
+                    stage->state == FY_STAGE_OVER;
+        size_t n =
+            fy_group_list(&server->groups, group->number, pids, FY_STRAYS_MAX);
+        uint64_t bytes = measure_group(pids, n, strays);
+        bool large = limit && bytes > limit;
+        if (n && (large ||
+                  (over && group->deadline_ns && now >= group->deadline_ns))) {
+            fy_group_kill(&server->groups, group->number);
+        }
+        if (large && !over && !stage->failed) {
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+        }
+        if (over && fy_group_remove(&server->groups, group->number)) {
+            *link = group->next;
+            free(group);
+        } else {
+            link = &group->next;
+        }
+    }
+}
+
 /* Together they are one command more: as long and as large as one may be. */
 static void
 check_strays(struct fy_server *server, const struct fy_strays *strays)
@@ -207,7 +292,6 @@ check_strays(struct fy_server *server, const struct fy_strays *strays)
     uint64_t now = fy_server_now_ns();
     if (strays->n == 0) {
         server->strays_ns = 0;
-        server->left_some = server->running > 0;
         return;
     }
     server->strays_ns = server->strays_ns ? server->strays_ns : now;
@@ -215,7 +299,7 @@ check_strays(struct fy_server *server, const struct fy_strays *strays)
     bool old = options->seconds > 0 &&
                now - server->strays_ns >= (uint64_t)(options->seconds * 1e9);
     for (unsigned i = 0; (large || old) && i < strays->n; i++) {
-        (void)kill(strays->pids[i], SIGKILL);
+        (void)kill(strays->rows[i].pid, SIGKILL);
     }
 }
 
@@ -231,6 +315,9 @@ check_processes(struct fy_server *server)
     if (stages && pids && bytes) {
         size_t n = list_stages(server, stages, pids);
         fy_descendants_look(pids, n, bytes, &strays);
+        server->left_some =
+            strays.n > 0 || server->running > 0 || server->grouped;
+        check_groups(server, &strays);
         check_strays(server, &strays);
         for (size_t i = 0; limit && i < n; i++) {
             /* Nothing is freed before the end of the turn. */
@@ -349,11 +436,10 @@ fy_server_end_stages(struct fy_server *server)
         at->killed = true;
         fy_server_stage_abandon(at);
     }
-    if (alone(server)) {
-        return;
+    if (!alone(server)) {
+        (void)fy_descendants_signal(getpid(), 0, SIGTERM);
+        (void)fy_descendants_signal(getpid(), 0, SIGCONT);
     }
-    (void)fy_descendants_signal(getpid(), 0, SIGTERM);
-    (void)fy_descendants_signal(getpid(), 0, SIGCONT);
     /* Time to remove temporary files; then no more. What cannot be killed waits
      * in the kernel for a disk, and is not waited for. */
     for (unsigned i = 0; i < 1000 && !alone(server); i++) {
@@ -362,4 +448,10 @@ fy_server_end_stages(struct fy_server *server)
         }
         (void)nanosleep(&pause, NULL);
     }
+    while (server->grouped) {
+        struct fy_server_group *group = server->grouped;
+        server->grouped = group->next;
+        free(group);
+    }
+    fy_groups_close(&server->groups);
 }

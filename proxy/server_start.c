@@ -203,8 +203,11 @@ launch(struct fy_server_stage *stage, struct check *check)
     stage->before = check->before;
     check->cage = NULL;
     check->before = NULL;
-    int status = fy_run_start(&stage->spec, &stage->invocation, stage->cage,
-                              check->files, link, &stage->run, &why);
+    struct fy_group group = fy_server_group(stage);
+    int status =
+        fy_run_start(&stage->spec, &stage->invocation, stage->cage,
+                     check->files, link, group.join, &stage->run, &why);
+    fy_run_close(&group.join);
     if (status) {
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;
