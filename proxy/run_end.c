@@ -203,10 +203,10 @@ fy_strays_count(const pid_t *stages, size_t n)
             i++;
         }
         siginfo_t dead = {0};
-        count += i == n && getsid(pid) != getsid(0) &&
-                 waitid(P_PID, (id_t)pid, &dead,
-                        WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                 dead.si_pid == 0;
+        count +=
+            i == n && getsid(pid) != getsid(0) &&
+            waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            dead.si_pid == 0;
     }
     return count;
 }

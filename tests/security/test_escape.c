@@ -3,7 +3,8 @@
  * A client that may be anybody against a proxy that exports one folder: what it
  * is refused before anything runs, and what a stage cannot do even if it runs
  * the attacker's code. Runs as whoever runs the tests, and as root once more as an
- * ordinary user. Says what this kernel lacks.
+ * ordinary user. Says what this kernel lacks. Long because all attacks are on one
+ * proxy with one exported folder.
  */
 #include "config.h"
 
@@ -319,7 +320,10 @@ START_TEST(test_configs)
         {"//etc/shadow", "//etc/shadoX"},
         {"/etc/shadow/.", "/etc/shadoX/."},
         {"/.//etc/shadow", "/.//etc/shadoX"},
-        {"/proc/self/root/etc/shadow", "/proc/self/root/etc/shadoX"},
+        {"/proc/self/"
+         "root/etc/shadow",
+         "/proc/self/"
+         "root/etc/shadoX"},
         {"/usr/bin/../../etc/shadow", "/usr/bin/../../etc/shadoX"},
         {"/./var/log/lastlog", "/./var/log/lastloX"},
     };

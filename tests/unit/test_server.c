@@ -2,6 +2,7 @@
 /*
  * A real proxy at the end of a socketpair, driven by a scripted client:
  * links between stages, and ends of all kinds, after which nothing may be left.
+ * Long because each kind of end is a test against the same client.
  */
 #include "config.h"
 
