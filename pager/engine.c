@@ -66,7 +66,11 @@ now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* None of these locks is ever held for long. */
+/*
+ * Nothing stays locked between these: the program's own handlers run in between,
+ * and take locks under which its other threads may be inside a call. What a
+ * parent's thread had locked begins anew in the child.
+ */
 static void
 before_fork(void)
 {
@@ -74,21 +78,11 @@ before_fork(void)
         ops->let_go(true);
     }
     fy_defer_before_fork();
-    fy_handles_before_fork();
-    fy_provider_before_fork();
-    fy_explain_before_fork();
-    fy_learn_before_fork();
-    fy_pool_before_fork();
 }
 
 static void
 after_fork_parent(void)
 {
-    fy_pool_after_fork();
-    fy_learn_after_fork();
-    fy_explain_after_fork();
-    fy_provider_after_fork();
-    fy_handles_after_fork();
     fy_defer_after_fork();
     if (ops && ops->resume) {
         ops->resume();
@@ -101,8 +95,6 @@ after_fork_child(void)
     fy_own_threads_child();
     fy_pool_after_fork_child();
     fy_learn_after_fork();
-    fy_explain_after_fork();
-    fy_provider_after_fork();
     fy_handles_after_fork();
     if (ops && ops->resume) {
         ops->resume(); /* a child of one that had no device yet */

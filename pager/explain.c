@@ -5,38 +5,25 @@
  */
 #include "config.h"
 
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
-
 #include "pager/explain.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uthash.h>
 
 enum {
     MAX_LINES = 4096,
+    TOLD = 2 * MAX_LINES, /* slots for the hashes of what was told */
     MAX_SCALARS = 12
 };
 
-struct told {
-    struct {
-        const void *caller;
-        uint32_t function, reason, bucket;
-    } key;
-    bool failed;
-    UT_hash_handle hh;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct told *told;
+/* Words without a lock: a handler of the program may interrupt here. */
+static uint64_t told[TOLD];
 static unsigned lines;
 static int file = -1;
 
@@ -63,18 +50,6 @@ fy_explain_to(const char *path)
     }
 }
 
-void
-fy_explain_before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void
-fy_explain_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* A power of two for the size of the call. */
 static uint32_t
 bucket(const struct fy_decision *decision)
@@ -95,31 +70,44 @@ bucket(const struct fy_decision *decision)
     return log;
 }
 
+/* Whether one more line may be written; counts it. */
+static bool
+has_room(void)
+{
+    return __atomic_load_n(&lines, __ATOMIC_RELAXED) < MAX_LINES &&
+           __atomic_fetch_add(&lines, 1, __ATOMIC_RELAXED) < MAX_LINES;
+}
+
+/* splitmix64's mixing. */
+static uint64_t
+mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebU;
+    return z ^ z >> 31;
+}
+
 static bool
 first_time(const struct fy_decision *decision)
 {
-    struct told *row = calloc(1, sizeof(*row)), *found;
+    uint64_t where = (uint64_t)decision->function << 32 |
+                     decision->reason << 16 | bucket(decision);
+    uint64_t hash = mix((uint64_t)(uintptr_t)decision->caller ^ mix(where)) | 1;
 
-    if (!row) {
-        return false;
+    for (unsigned i = 0; i < TOLD; i++) {
+        uint64_t *slot = &told[(hash / 2 + i) % TOLD];
+        uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (seen == 0 &&
+            __atomic_load_n(&lines, __ATOMIC_RELAXED) < MAX_LINES &&
+            __atomic_compare_exchange_n(slot, &seen, hash, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return has_room();
+        }
+        if (seen == hash || seen == 0) {
+            return false;
+        }
     }
-    row->key.caller = decision->caller;
-    row->key.function = decision->function;
-    row->key.reason = decision->reason;
-    row->key.bucket = bucket(decision);
-    pthread_mutex_lock(&lock);
-    HASH_FIND(hh, told, &row->key, sizeof(row->key), found);
-    bool first = !found && lines < MAX_LINES;
-    if (first) {
-        HASH_ADD(hh, told, key, sizeof(row->key), row);
-        first = !row->failed;
-        lines++;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!first) {
-        free(row);
-    }
-    return first;
+    return false;
 }
 
 struct line {
@@ -241,11 +229,7 @@ fy_explain_line(const char *text)
     struct line line = {.used = 0};
     int saved = errno;
 
-    pthread_mutex_lock(&lock);
-    bool room = file >= 0 && lines < MAX_LINES;
-    lines += room;
-    pthread_mutex_unlock(&lock);
-    if (room) {
+    if (file >= 0 && has_room()) {
         add(&line, "pid=%ld: %s\n", (long)getpid(), text);
         if (write(file, line.text, line.used) < 0) {
             /* A full disk loses lines, nothing else. */

@@ -31,8 +31,5 @@ void fy_explain_difference(const char *path,
                            const struct fy_decision *decision);
 /* A line of its own: what happened to several calls together. */
 void fy_explain_line(const char *text);
-/* pthread_atfork(): what was told is consistent in the child. */
-void fy_explain_before_fork(void);
-void fy_explain_after_fork(void);
 
 #endif

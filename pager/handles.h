@@ -8,15 +8,24 @@
 
 #include "pager/bind.h"
 
-/* Any thread. Without memory the handle is not remembered. */
+/*
+ * Any thread, with the program's signals blocked: takes a lock. Without memory the
+ * handle is not remembered. At most FY_MAX_CELLS cells.
+ */
 void fy_handle_made(uint64_t handle, uint32_t maker, unsigned ncells,
                     const struct fy_value *cells);
 void fy_handle_freed(uint64_t handle);
 
+/*
+ * Any thread, also where a handler of the program may interrupt it. While writers
+ * leave no gap, a handle counts as unknown. What is in `cells' means nothing then.
+ */
 fy_handle_lookup fy_handle_find;
 
-/* pthread_atfork(): the table is consistent in the child. */
-void fy_handles_before_fork(void);
+/*
+ * In a forked child, which knows no handle of its parent: a thread of the parent
+ * may have been changing the table.
+ */
 void fy_handles_after_fork(void);
 
 #endif

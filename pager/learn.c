@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See learn.h. One table of fixed size: a program with more call sites than it
- * has room for goes by its functions, as those that are new do.
+ * has room for goes by its functions, as those that are new do. Its lock is one
+ * that handlers of the program may interrupt (brief.h): a call that is refused
+ * learns nothing, and what two writers at once leave is a wrong statistic.
  */
 #include "config.h"
 
 #include "pager/learn.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
+
+#include "pager/brief.h"
 
 enum {
     ENTRIES = 4096, /* a power of two */
@@ -57,7 +60,7 @@ struct entry {
 };
 
 static double all_spent, all_lost;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fy_brief lock;
 static struct entry table[ENTRIES];
 
 uint32_t
@@ -136,8 +139,15 @@ fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
              struct fy_advice *out)
 {
     struct entry *entries[LEVELS];
+    uint32_t holding;
 
-    pthread_mutex_lock(&lock);
+    *out = (struct fy_advice){.factor = {1, 1},
+                              .doubt = {prior[0], prior[1]},
+                              .planned = 1,
+                              .last = -1};
+    if (!fy_brief_take(&lock, &holding)) {
+        return;
+    }
     find_all(key, entries);
     struct entry *own = entries[LEVELS - 1];
     for (unsigned side = 0; side < FY_SIDES; side++) {
@@ -160,9 +170,6 @@ fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
         out->factor[side] = exp(mean);
         out->doubt[side] = sqrt(doubt);
     }
-    out->planned = 1;
-    out->spent = out->lost = 0;
-    out->last = -1;
     if (own) {
         out->last = own->last;
         out->spent = own->spent;
@@ -172,7 +179,7 @@ fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
         }
         own->calls++;
     }
-    pthread_mutex_unlock(&lock);
+    fy_brief_give(&lock, holding);
 }
 
 void
@@ -194,10 +201,13 @@ fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
     bool may_win = seconds[other] * exp(-hope * advice->doubt[other]) <
                    clear * seconds[best];
     bool cheap = advice->lost + loss <= own_share * advice->spent;
+    uint32_t holding;
     if (may_win && cheap) {
-        pthread_mutex_lock(&lock);
-        cheap = all_lost + loss <= share * all_spent;
-        pthread_mutex_unlock(&lock);
+        cheap = fy_brief_take(&lock, &holding);
+        if (cheap) {
+            cheap = all_lost + loss <= share * all_spent;
+            fy_brief_give(&lock, holding);
+        }
     }
     out->trial = may_win && cheap;
     out->side = out->trial ? other : best;
@@ -208,13 +218,17 @@ fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
 void
 fy_learn_planned(const struct fy_learn_key *key, double ratio)
 {
-    pthread_mutex_lock(&lock);
+    uint32_t holding;
+
+    if (!fy_brief_take(&lock, &holding)) {
+        return;
+    }
     struct entry *own = find(*key);
     if (own) {
         own->planned = (float)ratio;
         own->planned_at = own->calls;
     }
-    pthread_mutex_unlock(&lock);
+    fy_brief_give(&lock, holding);
 }
 
 /* Lock held. */
@@ -236,6 +250,7 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
 {
     struct entry *entries[LEVELS];
     double ratio = seconds / model, lost = 0;
+    uint32_t holding;
 
     if (!(ratio > 1e-4 && ratio < 1e6)) {
         return 0;
@@ -243,7 +258,9 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
     if (pick->trial && seconds > pick->instead) {
         lost = seconds - pick->instead;
     }
-    pthread_mutex_lock(&lock);
+    if (!fy_brief_take(&lock, &holding)) {
+        return lost;
+    }
     find_all(key, entries);
     if (entries[0]) {
         notice(entries[0], pick->side, logf((float)(seconds / pick->expected)));
@@ -267,36 +284,38 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
     }
     all_spent += seconds;
     all_lost += lost;
-    pthread_mutex_unlock(&lock);
+    fy_brief_give(&lock, holding);
     return lost;
 }
 
 bool
 fy_learn_spend(double seconds)
 {
-    pthread_mutex_lock(&lock);
+    uint32_t holding;
+
+    if (!fy_brief_take(&lock, &holding)) {
+        return false;
+    }
     bool may = all_lost + seconds <= share * all_spent;
     all_lost += may ? seconds : 0;
-    pthread_mutex_unlock(&lock);
+    fy_brief_give(&lock, holding);
     return may;
 }
 
 void
 fy_learn_forget(void)
 {
-    pthread_mutex_lock(&lock);
-    memset(table, 0, sizeof(table));
-    pthread_mutex_unlock(&lock);
-}
+    uint32_t holding;
 
-void
-fy_learn_before_fork(void)
-{
-    pthread_mutex_lock(&lock);
+    while (!fy_brief_take(&lock, &holding)) {
+        continue; /* at most FY_BRIEF_PATIENCE times for each holder */
+    }
+    memset(table, 0, sizeof(table));
+    fy_brief_give(&lock, holding);
 }
 
 void
 fy_learn_after_fork(void)
 {
-    pthread_mutex_unlock(&lock);
+    lock = (struct fy_brief){0};
 }

@@ -70,8 +70,7 @@ bool fy_learn_spend(double seconds);
 /* The model's seconds are others from now on; what trials cost stays. */
 void fy_learn_forget(void);
 
-/* pthread_atfork(): what was learnt is consistent in the child. */
-void fy_learn_before_fork(void);
+/* In a forked child: a parent's thread may have held the lock. */
 void fy_learn_after_fork(void);
 
 #endif

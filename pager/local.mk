@@ -69,6 +69,7 @@ libfypager_la_SOURCES += pager/algo_fft_steps.c pager/twiddles.c
 libfypager_la_SOURCES += pager/plan_bound.c
 libfypager_la_SOURCES += pager/pool.c pager/pool.h
 libfypager_la_SOURCES += pager/provider.c pager/provider.h
+libfypager_la_SOURCES += pager/brief.h
 libfypager_la_SOURCES += pager/handles.c pager/handles.h
 libfypager_la_SOURCES += pager/calibrate.c pager/cost.c pager/cost.h
 libfypager_la_SOURCES += pager/choice.c pager/choice.h

@@ -86,9 +86,10 @@ fy_pool_is_closed(void)
 void
 fy_pool_why(char note[FY_POOL_NOTE_BYTES])
 {
-    pthread_mutex_lock(&lock);
-    memcpy(note, closed_why, sizeof(closed_why));
-    pthread_mutex_unlock(&lock);
+    /* Written once, before `closed'. */
+    if (__atomic_load_n(&closed, __ATOMIC_ACQUIRE)) {
+        memcpy(note, closed_why, sizeof(closed_why));
+    }
 }
 
 void
@@ -97,7 +98,7 @@ fy_pool_close(const char *why)
     pthread_mutex_lock(&lock);
     if (!closed) {
         (void)snprintf(closed_why, sizeof(closed_why), "%s", why);
-        __atomic_store_n(&closed, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -400,21 +401,10 @@ fy_pool_abandon(void)
     return found;
 }
 
-void
-fy_pool_before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void
-fy_pool_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /*
  * Other threads are gone: those that had calls on the device, and its own. It
- * is left behind as it is.
+ * is left behind as it is. The lock may have been held by one of them, so it and
+ * all that it protects begin anew.
  */
 void
 fy_pool_after_fork_child(void)
@@ -428,6 +418,6 @@ fy_pool_after_fork_child(void)
     memset(members, 0, sizeof(members));
     granted_bytes = 0;
     making = spoiled = false;
+    (void)pthread_mutex_init(&lock, NULL);
     (void)init_released();
-    pthread_mutex_unlock(&lock);
 }

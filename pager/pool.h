@@ -61,9 +61,7 @@ bool fy_pool_shrink(struct fy_lease *lease);
  */
 bool fy_pool_abandon(void);
 
-/* pthread_atfork(). */
-void fy_pool_before_fork(void);
-void fy_pool_after_fork(void);
+/* In a forked child. */
 void fy_pool_after_fork_child(void);
 
 #endif

@@ -6,24 +6,18 @@
  */
 #include "config.h"
 
-#define HASH_NONFATAL_OOM         1
-#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
-
 #include "pager/provider.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-#include <uthash.h>
-
-struct provider {
-    void *original;
-    unsigned bits;
-    bool failed;
-    UT_hash_handle hh;
+enum {
+    PROVIDERS = 512, /* originals that are remembered; others are asked again */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct provider *providers;
+/*
+ * Each entry is an original's address and a code of its width in one word, so
+ * that no lock is needed, also where a handler of the program interrupts.
+ */
+static uint64_t providers[PROVIDERS];
+static const uint8_t widths[] = {0, 32, 64};
 
 static unsigned
 probe_fortran(void *function)
@@ -83,51 +77,31 @@ unsigned
 fy_provider_integer_bits(const struct fy_shim_services *services,
                          void *original)
 {
-    struct provider *known;
-    unsigned bits;
+    uint64_t key = (uint64_t)(uintptr_t)original << 2, free_word = 0;
+    uint64_t *entry = NULL;
 
-    pthread_mutex_lock(&lock);
-    HASH_FIND_PTR(providers, &original, known);
-    bits = known ? known->bits : 0;
-    if (!known) {
-        bits = probe(services, original);
-        known = calloc(1, sizeof(*known));
-        if (known) {
-            known->original = original;
-            known->bits = bits;
-            HASH_ADD_PTR(providers, original, known);
-            if (known->failed) {
-                free(known);
-            }
+    for (unsigned i = 0; i < PROVIDERS && !entry; i++) {
+        unsigned at = (unsigned)((key >> 6) + i) % PROVIDERS;
+        uint64_t word = __atomic_load_n(&providers[at], __ATOMIC_RELAXED);
+        if (word && word >> 2 == key >> 2) {
+            return widths[(word & 3) - 1];
         }
+        entry = word ? NULL : &providers[at];
     }
-    pthread_mutex_unlock(&lock);
+    unsigned bits = probe(services, original);
+    if (entry) {
+        /* Where another thread was faster, this one is not remembered. */
+        (void)__atomic_compare_exchange_n(entry, &free_word,
+                                          key | (1 + bits / 32), false,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
     return bits;
 }
 
 void
 fy_provider_forget(void)
 {
-    struct provider *known, *next;
-
-    pthread_mutex_lock(&lock);
-    known = providers; /* clearing frees the table only: they stay linked */
-    HASH_CLEAR(hh, providers);
-    for (; known; known = next) {
-        next = known->hh.next;
-        free(known);
+    for (unsigned i = 0; i < PROVIDERS; i++) {
+        __atomic_store_n(&providers[i], 0, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&lock);
-}
-
-void
-fy_provider_before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void
-fy_provider_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
 }

@@ -11,16 +11,13 @@
 /*
  * 32 or 64 for the library that `original' belongs to; 0 when it cannot be
  * told. Asks a function whose answer differs, once per original, and remembers.
- * Any thread; takes a lock, also while it calls the probed function.
+ * Any thread, also where a handler of the program may interrupt it: no lock, no
+ * memory is allocated; two threads may ask at the same time.
  */
 unsigned fy_provider_integer_bits(const struct fy_shim_services *services,
                                   void *original);
 
 /* After libraries were unloaded: an address may mean another one now. */
 void fy_provider_forget(void);
-
-/* pthread_atfork(): the table is consistent in the child. */
-void fy_provider_before_fork(void);
-void fy_provider_after_fork(void);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -169,42 +170,64 @@ static void __attribute__((noreturn)) undefined(const char *name)
 /* ---- lists ---------------------------------------------------------------- */
 
 /*
- * Guards the retired list, the pool, and the stores to other objects' slots.
- * Holds the owner's process id, so that a child can take it over.
+ * Guards the retired list, the pool, and the stores to other objects' slots: a
+ * word on a page that a fork wipes in the child, so that a holder which is not
+ * there is forgotten; one that shares the memory (vfork, CLONE_VM) sees it held.
  */
-static pid_t owner;
-static __thread bool holding __attribute__((tls_model("initial-exec")));
+static unsigned *lock_word;
+static sigset_t holder_mask; /* of the thread that holds it */
 static struct fy_binding *graveyard;
 static uint32_t stubs_used;
+static unsigned closing; /* calls of dlclose that are on their way */
+
+/* NULL: no memory. */
+static unsigned *
+lock_page(void)
+{
+    unsigned *known = __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE);
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (known) {
+        return known;
+    }
+    unsigned *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(page, bytes, MADV_WIPEONFORK);
+    if (__atomic_compare_exchange_n(&lock_word, &known, page, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        return page;
+    }
+    munmap(page, bytes);
+    return known;
+}
 
 bool
 fy_lock(void)
 {
-    pid_t self = getpid();
-    if (holding) {
+    sigset_t all, mask;
+    int *error = &errno, saved = *error;
+    unsigned *word = lock_page();
+    *error = saved;
+    if (!word) {
         return false;
     }
-    holding = true;
-    for (;;) {
-        pid_t seen = 0;
-        if (__atomic_compare_exchange_n(&owner, &seen, self, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            return true;
-        }
-        if (seen != self &&
-            __atomic_compare_exchange_n(&owner, &seen, self, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            return true;
-        }
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &mask);
+    while (__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
         sched_yield();
     }
+    holder_mask = mask;
+    return true;
 }
 
 void
 fy_unlock(void)
 {
-    __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
-    holding = false;
+    sigset_t mask = holder_mask;
+    __atomic_store_n(lock_word, 0, __ATOMIC_RELEASE);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 /* A plugin that is closed and opened again gets its old binding back. */
@@ -240,19 +263,24 @@ fy_bind_call(struct fy_frame *frame)
     if (!original) {
         undefined(name);
     }
-    /* Serves calls from code of no object, or without memory for more. */
+    /*
+     * Serves calls from code of no object, during a dlclose (the next object may
+     * lie where this one does), and without memory for more.
+     */
     static __thread struct fy_binding mine
         __attribute__((tls_model("initial-exec")));
     fill_binding(&mine, symbol, original);
     mine.low = mine.size = 0;
     struct fy_binding *binding = &mine;
     struct fy_object object;
-    if (for_all || fy_object_at(frame->caller, &object) == 0) {
+    bool kept = for_all || (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
+                            fy_object_at(frame->caller, &object) == 0);
+    if (kept) {
         mine.low = for_all ? 0 : object.low;
         mine.size = for_all ? UINT64_MAX : object.high - object.low;
-        bool held = fy_lock();
-        binding = held && graveyard ? revive(&mine) : NULL;
-        if (held) {
+        binding = NULL;
+        if (__atomic_load_n(&graveyard, __ATOMIC_RELAXED) && fy_lock()) {
+            binding = revive(&mine);
             fy_unlock();
         }
         if (!binding && (binding = new_binding()) != NULL) {
@@ -268,19 +296,6 @@ fy_bind_call(struct fy_frame *frame)
     return binding;
 }
 
-static bool
-stale(const struct fy_binding *binding)
-{
-    struct fy_object object;
-    if (binding->size == UINT64_MAX) {
-        return false;
-    }
-    return fy_object_at((void *)binding->low, &object) ||
-           object.low != binding->low ||
-           object.high - object.low != binding->size ||
-           fy_object_at(binding->original, &object);
-}
-
 void
 fy_bind_retire(void)
 {
@@ -291,7 +306,7 @@ fy_bind_retire(void)
         struct fy_binding **head = &slots()[i], **link = head;
         while (*link) {
             struct fy_binding *binding = *link;
-            if (!stale(binding)) {
+            if (binding->size == UINT64_MAX) {
                 link = &binding->next;
                 continue;
             }
@@ -308,6 +323,12 @@ fy_bind_retire(void)
         }
     }
     fy_unlock();
+}
+
+void
+fy_bind_closing(int delta)
+{
+    __atomic_add_fetch(&closing, (unsigned)delta, __ATOMIC_SEQ_CST);
 }
 
 /* ---- pointers -------------------------------------------------------------- */

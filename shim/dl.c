@@ -291,6 +291,11 @@ fy_dlopen_after(struct fy_dl_call *call)
     *error = saved;
 }
 
+/*
+ * What led from or to unloaded objects is forgotten before they are: afterwards
+ * another thread may have opened others at their addresses. What the engine
+ * knows by address is forgotten once more behind destructors, which may call.
+ */
 int
 fy_wrap_dlclose(void *handle)
 {
@@ -299,6 +304,9 @@ fy_wrap_dlclose(void *handle)
     const struct fy_libc *libc = fy_libc_find();
     settle();
     fy_object_counts(&loaded, &before);
+    fy_bind_closing(1);
+    fy_bind_retire();
+    fy_engine_forget();
     *error = saved;
     bool told = fy_engine_before_change(); /* calls of what is unloaded */
     int result = libc->dlclose(handle);
@@ -306,9 +314,9 @@ fy_wrap_dlclose(void *handle)
     fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);
     if (before != after) {
-        fy_bind_retire();
         fy_engine_forget();
     }
+    fy_bind_closing(-1);
     *error = saved;
     return result;
 }

@@ -131,25 +131,6 @@ claim(uint8_t *state)
                                        __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
 }
 
-void
-fy_engine_forget(void)
-{
-    if (__atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
-        engine->forget) {
-        engine->forget();
-    }
-}
-
-void
-fy_engine_loading(const char *file)
-{
-    if (fy_inside == 0 &&
-        __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
-        engine->loading) {
-        engine->loading(file);
-    }
-}
-
 /* The engine, once the loading thread has said that it is there. */
 static const struct fy_engine *
 published(void)
@@ -160,12 +141,63 @@ published(void)
     return engine;
 }
 
+static bool
+is_ready(void)
+{
+    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY;
+}
+
+/*
+ * Around what the engine is told outside of calls: it takes locks, so no handler
+ * of the program runs meanwhile, and what it calls in turn is not looked at.
+ */
+static void
+tell_begin(struct fy_quiet *quiet)
+{
+    fy_quiet_begin(quiet);
+    fy_inside++;
+}
+
+static void
+tell_end(const struct fy_quiet *quiet)
+{
+    fy_inside--;
+    fy_quiet_end(quiet);
+}
+
+void
+fy_engine_forget(void)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+
+    if (is_ready() && published()->forget) {
+        tell_begin(&quiet);
+        published()->forget();
+        tell_end(&quiet);
+    }
+    *error = saved;
+}
+
+void
+fy_engine_loading(const char *file)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+
+    if (fy_inside == 0 && is_ready() && published()->loading) {
+        tell_begin(&quiet);
+        published()->loading(file);
+        tell_end(&quiet);
+    }
+    *error = saved;
+}
+
 /* Not in a handler, which may have interrupted what the engine needs. */
 static bool
 tells(void)
 {
-    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
-           published()->before_change && !fy_inside &&
+    return is_ready() && published()->before_change && !fy_inside &&
            !fy_in_handler(__builtin_frame_address(0));
 }
 
@@ -177,11 +209,9 @@ fy_engine_before_change(void)
     bool told = tells();
 
     if (told) {
-        fy_quiet_begin(&quiet);
-        fy_inside++;
+        tell_begin(&quiet);
         published()->before_change();
-        fy_inside--;
-        fy_quiet_end(&quiet);
+        tell_end(&quiet);
     }
     *error = saved;
     return told;
@@ -190,9 +220,15 @@ fy_engine_before_change(void)
 void
 fy_engine_after_change(bool told)
 {
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+
     if (told) {
-        engine->after_change();
+        tell_begin(&quiet);
+        published()->after_change();
+        tell_end(&quiet);
     }
+    *error = saved;
 }
 
 const struct fy_engine *

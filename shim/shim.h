@@ -200,15 +200,21 @@ FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
 
 /*
  * The shim's one lock, for a few instructions or system calls: no foreign code
- * runs and nothing of the dynamic linker is waited for under it. A child that
- * was forked in between takes it over. False, and not locked, in a signal
- * handler that interrupted its own thread under it.
+ * runs and nothing of the dynamic linker is waited for under it. All signals of
+ * the holder are blocked, so handlers of the program never meet it. A child that
+ * was forked in between has it free. False, and not locked: without memory.
  */
 FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
 FY_HIDDEN void fy_unlock(void);
 
-/* After objects were unloaded: forgets what led from or to them. */
+/*
+ * Before objects may be unloaded: forgets all bindings but those of names that
+ * an object of the start defines; calls bind them again. Between fy_bind_closing(1) and
+ * fy_bind_closing(-1) such bindings are not kept: destructors call, and another
+ * thread may get an object at the same addresses as soon as they are free.
+ */
 FY_HIDDEN void fy_bind_retire(void);
+FY_HIDDEN void fy_bind_closing(int delta);
 
 /* Row of model->symbols with that name, or FY_NIL. No libc. */
 FY_HIDDEN uint32_t fy_names_find(const char *name);

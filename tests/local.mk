@@ -69,6 +69,7 @@ UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
+UNIT_TESTS += tests/unit/test_brief
 UNIT_TESTS += tests/unit/test_defer
 UNIT_TESTS += tests/unit/test_bind
 UNIT_TESTS += tests/unit/test_cuda_device
@@ -204,6 +205,9 @@ tests_unit_test_defer_SOURCES += tests/unit/calls.c tests/unit/calls.h pager/eng
 tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
+tests_unit_test_brief_SOURCES = tests/unit/test_brief.c
+tests_unit_test_brief_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_brief_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
 tests_unit_test_pool_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_pool_LDADD = libfypager.la $(CHECK_LIBS)

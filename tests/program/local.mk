@@ -6,6 +6,7 @@ EXTRA_DIST += tests/program/ends.c
 EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
 EXTRA_DIST += tests/program/last.c
+EXTRA_DIST += tests/program/locks.c
 EXTRA_DIST += tests/program/neighbours.c
 EXTRA_DIST += tests/program/numbers.f90
 EXTRA_DIST += tests/program/numpy_script.py

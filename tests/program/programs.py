@@ -24,6 +24,7 @@ BOTH = ("netlib", "openblas")
 # output -> (source, compiler flags after it)
 SOURCES = {
     "threads": ("threads.c", ["-lblas", "-pthread"]),
+    "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
     "ends": ("ends.c", ["-lblas", "-pthread"]),
@@ -103,6 +104,8 @@ def programs():
                       blas=one if mode == "busy" else BOTH)
     for mode in ("count", "nested", "masks", "altstack", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
+    for mode in ("leave", "forks", "prepared"):
+        yield Program("locks/" + mode, ["locks", mode], blas=one, timeout=60)
     for mode in ("exit", "thread", "quick", "abort", "segv", "kill", "late",
                  "cancel", "crowd", "pthread_exit"):
         yield Program("ends/" + mode, ["ends", mode], blas=one,

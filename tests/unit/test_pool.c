@@ -188,7 +188,6 @@ START_TEST(test_forked)
     int status;
     start();
     ck_assert_int_eq(take(10 * TOTAL, 0, &mine), FY_REASON_NONE);
-    fy_pool_before_fork();
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
@@ -197,7 +196,6 @@ START_TEST(test_forked)
         enum fy_reason reason = take(10 * TOTAL, LONG, &mine);
         _exit(reason == FY_REASON_NONE && mine.budget_bytes == TOTAL ? 0 : 1);
     }
-    fy_pool_after_fork();
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     fy_pool_release(&mine);

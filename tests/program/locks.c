@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers and fork while a call is decided, and while what its original took is
+ * noted: nothing of ferry's may stay locked. Argument: leave (a handler leaves
+ * the call by siglongjmp, as soon as anything can interrupt it), forks (a
+ * handler forks, and the child calls), prepared (one thread holds the program's
+ * mutex during its calls; pthread_atfork() takes it around fork).
+ */
+#include "common.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    N = 160,
+    K = 10000,
+};
+
+static volatile sig_atomic_t inside, children, good;
+static sigjmp_buf back;
+static pthread_t main_thread;
+static atomic_int stop;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+leave(int number)
+{
+    (void)number;
+    if (inside) {
+        inside = 0;
+        siglongjmp(back, 1);
+    }
+}
+
+static int
+child_is_good(void)
+{
+    int status = 0;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        alarm(20);
+        _exit(product_errors(N, 1) == 0 ? 10 : 11);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 10;
+}
+
+static void
+forks(int number)
+{
+    (void)number;
+    if (inside && children < 60) {
+        children++;
+        good += child_is_good();
+    }
+}
+
+/* Signals at uneven intervals, so that each instruction is met. */
+static void *
+pester(void *argument)
+{
+    unsigned state = 1;
+
+    while (!atomic_load(&stop)) {
+        pthread_kill(main_thread, SIGUSR1);
+        state = state * 1664525u + 1013904223u;
+        unsigned pause = (state >> 8) % *(const unsigned *)argument;
+        for (volatile unsigned i = 0; i < pause; i++) {
+        }
+    }
+    return NULL;
+}
+
+/* Declined as unprofitable, and its original is soon done. */
+static void
+call(const double *a, double *c)
+{
+    const double one = 1, zero = 0;
+    const integer n = 1, k = K;
+
+    dsyrk_("U", "T", &n, &k, &one, a, &k, &zero, c, &n);
+}
+
+static void *
+another(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)product_errors(N, 7);
+}
+
+static void
+interrupted(void (*handler)(int), unsigned pause)
+{
+    static double a[K], c[1];
+    volatile int rounds = 0, jumps = 0;
+    pthread_t thread;
+    void *errors = NULL;
+    struct sigaction action = {.sa_handler = handler};
+
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(&thread, NULL, pester, &pause);
+    while (rounds < 20000) {
+        rounds++;
+        if (sigsetjmp(back, 1)) {
+            jumps++;
+            continue;
+        }
+        inside = 1;
+        call(a, c);
+        inside = 0;
+    }
+    inside = 0;
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+    printf("left by a jump: %d\n", jumps > 0);
+    pthread_create(&thread, NULL, another, NULL);
+    pthread_join(thread, &errors);
+    printf("another thread: %ld wrong\n", (long)(intptr_t)errors);
+}
+
+static void
+take(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void
+give(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+static void *
+holder(void *errors)
+{
+    for (unsigned i = 0; !atomic_load(&stop); i++) {
+        take();
+        *(long *)errors += product_errors(N + (integer)(i % 3) * 40, i);
+        give();
+        usleep(200); /* the mutex is not fair */
+    }
+    return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "leave";
+
+    main_thread = pthread_self();
+    printf("at first: %ld wrong\n", product_errors(N, 3));
+    if (strcmp(mode, "leave") == 0) {
+        interrupted(leave, 60000);
+    } else if (strcmp(mode, "forks") == 0) {
+        interrupted(forks, 20000);
+        printf("children: %d of %d\n", (int)good, (int)children);
+    } else {
+        pthread_t thread;
+        long errors = 0;
+        int children_good = 0;
+        pthread_atfork(take, give, give);
+        pthread_create(&thread, NULL, holder, &errors);
+        for (int i = 0; i < 30; i++) {
+            children_good += child_is_good();
+        }
+        atomic_store(&stop, 1);
+        pthread_join(thread, NULL);
+        printf("children: %d, %ld wrong\n", children_good, errors);
+    }
+    printf("at last: %ld wrong\n", product_errors(N, 4));
+    return 0;
+}
