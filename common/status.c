@@ -48,6 +48,8 @@ fy_status_text(int status)
         return "a kernel cannot be compiled";
     case FY_ERR_LATER:
         return "not yet";
+    case FY_ERR_FAULT:
+        return "memory cannot be accessed";
     default:
         return "unknown error";
     }

@@ -19,6 +19,7 @@ enum fy_status {
     FY_ERR_BUSY = -9,        /* in use; nothing was done */
     FY_ERR_COMPILE = -10,    /* a kernel cannot be compiled, now or later */
     FY_ERR_LATER = -11,      /* not yet: to be asked again, without end */
+    FY_ERR_FAULT = -12,      /* the program's memory cannot be accessed */
 };
 
 #define FY_MUST_CHECK __attribute__((warn_unused_result))

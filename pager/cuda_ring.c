@@ -190,8 +190,9 @@ send(struct cuda_packer *p, struct job *job, uint64_t index)
         return status;
     }
     cuda_piece_blank(&piece);
-    fy_copy_run(&piece.packing);
-    return issue(p, slot, FY_TO_DEVICE, &piece.rect, job->stream);
+    status = fy_copy_run_host(&piece.packing);
+    return status != 0 ? status
+                       : issue(p, slot, FY_TO_DEVICE, &piece.rect, job->stream);
 }
 
 /* The end of a piece to the host. */
@@ -203,7 +204,7 @@ deliver(struct cuda_packer *p, struct pending *pending)
         p->device->driver->event_sync(p->slots[pending->slot].event));
     if (status == 0) {
         p->slots[pending->slot].busy = false;
-        fy_copy_run_streaming(&pending->piece.packing);
+        status = fy_copy_run_host(&pending->piece.packing);
     }
     return status;
 }

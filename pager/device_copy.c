@@ -2,7 +2,7 @@
 /*
  * Strided copies with fast paths: contiguous runs are merged and go through
  * memcpy, single elements through loops of their width, triangles and bands
- * row by row. Runs on the copy threads of the host device and on the caller's
+ * row by row. The program's memory is accessed row by row by host_access.c. Runs on the copy threads of the host device and on the caller's
  * thread; touches only declared elements.
  */
 #include "config.h"
@@ -11,18 +11,13 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-enum {
-    STREAM_BYTES = 1024 /* shorter runs gain nothing past the caches */
-};
+#include "pager/host_access.h"
 
 /* What copying an element takes. */
 struct unit {
     uint32_t bytes;
-    bool streaming;
+    struct fy_host_access
+        *access; /* to the host's side; NULL: it cannot fault */
 };
 
 /* One axis of a copy between two address ranges; strides in bytes. */
@@ -43,41 +38,19 @@ struct pair {
     uint64_t a, b;
 };
 
-/* memcpy that does not bring the destination into the caches. */
-static void
-copy_past_caches(char *to, const char *from, size_t bytes)
-{
-#ifdef __SSE2__
-    size_t head = -(uintptr_t)to & 63;
-    memcpy(to, from, head);
-    to += head;
-    from += head;
-    bytes -= head;
-    for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
-        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
-        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)from + 1);
-        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)from + 2);
-        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)from + 3);
-        _mm_stream_si128((__m128i *)(void *)to, a);
-        _mm_stream_si128((__m128i *)(void *)to + 1, b);
-        _mm_stream_si128((__m128i *)(void *)to + 2, c);
-        _mm_stream_si128((__m128i *)(void *)to + 3, d);
-    }
-#endif
-    memcpy(to, from, bytes);
-}
-
 static void
 copy_row(char *to, const char *from, const struct axis *a, struct unit unit)
 {
     uint32_t bytes = unit.bytes;
+    if (unit.access != NULL) {
+        bool out = unit.access->writes;
+        fy_host_access_row(unit.access, out ? to : (char *)(uintptr_t)from,
+                           out ? (char *)(uintptr_t)from : to, a->n,
+                           out ? a->to : a->from, out ? a->from : a->to, bytes);
+        return;
+    }
     if (a->to == (int64_t)bytes && a->from == (int64_t)bytes) {
-        size_t length = (size_t)a->n * bytes;
-        if (unit.streaming && length >= STREAM_BYTES) {
-            copy_past_caches(to, from, length);
-        } else {
-            memcpy(to, from, length);
-        }
+        memcpy(to, from, (size_t)a->n * bytes);
         return;
     }
     switch (bytes) {
@@ -109,19 +82,24 @@ magnitude(int64_t v)
     return v < 0 ? -v : v;
 }
 
-/* Whether axis a should run inside axis b. */
+/*
+ * Whether axis a should run inside axis b: nested as the destination is, or, where
+ * the host's side is accessed by the kernel, as that is.
+ */
 static int
-runs_inside(const struct axis *a, const struct axis *b)
+runs_inside(const struct axis *a, const struct axis *b, struct unit unit)
 {
-    if (magnitude(a->to) != magnitude(b->to)) {
-        return magnitude(a->to) < magnitude(b->to);
-    }
-    return magnitude(a->from) < magnitude(b->from);
+    int64_t to = magnitude(a->to) - magnitude(b->to);
+    int64_t from = magnitude(a->from) - magnitude(b->from);
+    bool host_is_from = unit.access != NULL && !unit.access->writes;
+    int64_t first = host_is_from ? from : to, second = host_is_from ? to : from;
+    return first != 0 ? first < 0 : second < 0;
 }
 
 /* Drops axes of one element, turns descending ones, sorts, merges. */
 static int
-normalise(struct axis *axes, int naxes, char **to, const char **from)
+normalise(struct axis *axes, int naxes, char **to, const char **from,
+          struct unit unit)
 {
     int count = 0;
     for (int k = 0; k < naxes; k++) {
@@ -136,7 +114,7 @@ normalise(struct axis *axes, int naxes, char **to, const char **from)
             a.from = -a.from;
         }
         int at = count++;
-        for (; at > 0 && runs_inside(&a, &axes[at - 1]); at--) {
+        for (; at > 0 && runs_inside(&a, &axes[at - 1], unit); at--) {
             axes[at] = axes[at - 1];
         }
         axes[at] = a;
@@ -157,7 +135,7 @@ static void
 copy_box(char *to, const char *from, struct axis *axes, int naxes,
          struct unit unit)
 {
-    naxes = normalise(axes, naxes, &to, &from);
+    naxes = normalise(axes, naxes, &to, &from, unit);
     if (naxes == 0) {
         struct axis one = {1, unit.bytes, unit.bytes};
         copy_row(to, from, &one, unit);
@@ -202,7 +180,7 @@ static void
 copy_constrained(const struct fy_copy *c, char *to, const char *from,
                  const struct axis *axes, struct unit unit)
 {
-    int inner = runs_inside(&axes[1], &axes[0]) ? 1 : 0;
+    int inner = runs_inside(&axes[1], &axes[0], unit) ? 1 : 0;
     const struct axis *out = &axes[1 - inner], *in = &axes[inner];
     /* Only the rows in which some element lies: lo <= s * i + [a, b] <= hi. */
     __int128 a = inner == 1 && c->sign < 0 ? -(__int128)(in->n - 1) : 0;
@@ -250,7 +228,7 @@ covers_box(const struct fy_copy *c)
 }
 
 static void
-run(const struct fy_copy *c, bool streaming)
+run(const struct fy_copy *c, struct fy_host_access *access)
 {
     struct axis axes[FY_COPY_AXES];
     char *device = (char *)(uintptr_t)c->device;
@@ -258,7 +236,7 @@ run(const struct fy_copy *c, bool streaming)
     char *to = in ? device : c->host;
     const char *from = in ? c->host : device;
     uint32_t bytes = c->element_bytes;
-    struct unit unit = {bytes, streaming};
+    struct unit unit = {bytes, access};
 
     for (int k = 0; k < c->naxes; k++) {
         if (c->extent[k] <= 0) {
@@ -287,16 +265,25 @@ run(const struct fy_copy *c, bool streaming)
 void
 fy_copy_run(const struct fy_copy *c)
 {
-    run(c, false);
+    run(c, NULL);
 }
 
-void
-fy_copy_run_streaming(const struct fy_copy *c)
+int
+fy_copy_run_host(const struct fy_copy *c)
 {
-    run(c, true);
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
+    struct fy_host_access access;
+    fy_host_access_begin(&access, c->direction == FY_TO_HOST, false);
+    run(c, &access);
+    return fy_host_access_end(&access);
+}
+
+int
+fy_copy_put_back(const struct fy_copy *c)
+{
+    struct fy_host_access access;
+    fy_host_access_begin(&access, c->direction == FY_TO_HOST, true);
+    run(c, &access);
+    return fy_host_access_end(&access);
 }
 
 /* 1 + 2 + ... + x */

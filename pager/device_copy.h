@@ -20,10 +20,13 @@ uint64_t fy_copy_elements(const struct fy_copy *copy);
 void fy_copy_run(const struct fy_copy *copy);
 
 /*
- * The same for a destination that nobody reads soon: long runs go past the
- * caches, which saves reading the destination first.
+ * The same, where copy->host is the program's memory, which may fault: the kernel
+ * copies (host_access.h). FY_ERR_FAULT: not all elements were copied.
  */
-void fy_copy_run_streaming(const struct fy_copy *copy);
+int fy_copy_run_host(const struct fy_copy *copy) FY_MUST_CHECK;
+
+/* The same, but copies all elements that can be accessed. */
+int fy_copy_put_back(const struct fy_copy *copy);
 
 /*
  * The constraint of the box that begins at lo[0], lo[1] inside a view with the

@@ -125,6 +125,8 @@ plan_reason(int status)
         return FY_REASON_DEVICE_ERROR;
     case FY_ERR_COMPILE:
         return FY_REASON_NO_KERNEL;
+    case FY_ERR_FAULT: /* the original meets the fault itself */
+        return FY_REASON_UNMAPPED;
     default:
         return FY_REASON_UNSUPPORTED;
     }
@@ -304,6 +306,11 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
             struct fy_tried tried =
                 fy_choice_ran(&offload->choice, now_seconds() - start);
             count_tried(&tried);
+        } else if (status == FY_ERR_FAULT) {
+            /* It is computed twice, as all calls may be that find it so. */
+            (void)fy_choice_ran(&offload->choice,
+                                now_seconds() - start +
+                                    offload->decision.original_seconds);
         }
         *ran_out = status == FY_ERR_NOFIT;
         reason = status ? plan_reason(status) : reason;

@@ -172,7 +172,10 @@ write_back(struct fy_executor *x, struct fy_replica *r)
     if (status != 0) {
         return status;
     }
-    fy_undo_save(&x->undo, r);
+    status = fy_undo_save(&x->undo, r);
+    if (status != 0) {
+        return status;
+    }
     r->copy.direction = FY_TO_HOST;
     status = x->ops->copy(out->stream, &r->copy);
     if (status != 0) {

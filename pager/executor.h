@@ -31,8 +31,8 @@ uint64_t fy_executor_budget_bytes(const struct fy_executor *executor);
 
 /*
  * Runs it to the end and commits. 0; FY_ERR_NOFIT (a step's tiles do not fit);
- * FY_ERR_NOMEM (undo log); FY_ERR_DEVICE; FY_ERR_UNSUPPORTED when the planner
- * did not accept the outcome. `traffic' is filled in every case.
+ * FY_ERR_NOMEM (undo log); FY_ERR_DEVICE; FY_ERR_FAULT (an operand cannot be
+ * accessed); FY_ERR_UNSUPPORTED when the planner did not accept the outcome. `traffic' is filled in every case.
  */
 int fy_executor_run(struct fy_executor *executor,
                     const struct fy_schedule *schedule,

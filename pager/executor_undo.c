@@ -87,7 +87,7 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
  * Between the host elements of a replica and its box in the log, whose axes
  * are nested as in host memory.
  */
-static void
+static int
 move(const struct fy_undo *undo, const struct fy_replica *r,
      enum fy_direction direction)
 {
@@ -108,17 +108,19 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
         c.device_stride[next] = stride;
         stride *= c.extent[next];
     }
-    fy_copy_run(&c);
+    return direction == FY_TO_DEVICE ? fy_copy_run_host(&c)
+                                     : fy_copy_put_back(&c);
 }
 
-void
+int
 fy_undo_save(struct fy_undo *undo, struct fy_replica *r)
 {
     if (r->logged || !needs_undo(r)) {
-        return;
+        return 0;
     }
-    move(undo, r, FY_TO_DEVICE);
-    r->logged = true;
+    int status = move(undo, r, FY_TO_DEVICE);
+    r->logged = status == 0;
+    return status;
 }
 
 void
@@ -128,7 +130,8 @@ fy_undo_restore(const struct fy_undo *undo,
     struct fy_replica *r, *next;
     HASH_ITER (hh, table->by_box, r, next)
         if (r->logged) {
-            move(undo, r, FY_TO_HOST);
+            /* What is no longer there faults in the original, too. */
+            (void)move(undo, r, FY_TO_HOST);
         }
 }
 

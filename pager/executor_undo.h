@@ -19,9 +19,16 @@ struct fy_undo {
  */
 int fy_undo_reserve(struct fy_undo *undo,
                     struct fy_replica_table *table) FY_MUST_CHECK;
-/* Saves the host content of a replica before its first write-back. */
-void fy_undo_save(struct fy_undo *undo, struct fy_replica *replica);
-/* Puts back everything saved. No operation may be running on that memory. */
+/*
+ * Saves the host content of a replica before its first write-back. FY_ERR_FAULT:
+ * it cannot be read.
+ */
+int fy_undo_save(struct fy_undo *undo,
+                 struct fy_replica *replica) FY_MUST_CHECK;
+/*
+ * Puts back everything saved that is still there. No operation may be running on
+ * that memory.
+ */
 void fy_undo_restore(const struct fy_undo *undo,
                      const struct fy_replica_table *table);
 /* Gives memory back; all of it when `all', else what is worth it. */

@@ -103,10 +103,13 @@ execute(const struct host_op *op)
     if (op->fail) {
         struct fy_copy half = op->u.copy;
         half.extent[half.naxes - 1] /= 2;
-        fy_copy_run(&half);
+        (void)fy_copy_put_back(&half);
         return FY_ERR_DEVICE;
     }
-    fy_copy_run(&op->u.copy);
+    int status = fy_copy_run_host(&op->u.copy);
+    if (status != 0) {
+        return status;
+    }
     if (op->corrupt && fy_copy_elements(&op->u.copy) > 0) {
         spoil(&op->u.copy);
     }
@@ -148,8 +151,10 @@ run_head(struct fy_stream *s)
         s->running = false;
         if (status != 0) {
             s->error = status;
-            host_error(device, status,
-                       "injected failure of a running operation");
+            (void)host_error(device, status,
+                             status == FY_ERR_FAULT
+                                 ? "an operand cannot be accessed"
+                                 : "injected failure of a running operation");
         }
     }
     if (op->kind == HOST_LAUNCH) {

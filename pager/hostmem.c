@@ -8,6 +8,7 @@
 
 #include "pager/hostmem.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -15,11 +16,35 @@
 #include <unistd.h>
 
 #include "common/procmap.h"
+#include "pager/host_access.h"
 
 static bool
 allows(bool readable, bool writable, const struct fy_range *range)
 {
     return range->write ? writable : readable;
+}
+
+/* Bit 4 of ecx of leaf 7: the system uses protection keys. A hypervisor answers. */
+static bool
+has_keys(void)
+{
+    static int8_t known; /* 0: not asked yet */
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    int8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (answer == 0) {
+        bool has = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 4 & 1);
+        answer = has ? 1 : -1;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer > 0;
+}
+
+/* Whether this thread's protection keys allow it too: those of a mapping are alike. */
+static bool
+keys_allow(uint64_t at, const struct fy_range *range)
+{
+    return !has_keys() ||
+           fy_host_can_be_had((const void *)(uintptr_t)at, 1, range->write);
 }
 
 /* 1: mapped, 0: not, -1: this kernel does not answer. */
@@ -33,7 +58,8 @@ query_range(int fd, const struct fy_range *range)
             return errno == ENOENT ? 0 : -1;
         }
         if (!allows((q.vma_flags & FY_PROCMAP_READABLE) != 0,
-                    (q.vma_flags & FY_PROCMAP_WRITABLE) != 0, range)) {
+                    (q.vma_flags & FY_PROCMAP_WRITABLE) != 0, range) ||
+            !keys_allow(at, range)) {
             return 0;
         }
         at = q.vma_end;
@@ -124,7 +150,8 @@ read_range(const struct fy_range *range)
         if (status <= 0 || end <= at) {
             continue;
         }
-        if (start > at || !allows(readable, writable, range)) {
+        if (start > at || !allows(readable, writable, range) ||
+            !keys_allow(at, range)) {
             status = 0;
         }
         at = end;

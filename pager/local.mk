@@ -34,6 +34,7 @@ libfypager_la_SOURCES += pager/executor.c pager/executor_lane.c
 libfypager_la_SOURCES += pager/executor_lane.h pager/executor_undo.c
 libfypager_la_SOURCES += pager/executor_undo.h
 libfypager_la_SOURCES += pager/replica.c pager/replica.h
+libfypager_la_SOURCES += pager/host_access.c pager/host_access.h
 libfypager_la_SOURCES += pager/hostmem.c pager/hostmem.h
 libfypager_la_SOURCES += pager/guard.c pager/guard.h
 libfypager_la_SOURCES += pager/verify_child.c pager/verify_child.h

@@ -3,6 +3,7 @@
 EXTRA_DIST += tests/program/common.h
 EXTRA_DIST += tests/program/copies.c
 EXTRA_DIST += tests/program/ends.c
+EXTRA_DIST += tests/program/faults.c
 EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
 EXTRA_DIST += tests/program/last.c

@@ -8,22 +8,29 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import ferryrun  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FAKE = os.path.join(os.environ.get("FERRY_BUILDDIR", "."),
+                    "tests/fakecuda/.libs")
 LIB = ferryrun.multiarch()
 
 WAYS = {
     "cut": ["--device", "host,memory=64KiB", "--force", "--chunk", "random:3"],
     "whole": ["--device", "host,memory=64MiB", "--force"],
     "default": ["--device", "host"],
+    "card": ["--device", "cuda", "--force"], # tests/fakecuda
 }
-ALL = tuple(WAYS)
+ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
-COUNTED = ("cut", "whole")
+COUNTED = ("cut", "whole", "card")
 BOTH = ("netlib", "openblas")
+# The fake card, where `make check' has built it.
+FAKED = ("card",) if os.path.exists(
+    os.path.join(FAKE, "libcublas.so.13")) else ()
 
 # output -> (source, compiler flags after it)
 SOURCES = {
     "threads": ("threads.c", ["-lblas", "-pthread"]),
+    "faults": ("faults.c", ["-lblas", "-pthread"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -104,6 +111,9 @@ def programs():
                       blas=one if mode == "busy" else BOTH)
     for mode in ("count", "nested", "masks", "altstack", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
+    for mode in ("truncated", "tracked", "vanishing", "key"):
+        yield Program("faults/" + mode, ["faults", mode], blas=one,
+                      ways=ALL + FAKED)
     for mode in ("leave", "forks", "prepared"):
         yield Program("locks/" + mode, ["locks", mode], blas=one, timeout=60)
     for mode in ("exit", "thread", "quick", "abort", "segv", "kill", "late",

@@ -20,7 +20,8 @@ START_TEST(abandoned_lock_is_taken_over)
     uint32_t lost, mine, other;
     unsigned refusals = 0;
 
-    ck_assert(fy_brief_take(&lock, &lost)); /* and its holder never comes back */
+    ck_assert(
+        fy_brief_take(&lock, &lost)); /* and its holder never comes back */
     while (!fy_brief_take(&lock, &mine)) {
         ck_assert_uint_lt(++refusals, FY_BRIEF_PATIENCE);
     }

@@ -6,8 +6,16 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "pager/device.h"
 #include "pager/device_copy.h"
@@ -120,9 +128,50 @@ random_constraint(struct fy_copy *c)
     }
 }
 
+/* As a container's filter may: this process may not have the kernel copy. */
+static bool
+refuse_kernel_copies(void)
+{
+    struct sock_filter rows[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof rows / sizeof rows[0], rows};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+enum way {
+    PLAIN,
+    BY_KERNEL,
+    PUT_BACK,
+    REFUSED,
+    WAYS
+};
+
+static void
+copy_by(enum way way, const struct fy_copy *c)
+{
+    if (way == PLAIN) {
+        fy_copy_run(c);
+    } else if (way == PUT_BACK) {
+        ck_assert_int_eq(fy_copy_put_back(c), 0);
+    } else {
+        ck_assert_int_eq(fy_copy_run_host(c), 0);
+    }
+}
+
 START_TEST(test_copies_of_any_shape)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8, 12, 16};
+    if (_i == REFUSED && !refuse_kernel_copies()) {
+        printf("SKIP: no seccomp filter can be set\n");
+        return;
+    }
     for (int round = 0; round < 4000; round++) {
         struct fy_copy c = {0};
         int64_t host_origin, device_origin;
@@ -132,6 +181,10 @@ START_TEST(test_copies_of_any_shape)
         c.naxes = (uint8_t)(1 + random_below(4));
         for (int k = 0; k < c.naxes; k++) {
             c.extent[k] = random_below(40) == 0 ? 0 : 1 + random_below(7);
+        }
+        if (random_below(16) == 0) {
+            c.naxes = 1; /* longer than what one system call takes */
+            c.extent[0] = 1 + random_below(20000);
         }
         if (c.naxes > 1 && random_below(2)) {
             random_constraint(&c);
@@ -158,7 +211,7 @@ START_TEST(test_copies_of_any_shape)
         c.device =
             (uint64_t)(uintptr_t)(device + guard + (size_t)device_origin * e);
         uint64_t elements = fy_copy_elements(&c);
-        fy_copy_run(&c);
+        copy_by((enum way)_i, &c);
         c.host = host2 + guard + (size_t)host_origin * e;
         c.device =
             (uint64_t)(uintptr_t)(device2 + guard + (size_t)device_origin * e);
@@ -170,6 +223,58 @@ START_TEST(test_copies_of_any_shape)
         free(host2);
         free(device2);
     }
+}
+END_TEST
+
+/* Columns of 100 numbers in five pages, of which the third cannot be accessed. */
+static void
+in_part(struct fy_copy *c, char *pages, double *own)
+{
+    *c = (struct fy_copy){.element_bytes = sizeof(double),
+                          .naxes = 2,
+                          .extent = {100, 20},
+                          .host_stride = {1, 128},
+                          .device_stride = {1, 100},
+                          .host = pages,
+                          .device = (uint64_t)(uintptr_t)own};
+}
+
+START_TEST(test_faults_are_told)
+{
+    static double own[2000];
+    char *pages = mmap(NULL, 5 * 4096, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct fy_copy c;
+
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    if (_i && !refuse_kernel_copies()) {
+        printf("SKIP: no seccomp filter can be set\n");
+        return;
+    }
+    for (int i = 0; i < 2000; i++) {
+        own[i] = i;
+    }
+    in_part(&c, pages, own);
+    c.direction = FY_TO_HOST;
+    ck_assert_int_eq(mprotect(pages + 2 * 4096, 4096, PROT_NONE), 0);
+    errno = 4711;
+    ck_assert_int_eq(fy_copy_run_host(&c), FY_ERR_FAULT);
+    memset(pages, 0, 2 * 4096);
+    ck_assert_int_eq(fy_copy_put_back(&c), FY_ERR_FAULT);
+    c.direction = FY_TO_DEVICE;
+    ck_assert_int_eq(fy_copy_run_host(&c), FY_ERR_FAULT);
+    ck_assert_int_eq(errno, 4711);
+    ck_assert_int_eq(mprotect(pages + 2 * 4096, 4096, PROT_READ), 0);
+    c.direction = FY_TO_HOST;
+    ck_assert_int_eq(fy_copy_run_host(&c), FY_ERR_FAULT);
+    ck_assert_int_eq(mprotect(pages, 5 * 4096, PROT_READ | PROT_WRITE), 0);
+    for (int j = 0; j < 20; j++) {
+        const double *column = (const double *)(void *)pages + 128 * (size_t)j;
+        bool missing = j / 4 == 2; /* four columns a page */
+        ck_assert(column[99] == (missing ? 0 : 100 * j + 99));
+        ck_assert(column[100] == 0);
+    }
+    munmap(pages, 5 * 4096);
 }
 END_TEST
 
@@ -219,7 +324,8 @@ main(void)
     TCase *tests = tcase_create("device");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_find);
-    tcase_add_test(tests, test_copies_of_any_shape);
+    tcase_add_loop_test(tests, test_copies_of_any_shape, 0, WAYS);
+    tcase_add_loop_test(tests, test_faults_are_told, 0, 2);
     tcase_add_test(tests, test_shifted_constraint);
     tcase_add_test(tests, test_extreme_constraints);
     suite_add_tcase(suite, tests);
