@@ -4,7 +4,9 @@
  * noted: nothing of ferry's may stay locked. Argument: leave (a handler leaves
  * the call by siglongjmp, as soon as anything can interrupt it), forks (a
  * handler forks, and the child calls), prepared (one thread holds the program's
- * mutex during its calls; pthread_atfork() takes it around fork).
+ * mutex during its calls; pthread_atfork() takes it around fork), nodefer (a
+ * handler that does not block its own signal calls, where it may have interrupted
+ * malloc).
  */
 #include "common.h"
 
@@ -147,6 +149,47 @@ holder(void *errors)
     return NULL;
 }
 
+static void
+calls(int number)
+{
+    (void)number;
+    if (inside) {
+        inside = 0; /* it may be interrupted itself */
+        static double a[N * N], c[N * N];
+        const double one = 1;
+        const integer n = N;
+        children++;
+        dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &one, c, &n);
+        good += c[0] == 0;
+    }
+}
+
+/* malloc is interrupted by a handler that does not show in the signal mask. */
+static void
+undeferred(void)
+{
+    pthread_t thread;
+    unsigned pause = 200000;
+    void *kept[64] = {NULL};
+    const struct sigaction action = {.sa_handler = calls,
+                                     .sa_flags = SA_NODEFER};
+
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(&thread, NULL, pester, &pause);
+    for (unsigned i = 0; i < 2000000 && children < 100; i++) {
+        inside = 1;
+        free(kept[i % 64]);
+        kept[i % 64] = malloc(1 + i * 7919 % 90000);
+        inside = 0;
+    }
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < 64; i++) {
+        free(kept[i]);
+    }
+    printf("in handlers: %d, %d wrong\n", children > 0, children - good);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -159,6 +202,8 @@ main(int argc, char **argv)
     } else if (strcmp(mode, "forks") == 0) {
         interrupted(forks, 20000);
         printf("children: %d of %d\n", (int)good, (int)children);
+    } else if (strcmp(mode, "nodefer") == 0) {
+        undeferred();
     } else {
         pthread_t thread;
         long errors = 0;

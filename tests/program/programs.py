@@ -114,7 +114,7 @@ def programs():
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,
                       ways=ALL + FAKED)
-    for mode in ("leave", "forks", "prepared"):
+    for mode in ("leave", "forks", "prepared", "nodefer"):
         yield Program("locks/" + mode, ["locks", mode], blas=one, timeout=60)
     for mode in ("exit", "thread", "quick", "abort", "segv", "kill", "late",
                  "cancel", "crowd", "pthread_exit"):
