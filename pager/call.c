@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "annotations/model.h"
+#include "pager/own_thread.h"
 
 enum {
     MAX_ARGS = 256
@@ -158,7 +159,12 @@ fy_call_run(const struct fy_call *call)
     for (unsigned i = 0; i < c->nargs; i++) {
         values[i] = (void *)(uintptr_t)call->values[i];
     }
+    /* What it raises is the program's; what ferry's own arithmetic does is not. */
+    uint32_t before = fy_floating_point();
+    fy_set_floating_point(before & ~FY_RAISED);
     ffi_call((ffi_cif *)(uintptr_t)&c->cif, call->function, &result, values);
+    fy_own_block()->raised |= fy_floating_point() & FY_RAISED;
+    fy_set_floating_point(fy_floating_point() | (before & FY_RAISED));
     if (call->result != NULL && call->return_type != FY_T_VOID) {
         memcpy(call->result, &result, 8);
     }

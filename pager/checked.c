@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pager/own_thread.h"
+
 static struct {
     double rate;
     uint64_t seed;
@@ -20,7 +22,6 @@ struct checked {
     struct fy_shadow *shadow;
     struct fy_decision decision;
 };
-static __thread struct checked *checked;
 
 void
 fy_checked_start(const struct fy_settings *settings,
@@ -66,20 +67,24 @@ fy_checked_begin(const struct fy_bound *bound, struct fy_decision *decision)
 enum fy_reason
 fy_checked_take(struct fy_shadow *shadow, const union fy_raw *value)
 {
+    struct checked *checked = calloc(1, sizeof(*checked));
+
     fy_checked_drop();
     fy_shadow_take(shadow, value);
-    checked = calloc(1, sizeof(*checked));
     if (!checked) {
         fy_shadow_free(shadow);
         return FY_REASON_HOST_MEMORY;
     }
     checked->shadow = shadow;
+    fy_own_block()->checked = checked;
     return FY_REASON_VERIFIED;
 }
 
 void
 fy_checked_decision(const struct fy_decision *decision)
 {
+    struct checked *checked = fy_own_block()->checked;
+
     checked->decision = *decision;
     checked->decision.bound = fy_shadow_bound(checked->shadow);
 }
@@ -109,6 +114,7 @@ take_value(const struct fy_bound *bound, const struct fy_registers *registers,
 enum fy_reason
 fy_checked_compare(const struct fy_intercepted *call)
 {
+    struct checked *checked = fy_own_block()->checked;
     union fy_raw value = {.u = {0, 0}};
 
     if (!checked) {
@@ -132,9 +138,11 @@ fy_checked_compare(const struct fy_intercepted *call)
 void
 fy_checked_drop(void)
 {
+    struct checked *checked = fy_own_block()->checked;
+
     if (checked) {
         fy_shadow_free(checked->shadow);
         free(checked);
-        checked = NULL;
+        fy_own_block()->checked = NULL;
     }
 }

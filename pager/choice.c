@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/room.h"
+#include "pager/own_thread.h"
 
 enum {
     RATES_FILE_BYTES = 4096,       /* at most */
@@ -42,14 +43,6 @@ static unsigned surprises;                /* in a row */
  * or processors that nobody has measured, else, and where both sides are the same
  * processors. */
 static const double unmeasured = 0.7, usual = 0.4, alike = 0.2;
-
-struct declined {
-    struct fy_learn_key key;
-    struct fy_pick pick;
-    double model;
-    bool waiting;
-};
-static __thread struct declined declined;
 
 const struct fy_rates *
 fy_choice_rates(void)
@@ -228,21 +221,22 @@ fy_choice_ran(const struct fy_choice *choice, double seconds)
 void
 fy_choice_declined(const struct fy_choice *choice)
 {
-    declined = (struct declined){choice->key, choice->pick,
-                                 choice->model[FY_SIDE_ORIGINAL], true};
+    fy_own_block()->declined = (struct fy_declined){
+        choice->key, choice->pick, choice->model[FY_SIDE_ORIGINAL], true};
 }
 
 struct fy_tried
 fy_choice_original_ran(double seconds)
 {
     struct fy_tried tried = {.function = FY_NIL};
+    struct fy_declined *declined = &fy_own_block()->declined;
 
-    if (declined.waiting) {
-        declined.waiting = false;
-        tried.function = declined.key.function;
-        tried.trial = declined.pick.trial;
-        tried.lost_seconds = fy_learn_took(&declined.key, &declined.pick,
-                                           declined.model, seconds);
+    if (declined->waiting) {
+        declined->waiting = false;
+        tried.function = declined->key.function;
+        tried.trial = declined->pick.trial;
+        tried.lost_seconds = fy_learn_took(&declined->key, &declined->pick,
+                                           declined->model, seconds);
     }
     return tried;
 }

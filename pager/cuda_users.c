@@ -14,20 +14,21 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "pager/own_thread.h"
+
 static bool any;
 static unsigned long long seen_adds; /* dlpi_adds when nobody was found */
-static __thread bool is_ours;
 
 void
 cuda_users_not_me(void)
 {
-    is_ours = true;
+    fy_own_block()->of_cuda = true;
 }
 
 bool
 cuda_users_is_me(void)
 {
-    return is_ours;
+    return fy_own_block()->of_cuda;
 }
 
 static const char *
@@ -71,7 +72,7 @@ cuda_users_look(void)
 void
 cuda_users_loading(const char *file)
 {
-    if (!is_ours && file != NULL && is_of_cuda(last_part(file))) {
+    if (!cuda_users_is_me() && file != NULL && is_of_cuda(last_part(file))) {
         __atomic_store_n(&any, true, __ATOMIC_RELAXED);
     }
 }

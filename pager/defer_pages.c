@@ -64,7 +64,6 @@ static int kept_cancel;
 /* Of the threads that have the descriptor; nobody else may use it. */
 static int fd = -1;
 static char *canary; /* a registered page that is there: see changing() */
-static __thread bool have_fd __attribute__((tls_model("initial-exec")));
 
 /* What the server is asked for, one thing at a time, by the lock's holder. */
 static struct {
@@ -128,7 +127,7 @@ release_lock(void)
 static void
 ask(void (*run)(void *), void *argument)
 {
-    if (have_fd) {
+    if (fy_own_block()->has_descriptor) {
         run(argument);
         return;
     }
@@ -148,7 +147,7 @@ serve(void *unused)
 {
     (void)unused;
     fy_own_thread_begins(false);
-    have_fd = true;
+    fy_own_block()->has_descriptor = true;
     pthread_mutex_lock(&job.lock);
     for (;;) {
         while (!job.wanted) {
@@ -642,7 +641,7 @@ keep(void *unused)
     struct pollfd watch = {.fd = fd, .events = POLLIN};
 
     (void)unused;
-    have_fd = true;
+    fy_own_block()->has_descriptor = true;
     for (;;) {
         struct uffd_msg message;
         if (poll(&watch, 1, -1) < 0 && errno != EINTR) {

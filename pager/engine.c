@@ -492,8 +492,10 @@ static enum fy_reason
 engine_call(const struct fy_intercepted *call)
 {
     int saved = errno;
+    uint32_t raised = fy_floating_point() & FY_RAISED;
     struct offload offload;
 
+    fy_own_block()->raised = 0;
     offload.call = call;
     offload.bound_ok = false;
     offload.lower_bound_bytes = 0;
@@ -517,6 +519,8 @@ engine_call(const struct fy_intercepted *call)
         fy_explain(&offload.decision);
     }
     services->enter(-1);
+    fy_set_floating_point((fy_floating_point() & ~FY_RAISED) | raised |
+                          fy_own_block()->raised);
     errno = saved;
     return reason;
 }

@@ -24,6 +24,10 @@ struct fy_registers {
     double vector_result[2][2]; /* xmm0, xmm1 on return */
 };
 
+enum {
+    FY_OWN_BLOCK_BYTES = 128
+};
+
 /* What the shim offers the engine. */
 struct fy_shim_services {
     size_t size_bytes;
@@ -44,6 +48,13 @@ struct fy_shim_services {
     void (*thread_begins)(bool shares);
     /* The calling thread is the main one, of a child that was just forked. */
     void (*main_thread)(void);
+    /*
+     * FY_OWN_BLOCK_BYTES of the calling thread's, zeros at first, at a multiple of
+     * 16: thread-local memory that was there when the thread began, so neither
+     * malloc nor the little that glibc keeps for libraries with static TLS, which
+     * those that the program opens later may need.
+     */
+    void *(*own_block)(void);
 };
 
 struct fy_intercepted {

@@ -27,6 +27,18 @@ static bool looked;
 
 static const struct fy_shim_services *services;
 
+_Static_assert(sizeof(struct fy_own_block) <= FY_OWN_BLOCK_BYTES, "engine.h");
+
+struct fy_own_block *
+fy_own_block(void)
+{
+    static __thread struct fy_own_block without_shim;
+
+    return services != NULL && services->own_block != NULL
+               ? services->own_block()
+               : &without_shim;
+}
+
 void
 fy_own_threads_tell(const struct fy_shim_services *given)
 {

@@ -12,6 +12,43 @@
 #include <stdbool.h>
 
 #include "pager/engine.h"
+#include "pager/learn.h"
+
+/* What the engine keeps of each of the program's threads: zeros at first. */
+struct fy_own_block {
+    struct fy_declined {
+        struct fy_learn_key key;
+        struct fy_pick pick;
+        double model;
+        bool waiting;
+    } declined; /* choice.c: by the call whose original comes next */
+    struct checked *checked; /* checked.c: a call that both sides compute */
+    uint32_t raised;     /* call.c: floating point exceptions of originals */
+    bool has_descriptor; /* defer_pages.c */
+    bool of_cuda;        /* cuda_users.c: a thread of the CUDA device */
+};
+
+enum {
+    FY_RAISED = 0x3f /* the exceptions in MXCSR */
+};
+
+/* MXCSR: control and exceptions of floating point. */
+static inline uint32_t
+fy_floating_point(void)
+{
+    uint32_t control;
+    __asm__ volatile("stmxcsr %0" : "=m"(control));
+    return control;
+}
+
+static inline void
+fy_set_floating_point(uint32_t control)
+{
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
+}
+
+/* The calling thread's. No allocation, no lock. */
+struct fy_own_block *fy_own_block(void);
 
 /* Whom to tell; without it nobody is told. Before any thread. */
 void fy_own_threads_tell(const struct fy_shim_services *services);

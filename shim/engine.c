@@ -53,6 +53,14 @@ enter(int delta)
     fy_inside += delta;
 }
 
+static void *
+own_block(void)
+{
+    static __thread char block[FY_OWN_BLOCK_BYTES]
+        __attribute__((tls_model("initial-exec"), aligned(16)));
+    return block;
+}
+
 static const struct fy_engine *
 load(void)
 {
@@ -80,6 +88,7 @@ load(void)
         .record = fy_record(),
         .thread_begins = fy_thread_begins,
         .main_thread = fy_main_thread,
+        .own_block = own_block,
     };
     /* By hand: dlsym() would leave what dlerror() says, and its memory. */
     *(void **)&watched_release = fy_scope_startup("__tsan_release");

@@ -14,6 +14,7 @@ EXTRA_DIST += tests/program/numpy_script.py
 EXTRA_DIST += tests/program/odd.c
 EXTRA_DIST += tests/program/overflow.c
 EXTRA_DIST += tests/program/ownmalloc.c
+EXTRA_DIST += tests/program/plugins.c
 EXTRA_DIST += tests/program/pointers.c
 EXTRA_DIST += tests/program/programs.py
 EXTRA_DIST += tests/program/run

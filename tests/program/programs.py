@@ -31,6 +31,7 @@ FAKED = ("card",) if os.path.exists(
 SOURCES = {
     "threads": ("threads.c", ["-lblas", "-pthread"]),
     "faults": ("faults.c", ["-lblas", "-pthread"]),
+    "plugins": ("plugins.c", ["-lblas", "-ldl"]),
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
@@ -158,7 +159,7 @@ def programs():
         yield Program("neighbours/" + mode, ["neighbours", mode],
                       expect={"triangle": ("dsyrk",), "strided": ("dgemv",)
                               }.get(mode, ("dgemm",)))
-    for mode in ("flags", "traps", "trapped", "zero"):
+    for mode in ("flags", "exact", "traps", "trapped", "zero"):
         yield Program("floating/" + mode, ["floating", mode],
                       expect=() if "trap" in mode else ("dgemm",))
     yield Program("odd/memory", ["odd", "memory"], blas=one, expect=())

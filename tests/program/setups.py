@@ -373,9 +373,30 @@ def flags_of_originals(context):
     return unlike(result, lines=0, out=result.out)
 
 
+def libraries_with_static_tls(context):
+    """As many of them can be opened after a call as without ferry."""
+    folder, plugins = context.folder(), []
+    source = os.path.join(folder, "plugin.c")
+    with open(source, "w", encoding="ascii") as file:
+        file.write("static __thread char x[64] __attribute__((tls_model("
+                   "\"initial-exec\")));\nchar *f(void) { return x; }\n")
+    for i in range(60):
+        plugins.append(os.path.join(folder, "plugin%d.so" % i))
+        if i == 0:
+            subprocess.run(["gcc", "-shared", "-fPIC", source, "-o",
+                            plugins[0]], check=True)
+        else:
+            shutil.copy(plugins[0], plugins[i])
+    argv = [context.program("plugins")] + plugins
+    plain = ferryrun.execute(argv, folder, context.env(), timeout=60)
+    if "opened: 60" in plain.out:
+        raise Skip("there is room for all of them")
+    return unlike(context.run(HOST, argv), lines=0, out=plain.out)
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
           cache_spoiled, cache_unwritable, many_at_once, setuid_program,
           static_program, signals_to_ferry, ferry_in_ferry, other_preloads,
-          flags_of_originals]
+          flags_of_originals, libraries_with_static_tls]
