@@ -12,13 +12,13 @@
 
 #include <float.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "annotations/model.h"
 #include "pager/cuda_internal.h"
+#include "pager/libm.h"
 
 /* cusolverDn?gesvd(handle, jobu, jobvt, m, n, A, lda, S, U, ldu, VT, ldvt,
  * work, lwork, rwork, info) */

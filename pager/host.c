@@ -70,15 +70,21 @@ default_bytes(void)
     return bytes < available ? bytes : available;
 }
 
-/* The arena; a default that address space limits refuse is made smaller. */
+/*
+ * The arena is mapped at once. Of what limits leave the program it takes a quarter
+ * at most, and where a default is refused nevertheless, less.
+ */
 static int
 open_arena(struct host_device *device, uint64_t memory_bytes)
 {
     bool guard = device->control.guard;
+    uint64_t room = fy_host_unlimited_bytes() / 4;
     if (memory_bytes != 0) {
-        return fy_host_arena_new(memory_bytes, guard, &device->arena);
+        return fy_host_arena_new(memory_bytes < room ? memory_bytes : room,
+                                 guard, &device->arena);
     }
     uint64_t bytes = default_bytes();
+    bytes = bytes < room ? bytes : room;
     int status = fy_host_arena_new(bytes, guard, &device->arena);
     while (status == FY_ERR_NOMEM && bytes > LEAST_DEFAULT_BYTES) {
         bytes /= 2;

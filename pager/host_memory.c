@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -183,6 +184,42 @@ fy_host_available_bytes(void)
         if (kib < UINT64_MAX / 1024 && kib * 1024 < least) {
             least = kib * 1024;
         }
+    }
+    errno = saved_errno;
+    return least;
+}
+
+uint64_t
+fy_host_unlimited_bytes(void)
+{
+    /* Fields of statm, in pages: all that is mapped; what is private data. */
+    static const struct {
+        int resource;
+        unsigned field;
+    } limits[] = {{RLIMIT_AS, 0}, {RLIMIT_DATA, 5}};
+    char text[256];
+    int saved_errno = errno;
+    uint64_t least = UINT64_MAX;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct rlimit limit;
+        uint64_t used = 0;
+        if (getrlimit(limits[i].resource, &limit) != 0 ||
+            limit.rlim_cur == RLIM_INFINITY) {
+            continue;
+        }
+        const char *p = text;
+        if (!read_text("/proc/self/statm", text, sizeof text)) {
+            p = "";
+        }
+        for (unsigned f = 0; f < limits[i].field; f++) {
+            p += strcspn(p, " ");
+            p += *p == ' ';
+        }
+        (void)read_number(p, &used);
+        used *= page;
+        uint64_t left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+        least = left < least ? left : least;
     }
     errno = saved_errno;
     return least;

@@ -18,4 +18,10 @@ uint64_t fy_host_available_bytes(void);
 uint64_t fy_number_after(const char *text, const char *name,
                          uint64_t otherwise);
 
+/*
+ * What RLIMIT_AS and RLIMIT_DATA still let this process map; UINT64_MAX without
+ * limits. Any thread.
+ */
+uint64_t fy_host_unlimited_bytes(void);
+
 #endif

@@ -8,9 +8,9 @@
 
 #include "pager/map_value.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "pager/libm.h"
 #include "pager/map_type.h"
 
 static const unsigned arities[FY_MATH_COUNT] = {

@@ -12,13 +12,13 @@
 
 #include "pager/plan_build.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
 #include "pager/device_call.h"
 #include "pager/executor.h"
+#include "pager/libm.h"
 
 struct tile_key {
     int64_t view;

@@ -9,11 +9,11 @@
 
 #include "pager/plan_build.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pager/call.h"
+#include "pager/libm.h"
 
 static const struct fy_operand *
 operand_rows(const struct fy_bound *bound)

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -281,7 +281,8 @@ fy_link_close(struct fy_link *link, unsigned patience_ms)
     }
     link->in = link->out = -1;
     if (link->pid > 0) {
-        int pidfd = pidfd_open(link->pid, 0);
+        /* glibc has it from 2.36 on. */
+        int pidfd = (int)syscall(SYS_pidfd_open, link->pid, 0);
         struct pollfd ended = {.fd = pidfd, .events = POLLIN};
         if (link->relays) {
             kill(link->pid, SIGTERM);

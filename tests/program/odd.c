@@ -2,8 +2,8 @@
 /*
  * Hosts that are unusual. Argument: rounding (the program's rounding mode and
  * exception flags hold in calls), files (no descriptor of the program is taken
- * or left), memory (calls while no memory can be had), limits (no threads, no
- * files), streams (stdin, stdout and stderr closed), shared (results go to
+ * or left), memory (calls while no memory can be had), addresses (while few are
+ * left), limits (no threads, no files), streams (stdin, stdout and stderr closed), shared (results go to
  * memory shared with a child), chroot, user (what ferry needs is out of reach).
  */
 #include "common.h"
@@ -98,6 +98,30 @@ files(void)
         }
     }
     printf("%ld wrong\n", product_errors(61, 3));
+    return 0;
+}
+
+/* What is left of limited addresses is the program's, but for a part. */
+static int
+addresses(void)
+{
+    char text[256] = "";
+    FILE *file = fopen("/proc/self/statm", "r");
+    const size_t pages =
+        file && fgets(text, sizeof text, file) ? strtoul(text, NULL, 10) : 0;
+    const struct rlimit limit = {pages * 4096 + (1 << 30),
+                                 pages * 4096 + (1 << 30)};
+    int blocks = 0;
+
+    if (file) {
+        fclose(file);
+    }
+    setrlimit(RLIMIT_AS, &limit);
+    printf("%ld wrong\n", product_errors(200, 1));
+    while (blocks < 60 && malloc(10 << 20)) {
+        blocks++;
+    }
+    printf("%d MiB more, %ld wrong\n", 10 * blocks, product_errors(200, 2));
     return 0;
 }
 
@@ -214,10 +238,10 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(void);
-    } modes[] = {{"rounding", rounding}, {"files", files},
-                 {"memory", memory},     {"limits", limits},
-                 {"streams", streams},   {"shared", shared},
-                 {"chroot", chrooted},   {"user", dropped}};
+    } modes[] = {
+        {"rounding", rounding},   {"files", files},     {"memory", memory},
+        {"addresses", addresses}, {"limits", limits},   {"streams", streams},
+        {"shared", shared},       {"chroot", chrooted}, {"user", dropped}};
 
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc > 1 && strcmp(argv[1], modes[i].name) == 0) {

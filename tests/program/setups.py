@@ -394,9 +394,18 @@ def libraries_with_static_tls(context):
     return unlike(context.run(HOST, argv), lines=0, out=plain.out)
 
 
+def few_addresses(context):
+    """Of limited addresses the host device takes a part, whatever it is for."""
+    result = context.run(["--device", "host", "--force"],
+                         [context.program("odd"), "addresses"])
+    return unlike(result, lines=0,
+                  out="0 wrong\n600 MiB more, 0 wrong\n")
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
           cache_spoiled, cache_unwritable, many_at_once, setuid_program,
           static_program, signals_to_ferry, ferry_in_ferry, other_preloads,
-          flags_of_originals, libraries_with_static_tls]
+          flags_of_originals, few_addresses,
+          libraries_with_static_tls]

@@ -465,10 +465,12 @@ START_TEST(test_default_memory)
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
     ck_assert_int_eq(fy_device_host.open(0, &device), 0);
     ck_assert_uint_ge(device->ops->memory_bytes(device), 16 << 20);
-    ck_assert_uint_lt(device->ops->memory_bytes(device), 512 << 20);
+    ck_assert_uint_le(device->ops->memory_bytes(device), 128 << 20);
     device->ops->close(device);
     uint64_t more = (uint64_t)1 << 32;
-    ck_assert_int_eq(fy_device_host.open(more, &device), FY_ERR_NOMEM);
+    ck_assert_int_eq(fy_device_host.open(more, &device), 0);
+    ck_assert_uint_le(device->ops->memory_bytes(device), 128 << 20);
+    device->ops->close(device);
 #endif
     ck_assert_int_eq(fy_device_host.open(10000, &device), 0);
     ck_assert_uint_eq(device->ops->memory_bytes(device), 9984);
