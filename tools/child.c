@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,9 +75,31 @@ restore_signals(void)
     }
 }
 
+/*
+ * A timer that a library preloaded into this process has set, for a profile, goes
+ * on over exec, its handler does not: its signal would end the command. One that
+ * has no handler here was set before, and is the command's.
+ */
+static void
+stop_handled_timers(void)
+{
+    static const int timers[][2] = {{ITIMER_REAL, SIGALRM},
+                                    {ITIMER_VIRTUAL, SIGVTALRM},
+                                    {ITIMER_PROF, SIGPROF}};
+    const struct itimerval never = {{0, 0}, {0, 0}};
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
+        struct sigaction action;
+        if (sigaction(timers[i][1], NULL, &action) == 0 &&
+            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+            setitimer(timers[i][0], &never, NULL);
+        }
+    }
+}
+
 int
 fy_child_become(char *const *command)
 {
+    stop_handled_timers();
     restore_signals();
     execvp(command[0], command);
     return cannot_start(command[0], errno);

@@ -402,10 +402,40 @@ def few_addresses(context):
                   out="0 wrong\n600 MiB more, 0 wrong\n")
 
 
+def timer_of_a_profiler(context):
+    """What a library preloaded into ferry has set ends no program."""
+    folder = context.folder()
+    source, library = (os.path.join(folder, x) for x in ("timer.c", "timer.so"))
+    with open(source, "w", encoding="ascii") as file:
+        file.write("""#define _GNU_SOURCE
+            #include <errno.h>
+            #include <signal.h>
+            #include <string.h>
+            #include <sys/time.h>
+            static void tick(int number) { (void)number; }
+            __attribute__((constructor)) static void start(void) {
+                struct itimerval often = {{0, 10000}, {0, 10000}};
+                if (strcmp(program_invocation_short_name, "ferry") == 0) {
+                    signal(SIGPROF, tick);
+                    setitimer(ITIMER_PROF, &often, NULL);
+                }
+            }\n""")
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library],
+                   check=True)
+    busy = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo up"]
+    for options in (["--device", "host"], HOST):
+        wrong = unlike(context.run(options, busy, LD_PRELOAD=library), lines=0,
+                       out="up\n")
+        if wrong:
+            return wrong
+    return None
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
           cache_spoiled, cache_unwritable, many_at_once, setuid_program,
           static_program, signals_to_ferry, ferry_in_ferry, other_preloads,
           flags_of_originals, few_addresses,
+          timer_of_a_profiler,
           libraries_with_static_tls]
