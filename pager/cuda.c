@@ -221,8 +221,11 @@ be_quiet(void)
         return; /* a forked child: the locks are the parent's */
     }
     struct timespec until;
+    sigset_t all_signals, before;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += EXIT_WAIT_SECONDS;
+    sigfillset(&all_signals); /* a handler may fork, which takes these locks */
+    pthread_sigmask(SIG_BLOCK, &all_signals, &before);
     pthread_mutex_lock(&all_lock);
     __atomic_store_n(&exiting, true, __ATOMIC_RELAXED);
     for (struct cuda_device *device = all; device != NULL;
@@ -249,6 +252,7 @@ be_quiet(void)
     }
     pthread_mutex_unlock(&all_lock);
     fy_watch_end();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void

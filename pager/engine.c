@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,24 +75,38 @@ now_seconds(void)
 static void
 before_fork(void)
 {
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     if (ops && ops->let_go) {
         ops->let_go(true);
     }
     fy_defer_before_fork();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void
 after_fork_parent(void)
 {
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     fy_defer_after_fork();
     if (ops && ops->resume) {
         ops->resume();
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void
 after_fork_child(void)
 {
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     fy_own_threads_child();
     fy_pool_after_fork_child();
     fy_learn_after_fork();
@@ -99,6 +114,7 @@ after_fork_child(void)
     if (ops && ops->resume) {
         ops->resume(); /* a child of one that had no device yet */
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* What the device says of its last trouble. */

@@ -7,6 +7,7 @@ EXTRA_DIST += tests/program/faults.c
 EXTRA_DIST += tests/program/floating.c
 EXTRA_DIST += tests/program/forks.c
 EXTRA_DIST += tests/program/last.c
+EXTRA_DIST += tests/program/lockcheck.c
 EXTRA_DIST += tests/program/locks.c
 EXTRA_DIST += tests/program/neighbours.c
 EXTRA_DIST += tests/program/numbers.f90

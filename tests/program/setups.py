@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from programs import ferryrun
+from programs import FAKE, FAKED, HERE, ferryrun
 
 HOST = ["--device", "host,memory=1MiB", "--force"]
 
@@ -431,11 +431,36 @@ def timer_of_a_profiler(context):
     return None
 
 
+def mutexes_of_the_engine(context):
+    """Signals are blocked under them, their order holds, none over fork."""
+    folder = context.folder()
+    library, counted = (os.path.join(folder, x) for x in ("check.so", "count"))
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", os.path.join(
+        HERE, "lockcheck.c"), "-o", library], check=True)
+    devices = [HOST, ["--device", "host"]]
+    path = context.env()["LD_LIBRARY_PATH"]
+    if FAKED:
+        devices.append(["--device", "cuda", "--force"])
+    for device in devices:
+        for argv in (["locks", "leave"], ["locks", "forks"],
+                     ["threads", "4", "0", "20"]):
+            result = context.run(
+                device, [context.program(argv[0])] + argv[1:],
+                LD_PRELOAD=library, LOCKCHECK_FILE=counted,
+                LD_LIBRARY_PATH=FAKE + ":" + path)
+            if result.status != 0:
+                return "%s: %s" % (argv, result.err.strip())
+    if not os.path.exists(counted):
+        return "no mutex was seen"
+    return None
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
           cache_spoiled, cache_unwritable, many_at_once, setuid_program,
           static_program, signals_to_ferry, ferry_in_ferry, other_preloads,
           flags_of_originals, few_addresses,
+          mutexes_of_the_engine,
           timer_of_a_profiler,
           libraries_with_static_tls]

@@ -69,6 +69,14 @@ empty "no source is longer than 600 lines without saying why" "$(
             echo "$file: $lines lines"
     done)"
 
+empty "every lock of shim/ and pager/ has a row in docs/ARCHITECTURE.md" "$(
+    sed -n '/^## Locks/,/^## Verification/p' docs/ARCHITECTURE.md >"${TMPDIR:-/tmp}/locks.$$"
+    grep -lE '^ *(static )?(pthread_mutex_t|pthread_rwlock_t|pthread_spinlock_t|struct fy_brief) [a-z_]+( =|;)|^static .*lock_word;' \
+        shim/*.[ch] pager/*.[ch] | while read -r file; do
+        grep -qF "\`$file\`" "${TMPDIR:-/tmp}/locks.$$" || echo "$file"
+    done
+    rm -f "${TMPDIR:-/tmp}/locks.$$")"
+
 # A machine's own paths, and the words nobody wants to find later.
 empty "no path of a developer's machine in the sources" "$(
     # shellcheck disable=SC2086
