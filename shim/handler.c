@@ -89,8 +89,18 @@ libc_restorer(void)
     return found;
 }
 
-/* The main thread's stack ends there, but for its arguments. */
-extern void *__libc_stack_end;
+/* Where the main thread's stack ends, but for its arguments; NULL: not known. */
+static char *
+main_stack_end(void)
+{
+    static void **known; /* the dynamic linker's variable, which says it */
+    void **at = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!at) {
+        at = fy_scope_startup("__libc_stack_end");
+        __atomic_store_n(&known, at, __ATOMIC_RELAXED);
+    }
+    return at ? *at : NULL;
+}
 
 /*
  * Whether the word lies on the stack above `at', as far as that goes: to the end
@@ -100,7 +110,7 @@ extern void *__libc_stack_end;
 static bool
 is_on_stack(const void *word, char *at)
 {
-    char *ends[] = {__libc_stack_end, (char *)(uintptr_t)pthread_self()};
+    char *ends[] = {main_stack_end(), (char *)(uintptr_t)pthread_self()};
     char *end = at + SCAN_BYTES;
     void *block[BLOCK_WORDS];
     long n = sizeof block;
