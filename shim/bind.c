@@ -214,6 +214,7 @@ fy_lock(void)
         return false;
     }
     sigfillset(&all);
+    sigdelset(&all, SIGTRAP); /* a program that steps through itself */
     pthread_sigmask(SIG_BLOCK, &all, &mask);
     while (__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
         sched_yield();
