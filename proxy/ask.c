@@ -404,6 +404,8 @@ fill(struct request *request, struct stage *feeder)
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         spec->hides_links = spec->hides_links || mount->hides_links;
+        spec->keeps_names =
+            spec->keeps_names || strcmp(mount->type, "fuse.sshfs") == 0;
         spec->masks = spec->masks || strcmp(mount->type, "fuse.sshfs") == 0;
     }
     spec->outputs = request->outputs;

@@ -531,6 +531,32 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
                   : FY_STAGE_NONE;
 }
 
+/*
+ * What may remove a folder, or names that no word says: sshfs goes on showing
+ * those, and nothing can be done about it (fresh.c). What may remove a link is
+ * refused by the proxy, which sees it (names.c).
+ */
+static bool
+removes_unnamed(const struct fy_invocation *invocation)
+{
+    static const char *const removing[] = {"mv", "rmdir", "ln", "find"};
+    static const char *const making[] = {"tar", "split", "csplit"};
+    const char *command = invocation->command;
+    bool removes = invocation->writes_cwd && !invocation->nwritten;
+    for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
+        removes = removes && strcmp(command, making[i]) != 0;
+    }
+    for (size_t i = 0; i < sizeof removing / sizeof *removing; i++) {
+        removes = removes || strcmp(command, removing[i]) == 0;
+    }
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        removes = removes || (invocation->uses[i].kind == FY_USE_TREE &&
+                              invocation->uses[i].access == FY_ACCESS_INOUT &&
+                              strcmp(command, "chmod") != 0);
+    }
+    return removes && invocation->effect;
+}
+
 /* What a mount's kind makes impossible, once it is known. */
 static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
@@ -554,25 +580,9 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other attributes than its host", "");
     }
-    /* sshfs goes on showing folders and links that are gone for a while, and
-     * nothing can be done about it (fresh.c). */
-    static const char *const stale[] = {"mv", "rmdir", "ln"};
-    for (size_t i = 0; i < sizeof stale / sizeof *stale; i++) {
-        if (strcmp(mount->type, "fuse.sshfs") == 0 &&
-            strcmp(invocation->command, stale[i]) == 0) {
-            return say(look, FY_STAGE_FORBIDDEN,
-                       "sshfs would go on showing what is gone", "");
-        }
-    }
-    /* It keeps what it knows of the files in them: made again within 20 s, an
-     * empty folder would seem to hold them. */
-    for (uint32_t i = 0; i < invocation->nuses; i++) {
-        if (invocation->uses[i].kind == FY_USE_TREE &&
-            strcmp(mount->type, "fuse.sshfs") == 0 &&
-            strcmp(invocation->command, "rm") == 0) {
-            return say(look, FY_STAGE_FORBIDDEN,
-                       "sshfs would go on knowing what is gone", "");
-        }
+    if (strcmp(mount->type, "fuse.sshfs") == 0 && removes_unnamed(invocation)) {
+        return say(look, FY_STAGE_FORBIDDEN,
+                   "sshfs would go on showing what is gone", "");
     }
     /* The server takes its own umask off as well, 022 nearly everywhere. */
     if (strcmp(mount->type, "fuse.sshfs") == 0 && invocation->effect &&

@@ -48,6 +48,7 @@ struct check {
     char *paths[FILES_MAX];
     unsigned nfiles;
     unsigned nprograms; /* of these; they are executed */
+    struct fy_names *names; /* NULL: the client's mounts keep none */
     struct fy_cage *cage;
     unsigned *out_reason;
     struct fy_buffer *why;
@@ -451,6 +452,10 @@ check_use(struct check *check, const struct fy_use *use)
         }
         close(fd);
     }
+    if (!status && check->names && use->access != FY_ACCESS_IN &&
+        use->kind != FY_USE_FOLDER) {
+        status = fy_names_check(check->names, &on->root, relative, use, text);
+    }
     if (status) {
         return status;
     }
@@ -483,6 +488,12 @@ check_uses(struct check *check)
     }
     for (uint32_t i = 0; !status && i < check->invocation->nuses; i++) {
         status = check_use(check, &check->invocation->uses[i]);
+    }
+    /* What is written there by git is no link. */
+    if (!status && check->names && invocation->writes_cwd &&
+        !invocation->nwritten) {
+        status = fy_names_check_folder(check->names, &check->on->root,
+                                       check->base, "the working folder");
     }
     return status;
 }
@@ -1049,6 +1060,10 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
     check->cage = cage;
     check->out_reason = out_reason;
     check->why = why;
+    if (spec->keeps_names &&
+        !(check->names = fy_names_new(spec, invocation, out_reason, why))) {
+        goto free_check;
+    }
     if (confine->limited && !confine->landlock) {
         status = refuse(check, FY_STAGE_REFUSED,
                         "folders are exported, but this kernel has no Landlock",
@@ -1079,6 +1094,9 @@ free_check:
     }
     if (cage) {
         fy_cage_free(cage);
+    }
+    if (check) {
+        fy_names_free(check->names);
     }
     free(check);
     if (status == FY_ERR_NOMEM) {

@@ -199,6 +199,31 @@ int fy_asked_new(const struct fy_stage_spec *spec,
 bool fy_asked_take(struct fy_asked *asked, const char *path) FY_MUST_CHECK;
 void fy_asked_clear(struct fy_asked *asked);
 
+/* ---- names.c ------------------------------------------------------------------ */
+
+/*
+ * Refuses a stage that may remove or replace a link, or change names in another
+ * user's folder, before it has done anything: the client's mount would go on
+ * showing the old ones. One look serves all that a stage writes; it borrows what
+ * it is given. NULL: no memory. One thread.
+ */
+struct fy_names;
+struct fy_names *fy_names_new(const struct fy_stage_spec *spec,
+                              const struct fy_invocation *invocation,
+                              unsigned *out_reason, struct fy_buffer *why);
+/*
+ * What `use' writes, `relative' beneath the root, may be written; or any name in
+ * and below the folder `relative'. `shown' is for messages. 0, FY_ERR_UNSUPPORTED with
+ * reason.
+ */
+int fy_names_check(struct fy_names *names, const struct fy_root *root,
+                   const char *relative, const struct fy_use *use,
+                   const char *shown) FY_MUST_CHECK;
+int fy_names_check_folder(struct fy_names *names, const struct fy_root *root,
+                          const char *relative,
+                          const char *shown) FY_MUST_CHECK;
+void fy_names_free(struct fy_names *names);
+
 /* ---- strict.c ----------------------------------------------------------------- */
 
 /*

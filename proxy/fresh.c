@@ -21,9 +21,17 @@
  * - link(2) from another file system onto a path makes the kernel look it up
  *   again (LOOKUP_EXCL) before it fails with EEXIST or EXDEV. It has no effect.
  * - A folder that is gone stays in sshfs's cache whatever one does, because all
- *   that would remove it fails first. So beforehand: making and removing an
- *   entry in it removes its own attributes from the cache.
- * - A link's target stays for 20 s.
+ *   that would remove it fails first; so do names in a folder of which chown(2)
+ *   fails, as it is another user's.
+ * - A link stays for 20 s, gone or not, as do its target and attributes: the kernel
+ *   resolves it, so that no open(2) reaches sshfs, and chown(2) or utimes(2) would
+ *   be of its target at the server. (A hard link to it that is made and removed
+ *   makes sshfs forget it, where it still exists, and changes its folder's mtime.)
+ *   A link that its host tells just so needs not be forgotten.
+ * So a stage is refused before it begins where it may remove a folder, remove or
+ * replace a link, or change names in another user's folder (classify.c, names.c).
+ * What goes on being shown all the same, because others changed it meanwhile, is
+ * counted, and waited for (prepare.c).
  * NFS: statx(AT_STATX_FORCE_SYNC) asks the server; what a changed folder held
  * is then looked up again, and open(2) drops pages of a changed file.
  * Anything else gets open(2) and statx(2). Plain folders have nothing to
@@ -112,19 +120,8 @@ round_trip(const char *folder)
     return lstat(path, &about) != 0 && errno == ENOENT ? 0 : FY_ERR_IO;
 }
 
-static void
-forget_doomed(const char *folder)
-{
-    char path[PATH_MAX];
-    struct stat about;
-    if (lstat(folder, &about) == 0 && S_ISDIR(about.st_mode) &&
-        new_name(folder, path, sizeof path) && mkdir(path, 0700) == 0) {
-        rmdir(path);
-    }
-}
-
 int
-fy_fresh_before(const struct fy_mount *mount, const char *const *doomed)
+fy_fresh_before(const struct fy_mount *mount)
 {
     enum kind kind = kind_of(mount);
     if (kind == PLAIN) {
@@ -138,9 +135,6 @@ fy_fresh_before(const struct fy_mount *mount, const char *const *doomed)
     close(fd);
     if (!status && kind != NFS) {
         status = round_trip(mount->path);
-    }
-    for (; !status && kind == SSHFS && doomed && *doomed; doomed++) {
-        forget_doomed(*doomed);
     }
     return status;
 }
@@ -259,15 +253,22 @@ folder_order(const char *folder, size_t n, const char *path)
     return first ? first : -(path[n] != '\0');
 }
 
-static const struct fy_folder *
-find_owner(const struct fy_owners *owners, const char *path, size_t n)
+/*
+ * The one for the first n bytes of `path' among `count' of `bytes' each, which
+ * begin with a path (struct fy_bytes, or a pointer); NULL: none.
+ */
+static const void *
+find_told(const void *list, size_t count, size_t bytes, const char *path,
+          size_t n)
 {
-    size_t low = 0, high = owners->n;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int way = folder_order(path, n, owners->folders[middle].path.at);
+        const char *const *at =
+            (const void *)((const char *)list + middle * bytes);
+        int way = folder_order(path, n, *at);
         if (way == 0) {
-            return &owners->folders[middle];
+            return at;
         }
         if (way > 0) {
             low = middle + 1;
@@ -285,18 +286,18 @@ find_owner(const struct fy_owners *owners, const char *path, size_t n)
  */
 static bool
 forget_folder(const struct mounted *mounted, const char *path, size_t n,
-              const struct spot *spot, uid_t seen,
-              const struct fy_owners *owners)
+              const struct spot *spot, uid_t seen, const struct fy_told *told)
 {
-    if (!owners) {
+    if (!told || !told->owners) {
         return forget(mounted, spot, seen);
     }
-    const struct fy_folder *told = find_owner(owners, path, n);
-    int fd = told ? open_folder(mounted, path, n, RESOLVE_NO_SYMLINKS) : -1;
+    const struct fy_folder *folder = find_told(told->folders, told->nfolders,
+                                               sizeof *told->folders, path, n);
+    int fd = folder ? open_folder(mounted, path, n, RESOLVE_NO_SYMLINKS) : -1;
     if (fd < 0) {
         return false;
     }
-    bool done = fchownat(fd, "", told->uid, (gid_t)-1, AT_EMPTY_PATH) == 0;
+    bool done = fchownat(fd, "", folder->uid, (gid_t)-1, AT_EMPTY_PATH) == 0;
     close(fd);
     return done;
 }
@@ -317,7 +318,7 @@ looks_alike(const struct stat *one, const struct stat *other)
  */
 static void
 refresh_file(const struct mounted *mounted, const struct spot *spot,
-             const struct stat *before, const struct fy_owners *owners)
+             const struct stat *before, const struct fy_told *told)
 {
     static const struct timespec pause = {.tv_nsec = 2000000};
     struct stat about;
@@ -328,7 +329,7 @@ refresh_file(const struct mounted *mounted, const struct spot *spot,
         if (!look(spot, &about) || !looks_alike(before, &about)) {
             return;
         }
-        if (i + 1 == OPENS && plain && !owners &&
+        if (i + 1 == OPENS && plain && !(told && told->owners) &&
             forget(mounted, spot, before->st_uid)) {
             look_up_again(spot);
             return;
@@ -339,33 +340,61 @@ refresh_file(const struct mounted *mounted, const struct spot *spot,
     }
 }
 
+/* A link is seen as its host tells it. */
+static bool
+is_told(const struct spot *spot, const char *path, const struct stat *seen,
+        const struct fy_told *told)
+{
+    char target[PATH_MAX];
+    const struct fy_link_told *link =
+        told ? find_told(told->links, told->nlinks, sizeof *told->links, path,
+                         strlen(path))
+             : NULL;
+    ssize_t n =
+        link ? readlinkat(spot->folder, spot->name, target, sizeof target) : -1;
+    /* sshfs has 32 bits of the time. */
+    return n >= 0 && (size_t)n == link->target.n &&
+           memcmp(target, link->target.at, link->target.n) == 0 &&
+           (uint32_t)seen->st_mtim.tv_sec == (uint32_t)link->modified_s;
+}
+
 /* True: what is seen now is what is there. */
 static bool
 refresh_sshfs(const struct mounted *mounted, const char *path,
-              const struct spot *spot, const struct fy_owners *owners)
+              const struct spot *spot, const struct fy_told *told)
 {
-    struct stat about;
+    struct stat about, after;
     if (!look(spot, &about)) {
         look_up_again(spot);
         return true;
     }
     if (S_ISREG(about.st_mode)) {
-        refresh_file(mounted, spot, &about, owners);
+        refresh_file(mounted, spot, &about, told);
         return true;
     }
+    errno = 0;
     bool forgotten =
         S_ISDIR(about.st_mode) &&
-        forget_folder(mounted, path, strlen(path), spot, about.st_uid, owners);
-    mode_t before = about.st_mode;
+        forget_folder(mounted, path, strlen(path), spot, about.st_uid, told);
+    bool gone = errno == ENOENT;
     look_up_again(spot);
     /* Something else than before is news; the same may be old. */
-    return forgotten || !look(spot, &about) ||
-           (about.st_mode & S_IFMT) != (before & S_IFMT);
+    if (forgotten || !look(spot, &after) ||
+        (about.st_mode & S_IFMT) != (after.st_mode & S_IFMT)) {
+        return true;
+    }
+    if (S_ISLNK(after.st_mode)) {
+        return is_told(spot, path, &after, told);
+    }
+    /* Another user's folder in which nothing was changed. */
+    return S_ISDIR(after.st_mode) && !gone && told &&
+           !find_told(told->changed, told->nchanged, sizeof *told->changed,
+                      path, strlen(path));
 }
 
 static bool
 refresh(const struct mounted *mounted, const char *path,
-        const struct fy_owners *owners)
+        const struct fy_told *told)
 {
     struct spot spot;
     struct stat about;
@@ -374,7 +403,7 @@ refresh(const struct mounted *mounted, const char *path,
         return true; /* its folder is not there, or not of the mount */
     }
     if (mounted->kind == SSHFS) {
-        fresh = refresh_sshfs(mounted, path, &spot, owners);
+        fresh = refresh_sshfs(mounted, path, &spot, told);
     } else {
         ask_again(&spot);
         if (look(&spot, &about) && S_ISREG(about.st_mode)) {
@@ -390,7 +419,7 @@ struct work {
     struct mounted mounted;
     const char *const *paths;
     size_t n;
-    const struct fy_owners *owners;
+    const struct fy_told *told;
     atomic_size_t next;
     atomic_uint stale;
 };
@@ -402,7 +431,7 @@ run(void *context)
     size_t i;
     while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
         if (work->paths[i] &&
-            !refresh(&work->mounted, work->paths[i], work->owners)) {
+            !refresh(&work->mounted, work->paths[i], work->told)) {
             atomic_fetch_add(&work->stale, 1);
         }
     }
@@ -471,7 +500,7 @@ is_among(struct dirent **names, int n, const char *name)
  */
 static void
 refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
-              const struct fy_owners *owners)
+              const struct fy_told *told)
 {
     struct spot spot = {.name = "."};
     struct stat about;
@@ -481,11 +510,10 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
     if (spot.folder < 0) {
         return;
     }
-    int nnames =
-        look(&spot, &about) && forget_folder(mounted, paths[0], bytes, &spot,
-                                             about.st_uid, owners)
-            ? scandirat(spot.folder, ".", &names, NULL, NULL)
-            : -1;
+    int nnames = look(&spot, &about) && forget_folder(mounted, paths[0], bytes,
+                                                      &spot, about.st_uid, told)
+                     ? scandirat(spot.folder, ".", &names, NULL, NULL)
+                     : -1;
     if (nnames < 0) {
         close(spot.folder);
         return;
@@ -514,13 +542,13 @@ refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
 
 unsigned
 fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
-               const struct fy_owners *owners)
+               const struct fy_told *told)
 {
     struct work work = {.mounted = {.kind = kind_of(mount),
                                     .fd = -1,
                                     .path = mount->path,
                                     .mount = mount},
-                        .owners = owners};
+                        .told = told};
     while (paths[work.n]) {
         work.n++;
     }
@@ -550,7 +578,7 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
              end++) {
         }
         if (end - i >= CROWD) {
-            refresh_crowd(&work.mounted, sorted + i, end - i, owners);
+            refresh_crowd(&work.mounted, sorted + i, end - i, told);
         }
     }
     work.paths = sorted;

@@ -56,6 +56,7 @@ libfyproxy_la_SOURCES = \
 	proxy/snapshot.c \
 	proxy/spec.c proxy/spec.h proxy/specs.h \
 	proxy/spec_decode.c proxy/spec_encode.c \
+	proxy/names.c \
 	proxy/roots.c \
 	proxy/space.c \
 	proxy/sshfs.c \

@@ -34,13 +34,15 @@ struct fy_job {
     bool cached;           /* the mounts' caches are dealt with too */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     unsigned nmounts;
-    char **paths; /* before: doomed folders; after: what may have changed */
+    char **paths; /* after: what may have changed */
     size_t npaths, capacity;
     bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
-    bool owners_changed; /* after: to those of `folders', as far as known */
-    struct fy_folder *folders;
-    size_t nfolders;
-    bool cut; /* after: more may have changed than `paths' */
+    bool
+        owners_changed; /* after: to those of touched.folders, as far as known */
+    bool cut;           /* after: more may have changed than `paths' */
+    unsigned stale;     /* after: so many of them are perhaps shown as before */
+    char *touched_bytes; /* after: what `touched' borrows */
+    struct fy_touched touched;
     unsigned char root_hashes[FY_STAGE_MOUNTS][32];
     int status;
 };
@@ -52,10 +54,8 @@ job_free(struct fy_job *job)
         free(job->paths[i]);
     }
     free(job->paths);
-    while (job->nfolders) {
-        free((void *)(uintptr_t)job->folders[--job->nfolders].path.at);
-    }
-    free(job->folders);
+    fy_touched_clear(&job->touched);
+    free(job->touched_bytes);
     fy_gather_free(job->gather);
     fy_alike_free(job->alike);
     free(job);
@@ -140,26 +140,24 @@ add_above(struct fy_job *job, const char *path)
     return true;
 }
 
-/* Calls add() for the operands that are written; false: no memory. */
+/* The operands that are written; false: no memory. */
 static bool
-add_operands(struct fy_job *job, const struct stage *stage, bool trees_only)
+add_operands(struct fy_job *job, const struct stage *stage)
 {
     const struct fy_invocation *invocation = &stage->invocation;
     char path[PATH_MAX];
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
         if (use->is_stdin || use->access == FY_ACCESS_IN ||
-            (trees_only && use->kind != FY_USE_TREE) ||
             fy_path_join(stage->facts.cwd, stage->argv[use->arg] + use->offset,
                          path)) {
             continue;
         }
-        if (!(trees_only ? add_path(job, path, strlen(path))
-                         : add_changed(job, path, strlen(path)))) {
+        if (!add_changed(job, path, strlen(path))) {
             return false;
         }
         /* `mkdir -p' makes more folders than it names. */
-        if (!trees_only && strcmp(invocation->command, "mkdir") == 0 &&
+        if (strcmp(invocation->command, "mkdir") == 0 &&
             !add_above(job, path)) {
             return false;
         }
@@ -194,7 +192,7 @@ run_before(struct fy_work *work)
     }
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
-        job->status = fy_fresh_before(mount, (const char *const *)job->paths);
+        job->status = fy_fresh_before(mount);
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
@@ -234,8 +232,8 @@ done_before(struct fy_work *work)
     job_free(job);
 }
 
-/* What only a mount with caches needs. False: no memory. */
-static bool
+/* What only a mount with caches needs. */
+static void
 add_caches(struct fy_job *job, const struct stage *stage)
 {
     struct reach *reach = stage->reach;
@@ -250,9 +248,6 @@ add_caches(struct fy_job *job, const struct stage *stage)
         reach->asked[at] = reach->asked[at] || job->hash_root[i];
     }
     job->cached = true;
-    /* rm is the one command that removes the trees it names. */
-    return strcmp(stage->invocation.command, "rm") != 0 ||
-           add_operands(job, stage, true);
 }
 
 bool
@@ -265,9 +260,11 @@ fy_prepare_before(struct stage *stage)
     }
     job->work.run = run_before;
     job->work.done = done_before;
+    if (is_cached(stage)) {
+        add_caches(job, stage);
+    }
     if (fy_gather_new(stage, &job->gather) ||
         fy_alike_new(stage, &job->alike) ||
-        (is_cached(stage) && !add_caches(job, stage)) ||
         fy_pool_submit(session->pool, &job->work)) {
         job_free(job);
         return false;
@@ -295,10 +292,17 @@ static void
 run_after(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
-    const struct fy_owners owners = {job->folders, job->nfolders};
+    const struct fy_touched *touched = &job->touched;
+    const struct fy_told told = {.changed = touched->paths,
+                                 .nchanged = touched->npaths,
+                                 .owners = job->owners_changed,
+                                 .folders = touched->folders,
+                                 .nfolders = touched->nfolders,
+                                 .links = touched->links,
+                                 .nlinks = touched->nlinks};
     for (unsigned i = 0; i < job->nmounts; i++) {
-        (void)fy_fresh_after(&job->mounts[i], (const char *const *)job->paths,
-                             job->owners_changed ? &owners : NULL);
+        job->stale += fy_fresh_after(&job->mounts[i],
+                                     (const char *const *)job->paths, &told);
     }
 }
 
@@ -345,7 +349,7 @@ done_after(struct fy_work *work)
         stage->job = NULL;
         stage->refreshing = false;
         /* Where time alone refreshes, it must pass each time. */
-        if (job->cut || lag_ms(stage)) {
+        if (job->cut || job->stale || lag_ms(stage)) {
             wait_out(stage);
         }
         fy_stage_try_end(stage);
@@ -382,31 +386,20 @@ touched_data(struct exchange *exchange, const void *bytes, size_t n)
     }
 }
 
+/* Of what begins with a path: struct fy_bytes, fy_folder, fy_link_told. */
 static int
 by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct fy_folder *)a)->path.at,
-                  ((const struct fy_folder *)b)->path.at);
+    return strcmp(((const struct fy_bytes *)a)->at,
+                  ((const struct fy_bytes *)b)->at);
 }
 
-/* False: no memory. */
-static bool
-add_folders(struct fy_job *job, const struct fy_touched *touched)
+static void
+sort(void *list, size_t n, size_t bytes)
 {
-    job->folders = calloc((size_t)touched->nfolders + 1, sizeof *job->folders);
-    if (!job->folders) {
-        return false;
+    if (n > 1) {
+        qsort(list, n, bytes, by_path);
     }
-    for (uint32_t i = 0; i < touched->nfolders; i++) {
-        struct fy_folder folder = touched->folders[i];
-        folder.path.at = strndup(folder.path.at, folder.path.n);
-        if (!folder.path.at) {
-            return false;
-        }
-        job->folders[job->nfolders++] = folder;
-    }
-    qsort(job->folders, job->nfolders, sizeof *job->folders, by_path);
-    return true;
 }
 
 static void
@@ -414,7 +407,6 @@ touched_closed(struct exchange *exchange, uint32_t error)
 {
     struct stage *stage =
         (struct stage *)((char *)exchange - offsetof(struct stage, touched));
-    struct fy_touched touched;
     (void)error;
     stage->touched_open = false;
     if (stage->state != STAGE_ENDED || !stage->job) {
@@ -422,17 +414,21 @@ touched_closed(struct exchange *exchange, uint32_t error)
     }
     struct fy_job *job = stage->job;
     job->cut = true;
+    job->touched_bytes = stage->touched_bytes;
+    stage->touched_bytes = NULL;
+    struct fy_touched *touched = &job->touched;
     if (stage->touched_used > 0 &&
-        fy_touched_decode(stage->touched_bytes, stage->touched_used, &touched,
+        fy_touched_decode(job->touched_bytes, stage->touched_used, touched,
                           NULL) == 0) {
         uint32_t i = 0;
-        while (i < touched.npaths &&
-               add_changed(job, touched.paths[i].at, touched.paths[i].n)) {
+        while (i < touched->npaths &&
+               add_changed(job, touched->paths[i].at, touched->paths[i].n)) {
             i++;
         }
-        job->cut = i < touched.npaths || !touched.complete ||
-                   !add_folders(job, &touched);
-        fy_touched_clear(&touched);
+        job->cut = i < touched->npaths || !touched->complete;
+        sort(touched->paths, touched->npaths, sizeof *touched->paths);
+        sort(touched->folders, touched->nfolders, sizeof *touched->folders);
+        sort(touched->links, touched->nlinks, sizeof *touched->links);
     }
     refresh(stage);
 }
@@ -463,7 +459,7 @@ fy_prepare_after(struct stage *stage)
         return false;
     }
     struct fy_job *job = job_new(stage);
-    if (!job || !add_operands(job, stage, false) || !add_files(job, stage)) {
+    if (!job || !add_operands(job, stage) || !add_files(job, stage)) {
         if (job) {
             job_free(job);
         }

@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proxy/confines.h"
 #include "proxy/mounts.h"
 #include "proxy/transport.h"
+#include "proxy/walk.h"
 
 enum {
     LINKS_MAX = 40,       /* as the kernel */
@@ -36,22 +36,6 @@ fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
     fy_buffer_add(why, b ? b : "");
     fy_buffer_add(why, c ? c : "");
     return FY_ERR_UNSUPPORTED;
-}
-
-/* openat2() beneath `folder'; EAGAIN (a rename meanwhile) is tried again. */
-static int
-open_beneath(int folder, const char *path, uint64_t flags, uint64_t resolve)
-{
-    struct open_how how;
-    memset(&how, 0, sizeof how);
-    how.flags = flags | O_CLOEXEC;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve;
-    int fd;
-    unsigned tries = 0;
-    do {
-        fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
-    } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && tries++ < 16)));
-    return fd;
 }
 
 /* The true path of a descriptor's folder; false when it was removed. */
@@ -151,8 +135,8 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
         const char *rest = named.path + strlen(exported->path);
         rest += strspn(rest, "/");
         /* Again from the held root, and it must be the very same folder. */
-        int fd = open_beneath(exported->fd, *rest ? rest : ".",
-                              O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+        int fd = fy_open_beneath(exported->fd, *rest ? rest : ".",
+                                 O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
         struct stat about;
         if (fd >= 0 && fstat(fd, &about) == 0 && about.st_dev == named.device &&
             about.st_ino == named.inode) {
@@ -281,8 +265,8 @@ links_are_plain(int root, const char *relative)
         memcpy(done + used, at, n);
         done[used + n] = '\0';
         at += n;
-        int fd =
-            open_beneath(root, done, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+        int fd = fy_open_beneath(root, done, O_PATH | O_NOFOLLOW,
+                                 RESOLVE_NO_SYMLINKS);
         if (fd < 0) {
             return errno == ENOENT || errno == ENOTDIR;
         }
@@ -470,14 +454,14 @@ fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why,
                          "a path is too long", NULL, NULL);
     }
-    int fd = open_beneath(root->fd, relative, O_PATH, RESOLVE_NO_SYMLINKS);
+    int fd = fy_open_beneath(root->fd, relative, O_PATH, RESOLVE_NO_SYMLINKS);
     if (fd < 0 && errno == ELOOP) {
         if (!links_are_plain(root->fd, relative)) {
             return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, shown,
                              " goes through a link that may leave the mount",
                              NULL);
         }
-        fd = open_beneath(root->fd, relative, O_PATH, 0);
+        fd = fy_open_beneath(root->fd, relative, O_PATH, 0);
     }
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) &&
         flags & FY_RESOLVE_MISSING) {

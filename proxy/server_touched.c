@@ -11,6 +11,7 @@
  */
 #include "config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,13 @@ struct list {
     const struct fy_server_stage *stage;
     struct fy_bytes *paths;
     uint32_t n;
-    struct fy_folder *folders; /* those of them; NULL: not asked for */
+    struct fy_folder *folders; /* of them but links; NULL: not asked for */
     uint32_t nfolders;
+    struct fy_link_told *links;
+    uint32_t nlinks;
+    int root;          /* what is looked at is beneath this folder ... */
+    const char *mount; /* ... which is this path of the client's */
+    char parent[4096]; /* the last folder whose names were looked at */
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */
@@ -190,26 +196,91 @@ is_new(const struct list *list, const char *path, const struct statx *facts)
            since(list->stage, &facts->stx_btime);
 }
 
+/* `path', the last of the list, is a link: where it leads, and of when it is. */
 static void
-note(void *context, const char *path, const struct statx *facts)
+note_link(struct list *list, const char *path, const struct statx *facts)
 {
-    struct list *list = context;
-    list->linked = list->linked || S_ISLNK(facts->stx_mode);
-    if (!since(list->stage, &facts->stx_ctime) ||
-        (is_below(list, path) && is_brief(facts)) ||
-        is_new(list, path, facts)) {
+    char target[PATH_MAX];
+    int fd = fy_open_beneath(list->root, path + strlen(list->mount) + 1,
+                             O_PATH | O_NOFOLLOW, 0);
+    ssize_t n = fd >= 0 ? readlinkat(fd, "", target, sizeof target) : -1;
+    char *copy = n >= 0 ? strndup(target, (size_t)n) : NULL;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!copy) {
+        list->complete = false;
         return;
     }
+    list->links[list->nlinks++] =
+        (struct fy_link_told){list->paths[list->n - 1],
+                              {copy, (size_t)n},
+                              (uint64_t)facts->stx_mtime.tv_sec};
+}
+
+static void
+add(struct list *list, const char *path, const struct statx *facts)
+{
     char *copy = list->n < TOUCHED_PATHS ? strdup(path) : NULL;
     if (!copy) {
         list->complete = false;
         return;
     }
     list->paths[list->n++] = (struct fy_bytes){copy, strlen(copy)};
-    if (list->folders && S_ISDIR(facts->stx_mode)) {
+    if (S_ISLNK(facts->stx_mode)) {
+        note_link(list, copy, facts);
+    } else if (list->folders) {
         list->folders[list->nfolders++] =
             (struct fy_folder){list->paths[list->n - 1], facts->stx_uid};
     }
+}
+
+static void
+note(void *context, const char *path, const struct statx *facts)
+{
+    struct list *list = context;
+    list->linked = list->linked || S_ISLNK(facts->stx_mode);
+    if (since(list->stage, &facts->stx_ctime) &&
+        !(is_below(list, path) && is_brief(facts)) &&
+        !is_new(list, path, facts)) {
+        add(list, path, facts);
+    }
+}
+
+/* What the client names may itself be a link, which a walk looks behind: told also
+ * when it is an old one, as the client asks whether what it shows is. */
+static void
+note_itself(struct list *list, const char *name)
+{
+    struct statx facts;
+    char path[PATH_MAX];
+    int fd = fy_open_beneath(list->root, name, O_PATH | O_NOFOLLOW, 0);
+    if (fd >= 0 &&
+        statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &facts) == 0 &&
+        S_ISLNK(facts.stx_mode) &&
+        snprintf(path, sizeof path, "%s/%s", list->mount, name) <
+            (int)sizeof path) {
+        add(list, path, &facts);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Moves `folder', a name beneath the root, one up; false: it is the root. */
+static bool
+go_up(char folder[4096])
+{
+    char *slash = strrchr(folder, '/');
+    if (strcmp(folder, ".") == 0) {
+        return false;
+    }
+    if (slash) {
+        *slash = '\0';
+    } else {
+        memcpy(folder, ".", sizeof ".");
+    }
+    return true;
 }
 
 /* One path that was declared, and the folder it is in. */
@@ -227,32 +298,26 @@ look(struct fy_walk *walk, struct list *list, const char *base,
         list->complete = list->complete && root == -1 && !mount;
         return;
     }
+    if (mount != list->mount) {
+        list->parent[0] = '\0';
+    }
+    list->root = root;
+    list->mount = mount;
     fy_walk(walk, root, mount, name, tree);
     fy_walk_behind(walk, root, mount, name, tree);
-    char *slash = strrchr(name, '/');
-    if (slash) {
-        *slash = '\0';
-    }
-    if (slash || strcmp(name, ".") != 0) {
-        fy_walk(walk, root, mount, slash ? name : ".", false);
+    note_itself(list, name);
+    if (go_up(name) && strcmp(list->parent, name) != 0) {
+        /* What the command writes beside it: f~, f.gz. */
+        bool (*enters_any)(void *, const char *, unsigned) = walk->enters;
+        walk->enters = enters_none;
+        fy_walk(walk, root, mount, name, tree);
+        walk->enters = enters_any;
+        strcpy(list->parent, name);
+        do {
+            note_itself(list, name);
+        } while (go_up(name));
     }
     (void)close(root);
-}
-
-/* Moves `folder', a name beneath the root, one up; false: it is the root. */
-static bool
-go_up(char folder[4096])
-{
-    char *slash = strrchr(folder, '/');
-    if (strcmp(folder, ".") == 0) {
-        return false;
-    }
-    if (slash) {
-        *slash = '\0';
-    } else {
-        memcpy(folder, ".", sizeof ".");
-    }
-    return true;
 }
 
 /* "FOLDER/PATH", of the latter its first n bytes; false: it is too long. */
@@ -336,6 +401,8 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
         return false;
     }
     list->linked = false;
+    list->root = root;
+    list->mount = mount;
     do {
         for (uint32_t i = 0; i < invocation->nwritten; i++) {
             const struct fy_written *written = &invocation->written[i];
@@ -474,8 +541,10 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
     list.paths = calloc(TOUCHED_PATHS, sizeof *list.paths);
     bool owners = stage->invocation.owners;
     list.folders = owners ? calloc(TOUCHED_PATHS, sizeof *list.folders) : NULL;
-    if (!list.paths || (owners && !list.folders)) {
+    list.links = calloc(TOUCHED_PATHS, sizeof *list.links);
+    if (!list.paths || !list.links || (owners && !list.folders)) {
         free(list.paths);
+        free(list.links);
         free(list.folders);
         return FY_ERR_NOMEM;
     }
@@ -484,13 +553,19 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
                                        .paths = list.paths,
                                        .nfolders = list.nfolders,
                                        .folders = list.folders,
+                                       .nlinks = list.nlinks,
+                                       .links = list.links,
                                        .complete =
                                            list.complete && walk.complete};
     int status = fy_touched_encode(&touched, out, out_bytes);
     for (uint32_t i = 0; i < list.n; i++) {
         free((void *)(uintptr_t)list.paths[i].at);
     }
+    for (uint32_t i = 0; i < list.nlinks; i++) {
+        free((void *)(uintptr_t)list.links[i].target.at);
+    }
     free(list.paths);
+    free(list.links);
     free(list.folders);
     return status;
 }

@@ -85,6 +85,7 @@ static const struct fy_spec_field stage_fields[] = {
     F(fy_stage_spec, "cwd", FY_SPEC_BYTES, true, cwd),
     N(fy_stage_spec, "umask", true, umask, 0777),
     F(fy_stage_spec, "!hides-links", FY_SPEC_BOOLEAN, false, hides_links),
+    F(fy_stage_spec, "!keeps-names", FY_SPEC_BOOLEAN, false, keeps_names),
     F(fy_stage_spec, "!masks", FY_SPEC_BOOLEAN, false, masks),
     A(fy_stage_spec, "!outputs", FY_SPEC_STRINGS, false, outputs, noutputs,
       NULL),
@@ -148,11 +149,19 @@ static const struct fy_spec_field folder_fields[] = {
 };
 SHAPE(folder, "folder", fy_folder);
 
+static const struct fy_spec_field told_fields[] = {
+    F(fy_link_told, "path", FY_SPEC_BYTES, true, path),
+    F(fy_link_told, "target", FY_SPEC_BYTES, true, target),
+    N(fy_link_told, "modified", true, modified_s, UINT64_MAX),
+};
+SHAPE(told, "link", fy_link_told);
+
 static const struct fy_spec_field touched_fields[] = {
     A(fy_touched, "paths", FY_SPEC_STRINGS, true, paths, npaths, NULL),
     F(fy_touched, "complete", FY_SPEC_BOOLEAN, true, complete),
     A(fy_touched, "folders", FY_SPEC_MAPS, false, folders, nfolders,
       &folder_shape),
+    A(fy_touched, "links", FY_SPEC_MAPS, false, links, nlinks, &told_shape),
 };
 SHAPE(touched, "touched", fy_touched);
 
@@ -192,7 +201,7 @@ fy_spec_key(unsigned i, struct fy_spec_key *out)
     static const struct fy_spec_shape *const shapes[] = {
         &hello_shape,   &stage_shape,  &mount_shape, &tool_shape,
         &stream_shape,  &config_shape, &probe_shape, &probe_result_shape,
-        &touched_shape, &folder_shape,
+        &touched_shape, &folder_shape, &told_shape,
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (i < shapes[s]->n) {
@@ -387,7 +396,9 @@ fy_touched_clear(struct fy_touched *touched)
 {
     free(touched->paths);
     free(touched->folders);
+    free(touched->links);
     touched->paths = NULL;
     touched->folders = NULL;
-    touched->npaths = touched->nfolders = 0;
+    touched->links = NULL;
+    touched->npaths = touched->nfolders = touched->nlinks = 0;
 }

@@ -78,6 +78,7 @@ struct fy_stage_spec {
     uint32_t umask;
     bool hides_links; /* links that are absolute or go back by .. cannot be
                        * read there */
+    bool keeps_names; /* links that are gone or others are shown for a while */
     bool masks;       /* what is made there has the host's umask as well */
     struct fy_bytes *outputs; /* files of the mounts that the client writes its
                                * output to; owned array */
@@ -131,12 +132,18 @@ struct fy_touched {
     struct fy_bytes *paths; /* owned array */
     bool complete;          /* false: there may be more */
     uint32_t nfolders;
-    struct fy_folder *folders; /* owned array: those of `paths', by a stage that
-                                  may have changed their owners */
+    struct fy_folder *folders; /* owned array: those of `paths' but links, by a
+                                  stage that may have changed their owners */
+    uint32_t nlinks;
+    struct fy_link_told *links; /* owned array: those of `paths' */
 };
 struct fy_folder {
     struct fy_bytes path;
     uint32_t uid; /* its owner, now */
+};
+struct fy_link_told {
+    struct fy_bytes path, target;
+    uint64_t modified_s; /* since the epoch, two's complement */
 };
 
 /*

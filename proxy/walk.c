@@ -29,13 +29,18 @@ struct place {
     unsigned depth;
 };
 
-static int
-open_beneath(int root_fd, const char *name, uint64_t flags)
+int
+fy_open_beneath(int folder, const char *path, uint64_t flags, uint64_t resolve)
 {
     const struct open_how how = {.flags = flags | O_CLOEXEC,
-                                 .resolve =
-                                     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
+                                 .resolve = RESOLVE_BENEATH |
+                                            RESOLVE_NO_MAGICLINKS | resolve};
+    int fd;
+    unsigned tries = 0;
+    do {
+        fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && tries++ < 16)));
+    return fd;
 }
 
 static uint64_t
@@ -143,7 +148,7 @@ fy_walk(struct fy_walk *walk, int root_fd, const char *prefix, const char *name,
         return;
     }
     place.n = (size_t)n;
-    int fd = open_beneath(root_fd, name, O_PATH);
+    int fd = fy_open_beneath(root_fd, name, O_PATH, 0);
     if (fd < 0) {
         walk->complete &= errno == ENOENT || errno == ENOTDIR;
         return;
@@ -151,7 +156,8 @@ fy_walk(struct fy_walk *walk, int root_fd, const char *prefix, const char *name,
     if (stat_at(fd, "", &facts) == 0) {
         walk->found(walk->context, place.path, &facts);
         if (tree && S_ISDIR(facts.stx_mode)) {
-            int folder = open_beneath(root_fd, name, O_RDONLY | O_DIRECTORY);
+            int folder =
+                fy_open_beneath(root_fd, name, O_RDONLY | O_DIRECTORY, 0);
             place.device = device_of(&facts);
             if (folder >= 0) {
                 walk_folder(walk, folder, &place);
@@ -215,10 +221,7 @@ fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
     memcpy(at, name, n + 1);
     int fd;
     do {
-        const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                     .resolve =
-                                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-        fd = (int)syscall(SYS_openat2, root_fd, at, &how, sizeof how);
+        fd = fy_open_beneath(root_fd, at, O_PATH, RESOLVE_NO_SYMLINKS);
         if (fd >= 0 || errno != ELOOP) {
             /* No link on the way: the name is the real one. */
             if (fd >= 0) {
@@ -226,7 +229,7 @@ fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
             }
             return;
         }
-        fd = open_beneath(root_fd, at, O_PATH);
+        fd = fy_open_beneath(root_fd, at, O_PATH, 0);
         if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {
             walk->complete = false;
             return;

@@ -12,6 +12,15 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+/*
+ * openat2(2) of `path' beneath `folder': neither ".." nor a link leads out of it.
+ * `flags': O_*, close-on-exec is added; `resolve': further RESOLVE_* of
+ * linux/openat2.h. A descriptor, or -1 with errno. A rename meanwhile is waited
+ * out.
+ */
+int fy_open_beneath(int folder, const char *path, uint64_t flags,
+                    uint64_t resolve);
+
 struct fy_walk {
     uint64_t entries_left; /* in: the most that are looked at */
     uint64_t end_ns;       /* CLOCK_MONOTONIC */

@@ -12,3 +12,4 @@ EXTRA_DIST += tests/pipeline/worker.py
 EXTRA_DIST += tests/pipeline/table
 EXTRA_DIST += tests/pipeline/generate
 EXTRA_DIST += tests/pipeline/bashsuite
+EXTRA_DIST += tests/pipeline/stale

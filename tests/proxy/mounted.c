@@ -9,7 +9,6 @@
  *   mounted fresh DIR CHANGE PATH...
  *       looks at the paths, runs sh -c CHANGE, refreshes them, looks again;
  *       prints both looks and how many may be stale
- *   mounted doomed DIR CHANGE PATH...   the same, PATHs will be removed folders
  *   mounted held DIR CHANGE FILE        the same through an open descriptor
  *   mounted before DIR CHANGE FILE      writes and keeps FILE open, flushes, runs
  *   mounted pretend WORD...
@@ -145,7 +144,7 @@ write_before(const struct fy_mount *mount, const char *change, const char *path)
             return 1;
         }
     }
-    if (fy_fresh_before(mount, NULL) != 0) {
+    if (fy_fresh_before(mount) != 0) {
         return 1;
     }
     int status = system(change);
@@ -226,10 +225,8 @@ main(int argc, char **argv)
     if (strcmp(what, "before") == 0) {
         return write_before(mount, argv[3], paths[0]);
     }
-    bool doomed = strcmp(what, "doomed") == 0;
     look_at(paths);
-    if (fy_fresh_before(mount, doomed ? (const char *const *)paths : NULL) ||
-        system(argv[3]) != 0) {
+    if (fy_fresh_before(mount) || system(argv[3]) != 0) {
         return 1;
     }
     struct timespec from, to;

@@ -95,7 +95,8 @@ chowns(const char *told, const char *changed)
     const char *paths[] = {path, NULL};
     const struct fy_folder folder = {{path, strlen(path)},
                                      geteuid() == 0 ? 7 : getuid()};
-    const struct fy_owners owners = {&folder, 1};
+    const struct fy_told owners = {
+        .owners = true, .folders = &folder, .nfolders = 1};
     ck_assert_int_eq(stat(other, &before), 0);
     nanosleep(&pause, NULL);
     (void)fy_fresh_after(&mount, paths, &owners);
@@ -128,7 +129,7 @@ START_TEST(test_owners)
     const struct timespec pause = {0, 20000000};
     snprintf(path, sizeof path, "%s/mnt/sub/other", base);
     const char *paths[] = {path, NULL};
-    const struct fy_owners none = {NULL, 0};
+    const struct fy_told none = {.owners = true};
     ck_assert_int_eq(stat(path, &before), 0);
     nanosleep(&pause, NULL);
     (void)fy_fresh_after(&mount, paths, &none);

@@ -242,7 +242,9 @@ setup_user(void)
         ck_assert_ptr_nonnull(mkdtemp(strange));
         strcpy(base, strange);
         shell("mkdir -p $B/d/e/f && touch $B/d/mine $B/d/e/f/root && "
-              "chown -R 65534:65534 $B && chown 0 $B/d/e/f/root");
+              "chown -R 65534:65534 $B && chown 0 $B/d/e/f/root && "
+              "mkdir -m 777 $B/theirs && touch $B/theirs/f && "
+              "chmod 666 $B/theirs/f");
         ck_assert_int_eq(setgid(65534), 0);
         ck_assert_int_eq(setuid(65534), 0);
         /* Else /proc/self is root's. */
@@ -1338,6 +1340,133 @@ START_TEST(test_temporaries)
 }
 END_TEST
 
+/* Reason for a command that writes this on a mount that keeps names. */
+static unsigned
+write_to(const char *text, unsigned access, unsigned kind)
+{
+    reset();
+    spec.keeps_names = true;
+    operand(text, access, kind);
+    return refused();
+}
+
+START_TEST(test_stale_links)
+{
+    shell("cd $B/top && mkdir -p in/d from && touch in/f.txt in/g && "
+          "ln -s f.txt in/l && ln -s d in/ld && ln -s g in/f.gz && "
+          "ln -s nowhere in/gone && ln -s g in/d/x && touch from/l from/new");
+    static const char *const links[] = {"in/l", "in/gone", "in/l/", "in/ld"};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        for (unsigned access = FY_ACCESS_OUT; access <= FY_ACCESS_INOUT;
+             access++) {
+            ck_assert_msg(write_to(links[i], access, FY_USE_FILE) ==
+                              FY_STAGE_FORBIDDEN,
+                          "%s", links[i]);
+        }
+        reset();
+        operand(links[i], FY_ACCESS_OUT, FY_USE_FILE);
+        ck_assert_uint_ne(refused(), FY_STAGE_FORBIDDEN);
+    }
+    ck_assert_uint_eq(write_to("in/l", FY_ACCESS_IN, FY_USE_FILE),
+                      FY_STAGE_NONE);
+    /* What may be written beside it: f.txt.gz, f.gz, f. */
+    ck_assert_uint_eq(write_to("in/f.txt", FY_ACCESS_INOUT, FY_USE_FILE),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(write_to("in/f", FY_ACCESS_OUT, FY_USE_FILE),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(write_to("in/gone-gz", FY_ACCESS_INOUT, FY_USE_FILE),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(write_to("in/go", FY_ACCESS_OUT, FY_USE_FILE),
+                      FY_STAGE_FORBIDDEN); /* `gone' may be a piece of that */
+    ck_assert_uint_eq(write_to("in/n", FY_ACCESS_OUT, FY_USE_FILE),
+                      FY_STAGE_NONE);
+    ck_assert_uint_eq(write_to("in/ld/y", FY_ACCESS_OUT, FY_USE_FILE),
+                      FY_STAGE_NONE);
+    ck_assert_uint_eq(write_to("no/such/folder", FY_ACCESS_OUT, FY_USE_FILE),
+                      FY_STAGE_NONE);
+}
+END_TEST
+
+/* Reason for `source', one of a list, put into the folder `into'. */
+static unsigned
+put_into(const char *source, unsigned kind, const char *into)
+{
+    reset();
+    spec.keeps_names = true;
+    operand(source, FY_ACCESS_IN, kind);
+    uses[0].is_listed = true;
+    operand(into, FY_ACCESS_OUT, FY_USE_TREE);
+    return refused();
+}
+
+START_TEST(test_stale_folders)
+{
+    shell("cd $B/top && rm -f l* up abs* plain magic && "
+          "mkdir -p in/d from/d to/from && ln -s g in/l && ln -s g in/d/x && "
+          "ln -s in door && touch from/l from/new from/d/x && "
+          "ln -s x to/from/n");
+    ck_assert_uint_eq(put_into("from/new", FY_USE_FILE, "in"), FY_STAGE_NONE);
+    ck_assert_uint_eq(put_into("from/new", FY_USE_FILE, "door"), FY_STAGE_NONE);
+    ck_assert_uint_eq(put_into("from/l", FY_USE_FILE, "in"),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(put_into("from/l", FY_USE_FILE, "door/"),
+                      FY_STAGE_FORBIDDEN);
+    /* Folders that are merged. */
+    ck_assert_uint_eq(put_into("from/d", FY_USE_TREE, "in"),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(put_into("from/d/", FY_USE_TREE, "in"),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(put_into("from/d/.", FY_USE_TREE, "in"),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(put_into("from/d", FY_USE_TREE, "sub/deeper"),
+                      FY_STAGE_NONE);
+    ck_assert_uint_eq(put_into("from/d", FY_USE_TREE, "to"),
+                      FY_STAGE_FORBIDDEN); /* cp --parents */
+    ck_assert_uint_eq(put_into("from/d", FY_USE_FILE, "to"), FY_STAGE_NONE);
+    /* What no word names may be any. */
+    ck_assert_uint_eq(write_to("in", FY_ACCESS_OUT, FY_USE_TREE),
+                      FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(write_to("sub/deeper", FY_ACCESS_OUT, FY_USE_TREE),
+                      FY_STAGE_NONE);
+    ck_assert_uint_eq(write_to("in/d", FY_ACCESS_INOUT, FY_USE_TREE),
+                      FY_STAGE_NONE);
+    reset();
+    spec.keeps_names = invocation.writes_cwd = true;
+    spec.cwd = bytes(MOUNT "/in");
+    ck_assert_uint_eq(refused(), FY_STAGE_FORBIDDEN);
+    spec.cwd = bytes(MOUNT "/from");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    struct fy_written written[] = {{".git", false}};
+    invocation.written = written;
+    invocation.nwritten = 1;
+    spec.cwd = bytes(MOUNT "/in");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
+/* The client cannot make the mount forget names in another user's folder. */
+START_TEST(test_stale_names_of_others)
+{
+    if (!*strange) {
+        return;
+    }
+    ck_assert_uint_eq(write_to("n", FY_ACCESS_OUT, FY_USE_FILE), FY_STAGE_NONE);
+    spec.root = bytes(strange);
+    spec.argc = 1;
+    invocation.nuses = 0;
+    operand("theirs/new", FY_ACCESS_OUT, FY_USE_FILE);
+    ck_assert_uint_eq(refused(), FY_STAGE_FORBIDDEN);
+    argv[1] = bytes("theirs/f");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE); /* its name stays */
+    uses[0].access = FY_ACCESS_INOUT;
+    ck_assert_uint_eq(refused(), FY_STAGE_FORBIDDEN);
+    argv[1] = bytes("theirs");
+    uses[0].access = FY_ACCESS_OUT;
+    uses[0].kind = FY_USE_TREE;
+    ck_assert_uint_eq(refused(), FY_STAGE_FORBIDDEN);
+}
+END_TEST
+
 static TCase *
 cases(const char *name, void (*before)(void))
 {
@@ -1356,6 +1485,9 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_hidden_links);
     tcase_add_test(tests, test_outputs_are_compared_with_operands);
     tcase_add_test(tests, test_umask);
+    tcase_add_test(tests, test_stale_links);
+    tcase_add_test(tests, test_stale_folders);
+    tcase_add_test(tests, test_stale_names_of_others);
     tcase_add_test(tests, test_roots);
     tcase_add_test(tests, test_space);
     tcase_add_test(tests, test_spaces_again);

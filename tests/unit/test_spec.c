@@ -146,10 +146,11 @@ START_TEST(what_must_be_known_says_so)
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
     ck_assert_ptr_null(memmem(bytes, n, "hides-links", 11));
     ck_assert_ptr_null(memmem(bytes, n, "masks", 5));
+    ck_assert_ptr_null(memmem(bytes, n, "keeps-names", 11));
     ck_assert_ptr_null(memmem(bytes, n, "outputs", 7));
     free(bytes);
     struct fy_bytes output = text("/mnt/d/out");
-    spec.hides_links = spec.masks = true;
+    spec.hides_links = spec.masks = spec.keeps_names = true;
     spec.outputs = &output;
     spec.noutputs = 1;
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
@@ -157,7 +158,7 @@ START_TEST(what_must_be_known_says_so)
     ck_assert_ptr_nonnull(memmem(bytes, n, "!masks", 6));
     ck_assert_int_eq(fy_stage_spec_decode(bytes, n, &back, NULL), 0);
     ck_assert_ptr_nonnull(memmem(bytes, n, "!outputs", 8));
-    ck_assert(back.hides_links && back.masks);
+    ck_assert(back.hides_links && back.masks && back.keeps_names);
     ck_assert_uint_eq(back.noutputs, 1);
     is_text(back.outputs[0], "/mnt/d/out");
     fy_stage_spec_clear(&back);
@@ -240,6 +241,17 @@ START_TEST(the_others_come_back)
     ck_assert_uint_eq(touched_back.nfolders, 2);
     is_text(touched_back.folders[1].path, "/b");
     ck_assert_uint_eq(touched_back.folders[1].uid, 1000);
+    fy_touched_clear(&touched_back);
+    free(bytes);
+
+    struct fy_link_told links[] = {{{"/l", 2}, {"a b", 3}, UINT64_MAX}};
+    touched.links = links;
+    touched.nlinks = 1;
+    ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
+    ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL), 0);
+    ck_assert_uint_eq(touched_back.nlinks, 1);
+    is_text(touched_back.links[0].target, "a b");
+    ck_assert_uint_eq(touched_back.links[0].modified_s, UINT64_MAX);
     fy_touched_clear(&touched_back);
     free(bytes);
 
