@@ -136,6 +136,8 @@ struct fy_invocation {
                    * where it is a file */
     bool drains;       /* and is read to its end whenever it succeeds */
     bool status_found; /* of split parts: 0 if any part ended by 0, as grep */
+    bool encoded;      /* what is said of it was read from words as bytes, some
+                        * beyond ASCII: UTF-8, or one byte a character */
     bool terminal;     /* looks at the terminal beyond isatty(1) */
     uint8_t split;     /* enum fy_split */
     const char *split_with; /* FILES: first argument of each part, or NULL */

@@ -72,6 +72,9 @@ matches(struct fy_parsed *parsed, const struct fy_condition *condition,
         parsed->failed = true;
         return false;
     }
+    for (const char *at = text; !parsed->encoded && *at; at++) {
+        parsed->encoded = (unsigned char)*at >= 0x80;
+    }
     int status = regexec(condition->regex, text, 0, NULL, 0);
     if (status != 0 && status != REG_NOMATCH) {
         parsed->failed = true;

@@ -247,6 +247,7 @@ describe(struct fy_match *match, struct fy_invocation *out)
                             "is neither pure nor an effect", NULL);
         status = FY_ERR_INVALID;
     }
+    out->encoded = match->parsed.encoded;
     if (status == FY_OK && match->parsed.failed) {
         (void)fy_match_fail(match, WEIGHT_PARSE,
                             "a value is too long to be looked at", NULL);

@@ -158,7 +158,8 @@ struct fy_parsed {
     const uint32_t *times; /* by slot: how often it is given */
     const struct fy_given *given;
     size_t ngiven;
-    bool failed; /* a condition could not be evaluated */
+    bool failed;  /* a condition could not be evaluated */
+    bool encoded; /* an expression read a value with bytes beyond ASCII */
 };
 
 /* Whether a condition holds. */

@@ -27,6 +27,7 @@ struct fy_gather {
     char *paths[CONFIGS_MAX];
     unsigned char hashes[CONFIGS_MAX][32];
     unsigned npaths, nlocales;
+    bool encoded;
     char identity[256];
     unsigned reason;
     struct fy_buffer why;
@@ -228,6 +229,7 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
         return FY_ERR_NOMEM;
     }
     fy_buffer_start(&gather->why, gather->text, sizeof gather->text);
+    gather->encoded = stage->invocation.encoded;
     if (fy_path_join(stage->facts.cwd, stage->facts.path, program)) {
         (void)refuse(gather, FY_STAGE_OTHER_TOOL, "the program's path", "");
         program[0] = '\0';
@@ -279,7 +281,8 @@ fy_gather_run(struct fy_gather *gather)
         return;
     }
     /* A locale that is missing here is "C" here alone. */
-    if (!fy_locales_exist((const char *const *)gather->locales, &gather->why)) {
+    if (!fy_locales_fit((const char *const *)gather->locales, gather->encoded,
+                        &gather->why)) {
         gather->reason = FY_STAGE_OTHER_TOOL;
         return;
     }

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,16 +184,37 @@ look_up(const char *const *environment, const char *name)
     return "";
 }
 
+/* Whether bytes of ASCII are characters of their own, wherever they stand. */
+static bool
+keeps_ascii(locale_t locale)
+{
+    locale_t before = uselocale(locale);
+    bool single = MB_CUR_MAX == 1;
+    (void)uselocale(before);
+    return single || strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+}
+
 bool
-fy_locales_exist(const char *const *environment, struct fy_buffer *why)
+fy_locales_fit(const char *const *environment, bool encoded,
+               struct fy_buffer *why)
 {
     static const struct {
         const char *name;
         int mask;
     } categories[] = {
-        {"LC_CTYPE", LC_CTYPE_MASK},       {"LC_NUMERIC", LC_NUMERIC_MASK},
-        {"LC_TIME", LC_TIME_MASK},         {"LC_COLLATE", LC_COLLATE_MASK},
-        {"LC_MONETARY", LC_MONETARY_MASK}, {"LC_MESSAGES", LC_MESSAGES_MASK},
+        {"LC_CTYPE", LC_CTYPE_MASK},
+        {"LC_NUMERIC", LC_NUMERIC_MASK},
+        {"LC_TIME", LC_TIME_MASK},
+        {"LC_COLLATE", LC_COLLATE_MASK},
+        {"LC_MONETARY", LC_MONETARY_MASK},
+        {"LC_MESSAGES", LC_MESSAGES_MASK},
+        /* setlocale(LC_ALL, "") takes all or none. */
+        {"LC_PAPER", LC_PAPER_MASK},
+        {"LC_NAME", LC_NAME_MASK},
+        {"LC_ADDRESS", LC_ADDRESS_MASK},
+        {"LC_TELEPHONE", LC_TELEPHONE_MASK},
+        {"LC_MEASUREMENT", LC_MEASUREMENT_MASK},
+        {"LC_IDENTIFICATION", LC_IDENTIFICATION_MASK},
     };
     if (*look_up(environment, "LOCPATH")) {
         fy_buffer_add(why, "LOCPATH is set");
@@ -211,7 +233,14 @@ fy_locales_exist(const char *const *environment, struct fy_buffer *why)
             fy_buffer_add(why, name);
             return false;
         }
+        bool fits = !encoded || categories[i].mask != LC_CTYPE_MASK ||
+                    keeps_ascii(locale);
         freelocale(locale);
+        if (!fits) {
+            fy_buffer_add(why, "words are not what their bytes are in ");
+            fy_buffer_add(why, name);
+            return false;
+        }
     }
     return true;
 }

@@ -626,9 +626,21 @@ variable(const struct fy_stage_spec *spec, const char *name)
 static int
 check_environment(struct check *check)
 {
-    static const char *const locales[] = {
-        "LOCPATH",    "LC_ALL",      "LC_CTYPE",    "LC_NUMERIC", "LC_TIME",
-        "LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LANG"};
+    static const char *const locales[] = {"LOCPATH",
+                                          "LC_ALL",
+                                          "LC_CTYPE",
+                                          "LC_NUMERIC",
+                                          "LC_TIME",
+                                          "LC_COLLATE",
+                                          "LC_MONETARY",
+                                          "LC_MESSAGES",
+                                          "LC_PAPER",
+                                          "LC_NAME",
+                                          "LC_ADDRESS",
+                                          "LC_TELEPHONE",
+                                          "LC_MEASUREMENT",
+                                          "LC_IDENTIFICATION",
+                                          "LANG"};
     const struct fy_stage_spec *spec = check->spec;
     int status = fy_strict_environment(spec, check->confine->limited,
                                        check->out_reason, check->why);
@@ -655,7 +667,7 @@ check_environment(struct check *check)
     char said[200];
     struct fy_buffer buffer;
     fy_buffer_start(&buffer, said, sizeof said);
-    if (!fy_locales_exist(environment, &buffer)) {
+    if (!fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
         return refuse(check, FY_STAGE_OTHER_TOOL, said, " there", NULL);
     }
     return 0;

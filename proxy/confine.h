@@ -122,8 +122,11 @@ int fy_config_hash_with(const char *path, const char *library_path,
 /*
  * Whether every locale that the environment (NAME=VALUE, NULL-terminated)
  * chooses exists on this host; both sides ask: a program falls back to "C"
- * silently. `why' names the one that does not.
+ * silently. `encoded': its words were read as bytes (struct fy_invocation), so that
+ * the locale's characters must be single bytes or UTF-8: in others a byte of ASCII
+ * may be the second one of a character. `why' names the one that does not fit.
  */
-bool fy_locales_exist(const char *const *environment, struct fy_buffer *why);
+bool fy_locales_fit(const char *const *environment, bool encoded,
+                    struct fy_buffer *why);
 
 #endif

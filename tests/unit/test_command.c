@@ -162,6 +162,34 @@ START_TEST(very_many_arguments)
 }
 END_TEST
 
+/* Only what an expression read decides whether an encoding matters. */
+START_TEST(words_beyond_ascii)
+{
+    struct fy_commands *commands = compile(
+        "command grep { flag -x; option -e TEXT; operand FILE... in;"
+        " never matches(TEXT, \"[*]\") \"no\";"
+        " split lines when -x && only(FILE, \"a\"); merge concat; pure; }");
+    static const struct {
+        const char *argv[5];
+        bool encoded;
+    } calls[] = {
+        {{"grep", "-e", "plain", "\x81\x5c"}, false},
+        {{"grep", "-e", "\x81\x5c", "plain"}, true},
+        {{"grep", "-x", "\x81\x5c", NULL}, true},
+        {{"grep", "-x", "plain", NULL}, false},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct fy_invocation invocation;
+        ck_assert_int_eq(fy_invocation_parse(commands, "grep", calls[i].argv,
+                                             NULL, &invocation, NULL),
+                         FY_OK);
+        ck_assert_msg(invocation.encoded == calls[i].encoded, "%zu", i);
+        fy_invocation_clear(&invocation);
+    }
+    fy_commands_free(commands);
+}
+END_TEST
+
 START_TEST(very_long_arguments)
 {
     struct fy_commands *commands = compile(grep_text);
@@ -561,6 +589,7 @@ main(void)
     tcase_add_test(hostile, no_arguments);
     tcase_add_test(hostile, very_many_arguments);
     tcase_add_test(hostile, very_long_arguments);
+    tcase_add_test(hostile, words_beyond_ascii);
     tcase_add_test(hostile, any_bytes);
     tcase_add_test(hostile, the_reason_is_cut_and_plain);
     suite_add_tcase(suite, hostile);

@@ -1340,6 +1340,45 @@ START_TEST(test_temporaries)
 }
 END_TEST
 
+/* In GBK the byte of a backslash may be the second one of a character. */
+START_TEST(test_encodings)
+{
+    static const struct {
+        const char *map;
+        unsigned read, unread; /* why refused: words were read, or not */
+    } encodings[] = {{"GBK", FY_STAGE_OTHER_TOOL, FY_STAGE_NONE},
+                     {"SHIFT_JIS", FY_STAGE_OTHER_TOOL, FY_STAGE_NONE},
+                     {"ISO-8859-15", FY_STAGE_NONE, FY_STAGE_NONE},
+                     {"UTF-8", FY_STAGE_NONE, FY_STAGE_NONE}};
+    if (system("localedef --version >/dev/null 2>&1") != 0) {
+        puts("# encodings: localedef is not installed");
+        return;
+    }
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        char script[256], folder[128], variable[64];
+        /* Warnings about Shift JIS end it by 1 though the locale is made. */
+        snprintf(script, sizeof script,
+                 "mkdir -p $B/locales && localedef -c --quiet -i POSIX -f %s "
+                 "$B/locales/xx_%s >/dev/null 2>&1; test -d $B/locales/xx_%s",
+                 encodings[i].map, encodings[i].map, encodings[i].map);
+        shell(script);
+        snprintf(folder, sizeof folder, "%s/locales", base);
+        ck_assert_int_eq(setenv("LOCPATH", folder, 1), 0);
+        reset();
+        snprintf(variable, sizeof variable, "LC_ALL=xx_%s", encodings[i].map);
+        env[0] = bytes(variable);
+        spec.envc = 1;
+        unsigned unread = refused();
+        ck_assert_msg(unread == encodings[i].unread, "%s", why_text);
+        invocation.encoded = true;
+        unsigned read = refused();
+        ck_assert_msg(read == encodings[i].read, "%s: %s", encodings[i].map,
+                      why_text);
+    }
+    ck_assert_int_eq(unsetenv("LOCPATH"), 0);
+}
+END_TEST
+
 /* Reason for a command that writes this on a mount that keeps names. */
 static unsigned
 write_to(const char *text, unsigned access, unsigned kind)
@@ -1485,6 +1524,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_hidden_links);
     tcase_add_test(tests, test_outputs_are_compared_with_operands);
     tcase_add_test(tests, test_umask);
+    tcase_add_test(tests, test_encodings);
     tcase_add_test(tests, test_stale_links);
     tcase_add_test(tests, test_stale_folders);
     tcase_add_test(tests, test_stale_names_of_others);

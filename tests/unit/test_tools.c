@@ -264,17 +264,16 @@ START_TEST(test_locales)
         {"LC_ALL=", "LANG=C.UTF-8", NULL},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        ck_assert_msg(fy_locales_exist(good[i], &why), "%zu: %s", i, text);
+        ck_assert_msg(fy_locales_fit(good[i], true, &why), "%zu: %s", i, text);
     }
     static const char *const bad[][3] = {
-        {"LANG=xx_XX.UTF-8", NULL},
-        {"LANG=C", "LC_TIME=xx_XX", NULL},
-        {"LC_ALL=../../etc", NULL},
+        {"LANG=xx_XX.UTF-8", NULL},         {"LANG=C", "LC_TIME=xx_XX", NULL},
+        {"LANG=C", "LC_PAPER=xx_XX", NULL}, {"LC_ALL=../../etc", NULL},
         {"LOCPATH=/tmp", "LANG=C", NULL},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         fy_buffer_start(&why, text, sizeof text);
-        ck_assert_msg(!fy_locales_exist(bad[i], &why), "%zu", i);
+        ck_assert_msg(!fy_locales_fit(bad[i], false, &why), "%zu", i);
         ck_assert_uint_gt(why.used, 0);
     }
 }
