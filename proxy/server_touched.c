@@ -8,6 +8,8 @@
  * After a stage that may have changed owners, those of folders are told too: the
  * client cannot refresh a folder without writing its owner. What a link leads to
  * is told by its real name, too: a folder's names are forgotten by that alone.
+ * Long because what is remembered before and what is looked at after are the same
+ * places.
  */
 #include "config.h"
 
@@ -387,6 +389,24 @@ find_made(const struct fy_invocation *invocation, const char *mount,
     }
 }
 
+/* What was in what it is said to write, and is gone (.git/MERGE_HEAD). */
+static void
+add_gone(struct list *list)
+{
+    const struct fy_before *before = list->stage->before;
+    size_t top = strlen(list->mount);
+    const struct statx none = {0};
+    for (size_t i = 0; before && i < before->n; i++) {
+        int fd = fy_open_beneath(list->root, before->paths[i] + top + 1,
+                                 O_PATH | O_NOFOLLOW, 0);
+        if (fd < 0) {
+            add(list, before->paths[i], &none);
+        } else {
+            (void)close(fd);
+        }
+    }
+}
+
 /* Only what it is said to write, there or above; false: that is not all. */
 static bool
 look_declared(struct fy_walk *walk, struct list *list, const char *base)
@@ -403,6 +423,7 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
     list->linked = false;
     list->root = root;
     list->mount = mount;
+    add_gone(list);
     do {
         for (uint32_t i = 0; i < invocation->nwritten; i++) {
             const struct fy_written *written = &invocation->written[i];
@@ -457,6 +478,31 @@ walk_into(struct fy_walk *walk, const struct fy_server_stage *stage,
     }
 }
 
+/* What it is said to write, there or above. */
+static void
+walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    const char *mount = NULL;
+    char base[PATH_MAX], folder[4096], name[4096];
+    int root = find_base(stage, base)
+                   ? -1
+                   : open_mount(stage, base, &mount, folder, sizeof folder);
+    if (root < 0) {
+        return;
+    }
+    do {
+        for (uint32_t i = 0; i < invocation->nwritten; i++) {
+            const struct fy_written *written = &invocation->written[i];
+            if (!written->makes &&
+                put_name(folder, written->path, strlen(written->path), name)) {
+                fy_walk(walk, root, mount, name, true);
+            }
+        }
+    } while (go_up(folder));
+    (void)close(root);
+}
+
 /* As look_everywhere(), what is there before anything is done. NULL: that is not
  * known, or of no use as little will be looked at. */
 struct fy_before *
@@ -473,8 +519,7 @@ fy_server_touched_before(const struct fy_server_stage *stage)
         .enters = enters_none,
         .context = before,
     };
-    if (!before || invocation->nwritten > 0) {
-        free(before);
+    if (!before) {
         return NULL;
     }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
@@ -484,7 +529,9 @@ fy_server_touched_before(const struct fy_server_stage *stage)
             walk_into(&walk, stage, spec->argv[use->arg].at + use->offset);
         }
     }
-    if (invocation->writes_cwd) {
+    if (invocation->nwritten > 0) {
+        walk_declared(&walk, stage);
+    } else if (invocation->writes_cwd) {
         walk_into(&walk, stage, ".");
     }
     if (!walk.complete || before->failed) {
