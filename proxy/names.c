@@ -10,7 +10,6 @@
  */
 #include "config.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -160,30 +159,12 @@ find_links(struct fy_names *names, int folder, const char *shown)
     return 0;
 }
 
-/*
- * Whether a command that is given the first n bytes of `name' might write `entry':
- * that itself and what begins like it without its suffix (f~, f.gz, f.1, for f.gz
- * also f, the pieces of a prefix), and what it is with a suffix of other kind (f-gz
- * for f).
- */
-static bool
-is_related(const char *entry, const char *name, size_t n)
-{
-    size_t stem = n, bytes = strlen(entry);
-    for (size_t i = 1; i < n; i++) {
-        stem = name[i] == '.' ? i : stem;
-    }
-    return strncmp(entry, name, stem) == 0 ||
-           (bytes < n && memcmp(entry, name, bytes) == 0 &&
-            !isalnum((unsigned char)name[bytes]));
-}
-
 static int
 check_related(struct fy_names *names, const char *name, size_t n,
               const char *shown)
 {
     for (size_t i = 0; i < names->links.n; i++) {
-        if (is_related(names->links.names[i], name, n)) {
+        if (fy_name_related(names->links.names[i], name, n)) {
             return refuse(names, names->links.names[i],
                           " is a link, which it may replace beside ", shown);
         }

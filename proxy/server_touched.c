@@ -29,6 +29,7 @@ enum {
     TOUCHED_ENTRIES = 200000, /* looked at */
     TOUCHED_MS = 500,
     TOUCHED_PATHS = 16384, /* listed */
+    WRITTEN_MAX = 64,      /* operands with which names are compared */
     BEFORE_ENTRIES = 20000,
     BEFORE_MS = 20,
 };
@@ -53,6 +54,9 @@ struct list {
     int root;          /* what is looked at is beneath this folder ... */
     const char *mount; /* ... which is this path of the client's */
     char parent[4096]; /* the last folder whose names were looked at */
+    struct fy_bytes
+        written[WRITTEN_MAX]; /* names of operands, without folders */
+    unsigned nwritten;        /* more than that: not all are here */
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */
@@ -82,6 +86,14 @@ open_mount(const struct fy_server_stage *stage, const char *path,
         }
     }
     return -1;
+}
+
+/* A path that the stage was given to write. */
+static bool
+is_written(const struct fy_stage_spec *spec, const struct fy_use *use)
+{
+    return use->access != FY_ACCESS_IN && !use->is_stdin &&
+           use->arg < spec->argc && use->offset <= spec->argv[use->arg].n;
 }
 
 /* ---- before --------------------------------------------------------------- */
@@ -285,6 +297,36 @@ go_up(char folder[4096])
     return true;
 }
 
+/* An entry beside an operand that the command may have written with it. */
+static bool
+is_beside(void *context, const char *name)
+{
+    const struct list *list = context;
+    for (unsigned i = 0; i < list->nwritten && i < WRITTEN_MAX; i++) {
+        if (fy_name_related(name, list->written[i].at, list->written[i].n)) {
+            return true;
+        }
+    }
+    return list->nwritten > WRITTEN_MAX;
+}
+
+static void
+add_written(struct list *list, const struct fy_bytes *word, uint32_t offset)
+{
+    const char *at = word->at + offset;
+    size_t n = word->n - offset;
+    while (n > 0 && at[n - 1] == '/') {
+        n--;
+    }
+    const char *slash = memrchr(at, '/', n);
+    if (list->nwritten < WRITTEN_MAX) {
+        size_t start = slash ? (size_t)(slash + 1 - at) : 0;
+        list->written[list->nwritten] =
+            (struct fy_bytes){at + start, n - start};
+    }
+    list->nwritten++;
+}
+
 /* One path that was declared, and the folder it is in. */
 static void
 look(struct fy_walk *walk, struct list *list, const char *base,
@@ -312,8 +354,10 @@ look(struct fy_walk *walk, struct list *list, const char *base,
         /* What the command writes beside it: f~, f.gz. */
         bool (*enters_any)(void *, const char *, unsigned) = walk->enters;
         walk->enters = enters_none;
+        walk->wanted = is_beside;
         fy_walk(walk, root, mount, name, tree);
         walk->enters = enters_any;
+        walk->wanted = NULL;
         strcpy(list->parent, name);
         do {
             note_itself(list, name);
@@ -524,8 +568,7 @@ fy_server_touched_before(const struct fy_server_stage *stage)
     }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
-        if (use->access != FY_ACCESS_IN && !use->is_stdin &&
-            use->arg < spec->argc && use->offset <= spec->argv[use->arg].n) {
+        if (is_written(spec, use)) {
             walk_into(&walk, stage, spec->argv[use->arg].at + use->offset);
         }
     }
@@ -549,14 +592,17 @@ look_everywhere(struct fy_walk *walk, struct list *list)
 {
     const struct fy_stage_spec *spec = &list->stage->spec;
     const struct fy_invocation *invocation = &list->stage->invocation;
-    for (uint32_t i = 0; i < invocation->nuses; i++) {
-        const struct fy_use *use = &invocation->uses[i];
-        if (use->access == FY_ACCESS_IN || use->is_stdin ||
-            use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
-            continue;
+    const struct fy_use *end = invocation->uses + invocation->nuses;
+    for (const struct fy_use *use = invocation->uses; use < end; use++) {
+        if (is_written(spec, use)) {
+            add_written(list, &spec->argv[use->arg], use->offset);
         }
-        look(walk, list, spec->cwd.at, spec->argv[use->arg].at + use->offset,
-             true);
+    }
+    for (const struct fy_use *use = invocation->uses; use < end; use++) {
+        if (is_written(spec, use)) {
+            look(walk, list, spec->cwd.at,
+                 spec->argv[use->arg].at + use->offset, true);
+        }
     }
     char base[PATH_MAX];
     if (invocation->writes_cwd && find_base(list->stage, base)) {

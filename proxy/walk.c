@@ -6,6 +6,7 @@
 
 #include "proxy/walk.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +99,8 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
         struct statx facts;
         size_t n = strlen(entry->d_name);
         if (strcmp(entry->d_name, ".") == 0 ||
-            strcmp(entry->d_name, "..") == 0) {
+            strcmp(entry->d_name, "..") == 0 ||
+            (walk->wanted && !walk->wanted(walk->context, entry->d_name))) {
             continue;
         }
         if (!allowed(walk)) {
@@ -295,4 +297,16 @@ fy_walk_name(const char *mount, const char *cwd, const char *path, char *out,
     }
     memcpy(out, rest, bytes);
     return true;
+}
+
+bool
+fy_name_related(const char *entry, const char *name, size_t n)
+{
+    size_t stem = n, bytes = strlen(entry);
+    for (size_t i = 1; i < n; i++) {
+        stem = name[i] == '.' ? i : stem;
+    }
+    return strncmp(entry, name, stem) == 0 ||
+           (bytes < n && memcmp(entry, name, bytes) == 0 &&
+            !isalnum((unsigned char)name[bytes]));
 }

@@ -27,6 +27,8 @@ struct fy_walk {
     bool complete;         /* out: nothing was left out */
     /* For each, `path' as built on the name that was given. */
     void (*found)(void *context, const char *path, const struct statx *facts);
+    /* Whether an entry of a folder is looked at at all, by its name; or NULL. */
+    bool (*wanted)(void *context, const char *name);
     /* Whether a folder is entered that lies `depth' below the first; or NULL. */
     bool (*enters)(void *context, const char *path, unsigned depth);
     void *context;
@@ -56,5 +58,13 @@ void fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
  */
 bool fy_walk_name(const char *mount, const char *cwd, const char *path,
                   char *out, size_t capacity);
+
+/*
+ * Whether a command that is given the first n bytes of `name', an entry of a
+ * folder, might also write `entry' of the same: that itself; what begins like it
+ * without its suffix (f~, f.gz, f.1; for f.gz also f; the pieces of a prefix); and
+ * what it is with another kind of suffix (for f-gz, f).
+ */
+bool fy_name_related(const char *entry, const char *name, size_t n);
 
 #endif
