@@ -47,7 +47,7 @@ struct check {
     int files[FILES_MAX];
     char *paths[FILES_MAX];
     unsigned nfiles;
-    unsigned nprograms; /* of these; they are executed */
+    unsigned nprograms;     /* of these; they are executed */
     struct fy_names *names; /* NULL: the client's mounts keep none */
     struct fy_cage *cage;
     unsigned *out_reason;

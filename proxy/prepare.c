@@ -37,10 +37,9 @@ struct fy_job {
     char **paths; /* after: what may have changed */
     size_t npaths, capacity;
     bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
-    bool
-        owners_changed; /* after: to those of touched.folders, as far as known */
-    bool cut;           /* after: more may have changed than `paths' */
-    unsigned stale;     /* after: so many of them are perhaps shown as before */
+    bool owners_changed; /* after: to those of touched.folders */
+    bool cut;            /* after: more may have changed than `paths' */
+    unsigned stale; /* after: so many of them are perhaps shown as before */
     char *touched_bytes; /* after: what `touched' borrows */
     struct fy_touched touched;
     unsigned char root_hashes[FY_STAGE_MOUNTS][32];

@@ -54,9 +54,8 @@ struct list {
     int root;          /* what is looked at is beneath this folder ... */
     const char *mount; /* ... which is this path of the client's */
     char parent[4096]; /* the last folder whose names were looked at */
-    struct fy_bytes
-        written[WRITTEN_MAX]; /* names of operands, without folders */
-    unsigned nwritten;        /* more than that: not all are here */
+    struct fy_bytes written[WRITTEN_MAX]; /* operands' last names */
+    unsigned nwritten;                    /* more than that: not all are here */
     bool complete;
     char new_path[4096]; /* the last path found that is new */
     size_t new_bytes;    /* 0: none */

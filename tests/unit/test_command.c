@@ -2,6 +2,7 @@
 /*
  * Command blocks where tests/lang cannot look: arguments of any length and any
  * bytes, limits of a block, memory and sharing between threads.
+ * Long because they share the ways in which blocks are compiled.
  */
 #include "config.h"
 
