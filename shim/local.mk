@@ -11,6 +11,7 @@ libferry_la_SOURCES = \
 	shim/dl.c \
 	shim/engine.c \
 	shim/handler.c \
+	shim/head.c shim/head.h \
 	shim/exec.c shim/exec.h \
 	shim/image.h \
 	shim/last.c \
@@ -67,6 +68,7 @@ libfyshimgen_la_SOURCES = \
 	shim/build_base.c \
 	shim/build_names.c \
 	shim/build_unwind.c \
+	shim/head.c shim/head.h \
 	shim/reach.c shim/reach.h \
 	shim/arch/x86_64/predicate.c \
 	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h

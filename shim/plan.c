@@ -20,13 +20,13 @@
 
 #include "shim/arch/x86_64/raw.h"
 #include "shim/exec.h"
+#include "shim/head.h"
 
 #define SETTINGS "FERRY_SETTINGS="
 #define PRELOAD  "LD_PRELOAD="
 
 enum {
     STUB_ARGUMENTS = 3,    /* stub, socket, path */
-    HEAD_BYTES = 256,      /* of a program; the kernel's own limit for #! */
     SPARE_BYTES = 64 << 10 /* between what we count and what the kernel does */
 };
 
@@ -166,20 +166,12 @@ fy_plan_environment(const struct fy_plan *plan, void *room)
 
 /* ---- the program ------------------------------------------------------------------- */
 
-/* How a program begins. */
-struct head {
-    long bytes; /* as read */
-    union {
-        Elf64_Ehdr elf;
-        char text[HEAD_BYTES]; /* terminated */
-    } u;
-};
-
 /*
  * stat(2): only calls that programs make at their start, too, for those who
- * let no others through. 0 or a negative error number. NULL: dir itself.
+ * let no others through. 0 or a negative error number. NULL: dir itself. Its
+ * frame is not to lie below what comes next: a handler's stack may be small.
  */
-static int
+static __attribute__((noinline)) int
 look(int dir, const char *path, int flags, unsigned *out_mode)
 {
     struct stat status = {.st_mode = 0};
@@ -191,26 +183,12 @@ look(int dir, const char *path, int flags, unsigned *out_mode)
     return (int)result;
 }
 
-static void
-read_head(const char *path, struct head *out)
-{
-    long file = fy_raw(SYS_openat, AT_FDCWD, (long)path,
-                       O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
-    out->bytes = 0;
-    if (file >= 0) {
-        long n = fy_raw(SYS_read, file, (long)&out->u, HEAD_BYTES - 1, 0, 0, 0);
-        fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
-        out->bytes = n < 0 ? 0 : n;
-    }
-    out->u.text[out->bytes] = '\0';
-}
-
 /* What is known of a target. */
 struct found {
     unsigned mode;      /* type and permissions */
     const char *folder; /* of PATH, when it was searched */
     size_t folder_bytes;
-    struct head head;
+    struct fy_head head;
 };
 
 /* FOLDER/NAME, or NAME where the folder is empty. Returns its end. */
@@ -266,7 +244,7 @@ search(const char *name, struct found *out)
         if (status == 0 && S_ISREG(out->mode) && executable(path)) {
             out->folder = at;
             out->folder_bytes = bytes;
-            read_head(path, &out->head);
+            fy_head_read(AT_FDCWD, path, &out->head);
             return true;
         }
         if (status && !goes_on_after(-status)) {
@@ -281,7 +259,7 @@ search(const char *name, struct found *out)
 
 /* Whether a #! line names something that can be executed. */
 static bool
-has_interpreter(struct head *head)
+has_interpreter(struct fy_head *head)
 {
     char *start = head->u.text + 2 + strspn(head->u.text + 2, " \t");
     char *end = start + strcspn(start, " \t\n");
@@ -295,29 +273,14 @@ has_interpreter(struct head *head)
     return result;
 }
 
-static bool
-is_elf(const struct head *head)
-{
-    return head->bytes >= (long)sizeof head->u.elf &&
-           memcmp(head->u.text, ELFMAG, SELFMAG) == 0;
-}
-
-/* An ELF file into which the dynamic linker cannot load us. */
-static bool
-is_foreign(const struct head *head)
-{
-    return is_elf(head) && (head->u.elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-                            head->u.elf.e_machine != EM_X86_64);
-}
-
 /* Whether the kernel will run it, as far as we can tell. */
 static bool
-is_program(struct head *head)
+is_program(struct fy_head *head)
 {
     if (head->bytes > 2 && memcmp(head->u.text, "#!", 2) == 0) {
         return has_interpreter(head);
     }
-    return is_elf(head) && !is_foreign(head) &&
+    return fy_head_is_elf(head) && !head->foreign &&
            (head->u.elf.e_type == ET_EXEC || head->u.elf.e_type == ET_DYN);
 }
 
@@ -365,7 +328,7 @@ plan_stub(struct fy_plan *plan, const struct fy_target *target,
     }
     /* File actions cannot be done twice, so it must not fail to start. */
     const char *stub = fy_snapshot_string(snapshot, snapshot->stub);
-    read_head(stub, &found->head);
+    fy_head_read(AT_FDCWD, stub, &found->head);
     if (!executable(stub) || !is_program(&found->head)) {
         return;
     }
@@ -410,6 +373,7 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
     found.folder = NULL;
     found.folder_bytes = 0;
     found.head.bytes = 0;
+    found.head.foreign = false;
     bool known = false;
     if (target->search && !strchr(target->path, '/')) {
         known = search(target->path, &found);
@@ -420,8 +384,8 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
             return; /* a shell that tries every folder of PATH */
         }
         known = status == 0 && S_ISREG(found.mode);
-        if (known && target->whole) {
-            read_head(target->path, &found.head);
+        if (known && (!target->fds_change || *target->path == '/')) {
+            fy_head_read(target->dir, target->path, &found.head);
         }
     }
     /* File actions may change the folder that a relative name begins at. */
@@ -430,11 +394,10 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         known = false;
     }
     /*
-     * A setuid program has more rights than who would influence it, and in one
-     * for another machine the dynamic linker would complain.
+     * A setuid program has more rights than who would influence it, and where
+     * another dynamic linker loads the program it would complain, or not start.
      */
-    if (known &&
-        ((found.mode & (S_ISUID | S_ISGID)) || is_foreign(&found.head))) {
+    if (known && ((found.mode & (S_ISUID | S_ISGID)) || found.head.foreign)) {
         return;
     }
     plan_environment(out);

@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/head.h"
+
 enum {
     MAX_SCRIPT_DEPTH = 4,
     MAX_SYMBOLS = 1 << 24,
@@ -642,4 +644,16 @@ fy_reach_describe(const struct fy_reach_finding *finding, struct fy_buffer *to)
         fy_buffer_add(to, ", which was not found");
         break;
     }
+}
+
+bool
+fy_reach_is_foreign(const char *program)
+{
+    char path[PATH_MAX];
+    struct fy_head head;
+    if (!find_program(program, path)) {
+        return false;
+    }
+    fy_head_read(AT_FDCWD, path, &head);
+    return head.foreign;
 }

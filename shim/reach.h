@@ -57,4 +57,8 @@ int fy_reach_scan(const char *program, const struct fy_model *model,
                   fy_reach_report *report, void *closure,
                   struct fy_buffer *why) FY_MUST_CHECK;
 
+/* Whether the program, looked for in PATH as execvp(3) does, is one into which no
+ * dynamic linker could load us (shim/head.h). */
+bool fy_reach_is_foreign(const char *program);
+
 #endif

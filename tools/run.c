@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/plain.h"
+#include "shim/reach.h"
 #include "tools/child.h"
 #include "tools/launch.h"
 #include "tools/report.h"
@@ -153,11 +154,13 @@ publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
     }
 }
 
-/* Sets the environment for what was got ready. */
+/* Sets the environment for what was got ready: none where another dynamic
+ * linker than glibc's loads the program, which would not start with our object. */
 static void
 publish(struct fy_run_options *options, struct fy_launch_state *state)
 {
-    if (state->preload[0] && fy_launch_gains_rights(options->command[0])) {
+    if (state->preload[0] && (fy_launch_gains_rights(options->command[0]) ||
+                              fy_reach_is_foreign(options->command[0]))) {
         state->preload[0] = '\0'; /* ld.so would not take it either */
     }
     if (fy_launch_environment(state->preload, &options->settings)) {

@@ -254,4 +254,34 @@ same "a preload of the user's" sh -c 'grep -c libm.so /proc/self/maps; env -i gr
 LD_PRELOAD=
 listings "environment with an empty LD_PRELOAD"
 unset LD_PRELOAD
+# ---- programs that another dynamic linker loads ----------------------------------
+if musl-gcc -o "$t/musl" -x c - 2>/dev/null <<END
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) { printf("%d\n", getenv("FERRY_SETTINGS") || getenv("LD_PRELOAD")); return 3; }
+END
+then
+    printf '#!%s\n' "$t/musl" >"$t/muslscript"
+    chmod +x "$t/muslscript"
+    linker=$(readelf -lW "$t/musl" | sed -n 's/.*interpreter: \(.*\)]/\1/p')
+    same "musl: sh, status and output" sh -c "$t/musl; echo \$?; $t/muslscript"
+    same "musl: exec, background, pipes" sh -c "$t/musl | cat & wait; exec $t/musl"
+    same "musl: the dynamic linker itself" sh -c "$linker $t/musl; echo \$?"
+    same "musl: popen and system" sh -c "awk 'BEGIN { \"$t/musl\" | getline a; print a, system(\"$t/musl\") }'"
+    same "musl: by descriptor and search" /usr/bin/python3 -c "
+import os, subprocess
+fd = os.open('$t/musl', os.O_RDONLY)
+if os.fork() == 0:
+    os.execve(fd, ['musl'], os.environ)
+print(os.wait()[1], subprocess.run(['musl'], env=dict(os.environ, PATH='$t:/usr/bin')).returncode, flush=True)
+print(os.spawnvpe(os.P_WAIT, 'musl', ['musl'], dict(os.environ, PATH='$t')))"
+    "$build/ferry" run -- "$t/musl" >"$t/out" 2>&1
+    equal "musl: ferry run" "$? $(cat "$t/out")" "3 0"
+    "$build/ferry" run -- "$t/muslscript" >"$t/out" 2>&1
+    equal "musl: ferry run of a script" "$? $(cat "$t/out")" "3 0"
+    equal "musl: ferry doctor" "$("$build/ferry" doctor -- "$t/musl" | grep -c 'not for x86-64 with glibc')" 1
+else
+    skip "musl programs" "no musl-gcc"
+fi
+
 finish
