@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ enum {
 /* Words without a lock: a handler of the program may interrupt here. */
 static uint64_t told[TOLD];
 static unsigned lines;
-static int file = -1;
+static char lines_path[PATH_MAX]; /* empty: nothing is to be told */
 
 /* Of ours alone: after the run anybody may have made its folder again. */
 static int
@@ -45,8 +46,8 @@ open_lines(const char *path)
 void
 fy_explain_to(const char *path)
 {
-    if (path && *path) {
-        file = open_lines(path);
+    if (path && strlen(path) < sizeof lines_path) {
+        strcpy(lines_path, path);
     }
 }
 
@@ -115,6 +116,19 @@ struct line {
     size_t used;
 };
 
+/* No descriptor is kept: the program may close it, and open a file by its number. */
+static void
+write_line(const char *path, const struct line *line)
+{
+    int to = open_lines(path);
+    if (to >= 0) {
+        if (write(to, line->text, line->used) < 0) {
+            /* A full disk loses lines, nothing else. */
+        }
+        close(to);
+    }
+}
+
 static void __attribute__((format(printf, 2, 3)))
 add(struct line *line, const char *format, ...)
 {
@@ -168,15 +182,12 @@ void
 fy_explain_difference(const char *path, const struct fy_decision *decision)
 {
     struct line line = {.used = 0};
-    int saved = errno, to = *path ? open_lines(path) : -1;
+    int saved = errno;
 
-    if (to >= 0) {
+    if (*path) {
         add_call(&line, decision);
         add(&line, " %s; not offloaded any more\n", decision->note);
-        if (write(to, line.text, line.used) < 0) {
-            /* A full disk loses lines, nothing else. */
-        }
-        close(to);
+        write_line(path, &line);
     }
     errno = saved;
 }
@@ -187,7 +198,7 @@ fy_explain(const struct fy_decision *decision)
     struct line line = {.used = 0};
     int saved = errno;
 
-    if (file < 0 || !first_time(decision)) {
+    if (!lines_path[0] || !first_time(decision)) {
         errno = saved;
         return;
     }
@@ -217,9 +228,7 @@ fy_explain(const struct fy_decision *decision)
         add(&line, ": %s", decision->note);
     }
     add(&line, "\n");
-    if (write(file, line.text, line.used) < 0) {
-        /* A full disk loses lines, nothing else. */
-    }
+    write_line(lines_path, &line);
     errno = saved;
 }
 
@@ -229,11 +238,9 @@ fy_explain_line(const char *text)
     struct line line = {.used = 0};
     int saved = errno;
 
-    if (file >= 0 && has_room()) {
+    if (lines_path[0] && has_room()) {
         add(&line, "pid=%ld: %s\n", (long)getpid(), text);
-        if (write(file, line.text, line.used) < 0) {
-            /* A full disk loses lines, nothing else. */
-        }
+        write_line(lines_path, &line);
     }
     errno = saved;
 }

@@ -39,6 +39,7 @@ SOURCES = {
     "last": ("last.c", ["-D_GNU_SOURCE", "-fopenmp", "-lblas", "-pthread"]),
     "last-address": ("last.c", ["-D_GNU_SOURCE", "-fsanitize=address",
                                 "-lblas", "-pthread"]),
+    "closes": ("closes.c", ["-lblas"]),
     "xerbla": ("xerbla.c", ["-lblas"]),
     "pointers": ("pointers.c", ["-lblas"]),
     "values": ("values.c", ["-lblas", "-lm"]),

@@ -455,6 +455,18 @@ def mutexes_of_the_engine(context):
     return None
 
 
+def explain_keeps_no_descriptor(context):
+    """closefrom(3) after a call: no line lands in the program's own file."""
+    file = os.path.join(context.folder(), "own")
+    result = context.run(HOST + ["--explain"],
+                         [context.program("closes"), file])
+    if result.err.count(": offloaded") < 2:
+        return "lines are missing: %s" % result.err
+    if (result.status, result.out) != (0, "0 wrong, descriptor 3, 0 bytes\n"):
+        return "status %s, stdout is %r" % (result.status, result.out)
+    return None
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
@@ -463,4 +475,5 @@ CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           flags_of_originals, few_addresses,
           mutexes_of_the_engine,
           timer_of_a_profiler,
-          libraries_with_static_tls]
+          libraries_with_static_tls,
+          explain_keeps_no_descriptor]
