@@ -154,14 +154,17 @@ publish_commands(struct fy_run_options *options, struct fy_launch_state *state)
     }
 }
 
-/* Sets the environment for what was got ready: none where another dynamic
- * linker than glibc's loads the program, which would not start with our object. */
+/*
+ * Sets the environment for what was got ready: nothing for a setuid program, for
+ * which the dynamic linker would ignore it, and where another dynamic linker than
+ * glibc's loads the program, which would not start with libferry.so.
+ */
 static void
 publish(struct fy_run_options *options, struct fy_launch_state *state)
 {
     if (state->preload[0] && (fy_launch_gains_rights(options->command[0]) ||
                               fy_reach_is_foreign(options->command[0]))) {
-        state->preload[0] = '\0'; /* ld.so would not take it either */
+        state->preload[0] = '\0';
     }
     if (fy_launch_environment(state->preload, &options->settings)) {
         fy_say("cannot set the environment; running without ferry");
