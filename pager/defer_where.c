@@ -202,7 +202,7 @@ in_thread_heap(int maps, uintptr_t start, size_t bytes)
             !is_populated(base)) {
             continue;
         }
-        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) !=
+        if (process_vm_readv(gettid(), &to, 1, &from, 1, 0) !=
             (ssize_t)sizeof(heap)) {
             return true;
         }

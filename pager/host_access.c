@@ -90,13 +90,15 @@ copy_populated(const struct iovec *host, unsigned nhost,
     return true;
 }
 
+/* By this thread's number: the process's is that of its main thread, which may
+ * have ended and then has no memory. */
 static bool
 copy_runs(const struct iovec *host, unsigned nhost, const struct iovec *own,
           unsigned nown, size_t bytes, bool writes)
 {
     if (!__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
         long call = writes ? SYS_process_vm_writev : SYS_process_vm_readv;
-        long done = syscall(call, getpid(), own, nown, host, nhost, 0);
+        long done = syscall(call, gettid(), own, nown, host, nhost, 0);
         if (done >= 0 || (errno != ENOSYS && errno != EPERM)) {
             return done >= 0 && (size_t)done == bytes;
         }

@@ -18,7 +18,7 @@ kernel_read(const void *from, void *to, size_t bytes)
 {
     struct iovec local = {to, bytes};
     struct iovec remote = {(void *)(uintptr_t)from, bytes};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    return process_vm_readv(gettid(), &local, 1, &remote, 1, 0);
 }
 
 int

@@ -179,7 +179,7 @@ replace_mapping(char *at, size_t bytes)
     for (size_t done = 0; done < bytes;) {
         struct iovec to = {copy + done, bytes - done};
         struct iovec from = {at + done, bytes - done};
-        ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+        ssize_t n = process_vm_readv(gettid(), &to, 1, &from, 1, 0);
         if (n <= 0 && done == 0) {
             munmap(copy, bytes);
             return FY_ERR_IO;

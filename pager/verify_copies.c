@@ -195,7 +195,7 @@ fy_copies_fill_real(struct fy_copies *c, unsigned g)
         }
         struct iovec local = {guard->usable + at, bytes};
         struct iovec remote = {from, bytes};
-        ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+        ssize_t n = process_vm_readv(gettid(), &local, 1, &remote, 1, 0);
         (void)n;
         at += bytes;
     }

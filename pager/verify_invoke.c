@@ -47,7 +47,7 @@ copy_struct(struct frame *f, unsigned arg)
     f->copied[arg] = true;
     struct iovec to = {f->structs[arg], STRUCT_BYTES};
     struct iovec from = {f->args[arg].p, STRUCT_BYTES};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0) {
+    if (process_vm_readv(gettid(), &to, 1, &from, 1, 0) < 0) {
         memcpy(f->structs[arg], f->args[arg].p, sizeof(uint64_t));
     }
     f->args[arg].p = f->structs[arg];
@@ -135,7 +135,7 @@ keep_fields(struct frame *f)
         bool whole =
             bytes > 0 && f->args[i].p != NULL &&
             !(rows[i].flags & FY_ARG_OPAQUE) &&
-            process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
+            process_vm_readv(gettid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
         f->fields_bytes[i] = whole ? bytes : 0;
     }
 }

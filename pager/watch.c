@@ -270,7 +270,7 @@ may_watch(const struct mapping *m, uintptr_t start, uintptr_t end,
     /* A mapping with a guard below, or at its start, is taken for a stack. */
     int found = mapping_at(m->start - 1, &below);
     return (found == 0 || (found > 0 && (below.readable || below.writable))) &&
-           process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
+           process_vm_readv(gettid(), &to, 1, &from, 1, 0) == 1;
 }
 
 /* ---- events: lock held ---------------------------------------------------- */
