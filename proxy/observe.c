@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,7 +119,7 @@ fy_observe(const struct stage *stage)
     observed->key = strdup(stage->invocation.key);
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)observed->pid);
     observed->io = open(path, O_RDONLY | O_CLOEXEC);
-    observed->ended.fd = pidfd_open(observed->pid, 0);
+    observed->ended.fd = (int)syscall(SYS_pidfd_open, observed->pid, 0);
     observed->ended.ready = on_ended;
     observed->timer.run = on_timer;
     if (!observed->key || observed->ended.fd < 0 || !look(observed) ||
