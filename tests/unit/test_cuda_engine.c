@@ -605,6 +605,7 @@ START_TEST(test_rates_are_forgotten)
             const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
             ck_assert_int_eq(utimensat(-1, found.gl_pathv[0], old, 0), 0);
         }
+        globfree(&found);
     }
     ck_assert_int_eq(rmdir(folder), 0);
 }

@@ -351,8 +351,9 @@ start_parent(enum parent kind, int file, pid_t *out_child)
                 (void)pause();
             }
         }
-        (void)signal(SIGALRM, SIG_DFL); /* those are Check's */
-        (void)signal(SIGTERM, SIG_DFL);
+        for (int i = 1; i < SIGRTMIN; i++) {
+            (void)signal(i, SIG_DFL); /* Check and sanitizers have some */
+        }
         if (kind == CATCHES_A_SIGNAL) {
             (void)signal(SIGUSR1, on_signal);
         }
