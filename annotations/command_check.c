@@ -74,9 +74,10 @@ rule_add(struct fy_command_check *check, const struct cmd_statement *statement,
     rules->items[rules->count++] = rule;
 }
 
-void
-fy_command_variable(struct fy_command_check *check, const char *name,
-                    struct fy_span span)
+/* `name': the compilation's. */
+static void
+note_variable(struct fy_command_check *check, const char *name,
+              struct fy_span span)
 {
     const struct cmd_statement statement = {.span = span};
     struct fy_rules *known = &check->block->variables;
@@ -95,12 +96,26 @@ path_variable(struct fy_command_check *check, struct ast_name path)
 {
     size_t n = strcspn(path.text, "/");
     if (path.text[0] == '~') {
-        fy_command_variable(check, "HOME", path.span);
+        note_variable(check, "HOME", path.span);
     } else if (path.text[0] == '$' && n > 1) {
-        fy_command_variable(check,
-                            fy_arena_text(check->scratch, path.text + 1, n - 1),
-                            path.span);
+        note_variable(check,
+                      fy_arena_text(check->scratch, path.text + 1, n - 1),
+                      path.span);
     }
+}
+
+void
+fy_command_variable(struct fy_command_check *check, struct ast_name name)
+{
+    size_t plain = strspn(name.text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+                                     "abcdefghijklmnopqrstuvwxyz");
+    if (plain == 0 || strlen(name.text) > plain + (name.text[plain] == '*')) {
+        fy_diagnostic_hint(
+            fy_error(check, name.span, "expected the name of a variable"),
+            "a `*' may stand at the end of a name");
+        return;
+    }
+    note_variable(check, name.text, name.span);
 }
 
 static void
@@ -108,16 +123,7 @@ environment_statement(struct fy_command_check *check,
                       const struct cmd_statement *statement)
 {
     for (const struct ast_names *n = statement->words; n; n = n->next) {
-        const char *text = n->name.text;
-        size_t plain = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-                                    "abcdefghijklmnopqrstuvwxyz");
-        if (plain == 0 || strlen(text) > plain + (text[plain] == '*')) {
-            fy_diagnostic_hint(fy_error(check, n->name.span,
-                                        "expected the name of a variable"),
-                               "a `*' may stand at the end of a name");
-            return;
-        }
-        fy_command_variable(check, n->name.text, n->name.span);
+        fy_command_variable(check, n->name);
     }
 }
 

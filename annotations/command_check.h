@@ -58,10 +58,9 @@ struct fy_forms *fy_command_forms(struct fy_command_check *check);
 const struct fy_form *fy_command_find_form(const struct fy_command_check *check,
                                            bool common, const char *text);
 
-/* Notes that the block reads a variable of the environment; `name': the
- * compilation's. */
-void fy_command_variable(struct fy_command_check *check, const char *name,
-                         struct fy_span span);
+/* Notes that the block reads a variable of the environment, or all that begin
+ * alike ("X*"); an error if `name' is no such name. */
+void fy_command_variable(struct fy_command_check *check, struct ast_name name);
 
 /* ---- command_resolve.c ---- */
 

@@ -12,18 +12,26 @@
 
 #include "annotations/command_model.h"
 
-const char *
-fy_environment_find(const char *const *environment, const char *name)
+bool
+fy_variable_fits(const char *entry, const char *name)
 {
     size_t length = strlen(name);
+    if (name[length - 1] == '*') {
+        return strncmp(entry, name, length - 1) == 0;
+    }
+    return strncmp(entry, name, length) == 0 &&
+           (entry[length] == '=' || entry[length] == '\0');
+}
+
+bool
+fy_environment_has(const char *const *environment, const char *name)
+{
     for (; environment && *environment; environment++) {
-        if ((*environment)[0] == name[0] &&
-            strncmp(*environment, name, length) == 0 &&
-            (*environment)[length] == '=') {
-            return *environment + length + 1;
+        if (fy_variable_fits(*environment, name)) {
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 static bool
@@ -172,7 +180,7 @@ fy_condition_holds(struct fy_parsed *parsed, uint16_t condition)
     case CMD_COUNT:
         return compare(node->compare, count_given(parsed, node), node->number);
     case CMD_ENV:
-        return fy_environment_find(parsed->environment, node->text) != NULL;
+        return fy_environment_has(parsed->environment, node->text);
     case CMD_ONLY:
         return only_such_values(parsed, node);
     default:

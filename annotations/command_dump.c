@@ -69,7 +69,9 @@ dump_condition(const struct fy_block *block, uint16_t index, FILE *to)
         dump_name(to, node->name);
         return;
     case CMD_ENV:
-        (void)fprintf(to, "env(%s)", node->text);
+        (void)fputs("env(", to);
+        dump_name(to, node->text);
+        (void)fputc(')', to);
         return;
     case CMD_EQUAL:
         dump_name(to, node->name);

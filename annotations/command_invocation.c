@@ -405,17 +405,12 @@ fy_invocation_clear(struct fy_invocation *invocation)
 }
 
 static bool
-is_listed(const char *entry, size_t bytes, const char *const *names)
+is_listed(const char *entry, const char *const *names)
 {
-    for (; *names; names++) {
-        size_t n = strlen(*names);
-        if ((*names)[n - 1] == '*'
-                ? bytes >= n - 1 && memcmp(entry, *names, n - 1) == 0
-                : bytes == n && memcmp(entry, *names, n) == 0) {
-            return true;
-        }
+    while (*names && !fy_variable_fits(entry, *names)) {
+        names++;
     }
-    return false;
+    return *names != NULL;
 }
 
 bool
@@ -425,7 +420,5 @@ fy_invocation_wants(const struct fy_invocation *invocation, const char *entry)
     static const char *const all[] = {
         "LANG", "LC_*",           "LANGUAGE", "LOCPATH",         "NLSPATH",
         "TZ",   "OUTPUT_CHARSET", "TZDIR",    "POSIXLY_CORRECT", NULL};
-    size_t n = strcspn(entry, "=");
-    return is_listed(entry, n, all) ||
-           is_listed(entry, n, invocation->variables);
+    return is_listed(entry, all) || is_listed(entry, invocation->variables);
 }

@@ -406,9 +406,9 @@ take_arguments(struct fy_match *match)
         if (taken == OPERAND_MET) {
             if (!asked) {
                 asked = true;
-                in_order = fy_environment_find(match->environment,
-                                               "POSIXLY_CORRECT") != NULL &&
-                           !forms->is_words;
+                in_order =
+                    fy_environment_has(match->environment, "POSIXLY_CORRECT") &&
+                    !forms->is_words;
             }
             if (in_order) {
                 return take_operands_in_order(match);

@@ -164,9 +164,11 @@ struct fy_parsed {
 
 /* Whether a condition holds. */
 bool fy_condition_holds(struct fy_parsed *parsed, uint16_t condition);
-/* The value of a variable in an environment, or NULL. */
-const char *fy_environment_find(const char *const *environment,
-                                const char *name);
+/* Whether a variable, NAME or NAME=VALUE, is that of a name in a block, which is
+ * not empty; "X*": any that begins so. */
+bool fy_variable_fits(const char *entry, const char *name);
+/* Whether an environment has such a variable. NULL: an empty one. */
+bool fy_environment_has(const char *const *environment, const char *name);
 
 /* The words of `split', `merge' and `stdout', in the order of their enums. */
 extern const char *const fy_split_words[];

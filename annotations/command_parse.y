@@ -486,7 +486,7 @@ primary:
         $$ = about(parse, CMD_ONLY, @3, $3);
         $$->text = $5;
     }
-  | ENV '(' NAME ')' { $$ = about(parse, CMD_ENV, @3, $3); }
+  | ENV '(' variable ')' { $$ = about(parse, CMD_ENV, @3, $3); }
   ;
 reference: NAME | FLAG | STRING ;
 equality: EQ { $$ = 0; } | NE { $$ = 1; } ;

@@ -295,7 +295,7 @@ build(struct fy_command_check *check, const struct cmd_condition *c,
     row->regex = regex;
     if (c->op == CMD_ENV) {
         row->text = fy_command_keep(check, c->name.text);
-        fy_command_variable(check, c->name.text, c->name.span);
+        fy_command_variable(check, c->name);
     } else if (c->name.text) {
         row->text = c->text.text ? fy_command_keep(check, c->text.text) : NULL;
         if (!resolve_name(check, c, node)) {

@@ -80,7 +80,7 @@ def ask(cases):
     for _, command, _ in cases:
         words = words_of(command)
         variables = []
-        while re.match(r"[A-Z_]+=", words[0]):
+        while re.match(r"[A-Z_0-9]+=", words[0]):
             variables.append(words.pop(0))
         calls.append((words, variables))
     # One run for all that have no variables of their own.
