@@ -48,6 +48,8 @@ UNDECLARED["zstdmt"] = UNDECLARED["zstd"]
 UNSEEN = {
     "find": dict.fromkeys(("-version", "-ipath", "-samefile"),
                           "documented in the manual only"),
+    "git blame": {"--date": "documented in the manual only"},
+    "git grep": {"(": "not with the flags in the help", ")": "likewise"},
 }
 
 # Spellings that are one thing to the tool and two to us, or the reverse.
@@ -240,7 +242,7 @@ def git_from(sub):
     def read(path):
         found = {}
         for line in help_of(path, sub, "-h").splitlines():
-            head = re.match(r"    (-\S.*?)(?:   +|$)", line)
+            head = re.match(r"    (-\S.*?)(?:  +|$)", line)
             parts = head.group(1).split(", ") if head else ()
             for part in parts:
                 name = re.match(r"(--?[\w-]+)(.*)", part)
@@ -262,6 +264,59 @@ def git_from(sub):
     return read
 
 
+def git_probe(path, command, block):
+    """What git itself makes of each flag of a block that no list has: revision
+    options, and those of git rev-parse, which prints what it does not know."""
+    wrong = []
+    sub = command.split()[1]
+    tail = {"diff-tree": ["HEAD", "HEAD"], "diff-index": ["--cached", "HEAD"]}.get(
+        sub, ["HEAD"])
+    with tempfile.TemporaryDirectory() as folder:
+        def git(*words):
+            return subprocess.run(
+                [path, "-C", folder, *words], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                timeout=60, env=dict(os.environ, LC_ALL="C"))
+
+        def takes(*words):
+            run = git(sub, *words, *tail)
+            return run.returncode != 129 and not re.search(
+                rb"usage:|unrecognized|unknown (option|switch)|ambiguous arg|"
+                rb"requires a value|takes no value|bad (revision '-|flag)",
+                run.stderr) and not (sub == "rev-parse" and
+                                     words[0].encode() in run.stdout.split())
+        git("init", "-q")
+        git("-c", "user.name=a", "-c", "user.email=a", "commit", "-q",
+            "--allow-empty", "-m", "x")
+        for flag, values in ((f, n) for item in block for f, n in item.items()
+                             if f != "-NUM"):
+            value = VALUES_OF_GIT.get(flag, "1")
+            joint = "=" if flag.startswith("--") else ""
+            words = {0: [flag], 1: [flag, value],
+                     2: [flag + joint + value]}[values]
+            if not takes(*words):
+                wrong.append("git refuses %s" % " ".join(words))
+            if values == 0 and joint and takes(flag + "=1"):
+                wrong.append("%s takes a value" % flag)
+            bare = git(sub, *tail, flag)
+            if values == 1 and bare.returncode < 128:
+                wrong.append("%s needs no value" % flag)
+            if values == 2 and b" requires " in bare.stderr:
+                wrong.append("%s may stand before its value" % flag)
+    return wrong
+
+
+PROBED = {"git " + sub for sub in "log show diff rev-parse rev-list diff-tree "
+          "diff-index".split()}
+VALUES_OF_GIT = {
+    "--default": "HEAD", "--abbrev-ref": "strict", "--stat": "80",
+    "--diff-algorithm": "patience", "--color": "never", "--pretty": "%H",
+    "--format": "%H", "--date": "iso", "--diff-filter": "A",
+    "--word-diff": "plain", "--show-object-format": "storage", "--dirstat": "lines",
+    "--ignore-submodules": "all", "--disambiguate": "abcd",
+}
+
+
 OWN_PARSERS = {
     "find": from_find, "jq": from_jq, "bzip2": from_bzip2,
     "bunzip2": from_bzip2, "bzcat": from_bzip2, "zstd": from_zstd,
@@ -270,9 +325,11 @@ OWN_PARSERS = {
     "mogrify": from_magick, "convert": from_magick, "identify": from_magick,
     "mogrify-im6.q16": from_magick, "convert-im6.q16": from_magick,
     "identify-im6.q16": from_magick,
-    "git status": git_from("status"), "git add": git_from("add"),
-    "git commit": git_from("commit"),
 }
+OWN_PARSERS.update({"git " + sub: git_from(sub) for sub in (
+    "status add commit ls-files ls-tree merge-base cat-file symbolic-ref "
+    "show-ref for-each-ref describe name-rev branch tag blame grep config"
+).split()})
 
 
 def gawk_table(path):
@@ -351,8 +408,10 @@ def main():
         if not path:
             tap.skip(name, "it is not installed")
             continue
-        if command in ("git log", "git show", "git diff"):
-            tap.skip(name, "the options of revisions are in no list")
+        if command in PROBED:
+            wrong = [w for block in blocks
+                     for w in git_probe(path, command, block)]
+            tap.result(not wrong, name, "\n".join(wrong))
             continue
         with open(path, "rb") as file:
             script = file.read(2) == b"#!"

@@ -356,6 +356,7 @@ git log --oneline # cwd=repo
 git --no-pager log -p # cwd=repo/sub
 git show HEAD # cwd=repo
 git log -3 --format=%H -- tracked.txt # cwd=repo
+git log --date iso --decorate=short --branches=* # cwd=repo
 mogrify -resize 50% +repage p.png
 mogrify -format jpg p.png
 mogrify -path dir -resize 4x4! p.png
