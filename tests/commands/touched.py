@@ -357,6 +357,51 @@ git --no-pager log -p # cwd=repo/sub
 git show HEAD # cwd=repo
 git log -3 --format=%H -- tracked.txt # cwd=repo
 git log --date iso --decorate=short --branches=* # cwd=repo
+git rev-parse HEAD # cwd=repo
+git rev-parse --show-toplevel --git-dir --show-prefix # cwd=repo/sub
+git -C repo rev-parse --abbrev-ref --short=9 HEAD
+git rev-parse --verify -q nothing # cwd=repo status=1
+git rev-parse HEAD:sub/deep.txt # cwd=repo
+git ls-files # cwd=repo
+git ls-files -m -d -o --exclude-standard # cwd=repo/sub
+git ls-files -s -X ../globs --eol # cwd=repo
+git ls-files --error-unmatch nothing # cwd=repo status=1
+git ls-tree -r HEAD # cwd=repo
+git ls-tree -l HEAD deep.txt # cwd=repo/sub
+git rev-list --all --count # cwd=repo
+git rev-list --objects -n 1 HEAD -- sub # cwd=repo
+git merge-base --is-ancestor HEAD HEAD # cwd=repo
+git merge-base HEAD HEAD # cwd=repo/sub
+git cat-file -p HEAD # cwd=repo
+git cat-file blob HEAD:tracked.txt # cwd=repo
+git cat-file -e nothing # cwd=repo status=128
+git symbolic-ref --short HEAD # cwd=repo
+git show-ref --heads -d # cwd=repo
+git show-ref --verify -q refs/heads/none # cwd=repo status=1
+git for-each-ref --format=%(refname)%(objectname:short)%(committerdate:iso) refs/heads # cwd=repo
+git describe --always --dirty # cwd=repo
+git describe --contains --all HEAD # cwd=repo/sub
+git name-rev --name-only HEAD # cwd=repo
+git branch # cwd=repo
+git branch -v -a --contains HEAD # cwd=repo/sub
+git branch --show-current # cwd=repo
+git tag # cwd=repo
+git tag -n -l x* # cwd=repo
+git diff-tree -r --root HEAD # cwd=repo
+git diff-tree -p HEAD HEAD -- deep.txt # cwd=repo/sub
+git diff-index --cached -p --stat HEAD # cwd=repo
+git blame HEAD tracked.txt # cwd=repo
+git blame -C -L 1,2 HEAD -- deep.txt # cwd=repo/sub
+git grep -n b # cwd=repo
+git grep -c -e b --and -e 2 HEAD -- sub # cwd=repo
+git grep --untracked -l -f ../patterns # cwd=repo
+git grep zzz # cwd=repo status=1
+git grep -l -e a --and '(' -e b --or -e 4 ')' # cwd=repo
+git config user.name # cwd=repo
+git config --get-regexp ^user # cwd=repo/sub
+git config -l --show-scope # cwd=repo
+git config --global --get none.such # cwd=repo status=1
+git -C dir rev-parse HEAD # status=128
 mogrify -resize 50% +repage p.png
 mogrify -format jpg p.png
 mogrify -path dir -resize 4x4! p.png
