@@ -550,17 +550,38 @@ read_text(const struct fy_holders *holders, pid_t pid, const char *file,
     }
 }
 
+/* Shells run the traps of a script when its command has ended. */
+static bool
+is_shell(const struct fy_holders *holders, pid_t pid)
+{
+    static const char *const names[] = {
+        "sh", "bash", "dash", "ksh", "ksh93", "zsh", "mksh", "yash", "busybox"};
+    char path[64], exe[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%d/exe", (int)pid);
+    ssize_t n = readlinkat(dirfd(holders->proc), path, exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(exe, '/');
+    for (size_t i = 0; slash && i < sizeof names / sizeof *names; i++) {
+        if (strcmp(slash + 1, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Whether a process does nothing until that child ends: its one thread is in
- * wait4() or waitid(), it has no other child, and it catches no signal but those
- * that shells look at after a command only.
+ * wait4() or waitid(), it has no other child, and catches no signal but SIGCHLD;
+ * or, if it is a shell, those of the terminal. Other programs that catch SIGINT
+ * (all of Python) may end their child by it and write on.
  */
 static bool
 waits_for(const struct fy_holders *holders, pid_t pid, pid_t child)
 {
-    static const uint64_t harmless = UINT64_C(1) << (SIGINT - 1) |
-                                     UINT64_C(1) << (SIGCHLD - 1) |
-                                     UINT64_C(1) << (SIGWINCH - 1);
+    static const uint64_t of_terminal =
+        UINT64_C(1) << (SIGINT - 1) | UINT64_C(1) << (SIGWINCH - 1);
+    uint64_t harmless = UINT64_C(1) << (SIGCHLD - 1) |
+                        (is_shell(holders, pid) ? of_terminal : 0);
     char text[4096], file[48];
     char *end;
     read_text(holders, pid, "syscall", text, sizeof text);

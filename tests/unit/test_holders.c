@@ -329,6 +329,7 @@ enum parent {
     SLEEPS,
     HAS_ANOTHER_CHILD,
     CATCHES_A_SIGNAL,
+    CATCHES_SIGINT, /* and is no shell */
     NPARENTS
 };
 
@@ -357,6 +358,7 @@ start_parent(enum parent kind, int file, pid_t *out_child)
         if (kind == CATCHES_A_SIGNAL) {
             (void)signal(SIGUSR1, on_signal);
         }
+        (void)signal(SIGINT, kind == CATCHES_SIGINT ? on_signal : SIG_DFL);
         (void)(write(told[1], &child, sizeof child) == sizeof child);
         if (kind == SLEEPS) {
             (void)pause();
