@@ -132,7 +132,7 @@ fy_launch_compile(const struct fy_run_options *options,
     if (!model && compile_all(&request, options->annotations,
                               options->nannotations, &all) == 0) {
         model = all.model;
-        fy_model_store(&key, model);
+        fy_model_store(places->library, &key, model);
     }
     return model;
 }

@@ -55,7 +55,7 @@ struct fy_model_key {
 struct fy_model *fy_model_load(const char *library, struct fy_model_key *key);
 
 /* Keeps a model in the cache. A failure costs the next run a compilation. */
-void fy_model_store(const struct fy_model_key *key,
+void fy_model_store(const char *library, const struct fy_model_key *key,
                     const struct fy_model *model);
 
 /*

@@ -148,10 +148,14 @@ fy_model_load(const char *library, struct fy_model_key *key)
 }
 
 void
-fy_model_store(const struct fy_model_key *key, const struct fy_model *model)
+fy_model_store(const char *library, const struct fy_model_key *key,
+               const struct fy_model *model)
 {
     char path[PATH_MAX];
-    if (key->usable && model_path(path)) {
+    struct fy_model_key now;
+    /* A file may have been changed while all were compiled. */
+    if (key->usable && model_path(path) && make_key(library, &now) &&
+        now.texts == key->texts) {
         store(path, key, model);
     }
 }
