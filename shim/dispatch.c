@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <signal.h>
 
 #include "shim/shim.h"
 
@@ -167,10 +168,18 @@ program_goes_on(const struct dispatch *d)
     errno = d->saved;
 }
 
-/* Runs a part on a stack of ferry's; false, where there is none. */
+/*
+ * Runs a part on a stack of ferry's; false, where there is none, and in handlers on
+ * the alternate stack: another signal would come there over their frames.
+ */
 static bool
 on_own_stack(struct dispatch *d, void (*part)(void *))
 {
+    stack_t alternate;
+    if (sigaltstack(NULL, &alternate) || (alternate.ss_flags & SS_ONSTACK)) {
+        d->reason = FY_REASON_IN_HANDLER;
+        return false;
+    }
     if (!fy_stack_take(d->frame)) {
         return false;
     }

@@ -111,7 +111,8 @@ def programs():
     for mode in ("before", "after", "both", "deep", "spawn", "busy"):
         yield Program("forks/" + mode, ["forks", mode],
                       blas=one if mode == "busy" else BOTH)
-    for mode in ("count", "nested", "masks", "altstack", "jump"):
+    for mode in ("count", "nested", "masks", "altstack", "alternate",
+                 "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,

@@ -3,7 +3,8 @@
  * Signals that arrive during calls. Argument: count (a handler runs, the call
  * ends well, errno stays), jump (the handler leaves the call by siglongjmp and
  * the program calls again), nested (the handler calls BLAS itself),
- * altstack (the same on a small signal stack), masks (no thread of ferry may
+ * altstack (the same on a small signal stack), alternate (a handler on that stack
+ * calls, and other signals come there meanwhile), masks (no thread of ferry may
  * take a signal meant for the program).
  */
 #include "common.h"
@@ -83,6 +84,25 @@ some(int least)
     return errors;
 }
 
+static volatile sig_atomic_t patches;
+
+/* Another signal's frame over this one's would change what it has. */
+static void
+interrupted(int number)
+{
+    volatile char mine[8192];
+
+    (void)number;
+    memset((char *)(uintptr_t)mine, 0x5a, sizeof mine);
+    for (int i = 0; i < 20000 && seen < 300; i++) {
+        caller(0);
+        seen--;
+    }
+    for (size_t i = 0; i < sizeof mine; i++) {
+        patches += mine[i] != 0x5a;
+    }
+}
+
 static void *
 another(void *seed)
 {
@@ -146,6 +166,20 @@ main(int argc, char **argv)
         }
         printf("blocked: %d signals, %ld wrong\n", (int)seen, errors);
         tick(SIG_IGN, 0, 0);
+        return 0;
+    }
+    if (strcmp(mode, "alternate") == 0) {
+        const stack_t where = {.ss_sp = stack, .ss_size = sizeof stack};
+        struct sigaction action = {.sa_handler = interrupted,
+                                   .sa_flags = SA_ONSTACK};
+        printf("before: %ld wrong\n", product_errors(50, 1));
+        sigaltstack(&where, NULL);
+        sigaction(SIGUSR1, &action, NULL);
+        tick(counter, SA_ONSTACK, 50);
+        raise(SIGUSR1);
+        tick(SIG_IGN, 0, 0);
+        printf("on the stack: %d changed, %d wrong\n", (int)patches,
+               (int)nested_errors);
         return 0;
     }
     if (strcmp(mode, "nested") == 0) {
