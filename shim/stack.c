@@ -9,9 +9,12 @@
  */
 #include "config.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "shim/shim.h"
 
@@ -34,19 +37,27 @@ this_thread(void)
 }
 
 /*
- * Whether its frame, one of this thread, was left by an exception or longjmp: the
- * new one lies above or in its place. What a handler has interrupted lies above
- * the handler's frames, unless those are on the alternate stack or on this one.
+ * Whether its frame, one of this thread, was left by an exception or longjmp: what
+ * lies there is no longer the frame. Where it lies tells nothing: the thread may
+ * have several stacks, and handlers that change between them (swapcontext). A frame
+ * that nothing has overwritten yet counts as live. By the kernel: its stack may be
+ * unmapped.
  */
 static bool
-is_left(const struct fy_own_stack *own, const struct fy_frame *frame)
+is_left(const struct fy_own_stack *own, const struct fy_frame *user)
 {
-    const char *here = (const char *)frame;
-    stack_t alternate;
-    return own->thread == this_thread() && frame >= own->frame &&
-           !(here >= own->low && here < (const char *)own) &&
-           sigaltstack(NULL, &alternate) == 0 &&
-           !(alternate.ss_flags & SS_ONSTACK);
+    struct fy_own_stack *of_frame = NULL;
+    int *error = &errno, saved = *error;
+    if (own->thread != this_thread()) {
+        return false;
+    }
+    struct iovec to = {.iov_base = &of_frame, .iov_len = sizeof of_frame};
+    struct iovec from = {.iov_base = (void *)(uintptr_t)&user->own,
+                         .iov_len = sizeof of_frame};
+    long n = syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
+    bool left = n < 0 ? *error == EFAULT : of_frame != own;
+    *error = saved;
+    return left;
 }
 
 static bool
@@ -55,13 +66,19 @@ claim(struct fy_own_stack *own, struct fy_frame *frame)
     struct fy_frame *user = NULL;
     if (__atomic_compare_exchange_n(&own->frame, &user, frame, false,
                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        own->thread = this_thread();
+        frame->own = own;
+        __atomic_store_n(&own->thread, this_thread(), __ATOMIC_RELEASE);
         return true;
     }
-    if (!is_left(own, frame)) {
+    if (!user || !is_left(own, user)) {
         return false;
     }
-    own->frame = frame;
+    frame->own = own;
+    if (!__atomic_compare_exchange_n(&own->frame, &user, frame, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        frame->own = NULL; /* a handler changed to what took it */
+        return false;
+    }
     return true;
 }
 
@@ -93,6 +110,7 @@ new_stack(struct fy_frame *frame)
     struct fy_own_stack *own = (struct fy_own_stack *)(low + bytes) - 1;
     own->low = low;
     own->frame = frame;
+    frame->own = own;
     own->thread = this_thread();
     own->next = __atomic_load_n(&all, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&all, &own->next, own, true,
@@ -121,7 +139,6 @@ fy_stack_take(struct fy_frame *frame)
         return false;
     }
     fy_own_stack = own;
-    frame->own = own;
     return true;
 }
 

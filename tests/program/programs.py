@@ -112,7 +112,7 @@ def programs():
         yield Program("forks/" + mode, ["forks", mode],
                       blas=one if mode == "busy" else BOTH)
     for mode in ("count", "nested", "masks", "altstack", "alternate",
-                 "jump"):
+                 "coroutines", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,

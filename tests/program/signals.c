@@ -4,7 +4,8 @@
  * ends well, errno stays), jump (the handler leaves the call by siglongjmp and
  * the program calls again), nested (the handler calls BLAS itself),
  * altstack (the same on a small signal stack), alternate (a handler on that stack
- * calls, and other signals come there meanwhile), masks (no thread of ferry may
+ * calls, and other signals come there meanwhile), coroutines (a handler changes
+ * between stacks that all call), masks (no thread of ferry may
  * take a signal meant for the program).
  */
 #include "common.h"
@@ -14,6 +15,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t seen, inside, wrong_thread, nested_errors;
@@ -103,6 +105,56 @@ interrupted(int number)
     }
 }
 
+enum {
+    COROUTINES = 3
+};
+static ucontext_t coroutine[COROUTINES];
+static volatile sig_atomic_t current;
+
+static void
+change(int number)
+{
+    const int old = current;
+
+    (void)number;
+    seen++;
+    current = (old + 1) % COROUTINES;
+    swapcontext(&coroutine[old], &coroutine[current]);
+}
+
+static void
+call_for_ever(void)
+{
+    for (;;) {
+        caller(0);
+        seen--;
+    }
+}
+
+static int
+coroutines(void)
+{
+    static char stacks[COROUTINES][256 * 1024];
+    sigset_t all;
+
+    printf("before: %ld wrong\n", product_errors(50, 1));
+    for (int i = 1; i < COROUTINES; i++) {
+        getcontext(&coroutine[i]);
+        coroutine[i].uc_stack.ss_sp = stacks[i];
+        coroutine[i].uc_stack.ss_size = sizeof stacks[i];
+        makecontext(&coroutine[i], call_for_ever, 0);
+    }
+    tick(change, 0, 100);
+    for (int i = 0; i < 1000000 && seen < 1500; i++) {
+        caller(0);
+        seen--;
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    printf("coroutines: %d wrong\n", (int)nested_errors);
+    return 0;
+}
+
 static void *
 another(void *seed)
 {
@@ -153,6 +205,9 @@ main(int argc, char **argv)
     main_thread = pthread_self();
     if (strcmp(mode, "jump") == 0) {
         return jumps();
+    }
+    if (strcmp(mode, "coroutines") == 0) {
+        return coroutines();
     }
     if (strcmp(mode, "masks") == 0) {
         sigset_t all;

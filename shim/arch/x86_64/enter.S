@@ -61,9 +61,9 @@
 	xorl	%eax, %eax
 	lock cmpxchgq %rbx, FY_OWN_FRAME(%rcx)
 	jnz	7f
+	movq	%rcx, FY_FRAME_OWN(%rbx) /* first: see is_left() of stack.c */
 	movq	%fs:0, %rax
 	movq	%rax, FY_OWN_THREAD(%rcx)
-	movq	%rcx, FY_FRAME_OWN(%rbx)
 	subq	%rdx, %rcx
 	jmp	8f
 	.endif
@@ -113,8 +113,8 @@
 	movq	FY_FRAME_OWN(%rbx), %r11
 	testq	%r11, %r11
 	jz	9f
-	movq	$0, FY_FRAME_OWN(%rbx)
 	movq	$0, FY_OWN_THREAD(%r11)
+	movq	$0, FY_FRAME_OWN(%rbx)
 	movq	$0, FY_OWN_FRAME(%r11)
 9:
 .endm
