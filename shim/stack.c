@@ -54,7 +54,7 @@ is_left(const struct fy_own_stack *own, const struct fy_frame *user)
     struct iovec to = {.iov_base = &of_frame, .iov_len = sizeof of_frame};
     struct iovec from = {.iov_base = (void *)(uintptr_t)&user->own,
                          .iov_len = sizeof of_frame};
-    long n = syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
+    long n = syscall(SYS_process_vm_readv, gettid(), &to, 1, &from, 1, 0);
     bool left = n < 0 ? *error == EFAULT : of_frame != own;
     *error = saved;
     return left;
