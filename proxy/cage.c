@@ -294,3 +294,17 @@ fy_cage_tmpdir(const struct fy_cage *cage)
 {
     return *cage->tmpdir ? cage->tmpdir : NULL;
 }
+
+bool
+fy_cage_is_guarded(const struct fy_cage *cage)
+{
+    return cage->guarded;
+}
+
+bool
+fy_cage_search(const struct fy_cage *cage, const char *search, char **out)
+{
+    *out = NULL;
+    return !cage->guarded || cage->alone ||
+           (*out = fy_strict_shorten(search)) != NULL;
+}

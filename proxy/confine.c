@@ -993,6 +993,11 @@ furnish_now(struct check *check)
     const struct fy_bytes *identity = &check->spec->tool.identity;
     bool is_script = memchr(identity->at, '+', identity->n) != NULL;
     cage->alone = !is_script && check->nprograms == 1;
+    if (!cage->alone &&
+        !fy_strict_search(check->spec, check->seen, check->nseen)) {
+        return refuse(check, FY_STAGE_OTHER_TOOL,
+                      "PATH leads to programs on the mount", NULL, NULL);
+    }
     if (!confine->landlock) {
         return 0;
     }

@@ -89,6 +89,14 @@ const char *fy_cage_program(const struct fy_cage *cage);
  * host; NULL: leave it as the client has it. */
 const char *fy_cage_tmpdir(const struct fy_cage *cage);
 
+/* Whether folders are exported: then the stage gets the variables that its
+ * annotation names and no others. */
+bool fy_cage_is_guarded(const struct fy_cage *cage);
+/* Its entry "PATH=..." for the client's search path, new; NULL: as it is. False: no
+ * memory. */
+bool fy_cage_search(const struct fy_cage *cage, const char *search,
+                    char **out) FY_MUST_CHECK;
+
 /* ---- tools.c, configs.c: is it the same program? ----------------------------- */
 
 /*

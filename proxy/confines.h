@@ -240,6 +240,14 @@ int fy_strict_terminal(const struct fy_stage_spec *spec,
                        const struct fy_invocation *invocation,
                        unsigned *out_reason,
                        struct fy_buffer *why) FY_MUST_CHECK;
+/* Of a stage that may execute several programs: whether its PATH names folders, and
+ * none on a mount, where a file of a program's name would not run here. */
+bool fy_strict_search(const struct fy_stage_spec *spec,
+                      const struct fy_seen *seen, unsigned nseen);
+/* Where folders are exported: "PATH=..." with those of `search' that are the
+ * system's, new; in others a link to what the stage may execute can have any name.
+ * NULL: no memory. */
+char *fy_strict_shorten(const char *search) FY_MUST_CHECK;
 /* Where folders are exported: whether the open file is a program of the
  * system's that only root can change; and whether a client may compare a file
  * of that path, which fy_asked_path() made. home: the proxy's. */

@@ -34,7 +34,7 @@ struct plan {
     const struct fy_stage_spec *spec;
     struct fy_cage *cage;
     char **argv, **env;
-    char *tmpdir;              /* the entry of `env' that is ours */
+    char *tmpdir, *search;     /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
     int child[3];              /* what becomes fds 0-2; -1: closed */
     int terminal;              /* the stage's side of the pty, or -1 */
@@ -247,13 +247,15 @@ child(struct plan *plan)
 
 /* ---- its environment and its copies ------------------------------------------ */
 
-/* The client's entries, but for the folder of temporary files where the client's
- * does not exist here, and for the linker's search path: what that leads to on
- * the client is what this host has without it (tools.c). */
+/* The client's entries, as far as the cage takes them, but for the folder of
+ * temporary files where the client's does not exist here, and for the linker's
+ * search path: what that leads to on the client is what this host has without it
+ * (tools.c). */
 static int
-plan_environment(struct plan *plan)
+plan_environment(struct plan *plan, const struct fy_invocation *invocation)
 {
     static const char name[] = "TMPDIR=", search[] = "LD_LIBRARY_PATH=";
+    static const char programs[] = "PATH=";
     const char *folder = fy_cage_tmpdir(plan->cage);
     uint32_t n = plan->spec->envc, at = 0;
     plan->env = strings(plan->spec->env, n);
@@ -262,12 +264,24 @@ plan_environment(struct plan *plan)
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (strncmp(plan->env[i], search, sizeof search - 1) != 0) {
+        if (strncmp(plan->env[i], search, sizeof search - 1) != 0 &&
+            (!fy_cage_is_guarded(plan->cage) ||
+             fy_invocation_wants(invocation, plan->env[i]))) {
             plan->env[kept++] = plan->env[i];
         }
     }
     n = kept;
     plan->env[n] = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (strncmp(plan->env[i], programs, sizeof programs - 1) == 0) {
+            if (!plan->search &&
+                !fy_cage_search(plan->cage, plan->env[i] + sizeof programs - 1,
+                                &plan->search)) {
+                return FY_ERR_NOMEM;
+            }
+            plan->env[i] = plan->search ? plan->search : plan->env[i];
+        }
+    }
     if (!folder) {
         return 0;
     }
@@ -404,7 +418,7 @@ fy_run_start(const struct fy_stage_spec *spec,
     files[0] = files[1] = files[2] = -1;
     int status = FY_ERR_NOMEM;
     plan.argv = strings(spec->argv, spec->argc);
-    if (!plan.argv || plan_environment(&plan)) {
+    if (!plan.argv || plan_environment(&plan, invocation)) {
         goto undo;
     }
     plan_copies(&plan, invocation);
@@ -445,6 +459,7 @@ undo:;
     free(plan.argv);
     free(plan.env);
     free(plan.tmpdir);
+    free(plan.search);
     errno = error;
     return status;
 }

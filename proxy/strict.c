@@ -189,6 +189,69 @@ fy_strict_mount(const char *mount)
     return true;
 }
 
+static bool
+is_apart(const char *search, const struct fy_seen *seen, unsigned nseen)
+{
+    char folder[PATH_MAX], beneath[PATH_MAX];
+    size_t n;
+    for (bool more = true; more; search += n + 1) {
+        n = strcspn(search, ":");
+        more = search[n] != '\0';
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)n, search);
+        if (folder[0] != '/' || n >= sizeof folder) {
+            return false;
+        }
+        for (unsigned i = 0; i < nseen; i++) {
+            if (fy_client_relative(seen[i].mount, folder, beneath,
+                                   sizeof beneath)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool
+fy_strict_search(const struct fy_stage_spec *spec, const struct fy_seen *seen,
+                 unsigned nseen)
+{
+    static const char name[] = "PATH=";
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const char *entry = spec->env[i].at;
+        if (strncmp(entry, name, sizeof name - 1) == 0 &&
+            !is_apart(entry + sizeof name - 1, seen, nseen)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+char *
+fy_strict_shorten(const char *search)
+{
+    /* An empty one would name the working folder. */
+    static const char start[] = "PATH=/usr/bin:/bin";
+    char folder[PATH_MAX];
+    char *entry = malloc(sizeof start + 1 + strlen(search)), *to = entry;
+    size_t n = 0;
+    bool more = entry != NULL;
+    if (entry) {
+        strcpy(entry, start);
+        to = entry + 5;
+    }
+    for (; more; search += n + 1) {
+        n = strcspn(search, ":");
+        more = search[n] != '\0';
+        (void)snprintf(folder, sizeof folder, "%.*s/", (int)n, search);
+        if (n < sizeof folder - 1 && is_system_path(folder) &&
+            !strstr(folder, "/../")) {
+            to += sprintf(to, "%s%.*s", to == entry + 5 ? "" : ":", (int)n,
+                          search);
+        }
+    }
+    return entry;
+}
+
 enum fy_strict_config
 fy_strict_config(const char *path, const char *home)
 {

@@ -7,7 +7,8 @@ UNIT_TESTS += tests/security/test_refresh
 
 tests_security_test_escape_SOURCES = tests/security/test_escape.c
 tests_security_test_escape_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_security_test_escape_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+tests_security_test_escape_LDADD = libfyproxy.la libfyannotations.la \
+	libfymodel.la libfycommon.la $(CHECK_LIBS)
 
 tests_security_test_git_SOURCES = tests/security/test_git.c
 tests_security_test_git_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

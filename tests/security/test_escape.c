@@ -32,6 +32,7 @@
 
 #include "annotations/model.h"
 #include "proxy/confines.h"
+#include "proxy/run.h"
 #include "tests/unit/runner.h"
 
 #define MOUNT "/mnt-of-the-client/export"
@@ -227,6 +228,94 @@ START_TEST(test_environment)
     /* A stage runs without it (test_run). */
     ck_assert_uint_eq(with("LD_LIBRARY_PATH=" MOUNT "/lib", NULL),
                       FY_STAGE_NONE);
+}
+END_TEST
+
+/* Runs what was asked for as the proxy does; what it printed. */
+static const char *
+started(void)
+{
+    static char out[512];
+    struct fy_cage *cage = NULL;
+    struct fy_run run;
+    struct fy_buffer why;
+    int files[3] = {-1, -1, -1};
+    size_t used = 0;
+    ssize_t n;
+    spec.out.kind = FY_STREAM_WIRE;
+    spec.err.kind = FY_STREAM_SAME;
+    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    ck_assert_int_eq(
+        fy_run_start(&spec, &invocation, cage, files, -1, -1, &run, &why), 0);
+    (void)fcntl(run.out, F_SETFL, 0);
+    while ((n = read(run.out, out + used, sizeof out - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    out[used] = '\0';
+    ck_assert_int_eq(waitpid(run.pid, NULL, 0), run.pid);
+    fy_run_clear(&run);
+    fy_cage_free(cage);
+    return out;
+}
+
+static void
+use_script(void)
+{
+    static const char *const variables[] = {"PATH", NULL};
+    reset();
+    use_program("/usr/bin/zgrep");
+    argv[0] = bytes("zgrep");
+    argv[1] = bytes("x");
+    argv[2] = bytes("file");
+    spec.argc = 3;
+    spec.envc = 1;
+    invocation.variables = variables;
+}
+
+/* Which programs it finds is not the client's to say, nor what they read. */
+START_TEST(test_search)
+{
+    if (!is_closed()) {
+        return;
+    }
+    static const char *const led[] = {
+        "PATH=/usr/bin:" MOUNT "/bin", "PATH=" MOUNT, "PATH=/bin:bin", "PATH=",
+        "PATH=/bin::/usr/bin",         "PATH=/bin:"};
+    for (size_t i = 0; i < sizeof led / sizeof *led; i++) {
+        use_script();
+        env[0] = bytes(led[i]);
+        ck_assert_msg(ask(NULL) == FY_STAGE_OTHER_TOOL, "%s", led[i]);
+        /* One that starts none looks for none. */
+        ck_assert_msg(with(led[i], NULL) == FY_STAGE_NONE, "%s: %s", led[i],
+                      why_text);
+    }
+    /* What is exported has a path on the host as well. */
+    static const struct {
+        const char *given, *becomes;
+    } shortened[] = {
+        {"/srv/bin:/usr/bin:/bin", "PATH=/usr/bin:/bin"},
+        {"/usr/../srv:/usr/local/bin:/usr/..", "PATH=/usr/local/bin"},
+        {"/proc/self/cwd/srv:/usrx", "PATH=/usr/bin:/bin"},
+        {"", "PATH=/usr/bin:/bin"},
+    };
+    for (size_t i = 0; i < sizeof shortened / sizeof *shortened; i++) {
+        struct fy_cage *cage = NULL;
+        char *search;
+        use_script();
+        env[0] = bytes("PATH=/bin");
+        ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+        ck_assert(fy_cage_search(cage, shortened[i].given, &search));
+        ck_assert_str_eq(search, shortened[i].becomes);
+        free(search);
+        fy_cage_free(cage);
+    }
+    use_script();
+    env[0] = bytes("PATH=/usr/bin:/bin");
+    env[spec.envc++] = bytes("GREP=id");
+    ck_assert_msg(!strstr(started(), "uid="), "by a variable");
+    shell("echo x >$B/top/file");
+    ck_assert_str_eq(started(), "x\n");
 }
 END_TEST
 
@@ -658,6 +747,7 @@ main(int argc, char **arguments)
         tcase_add_checked_fixture(tests, user ? setup_user : setup, teardown);
         tcase_set_timeout(tests, 30);
         tcase_add_test(tests, test_environment);
+        tcase_add_test(tests, test_search);
         tcase_add_test(tests, test_program);
         tcase_add_test(tests, test_configs);
         tcase_add_test(tests, test_mount);
