@@ -108,7 +108,8 @@ look_at(int folder, const char *path, const char *matching, bool links)
     struct stat about;
     char link[40];
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                 .resolve = links ? 0 : RESOLVE_NO_SYMLINKS};
+                                 .resolve = links ? RESOLVE_NO_MAGICLINKS
+                                                  : RESOLVE_NO_SYMLINKS};
     int named = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
     if (named < 0) {
         /* A link that leads nowhere here may lead somewhere there. */
@@ -159,16 +160,38 @@ look_upwards(const struct fy_root *root, int fd, const struct fy_absent *absent)
     return look;
 }
 
+/* Where the stage will find it, which may be on a mount. Of other homes than its own
+ * a proxy of strangers says no more than whether a file is missing. */
 static enum look
-look_for(const struct fy_root *root, const char *base, const char *home,
-         const struct fy_absent *absent)
+look_at_home(const struct fy_absent_places *places,
+             const struct fy_absent *absent)
 {
+    char given[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
+    const char *matching = absent->matching;
+    int n =
+        snprintf(given, sizeof given, "%s/%s", places->home, absent->path + 2);
+    if (!*places->home || n < 0 || n >= PATH_MAX ||
+        !fy_asked_path(given, path)) {
+        return UNREADABLE;
+    }
+    const struct fy_seen *on =
+        fy_seen_of(places->seen, places->nseen, path, beneath, sizeof beneath);
+    if (on) {
+        return look_at(on->root.fd, beneath, matching, false);
+    }
+    bool told = !places->own_home ||
+                fy_strict_config(path, places->own_home) == FY_STRICT_COMPARED;
+    enum look look = look_at(AT_FDCWD, path, told ? matching : NULL, true);
+    return !told && look == THERE ? UNREADABLE : look;
+}
+
+static enum look
+look_for(const struct fy_absent_places *places, const struct fy_absent *absent)
+{
+    const struct fy_root *root = places->root;
+    const char *base = places->base;
     if (strncmp(absent->path, "~/", 2) == 0) {
-        char path[PATH_MAX];
-        int n = snprintf(path, sizeof path, "%s/%s", home, absent->path + 2);
-        return *home != '/' || n < 0 || n >= PATH_MAX
-                   ? UNREADABLE
-                   : look_at(AT_FDCWD, path, absent->matching, true);
+        return look_at_home(places, absent);
     }
     unsigned ignored;
     int fd;
@@ -180,7 +203,7 @@ look_for(const struct fy_root *root, const char *base, const char *home,
 }
 
 int
-fy_check_absents(const struct fy_root *root, const char *base, const char *home,
+fy_check_absents(const struct fy_absent_places *places,
                  const struct fy_invocation *invocation, unsigned *out_reason,
                  struct fy_buffer *why)
 {
@@ -188,7 +211,7 @@ fy_check_absents(const struct fy_root *root, const char *base, const char *home,
     const char *missing = "";
     for (uint32_t i = 0; i < invocation->nabsents; i++) {
         const struct fy_absent *absent = &invocation->absents[i];
-        enum look look = look_for(root, base, home, absent);
+        enum look look = look_for(places, absent);
         if (absent->present) {
             wanted = true;
             found = found || look == THERE;

@@ -1024,9 +1024,15 @@ furnish(struct check *check)
 static int
 check_absents(struct check *check)
 {
-    return fy_check_absents(&check->on->root, check->base,
-                            variable(check->spec, "HOME"), check->invocation,
-                            check->out_reason, check->why);
+    const struct fy_absent_places places = {
+        .root = &check->on->root,
+        .base = check->base,
+        .home = variable(check->spec, "HOME"),
+        .seen = check->seen,
+        .nseen = check->nseen,
+        .own_home = check->confine->limited ? check->confine->home : NULL};
+    return fy_check_absents(&places, check->invocation, check->out_reason,
+                            check->why);
 }
 
 static int

@@ -167,13 +167,23 @@ bool fy_all_owned(int fd, bool tree);
 
 /* ---- absent.c ----------------------------------------------------------------- */
 
+/* Where a stage looks for files. */
+struct fy_absent_places {
+    const struct fy_root *root;
+    const char *base; /* the folder it works in, relative to the root */
+    const char *home; /* its HOME, which may be on one of its mounts */
+    struct fy_seen *seen;
+    unsigned nseen;
+    const char
+        *own_home; /* the proxy's, where folders are exported; else NULL */
+};
+
 /*
  * Refuses a stage for a file that an annotation says must be absent, or for all
- * missing of those that must be present. base: the folder it works in, relative
- * to the root; home: its HOME. 0 or FY_ERR_UNSUPPORTED with reason.
+ * missing of those that must be present. 0 or FY_ERR_UNSUPPORTED with reason.
  */
-int fy_check_absents(const struct fy_root *root, const char *base,
-                     const char *home, const struct fy_invocation *invocation,
+int fy_check_absents(const struct fy_absent_places *places,
+                     const struct fy_invocation *invocation,
                      unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
 /* ---- asked.c ------------------------------------------------------------------ */

@@ -190,6 +190,7 @@ setup(void)
     (void)snprintf(home, sizeof home, "HOME=%s/home", base);
     (void)snprintf(marker, sizeof marker, "%s/marker", root);
     ck_assert_int_eq(setenv("B", base, 1), 0);
+    ck_assert_int_eq(putenv(home), 0); /* the proxy's, too */
     ck_assert_int_eq(
         system("mkdir $B/top $B/home && printf '[user]\\nname = a\\nemail = "
                "b@c\\n[protocol \"file\"]\\nallow = always\\n' "

@@ -64,22 +64,88 @@ teardown(void)
     ck_assert_int_eq(system(line), 0);
 }
 
-/* The reason, or 0. */
+/* The reason, or 0. `own': of a proxy that exports folders. */
 static unsigned
-look(const char *base, const struct fy_absent *absents, uint32_t n)
+look_in(const char *base, const char *home, const char *own,
+        const struct fy_absent *absents, uint32_t n)
 {
-    char home[128], text[256];
+    char text[256];
+    static struct fy_seen seen;
     unsigned reason = 0;
     struct fy_buffer why;
     struct fy_invocation invocation = {.absents = absents, .nabsents = n};
-    snprintf(home, sizeof home, "%s/home", top);
+    seen.root = root;
+    strcpy(seen.mount, "/mnt-of-the-client");
+    const struct fy_absent_places places = {.root = &root,
+                                            .base = base,
+                                            .home = home,
+                                            .seen = &seen,
+                                            .nseen = 1,
+                                            .own_home = own};
     fy_buffer_start(&why, text, sizeof text);
-    int status =
-        fy_check_absents(&root, base, home, &invocation, &reason, &why);
+    int status = fy_check_absents(&places, &invocation, &reason, &why);
     ck_assert_int_eq(status != 0, reason != 0);
     ck_assert_int_eq(status != 0, text[0] != '\0');
     return reason;
 }
+
+static unsigned
+look(const char *base, const struct fy_absent *absents, uint32_t n)
+{
+    char home[128];
+    snprintf(home, sizeof home, "%s/home", top);
+    return look_in(base, home, NULL, absents, n);
+}
+
+/* The stage finds them there; elsewhere they would be said to be missing. */
+START_TEST(home_on_a_mount)
+{
+    static const char *const homes[] = {"/mnt-of-the-client/sub",
+                                        "/mnt-of-the-client//./sub/"};
+    static const char *const unclear[] = {
+        "/mnt-of-the-client/../mnt-of-the-client/sub",
+        "/proc/self/cwd/mnt-of-the-client/sub",
+        "/proc/self/cwd",
+        "sub",
+        "",
+    };
+    const struct fy_absent monitor = {"~/.gitconfig", "fsmonitor", false};
+    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
+        (void)unlinkat(root.fd, "sub/.gitconfig", 0);
+        ck_assert_uint_eq(look_in(".", homes[i], NULL, &monitor, 1), 0);
+        put("root/sub/.gitconfig", "fsmonitor = x\n");
+        ck_assert_uint_eq(look_in(".", homes[i], NULL, &monitor, 1),
+                          FY_STAGE_OTHER_CONFIG);
+    }
+    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
+        ck_assert_msg(look_in(".", unclear[i], NULL, &monitor, 1) ==
+                          FY_STAGE_OTHER_CONFIG,
+                      "%s", unclear[i]);
+    }
+    ck_assert_int_eq(unlinkat(root.fd, "sub/.gitconfig", 0), 0);
+    ck_assert_int_eq(symlinkat("elsewhere", root.fd, "sub/.gitconfig"), 0);
+    ck_assert_uint_eq(look_in(".", homes[0], NULL, &monitor, 1),
+                      FY_STAGE_OTHER_CONFIG);
+}
+END_TEST
+
+/* A stranger does not learn by refusals what another user's files hold. */
+START_TEST(home_of_another_user)
+{
+    char home[128];
+    const struct fy_absent holds = {"~/.gitconfig", "secret", false};
+    const struct fy_absent other = {"~/.gitconfig", "other", false};
+    snprintf(home, sizeof home, "%s/home", top);
+    put("home/.gitconfig", "secret\n");
+    ck_assert_uint_eq(look_in(".", home, "/nowhere", &holds, 1),
+                      FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look_in(".", home, "/nowhere", &other, 1),
+                      FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look_in(".", home, home, &holds, 1),
+                      FY_STAGE_OTHER_CONFIG);
+    ck_assert_uint_eq(look_in(".", home, home, &other, 1), 0);
+}
+END_TEST
 
 START_TEST(hooks)
 {
@@ -158,6 +224,8 @@ main(void)
     TCase *tcase = tcase_create("looked for");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, hooks);
+    tcase_add_test(tcase, home_on_a_mount);
+    tcase_add_test(tcase, home_of_another_user);
     tcase_add_test(tcase, not_above_the_root);
     tcase_add_test(tcase, lines);
     tcase_add_test(tcase, presents);
