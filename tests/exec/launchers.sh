@@ -275,6 +275,7 @@ if os.fork() == 0:
     os.execve(fd, ['musl'], os.environ)
 print(os.wait()[1], subprocess.run(['musl'], env=dict(os.environ, PATH='$t:/usr/bin')).returncode, flush=True)
 print(os.spawnvpe(os.P_WAIT, 'musl', ['musl'], dict(os.environ, PATH='$t')))"
+    # shellcheck disable=SC2154 # common.sh sets it
     "$build/ferry" run -- "$t/musl" >"$t/out" 2>&1
     equal "musl: ferry run" "$? $(cat "$t/out")" "3 0"
     "$build/ferry" run -- "$t/muslscript" >"$t/out" 2>&1

@@ -418,6 +418,16 @@ state_of(pid_t pid)
     return strrchr(text, ')')[2];
 }
 
+/* Whether a process comes to this state within 10 s. */
+static bool
+comes_to(pid_t pid, char state)
+{
+    for (int i = 0; i < 1000 && state_of(pid) != state; i++) {
+        (void)usleep(10000);
+    }
+    return state_of(pid) == state;
+}
+
 START_TEST(stop_and_continue)
 {
     static struct job job;
@@ -427,11 +437,9 @@ START_TEST(stop_and_continue)
     wait_for_lines(&job, 1);
     pid_t pid = (pid_t)strtol(job.err, NULL, 10);
     ck_assert_int_eq(job_get(&job, "signal?20"), 200);
-    (void)usleep(20000);
-    ck_assert_int_eq(state_of(pid), 'T');
+    ck_assert(comes_to(pid, 'T'));
     ck_assert_int_eq(job_get(&job, "signal?18"), 200);
-    (void)usleep(20000);
-    ck_assert_int_eq(state_of(pid), 'S');
+    ck_assert(comes_to(pid, 'S'));
     ck_assert_int_eq(job_get(&job, "signal?9"), 200);
     client_wait(&shared, &job.ended, 10);
     ck_assert_int_eq(job.signal, SIGKILL); /* the client asked for it */
