@@ -724,7 +724,8 @@ START_TEST(cancelled_stages_leave_nothing)
         }
     }
     double until = seconds_now() + 10;
-    while (client_descendants(&shared) || count_fds(shared.proxy) != before) {
+    /* `before' may have had one of a stage that was just ending. */
+    while (client_descendants(&shared) || count_fds(shared.proxy) > before) {
         ck_assert_msg(seconds_now() < until, "%u processes, %u descriptors",
                       client_descendants(&shared),
                       count_fds(shared.proxy) - before);
