@@ -100,6 +100,31 @@ after_fork_parent(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* ThreadSanitizer counts the parent's other threads as running in a child. */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+static void
+expect_no_other_thread(bool begins)
+{
+    if (begins) {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    } else {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+}
+#else
+static void
+expect_no_other_thread(bool begins)
+{
+    (void)begins;
+}
+#endif
+
 static void
 after_fork_child(void)
 {
@@ -107,10 +132,12 @@ after_fork_child(void)
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    expect_no_other_thread(true);
     fy_own_threads_child();
     fy_pool_after_fork_child();
     fy_learn_after_fork();
     fy_handles_after_fork();
+    expect_no_other_thread(false);
     if (ops && ops->resume) {
         ops->resume(); /* a child of one that had no device yet */
     }
