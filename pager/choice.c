@@ -172,7 +172,7 @@ fy_choice_opened(void)
     __atomic_store_n(&opened, true, __ATOMIC_RELAXED);
 }
 
-/* Ours, nobody else can have written it, and not too old. */
+/* Whether this user owns the file, no other can have written it, and it is recent. */
 static bool
 is_good(const char *path)
 {

@@ -71,7 +71,7 @@ struct fy_variant {
     uint16_t nslots;
     uint8_t ntiles, nimages, npatches;
     bool
-        of_itself; /* the call's own function, on structs and scalars of ours */
+        of_itself; /* the call's own function, on structs and scalars of the plan */
     bool on_device; /* a function of the device's own, which returns a status */
     uint32_t element_bytes; /* of its workspace */
     uint32_t size_arguments;

@@ -632,7 +632,7 @@ is_among(const pid_t *pids, unsigned n, pid_t pid)
     return n != 0;
 }
 
-/* Whether nobody has that file but `pid' and, with `waiting', the chain of its
+/* Whether no process has that file but `pid' and, with `waiting', the chain of its
  * parents of which each only waits for the next. */
 static bool
 only(const struct fy_holders *holders, const char *path, bool inherited,
