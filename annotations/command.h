@@ -115,6 +115,13 @@ struct fy_written {
     bool makes; /* a file that is made below it has a name that none had */
 };
 
+/* A command that the invocation runs: find's behind -exec. */
+struct fy_run_command {
+    const char *command; /* the block's name, the set's */
+    char *program; /* "/usr/bin/grep": what its name must lead to; owned */
+    bool effect;
+};
+
 struct fy_invocation {
     const char *command; /* "grep", "git status": the block's name */
     const char *file;    /* where it is declared */
@@ -156,6 +163,13 @@ struct fy_invocation {
      * whoever gets them chooses the same block. A `*' at the end stands for any
      * end. NULL-terminated, the set's. */
     const char *const *variables;
+    /* All that is said above of the commands that it runs holds for the whole:
+     * their paths are among `uses' and `configs'. */
+    struct fy_run_command *runs;
+    uint32_t nruns;
+    bool acts_itself; /* effect, and not only by what it runs */
+    bool fed;         /* ... and their paths are what it reads from stdin */
+    bool batches;     /* how many paths a command gets depends on limits */
     char *key; /* command and flags without operands, for what is learned */
 };
 

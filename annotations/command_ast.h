@@ -19,6 +19,7 @@ enum cmd_op {
     CMD_ONLY,    /* ... of every value */
     CMD_COUNT,   /* count(name) compare number */
     CMD_VALUE,   /* value(name) compare number */
+    CMD_BEFORE,  /* before(name, text): values, the first of each */
     CMD_NOT,     /* a */
     CMD_AND,     /* a, b */
     CMD_OR,
@@ -65,12 +66,15 @@ enum cmd_clause_kind {
     CMD_CLAUSE_FOLLOWS,
     CMD_CLAUSE_DASH,
     CMD_CLAUSE_WHEN,
+    CMD_CLAUSE_RUNS,  /* text: the word for paths; NULL: at its end */
+    CMD_CLAUSE_UNTIL, /* text */
 };
 
 struct cmd_clause {
     uint8_t kind;
     struct fy_span span;
     struct cmd_condition *condition; /* NULL: always */
+    struct ast_name text;            /* of `runs' and `until' */
     struct cmd_clause *next;
 };
 

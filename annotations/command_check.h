@@ -62,6 +62,15 @@ const struct fy_form *fy_command_find_form(const struct fy_command_check *check,
  * alike ("X*"); an error if `name' is no such name. */
 void fy_command_variable(struct fy_command_check *check, struct ast_name name);
 
+/* ---- command_declare_runs.c ---- */
+
+/* `runs' and `until' among the clauses of one value. */
+void fy_command_take_run(struct fy_command_check *check, struct fy_slot *slot,
+                         const struct cmd_value *value);
+/* Whether a command may stand there; `is_alone': as its option's only value. */
+void fy_command_check_run(struct fy_command_check *check,
+                          const struct fy_slot *slot, bool is_alone);
+
 /* ---- command_resolve.c ---- */
 
 /* The node of a condition; NULL: FY_ALWAYS. After an error FY_NEVER. */

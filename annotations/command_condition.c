@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,92 @@ number_of(struct fy_parsed *parsed, const char *text, int64_t *out)
     return *end == '\0';
 }
 
+bool
+fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given)
+{
+    return parsed->symbol && parsed->argv[given->arg] == parsed->symbol->word;
+}
+
+/* The one character that an expression must begin with: a set of it, as `out'
+ * says of each; the rest of the expression. NULL: something else is there. */
+static const char *
+first_atom(const char *at, bool out[256])
+{
+    bool others = false;
+    memset(out, 0, 256 * sizeof *out);
+    if (*at == '\\' && at[1] && !isalnum((unsigned char)at[1])) {
+        out[(unsigned char)at[1]] = true;
+        return at + 2;
+    }
+    if (*at && !strchr("\\[]().*+?{}|^$", *at)) {
+        out[(unsigned char)*at] = true;
+        return at + 1;
+    }
+    if (*at++ != '[') {
+        return NULL;
+    }
+    others = *at == '^';
+    at += others;
+    for (bool first = true; *at && (*at != ']' || first); first = false) {
+        unsigned char from = (unsigned char)*at++, to = from;
+        if (from == '[') {
+            return NULL; /* a class */
+        }
+        if (*at == '-' && at[1] && at[1] != ']') {
+            to = (unsigned char)at[1];
+            at += 2;
+        }
+        for (unsigned c = from; c <= to; c++) {
+            out[c] = true;
+        }
+    }
+    for (unsigned c = 0; c < 256 && others; c++) {
+        out[c] = !out[c];
+    }
+    return *at ? at + 1 : NULL;
+}
+
+/* Whether no text that begins with one of `starts' matches the expression: each of
+ * its alternatives begins with another character. */
+static bool
+begins_otherwise(const char *expression, const char *starts)
+{
+    bool begins[256];
+    for (const char *at = expression;;) {
+        const char *rest = *at == '^' ? first_atom(at + 1, begins) : NULL;
+        if (!rest || (*rest && strchr("*?{", *rest))) {
+            return false;
+        }
+        for (const char *c = starts; *c; c++) {
+            if (begins[(unsigned char)*c]) {
+                return false;
+            }
+        }
+        /* The next one; a group or a bracket may hide it. */
+        size_t n = strcspn(rest, "|[(\\");
+        if (rest[n] != '|') {
+            return strchr(rest, '|') == NULL;
+        }
+        at = rest + n + 1;
+    }
+}
+
+/* Whether a path that is not known yet is what the condition asks for. */
+static bool
+symbol_holds(struct fy_parsed *parsed, const struct fy_condition *condition)
+{
+    const char *starts = parsed->symbol->starts;
+    bool never = false;
+    if (condition->op == CMD_EQUAL) {
+        never = !condition->text[0] || !strchr(starts, condition->text[0]);
+    } else if (condition->op == CMD_MATCHES) {
+        never = begins_otherwise(condition->text, starts);
+    }
+    parsed->failed = parsed->failed || !never;
+    parsed->unknown = parsed->unknown || !never;
+    return false;
+}
+
 static bool
 matches(struct fy_parsed *parsed, const struct fy_condition *condition,
         const char *text)
@@ -97,6 +184,9 @@ value_holds(struct fy_parsed *parsed, const struct fy_condition *condition,
 {
     const char *text = parsed->argv[given->arg] + given->offset;
     int64_t number;
+    if (fy_is_symbol(parsed, given)) {
+        return symbol_holds(parsed, condition);
+    }
     switch (condition->op) {
     case CMD_EQUAL:
         return strcmp(text, condition->text) == 0;
@@ -137,6 +227,9 @@ only_such_values(struct fy_parsed *parsed, const struct fy_condition *condition)
     for (uint16_t l = 0; l < condition->b; l++) {
         for (size_t i = 0; i < parsed->ngiven; i++) {
             const struct fy_given *given = &parsed->given[i];
+            if (given->slot == list[l] && fy_is_symbol(parsed, given)) {
+                return symbol_holds(parsed, condition);
+            }
             if (given->slot == list[l] &&
                 !matches(parsed, condition,
                          parsed->argv[given->arg] + given->offset)) {
@@ -145,6 +238,20 @@ only_such_values(struct fy_parsed *parsed, const struct fy_condition *condition)
         }
     }
     return true;
+}
+
+/* The first argument that has one of the slots; UINT32_MAX: none has. */
+static uint32_t
+first_given(const struct fy_parsed *parsed, const uint16_t *slots, uint16_t n)
+{
+    for (size_t i = 0; i < parsed->ngiven; i++) {
+        for (uint16_t s = 0; s < n; s++) {
+            if (parsed->given[i].slot == slots[s]) {
+                return parsed->given[i].arg;
+            }
+        }
+    }
+    return UINT32_MAX;
 }
 
 static int64_t
@@ -181,6 +288,11 @@ fy_condition_holds(struct fy_parsed *parsed, uint16_t condition)
         return compare(node->compare, count_given(parsed, node), node->number);
     case CMD_ENV:
         return fy_environment_has(parsed->environment, node->text);
+    case CMD_BEFORE: {
+        const uint16_t *lists = parsed->block->lists;
+        return first_given(parsed, lists + node->a, node->b) <
+               first_given(parsed, lists + node->c, node->d);
+    }
     case CMD_ONLY:
         return only_such_values(parsed, node);
     default:

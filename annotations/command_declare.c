@@ -176,6 +176,7 @@ take_clauses(struct fy_command_check *check, struct fy_slot *slot,
             break;
         }
     }
+    fy_command_take_run(check, slot, value);
     slot->tree = slot->follows = FY_NEVER;
     slot->present = FY_ALWAYS;
     slot->is_optional = value->is_optional;
@@ -227,6 +228,8 @@ declare_option(struct fy_command_check *check, const struct cmd_item *item)
         slot->name =
             fy_command_keep(check, v->name.text ? v->name.text : bracket);
         take_clauses(check, slot, v);
+        fy_command_check_run(check, slot,
+                             v == first && !v->next && !has_bracket);
         if (v == first) {
             slot->key = fy_command_keep(check, item->forms->name.text);
         } else { /* which may have moved */
@@ -287,6 +290,7 @@ declare_operand(struct fy_command_check *check, const struct cmd_item *item)
     }
     slot->name = fy_command_keep(check, item->values->name.text);
     take_clauses(check, slot, item->values);
+    fy_command_check_run(check, slot, true);
     block->operands =
         fy_arena_grow(check->arena, block->operands, block->noperands,
                       &check->operands_capacity, sizeof *block->operands);

@@ -73,6 +73,13 @@ dump_condition(const struct fy_block *block, uint16_t index, FILE *to)
         dump_name(to, node->text);
         (void)fputc(')', to);
         return;
+    case CMD_BEFORE:
+        (void)fputs("before(", to);
+        dump_name(to, node->name);
+        (void)fputs(", ", to);
+        dump_name(to, node->text);
+        (void)fputc(')', to);
+        return;
     case CMD_EQUAL:
         dump_name(to, node->name);
         (void)fputs(" == ", to);
@@ -123,6 +130,15 @@ dump_clauses(const struct fy_block *block, const struct fy_slot *slot, FILE *to)
         (void)fputs(slot->is_folder ? " folder" : words[slot->access & 3], to);
     }
     (void)fputs(slot->is_dash ? " dash" : "", to);
+    (void)fputs(slot->is_run ? " runs" : "", to);
+    if (slot->place) {
+        (void)fputc(' ', to);
+        dump_text(to, slot->place);
+    }
+    for (unsigned i = 0; i < FY_MAX_ENDS && slot->until[i]; i++) {
+        (void)fputs(" until ", to);
+        dump_text(to, slot->until[i]);
+    }
     if (slot->present != FY_ALWAYS) {
         dump_when(block, slot->present, to);
     }
@@ -319,6 +335,12 @@ fy_invocation_dump(const struct fy_invocation *invocation,
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         (void)fputs("    ", to);
         dump_use(&invocation->uses[i], argv, to);
+    }
+    for (uint32_t i = 0; i < invocation->nruns; i++) {
+        (void)fputs("    runs ", to);
+        dump_text(to, invocation->runs[i].program);
+        (void)fprintf(to, "%s\n",
+                      invocation->runs[i].effect ? " # an effect" : "");
     }
     for (size_t i = 0; invocation->configs[i]; i++) {
         (void)fputs("    reads ", to);

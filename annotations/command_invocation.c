@@ -180,8 +180,12 @@ static void
 make_plan(struct fy_match *match, struct fy_invocation *out)
 {
     const struct fy_block *block = match->block;
-    const struct fy_rule *split = first_rule(match, &block->splits);
-    const struct fy_rule *merge = first_rule(match, &block->merges);
+    /* A command that another one runs is not split. */
+    bool splits = !match->parsed.symbol;
+    const struct fy_rule *split =
+        splits ? first_rule(match, &block->splits) : NULL;
+    const struct fy_rule *merge =
+        splits ? first_rule(match, &block->merges) : NULL;
     const struct fy_rule *output = first_rule(match, &block->outputs);
     const struct fy_rule *work = first_rule(match, &block->works);
     out->output = output ? output->word : FY_OUTPUT_COPIES;
@@ -206,6 +210,7 @@ describe(struct fy_match *match, struct fy_invocation *out)
     const struct fy_block *block = match->block;
     memset(out, 0, sizeof *out);
     out->command = match->entry->name;
+    out->variables = match->variables;
     out->file = block->file;
     out->line = block->line;
     out->reads_stdin = holds(match, block->reads_stdin);
@@ -250,8 +255,14 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->encoded = match->parsed.encoded;
     if (status == FY_OK && match->parsed.failed) {
         (void)fy_match_fail(match, WEIGHT_PARSE,
-                            "a value is too long to be looked at", NULL);
+                            match->parsed.unknown
+                                ? "depends on the paths that it is given"
+                                : "a value is too long to be looked at",
+                            NULL);
         status = FY_ERR_INVALID;
+    }
+    if (status == FY_OK) {
+        status = fy_match_runs(match, out);
     }
     if (status != FY_OK) {
         fy_invocation_clear(out);
@@ -269,7 +280,7 @@ try_entry(struct fy_match *match, const struct fy_entry *entry,
     match->block = match->parsed.block = entry->block;
     match->next = 1;
     match->parsed.ngiven = 0;
-    match->parsed.failed = false;
+    match->parsed.failed = match->parsed.unknown = false;
     memset(match->times, 0, entry->block->nslots * sizeof *match->times);
     if (!fy_match_arguments(match)) {
         return FY_ERR_INVALID;
@@ -316,17 +327,15 @@ explain(const struct fy_failure *failure, const char *name,
     fy_buffer_add(why, failure->text ? failure->text : "no block parses it");
 }
 
-static int
-find_command(const struct fy_commands *commands, const char *name,
-             const struct fy_command **out)
+const struct fy_command *
+fy_command_find(const struct fy_commands *commands, const char *name)
 {
     size_t low = 0, high = commands->ncommands;
     while (low < high) {
         size_t middle = (low + high) / 2;
         int order = strcmp(name, commands->commands[middle].name.name);
         if (order == 0) {
-            *out = &commands->commands[middle];
-            return FY_OK;
+            return &commands->commands[middle];
         }
         if (order < 0) {
             high = middle;
@@ -334,7 +343,7 @@ find_command(const struct fy_commands *commands, const char *name,
             low = middle + 1;
         }
     }
-    return FY_ERR_NOENT;
+    return NULL;
 }
 
 int
@@ -342,7 +351,16 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
                     const char *const *argv, const char *const *environment,
                     struct fy_invocation *out, struct fy_buffer *why)
 {
-    const struct fy_command *command = NULL;
+    return fy_match_parse(commands, name, argv, environment, NULL, out, why);
+}
+
+int
+fy_match_parse(const struct fy_commands *commands, const char *name,
+               const char *const *argv, const char *const *environment,
+               const struct fy_path_symbol *symbol, struct fy_invocation *out,
+               struct fy_buffer *why)
+{
+    const struct fy_command *command = fy_command_find(commands, name);
     struct fy_failure failure = {0};
     uint32_t times[FY_MAX_SLOTS];
     struct fy_given small[SMALL];
@@ -350,13 +368,14 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
                              .argv = argv,
                              .environment = environment,
                              .times = times,
-                             .given = small};
-    int status = find_command(commands, name, &command);
-    if (status != FY_OK) {
+                             .given = small,
+                             .commands = commands,
+                             .why = why};
+    if (!command) {
         fy_buffer_add(why, "no annotation of that name");
-        return status;
+        return FY_ERR_NOENT;
     }
-    status = FY_ERR_INVALID;
+    int status = FY_ERR_INVALID;
     for (match.argc = 0;
          argv && match.argc < FY_MAX_ARGUMENTS && argv[match.argc];
          match.argc++) {
@@ -376,13 +395,13 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
     match.parsed.environment = environment;
     match.parsed.times = times;
     match.parsed.given = match.given;
+    match.parsed.symbol = symbol;
+    match.variables = command->variables;
     for (size_t i = 0; i < command->nentries && status == FY_ERR_INVALID; i++) {
         status = try_entry(&match, &command->entries[i], out);
     }
-    if (status == FY_OK) {
-        out->variables = command->variables;
-    }
-    if (status == FY_ERR_INVALID || status == FY_ERR_UNSUPPORTED) {
+    if (!match.explained &&
+        (status == FY_ERR_INVALID || status == FY_ERR_UNSUPPORTED)) {
         explain(&failure, name, why);
     }
     if (match.given != small) {
@@ -396,6 +415,13 @@ fy_invocation_clear(struct fy_invocation *invocation)
 {
     if (invocation->configs && invocation->configs[0]) {
         free((void *)invocation->configs);
+    }
+    for (uint32_t i = 0; i < invocation->nruns; i++) {
+        free(invocation->runs[i].program);
+    }
+    free(invocation->runs);
+    if (invocation->nruns > 0) {
+        free((void *)invocation->variables);
     }
     free((void *)invocation->absents);
     free((void *)invocation->written);

@@ -43,8 +43,55 @@ give(struct fy_match *match, uint16_t slot, uint32_t arg, size_t offset)
 {
     /* One argument gives few things, but `-vvv...' counts: it is no value. */
     match->given[match->parsed.ngiven++] =
-        (struct fy_given){slot, arg, (uint32_t)offset};
+        (struct fy_given){.slot = slot, .arg = arg, .offset = (uint32_t)offset};
     match->times[slot]++;
+}
+
+/* Whether `end' (one word, or two) is the last of the arguments up to `at', the
+ * first of which is `from'; *out_words: of the command before it. An end that
+ * begins with the word for paths leaves that to the command. */
+static bool
+ends_at(const struct fy_match *match, const struct fy_slot *slot,
+        const char *end, uint32_t from, uint32_t at, uint32_t *out_words)
+{
+    size_t n = strcspn(end, " ");
+    bool two = end[n] == ' ';
+    if (strcmp(match->argv[at], two ? end + n + 1 : end) != 0) {
+        return false;
+    }
+    if (!two) {
+        *out_words = at - from;
+        return true;
+    }
+    bool placed = strlen(slot->place) == n && memcmp(slot->place, end, n) == 0;
+    *out_words = at - from - !placed;
+    return at > from && strlen(match->argv[at - 1]) == n &&
+           memcmp(match->argv[at - 1], end, n) == 0;
+}
+
+/* The words of a command that the option runs, up to the first of its ends. */
+static bool
+give_run(struct fy_match *match, uint16_t index, const char *option)
+{
+    const struct fy_slot *slot = &match->block->slots[index];
+    uint32_t from = match->next, words;
+    for (uint32_t at = from; at < match->argc; at++) {
+        for (uint16_t e = 0; e < FY_MAX_ENDS && slot->until[e]; e++) {
+            if (!ends_at(match, slot, slot->until[e], from, at, &words)) {
+                continue;
+            }
+            if (words == 0) {
+                return fy_match_fail(match, WEIGHT_PARSE, "names no command",
+                                     option);
+            }
+            match->next = at + 1;
+            give(match, index, from, 0);
+            match->given[match->parsed.ngiven - 1].words = words;
+            match->given[match->parsed.ngiven - 1].end = e;
+            return true;
+        }
+    }
+    return fy_match_fail(match, WEIGHT_PARSE, "has no end", option);
 }
 
 static bool
@@ -87,6 +134,11 @@ take(struct fy_match *match, const struct fy_form *form, uint32_t arg,
         match->times[form->slot]++;
         return true;
     case CMD_ARGUMENT_NEXT:
+        if (match->block->slots[form->slot].is_run) {
+            return attached ? fy_match_fail(match, WEIGHT_PARSE,
+                                            "takes no value", option)
+                            : give_run(match, form->slot, option);
+        }
         if (attached) {
             give(match, form->slot, arg, attached);
         } else if (!give_next(match, form->slot, option)) {
@@ -249,7 +301,8 @@ find_assignment(const struct fy_forms *forms, const char *text,
 static void
 take_operand(struct fy_match *match, uint32_t arg)
 {
-    match->given[match->parsed.ngiven++] = (struct fy_given){PENDING, arg, 0};
+    match->given[match->parsed.ngiven++] =
+        (struct fy_given){.slot = PENDING, .arg = arg};
 }
 
 /* The letters of `tar czf': values follow in their order. */

@@ -34,6 +34,10 @@ struct fy_match {
     size_t given_capacity;
     const char *const *environment;
     struct fy_failure *failure;
+    const struct fy_commands *commands;
+    struct fy_buffer *why;
+    bool explained;               /* `why' has it */
+    const char *const *variables; /* of its first word's blocks */
 };
 
 /* Remembers why, unless something heavier is known; always false. */
@@ -41,5 +45,26 @@ bool fy_match_fail(struct fy_match *match, enum fy_weight weight,
                    const char *text, const char *about);
 /* Reads all arguments by match->block; false: it does not parse. */
 bool fy_match_arguments(struct fy_match *match);
+
+/* ---- command_invocation.c ---- */
+
+/* The blocks of a first word, or NULL. */
+const struct fy_command *fy_command_find(const struct fy_commands *commands,
+                                         const char *name);
+
+/* As fy_invocation_parse(). `symbol': of a command that another one runs, which
+ * runs none itself; NULL: of none. */
+int fy_match_parse(const struct fy_commands *commands, const char *name,
+                   const char *const *argv, const char *const *environment,
+                   const struct fy_path_symbol *symbol,
+                   struct fy_invocation *out,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- command_runs.c ---- */
+
+/* Adds what the commands mean that the arguments tell it to run. Not FY_OK:
+ * match->explained, and out is to be cleared. */
+int fy_match_runs(struct fy_match *match,
+                  struct fy_invocation *out) FY_MUST_CHECK;
 
 #endif

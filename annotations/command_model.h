@@ -23,6 +23,7 @@ enum {
     FY_MAX_ARGUMENTS = 1 << 22,
     FY_MAX_MATCHED_BYTES = 1 << 16, /* of one value, by matches() */
     FY_MAX_WORDS = 8,               /* of one name */
+    FY_MAX_ENDS = 2,                /* of one command that is run */
     FY_MAX_BLOCKS = 20000,
 };
 
@@ -35,6 +36,7 @@ enum {
 struct fy_condition {
     uint8_t op, compare; /* enum cmd_op, enum cmd_compare */
     uint16_t a, b;       /* nodes; slots a .. a + b - 1 of `lists' */
+    uint16_t c, d;       /* of CMD_BEFORE: likewise, of its second name */
     int64_t number;
     const char *name; /* what it is about, as written */
     const char *text; /* what is compared with; the variable of ENV */
@@ -57,7 +59,10 @@ struct fy_slot {
     uint8_t kind;   /* enum fy_slot_kind */
     uint8_t access; /* enum fy_access */
     bool is_path, is_folder, is_dash, is_optional, is_repeated, is_common;
+    bool is_run;                     /* a command line that it runs */
     uint16_t tree, follows, present; /* conditions */
+    const char *place; /* of a run: the word for a path; NULL: its end */
+    const char *until[FY_MAX_ENDS]; /* of an option's: one or two words each */
 };
 
 struct fy_form { /* a spelling */
@@ -147,7 +152,18 @@ struct fy_commands {
 /* Something given: a flag, or the text at argv[arg] + offset. */
 struct fy_given {
     uint16_t slot;
+    uint16_t end; /* of a run: its `until' */
     uint32_t arg, offset;
+    uint32_t words; /* of a run: so many, from `arg' on; else 0 */
+};
+
+/*
+ * A word of a command that another one runs, which stands for paths: known by its
+ * address. What it says of them: their first characters.
+ */
+struct fy_path_symbol {
+    const char *word;
+    const char *starts;
 };
 
 /* What the arguments are, as one block sees them. */
@@ -155,13 +171,17 @@ struct fy_parsed {
     const struct fy_block *block;
     const char *const *argv;
     const char *const *environment;
-    const uint32_t *times; /* by slot: how often it is given */
+    const uint32_t *times;               /* by slot: how often it is given */
+    const struct fy_path_symbol *symbol; /* NULL: every word is known */
     const struct fy_given *given;
     size_t ngiven;
     bool failed;  /* a condition could not be evaluated */
+    bool unknown; /* ... because it asks about a symbol */
     bool encoded; /* an expression read a value with bytes beyond ASCII */
 };
 
+/* Whether it stands for paths that are not known. */
+bool fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given);
 /* Whether a condition holds. */
 bool fy_condition_holds(struct fy_parsed *parsed, uint16_t condition);
 /* Whether a variable, NAME or NAME=VALUE, is that of a name in a block, which is

@@ -112,15 +112,15 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token ABSENT "'absent'" ATTRIBUTES "'attributes'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
+%token ABSENT "'absent'" ATTRIBUTES "'attributes'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
 %token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
-%token READS "'reads'" REQUIRE "'require'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
+%token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TARGETS "'targets'" TERMINAL "'terminal'" TREE "'tree'"
-%token TRUE_WORD "'true'" UNLESS "'unless'" VALUE_WORD "'value'" WHEN "'when'"
+%token TRUE_WORD "'true'" UNLESS "'unless'" UNTIL "'until'" VALUE_WORD "'value'" WHEN "'when'"
 %token WITH "'with'" WORK "'work'" WRITES "'writes'"
 %token ';' "';'" ',' "','" '(' "'('" ')' "')'" '[' "'['" ']' "']'"
 %token '{' "'{'" '}' "'}'" '=' "'='" '?' "'?'" '<' "'<'" '>' "'>'" '!' "'!'"
@@ -439,6 +439,15 @@ clause:
         $$ = clause_new(parse, CMD_CLAUSE_FOLLOWS, @1,
                         condition_new(parse, CMD_NOT, @3, $3, NULL));
     }
+  | RUNS { $$ = clause_new(parse, CMD_CLAUSE_RUNS, @1, NULL); }
+  | RUNS STRING {
+        $$ = clause_new(parse, CMD_CLAUSE_RUNS, @$, NULL);
+        $$->text = $2;
+    }
+  | UNTIL STRING {
+        $$ = clause_new(parse, CMD_CLAUSE_UNTIL, @$, NULL);
+        $$->text = $2;
+    }
   | WHEN condition { $$ = clause_new(parse, CMD_CLAUSE_WHEN, @1, $2); }
   | UNLESS condition {
         $$ = clause_new(parse, CMD_CLAUSE_WHEN, @1,
@@ -484,6 +493,10 @@ primary:
     }
   | ONLY '(' reference ',' STRING ')' {
         $$ = about(parse, CMD_ONLY, @3, $3);
+        $$->text = $5;
+    }
+  | BEFORE '(' reference ',' reference ')' {
+        $$ = about(parse, CMD_BEFORE, @3, $3);
         $$->text = $5;
     }
   | ENV '(' variable ')' { $$ = about(parse, CMD_ENV, @3, $3); }

@@ -143,43 +143,69 @@ unknown(struct fy_command_check *check, struct ast_name name)
     fy_diagnostic_suggest(diagnostic, &suggestion);
 }
 
-/* Fills the node's list of slots; false after an error. */
+/* Lists the slots that `name' means; false after an error. */
 static bool
-resolve_name(struct fy_command_check *check, const struct cmd_condition *c,
-             uint16_t node)
+list_slots(struct fy_command_check *check, const struct cmd_condition *c,
+           struct ast_name name, const char **out_name)
 {
     struct fy_block *block = check->block;
     size_t begin = check->nlists;
-    const struct fy_form *form = find_flag(check, c->name.text);
+    const struct fy_form *form = find_flag(check, name.text);
     bool given = c->op == CMD_GIVEN || c->op == CMD_COUNT;
     if (form) {
         list_add(check, form->slot);
-    } else if (list_values(check, c->name.text, given) == 0) {
-        unknown(check, c->name);
+    } else if (list_values(check, name.text, given) == 0) {
+        unknown(check, name);
         return false;
     }
     for (size_t i = begin; i < check->nlists; i++) {
         const struct fy_slot *slot = &block->slots[block->lists[i]];
         if (slot->kind == FY_SLOT_OPERAND && check->in_presence) {
-            fy_error(check, c->name.span,
+            fy_error(check, name.span,
                      "whether an operand is there cannot depend on operands");
             return false;
         }
         if (slot->kind == FY_SLOT_FLAG && !given) {
-            fy_error(check, c->name.span, "'%.*s' has no value", FY_MAX_QUOTED,
-                     c->name.text);
+            fy_error(check, name.span, "'%.*s' has no value", FY_MAX_QUOTED,
+                     name.text);
+            return false;
+        }
+        if (slot->is_run && !given && c->op != CMD_BEFORE) {
+            fy_error(check, name.span, "'%.*s' is a command, which has no text",
+                     FY_MAX_QUOTED, name.text);
             return false;
         }
     }
     if (check->nlists > UINT16_MAX) {
-        fy_command_too_many(check, c->name.span, "names in conditions",
+        fy_command_too_many(check, name.span, "names in conditions",
                             UINT16_MAX);
         return false;
     }
-    block->conditions[node].name =
-        form ? form->text : block->slots[block->lists[begin]].name;
-    block->conditions[node].a = (uint16_t)begin;
-    block->conditions[node].b = (uint16_t)(check->nlists - begin);
+    *out_name = form ? form->text : block->slots[block->lists[begin]].name;
+    return true;
+}
+
+/* Fills the node's lists of slots; false after an error. */
+static bool
+resolve_name(struct fy_command_check *check, const struct cmd_condition *c,
+             uint16_t node)
+{
+    const char *name = NULL, *second = NULL;
+    size_t begin = check->nlists;
+    if (!list_slots(check, c, c->name, &name)) {
+        return false;
+    }
+    size_t middle = check->nlists;
+    if (c->op == CMD_BEFORE && !list_slots(check, c, c->text, &second)) {
+        return false;
+    }
+    struct fy_condition *row = &check->block->conditions[node];
+    row->name = name;
+    row->a = (uint16_t)begin;
+    row->b = (uint16_t)(middle - begin);
+    row->c = (uint16_t)middle;
+    row->d = (uint16_t)(check->nlists - middle);
+    row->text = second ? second : row->text;
     return true;
 }
 

@@ -20,6 +20,7 @@ libfyannotations_la_SOURCES = \
 	annotations/command_check.c annotations/command_check.h \
 	annotations/command_condition.c \
 	annotations/command_declare.c \
+	annotations/command_declare_runs.c \
 	annotations/command_dump.c \
 	annotations/command_invocation.c \
 	annotations/command_match.c annotations/command_match.h \
@@ -28,6 +29,7 @@ libfyannotations_la_SOURCES = \
 	annotations/command_parse.h \
 	annotations/command_reach.c \
 	annotations/command_resolve.c \
+	annotations/command_runs.c \
 	annotations/variants.c \
 	annotations/compile.c annotations/compile.h \
 	annotations/diagnostics.c annotations/diagnostics.h \

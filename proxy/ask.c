@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proxy/confine.h"
@@ -18,6 +19,7 @@
 enum {
     CONFIGS_MAX = 64,
     LOCALES_MAX = 16,
+    RUNS_MAX = 16,
 };
 
 /* What has to be read for a request, and what was found: nothing of the stage is
@@ -27,6 +29,8 @@ struct fy_gather {
     char *paths[CONFIGS_MAX];
     unsigned char hashes[CONFIGS_MAX][32];
     unsigned npaths, nlocales;
+    char *search, *runs[RUNS_MAX]; /* PATH; programs that it leads to */
+    unsigned nruns;
     bool encoded;
     char identity[256];
     unsigned reason;
@@ -220,6 +224,29 @@ add_environment(struct fy_gather *gather, const struct stage *stage)
     return true;
 }
 
+/* The programs that the command runs by their names, and where it looks. */
+static bool
+add_runs(struct fy_gather *gather, const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    const char *search = variable(stage, "PATH", 4);
+    if (invocation->nruns == 0) {
+        return true;
+    }
+    gather->search = strdup(search ? search : "/bin:/usr/bin");
+    if (!gather->search) {
+        return false;
+    }
+    for (uint32_t i = 0; i < invocation->nruns && i < RUNS_MAX; i++) {
+        gather->runs[i] = strdup(invocation->runs[i].program);
+        if (!gather->runs[gather->nruns++]) {
+            return false;
+        }
+    }
+    return invocation->nruns <= RUNS_MAX ||
+           refuse(gather, FY_STAGE_OTHER_TOOL, "it runs too many programs", "");
+}
+
 int
 fy_gather_new(const struct stage *stage, struct fy_gather **out)
 {
@@ -236,7 +263,8 @@ fy_gather_new(const struct stage *stage, struct fy_gather **out)
     }
     gather->program = strdup(program);
     if (!gather->program || !add_environment(gather, stage) ||
-        !add_library_path(gather, stage) || !add_paths(gather, stage)) {
+        !add_library_path(gather, stage) || !add_paths(gather, stage) ||
+        !add_runs(gather, stage)) {
         fy_gather_free(gather);
         return FY_ERR_NOMEM;
     }
@@ -256,9 +284,38 @@ fy_gather_free(struct fy_gather *gather)
     for (unsigned i = 0; i < gather->nlocales; i++) {
         free(gather->locales[i]);
     }
+    for (unsigned i = 0; i < gather->nruns; i++) {
+        free(gather->runs[i]);
+    }
+    free(gather->search);
     free(gather->program);
     free(gather->library_path);
     free(gather);
+}
+
+/* Whether the search by the last name of `program' ends at that very file. */
+static bool
+leads_to(const char *search, const char *program)
+{
+    const char *name = strrchr(program, '/');
+    char path[PATH_MAX];
+    struct stat wanted, about;
+    size_t n;
+    for (bool more = stat(program, &wanted) == 0; more; search += n + 1) {
+        n = strcspn(search, ":");
+        more = search[n] != '\0';
+        int length =
+            snprintf(path, sizeof path, "%.*s%s", (int)n, search, name);
+        if (search[0] != '/' || length >= (int)sizeof path) {
+            return false; /* by the working folder */
+        }
+        if (stat(path, &about) == 0 && S_ISREG(about.st_mode) &&
+            access(path, X_OK) == 0) {
+            return about.st_dev == wanted.st_dev &&
+                   about.st_ino == wanted.st_ino;
+        }
+    }
+    return false;
 }
 
 void
@@ -285,6 +342,13 @@ fy_gather_run(struct fy_gather *gather)
                         &gather->why)) {
         gather->reason = FY_STAGE_OTHER_TOOL;
         return;
+    }
+    for (unsigned i = 0; i < gather->nruns; i++) {
+        if (!leads_to(gather->search, gather->runs[i])) {
+            (void)refuse(gather, FY_STAGE_OTHER_TOOL, "PATH does not lead to ",
+                         gather->runs[i]);
+            return;
+        }
     }
     for (unsigned i = 0; i < gather->npaths; i++) {
         if (fy_config_hash_with(gather->paths[i], gather->library_path,

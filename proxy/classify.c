@@ -531,6 +531,20 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
                   : FY_STAGE_NONE;
 }
 
+/* Whether all that it changes is modes, by chmod: names stay. */
+static bool
+changes_modes_only(const struct fy_invocation *invocation)
+{
+    bool only = invocation->nruns > 0
+                    ? !invocation->acts_itself
+                    : strcmp(invocation->command, "chmod") == 0;
+    for (uint32_t i = 0; i < invocation->nruns; i++) {
+        only = only && (!invocation->runs[i].effect ||
+                        strcmp(invocation->runs[i].command, "chmod") == 0);
+    }
+    return only;
+}
+
 /*
  * What may remove a folder, or names that no word says: sshfs goes on showing
  * those, and nothing can be done about it (fresh.c). What may remove a link is
@@ -542,6 +556,9 @@ removes_unnamed(const struct fy_invocation *invocation)
     static const char *const removing[] = {"mv", "rmdir", "ln", "find"};
     static const char *const making[] = {"tar", "split", "csplit"};
     const char *command = invocation->command;
+    if (!invocation->effect || changes_modes_only(invocation)) {
+        return false;
+    }
     bool removes = invocation->writes_cwd && !invocation->nwritten;
     for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
         removes = removes && strcmp(command, making[i]) != 0;
@@ -551,10 +568,20 @@ removes_unnamed(const struct fy_invocation *invocation)
     }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         removes = removes || (invocation->uses[i].kind == FY_USE_TREE &&
-                              invocation->uses[i].access == FY_ACCESS_INOUT &&
-                              strcmp(command, "chmod") != 0);
+                              invocation->uses[i].access == FY_ACCESS_INOUT);
     }
-    return removes && invocation->effect;
+    return removes || invocation->nruns > 0;
+}
+
+/* Whether the invocation is of that command, or runs it. */
+static bool
+is_or_runs(const struct fy_invocation *invocation, const char *command)
+{
+    bool is = strcmp(invocation->command, command) == 0;
+    for (uint32_t i = 0; i < invocation->nruns; i++) {
+        is = is || strcmp(invocation->runs[i].command, command) == 0;
+    }
+    return is;
 }
 
 /* What a mount's kind makes impossible, once it is known. */
@@ -568,7 +595,7 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     }
     /* sed -i gives its new file the owner and mode that it sees. */
     if (mount->owners_differ && invocation->effect &&
-        strcmp(invocation->command, "sed") == 0) {
+        is_or_runs(invocation, "sed")) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
     }
@@ -636,6 +663,9 @@ fy_classify(const struct fy_stage_facts *facts,
     }
     if (facts->cwd[0] != '/') {
         return say(&look, FY_STAGE_UNCLEAR_PATH, "the working folder", "");
+    }
+    if (invocation->fed) {
+        return say(&look, FY_STAGE_UNCLEAR_PATH, "its paths come by stdin", "");
     }
     if (fy_path_join(facts->cwd, facts->path, program) ||
         fy_mount_of(mounts, nmounts, program)) {

@@ -107,7 +107,8 @@ void fy_session_free(struct fy_session *session);
 
 struct fy_proxy_options {
     /* This host's own annotations: of all commands, or NULL and a function that
-     * is asked for those of one first word; NULL: there are none. */
+     * is asked for those of one first word, or of all (""); NULL: there are
+     * none. */
     const struct fy_commands *commands;
     const struct fy_commands *(*find)(void *context, const char *word);
     void *context;

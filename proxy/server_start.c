@@ -374,6 +374,14 @@ understand(struct fy_server_stage *stage, unsigned *reason,
                      ? FY_ERR_NOENT
                      : fy_invocation_parse(commands, name, argv, env,
                                            &stage->invocation, why);
+        /* It runs others, of which that one compilation knows nothing. */
+        if (status == FY_ERR_NOENT && commands && options->find) {
+            fy_buffer_start(why, why->text, why->capacity);
+            commands = options->find(options->context, "");
+            status = commands ? fy_invocation_parse(commands, name, argv, env,
+                                                    &stage->invocation, why)
+                              : status;
+        }
         *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
                   : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED
                   : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proxy/holders.h"
@@ -434,6 +435,24 @@ is_meant(const struct stage *stage)
     return false;
 }
 
+/*
+ * Whether command lines that are filled with paths hold as many on both hosts: 128
+ * KiB of them, unless the limits leave less beside the environment, which is not
+ * the same there.
+ */
+static bool
+fills_alike(const struct stage *stage)
+{
+    const size_t environment_max = 512 << 10;
+    const uint64_t stack_min = 4 << 20;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < stage->hello.envc; i++) {
+        bytes += strlen(stage->env[i]) + 1 + sizeof(char *);
+    }
+    return bytes < environment_max &&
+           stage->hello.limits[RLIMIT_STACK][0] >= stack_min;
+}
+
 /* FY_STAGE_NONE: a candidate. */
 static unsigned
 understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
@@ -457,6 +476,10 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
         fy_buffer_add(why, "no tool of the system: ");
         fy_buffer_add(why, stage->facts.path);
         return FY_STAGE_OTHER_TOOL;
+    }
+    if (stage->invocation.batches && !fills_alike(stage)) {
+        fy_buffer_add(why, "it runs commands with as many words as fit");
+        return FY_STAGE_LIMITS;
     }
     read_fds(stage, guest);
     unsigned reason =

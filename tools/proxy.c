@@ -164,8 +164,9 @@ compile(const struct catalogue *catalogue, const char *word)
         fy_say("out of memory");
         return NULL;
     }
-    int status = fy_commands_compile_word(paths, 1, catalogue->library, word,
-                                          diagnostics, &commands);
+    int status =
+        fy_commands_compile_word(paths, 1, catalogue->library,
+                                 *word ? word : NULL, diagnostics, &commands);
     if (status) {
         fy_diagnostics_print(diagnostics, stderr);
         fy_say("the annotations of %s cannot be used: %s", word,
@@ -187,8 +188,9 @@ is_named(const struct fy_commands *commands, const char *word)
     return false;
 }
 
-/* The client waits for the first stage, so only what that needs is compiled. It
- * may ask for any word: those that mean nothing are not kept. */
+/* The client waits for the first stage, so only what that needs is compiled; "":
+ * all, for a command that runs others. It may ask for any word: those that mean
+ * nothing are not kept. */
 static const struct fy_commands *
 find(void *context, const char *word)
 {
@@ -202,8 +204,9 @@ find(void *context, const char *word)
     }
     size_t n = strlen(word) + 1;
     struct fy_commands *commands = compile(catalogue, word);
-    known =
-        commands && is_named(commands, word) ? malloc(sizeof *known + n) : NULL;
+    known = commands && (!*word || is_named(commands, word))
+                ? malloc(sizeof *known + n)
+                : NULL;
     if (!known) {
         fy_commands_free(commands);
         return NULL;

@@ -13,6 +13,7 @@ LANG_TEST_FILES = \
 	tests/lang/model.test \
 	tests/lang/names.test \
 	tests/lang/operands.test \
+	tests/lang/runs.test \
 	tests/lang/syntax.test \
 	tests/lang/types.test \
 	tests/lang/variants.test
