@@ -169,8 +169,11 @@ struct fy_invocation {
     uint32_t nruns;
     bool acts_itself; /* effect, and not only by what it runs */
     bool fed;         /* ... and their paths are what it reads from stdin */
-    bool batches;     /* how many paths a command gets depends on limits */
-    char *key; /* command and flags without operands, for what is learned */
+    /* All that it prints is such paths, each with a NUL behind it: files and
+     * folders, no links, at or below its operands or the working folder. */
+    bool lists;
+    bool batches; /* how many paths a command gets depends on limits */
+    char *key;    /* command and flags without operands, for what is learned */
 };
 
 /*

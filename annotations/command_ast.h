@@ -120,6 +120,7 @@ enum cmd_statement_kind {
     CMD_ABSENT,
     CMD_PRESENT,
     CMD_ENVIRONMENT, /* words */
+    CMD_LISTS,
 };
 
 struct cmd_statement {

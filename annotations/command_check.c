@@ -311,6 +311,9 @@ compile_statement(struct fy_command_check *check,
     case CMD_DRAINS:
         holds_too(check, statement, &block->drains);
         break;
+    case CMD_LISTS:
+        holds_too(check, statement, &block->listing);
+        break;
     case CMD_ENVIRONMENT:
         environment_statement(check, statement);
         break;
@@ -511,7 +514,8 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     block->writes_cwd = block->owners = block->terminal = FY_NEVER;
     block->pure = block->effect = FY_NEVER;
     block->attributes = block->status_found = FY_NEVER;
-    block->streams = block->drains = block->targets = FY_NEVER;
+    block->streams = block->drains = FY_NEVER;
+    block->targets = block->listing = FY_NEVER;
     for (const struct cmd_block *b = check->commons; b && is_sub;
          b = b->next_common) {
         if (fy_command_is_for(b, first) && !block->common) {

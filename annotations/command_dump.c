@@ -297,6 +297,7 @@ dump_block(const struct fy_block *block, FILE *to)
     dump_if(block, "streams", block->streams, to);
     dump_if(block, "drains", block->drains, to);
     dump_if(block, "terminal", block->terminal, to);
+    dump_if(block, "lists", block->listing, to);
     dump_if(block, "pure", block->pure, to);
     dump_if(block, "effect", block->effect, to);
     dump_rules(block, "split", &block->splits, fy_split_words, to);
@@ -368,7 +369,7 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }
-    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s%s%s\n",
+    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s%s%s%s%s\n",
                   invocation->pure && !invocation->effect ? "pure" : "effect",
                   invocation->reads_stdin ? ", stdin" : "",
                   invocation->reads_cwd ? ", reads cwd" : "",
@@ -380,7 +381,9 @@ fy_invocation_dump(const struct fy_invocation *invocation,
                   invocation->targets ? ", targets" : "",
                   invocation->streams ? ", streams" : "",
                   invocation->drains ? ", drains" : "",
-                  invocation->terminal ? ", terminal" : "");
+                  invocation->terminal ? ", terminal" : "",
+                  invocation->lists ? ", lists" : "",
+                  invocation->fed ? ", fed" : "");
     (void)fprintf(to, "    stdout %s, work %g",
                   fy_output_words[invocation->output], invocation->work);
     if (invocation->split != FY_SPLIT_NONE) {

@@ -229,6 +229,7 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->streams = holds(match, block->streams);
     out->drains = holds(match, block->drains);
     out->terminal = holds(match, block->terminal);
+    out->lists = holds(match, block->listing);
     out->effect = out->writes_cwd || holds(match, block->effect);
     int status = make_uses(match, out);
     if (status == FY_OK) {

@@ -131,7 +131,11 @@ take(struct fy_match *match, const struct fy_form *form, uint32_t arg,
         if (attached) {
             return fy_match_fail(match, WEIGHT_PARSE, "takes no value", option);
         }
-        match->times[form->slot]++;
+        if (match->block->own.is_words) {
+            give(match, form->slot, arg, 0); /* where it stands may matter */
+        } else {
+            match->times[form->slot]++;
+        }
         return true;
     case CMD_ARGUMENT_NEXT:
         if (match->block->slots[form->slot].is_run) {

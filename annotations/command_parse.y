@@ -114,7 +114,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
 %token ABSENT "'absent'" ATTRIBUTES "'attributes'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
-%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" MAKES "'makes'" MATCHES "'matches'"
+%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" LISTS "'lists'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
@@ -284,6 +284,7 @@ statement:
         $$->words = names_push(parse, NULL, $2);
     }
   | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
+  | LISTS when ';' { $$ = statement_new(parse, CMD_LISTS, @1, $2); }
   | TARGETS when ';' { $$ = statement_new(parse, CMD_TARGETS, @1, $2); }
   | STREAMS when ';' { $$ = statement_new(parse, CMD_STREAMS, @1, $2); }
   | DRAINS when ';' { $$ = statement_new(parse, CMD_DRAINS, @1, $2); }

@@ -165,7 +165,8 @@ list_slots(struct fy_command_check *check, const struct cmd_condition *c,
                      "whether an operand is there cannot depend on operands");
             return false;
         }
-        if (slot->kind == FY_SLOT_FLAG && !given) {
+        bool placed = c->op == CMD_BEFORE && block->own.is_words;
+        if (slot->kind == FY_SLOT_FLAG && !given && !placed) {
             fy_error(check, name.span, "'%.*s' has no value", FY_MAX_QUOTED,
                      name.text);
             return false;

@@ -33,6 +33,10 @@ struct run {
     char starts[256];
 };
 
+/* The first characters of paths that come by stdin, see check_lists(). */
+static const char fed_starts[] = "./_0123456789abcdefghijklmnopqrstuvwxyz"
+                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
 static int
 fail(const struct run *run, const char *what, const char *why)
 {
@@ -100,13 +104,11 @@ look_at_words(struct run *run)
 static int
 look_at_roots(struct run *run)
 {
-    static const char any[] = "./_0123456789abcdefghijklmnopqrstuvwxyz"
-                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     const struct fy_invocation *out = run->out;
     char *to = run->starts;
     run->symbol.starts = run->starts;
     if (!run->slot->place) {
-        run->symbol.starts = any;
+        run->symbol.starts = fed_starts;
         return FY_OK;
     }
     for (uint32_t i = 0; i < out->nuses; i++) {
@@ -145,7 +147,6 @@ add_symbol(struct run *run, const struct fy_use *use)
                     "");
     }
     if (!run->slot->place) {
-        out->fed = true;
         return writes || use->follows
                    ? fail(run, "what it changes or follows has no name here",
                           "")
@@ -446,6 +447,7 @@ take_run(struct run *run, const struct fy_given *given)
         status = parse_with(run, n);
     }
     run->out->batches = run->out->batches || run->batch;
+    run->out->fed = run->out->fed || !run->slot->place;
     return status;
 }
 
@@ -470,12 +472,24 @@ check_symbols(struct fy_match *match)
     return FY_OK;
 }
 
+/* Paths that begin otherwise are no list for others. */
+static void
+check_lists(const struct fy_match *match, struct fy_invocation *out)
+{
+    for (uint32_t i = 0; out->lists && i < out->nuses; i++) {
+        const struct fy_use *use = &out->uses[i];
+        char first = match->argv[use->arg][use->offset];
+        out->lists = !use->is_listed || (first && strchr(fed_starts, first));
+    }
+}
+
 int
 fy_match_runs(struct fy_match *match, struct fy_invocation *out)
 {
     const struct fy_slot *before = NULL;
     int status = match->parsed.symbol ? check_symbols(match) : FY_OK;
     out->acts_itself = out->effect;
+    check_lists(match, out);
     for (size_t i = 0; i < match->parsed.ngiven && status == FY_OK; i++) {
         const struct fy_given *given = &match->given[i];
         const struct fy_slot *slot = &match->block->slots[given->slot];
@@ -491,6 +505,13 @@ fy_match_runs(struct fy_match *match, struct fy_invocation *out)
     }
     for (uint32_t i = 0; i < out->nuses && out->nruns > 0; i++) {
         out->uses[i].is_listed = false; /* it is not split */
+    }
+    if (status == FY_OK && out->fed &&
+        (out->effect || out->owners || out->attributes || out->targets)) {
+        (void)fy_match_fail(match, WEIGHT_PARSE,
+                            "runs what depends on the mount of its paths",
+                            NULL);
+        status = FY_ERR_INVALID;
     }
     if (out->nruns > 0) {
         out->split = FY_SPLIT_NONE;

@@ -84,7 +84,7 @@ fy_alike_outputs(const struct stage *stage, struct fy_bytes out[2],
         for (unsigned k = 0; mount && k < stage->plan.nmounts; k++) {
             named = named || mount == stage->plan.mounts[k];
         }
-        if (named && !fy_stream_is_named(fact)) {
+        if (named && (!fy_stream_is_named(fact) || stage->invocation.fed)) {
             return false;
         }
         if (named) {

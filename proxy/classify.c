@@ -269,6 +269,9 @@ fy_classify_reads(const struct fy_stage_facts *facts,
                   const struct fy_invocation *invocation, const char *path)
 {
     char operand[PATH_MAX];
+    if (invocation->fed) {
+        return true;
+    }
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
         if (use->is_stdin || use->access == FY_ACCESS_OUT) {
@@ -664,9 +667,6 @@ fy_classify(const struct fy_stage_facts *facts,
     if (facts->cwd[0] != '/') {
         return say(&look, FY_STAGE_UNCLEAR_PATH, "the working folder", "");
     }
-    if (invocation->fed) {
-        return say(&look, FY_STAGE_UNCLEAR_PATH, "its paths come by stdin", "");
-    }
     if (fy_path_join(facts->cwd, facts->path, program) ||
         fy_mount_of(mounts, nmounts, program)) {
         return say(&look, FY_STAGE_UNCLEAR_PATH,
@@ -675,6 +675,10 @@ fy_classify(const struct fy_stage_facts *facts,
     reason = look_at_operands(&look);
     if (!reason) {
         reason = look_at_input(&look);
+    }
+    if (!reason && invocation->fed && !out->needs_link) {
+        reason = say(&look, FY_STAGE_LOCAL_INPUT,
+                     "its paths come from this machine", "");
     }
     if (!reason && !out->mount && !out->needs_link && !out->may_stream) {
         reason = FY_STAGE_LOCAL_FILES;

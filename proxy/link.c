@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proxy/holders.h"
 #include "proxy/stage.h"
@@ -137,11 +138,26 @@ is_unproven(const struct stage *stage)
     return stage->state == STAGE_ASKED && stage->has_root_hash;
 }
 
+/* Whether all paths that the reader gets are the writer's, and mean the same to
+ * both: one mount, one working folder. */
+static bool
+may_feed_paths(const struct stage *writer, const struct stage *reader)
+{
+    const struct fy_stream_fact *streams = reader->facts.streams;
+    bool local = writer->mount->type[0] == '\0' &&
+                 (S_ISREG(streams[1].mode) || S_ISREG(streams[2].mode));
+    return writer->invocation.lists && writer->plan.nmounts == 1 &&
+           (!reader->mount || reader->mount == writer->mount) &&
+           reader->plan.nmounts <= 1 && !local && !writer->parts &&
+           strcmp(writer->facts.cwd, reader->facts.cwd) == 0;
+}
+
 static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
     return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
            !reader->fed_here && !is_unproven(writer) &&
+           (!reader->invocation.fed || may_feed_paths(writer, reader)) &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
            (!reader->mount || reader->reach == writer->reach) &&

@@ -302,6 +302,18 @@ waits_for_ever(const struct fy_server_stage *stage)
     return true;
 }
 
+/* Whether what it runs may take for paths what the other one prints. */
+static bool
+feeds(const struct fy_server_stage *writer, const struct fy_server_stage *stage)
+{
+    const struct fy_stage_spec *from = &writer->spec, *to = &stage->spec;
+    return !stage->invocation.fed ||
+           (writer->invocation.lists && from->nmounts == 0 &&
+            to->nmounts == 0 && strcmp(from->mount.at, to->mount.at) == 0 &&
+            strcmp(from->root.at, to->root.at) == 0 &&
+            strcmp(from->cwd.at, to->cwd.at) == 0);
+}
+
 void
 fy_server_stage_unblock(struct fy_server_stage *stage)
 {
@@ -319,6 +331,8 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
     } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
                writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE) {
         why = "the stage that it reads cannot be linked any more";
+    } else if (!feeds(writer, stage)) {
+        why = "the stage that it reads lists no paths for it";
     }
     if (why) {
         refuse(stage, 409, FY_STAGE_ODD_STREAM, why);
@@ -381,6 +395,11 @@ understand(struct fy_server_stage *stage, unsigned *reason,
             status = commands ? fy_invocation_parse(commands, name, argv, env,
                                                     &stage->invocation, why)
                               : status;
+        }
+        if (!status && stage->invocation.fed &&
+            spec->in.kind != FY_STREAM_LINK) {
+            fy_buffer_add(why, "its paths come from another host");
+            status = FY_ERR_UNSUPPORTED;
         }
         *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
                   : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED

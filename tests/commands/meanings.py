@@ -22,7 +22,8 @@ import annotated  # noqa: E402
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "meanings.test")
 FACTS = ("stdin", "pure", "effect", "reads-cwd", "cwd-tree", "cwd-follows",
-         "writes-cwd", "targets", "owners", "attributes", "terminal", "status-found")
+         "writes-cwd", "targets", "owners", "attributes", "terminal", "status-found",
+         "lists", "fed")
 
 
 def meaning(call):

@@ -69,6 +69,7 @@ print_facts(const struct fy_invocation *call)
         {call->targets, "targets"},      {call->writes_cwd, "writes-cwd"},
         {call->owners, "owners"},        {call->attributes, "attributes"},
         {call->terminal, "terminal"},    {call->status_found, "status-found"},
+        {call->lists, "lists"},          {call->fed, "fed"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (flags[i].is) {

@@ -170,6 +170,8 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         out->split = FY_SPLIT_LINES;
         out->merge = strcmp(name, "tr") == 0 ? FY_MERGE_CONCAT : FY_MERGE_SUM;
     }
+    out->lists = strcmp(name, "printf") == 0;
+    out->fed = strcmp(name, "xargs") == 0;
     if (strcmp(name, "install") == 0) { /* looks upwards, like git */
         static const struct fy_absent absents[] = {{.path = ".above/config"},
                                                    {.path = ".above/hook"},

@@ -192,6 +192,50 @@ START_TEST(link_that_comes_too_late)
 }
 END_TEST
 
+/* What runs commands on paths takes them from what lists them, in its folder, and
+ * from no client. */
+START_TEST(paths_come_from_a_list)
+{
+    static struct job list, reader, echo, folder, wire;
+    const char *print[] = {"/usr/bin/printf", "a b\\0", NULL};
+    const char *xargs[] = {"/usr/bin/xargs", "-0", "echo", "got", NULL};
+    job_init(&list, &shared, print);
+    job_init(&reader, &shared, xargs);
+    link_to(&reader, &list);
+    job_begin(&list, false);
+    job_run(&reader);
+    client_wait(&shared, &list.ended, 10);
+    ck_assert_str_eq(reader.out, "got a b\n");
+    job_free(&reader);
+    job_free(&list);
+    job_init(&wire, &shared, xargs);
+    job_run(&wire);
+    ck_assert_int_eq(wire.status, 403);
+    job_shell(&echo, &shared, "echo x; sleep 0.3");
+    job_init(&reader, &shared, xargs);
+    link_to(&reader, &echo);
+    job_begin(&echo, false);
+    job_run(&reader);
+    ck_assert_int_eq(reader.status, 409);
+    job_free(&reader);
+    job_init(&list, &shared, print);
+    job_init(&folder, &shared, xargs);
+    link_to(&folder, &list);
+    folder.spec.cwd = (struct fy_bytes){"/usr", 4};
+    job_begin(&list, false);
+    job_run(&folder);
+    ck_assert_int_eq(folder.status, 409);
+    job_open(&list, 1000);
+    job_open(&echo, 1000);
+    client_wait(&shared, &list.ended, 10);
+    client_wait(&shared, &echo.ended, 10);
+    job_free(&list);
+    job_free(&echo);
+    job_free(&folder);
+    job_free(&wire);
+}
+END_TEST
+
 /* Stages that wait for one another are refused; what reads them, too. */
 START_TEST(links_in_a_ring)
 {
@@ -748,6 +792,7 @@ main(void)
     tcase_add_test(stages, link_to_one_that_ended);
     tcase_add_test(stages, link_that_is_refused_gives_back);
     tcase_add_test(stages, link_that_comes_too_late);
+    tcase_add_test(stages, paths_come_from_a_list);
     tcase_add_test(stages, links_in_a_ring);
     tcase_add_test(stages, unread_output);
     tcase_add_test(stages, late_reader_of_stderr);
