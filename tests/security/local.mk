@@ -3,6 +3,7 @@
 # code, a proxy that lies.
 UNIT_TESTS += tests/security/test_escape
 UNIT_TESTS += tests/security/test_git
+UNIT_TESTS += tests/security/test_runs
 UNIT_TESTS += tests/security/test_refresh
 
 tests_security_test_escape_SOURCES = tests/security/test_escape.c
@@ -18,6 +19,11 @@ tests_security_test_git_LDADD = libfyproxy.la libfyannotations.la \
 tests_security_test_refresh_SOURCES = tests/security/test_refresh.c
 tests_security_test_refresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_security_test_refresh_LDADD = libfyproxy.la libfycommon.la $(CHECK_LIBS)
+
+tests_security_test_runs_SOURCES = tests/security/test_runs.c
+tests_security_test_runs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_security_test_runs_LDADD = libfyproxy.la libfyannotations.la \
+	libfymodel.la libfycommon.la $(CHECK_LIBS)
 
 dist_check_SCRIPTS += tests/security/settings.sh
 TESTS += tests/security/settings.sh
