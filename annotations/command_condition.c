@@ -79,8 +79,8 @@ fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given)
     return parsed->symbol && parsed->argv[given->arg] == parsed->symbol->word;
 }
 
-/* The one character that an expression must begin with: a set of it, as `out'
- * says of each; the rest of the expression. NULL: something else is there. */
+/* The rest of an expression behind its first atom; *out: which bytes that atom
+ * matches. NULL: it is no character and no plain bracket. */
 static const char *
 first_atom(const char *at, bool out[256])
 {
@@ -143,7 +143,8 @@ begins_otherwise(const char *expression, const char *starts)
     }
 }
 
-/* Whether a path that is not known yet is what the condition asks for. */
+/* False: no path that the symbol may stand for is what the condition asks for. Where
+ * that depends on the path, the block fails. */
 static bool
 symbol_holds(struct fy_parsed *parsed, const struct fy_condition *condition)
 {
@@ -153,6 +154,9 @@ symbol_holds(struct fy_parsed *parsed, const struct fy_condition *condition)
         never = !condition->text[0] || !strchr(starts, condition->text[0]);
     } else if (condition->op == CMD_MATCHES) {
         never = begins_otherwise(condition->text, starts);
+        for (const char *c = starts; *c; c++) {
+            parsed->encoded = parsed->encoded || (unsigned char)*c >= 0x80;
+        }
     }
     parsed->failed = parsed->failed || !never;
     parsed->unknown = parsed->unknown || !never;

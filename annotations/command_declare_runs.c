@@ -39,8 +39,7 @@ fy_command_take_run(struct fy_command_check *check, struct fy_slot *slot,
         if (slot->is_run && c->kind != CMD_CLAUSE_RUNS &&
             c->kind != CMD_CLAUSE_UNTIL) {
             fy_error(check, c->span,
-                     "this is not said of a command that is "
-                     "run");
+                     "this is not said of a command that is run");
         } else if (c->kind == CMD_CLAUSE_UNTIL && !slot->is_run) {
             fy_diagnostic_hint(
                 fy_error(check, c->span, "`until' is said of commands only"),

@@ -142,6 +142,12 @@ find -name nothing -delete # cwd=dir
 find dir '(' -name a -o -name b ')' -print0
 find dir -perm -u+r -size -10k -mtime -1
 find dir -newermt 2020-01-01 -user root
+find dir -type f -exec grep -l a {} +
+find -type f -exec wc -c {} ';' # cwd=dir
+find dir -exec ls {} +
+find dir -type f -exec grep -f a.txt {} ';' -exec cat {} +
+find dir -type f -exec chmod 600 {} + -exec sed -i s/a/b/ {} ';'
+find dir -type f -exec gzip {} ';'
 strings a.txt
 strings -n 2 -f a.txt b.txt
 strings
