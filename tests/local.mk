@@ -97,6 +97,16 @@ $(ABSENT_TESTS):
 CLEANFILES += $(ABSENT_TESTS)
 endif
 
+# The tests that run a source file, in at most a minute: make t FILE=proxy/fresh.c
+t: all
+	@test -n '$(FILE)' || { echo 'usage: make t FILE=source-file' >&2; exit 2; }; \
+	tests=$$(cd $(srcdir) && tests/near choose '$(abs_top_builddir)' $(FILE)) || exit; \
+	programs=; for test in $$tests; do \
+		case " $(check_PROGRAMS) " in *" $$test "*) programs="$$programs $$test" ;; esac; \
+	done; \
+	$(MAKE) check TESTS="$$tests" check_PROGRAMS="$$programs"
+.PHONY: t
+
 tests_unit_test_settings_SOURCES = tests/unit/test_settings.c
 tests_unit_test_settings_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)
@@ -145,7 +155,7 @@ dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/tap.sh tests/again.py tests/limited tests/unit/runner.h
+EXTRA_DIST += tests/tap.sh tests/again.py tests/limited tests/near tests/unit/runner.h
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
 TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh
