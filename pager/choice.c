@@ -157,10 +157,12 @@ fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
     if (sum >= open_seconds) {
         return true;
     }
-    (void)snprintf(decision->note, sizeof(decision->note),
-                   "the device is not open yet, which takes %.2g s; calls so "
-                   "far would have gained %.2g s",
-                   open_seconds, sum);
+    if (fy_explains()) { /* else no handler waits, see engine.h */
+        (void)snprintf(decision->note, sizeof(decision->note),
+                       "the device is not open yet, which takes %.2g s; calls "
+                       "so far would have gained %.2g s",
+                       open_seconds, sum);
+    }
     choice->pick.side = FY_SIDE_ORIGINAL;
     choice->pick.trial = false;
     return false;

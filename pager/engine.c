@@ -57,6 +57,7 @@ struct offload {
     uint64_t lower_bound_bytes;
     struct fy_choice choice;
     bool bound_ok;
+    bool held; /* handlers of the program wait */
 };
 
 static double
@@ -443,6 +444,18 @@ has_device_call(uint32_t function)
     return false;
 }
 
+/* See `hold' and `call' in engine.h. */
+static bool
+hold(struct offload *offload)
+{
+    if (!offload->held && services->hold(offload->call)) {
+        offload->held = true;
+        fy_own_block()->raised = 0;
+        fy_watch_callers_stack(offload->call->registers->stack);
+    }
+    return offload->held;
+}
+
 static enum fy_reason
 decide(struct offload *offload)
 {
@@ -452,6 +465,9 @@ decide(struct offload *offload)
     unsigned bits = symbol->integer_bits;
     enum fy_reason reason;
 
+    if ((verifier || defers || fy_explains()) && !hold(offload)) {
+        return FY_REASON_IN_HANDLER;
+    }
     if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >=
         MAX_DEVICE_ERRORS) {
         fy_pool_why(offload->decision.note);
@@ -468,7 +484,11 @@ decide(struct offload *offload)
         return FY_REASON_NO_DEVICE_CALL;
     }
     if (bits == 0 &&
-        fy_function_uses_integer(services->model, call->function)) {
+        fy_function_uses_integer(services->model, call->function) &&
+        !fy_provider_is_known(call->original, &bits)) {
+        if (!hold(offload)) {
+            return FY_REASON_IN_HANDLER;
+        }
         bits = fy_provider_integer_bits(services, call->original);
     }
     if (verifier) {
@@ -500,6 +520,9 @@ decide(struct offload *offload)
     if (!fy_choice_may_pay(&offload->choice, &offload->bound,
                            &offload->decision)) {
         return FY_REASON_UNPROFITABLE;
+    }
+    if (!hold(offload)) {
+        return FY_REASON_IN_HANDLER;
     }
     reason = fy_bound_check_memory(&offload->bound);
     if (reason != FY_REASON_NONE) {
@@ -538,13 +561,11 @@ engine_call(const struct fy_intercepted *call)
     uint32_t raised = fy_floating_point() & FY_RAISED;
     struct offload offload;
 
-    fy_own_block()->raised = 0;
     offload.call = call;
     offload.bound_ok = false;
+    offload.held = false;
     offload.lower_bound_bytes = 0;
     memset(&offload.decision, 0, sizeof(offload.decision));
-    fy_watch_callers_stack(call->registers->stack);
-    services->enter(1);
     enum fy_reason reason = decide(&offload);
     offload.decision.reason = reason;
     offload.decision.model = services->model;
@@ -558,12 +579,13 @@ engine_call(const struct fy_intercepted *call)
     }
     if (reason == FY_REASON_VERIFIED) {
         fy_checked_decision(&offload.decision);
-    } else {
+    } else if (offload.held) { /* all are, where anything is explained */
         fy_explain(&offload.decision);
     }
-    services->enter(-1);
-    fy_set_floating_point((fy_floating_point() & ~FY_RAISED) | raised |
-                          fy_own_block()->raised);
+    if (offload.held) {
+        raised |= fy_own_block()->raised;
+    }
+    fy_set_floating_point((fy_floating_point() & ~FY_RAISED) | raised);
     errno = saved;
     return reason;
 }
@@ -679,7 +701,7 @@ fy_engine_start(const struct fy_shim_services *given)
     int saved = errno;
 
     if (!given || given->size_bytes < sizeof(*given) || !given->model ||
-        !given->enter) {
+        !given->enter || !given->hold) {
         return NULL;
     }
     services = given;

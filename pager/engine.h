@@ -28,6 +28,14 @@ enum {
     FY_OWN_BLOCK_BYTES = 128
 };
 
+struct fy_intercepted {
+    uint32_t symbol;   /* row of model->symbols */
+    uint32_t function; /* first variant, row of model->functions */
+    void *original;    /* resolved in the caller's scope */
+    void *caller;      /* return address */
+    struct fy_registers *registers;
+};
+
 /* What the shim offers the engine. */
 struct fy_shim_services {
     size_t size_bytes;
@@ -38,6 +46,14 @@ struct fy_shim_services {
      * exported name and never one of our thunks; NULL when there is none.
      */
     void *(*sibling)(void *original, const char *name);
+    /*
+     * For a call that cannot be declined before: from here on the program's handlers
+     * and cancellation wait, and what this thread calls goes to originals, until
+     * call() (or compare(), after FY_REASON_VERIFIED) has returned. False: the thread
+     * is in a handler of the program, which may have interrupted anything, and call()
+     * returns FY_REASON_IN_HANDLER. A second time for one call: nothing happens.
+     */
+    bool (*hold)(const struct fy_intercepted *call);
     /* Marks the calling thread as inside ferry (+1) or outside again (-1). */
     void (*enter)(int delta);
     struct fy_record *record; /* shared counters, or NULL */
@@ -57,20 +73,15 @@ struct fy_shim_services {
     void *(*own_block)(void);
 };
 
-struct fy_intercepted {
-    uint32_t symbol;   /* row of model->symbols */
-    uint32_t function; /* first variant, row of model->functions */
-    void *original;    /* resolved in the caller's scope */
-    void *caller;      /* return address */
-    struct fy_registers *registers;
-};
-
 struct fy_engine {
     size_t size_bytes;
     /*
      * FY_REASON_NONE: done, registers->result holds what the original would
      * have returned. Anything else: nothing has happened (or was undone); the
-     * shim calls the original with the untouched registers.
+     * shim calls the original with the untouched registers. Until it asks to
+     * hold() handlers of the program may run, call it again and leave it for ever: so
+     * far it takes no lock but those of brief.h, allocates nothing and makes no
+     * system call, which a filter of the program's might not survive.
      */
     enum fy_reason (*call)(const struct fy_intercepted *call);
     /* After the original of a FY_FN_MAKES or FY_FN_FREES function returned. */

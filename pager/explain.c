@@ -51,6 +51,12 @@ fy_explain_to(const char *path)
     }
 }
 
+bool
+fy_explains(void)
+{
+    return lines_path[0] != '\0';
+}
+
 /* A power of two for the size of the call. */
 static uint32_t
 bucket(const struct fy_decision *decision)

@@ -24,6 +24,8 @@ struct fy_decision {
 
 /* Where lines go: O_APPEND, one write() each. "" or NULL: nowhere. */
 void fy_explain_to(const char *path);
+/* Whether they go anywhere. */
+bool fy_explains(void);
 /* Any thread. Loses lines rather than failing; keeps errno. */
 void fy_explain(const struct fy_decision *decision);
 /* Appends the line of a call whose result differs to the file of that name. */

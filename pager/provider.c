@@ -73,22 +73,46 @@ probe(const struct fy_shim_services *services, void *original)
     return function ? probe_c(function) : 0;
 }
 
+/* False: not remembered; *out_entry, if any, is where it may be. */
+static bool
+look_up(uint64_t key, unsigned *out_bits, uint64_t **out_entry)
+{
+    *out_entry = NULL;
+    for (unsigned i = 0; i < PROVIDERS; i++) {
+        unsigned at = (unsigned)((key >> 6) + i) % PROVIDERS;
+        uint64_t word = __atomic_load_n(&providers[at], __ATOMIC_RELAXED);
+        if (!word) {
+            *out_entry = &providers[at];
+            return false;
+        }
+        if (word >> 2 == key >> 2) {
+            *out_bits = widths[(word & 3) - 1];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_provider_is_known(void *original, unsigned *out_bits)
+{
+    uint64_t *entry;
+
+    return look_up((uint64_t)(uintptr_t)original << 2, out_bits, &entry);
+}
+
 unsigned
 fy_provider_integer_bits(const struct fy_shim_services *services,
                          void *original)
 {
     uint64_t key = (uint64_t)(uintptr_t)original << 2, free_word = 0;
-    uint64_t *entry = NULL;
+    uint64_t *entry;
+    unsigned bits;
 
-    for (unsigned i = 0; i < PROVIDERS && !entry; i++) {
-        unsigned at = (unsigned)((key >> 6) + i) % PROVIDERS;
-        uint64_t word = __atomic_load_n(&providers[at], __ATOMIC_RELAXED);
-        if (word && word >> 2 == key >> 2) {
-            return widths[(word & 3) - 1];
-        }
-        entry = word ? NULL : &providers[at];
+    if (look_up(key, &bits, &entry)) {
+        return bits;
     }
-    unsigned bits = probe(services, original);
+    bits = probe(services, original);
     if (entry) {
         /* Where another thread was faster, this one is not remembered. */
         (void)__atomic_compare_exchange_n(entry, &free_word,

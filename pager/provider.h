@@ -17,6 +17,10 @@
 unsigned fy_provider_integer_bits(const struct fy_shim_services *services,
                                   void *original);
 
+/* The same, where it was asked before; false: functions of the library would be
+ * made. No system call. */
+bool fy_provider_is_known(void *original, unsigned *out_bits);
+
 /* After libraries were unloaded: an address may mean another one now. */
 void fy_provider_forget(void);
 

@@ -150,6 +150,7 @@ struct dispatch {
     uint32_t control; /* floating point, as the program has it */
     int saved;        /* errno, likewise */
     uint64_t took;
+    bool held; /* engine_begin() was called, and engine_end() not yet */
 };
 
 /* What the program had is put aside, and exceptions are masked (see traps()). */
@@ -169,22 +170,74 @@ program_goes_on(const struct dispatch *d)
 }
 
 /*
+ * Whether the call comes on the alternate stack for handlers. The kernel is asked once
+ * for calls of one place at one height of this thread's stack: for another answer
+ * later on the program would have to put its alternate stack where that frame was,
+ * and a handler to call there from the same place at the very same height.
+ */
+static bool
+on_alternate_stack(const struct fy_frame *frame)
+{
+    enum {
+        KNOWN = 16,
+        ADDRESS_BITS = 48
+    };
+    static __thread uint64_t known[KNOWN]
+        __attribute__((tls_model("initial-exec")));
+    static __thread unsigned next __attribute__((tls_model("initial-exec")));
+    uint64_t here = (uint64_t)(uintptr_t)frame->registers.stack ^
+                    (uint64_t)(uintptr_t)frame->caller << ADDRESS_BITS;
+    stack_t alternate;
+
+    for (unsigned i = 0; i < KNOWN; i++) {
+        if (known[i] == here) {
+            return false;
+        }
+    }
+    if (sigaltstack(NULL, &alternate) || (alternate.ss_flags & SS_ONSTACK)) {
+        return true;
+    }
+    known[next++ % KNOWN] = here;
+    return false;
+}
+
+/*
  * Runs a part on a stack of ferry's; false, where there is none, and in handlers on
  * the alternate stack: another signal would come there over their frames.
  */
 static bool
 on_own_stack(struct dispatch *d, void (*part)(void *))
 {
-    stack_t alternate;
-    if (sigaltstack(NULL, &alternate) || (alternate.ss_flags & SS_ONSTACK)) {
-        d->reason = FY_REASON_IN_HANDLER;
+    if (!fy_stack_take(d->frame)) {
         return false;
     }
-    if (!fy_stack_take(d->frame)) {
+    if (on_alternate_stack(d->frame)) {
+        d->reason = FY_REASON_IN_HANDLER;
         return false;
     }
     fy_stack_run(d->frame, part, d);
     return true;
+}
+
+bool
+fy_dispatch_hold(const struct fy_intercepted *call)
+{
+    struct dispatch *d =
+        (void *)((char *)(uintptr_t)call - offsetof(struct dispatch, call));
+    if (!d->held && !fy_in_handler(d->frame->registers.stack)) {
+        engine_begin(&d->quiet);
+        d->held = true;
+    }
+    return d->held;
+}
+
+static void
+let_go(struct dispatch *d)
+{
+    if (d->held) {
+        d->held = false;
+        engine_end(&d->quiet);
+    }
 }
 
 static void
@@ -233,7 +286,7 @@ decide(void *closure)
         d->reason = FY_REASON_UNSUPPORTED;
         return;
     }
-    if (fy_in_handler(d->frame->registers.stack)) {
+    if (!fy_engine_is_settled() && fy_in_handler(d->frame->registers.stack)) {
         d->reason = FY_REASON_IN_HANDLER;
         return;
     }
@@ -242,10 +295,9 @@ decide(void *closure)
         d->reason = FY_REASON_ENGINE_MISSING;
         return;
     }
-    engine_begin(&d->quiet);
     d->reason = d->engine->call(&d->call);
     if (d->reason != FY_REASON_VERIFIED) {
-        engine_end(&d->quiet);
+        let_go(d);
     }
 }
 
@@ -283,7 +335,7 @@ run_and_look(struct dispatch *d)
         if (!on_own_stack(d, compare)) {
             d->reason = FY_REASON_UNVERIFIED;
         }
-        engine_end(&d->quiet);
+        let_go(d);
         count_reason(d);
     } else {
         count_reason(d);
@@ -314,7 +366,11 @@ fy_dispatch(struct fy_frame *frame)
         observe(&d);
         return 1;
     }
-    (void)on_own_stack(&d, decide);
+    if (fy_engine_has(frame->caller)) { /* as it decides about another call */
+        d.reason = FY_REASON_NESTED;
+    } else {
+        (void)on_own_stack(&d, decide);
+    }
     errno = d.saved;
     if (d.reason == FY_REASON_NONE) {
         return 1;

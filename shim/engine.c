@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/object.h"
 #include "shim/shim.h"
 
 enum state {
@@ -39,6 +40,7 @@ FY_HIDDEN uint8_t fy_record_state; /* enter.S looks at it */
 static const struct fy_engine *engine;
 struct fy_record *fy_record_mapped;
 static pid_t engine_loader;
+static uintptr_t engine_low, engine_bytes; /* where its object lies */
 static struct fy_shim_services services;
 /* ThreadSanitizer's, in programs that have it: it does not see our atomics, and
  * would call what the loading thread prepared a race with the next one. */
@@ -61,11 +63,18 @@ own_block(void)
     return block;
 }
 
+bool
+fy_engine_has(const void *address)
+{
+    return (uintptr_t)address - engine_low < engine_bytes;
+}
+
 static const struct fy_engine *
 load(void)
 {
     static char path[PATH_BYTES]; /* runs once, maybe on a small stack */
     const struct fy_libc *libc = fy_libc_find();
+    struct fy_object object;
     if (!fy_settings_value("engine", path, sizeof path) || !libc->dlopen ||
         !libc->dlsym) {
         return NULL;
@@ -84,6 +93,7 @@ load(void)
         .model = fy_shim_model(),
         .settings = fy_settings_text(),
         .sibling = fy_bind_sibling,
+        .hold = fy_dispatch_hold,
         .enter = enter,
         .record = fy_record(),
         .thread_begins = fy_thread_begins,
@@ -93,6 +103,11 @@ load(void)
     /* By hand: dlsym() would leave what dlerror() says, and its memory. */
     *(void **)&watched_release = fy_scope_startup("__tsan_release");
     *(void **)&watched_acquire = fy_scope_startup("__tsan_acquire");
+    if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {
+        engine_low = object.low;
+        engine_bytes = object.high - object.low;
+    }
+    fy_count_start();
     const struct fy_engine *table = begin(&services);
     if (!table || table->size_bytes < sizeof *table) {
         return NULL;
@@ -154,6 +169,13 @@ static bool
 is_ready(void)
 {
     return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY;
+}
+
+bool
+fy_engine_is_settled(void)
+{
+    uint8_t known = __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE);
+    return known == READY || known == FAILED;
 }
 
 /*

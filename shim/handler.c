@@ -113,7 +113,7 @@ is_on_stack(const void *word, char *at)
     char *ends[] = {main_stack_end(), (char *)(uintptr_t)pthread_self()};
     char *end = at + SCAN_BYTES;
     void *block[BLOCK_WORDS];
-    long n = sizeof block;
+    long n = sizeof block, self = gettid();
     for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++) {
         end = at < ends[i] && ends[i] < end ? ends[i] : end;
     }
@@ -122,7 +122,7 @@ is_on_stack(const void *word, char *at)
         struct iovec to = {.iov_base = block, .iov_len = sizeof block};
         struct iovec from = {.iov_base = at, .iov_len = bytes};
         from.iov_len = bytes < sizeof block ? bytes : sizeof block;
-        n = syscall(SYS_process_vm_readv, gettid(), &to, 1, &from, 1, 0);
+        n = syscall(SYS_process_vm_readv, self, &to, 1, &from, 1, 0);
         if (n < 0 && first) {
             return true;
         }

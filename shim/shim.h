@@ -78,6 +78,8 @@ struct fy_own_stack {
     const void *thread;     /* that frame's thread pointer; NULL: not yet */
     char *low;
     struct fy_own_stack *next; /* of all */
+    const void *home; /* pointer of the thread that is to find it free, */
+    int home_id;      /* and its number */
 } __attribute__((aligned(64)));
 
 /* One call of dlsym, dlvsym or dlopen, saved by dl.S. */
@@ -279,6 +281,9 @@ FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
 FY_HIDDEN int fy_dispatch(struct fy_frame *frame);
 FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
 
+/* services->hold of pager/engine.h. */
+FY_HIDDEN bool fy_dispatch_hold(const struct fy_intercepted *call);
+
 /* Nesting of this thread inside ferry: calls go straight to originals. */
 extern FY_HIDDEN __thread int fy_inside
     __attribute__((tls_model("initial-exec")));
@@ -312,6 +317,12 @@ FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
  * (or when another thread's loading lasts longer than a second).
  */
 FY_HIDDEN const struct fy_engine *fy_engine(void);
+
+/* Whether fy_engine() would only look. */
+FY_HIDDEN bool fy_engine_is_settled(void);
+
+/* Whether that address is in the engine's own code. */
+FY_HIDDEN bool fy_engine_has(const void *address);
 
 /* Tells the engine, if there is one, that libraries were unloaded. */
 FY_HIDDEN void fy_engine_forget(void);
@@ -350,7 +361,7 @@ extern FY_HIDDEN struct fy_record *fy_record_mapped; /* by the first call */
 FY_HIDDEN int64_t fy_count_declined(struct fy_frame *frame);
 /* Adds the time since then, after the original has returned. */
 FY_HIDDEN void fy_count_time(const struct fy_frame *frame);
-/* Finds the clock; called once, before the first of these. */
+/* Finds the clock, which asks the kernel until then; before the first of these. */
 FY_HIDDEN void fy_count_start(void);
 FY_HIDDEN uint64_t fy_now_ns(void);
 

@@ -2,10 +2,12 @@
 /*
  * Stacks of ferry's: a thread of the program may have 16 KiB in all. A frame
  * takes one for as long as it decides or runs a call; originals that are
- * declined run on the caller's. There are as many as calls at the same time.
- * They are never unmapped: a thread that leaves one by an exception goes on
- * unwinding on it. Any thread; asks the kernel nothing but for a new one, or
- * where one was left by an exception or longjmp.
+ * declined run on the caller's. There are as many as calls at the same time, and up
+ * to HOMES as many as living threads that have called: a thread finds its own free,
+ * and asks the kernel for nothing. They are never unmapped: a thread that leaves one
+ * by an exception goes on unwinding on it. Any thread; asks the kernel only at a
+ * thread's first call, for a new one, or where one was left by an exception or
+ * longjmp.
  */
 #include "config.h"
 
@@ -22,11 +24,13 @@ enum {
     GUARD_BYTES = 64 * 1024,
     MIN_BYTES = 256 * 1024,
     MAX_BYTES = 8 * 1024 * 1024, /* as threads have by default */
+    HOMES = 16,
 };
 
 FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
     __attribute__((tls_model("initial-exec")));
 static struct fy_own_stack *all;
+static unsigned made; /* how many those are */
 
 static const void *
 this_thread(void)
@@ -111,11 +115,49 @@ new_stack(struct fy_frame *frame)
     own->low = low;
     own->frame = frame;
     frame->own = own;
-    own->thread = this_thread();
+    own->thread = own->home = this_thread();
+    own->home_id = gettid();
+    __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED);
     own->next = __atomic_load_n(&all, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&all, &own->next, own, true,
                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
+    return own;
+}
+
+/* One whose home is this thread, or one before it with the same pointer. */
+static struct fy_own_stack *
+take_own(struct fy_frame *frame)
+{
+    struct fy_own_stack *own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+    while (own &&
+           (__atomic_load_n(&own->home, __ATOMIC_RELAXED) != this_thread() ||
+            !claim(own, frame))) {
+        own = own->next;
+    }
+    if (own && !fy_own_stack) {
+        __atomic_store_n(&own->home_id, gettid(), __ATOMIC_RELAXED);
+    }
+    return own;
+}
+
+/* One whose thread has ended, or, when it `matters' not, any. */
+static struct fy_own_stack *
+take_other(struct fy_frame *frame, bool matters)
+{
+    struct fy_own_stack *own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+    int *error = &errno, saved = *error;
+    for (; own; own = own->next) {
+        int id = __atomic_load_n(&own->home_id, __ATOMIC_RELAXED);
+        if ((!matters || tgkill(getpid(), id, 0)) && claim(own, frame)) {
+            break;
+        }
+    }
+    if (own && matters) {
+        __atomic_store_n(&own->home, this_thread(), __ATOMIC_RELAXED);
+        __atomic_store_n(&own->home_id, gettid(), __ATOMIC_RELAXED);
+    }
+    *error = saved;
     return own;
 }
 
@@ -127,13 +169,15 @@ fy_stack_take(struct fy_frame *frame)
         return true;
     }
     if (!own || !claim(own, frame)) {
-        own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
-        while (own && !claim(own, frame)) {
-            own = own->next;
+        own = take_own(frame);
+        if (!own && !fy_own_stack) { /* its first call */
+            own = take_other(frame, true);
         }
-    }
-    if (!own) {
-        own = new_stack(frame);
+        if (!own && __atomic_load_n(&made, __ATOMIC_RELAXED) < HOMES) {
+            own = new_stack(frame);
+        }
+        own = own ? own : take_other(frame, false);
+        own = own ? own : new_stack(frame);
     }
     if (!own) {
         return false;

@@ -57,6 +57,9 @@ dirty(void)
 static enum fy_reason
 call(const struct fy_intercepted *intercepted)
 {
+    if (!services->hold(intercepted)) {
+        return FY_REASON_IN_HANDLER;
+    }
     note("call", intercepted);
     if (strncmp(name_of(intercepted), "work", 4) != 0) {
         dirty();

@@ -20,6 +20,7 @@ EXTRA_DIST += tests/program/plugins.c
 EXTRA_DIST += tests/program/pointers.c
 EXTRA_DIST += tests/program/programs.py
 EXTRA_DIST += tests/program/run
+EXTRA_DIST += tests/program/sandbox.c
 EXTRA_DIST += tests/program/setups.py
 EXTRA_DIST += tests/program/signals.c
 EXTRA_DIST += tests/program/threads.c

@@ -17,7 +17,10 @@ WAYS = {
     "whole": ["--device", "host,memory=64MiB", "--force"],
     "default": ["--device", "host"],
     "card": ["--device", "cuda", "--force"], # tests/fakecuda
+    "slow": ["--device", "host"], # with rates by which it never pays
 }
+SLOW = "call_seconds=1000\n"
+
 ALL = ("cut", "whole", "default")
 # With a report, to see what was offloaded. Otherwise the program takes ferry's
 # own process, which is the other half of `ferry run'.
@@ -35,6 +38,7 @@ SOURCES = {
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
+    "sandbox": ("sandbox.c", ["-lblas", "-pthread"]),
     "ends": ("ends.c", ["-lblas", "-pthread"]),
     "last": ("last.c", ["-D_GNU_SOURCE", "-fopenmp", "-lblas", "-pthread"]),
     "last-address": ("last.c", ["-D_GNU_SOURCE", "-fsanitize=address",
@@ -114,6 +118,9 @@ def programs():
     for mode in ("count", "nested", "masks", "altstack", "alternate",
                  "coroutines", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
+    for mode in ("declined", "threads", "handlers"):
+        yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
+                      ways=("slow",))
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,
                       ways=ALL + FAKED)

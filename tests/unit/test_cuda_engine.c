@@ -46,6 +46,13 @@ sibling(void *original, const char *name)
     return calls_symbol(name);
 }
 
+static bool
+hold(const struct fy_intercepted *call)
+{
+    (void)call;
+    return true;
+}
+
 static void
 enter(int delta)
 {
@@ -70,6 +77,7 @@ start(const char *more)
         .model = model,
         .settings = settings,
         .sibling = sibling,
+        .hold = hold,
         .enter = enter,
         .record = record,
     };

@@ -59,6 +59,13 @@ sibling(void *original, const char *name)
     return calls_symbol(name);
 }
 
+static bool
+hold(const struct fy_intercepted *call)
+{
+    (void)call;
+    return true;
+}
+
 static void
 enter(int delta)
 {
@@ -80,6 +87,7 @@ start(const char *more)
         .model = model,
         .settings = settings,
         .sibling = sibling,
+        .hold = hold,
         .enter = enter,
     };
     engine = fy_engine_start(&services);

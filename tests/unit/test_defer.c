@@ -84,6 +84,13 @@ sibling(void *original, const char *name)
     return NULL;
 }
 
+static bool
+hold(const struct fy_intercepted *call)
+{
+    (void)call;
+    return true;
+}
+
 static void
 enter(int delta)
 {
@@ -185,6 +192,7 @@ start(void)
         .model = model,
         .settings = "mode=2;device=host;force=1;defer=1",
         .sibling = sibling,
+        .hold = hold,
         .enter = enter,
         .record = record,
     };

@@ -47,6 +47,17 @@ sibling(void *original, const char *name)
     return handle ? dlsym(handle, name) : NULL;
 }
 
+static unsigned holds;
+static bool in_handler;
+
+static bool
+hold(const struct fy_intercepted *call)
+{
+    (void)call;
+    holds++;
+    return !in_handler;
+}
+
 static void
 enter(int delta)
 {
@@ -70,6 +81,7 @@ start(const char *settings)
         .model = model,
         .settings = settings,
         .sibling = sibling,
+        .hold = hold,
         .enter = enter,
         .record = record,
     };
@@ -290,6 +302,31 @@ START_TEST(unforced)
 
     ck_assert_int_eq(engine->call(&p->call), FY_REASON_UNPROFITABLE);
     ck_assert(is_untouched(p));
+    /* The width of INTEGER is known: what is declined is so without a word. */
+    holds = 0;
+    ck_assert_int_eq(engine->call(&p->call), FY_REASON_UNPROFITABLE);
+    p->n = -1;
+    ck_assert_int_eq(engine->call(&p->call), FY_REASON_BAD_ARGUMENTS);
+    ck_assert_uint_eq(holds, 0);
+    free(p);
+}
+END_TEST
+
+START_TEST(handler)
+{
+    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
+                                           "force=1");
+    struct product *p = new_product();
+
+    in_handler = true;
+    ck_assert_int_eq(engine->call(&p->call), FY_REASON_IN_HANDLER);
+    in_handler = false;
+    ck_assert_int_eq(engine->call(&p->call), FY_REASON_NONE);
+    ck_assert(is_right(p));
+    in_handler = true;
+    holds = 0;
+    ck_assert_int_eq(engine->call(&p->call), FY_REASON_IN_HANDLER);
+    ck_assert_uint_eq(holds, 1);
     free(p);
 }
 END_TEST
@@ -468,6 +505,7 @@ main(void)
     tcase_add_test(cases, returned_numbers);
     tcase_add_test(cases, declines);
     tcase_add_test(cases, unforced);
+    tcase_add_test(cases, handler);
     tcase_add_test(cases, no_device);
     tcase_add_test(cases, no_card);
     tcase_add_test(cases, too_little_memory);
