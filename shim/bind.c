@@ -120,6 +120,9 @@ new_binding(void)
                 return &chunk->row[i];
             }
         }
+        if (__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
+            return NULL;
+        }
         struct chunk *fresh = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (fresh == MAP_FAILED) {
@@ -280,7 +283,8 @@ fy_bind_call(struct fy_frame *frame)
         mine.low = for_all ? 0 : object.low;
         mine.size = for_all ? UINT64_MAX : object.high - object.low;
         binding = NULL;
-        if (__atomic_load_n(&graveyard, __ATOMIC_RELAXED) && fy_lock()) {
+        if (__atomic_load_n(&graveyard, __ATOMIC_RELAXED) &&
+            !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && fy_lock()) {
             binding = revive(&mine);
             fy_unlock();
         }

@@ -165,10 +165,12 @@ published(void)
     return engine;
 }
 
+/* And may be told: what it would do about it a filter may not let through. */
 static bool
 is_ready(void)
 {
-    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY;
+    return __atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
+           !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED);
 }
 
 bool

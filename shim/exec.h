@@ -56,6 +56,7 @@ enum fy_wrapped {
     FY_PCLOSE,
     FY_FCLOSE,
     FY_MREMAP,
+    FY_PRCTL,
     FY_WRAPPED_COUNT
 };
 typedef int fy_execve_fn(const char *path, char *const argv[],
@@ -65,6 +66,7 @@ typedef int fy_execveat_fn(int dir, const char *path, char *const argv[],
                            char *const envp[], int flags);
 typedef long fy_syscall_fn(long number, ...);
 typedef int fy_system_fn(const char *command);
+typedef int fy_prctl_fn(int option, ...);
 typedef FILE *fy_popen_fn(const char *command, const char *mode);
 typedef int fy_fclose_fn(FILE *stream); /* pclose too */
 
@@ -160,6 +162,16 @@ FY_HIDDEN void fy_room_free(void *room, size_t bytes);
 /* From syscall.S: execve and execveat by number. */
 FY_HIDDEN long fy_syscall_exec(long number, long a, long b, long c, long d,
                                long e);
+
+/* ---- filter.c ------------------------------------------------------------------ */
+
+/* From syscall.S: seccomp, and prctl with PR_SET_SECCOMP, by number. */
+FY_HIDDEN long fy_syscall_filter(long number, long a, long b, long c, long d,
+                                 long e);
+
+/* prctl(2), which is exported too. */
+int prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+          unsigned long d);
 
 /* ---- spawn.c ------------------------------------------------------------------- */
 

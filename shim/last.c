@@ -15,9 +15,12 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -34,7 +37,7 @@
 enum {
     COUNT_MASK = 0xffff,
     WATCHED = 1 << 16, /* the watching thread has been started */
-    ENDED = 1 << 17,   /* the main thread runs its last destructors */
+    ENDED = 1 << 17,   /* the main thread runs its last destructors, or none */
     ONE_CHANGE = 1 << 18,
     PROCESS_SHIFT = 32
 };
@@ -54,7 +57,10 @@ enum {
      * room for without allocating; the program's get the numbers that they get
      * without us, and come before it.
      */
-    KEY = 31
+    KEY = 31,
+    OWN_IDS = 64, /* more are not waited for */
+    SETTLE_STEPS = 200,
+    SETTLED = 3, /* steps in a row */
 };
 
 /*
@@ -64,7 +70,9 @@ enum {
 static const char rounds[ROUNDS], own;
 static pthread_key_t key;
 static FY_NEAR bool has_key;
-static sigset_t main_mask; /* exit handlers run under it */
+static sigset_t main_mask;   /* exit handlers run under it */
+static bool is_silent;       /* there are to be none of them */
+static int own_ids[OWN_IDS]; /* of ferry's threads; 0: free */
 
 /*
  * Adds to the count, sets flags and returns what then holds. As long as ferry has
@@ -121,6 +129,31 @@ none_left(bool ended)
            threads.st_nlink == LINKS + (before & COUNT_MASK) + 1;
 }
 
+/* What the main thread has passed to _exit, of the kernel's; 0 in doubt. */
+static int
+main_status(void)
+{
+    enum {
+        FIELDS = 50 /* behind the name, before the status; proc(5) */
+    };
+    char text[1024];
+    const char *at = text;
+    long file = fy_raw(SYS_open, (long)"/proc/self/stat", O_RDONLY, 0, 0, 0, 0);
+    long n = fy_raw(SYS_read, file, (long)text, sizeof text - 1, 0, 0, 0);
+    int status = 0;
+    text[n > 0 ? n : 0] = '\0';
+    for (const char *c = text; *c; c++) {
+        at = *c == ')' ? c : at; /* the name may have some, too */
+    }
+    for (int fields = 0; *at && fields < FIELDS; at++) {
+        fields += *at == ' ';
+    }
+    for (; *at >= '0' && *at <= '9'; at++) {
+        status = status * 10 + (*at - '0');
+    }
+    return status >> 8 & 0xff;
+}
+
 static void *
 watch(void *unused)
 {
@@ -132,6 +165,9 @@ watch(void *unused)
         if (step.tv_nsec > STEP_NS_MAX) {
             step.tv_nsec = STEP_NS_MAX;
         }
+    }
+    if (__atomic_load_n(&is_silent, __ATOMIC_RELAXED)) {
+        _exit(main_status());
     }
     (void)pthread_sigmask(SIG_SETMASK, &main_mask, NULL);
     exit(0); /* NOLINT(concurrency-mt-unsafe): nobody else is left */
@@ -170,6 +206,54 @@ watch_if(uint64_t state)
     }
 }
 
+/* Replaces one of the numbers by another. */
+static void
+note_id(int before, int after)
+{
+    for (unsigned i = 0; i < OWN_IDS; i++) {
+        int old = before;
+        if (__atomic_compare_exchange_n(&own_ids[i], &old, after, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return;
+        }
+    }
+}
+
+/* Whether that thread is waiting in the kernel, or there is none. */
+static bool
+sleeps(int id)
+{
+    char text[256] = "", path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+    long file = fy_raw(SYS_open, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    if (file < 0) {
+        return true;
+    }
+    (void)fy_raw(SYS_read, file, (long)text, sizeof text - 1, 0, 0, 0);
+    (void)fy_raw(SYS_close, file, 0, 0, 0, 0, 0);
+    const char *state = strrchr(text, ')');
+    return !state || state[1] == '\0' || state[2] == 'S';
+}
+
+void
+fy_last_settle(void)
+{
+    struct timespec step = {0, STEP_NS_MIN};
+    for (int i = 0, calm = 0; i < SETTLE_STEPS && calm < SETTLED; i++) {
+        bool all = true, any = false;
+        for (unsigned k = 0; k < OWN_IDS && all; k++) {
+            int id = __atomic_load_n(&own_ids[k], __ATOMIC_RELAXED);
+            any = any || id;
+            all = !id || sleeps(id);
+        }
+        if (!any) {
+            return;
+        }
+        calm = all ? calm + 1 : 0;
+        (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+    }
+}
+
 /* A thread that has a value of the key ends; not by exit(). */
 static void
 ends(void *value)
@@ -177,6 +261,7 @@ ends(void *value)
     const char *at = value;
     int *error = &errno, saved = *error;
     if (at == &own) {
+        note_id(gettid(), 0);
         (void)change(-1, 0);
         *error = saved;
         return;
@@ -230,10 +315,20 @@ fy_main_thread(void)
 }
 
 void
+fy_last_silent(bool silent)
+{
+    __atomic_store_n(&is_silent, silent, __ATOMIC_RELAXED);
+    if (silent && has_key) {
+        watch_if(change(0, ENDED));
+    }
+}
+
+void
 fy_thread_begins(bool shares)
 {
     int *error = &errno, saved = *error;
     if (has_key && pthread_setspecific(key, &own) == 0) {
+        note_id(0, gettid());
         uint64_t state = change(1, 0);
         if (shares) { /* the watching thread will flush the program's files */
             watch_if(state);

@@ -64,7 +64,7 @@ fy_libc_find(void)
 static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
     "execve",       "execvpe",     "fexecve",      "execveat", "posix_spawn",
     "posix_spawnp", "pidfd_spawn", "pidfd_spawnp", "syscall",  "system",
-    "popen",        "pclose",      "fclose",       "mremap",
+    "popen",        "pclose",      "fclose",       "mremap",   "prctl",
 };
 
 struct wanted {

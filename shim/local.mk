@@ -13,6 +13,7 @@ libferry_la_SOURCES = \
 	shim/handler.c \
 	shim/head.c shim/head.h \
 	shim/exec.c shim/exec.h \
+	shim/filter.c \
 	shim/image.h \
 	shim/last.c \
 	shim/libc.c \

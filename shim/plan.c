@@ -401,7 +401,8 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         return;
     }
     plan_environment(out);
-    if (known && target->whole) {
+    if (known && target->whole &&
+        !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
         plan_stub(out, target, &found);
     }
 }

@@ -137,7 +137,8 @@ fy_shim_model(void)
 
 /* ---- start.c: settings ------------------------------------------------- */
 
-extern FY_HIDDEN uint8_t fy_mode; /* enum fy_mode; set once, before main */
+/* enum fy_mode: set before main, and to 0 by filter.c. */
+extern FY_HIDDEN uint8_t fy_mode;
 extern FY_HIDDEN unsigned fy_startup_objects; /* objects loaded before main */
 
 /* The program's headers, where the kernel says they are; 0: not looked at. */
@@ -337,10 +338,30 @@ FY_HIDDEN void fy_engine_loading(const char *file);
 FY_HIDDEN bool fy_engine_before_change(void);
 FY_HIDDEN void fy_engine_after_change(bool told);
 
+/* ---- filter.c: seccomp --------------------------------------------------------- */
+
+/*
+ * How many filters the process has put upon itself (or is about to): it may not
+ * live through a system call that it does not know of. fy_mode is 0 from then on.
+ */
+extern FY_HIDDEN unsigned fy_filters;
+
 /* ---- last.c: when the program's last thread ends ---------------------------- */
 
 /* The calling thread, the main one, is known from now on. Before main. */
 FY_HIDDEN void fy_last_start(void);
+
+/*
+ * The calling thread is about to be left with read, write and _exit (or is not,
+ * after all): the program's last thread may end without a word to libc.
+ */
+FY_HIDDEN void fy_last_silent(bool silent);
+
+/*
+ * Waits, 0.2 s at most, until all threads of ferry's wait for work: a filter for all
+ * threads is about to come, and they stay where they are.
+ */
+FY_HIDDEN void fy_last_settle(void);
 
 /* The calling thread is the main one: of a forked child. */
 FY_HIDDEN void fy_main_thread(void);

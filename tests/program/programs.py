@@ -121,6 +121,11 @@ def programs():
     for mode in ("declined", "threads", "handlers"):
         yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
                       ways=("slow",))
+    for mode in ("prctl", "number", "seccomp", "tsync", "thread", "strict",
+                 "refused", "early"):
+        yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
+                      expect=() if mode == "early" else ("dgemm",),
+                      timeout=30)
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,
                       ways=ALL + FAKED)

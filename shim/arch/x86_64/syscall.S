@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * syscall(2): execve and execveat go to C, every other number is jumped on to
- * the original as it came, stack and registers included (it may return twice, or
- * on another stack).
+ * syscall(2): execve, execveat, seccomp and prctl(PR_SET_SECCOMP) go to C, every
+ * other number is jumped on to the original as it came, stack and registers
+ * included (it may return twice, or on another stack).
  */
 	.text
 	.globl	syscall
@@ -14,7 +14,11 @@ syscall:
 	je	fy_syscall_exec
 	cmpq	$322, %rdi /* SYS_execveat */
 	je	fy_syscall_exec
-	movq	original(%rip), %rax
+	cmpq	$317, %rdi /* SYS_seccomp */
+	je	fy_syscall_filter
+	cmpq	$157, %rdi /* SYS_prctl */
+	je	2f
+3:	movq	original(%rip), %rax
 	testq	%rax, %rax
 	jz	1f
 	jmp	*%rax
@@ -50,6 +54,9 @@ syscall:
 	popq	%rdi
 	.cfi_adjust_cfa_offset -8
 	jmp	*%rax
+2:	cmpl	$22, %esi /* PR_SET_SECCOMP */
+	je	fy_syscall_filter
+	jmp	3b
 	.cfi_endproc
 	.size	syscall, . - syscall
 
