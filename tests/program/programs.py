@@ -122,7 +122,7 @@ def programs():
         yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
                       ways=("slow",))
     for mode in ("prctl", "number", "seccomp", "tsync", "thread", "strict",
-                 "refused", "early"):
+                 "refused", "early", "inherited"):
         yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
                       expect=() if mode == "early" else ("dgemm",),
                       timeout=30)

@@ -6,7 +6,8 @@
  * PR_SET_SYSCALL_USER_DISPATCH; the kernel wants Linux 5.11): by one thread, by
  * eight, between handlers. prctl, number (of prctl), seccomp, tsync, thread, strict:
  * a filter is installed, after which only write and exit are left (to one of two threads: thread);
- * early: before the first call; refused: the kernel does not take it.
+ * early: before the first call; refused: the kernel does not take it; inherited: one
+ * that was there when the program was started, and takes nothing that it needs.
  */
 #include "common.h"
 
@@ -176,6 +177,12 @@ install(void)
     struct sock_fprog program = {sizeof rows / sizeof *rows, rows};
     long result;
 
+    if (strcmp(mode, "inherited") == 0) {
+        rows[1].k = rows[2].k = rows[3].k = SYS_ptrace;
+        rows[4].k = SECCOMP_RET_ALLOW;
+        rows[5].k = SECCOMP_RET_KILL_PROCESS;
+    }
+
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (strcmp(mode, "strict") == 0) {
         result = prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
@@ -238,6 +245,12 @@ main(int argc, char **argv)
         strcmp(mode, "handlers") == 0) {
         return unasked();
     }
+    if (strcmp(mode, "inherited") == 0 && argc == 2) {
+        char *const again[] = {argv[0], argv[1], argv[1], NULL};
+        install();
+        execv(argv[0], again);
+        return 4;
+    }
     if (strcmp(mode, "early") != 0) {
         some(&all[0]);
     }
@@ -247,7 +260,7 @@ main(int argc, char **argv)
         while (!done) {
             usleep(1000);
         }
-    } else {
+    } else if (strcmp(mode, "inherited") != 0) {
         install();
     }
     some(&all[0]);
