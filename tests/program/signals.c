@@ -125,6 +125,11 @@ change(int number)
 static void
 call_for_ever(void)
 {
+    sigset_t alarm;
+
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &alarm, NULL);
     for (;;) {
         caller(0);
         seen--;
@@ -142,6 +147,8 @@ coroutines(void)
         getcontext(&coroutine[i]);
         coroutine[i].uc_stack.ss_sp = stacks[i];
         coroutine[i].uc_stack.ss_size = sizeof stacks[i];
+        /* swapcontext(3) opens signals first, then loads what change() may save. */
+        sigaddset(&coroutine[i].uc_sigmask, SIGALRM);
         makecontext(&coroutine[i], call_for_ever, 0);
     }
     tick(change, 0, 100);
