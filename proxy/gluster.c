@@ -112,8 +112,10 @@ struct search {
 };
 
 static void
-consider(const char *cmdline, size_t n, enum fy_serves how, void *data)
+consider(const char *cmdline, size_t n, pid_t pid, enum fy_serves how,
+         void *data)
 {
+    (void)pid;
     struct search *search = data;
     double kernel;
     bool usable;

@@ -155,7 +155,7 @@ look(int process, const struct fy_mount_line *line, uid_t user,
 void
 fy_mount_processes(const struct fy_mount_line *line, const char *proc,
                    const char *const *names,
-                   void (*visit)(const char *cmdline, size_t n,
+                   void (*visit)(const char *cmdline, size_t n, pid_t pid,
                                  enum fy_serves how, void *data),
                    void *data)
 {
@@ -174,7 +174,7 @@ fy_mount_processes(const struct fy_mount_line *line, const char *proc,
         }
         enum fy_serves how = look(process, line, user, names, cmdline, &n);
         if (how >= FY_SERVES_PERHAPS) {
-            visit(cmdline, n, how, data);
+            visit(cmdline, n, (pid_t)atoi(entry->d_name), how, data);
         }
         close(process);
     }

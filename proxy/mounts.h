@@ -56,7 +56,7 @@ enum {
  */
 void fy_mount_processes(const struct fy_mount_line *line, const char *proc,
                         const char *const *names,
-                        void (*visit)(const char *cmdline, size_t n,
+                        void (*visit)(const char *cmdline, size_t n, pid_t pid,
                                       enum fy_serves how, void *data),
                         void *data);
 

@@ -27,6 +27,7 @@ struct learned {
     bool commands; /* some option may start a program, or choose the host */
     double own_s[3], kernel_s[2]; /* 0: not said */
     const char *source, *point;
+    pid_t pid;
 };
 
 static bool
@@ -129,18 +130,26 @@ learn_cache(const char *option, struct learned *out)
     return false;
 }
 
+/* Until nothing of what the kernel was told is older. */
+static double
+kernel_forgets_after(const struct learned *learned)
+{
+    double kernel = kernel_s;
+    for (unsigned i = 0; i < 2; i++) {
+        kernel = learned->kernel_s[i] > kernel ? learned->kernel_s[i] : kernel;
+    }
+    return kernel;
+}
+
 /* Until nothing of what it showed is older. */
 static double
 forgets_after(const struct learned *learned)
 {
-    double own = learned->keeps_none ? 0 : cache_s, kernel = kernel_s;
+    double own = learned->keeps_none ? 0 : cache_s;
     for (unsigned i = 0; i < 3 && !learned->keeps_none; i++) {
         own = learned->own_s[i] > own ? learned->own_s[i] : own;
     }
-    for (unsigned i = 0; i < 2; i++) {
-        kernel = learned->kernel_s[i] > kernel ? learned->kernel_s[i] : kernel;
-    }
-    return own + kernel + margin_s;
+    return own + kernel_forgets_after(learned) + margin_s;
 }
 
 /* Owners and modes as they are shown. Of a uid= libfuse tells sshfs nothing: what
@@ -377,13 +386,15 @@ choose(const struct learned *learned, unsigned certain, struct search *search)
 
 /* Its name and user alone do not tell whose words it was given. */
 static void
-consider(const char *cmdline, size_t n, enum fy_serves how, void *data)
+consider(const char *cmdline, size_t n, pid_t pid, enum fy_serves how,
+         void *data)
 {
     struct search *search = data;
     struct learned *learned = &search->learned;
     const char *point = search->line->point;
     memset(learned, 0, sizeof *learned);
     learn_words(cmdline, cmdline + n, learned);
+    learned->pid = pid;
     if (!learned->source ||
         strcmp(learned->source, search->line->source) != 0 ||
         (how != FY_SERVES_THIS && !is_point(learned->point, point))) {
@@ -440,6 +451,11 @@ fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
         double seconds = forgets_after(&search->best);
         mount->keeps = search->best.keeps || seconds > longest_s;
         mount->forgets_ms = mount->keeps ? 0 : (uint32_t)(seconds * 1000);
+        mount->pid = search->best.pid;
+        mount->kernel_ms =
+            mount->keeps
+                ? 0
+                : (uint32_t)(kernel_forgets_after(&search->best) * 1000);
         usable = true;
     }
     free(search);

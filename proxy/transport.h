@@ -114,6 +114,8 @@ struct fy_mount {
     /* After so long it has forgotten what it knew (fresh.c), 0: at once; and so
      * long the host itself may not see what was written here. */
     uint32_t forgets_ms, lags_ms;
+    uint32_t kernel_ms; /* sshfs: of that, what the kernel knew; 0: not known */
+    pid_t pid;          /* of the sshfs that serves it; 0: not known */
     char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
 };
 
