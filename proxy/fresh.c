@@ -28,6 +28,12 @@
  *   be of its target at the server. (A hard link to it that is made and removed
  *   makes sshfs forget it, where it still exists, and changes its folder's mtime.)
  *   A link that its host tells just so needs not be forgotten.
+ * - Reading the names of a folder of which they are forgotten brings all attributes.
+ *   Many names of one folder are refreshed so; those that are gone are each forgotten
+ *   by an open(2) that fails, ten at a time, and by the kernel after entry_timeout:
+ *   a look-up of each would hold the folder's lock for two round trips.
+ * - What its host tells of a file (server_touched.c) ends the asking: shown like
+ *   that, nothing old is shown.
  * So a stage is refused before it begins where it may remove a folder, remove or
  * replace a link, or change names in another user's folder (classify.c, names.c).
  * What goes on being shown all the same, because others changed it meanwhile, is
@@ -39,9 +45,8 @@
  *
  * What a stage changed is said by the proxy: nothing outside the mount is touched
  * for it, whatever it names and whatever links its host puts in the way.
- *
- * Writes: the kernel hands them on at once, sshfs sends them at once and waits
- * at close(2). One request more on the same connection is answered after them.
+ * Longer than most files: what each cache needs is known from experiments that
+ * belong together.
  */
 #include "config.h"
 
@@ -56,16 +61,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    WORKERS = 8,
-    OPENS = 3,  /* until what a file was is made forgotten */
-    CROWD = 32, /* files of one folder that are read in one go */
+    WORKERS = 15, /* libfuse serves 10 requests at a time by default */
+    OPENS = 3,    /* until what a file was is made forgotten */
+    CROWD = 32,   /* files of one folder that are read in one go */
+    KERNEL_MARGIN_MS = 50,
 };
 
 enum kind {
@@ -216,14 +221,30 @@ look_up_again(const struct spot *spot)
     (void)ignored;
 }
 
-static void
+/* False: it is not there, and no attributes of it are kept. The kernel may still
+ * keep its name. */
+static bool
 open_again(const struct spot *spot)
 {
     int fd = openat(spot->folder, spot->name,
                     O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    bool missing = fd < 0 && errno == ENOENT;
     if (fd >= 0) {
         close(fd);
     }
+    return !missing;
+}
+
+/* A look-up alone says so, not a question for attributes: no name is kept. */
+static bool
+is_missing(const struct spot *spot)
+{
+    int fd = openat(spot->folder, spot->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    bool missing = fd < 0 && errno == ENOENT;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return missing;
 }
 
 static void
@@ -279,6 +300,18 @@ find_told(const void *list, size_t count, size_t bytes, const char *path,
     return NULL;
 }
 
+/* A folder whose owner the kernel remembers like that, however long: its host is
+ * not asked. */
+static bool
+is_owner_remembered(const struct spot *spot, uid_t owner)
+{
+    struct statx about;
+    return statx(spot->folder, spot->name,
+                 AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+                 STATX_TYPE | STATX_UID, &about) == 0 &&
+           S_ISDIR(about.stx_mode) && about.stx_uid == owner;
+}
+
 /*
  * Attributes and names of a folder, which is the first n bytes of `path' and at
  * `spot'. An owner that its host has told may be another than is seen: that is
@@ -286,13 +319,20 @@ find_told(const void *list, size_t count, size_t bytes, const char *path,
  */
 static bool
 forget_folder(const struct mounted *mounted, const char *path, size_t n,
-              const struct spot *spot, uid_t seen, const struct fy_told *told)
+              const struct spot *spot, const struct fy_told *told)
 {
+    struct stat about;
+    const struct fy_folder *folder =
+        told ? find_told(told->folders, told->nfolders, sizeof *told->folders,
+                         path, n)
+             : NULL;
     if (!told || !told->owners) {
-        return forget(mounted, spot, seen);
+        if (folder && is_owner_remembered(spot, folder->uid)) {
+            return forget(mounted, spot, folder->uid);
+        }
+        return look(spot, &about) && S_ISDIR(about.st_mode) &&
+               forget(mounted, spot, about.st_uid);
     }
-    const struct fy_folder *folder = find_told(told->folders, told->nfolders,
-                                               sizeof *told->folders, path, n);
     int fd = folder ? open_folder(mounted, path, n, RESOLVE_NO_SYMLINKS) : -1;
     if (fd < 0) {
         return false;
@@ -324,9 +364,9 @@ refresh_file(const struct mounted *mounted, const struct spot *spot,
     struct stat about;
     bool plain = !(before->st_mode & (S_ISUID | S_ISGID));
     for (unsigned i = 0; i < 4 * OPENS; i++) {
-        open_again(spot);
+        bool there = open_again(spot);
         look_up_again(spot);
-        if (!look(spot, &about) || !looks_alike(before, &about)) {
+        if (!there || !look(spot, &about) || !looks_alike(before, &about)) {
             return;
         }
         if (i + 1 == OPENS && plain && !(told && told->owners) &&
@@ -338,6 +378,23 @@ refresh_file(const struct mounted *mounted, const struct spot *spot,
             (void)nanosleep(&pause, NULL);
         }
     }
+}
+
+/* sshfs has 32 bits of a time. */
+static bool
+is_file_told(const struct stat *seen, const struct fy_file_told *file)
+{
+    return S_ISREG(seen->st_mode) && (uint64_t)seen->st_size == file->bytes &&
+           (seen->st_mode & 07777) == file->mode &&
+           (uint32_t)seen->st_mtim.tv_sec == (uint32_t)file->modified_s;
+}
+
+static const struct fy_file_told *
+find_file(const struct fy_told *told, const char *path)
+{
+    return told ? find_told(told->files, told->nfiles, sizeof *told->files,
+                            path, strlen(path))
+                : NULL;
 }
 
 /* A link is seen as its host tells it. */
@@ -364,6 +421,23 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
               const struct spot *spot, const struct fy_told *told)
 {
     struct stat about, after;
+    const struct fy_file_told *file = find_file(told, path);
+    if (file && open_again(spot)) {
+        look_up_again(spot);
+        if (look(spot, &about) && is_file_told(&about, file)) {
+            return true;
+        }
+    }
+    if (told &&
+        find_told(told->folders, told->nfolders, sizeof *told->folders, path,
+                  strlen(path)) &&
+        forget_folder(mounted, path, strlen(path), spot, told)) {
+        look_up_again(spot);
+        return true;
+    }
+    if (is_missing(spot)) {
+        return true;
+    }
     if (!look(spot, &about)) {
         look_up_again(spot);
         return true;
@@ -373,9 +447,8 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
         return true;
     }
     errno = 0;
-    bool forgotten =
-        S_ISDIR(about.st_mode) &&
-        forget_folder(mounted, path, strlen(path), spot, about.st_uid, told);
+    bool forgotten = S_ISDIR(about.st_mode) &&
+                     forget_folder(mounted, path, strlen(path), spot, told);
     bool gone = errno == ENOENT;
     look_up_again(spot);
     /* Something else than before is news; the same may be old. */
@@ -417,12 +490,46 @@ refresh(const struct mounted *mounted, const char *path,
 
 struct work {
     struct mounted mounted;
-    const char *const *paths;
+    const char **paths; /* NULL: is dealt with */
+    bool *gone;         /* of those: a folder that was read does not hold it */
     size_t n;
     const struct fy_told *told;
+    uint64_t until_us; /* then what is left is waited for; 0: never */
     atomic_size_t next;
     atomic_uint stale;
+    atomic_bool named; /* the kernel may keep names of what is gone */
 };
+
+static uint64_t
+now_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Then the kernel keeps no name that sshfs has forgotten by now. */
+static uint64_t
+kernel_us(const struct fy_mount *mount)
+{
+    return (mount->kernel_ms + KERNEL_MARGIN_MS) * UINT64_C(1000);
+}
+
+/* What is gone, without asking twice more under its folder's lock. */
+static bool
+forget_gone(struct work *work, const char *path)
+{
+    struct spot spot;
+    bool forgotten = false;
+    if (open_spot(&work->mounted, path, &spot)) {
+        forgotten = !open_again(&spot);
+        close(spot.folder);
+    }
+    if (forgotten) {
+        atomic_store(&work->named, true);
+    }
+    return forgotten;
+}
 
 static void *
 run(void *context)
@@ -430,8 +537,12 @@ run(void *context)
     struct work *work = context;
     size_t i;
     while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
-        if (work->paths[i] &&
-            !refresh(&work->mounted, work->paths[i], work->told)) {
+        if (!work->paths[i]) {
+            continue;
+        }
+        if ((work->until_us && now_us() >= work->until_us) ||
+            (!(work->gone[i] && forget_gone(work, work->paths[i])) &&
+             !refresh(&work->mounted, work->paths[i], work->told))) {
             atomic_fetch_add(&work->stale, 1);
         }
     }
@@ -494,50 +605,106 @@ is_among(struct dirent **names, int n, const char *name)
 }
 
 /*
- * Many files of one folder: reading its names brings their attributes too, so
- * that looking them up again asks nobody. Those that look otherwise than before
- * are taken out of the list.
+ * A new file of a folder whose names were just read, and with them its
+ * attributes: looking it up asks nobody. Nothing of its content is kept, as it
+ * was made by the stage.
+ */
+static bool
+is_file_fresh(struct spot *spot, const struct fy_file_told *file)
+{
+    struct stat about;
+    look_up_again(spot);
+    return look(spot, &about) && file && file->created &&
+           is_file_told(&about, file);
+}
+
+/*
+ * Many files of one folder: reading its names brings their attributes too. Those
+ * that are seen as their host tells them are taken out of the list, those that are
+ * not there are marked.
  */
 static void
-refresh_crowd(const struct mounted *mounted, const char **paths, size_t n,
-              const struct fy_told *told)
+refresh_crowd(struct work *work, size_t from, size_t to)
 {
     struct spot spot = {.name = "."};
-    struct stat about;
     struct dirent **names;
-    size_t bytes = folder_bytes(paths[0]);
-    spot.folder = open_folder(mounted, paths[0], bytes, 0);
+    const char **paths = work->paths;
+    const struct fy_mount *mount = work->mounted.mount;
+    size_t bytes = folder_bytes(paths[from]), ngone = 0;
+    spot.folder = open_folder(&work->mounted, paths[from], bytes, 0);
     if (spot.folder < 0) {
         return;
     }
-    int nnames = look(&spot, &about) && forget_folder(mounted, paths[0], bytes,
-                                                      &spot, about.st_uid, told)
-                     ? scandirat(spot.folder, ".", &names, NULL, NULL)
-                     : -1;
+    uint64_t began_us = now_us();
+    bool forgotten =
+        forget_folder(&work->mounted, paths[from], bytes, &spot, work->told);
+    uint64_t trips_us = now_us() - began_us; /* two at least, as a look-up */
+    int nnames =
+        forgotten ? scandirat(spot.folder, ".", &names, NULL, NULL) : -1;
     if (nnames < 0) {
         close(spot.folder);
         return;
     }
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
     qsort(names, (size_t)nnames, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = from; i < to; i++) {
         const char *name = paths[i] + bytes + 1;
-        if (strlen(name) < sizeof spot.name && is_among(names, nnames, name)) {
-            strcpy(spot.name, name);
-            struct stat before;
-            bool known = look(&spot, &before);
-            look_up_again(&spot);
-            if (look(&spot, &about) && S_ISREG(about.st_mode) &&
-                !(known && looks_alike(&before, &about))) {
-                paths[i] = NULL;
-            }
+        if (strlen(name) >= sizeof spot.name) {
+            continue;
         }
+        strcpy(spot.name, name);
+        if (!is_among(names, nnames, name)) {
+            work->gone[i] = mount->kernel_ms > 0;
+            ngone++;
+        } else if (is_file_fresh(&spot, find_file(work->told, paths[i]))) {
+            paths[i] = NULL;
+        }
+    }
+    /* A few are looked up sooner than the kernel forgets them. */
+    if (ngone * trips_us < kernel_us(mount)) {
+        memset(work->gone + from, 0, (to - from) * sizeof *work->gone);
     }
     while (nnames) {
         free(names[--nnames]);
     }
     free(names);
     close(spot.folder);
+}
+
+/* All of work->paths, sorted and each once. */
+static void
+refresh_all(struct work *work)
+{
+    const char **paths = work->paths;
+    const struct fy_mount *mount = work->mounted.mount;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+    qsort(paths, work->n, sizeof *paths, compare);
+    size_t kept = 0;
+    for (size_t i = 0; i < work->n; i++) {
+        if (!i || strcmp(paths[i], paths[kept - 1]) != 0) {
+            paths[kept++] = paths[i];
+        }
+    }
+    work->n = kept;
+    work->until_us =
+        mount->forgets_ms ? now_us() + mount->forgets_ms * UINT64_C(1000) : 0;
+    for (size_t i = 0, end; work->mounted.kind == SSHFS && i < kept; i = end) {
+        size_t bytes = folder_bytes(paths[i]);
+        for (end = i + 1; end < kept && folder_bytes(paths[end]) == bytes &&
+                          memcmp(paths[end], paths[i], bytes) == 0;
+             end++) {
+        }
+        if (end - i >= CROWD) {
+            refresh_crowd(work, i, end);
+        }
+    }
+    share(work);
+    if (atomic_load(&work->named)) {
+        uint64_t us = kernel_us(mount);
+        const struct timespec wait = {(time_t)(us / 1000000),
+                                      (long)(us % 1000000) * 1000};
+        (void)nanosleep(&wait, NULL);
+    }
 }
 
 unsigned
@@ -552,38 +719,22 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
     while (paths[work.n]) {
         work.n++;
     }
-    const char **sorted = malloc((work.n + 1) * sizeof *sorted);
-    if (work.mounted.kind == PLAIN || !work.n || !sorted) {
-        free(sorted);
-        return sorted || work.mounted.kind == PLAIN ? 0 : (unsigned)work.n;
+    if (work.mounted.kind == PLAIN || !work.n) {
+        return 0;
     }
+    unsigned stale = (unsigned)work.n;
+    work.paths = malloc(work.n * sizeof *work.paths);
+    work.gone = calloc(work.n, sizeof *work.gone);
     work.mounted.fd = open(mount->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (work.mounted.fd < 0) {
-        free(sorted);
-        return (unsigned)work.n;
+    if (work.paths && work.gone && work.mounted.fd >= 0) {
+        memcpy(work.paths, paths, work.n * sizeof *work.paths);
+        refresh_all(&work);
+        stale = atomic_load(&work.stale);
     }
-    memcpy(sorted, paths, work.n * sizeof *sorted);
-    qsort(sorted, work.n, sizeof *sorted, compare);
-    size_t kept = 0;
-    for (size_t i = 0; i < work.n; i++) {
-        if (!i || strcmp(sorted[i], sorted[kept - 1]) != 0) {
-            sorted[kept++] = sorted[i];
-        }
+    if (work.mounted.fd >= 0) {
+        close(work.mounted.fd);
     }
-    work.n = kept;
-    for (size_t i = 0, end; work.mounted.kind == SSHFS && i < work.n; i = end) {
-        size_t bytes = folder_bytes(sorted[i]);
-        for (end = i + 1; end < work.n && folder_bytes(sorted[end]) == bytes &&
-                          memcmp(sorted[end], sorted[i], bytes) == 0;
-             end++) {
-        }
-        if (end - i >= CROWD) {
-            refresh_crowd(&work.mounted, sorted + i, end - i, told);
-        }
-    }
-    work.paths = sorted;
-    share(&work);
-    close(work.mounted.fd);
-    free(sorted);
-    return atomic_load(&work.stale);
+    free(work.paths);
+    free(work.gone);
+    return stale;
 }

@@ -23,6 +23,8 @@ struct fy_told {
     size_t nfolders;
     const struct fy_link_told *links; /* the links among `changed' */
     size_t nlinks;
+    const struct fy_file_told *files; /* the regular files among them */
+    size_t nfiles;
 };
 
 /*

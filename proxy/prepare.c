@@ -298,7 +298,9 @@ run_after(struct fy_work *work)
                                  .folders = touched->folders,
                                  .nfolders = touched->nfolders,
                                  .links = touched->links,
-                                 .nlinks = touched->nlinks};
+                                 .nlinks = touched->nlinks,
+                                 .files = touched->files,
+                                 .nfiles = touched->nfiles};
     for (unsigned i = 0; i < job->nmounts; i++) {
         job->stale += fy_fresh_after(&job->mounts[i],
                                      (const char *const *)job->paths, &told);
@@ -401,21 +403,13 @@ sort(void *list, size_t n, size_t bytes)
     }
 }
 
+/* The job takes what the proxy told. */
 static void
-touched_closed(struct exchange *exchange, uint32_t error)
+take_touched(struct fy_job *job, struct stage *stage)
 {
-    struct stage *stage =
-        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
-    (void)error;
-    stage->touched_open = false;
-    if (stage->state != STAGE_ENDED || !stage->job) {
-        return;
-    }
-    struct fy_job *job = stage->job;
-    job->cut = true;
+    struct fy_touched *touched = &job->touched;
     job->touched_bytes = stage->touched_bytes;
     stage->touched_bytes = NULL;
-    struct fy_touched *touched = &job->touched;
     if (stage->touched_used > 0 &&
         fy_touched_decode(job->touched_bytes, stage->touched_used, touched,
                           NULL) == 0) {
@@ -428,8 +422,23 @@ touched_closed(struct exchange *exchange, uint32_t error)
         sort(touched->paths, touched->npaths, sizeof *touched->paths);
         sort(touched->folders, touched->nfolders, sizeof *touched->folders);
         sort(touched->links, touched->nlinks, sizeof *touched->links);
+        sort(touched->files, touched->nfiles, sizeof *touched->files);
     }
-    refresh(stage);
+}
+
+static void
+touched_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage =
+        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+    (void)error;
+    stage->touched_open = false;
+    if (stage->retrying) {
+        fy_stage_retry(stage);
+    } else if (stage->state == STAGE_ENDED && stage->job) {
+        take_touched(stage->job, stage);
+        refresh(stage);
+    }
 }
 
 static const struct exchange touched_exchange = {
@@ -438,12 +447,43 @@ static const struct exchange touched_exchange = {
 };
 
 static bool
+ask_touched(struct stage *stage)
+{
+    char path[64];
+    if (!stage->reach->wire || stage->reach->broken) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "/stage/%llu/touched",
+                   (unsigned long long)stage->number);
+    stage->touched = touched_exchange;
+    if (fy_reach_request(stage->reach, path, false, &stage->touched)) {
+        return false;
+    }
+    stage->touched_open = true;
+    if (fy_wire_grant(stage->reach->wire, stage->touched.stream,
+                      FY_SPEC_MAX_BYTES)) {
+        fy_wire_cancel(stage->reach->wire, stage->touched.stream);
+    }
+    return true;
+}
+
+void
+fy_prepare_touched(struct stage *stage)
+{
+    stage->touched_used = 0;
+    if (stage->plan.effect && stage->invocation.effect && is_cached(stage)) {
+        (void)ask_touched(stage);
+    }
+}
+
+/* What the shell here has opened for it: names in their folders stay. */
+static bool
 add_files(struct fy_job *job, const struct stage *stage)
 {
     const struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
     for (int i = 0; i < 2; i++) {
         if (plans[i]->kind == FY_STREAM_FILE &&
-            !add_changed(job, plans[i]->path, strlen(plans[i]->path))) {
+            !add_path(job, plans[i]->path, strlen(plans[i]->path))) {
             return false;
         }
     }
@@ -471,19 +511,10 @@ fy_prepare_after(struct stage *stage)
     job->work.done = done_after;
     stage->job = job;
     stage->refreshing = true;
-    char path[64];
-    (void)snprintf(path, sizeof path, "/stage/%llu/touched",
-                   (unsigned long long)stage->number);
-    stage->touched = touched_exchange;
     job->cut = stage->state == STAGE_ENDED && stage->invocation.effect;
-    if (job->cut && stage->reach->wire && !stage->reach->broken &&
-        fy_reach_request(stage->reach, path, false, &stage->touched) == 0) {
-        stage->touched_open = true;
-        if (fy_wire_grant(stage->reach->wire, stage->touched.stream,
-                          FY_SPEC_MAX_BYTES) == 0) {
-            return true;
-        }
-        fy_wire_cancel(stage->reach->wire, stage->touched.stream);
+    if (job->cut && stage->touched_used > 0 && !stage->touched_open) {
+        take_touched(job, stage);
+    } else if (job->cut && (stage->touched_open || ask_touched(stage))) {
         return true;
     }
     refresh(stage);

@@ -65,13 +65,17 @@ fy_server_settle(struct fy_server *server)
     }
     for (struct fy_exchange *at = server->exchanges; at; at = next_exchange) {
         next_exchange = at->next;
-        if (at->kind != FY_EXCHANGE_STDERR || at->responded) {
+        if ((at->kind != FY_EXCHANGE_STDERR &&
+             at->kind != FY_EXCHANGE_TOUCHED) ||
+            at->responded) {
             continue;
         }
         struct fy_server_stage *stage =
             fy_server_stage_find(server, at->number);
-        if (stage) {
+        if (stage && at->kind == FY_EXCHANGE_STDERR) {
             fy_server_stage_stderr(stage, at);
+        } else if (stage) {
+            fy_server_touched(stage, at);
         } else if (!fy_server_receiving(server)) {
             fy_exchange_refuse(at, 404, FY_STAGE_REFUSED, "no such stage");
         }

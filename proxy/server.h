@@ -42,6 +42,7 @@ enum fy_exchange_kind {
     FY_EXCHANGE_PROBE,
     FY_EXCHANGE_STAGE,
     FY_EXCHANGE_STDERR,
+    FY_EXCHANGE_TOUCHED,
 };
 
 /* One stream of the wire. */
@@ -52,7 +53,7 @@ struct fy_exchange {
     enum fy_exchange_kind kind;
     bool responded, finished;      /* our head, and our end, are queued */
     struct fy_server_stage *stage; /* STAGE, STDERR: while both exist */
-    uint64_t number;               /* STDERR: of the stage that is wanted */
+    uint64_t number; /* STDERR, TOUCHED: of the stage that is wanted */
     char *body; /* what came of a request that is read whole */
     size_t body_bytes, body_capacity;
     struct fy_job *job; /* that makes its answer; NULL: none */
@@ -306,8 +307,11 @@ double fy_server_speed(struct fy_server *server);
 struct fy_before *fy_server_touched_before(const struct fy_server_stage *stage);
 void fy_before_free(struct fy_before *before);
 
-/* Answers, later, with what the stage's effects changed; see PROTOCOL.md. */
+/* Answers, by a job, with what the stage's effects changed, once its trailers are
+ * sent; before that, does nothing. See PROTOCOL.md. */
 void fy_server_touched(struct fy_server_stage *stage,
                        struct fy_exchange *exchange);
+/* The stage's trailers are sent: answers those that have asked for that. */
+void fy_server_touched_wanted(struct fy_server_stage *stage);
 
 #endif

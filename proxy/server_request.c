@@ -161,16 +161,6 @@ get_unread(struct fy_exchange *exchange, struct fy_server_stage *stage,
 }
 
 static void
-get_touched(struct fy_exchange *exchange, struct fy_server_stage *stage)
-{
-    if (stage->state < FY_STAGE_EXITED) {
-        fy_exchange_refuse(exchange, 409, FY_STAGE_REFUSED, "it still runs");
-    } else {
-        fy_server_touched(stage, exchange);
-    }
-}
-
-static void
 get(struct fy_exchange *exchange, const char *path)
 {
     uint64_t number;
@@ -180,8 +170,9 @@ get(struct fy_exchange *exchange, const char *path)
     }
     struct fy_server_stage *stage =
         fy_server_stage_find(exchange->server, number);
-    if (strcmp(path, "/stderr") == 0) {
-        exchange->kind = FY_EXCHANGE_STDERR;
+    if (strcmp(path, "/stderr") == 0 || strcmp(path, "/touched") == 0) {
+        exchange->kind = strcmp(path, "/stderr") == 0 ? FY_EXCHANGE_STDERR
+                                                      : FY_EXCHANGE_TOUCHED;
         exchange->number = number;
         fy_server_settle(exchange->server);
     } else if (!stage) {
@@ -192,8 +183,6 @@ get(struct fy_exchange *exchange, const char *path)
         get_window(exchange, stage, path);
     } else if (read_word(&path, "/unread?")) {
         get_unread(exchange, stage, path);
-    } else if (strcmp(path, "/touched") == 0) {
-        get_touched(exchange, stage);
     } else {
         fy_exchange_refuse(exchange, 404, FY_STAGE_REFUSED, "no such request");
     }
@@ -354,8 +343,8 @@ on_data(void *context, int32_t stream, void *user, const void *bytes, size_t n)
     }
     if (exchange->kind == FY_EXCHANGE_STAGE) {
         stage_data(exchange, bytes, n);
-    } else if (exchange->kind != FY_EXCHANGE_OTHER &&
-               exchange->kind != FY_EXCHANGE_STDERR) {
+    } else if (exchange->kind == FY_EXCHANGE_HELLO ||
+               exchange->kind == FY_EXCHANGE_PROBE) {
         post_data(exchange, bytes, n);
     }
 }

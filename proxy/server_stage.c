@@ -268,6 +268,7 @@ send_trailers(struct fy_server_stage *stage)
         add_trailer(&trailers, FY_FIELD_RATE, counters.link_rate);
     }
     fy_exchange_finish(stage->out_exchange, trailers.pairs, trailers.n);
+    fy_server_touched_wanted(stage);
 }
 
 /* Sends the trailers, or forgets the stage, once there is nothing to wait for. */

@@ -5,8 +5,8 @@
  * mount remembers of them. New files too: one may have taken an old one's name.
  * What lies below a path that did not exist before has no old names: of that
  * only what was long in the making is listed, which may have been looked at.
- * After a stage that may have changed owners, those of folders are told too: the
- * client cannot refresh a folder without writing its owner. What a link leads to
+ * Owners of folders are told (of files, too, after a stage that may have changed
+ * them): the client cannot refresh a folder without writing its owner. What a link leads to
  * is told by its real name, too: a folder's names are forgotten by that alone.
  * Long because what is remembered before and what is looked at after are the same
  * places.
@@ -47,10 +47,12 @@ struct list {
     const struct fy_server_stage *stage;
     struct fy_bytes *paths;
     uint32_t n;
-    struct fy_folder *folders; /* of them but links; NULL: not asked for */
+    struct fy_folder *folders; /* of them; of files, too, if owners changed */
     uint32_t nfolders;
     struct fy_link_told *links;
     uint32_t nlinks;
+    struct fy_file_told *files;
+    uint32_t nfiles;
     int root;          /* what is looked at is beneath this folder ... */
     const char *mount; /* ... which is this path of the client's */
     char parent[4096]; /* the last folder whose names were looked at */
@@ -231,6 +233,19 @@ note_link(struct list *list, const char *path, const struct statx *facts)
                               (uint64_t)facts->stx_mtime.tv_sec};
 }
 
+/* `path', the last of the list, is a regular file. */
+static void
+note_file(struct list *list, const struct statx *facts)
+{
+    list->files[list->nfiles++] =
+        (struct fy_file_told){.path = list->paths[list->n - 1],
+                              .bytes = facts->stx_size,
+                              .modified_s = (uint64_t)facts->stx_mtime.tv_sec,
+                              .mode = facts->stx_mode & 07777,
+                              .created = (facts->stx_mask & STATX_BTIME) != 0 &&
+                                         since(list->stage, &facts->stx_btime)};
+}
+
 static void
 add(struct list *list, const char *path, const struct statx *facts)
 {
@@ -242,9 +257,12 @@ add(struct list *list, const char *path, const struct statx *facts)
     list->paths[list->n++] = (struct fy_bytes){copy, strlen(copy)};
     if (S_ISLNK(facts->stx_mode)) {
         note_link(list, copy, facts);
-    } else if (list->folders) {
+    } else if (S_ISDIR(facts->stx_mode) || list->stage->invocation.owners) {
         list->folders[list->nfolders++] =
             (struct fy_folder){list->paths[list->n - 1], facts->stx_uid};
+    }
+    if (S_ISREG(facts->stx_mode)) {
+        note_file(list, facts);
     }
 }
 
@@ -631,25 +649,28 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
         .context = &list,
     };
     list.paths = calloc(TOUCHED_PATHS, sizeof *list.paths);
-    bool owners = stage->invocation.owners;
-    list.folders = owners ? calloc(TOUCHED_PATHS, sizeof *list.folders) : NULL;
+    list.folders = calloc(TOUCHED_PATHS, sizeof *list.folders);
     list.links = calloc(TOUCHED_PATHS, sizeof *list.links);
-    if (!list.paths || !list.links || (owners && !list.folders)) {
-        free(list.paths);
-        free(list.links);
-        free(list.folders);
-        return FY_ERR_NOMEM;
+    list.files = calloc(TOUCHED_PATHS, sizeof *list.files);
+    int status = FY_ERR_NOMEM;
+    if (list.paths && list.links && list.files && list.folders) {
+        look_everywhere(&walk, &list);
+        struct fy_touched touched = {.npaths = list.n,
+                                     .paths = list.paths,
+                                     .nfolders = list.nfolders,
+                                     .folders = list.folders,
+                                     .nlinks = list.nlinks,
+                                     .links = list.links,
+                                     .nfiles = list.nfiles,
+                                     .files = list.files,
+                                     .complete =
+                                         list.complete && walk.complete};
+        status = fy_touched_encode(&touched, out, out_bytes);
+        if (status == FY_ERR_OVERFLOW) {
+            touched.nfiles = 0; /* they only spare the client questions */
+            status = fy_touched_encode(&touched, out, out_bytes);
+        }
     }
-    look_everywhere(&walk, &list);
-    const struct fy_touched touched = {.npaths = list.n,
-                                       .paths = list.paths,
-                                       .nfolders = list.nfolders,
-                                       .folders = list.folders,
-                                       .nlinks = list.nlinks,
-                                       .links = list.links,
-                                       .complete =
-                                           list.complete && walk.complete};
-    int status = fy_touched_encode(&touched, out, out_bytes);
     for (uint32_t i = 0; i < list.n; i++) {
         free((void *)(uintptr_t)list.paths[i].at);
     }
@@ -658,6 +679,7 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
     }
     free(list.paths);
     free(list.links);
+    free(list.files);
     free(list.folders);
     return status;
 }
@@ -692,6 +714,11 @@ finish_job(struct fy_job *job)
 void
 fy_server_touched(struct fy_server_stage *stage, struct fy_exchange *exchange)
 {
+    const struct fy_exchange *out = stage->out_exchange;
+    if (exchange->job || stage->state < FY_STAGE_EXITED ||
+        (out && !out->finished)) {
+        return;
+    }
     struct job *job = calloc(1, sizeof *job);
     if (job) {
         job->job = (struct fy_job){.server = stage->server,
@@ -703,5 +730,18 @@ fy_server_touched(struct fy_server_stage *stage, struct fy_exchange *exchange)
     if (!job || fy_job_start(&job->job)) {
         free(job);
         fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+    }
+}
+
+void
+fy_server_touched_wanted(struct fy_server_stage *stage)
+{
+    struct fy_exchange *next;
+    for (struct fy_exchange *at = stage->server->exchanges; at; at = next) {
+        next = at->next;
+        if (at->kind == FY_EXCHANGE_TOUCHED && at->number == stage->number &&
+            !at->responded) {
+            fy_server_touched(stage, at);
+        }
     }
 }

@@ -156,12 +156,22 @@ static const struct fy_spec_field told_fields[] = {
 };
 SHAPE(told, "link", fy_link_told);
 
+static const struct fy_spec_field file_fields[] = {
+    F(fy_file_told, "path", FY_SPEC_BYTES, true, path),
+    N(fy_file_told, "bytes", true, bytes, UINT64_MAX),
+    N(fy_file_told, "modified", true, modified_s, UINT64_MAX),
+    N(fy_file_told, "mode", true, mode, 07777),
+    F(fy_file_told, "created", FY_SPEC_BOOLEAN, false, created),
+};
+SHAPE(file, "file", fy_file_told);
+
 static const struct fy_spec_field touched_fields[] = {
     A(fy_touched, "paths", FY_SPEC_STRINGS, true, paths, npaths, NULL),
     F(fy_touched, "complete", FY_SPEC_BOOLEAN, true, complete),
     A(fy_touched, "folders", FY_SPEC_MAPS, false, folders, nfolders,
       &folder_shape),
     A(fy_touched, "links", FY_SPEC_MAPS, false, links, nlinks, &told_shape),
+    A(fy_touched, "files", FY_SPEC_MAPS, false, files, nfiles, &file_shape),
 };
 SHAPE(touched, "touched", fy_touched);
 
@@ -201,7 +211,7 @@ fy_spec_key(unsigned i, struct fy_spec_key *out)
     static const struct fy_spec_shape *const shapes[] = {
         &hello_shape,   &stage_shape,  &mount_shape, &tool_shape,
         &stream_shape,  &config_shape, &probe_shape, &probe_result_shape,
-        &touched_shape, &folder_shape, &told_shape,
+        &touched_shape, &folder_shape, &told_shape,  &file_shape,
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (i < shapes[s]->n) {
@@ -397,8 +407,11 @@ fy_touched_clear(struct fy_touched *touched)
     free(touched->paths);
     free(touched->folders);
     free(touched->links);
+    free(touched->files);
     touched->paths = NULL;
     touched->folders = NULL;
     touched->links = NULL;
-    touched->npaths = touched->nfolders = touched->nlinks = 0;
+    touched->files = NULL;
+    touched->npaths = touched->nfolders = 0;
+    touched->nlinks = touched->nfiles = 0;
 }

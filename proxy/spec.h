@@ -132,10 +132,12 @@ struct fy_touched {
     struct fy_bytes *paths; /* owned array */
     bool complete;          /* false: there may be more */
     uint32_t nfolders;
-    struct fy_folder *folders; /* owned array: those of `paths' but links, by a
-                                  stage that may have changed their owners */
+    struct fy_folder *folders; /* owned array: those of `paths', and by a stage
+                                  that may have changed owners its files */
     uint32_t nlinks;
     struct fy_link_told *links; /* owned array: those of `paths' */
+    uint32_t nfiles;
+    struct fy_file_told *files; /* owned array: the regular ones of `paths' */
 };
 struct fy_folder {
     struct fy_bytes path;
@@ -144,6 +146,12 @@ struct fy_folder {
 struct fy_link_told {
     struct fy_bytes path, target;
     uint64_t modified_s; /* since the epoch, two's complement */
+};
+struct fy_file_told {
+    struct fy_bytes path;
+    uint64_t bytes, modified_s; /* as of a link */
+    uint32_t mode;              /* permissions: 07777 */
+    bool created;               /* since the stage began */
 };
 
 /*

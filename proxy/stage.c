@@ -93,6 +93,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         }
         stage->err_open = true;
     }
+    fy_prepare_touched(stage);
     free(body);
     if (feeder) {
         stage->joined = true;
@@ -215,7 +216,7 @@ fy_stage_retry(struct stage *stage)
         memset(stage->granted_bytes, 0, sizeof stage->granted_bytes);
     }
     if (stage->state == STAGE_PREPARING && !stage->out_open &&
-        !stage->err_open) {
+        !stage->err_open && !stage->touched_open) {
         stage->retrying = false;
         stage->prepared = false;
         fy_stage_place(stage);

@@ -215,6 +215,9 @@ bool fy_prepare_before(struct stage *stage);
 bool fy_prepare_is_stuck(struct stage *stage);
 /* False: likewise. Else fy_stage_try_end() is called again. */
 bool fy_prepare_after(struct stage *stage);
+/* Along with the request of a stage with effects: what it will have changed is
+ * told with its result. */
+void fy_prepare_touched(struct stage *stage);
 /* Until its host sees all that was written here before the stage began. */
 uint64_t fy_prepare_lag_ns(const struct stage *stage);
 void fy_prepare_forget(struct stage *stage);

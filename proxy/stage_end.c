@@ -133,6 +133,9 @@ fy_stage_detach(struct stage *stage)
     if (stage->err_open && stage->err.reach) {
         fy_wire_cancel(stage->err.reach->wire, stage->err.stream);
     }
+    if (stage->touched_open && stage->touched.reach) {
+        fy_wire_cancel(stage->touched.reach->wire, stage->touched.stream);
+    }
 }
 
 void

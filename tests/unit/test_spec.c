@@ -255,6 +255,21 @@ START_TEST(the_others_come_back)
     fy_touched_clear(&touched_back);
     free(bytes);
 
+    struct fy_file_told files[] = {{{"/f", 2}, UINT64_MAX, 7, 07777, true},
+                                   {{"/g", 2}, 0, 0, 0, false}};
+    touched.files = files;
+    touched.nfiles = 2;
+    ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
+    ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL), 0);
+    ck_assert_uint_eq(touched_back.nfiles, 2);
+    is_text(touched_back.files[0].path, "/f");
+    ck_assert_uint_eq(touched_back.files[0].bytes, UINT64_MAX);
+    ck_assert_uint_eq(touched_back.files[0].modified_s, 7);
+    ck_assert_uint_eq(touched_back.files[0].mode, 07777);
+    ck_assert(touched_back.files[0].created && !touched_back.files[1].created);
+    fy_touched_clear(&touched_back);
+    free(bytes);
+
     folders[0].uid = UINT32_MAX; /* chown(2) would keep what is there */
     ck_assert_int_eq(fy_touched_encode(&touched, &bytes, &n), 0);
     ck_assert_int_eq(fy_touched_decode(bytes, n, &touched_back, NULL),
