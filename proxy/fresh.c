@@ -100,50 +100,6 @@ kind_of(const struct fy_mount *mount)
     return strncmp(mount->type, "nfs", 3) == 0 ? NFS : OTHER;
 }
 
-/* A name in `folder' that nobody has. */
-static bool
-new_name(const char *folder, char *out, size_t capacity)
-{
-    uint64_t number;
-    if (getrandom(&number, sizeof number, 0) != sizeof number) {
-        return false;
-    }
-    int n = snprintf(out, capacity, "%s/.ferry-%016llx", folder,
-                     (unsigned long long)number);
-    return n > 0 && (size_t)n < capacity;
-}
-
-/* What is missing is never cached: this is answered by the host. */
-static int
-round_trip(const char *folder)
-{
-    char path[PATH_MAX];
-    struct stat about;
-    if (!new_name(folder, path, sizeof path)) {
-        return FY_ERR_IO;
-    }
-    return lstat(path, &about) != 0 && errno == ENOENT ? 0 : FY_ERR_IO;
-}
-
-int
-fy_fresh_before(const struct fy_mount *mount)
-{
-    enum kind kind = kind_of(mount);
-    if (kind == PLAIN) {
-        return 0;
-    }
-    int fd = open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return FY_ERR_IO;
-    }
-    int status = syncfs(fd) == 0 ? 0 : FY_ERR_IO;
-    close(fd);
-    if (!status && kind != NFS) {
-        status = round_trip(mount->path);
-    }
-    return status;
-}
-
 /* ---- one name in a folder that is on the mount for sure ---------------------- */
 
 /* A name, and the folder that it is in. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's caches of a mount, around work that was done behind its back:
- * what was written here is there before a stage begins, and what the stage did
- * is seen here when it has ended. fresh.c tells by what means.
+ * The client's caches of a mount, after work that was done behind its back: what
+ * the stage did is seen here when it has ended. fresh.c tells by what means.
  */
 #ifndef FERRY_PROXY_FRESH_H
 #define FERRY_PROXY_FRESH_H
@@ -26,12 +25,6 @@ struct fy_told {
     const struct fy_file_told *files; /* the regular files among them */
     size_t nfiles;
 };
-
-/*
- * Everything written through the mount so far is on its host. Waits for the
- * host. FY_ERR_IO: it does not answer, or a write failed: do not offload.
- */
-int fy_fresh_before(const struct fy_mount *mount) FY_MUST_CHECK;
 
 /*
  * `paths': absolute, NULL-terminated: all that a stage may have made, changed

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "annotations/model.h"
+#include "proxy/barrier.h"
 #include "proxy/confine.h"
 #include "proxy/fresh.h"
 #include "proxy/protocol.h"
@@ -33,6 +34,7 @@ struct fy_job {
     bool stuck;            /* it is not waited for */
     bool cached;           /* the mounts' caches are dealt with too */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
+    struct fy_quiet quiet[FY_STAGE_MOUNTS]; /* before */
     unsigned nmounts;
     char **paths; /* after: what may have changed */
     size_t npaths, capacity;
@@ -191,7 +193,7 @@ run_before(struct fy_work *work)
     }
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
-        job->status = fy_fresh_before(mount);
+        job->status = fy_barrier(mount, &job->quiet[i]);
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
@@ -210,6 +212,11 @@ done_before(struct fy_work *work)
     job->session->nstuck -= job->stuck ? 1 : 0;
     if (stage) {
         stage->job = NULL;
+        for (unsigned i = 0; job->cached && i < job->nmounts; i++) {
+            size_t at =
+                (size_t)(stage->plan.mounts[i] - stage->session->mounts);
+            stage->session->quiet[at] = job->quiet[i];
+        }
         fy_gather_free(stage->gather);
         stage->gather = job->gather;
         job->gather = NULL;
@@ -239,6 +246,7 @@ add_caches(struct fy_job *job, const struct stage *stage)
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         size_t at = (size_t)(mount - stage->session->mounts);
+        job->quiet[i] = stage->session->quiet[at];
         /* Files of this machine are what they are. */
         job->hash_root[i] = mount->type[0] != '\0' && !reach->proven[at];
         /* It looked otherwise than there: perhaps old names, in sshfs's

@@ -98,6 +98,7 @@ fy_process_io(pid_t pid, int io, struct fy_process_io *out)
     *out = (struct fy_process_io){
         .read_bytes = io_row(text, "rchar: "),
         .written_bytes = io_row(text, "wchar: "),
+        .writes = io_row(text, "syscw: "),
         .cpu_ns =
             (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec,
     };

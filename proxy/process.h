@@ -26,6 +26,7 @@ bool fy_process_read(int proc, const char *name, struct fy_process *out);
 /* What a process and its children that were waited for have used so far. */
 struct fy_process_io {
     uint64_t read_bytes, written_bytes; /* of files, pipes and all else */
+    uint64_t writes;                    /* write(2) and its like */
     uint64_t cpu_ns;                    /* without those of children */
 };
 

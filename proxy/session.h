@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proxy/barrier.h"
 #include "proxy/classify.h"
 #include "proxy/history.h"
 #include "proxy/proxy.h"
@@ -72,6 +73,7 @@ struct fy_observed;
 struct fy_session {
     struct fy_session_options options;
     struct fy_mount *mounts;
+    struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
     char snapshot_path[PATH_MAX], socket_path[PATH_MAX];
     void *snapshot; /* mapped, shared with every process of the run */

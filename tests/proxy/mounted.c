@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proxy/barrier.h"
 #include "proxy/confine.h"
 #include "proxy/fresh.h"
 #include "proxy/transport.h"
@@ -134,6 +135,8 @@ hold(const struct fy_mount *mount, const char *change, char **paths)
     return 0;
 }
 
+static struct fy_quiet quiet;
+
 static int
 write_before(const struct fy_mount *mount, const char *change, const char *path)
 {
@@ -144,7 +147,7 @@ write_before(const struct fy_mount *mount, const char *change, const char *path)
             return 1;
         }
     }
-    if (fy_fresh_before(mount) != 0) {
+    if (fy_barrier(mount, &quiet) != 0) {
         return 1;
     }
     int status = system(change);
@@ -226,7 +229,7 @@ main(int argc, char **argv)
         return write_before(mount, argv[3], paths[0]);
     }
     look_at(paths);
-    if (fy_fresh_before(mount) || system(argv[3]) != 0) {
+    if (fy_barrier(mount, &quiet) || system(argv[3]) != 0) {
         return 1;
     }
     struct timespec from, to;
