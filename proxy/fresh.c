@@ -2,7 +2,8 @@
 /*
  * Refreshing a mount's caches without a word to its file system. Found by
  * experiment (sshfs 3.7.3, libfuse 3.14, Linux 6.18) and kept by
- * tests/proxy/sshfs.sh:
+ * tests/proxy/sshfs.sh. Long because what each cache needs was found by experiments
+ * that belong together:
  *
  * sshfs keeps attributes, names and link targets by path for 20 s; the kernel
  * keeps attributes and entries for 1 s more and pages until attributes change;
@@ -45,8 +46,6 @@
  *
  * What a stage changed is said by the proxy: nothing outside the mount is touched
  * for it, whatever it names and whatever links its host puts in the way.
- * Longer than most files: what each cache needs is known from experiments that
- * belong together.
  */
 #include "config.h"
 

@@ -54,7 +54,7 @@ struct fy_exchange {
     bool responded, finished;      /* our head, and our end, are queued */
     struct fy_server_stage *stage; /* STAGE, STDERR: while both exist */
     uint64_t number; /* STDERR, TOUCHED: of the stage that is wanted */
-    char *body; /* what came of a request that is read whole */
+    char *body;      /* what came of a request that is read whole */
     size_t body_bytes, body_capacity;
     struct fy_job *job; /* that makes its answer; NULL: none */
 };
