@@ -15,15 +15,17 @@ enum {
     FIELDS_MAX = 32
 };
 
-/* One of those that are replaced. */
+/* One of those that are replaced; its name has no NUL at its end. */
 static int
 is_named(const nghttp2_nv *field, const char *lie)
 {
-    for (const char *at = lie; (at = strstr(at, (const char *)field->name));
-         at++) {
-        if (at[field->namelen] == '=') {
+    while (lie) {
+        if (strncmp(lie, (const char *)field->name, field->namelen) == 0 &&
+            lie[field->namelen] == '=') {
             return 1;
         }
+        lie = strchr(lie, ';');
+        lie += lie != NULL;
     }
     return 0;
 }

@@ -27,16 +27,18 @@ LIES += [("ferry-exit=256", 0), ("ferry-exit=-1", 0), ("ferry-exit=", 0),
          ("ferry-exit=3;ferry-exit=4", 0),
          ("ferry-exit=3;ferry-reason=over-memory", 0),
          ("ferry-exit=0;ferry-in-bytes=3", 0),
-         ("ferry-exit=0;ferry-in-bytes=99999999", 0)]
+         ("ferry-exit=0;ferry-in-bytes=99999999", 0),
+         # Less of the output came than was told: the rest is made here.
+         ("ferry-exit=0;ferry-out-bytes=4", 0)]
 
 
-def run(folder, top, lie, script):
+def run(folder, top, lie, script, there):
     """Output and status; None: it did not end."""
     env = dict(os.environ, FERRY_LIE=lie, XDG_CACHE_HOME=top + "/cache",
                PATH=os.path.join(top, "bin") + ":" + os.environ["PATH"])
     process = subprocess.Popen(
         [FERRY, "run", "--no-discover", "--force", "--mount",
-         f"{folder}=ssh://there{folder}", "--", "bash", "-c", script],
+         f"{folder}=ssh://there{there}", "--", "bash", "-c", script],
         cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True)
     try:
@@ -79,6 +81,10 @@ def main():
         os.mkdir(os.path.join(top, "bin"))
         with open(os.path.join(folder, "f"), "w", encoding="ascii") as file:
             file.write("b\na\n")
+        short = os.path.join(top, "short")  # of a host that has less
+        os.mkdir(short)
+        with open(os.path.join(short, "f"), "w", encoding="ascii") as file:
+            file.write("a\n")
         ssh = os.path.join(top, "bin/ssh")
         with open(ssh, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\ntouch {top}/asked\nexec env "
@@ -92,7 +98,8 @@ def main():
                 said = b"a\nb\nc\npos:\t2\n"
             with open(os.path.join(top, "rest"), "w", encoding="ascii") as file:
                 file.write("c\n")
-            got = run(folder, top, lie, script)
+            got = run(folder, top, lie, script,
+                      short if "out-bytes" in lie else folder)
             good = got is not None and got[1] == wanted and \
                 (wanted != 0 or got[0] == said)
             count += 1
