@@ -48,6 +48,7 @@ include tests/unit/proxy.mk
 include tests/unit/server.mk
 include tests/security/local.mk
 include tests/session/local.mk
+include tests/standin/local.mk
 include tests/proxy/local.mk
 
 UNIT_TESTS += tests/unit/test_settings

@@ -80,6 +80,11 @@ for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
     result(f"ferry dies of {number.name} as the program did",
            process.returncode == -number, str(process.returncode))
 
+done = subprocess.run(RUN + ["grep", "-c", "ferry.*\\.so", "/proc/self/maps"],
+                      timeout=PATIENCE_S, stdout=subprocess.PIPE)
+result("the program has ferry's object in its memory",
+       done.returncode == 0 and int(done.stdout) > 0, str(done))
+
 # From outside of the group ferry cannot know that the program got it as well.
 process = start("n=0; trap 'n=$((n+1))' TERM; echo ready; sleep 0.05; "
                 "i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; "

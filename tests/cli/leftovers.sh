@@ -29,6 +29,9 @@ folders()
 
 run() { "$ferry" run --no-discover --report=/dev/null -- "$@"; }
 
+equal "a run prints and returns what its program does" \
+    "$(run sh -c 'echo said; exit 3'; echo $?)" "said
+3"
 # One that lives, one that was killed.
 "$ferry" run --no-discover --report=/dev/null -- sleep 200 &
 alive=$!

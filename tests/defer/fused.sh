@@ -23,14 +23,15 @@ export XDG_CACHE_HOME XDG_CONFIG_HOME FAKECUDA_DELAY
 annotations=$srcdir/tests/defer/vec.ferry
 device=cuda
 
-# deferred OPTION... -- PROGRAM ARGUMENT...: output, and what ferry says
+# deferred OPTION... -- PROGRAM ARGUMENT...: output, and what ferry says. These
+# programs all return 0; another status is put behind the output.
 deferred()
 {
     rm -f "$work/log"
     LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
         FAKECUDA_LOG=$work/log "$ferry" run --no-discover --device "$device" \
         --force --defer --explain --annotations "$annotations" "$@" \
-        >"$work/out" 2>"$work/explain"
+        >"$work/out" 2>"$work/explain" || echo "status $?" >>"$work/out"
 }
 
 # same NAME: what the program said is what it says without

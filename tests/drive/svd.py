@@ -115,6 +115,8 @@ def run(name, arguments, wanted, calls, without=None):
                  PYTHON, os.path.abspath(__file__)] + arguments.split(),
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False)
             said = done.stdout.decode(errors="replace").strip()
+            if done.returncode:
+                said += f" (status {done.returncode})"
         except subprocess.TimeoutExpired:
             said = "ran out of time"
         seen = ""

@@ -48,6 +48,13 @@ class Bench:
             [FERRY, "run", "--no-discover", "--early", "--device", "cuda", "--explain",
              "--report=" + report, "--", *calls(*words)], env=env, timeout=600,
             capture_output=True, text=True, check=False)
+        plain = subprocess.run(calls(*words), env=env, timeout=600,
+                               capture_output=True, text=True, check=False)
+        # The last word is a hash of results, whose last bits may differ.
+        texts = [[line.split()[:-1] for line in one.stdout.splitlines()]
+                 for one in (plain, done)]
+        if plain.returncode != done.returncode or texts[0] != texts[1]:
+            check(False, "the output of " + " ".join(words), (plain, done))
         with open(report, encoding="utf-8") as file:
             rows = {x["name"]: x for x in json.load(file)["functions"]}
         return rows["dgemm"], done.stderr

@@ -17,29 +17,29 @@ FERRY = os.path.join(BUILD, "ferry")
 SERVERS = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server",
            "/usr/lib/ssh/sftp-server"]
 
-# name, before the stop, script (H: the file system, SERVER: its server), most
-# seconds, what is placed in the report by its first words
+# name, script (H: the file system, SERVER: its server), what it prints (a digit:
+# how many numbers have it), most seconds, what is placed in the report by its words
 CASES = [
     ("an extra descriptor", "exec 3<$H/x; sleep 1.5; kill -STOP $SERVER; "
-     "grep -c 7 f; exec 3<&-; grep -c 8 f; wc -l < f", 20,
+     "grep -c 7 f; exec 3<&-; grep -c 8 f; wc -l < f", "7 8 30000", 20,
      {"grep -c 7 f": "open-files", "grep -c 8 f": "placed"}),
     ("a home", "kill -STOP $SERVER; HOME=$H/home jq -c . j >/dev/null 2>&1 & "
      "sleep 0.2; for i in 1 2 3; do grep -c $i f; done; "
      "[ $SECONDS -lt 12 ] && echo soon; sleep 3; kill -CONT $SERVER; "
-     "wait $!; grep -c 9 f", 40,
+     "wait $!; grep -c 9 f", "1 2 3 soon 9", 40,
      {"jq -c . j": "other-config", "grep -c 1 f": "placed",
       "grep -c 3 f": "placed", "grep -c 9 f": "placed"}),
     ("many homes", "kill -STOP $SERVER; for i in 1 2 3 4 5 6; do "
      "HOME=$H/home jq -c .$i j >/dev/null 2>&1 & done; "
      "sleep 0.5; grep -c 1 f; [ $SECONDS -lt 12 ] && echo soon; sleep 3; "
-     "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", 40,
+     "wc -l < f; kill -CONT $SERVER; wait; grep -c 2 f", "1 soon 30000 2", 40,
      {"jq -c .1 j": "other-config", "grep -c 2 f": "placed"}),
     # What is found out for it comes when its stage is long gone.
     ("a home, and its command is killed", "kill -STOP $SERVER; "
      "HOME=$H/home jq -c . j >/dev/null 2>&1 & sleep 0.5; kill -KILL $!; "
-     "wait $!; grep -c 1 f; kill -CONT $SERVER; sleep 1; grep -c 2 f", 40,
+     "wait $!; grep -c 1 f; kill -CONT $SERVER; sleep 1; grep -c 2 f", "1 2", 40,
      {"grep -c 1 f": "placed", "grep -c 2 f": "placed"}),
-    ("inherited from the beginning", None, 20, {"grep -c 4 f": "placed"}),
+    ("inherited from the beginning", None, "4", 20, {"grep -c 4 f": "placed"}),
 ]
 
 
@@ -66,7 +66,7 @@ def mount(point, shown):
     return None
 
 
-def one(top, name, script, seconds, want):
+def one(top, name, script, printed, seconds, want):
     folder, point = os.path.join(top, "mnt"), os.path.join(top, "hung")
     shown, report = os.path.join(top, "shown"), os.path.join(top, "report")
     pair = mount(point, shown)
@@ -82,11 +82,12 @@ def one(top, name, script, seconds, want):
         time.sleep(1.5)
         sftp.send_signal(signal.SIGSTOP)
         script = "grep -c 4 f"
-    out = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
+    # pylint: disable=consider-using-with
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     run = subprocess.Popen(  # pylint: disable=consider-using-with
         [FERRY, "run", "--no-discover", "--force", "--report=" + report,
          "--mount", f"{folder}=loopback://{folder}", "--", "bash", "-c",
-         script], cwd=folder, env=environment, stdout=out, stderr=out,
+         script], cwd=folder, env=environment, stdout=out, stderr=err,
         pass_fds=inherited, start_new_session=True)
     try:
         run.wait(2 * seconds)
@@ -94,9 +95,12 @@ def one(top, name, script, seconds, want):
         with open(report, encoding="utf-8") as file:
             stages = {" ".join(s["argv"]): s.get("declined") or "placed"
                       for s in json.load(file)["stages"]}
+    except FileNotFoundError:
+        taken, stages = 0, {}  # no report
     except subprocess.TimeoutExpired:
         taken, stages = 2 * seconds, {}
         os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
     finally:
         sftp.send_signal(signal.SIGCONT)
         sftp.kill()
@@ -113,13 +117,19 @@ def one(top, name, script, seconds, want):
             fuse.wait(30)
         except subprocess.TimeoutExpired as error:
             print(f"# {error}")
-    out.seek(0)
-    good = taken <= seconds and all(
+    lines = []
+    for word in printed.split():
+        lines.append(str(sum(word in str(n) for n in range(30000)))
+                     if len(word) == 1 else word)
+    for file in (out, err):
+        file.seek(0)
+    text = out.read().decode()
+    good = taken <= seconds and run.returncode == 0 and all(
         stages.get(words) == what for words, what in want.items()) and \
-        ("soon" not in script or b"soon" in out.read())
+        text.split() == lines
     if not good:
-        out.seek(0)
-        print(f"# {name}: {taken:.1f} s, {stages}, {out.read()}")
+        print(f"# {name}: {taken:.1f} s, status {run.returncode}, {stages}, "
+              f"{text!r} for {lines}, {err.read()}")
     return good
 
 
@@ -133,11 +143,11 @@ def main():
         with open(os.path.join(top, name), "w", encoding="utf-8") as file:
             file.write(text)
     failed = 0
-    for number, (name, script, seconds, want) in enumerate(CASES, 1):
+    for number, (name, script, printed, seconds, want) in enumerate(CASES, 1):
         if "jq" in (script or "") and not shutil.which("jq"):
             print(f"ok {number} - {name} # SKIP no jq")
             continue
-        good = one(top, name, script, seconds, want)
+        good = one(top, name, script, printed, seconds, want)
         if good is None:
             print(f"ok {number} - {name} # SKIP sshfs does not mount")
             continue

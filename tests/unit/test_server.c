@@ -585,6 +585,22 @@ become_user(bool user)
     }
 }
 
+static uint64_t
+resident_bytes(pid_t pid)
+{
+    char path[64];
+    unsigned long long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file) {
+        if (fscanf(file, "%*u %llu", &pages) != 1) {
+            pages = 0;
+        }
+        (void)fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 START_TEST(left_behind_is_a_stage_of_its_own)
 {
     static struct client client;
@@ -638,6 +654,68 @@ START_TEST(left_behind_is_no_larger_than_a_stage)
         job_free(&jobs[i]);
     }
     ck_assert_int_eq(client_end(&client), 0);
+}
+END_TEST
+
+/* Six of 397 MB each, which one stage leaves by forking twice: under the limits of
+ * `ferry proxy' (stages, memory, seconds), and of memory alone. */
+START_TEST(six_left_behind_share_the_limits)
+{
+    static struct client client;
+    static struct job jobs[3];
+    struct fy_proxy_options options = {
+        .stages_max = 1, .seconds = 2, .memory_bytes = 100 << 20};
+    pid_t pids[6];
+    become_user(_i % 2 == 1);
+    if (_i >= 2) {
+        options.seconds = 0;
+    }
+    client_start(&client, &options);
+    /* Slowly: 100 MB/s each, or the machine decides what is seen. */
+    job_shell(
+        &jobs[0], &client,
+        "export P=$$; for i in 1 2 3 4 5 6; do (setsid sh -c 'echo $$ >&2; "
+        "exec >/dev/null 2>&1 </dev/null; while kill -0 $P; do sleep 0.05; "
+        "done; x=; while [ ${#x} -lt 397000000 ]; do "
+        "x=$x$(head -c 10000000 /dev/zero | tr \"\\0\" x); sleep 0.1; done; "
+        "sleep 100' & ); done; sleep 0.3");
+    job_run(&jobs[0]);
+    client_wait(&client, &jobs[0].err_ended, 10);
+    ck_assert_ptr_nonnull(jobs[0].err);
+    char *at = jobs[0].err;
+    for (int i = 0; i < 6; i++) {
+        pids[i] = (pid_t)strtol(at, &at, 10);
+        ck_assert_int_gt(pids[i], 1);
+    }
+    ck_assert_int_eq(jobs[0].exit, 0);
+    job_shell(&jobs[1], &client, "echo two");
+    job_run(&jobs[1]);
+    ck_assert_str_eq(jobs[1].reason, "busy");
+    uint64_t most_bytes = 0;
+    double until = seconds_now() + 20;
+    for (int left = 6; left > 0;) {
+        ck_assert_msg(seconds_now() < until, "%d are left", left);
+        left = 0;
+        uint64_t bytes = 0;
+        for (int i = 0; i < 6; i++) {
+            left += alive(pids[i]);
+            bytes += resident_bytes(pids[i]);
+        }
+        most_bytes = bytes > most_bytes ? bytes : most_bytes;
+        idle(0.02);
+    }
+    ck_assert_msg(most_bytes < 500 << 20, "%llu MiB",
+                  (unsigned long long)most_bytes >> 20);
+    for (int tries = 0; client_descendants(&client) && tries < 400; tries++) {
+        idle(0.05);
+    }
+    job_shell(&jobs[2], &client, "echo three");
+    job_run(&jobs[2]);
+    ck_assert_msg(jobs[2].status == 200, "%s", jobs[2].why);
+    ck_assert_int_eq(client_end(&client), 0);
+    for (int i = 0; i < 3; i++) {
+        job_free(&jobs[i]);
+    }
 }
 END_TEST
 
@@ -807,6 +885,7 @@ main(void)
     tcase_add_test(stages, killed_proxy_takes_them_along);
     tcase_add_loop_test(stages, left_behind_is_a_stage_of_its_own, 0, 2);
     tcase_add_loop_test(stages, left_behind_is_no_larger_than_a_stage, 0, 2);
+    tcase_add_loop_test(stages, six_left_behind_share_the_limits, 0, 4);
     tcase_add_loop_test(stages, output_kept_open_is_over_in_time, 0, 2);
     tcase_add_test(stages, slow_check_holds_up_no_other);
     tcase_add_test(stages, slow_check_is_over_in_time);
