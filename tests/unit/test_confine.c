@@ -1198,6 +1198,26 @@ START_TEST(test_mounts_apart)
 }
 END_TEST
 
+/* One folder under two names (a bind mount of the proxy's host). */
+START_TEST(test_same_folder_twice)
+{
+    char twin[128];
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        fprintf(stderr, "SKIP: no mounts of its own\n");
+        return;
+    }
+    two(MOUNT, "/no such/b");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+    shell("mkdir -p $B/top/twin && mount --bind $B/top/sub $B/top/twin");
+    snprintf(twin, sizeof twin, "%s/twin", root);
+    more[0].root = bytes(twin);
+    ck_assert_uint_eq(refused(), FY_STAGE_NESTED_MOUNT);
+    shell("umount $B/top/twin");
+    ck_assert_uint_eq(refused(), FY_STAGE_NONE);
+}
+END_TEST
+
 START_TEST(test_limits)
 {
     struct rlimit own;
@@ -1521,6 +1541,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_operands);
     tcase_add_test(tests, test_several_mounts);
     tcase_add_test(tests, test_mounts_apart);
+    tcase_add_test(tests, test_same_folder_twice);
     tcase_add_test(tests, test_other_kinds);
     tcase_add_test(tests, test_new_mount);
     tcase_add_test(tests, test_new_root);
