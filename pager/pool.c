@@ -10,6 +10,7 @@
 #include "pager/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@ enum {
     MAX_BUSY_OPENS = 3,
     MAX_WAIT_NS = 2000000000, /* before the original runs */
     LEAST_BUDGET_BYTES = 64 << 10,
+    ABANDON_TRIES = 1000,
 };
 
 struct member {
@@ -352,7 +354,13 @@ fy_pool_take(uint64_t useful_bytes, double wait_seconds,
 void
 fy_pool_release(const struct fy_lease *lease)
 {
-    give_member(&members[lease->member]);
+    struct member *m = &members[lease->member];
+
+    /* Otherwise the call was given up and goes on all the same (coroutines): its
+     * executor is nobody else's, its place in the table is. */
+    if (m->executor == lease->executor) {
+        give_member(m);
+    }
 }
 
 bool
@@ -361,7 +369,7 @@ fy_pool_shrink(struct fy_lease *lease)
     struct member *m = &members[lease->member];
     uint64_t smaller = lease->budget_bytes / 2;
 
-    if (smaller < LEAST_BUDGET_BYTES) {
+    if (smaller < LEAST_BUDGET_BYTES || m->executor != lease->executor) {
         return false;
     }
     if (ops->give_back) {
@@ -381,7 +389,13 @@ fy_pool_abandon(void)
 {
     bool found = false;
 
-    pthread_mutex_lock(&lock);
+    /* A jump may come out of a handler that interrupted the holder, this thread. */
+    for (unsigned i = 0; pthread_mutex_trylock(&lock) != 0; i++) {
+        if (i == ABANDON_TRIES) {
+            return false;
+        }
+        sched_yield();
+    }
     for (unsigned i = 0; i < FY_POOL_EXECUTORS; i++) {
         struct member *m = &members[i];
         if (!m->taken || !pthread_equal(m->holder, pthread_self())) {

@@ -8,8 +8,11 @@
 #include "config.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 
+#include "shim/exec.h"
 #include "shim/shim.h"
 
 /* The counters of the symbol's function, or NULL when nothing is counted. */
@@ -103,40 +106,140 @@ set_floating_point(uint32_t control)
     __asm__ volatile("ldmxcsr %0" : : "m"(control));
 }
 
-/* The accepted call that this thread is in, for fy_unwound(). */
-static __thread struct fy_quiet *accepted
+__thread struct fy_accepted fy_accepted
     __attribute__((tls_model("initial-exec")));
 
 static void
-engine_begin(struct fy_quiet *quiet)
+engine_begin(struct fy_frame *frame)
 {
-    fy_quiet_begin(quiet);
-    accepted = quiet;
+    struct fy_accepted *a = &fy_accepted;
+    fy_quiet_begin(&a->quiet);
+    a->low = frame->own->low;
+    a->bytes = (size_t)((const char *)frame->own - a->low);
+    frame->accepted = a;
+    a->frame = frame;
     fy_inside++;
 }
 
+/* Forgets the accepted call; what its thread had is in *out. */
 static void
-engine_end(struct fy_quiet *quiet)
+accepted_ends(struct fy_quiet *out)
 {
-    fy_inside--;
-    accepted = NULL;
-    fy_quiet_end(quiet);
+    *out = fy_accepted.quiet; /* a handler's call may be the next */
+    fy_accepted.frame = NULL;
 }
 
-void
-fy_unwound(void)
+static __attribute__((noinline)) void
+engine_end(struct fy_frame *frame)
 {
-    struct fy_quiet *quiet = accepted;
-    if (!quiet) {
-        return; /* it comes out of an original that we only called */
+    struct fy_quiet quiet;
+    if (fy_accepted.frame != frame) {
+        /* It was taken for left, but was another coroutine's, which goes on. */
+        fy_inside = fy_accepted.frame ? fy_inside : 0;
+        return;
     }
+    fy_inside--;
+    frame->accepted = NULL;
+    accepted_ends(&quiet);
+    fy_quiet_end(&quiet);
+}
+
+/* The accepted call will not go on: gives back what it held but mask and cancellation,
+ * which come in *out. */
+static void
+give_up(struct fy_quiet *out)
+{
     const struct fy_engine *engine = fy_engine();
     if (engine && engine->abandon) {
         engine->abandon();
     }
     fy_inside = 0;
-    accepted = NULL;
-    fy_quiet_end(quiet);
+    accepted_ends(out);
+}
+
+void
+fy_unwound(void)
+{
+    struct fy_quiet quiet;
+    if (!fy_accepted.frame) {
+        return; /* it comes out of an original that we only called */
+    }
+    give_up(&quiet);
+    fy_quiet_end(&quiet);
+}
+
+/* Unblocks what ferry has blocked, unless the program has set a mask since. */
+static void
+put_mask_back(const struct fy_quiet *quiet)
+{
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    for (int number = 1; number < NSIG; number++) {
+        if (sigismember(&quiet->blocked, number) == 1) {
+            if (sigismember(&mask, number) != 1) {
+                return;
+            }
+            if (sigismember(&quiet->mask, number) != 1) {
+                sigdelset(&mask, number);
+            }
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+static bool
+on_alternate_stack(uintptr_t at)
+{
+    stack_t alternate;
+    return sigaltstack(NULL, &alternate) != 0 ||
+           ((alternate.ss_flags & SS_ONSTACK) &&
+            at - (uintptr_t)alternate.ss_sp < alternate.ss_size);
+}
+
+void *
+fy_jump(const void *env, unsigned which, uintptr_t target,
+        const void **out_stack)
+{
+    const struct __jmp_buf_tag *to = env;
+    const struct fy_accepted *a = &fy_accepted;
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+    *out_stack = NULL;
+    if (a->frame && target > (uintptr_t)a->frame &&
+        target - (uintptr_t)a->low >= a->bytes && !on_alternate_stack(target)) {
+        *out_stack = a->frame->registers.stack - 1;
+        give_up(&quiet);
+        pthread_setcancelstate(quiet.cancel, NULL);
+        if (!to->__mask_was_saved) {
+            put_mask_back(&quiet);
+        }
+    }
+    *error = saved;
+    return fy_original(which);
+}
+
+/*
+ * Whether an accepted call was left by a jump that fy_jump() did not see (setcontext,
+ * one of the program's own), in which case it is given up: its frame is overwritten
+ * by this one or by others. A frame that still stands counts as live: the thread may
+ * have several stacks.
+ */
+static __attribute__((noinline)) bool
+is_left(const struct fy_frame *now)
+{
+    const struct fy_frame *old = fy_accepted.frame;
+    struct fy_quiet quiet;
+    uintptr_t apart = now < old ? (uintptr_t)old - (uintptr_t)now
+                                : (uintptr_t)now - (uintptr_t)old;
+    if (!old || on_alternate_stack((uintptr_t)now) ||
+        (apart >= sizeof *old &&
+         !fy_stack_differs(&old->accepted, &fy_accepted))) {
+        return false;
+    }
+    give_up(&quiet);
+    pthread_setcancelstate(quiet.cancel, NULL);
+    put_mask_back(&quiet);
+    return true;
 }
 
 /* One call on its way: what the parts on both stacks tell each other. */
@@ -145,7 +248,6 @@ struct dispatch {
     struct fy_record_row *row; /* or NULL */
     const struct fy_engine *engine;
     struct fy_intercepted call;
-    struct fy_quiet quiet;
     enum fy_reason reason;
     uint32_t control; /* floating point, as the program has it */
     int saved;        /* errno, likewise */
@@ -176,7 +278,7 @@ program_goes_on(const struct dispatch *d)
  * and a handler to call there from the same place at the very same height.
  */
 static bool
-on_alternate_stack(const struct fy_frame *frame)
+came_on_alternate_stack(const struct fy_frame *frame)
 {
     enum {
         KNOWN = 16,
@@ -211,7 +313,7 @@ on_own_stack(struct dispatch *d, void (*part)(void *))
     if (!fy_stack_take(d->frame)) {
         return false;
     }
-    if (on_alternate_stack(d->frame)) {
+    if (came_on_alternate_stack(d->frame)) {
         d->reason = FY_REASON_IN_HANDLER;
         return false;
     }
@@ -225,7 +327,7 @@ fy_dispatch_hold(const struct fy_intercepted *call)
     struct dispatch *d =
         (void *)((char *)(uintptr_t)call - offsetof(struct dispatch, call));
     if (!d->held && !fy_in_handler(d->frame->registers.stack)) {
-        engine_begin(&d->quiet);
+        engine_begin(d->frame);
         d->held = true;
     }
     return d->held;
@@ -236,7 +338,7 @@ let_go(struct dispatch *d)
 {
     if (d->held) {
         d->held = false;
-        engine_end(&d->quiet);
+        engine_end(d->frame);
     }
 }
 
@@ -252,9 +354,9 @@ tell_engine(void *closure)
 {
     struct dispatch *d = closure;
     describe(d->frame, &d->call);
-    engine_begin(&d->quiet);
+    engine_begin(d->frame);
     d->engine->observe(&d->call);
-    engine_end(&d->quiet);
+    engine_end(d->frame);
 }
 
 /*
@@ -350,6 +452,11 @@ run_and_look(struct dispatch *d)
 int
 fy_dispatch(struct fy_frame *frame)
 {
+    int *error = &errno, before = *error;
+    if (fy_inside && !is_left(frame)) {
+        return fy_dispatch_declined(frame);
+    }
+    *error = before;
     struct dispatch d = {.frame = frame,
                          .row = row_of(frame->u.binding),
                          .control = floating_point(),

@@ -126,6 +126,8 @@ fy_quiet_begin(struct fy_quiet *out)
     struct sigaction action;
     sigset_t most;
     sigfillset(&most);
+    sigdelset(&most, SIGKILL);
+    sigdelset(&most, SIGSTOP);
     for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         sigdelset(&most, faults[i]);
     }
@@ -135,6 +137,7 @@ fy_quiet_begin(struct fy_quiet *out)
             sigdelset(&most, plain[i]);
         }
     }
+    out->blocked = most;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
 }

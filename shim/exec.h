@@ -57,6 +57,10 @@ enum fy_wrapped {
     FY_FCLOSE,
     FY_MREMAP,
     FY_PRCTL,
+    FY_LONGJMP, /* as jump.S has them */
+    FY_LONGJMP_PLAIN,
+    FY_SIGLONGJMP,
+    FY_LONGJMP_CHECKED,
     FY_WRAPPED_COUNT
 };
 typedef int fy_execve_fn(const char *path, char *const argv[],

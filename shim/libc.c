@@ -62,9 +62,11 @@ fy_libc_find(void)
 
 /* In the order of enum fy_wrapped. */
 static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
-    "execve",       "execvpe",     "fexecve",      "execveat", "posix_spawn",
-    "posix_spawnp", "pidfd_spawn", "pidfd_spawnp", "syscall",  "system",
-    "popen",        "pclose",      "fclose",       "mremap",   "prctl",
+    "execve",      "execvpe",      "fexecve",       "execveat",
+    "posix_spawn", "posix_spawnp", "pidfd_spawn",   "pidfd_spawnp",
+    "syscall",     "system",       "popen",         "pclose",
+    "fclose",      "mremap",       "prctl",         "longjmp",
+    "_longjmp",    "siglongjmp",   "__longjmp_chk",
 };
 
 struct wanted {

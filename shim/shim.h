@@ -67,6 +67,7 @@ struct fy_frame {
     void *state;       /* vector registers; not set by fy_thunk_declined */
     uint64_t start_ns; /* between fy_count_declined() and fy_count_time() */
     struct fy_own_stack *own; /* while it is the frame's; or NULL */
+    const void *accepted;     /* while this thread's fy_accepted is about it */
 };
 
 /*
@@ -81,6 +82,24 @@ struct fy_own_stack {
     const void *home; /* pointer of the thread that is to find it free, */
     int home_id;      /* and its number */
 } __attribute__((aligned(64)));
+
+/* A thread's signals and cancellation as they were, to be put back. */
+struct fy_quiet {
+    sigset_t mask;
+    sigset_t blocked; /* what ferry has blocked, beside those */
+    int cancel;
+};
+
+/*
+ * The accepted call that a thread is in. Thread-local, as the frame does not outlive
+ * a jump out of the call.
+ */
+struct fy_accepted {
+    struct fy_frame *frame; /* NULL: none */
+    const char *low;        /* ferry's stack that the call began on */
+    size_t bytes;
+    struct fy_quiet quiet;
+};
 
 /* One call of dlsym, dlvsym or dlopen, saved by dl.S. */
 struct fy_dl_call {
@@ -113,6 +132,9 @@ AT(fy_frame, start_ns, FY_FRAME_START);
 AT(fy_frame, own, FY_FRAME_OWN);
 AT(fy_own_stack, frame, FY_OWN_FRAME);
 AT(fy_own_stack, thread, FY_OWN_THREAD);
+AT(fy_accepted, frame, 0);
+AT(fy_accepted, low, 8);
+AT(fy_accepted, bytes, 16);
 AT(fy_dl_call, caller, FY_DL_CALLER);
 AT(fy_dl_call, target, FY_DL_TARGET);
 AT(fy_dl_call, result, FY_DL_RESULT);
@@ -285,6 +307,20 @@ FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
 /* services->hold of pager/engine.h. */
 FY_HIDDEN bool fy_dispatch_hold(const struct fy_intercepted *call);
 
+/* For enter.S: calls that come while it has a frame are nested in that one, or show
+ * that it was left. */
+extern FY_HIDDEN __thread struct fy_accepted fy_accepted
+    __attribute__((tls_model("initial-exec")));
+
+/*
+ * From jump.S, for the longjmp() function `which' (enum fy_wrapped) to `env', whose
+ * stack pointer is `target': returns the original. Where the jump leaves an accepted
+ * call, the call is given up, and *out_stack becomes the stack pointer that the call
+ * was made with: the jump goes on from there. Else NULL. Any handler.
+ */
+FY_HIDDEN void *fy_jump(const void *env, unsigned which, uintptr_t target,
+                        const void **out_stack);
+
 /* Nesting of this thread inside ferry: calls go straight to originals. */
 extern FY_HIDDEN __thread int fy_inside
     __attribute__((tls_model("initial-exec")));
@@ -303,6 +339,9 @@ extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
 
 /* Makes sure that the frame has a stack of ferry's. False: no memory. */
 FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
+
+/* Whether a word of a frame that was left no longer has its value, or is unmapped. */
+FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 
 /*
  * Calls run(argument) on the frame's. Exceptions pass; what has left in another
@@ -385,12 +424,6 @@ FY_HIDDEN void fy_count_time(const struct fy_frame *frame);
 /* Finds the clock, which asks the kernel until then; before the first of these. */
 FY_HIDDEN void fy_count_start(void);
 FY_HIDDEN uint64_t fy_now_ns(void);
-
-/* What a thread's signals and cancellation were, to be put back. */
-struct fy_quiet {
-    sigset_t mask;
-    int cancel;
-};
 
 /*
  * From here to fy_quiet_end() this thread is not cancelled and runs no handler

@@ -50,18 +50,22 @@ this_thread(void)
 static bool
 is_left(const struct fy_own_stack *own, const struct fy_frame *user)
 {
-    struct fy_own_stack *of_frame = NULL;
+    return own->thread == this_thread() &&
+           fy_stack_differs((const void *const *)&user->own, own);
+}
+
+bool
+fy_stack_differs(const void *const *word, const void *value)
+{
+    const void *now = NULL;
     int *error = &errno, saved = *error;
-    if (own->thread != this_thread()) {
-        return false;
-    }
-    struct iovec to = {.iov_base = &of_frame, .iov_len = sizeof of_frame};
-    struct iovec from = {.iov_base = (void *)(uintptr_t)&user->own,
-                         .iov_len = sizeof of_frame};
+    struct iovec to = {.iov_base = &now, .iov_len = sizeof now};
+    struct iovec from = {.iov_base = (void *)(uintptr_t)word,
+                         .iov_len = sizeof now};
     long n = syscall(SYS_process_vm_readv, gettid(), &to, 1, &from, 1, 0);
-    bool left = n < 0 ? *error == EFAULT : of_frame != own;
+    bool differs = n < 0 ? *error == EFAULT : now != value;
     *error = saved;
-    return left;
+    return differs;
 }
 
 static bool

@@ -85,6 +85,104 @@ jumps(void)
     printf("%d %d\n", value, count);
 }
 
+/* ---- jumps out of an accepted call --------------------------------------------- */
+
+static void
+state(const char *when)
+{
+    sigset_t mask;
+    int cancel = -1, blocked = 0;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    for (int number = 1; number < NSIG; number++) {
+        blocked += sigismember(&mask, number) == 1;
+    }
+    printf("%s: can be cancelled %d, blocked %d\n", when,
+           cancel == PTHREAD_CANCEL_ENABLE, blocked);
+}
+
+static void *outside;
+
+static void
+trapped(int signal)
+{
+    (void)signal;
+    siglongjmp(*(sigjmp_buf *)outside, 1);
+}
+
+/* Each way of leaving, with the mask restored and kept; calls follow. */
+static void
+left(int saves)
+{
+    sigjmp_buf here;
+    ucontext_t back;
+    volatile int times = 0;
+    struct sigaction action = {.sa_handler = trapped};
+    stack_t alternate = {.ss_sp = malloc(65536), .ss_size = 65536};
+    sigset_t none;
+
+    sigemptyset(&none);
+
+    outside = &here;
+    sigaltstack(&alternate, NULL);
+    if (sigsetjmp(here, saves) == 0) {
+        work_jump(&here, 1);
+    }
+    state("by the call");
+    printf("%d\n", work(1));
+    for (int i = 0; i < 2; i++) {
+        action.sa_flags = i ? SA_ONSTACK : 0;
+        sigaction(SIGTRAP, &action, NULL);
+        if (sigsetjmp(here, saves) == 0) {
+            work_raise(SIGTRAP, 0);
+        }
+        state("by a handler");
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        printf("%d\n", work(2));
+    }
+    getcontext(&back);
+    if (times++ == 0) {
+        work_context(&back, 0);
+    }
+    printf("%d\n", work(3));
+    state("by setcontext");
+    printf("%d\n", work(4));
+}
+
+static void *
+left_in_thread(void *saves)
+{
+    left(*(int *)saves);
+    return NULL;
+}
+
+/* Calls while another coroutine of the thread, on a deeper stack or not, is in one. */
+static ucontext_t scheduler, coroutine;
+
+static void
+inner(void)
+{
+    printf("inside: %d\n", work(5));
+    printf("back: %d\n", work_swap(&coroutine, &scheduler));
+    printf("last: %d\n", work(6));
+}
+
+static void
+switches(char *stack, size_t bytes)
+{
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = bytes;
+    coroutine.uc_link = &scheduler;
+    makecontext(&coroutine, inner, 0);
+    swapcontext(&scheduler, &coroutine); /* it is in a call now */
+    printf("meanwhile: %d\n", work(7));
+    printf("again: %d\n", work_swap(&scheduler, &coroutine));
+    state("after coroutines");
+    printf("%d\n", work(8));
+}
+
 static void
 handles(void)
 {
@@ -210,6 +308,16 @@ main(int argc, char **argv)
         printf("%d %d\n", set_error(1), set_error(2));
     } else if (strcmp(what, "longjmp") == 0) {
         jumps();
+    } else if (strcmp(what, "left") == 0) {
+        pthread_t id;
+        int saves = argc > 2;
+        left(saves);
+        pthread_create(&id, NULL, left_in_thread, &saves);
+        pthread_join(id, NULL);
+    } else if (strcmp(what, "coroutines") == 0) {
+        char above[65536];
+        switches(above, sizeof above);
+        switches(malloc(65536), 65536);
     } else if (strcmp(what, "handles") == 0) {
         handles();
     } else if (strcmp(what, "threads") == 0) {

@@ -39,7 +39,8 @@ make_preload "$preload" \
     'make_large c PI' 'sum_many c DIDFDDDDDDLLLLLLD' 'twist c ZCI' \
     'add256 c -' 'add512 c -' 'set_error c I' 'jump_away c PI' \
     'call_back c PI' 'make_thing m I' 'free_thing x P' 'outer c I' \
-    'thrower c ID' 'nap c I'
+    'thrower c ID' 'nap c I' 'work_jump c PI' 'work_raise c II' \
+    'work_context c PI' 'work_swap c PP'
 # The same names with predicates that say no to everything.
 small=$t/small.so
 make_preload "$small" \
@@ -316,6 +317,16 @@ for isa in avx avx512; do
 done
 same "nested calls are decided once" 2 "$t/abi" nested
 same "threads: every call arrives" 12000 "$t/abi" threads
+# Nine calls a thread: each is offloaded, for those that were left are given up.
+same "jumps out of a call, with the mask" 18 "$t/abi" left mask
+same "jumps out of a call, without it" 18 "$t/abi" left
+mkdir "$t/fortified"
+provider -o "$t/fortified/libprovider.so" -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 "$t/variable.c"
+# shellcheck disable=SC2086
+compile -o "$t/fortified/abi" "$here/abi.c" -lpthread -L"$t/fortified" \
+    -Wl,-rpath,"$t/fortified" $link
+same "jumps that libc checks" 18 "$t/fortified/abi" left mask
+same "coroutines that leave a call and come back" 8 "$t/abi" coroutines
 same "fork: the child's calls arrive" 5 "$t/abi" fork
 with "$preload" 1 "$t/abi" handles >/dev/null
 equal "a handle's result is observed" "$(grep -c '^observe([1-9a-f][0-9a-f]*) make_thing' "$log")" 1

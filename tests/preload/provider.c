@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <unistd.h>
@@ -152,4 +153,30 @@ int
 nap(int us)
 {
     return us > 0 ? usleep((unsigned)us) : 0;
+}
+
+int
+work_jump(sigjmp_buf *to, int value)
+{
+    siglongjmp(*to, value);
+}
+
+int
+work_raise(int signal, int unused)
+{
+    (void)unused;
+    return raise(signal);
+}
+
+int
+work_context(const ucontext_t *to, int unused)
+{
+    (void)unused;
+    return setcontext(to);
+}
+
+int
+work_swap(ucontext_t *from, const ucontext_t *to)
+{
+    return swapcontext(from, to) + TAG;
 }

@@ -2,6 +2,7 @@
 /* The functions of provider.c. */
 #include <complex.h>
 #include <setjmp.h>
+#include <ucontext.h>
 
 struct large {
     long value[6];
@@ -34,3 +35,8 @@ void *make_thing(int n);
 void free_thing(void *thing);
 int outer(int n);
 int nap(int us);
+/* By longjmp(), by setcontext(), to a coroutine and back. */
+int work_jump(sigjmp_buf *to, int value);
+int work_raise(int signal, int unused);
+int work_context(const ucontext_t *to, int unused);
+int work_swap(ucontext_t *from, const ucontext_t *to);

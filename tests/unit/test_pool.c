@@ -181,6 +181,23 @@ START_TEST(test_abandoned)
 }
 END_TEST
 
+/* A call that was given up may be a coroutine's and still end. */
+START_TEST(test_abandoned_lease_ends)
+{
+    struct fy_lease given_up, mine, other;
+    expect_leaks();
+    start();
+    ck_assert_int_eq(take(TOTAL / 4, 0, &given_up), FY_REASON_NONE);
+    ck_assert(fy_pool_abandon());
+    ck_assert_int_eq(take(10 * TOTAL, 0, &mine), FY_REASON_NONE);
+    ck_assert(!fy_pool_shrink(&given_up));
+    fy_pool_release(&given_up);
+    ck_assert_int_eq(take(TOTAL, 0, &other), FY_REASON_DEVICE_BUSY);
+    fy_pool_release(&mine);
+    ck_assert_int_eq(take(TOTAL, 0, &other), FY_REASON_NONE);
+}
+END_TEST
+
 /* A child of a process whose threads have everything has a device of its own. */
 START_TEST(test_forked)
 {
@@ -223,6 +240,7 @@ main(void)
     tcase_add_test(tests, test_bound_of_executors);
     tcase_add_test(tests, test_shrinking);
     tcase_add_test(tests, test_abandoned);
+    tcase_add_test(tests, test_abandoned_lease_ends);
     tcase_add_test(tests, test_forked);
     tcase_add_test(tests, test_no_device);
     suite_add_tcase(suite, tests);

@@ -167,7 +167,11 @@ fy_thunk_other:
 	.cfi_endproc
 	.size	fy_thunk_other, . - fy_thunk_other
 
-/* The call is worth asking about, unless it comes from inside another. */
+/*
+ * The call is worth asking about, unless it comes from inside another: an accepted
+ * one, when it comes on ferry's stack or below that one's frame. Above it, the
+ * accepted one may have been left by a jump, which C finds out.
+ */
 	.globl	fy_thunk_accept
 	.hidden	fy_thunk_accept
 	.type	fy_thunk_accept, @function
@@ -181,9 +185,31 @@ fy_thunk_accept:
 	cmpl	$0, %fs:(%rax)
 	popq	%rax
 	.cfi_def_cfa_offset 8
-	je	1f
+	je	19f
+	pushq	%rax
+	.cfi_def_cfa_offset 16
+	movq	fy_accepted@gottpoff(%rip), %rax
+	addq	%fs:0, %rax
+	cmpq	$0, (%rax)
+	je	29f
+	cmpq	(%rax), %rsp
+	jb	29f
+	pushq	%rcx
+	.cfi_def_cfa_offset 24
+	movq	%rsp, %rcx
+	subq	8(%rax), %rcx
+	cmpq	16(%rax), %rcx
+	popq	%rcx
+	.cfi_def_cfa_offset 16
+	jb	29f
+	.cfi_remember_state
+	popq	%rax
+	.cfi_def_cfa_offset 8
+19:	DECIDE	fy_dispatch
+	.cfi_restore_state
+29:	popq	%rax
+	.cfi_def_cfa_offset 8
 	jmp	*FY_BINDING_TARGET(%r11)
-1:	DECIDE	fy_dispatch
 	.cfi_endproc
 	.size	fy_thunk_accept, . - fy_thunk_accept
 
