@@ -75,22 +75,56 @@ restore_signals(void)
     }
 }
 
+static bool
+is_handled(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 &&
+           action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+
+enum {
+    TIMERS = 3
+};
+static const int timers[TIMERS][2] = {{ITIMER_REAL, SIGALRM},
+                                      {ITIMER_VIRTUAL, SIGVTALRM},
+                                      {ITIMER_PROF, SIGPROF}};
+
 /*
- * A timer that a library preloaded into this process has set, for a profile, goes
- * on over exec, its handler does not: its signal would end the command. One that
- * has no handler here was set before, and is the command's.
+ * Stops the timers that the command is to have, and says what was left of them: those
+ * that go on over exec and whose signal has no handler here. Such a timer was set
+ * before ferry began. One with a handler was set by a library preloaded into this
+ * process, for a profile; its signal would end the command.
  */
+static void
+take_timers(struct itimerval out[TIMERS])
+{
+    const struct itimerval never = {{0, 0}, {0, 0}};
+    for (size_t i = 0; i < TIMERS; i++) {
+        out[i] = never;
+        if (!is_handled(timers[i][1])) {
+            setitimer(timers[i][0], &never, &out[i]);
+        }
+    }
+}
+
+/* Of the calling process: all begin anew, but those that say zero do not. */
+static void
+set_timers(const struct itimerval left[TIMERS])
+{
+    for (size_t i = 0; i < TIMERS; i++) {
+        if (timerisset(&left[i].it_value)) {
+            setitimer(timers[i][0], &left[i], NULL);
+        }
+    }
+}
+
 static void
 stop_handled_timers(void)
 {
-    static const int timers[][2] = {{ITIMER_REAL, SIGALRM},
-                                    {ITIMER_VIRTUAL, SIGVTALRM},
-                                    {ITIMER_PROF, SIGPROF}};
     const struct itimerval never = {{0, 0}, {0, 0}};
-    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
-        struct sigaction action;
-        if (sigaction(timers[i][1], NULL, &action) == 0 &&
-            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+    for (size_t i = 0; i < TIMERS; i++) {
+        if (is_handled(timers[i][1])) {
             setitimer(timers[i][0], &never, NULL);
         }
     }
@@ -149,6 +183,11 @@ reached_child_too(const siginfo_t *info, pid_t child)
 {
     if (info->si_code != SI_USER && info->si_code != SI_QUEUE &&
         info->si_code != SI_TKILL) {
+        for (size_t i = 0; i < TIMERS; i++) {
+            if (info->si_signo == timers[i][1]) { /* expired as ferry began */
+                return is_handled(info->si_signo);
+            }
+        }
         /* A terminal that is closed tells its session's leader, which a shell
          * with job control would be without us, and what is in front. */
         return info->si_signo != SIGHUP || getsid(0) != getpid() ||
@@ -223,12 +262,16 @@ fy_child_run(char *const *command, char *const *instead, struct fy_child *out)
     sigprocmask(SIG_BLOCK, &set, NULL);
     /* An inherited "ignore" would reap the child behind our back. */
     sigaction(SIGCHLD, &normal, &old_child);
+    struct itimerval left[TIMERS];
+    take_timers(left); /* a child has none by itself */
     pid_t child = fork();
     if (child == 0) {
+        set_timers(left);
         child_main(command, instead, ends[1], &before, &old_child);
     }
     close(ends[1]);
     if (child < 0) {
+        set_timers(left);
         close(ends[0]);
         sigaction(SIGCHLD, &old_child, NULL);
         sigprocmask(SIG_SETMASK, &before, NULL);

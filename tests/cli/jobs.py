@@ -172,6 +172,41 @@ with tempfile.TemporaryDirectory() as folder:
     until(b"nothing: read it to its end, so that it can write")
     until_gone(pid)
 
+# Timers go on over exec: what the parent has set is the program's, also where it
+# runs out, or has run out, while `ferry run' begins.
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+
+def set_timers():
+    for timer in TIMERS:
+        signal.setitimer(timer, 5000 + timer, 70 + timer)
+
+
+def run_out():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    while signal.SIGALRM not in signal.sigpending():
+        time.sleep(0.001)
+
+
+LOOK = ("import signal; print([(4000 < v <= 5000 + t, i) for t in range(3) "
+        "for v, i in [signal.getitimer(t)]], list(signal.sigpending()))")
+for name, before, expected in (
+        ("timers of the parent go on in the program", set_timers,
+         "[(True, 70.0), (True, 71.0), (True, 72.0)] []\n"),
+        ("an alarm that is pending stays so", run_out,
+         "[(False, 0.0), (False, 0.0), (False, 0.0)] "
+         "[<Signals.SIGALRM: 14>]\n")):
+    process = subprocess.run(
+        RUN + ["/usr/bin/python3", "-c", LOOK], stdout=subprocess.PIPE, text=True,
+        timeout=PATIENCE_S, preexec_fn=before)
+    result(name, process.stdout == expected, process.stdout)
+process = subprocess.run(
+    RUN + ["sleep", str(2 * PATIENCE_S)], timeout=PATIENCE_S,
+    preexec_fn=lambda: signal.alarm(1))
+result("an alarm of the parent ends the program",
+       process.returncode == -signal.SIGALRM, process.returncode)
+
 # A parent that ignores SIGCHLD must not confuse the wait.
 process = subprocess.run(
     ["sh", "-c", "trap '' CHLD; \"$@\"; echo $?", "sh"] + RUN +
