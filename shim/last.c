@@ -307,6 +307,7 @@ fy_last_start(void)
 void
 fy_main_thread(void)
 {
+    fy_stack_forked();
     /* In another name space a child may have its parent's number: both 1. */
     __atomic_store_n(&known, UINT64_C(0), __ATOMIC_SEQ_CST);
     if (has_key) {

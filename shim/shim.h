@@ -340,6 +340,12 @@ extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
 /* Makes sure that the frame has a stack of ferry's. False: no memory. */
 FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
 
+/*
+ * In a forked child, before it has other threads: frees the stacks of the parent's
+ * other threads, but those that were just being taken.
+ */
+FY_HIDDEN void fy_stack_forked(void);
+
 /* Whether a word of a frame that was left no longer has its value, or is unmapped. */
 FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 

@@ -191,6 +191,18 @@ fy_stack_take(struct fy_frame *frame)
 }
 
 void
+fy_stack_forked(void)
+{
+    for (struct fy_own_stack *own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+         own; own = own->next) {
+        if (own->thread && own->thread != this_thread()) {
+            own->thread = NULL;
+            __atomic_store_n(&own->frame, NULL, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+void
 fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
 {
     char *top = (char *)frame->own;

@@ -248,6 +248,88 @@ forks(int early)
     printf("%d %d\n", work_ifunc(1), WEXITSTATUS(status));
 }
 
+/* Anonymous memory that may be written. */
+static long
+mapped_mebibytes(void)
+{
+    char line[512];
+    unsigned long low, high, inode, bytes = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx rw-p %*s %*s %lu", &low, &high, &inode) ==
+                3 &&
+            inode == 0) {
+            bytes += high - low;
+        }
+    }
+    fclose(maps);
+    return (long)(bytes >> 20);
+}
+
+enum {
+    TOGETHER = 6
+};
+static pthread_barrier_t barrier;
+
+static void *
+together(void *unused)
+{
+    work_together(&barrier, 0);
+    return unused;
+}
+
+static void
+all_in_calls(pthread_t threads[TOGETHER])
+{
+    /* Not those that libc keeps: a thread there is known by its address. */
+    static char stacks[2][TOGETHER][65536] __attribute__((aligned(4096)));
+    static int round;
+    pthread_attr_t attributes;
+
+    pthread_barrier_init(&barrier, NULL, TOGETHER + 1);
+    for (int i = 0; i < TOGETHER; i++) {
+        pthread_attr_init(&attributes);
+        pthread_attr_setstack(&attributes, stacks[round][i], 65536);
+        pthread_create(&threads[i], &attributes, together, NULL);
+    }
+    round++;
+    pthread_barrier_wait(&barrier);
+}
+
+static void
+all_out(const pthread_t threads[TOGETHER])
+{
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < TOGETHER; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+/* A child has the stacks of threads that were in calls when it was forked. */
+static void
+forks_in_calls(void)
+{
+    pthread_t threads[TOGETHER];
+    int status;
+
+    printf("%d\n", work(1));
+    fflush(stdout);
+    mapped_mebibytes();
+    all_in_calls(threads);
+    if (fork() == 0) {
+        long before = mapped_mebibytes();
+        all_in_calls(threads);
+        long more = mapped_mebibytes() - before;
+        all_out(threads);
+        printf("%d, grown: %d\n", work(2), more > TOGETHER);
+        exit(0);
+    }
+    all_out(threads);
+    wait(&status);
+    printf("%d %d\n", work(3), status);
+}
+
 static volatile sig_atomic_t ticks;
 
 static void
@@ -324,6 +406,8 @@ main(int argc, char **argv)
         threads();
     } else if (strcmp(what, "fork") == 0) {
         forks(0);
+    } else if (strcmp(what, "fork-held") == 0) {
+        forks_in_calls();
     } else if (strcmp(what, "fork-first") == 0) {
         forks(1);
     } else if (strcmp(what, "signals") == 0) {

@@ -40,7 +40,7 @@ make_preload "$preload" \
     'add256 c -' 'add512 c -' 'set_error c I' 'jump_away c PI' \
     'call_back c PI' 'make_thing m I' 'free_thing x P' 'outer c I' \
     'thrower c ID' 'nap c I' 'work_jump c PI' 'work_raise c II' \
-    'work_context c PI' 'work_swap c PP'
+    'work_context c PI' 'work_swap c PP' 'work_together c PI'
 # The same names with predicates that say no to everything.
 small=$t/small.so
 make_preload "$small" \
@@ -327,6 +327,7 @@ compile -o "$t/fortified/abi" "$here/abi.c" -lpthread -L"$t/fortified" \
     -Wl,-rpath,"$t/fortified" $link
 same "jumps that libc checks" 18 "$t/fortified/abi" left mask
 same "coroutines that leave a call and come back" 8 "$t/abi" coroutines
+same "fork: the child has the stacks of calls that are not its own" 15 "$t/abi" fork-held
 same "fork: the child's calls arrive" 5 "$t/abi" fork
 with "$preload" 1 "$t/abi" handles >/dev/null
 equal "a handle's result is observed" "$(grep -c '^observe([1-9a-f][0-9a-f]*) make_thing' "$log")" 1

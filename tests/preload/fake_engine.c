@@ -7,6 +7,7 @@
  * every register that it may.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,7 +94,8 @@ fy_engine_start(const struct fy_shim_services *given)
         .size_bytes = sizeof table, .call = call, .observe = observe};
     services = given;
     const char *at = strstr(given->settings, "explain=");
-    if (given->size_bytes < sizeof *given || !at) {
+    if (given->size_bytes < sizeof *given || !at ||
+        pthread_atfork(NULL, NULL, given->main_thread) != 0) {
         return NULL;
     }
     snprintf(path, sizeof path, "%.*s", (int)strcspn(at + 8, ";"), at + 8);

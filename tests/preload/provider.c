@@ -5,6 +5,7 @@
  * and return integers: the fake engine runs them; the others it declines.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -179,4 +180,13 @@ int
 work_swap(ucontext_t *from, const ucontext_t *to)
 {
     return swapcontext(from, to) + TAG;
+}
+
+int
+work_together(void *barrier, int unused)
+{
+    (void)unused;
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return TAG;
 }

@@ -35,6 +35,8 @@ void *make_thing(int n);
 void free_thing(void *thing);
 int outer(int n);
 int nap(int us);
+/* Until other threads are in a call, too. */
+int work_together(void *barrier, int unused);
 /* By longjmp(), by setcontext(), to a coroutine and back. */
 int work_jump(sigjmp_buf *to, int value);
 int work_raise(int signal, int unused);
