@@ -209,6 +209,7 @@ fy_jump(const void *env, unsigned which, uintptr_t target,
         target - (uintptr_t)a->low >= a->bytes && !on_alternate_stack(target)) {
         *out_stack = a->frame->registers.stack - 1;
         give_up(&quiet);
+        fy_linker_error_back(quiet.linker_error);
         pthread_setcancelstate(quiet.cancel, NULL);
         if (!to->__mask_was_saved) {
             put_mask_back(&quiet);
@@ -237,6 +238,7 @@ is_left(const struct fy_frame *now)
         return false;
     }
     give_up(&quiet);
+    fy_linker_error_back(quiet.linker_error);
     pthread_setcancelstate(quiet.cancel, NULL);
     put_mask_back(&quiet);
     return true;

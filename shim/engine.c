@@ -140,11 +140,13 @@ fy_quiet_begin(struct fy_quiet *out)
     out->blocked = most;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
+    out->linker_error = fy_linker_error_aside();
 }
 
 void
 fy_quiet_end(const struct fy_quiet *quiet)
 {
+    fy_linker_error_back(quiet->linker_error);
     pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
     pthread_setcancelstate(quiet->cancel, NULL);
 }
@@ -276,6 +278,7 @@ fy_engine(void)
     }
     int *error = &errno, saved = *error;
     struct fy_quiet quiet;
+    fy_linker_error_find();
     fy_quiet_begin(&quiet);
     if (claim(&engine_state)) {
         __atomic_store_n(&engine_loader, getpid(), __ATOMIC_RELEASE);

@@ -7,6 +7,8 @@
  */
 #include "config.h"
 
+#include <dlfcn.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "shim/exec.h"
@@ -56,6 +58,69 @@ fy_libc_find(void)
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
     return &found;
+}
+
+/* ---- dlerror --------------------------------------------------------------------- */
+
+/* Of libc's variable that points to what dlerror() of this thread will say; libc's
+ * thread-local memory is at one distance from each thread's pointer. 0: not found. */
+static ptrdiff_t error_offset;
+
+static char *
+thread_pointer(void)
+{
+    char *self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+}
+
+void
+fy_linker_error_find(void)
+{
+    if (!__atomic_load_n(&error_offset, __ATOMIC_RELAXED)) {
+        char *at = fy_object_thread_local("libc.so.6", "__libc_dlerror_result");
+        if (at) {
+            __atomic_store_n(&error_offset, at - thread_pointer(),
+                             __ATOMIC_RELAXED);
+        }
+    }
+}
+
+static void **
+error_of_thread(void)
+{
+    ptrdiff_t offset = __atomic_load_n(&error_offset, __ATOMIC_RELAXED);
+    return offset ? (void **)(void *)(thread_pointer() + offset) : NULL;
+}
+
+void *
+fy_linker_error_aside(void)
+{
+    void **error = error_of_thread(), *program = error ? *error : NULL;
+    if (error) {
+        *error = NULL;
+    }
+    return program;
+}
+
+void
+fy_linker_error_back(void *program)
+{
+    void **error = error_of_thread();
+    if (!error) {
+        return;
+    }
+    if (*error && program) {
+        /* What has no error any more is freed with the next one. */
+        (void)fy_libc_find()->dlsym(RTLD_DEFAULT, "ferry's own");
+    }
+    if (*error) {
+        (void)dlerror();
+        (void)dlerror(); /* what was told is freed */
+    }
+    if (program) {
+        *error = program;
+    }
 }
 
 /* ---- those of exec.h --------------------------------------------------------- */

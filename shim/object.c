@@ -275,13 +275,15 @@ equal(const char *a, const char *b)
 }
 
 static bool
-matches(const struct fy_object *object, uint32_t i, const char *name)
+matches(const struct fy_object *object, uint32_t i, const char *name, bool tls)
 {
     const ElfW(Sym) *symbol = &object->symbols[i];
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 ||
-        (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT &&
-         type != STT_GNU_IFUNC)) {
+    if (symbol->st_shndx == SHN_UNDEF ||
+        (tls ? type != STT_TLS
+             : symbol->st_value == 0 ||
+                   (type != STT_FUNC && type != STT_NOTYPE &&
+                    type != STT_OBJECT && type != STT_GNU_IFUNC))) {
         return false;
     }
     if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) {
@@ -298,7 +300,7 @@ is_default(const struct fy_object *object, uint32_t i)
 }
 
 static const ElfW(Sym) *
-    find_gnu(const struct fy_object *object, const char *name)
+    find_gnu(const struct fy_object *object, const char *name, bool tls)
 {
     const uint32_t *table = object->gnu_hash;
     uint32_t nbuckets = table[0], first = table[1], nbloom = table[2];
@@ -317,7 +319,7 @@ static const ElfW(Sym) *
     }
     for (;; i++) {
         uint32_t entry = chain[i - first];
-        if ((entry | 1) == (h | 1) && matches(object, i, name)) {
+        if ((entry | 1) == (h | 1) && matches(object, i, name, tls)) {
             found = &object->symbols[i];
             if (is_default(object, i)) {
                 return found;
@@ -330,7 +332,7 @@ static const ElfW(Sym) *
 }
 
 static const ElfW(Sym) *
-    find_sysv(const struct fy_object *object, const char *name)
+    find_sysv(const struct fy_object *object, const char *name, bool tls)
 {
     uint32_t h = 0;
     for (const unsigned char *c = (const void *)name; *c; c++) {
@@ -343,7 +345,7 @@ static const ElfW(Sym) *
     uint32_t i = nbuckets ? table[2 + h % nbuckets] : 0;
     const ElfW(Sym) *found = NULL;
     for (; i; i = chain[i]) {
-        if (!matches(object, i, name)) {
+        if (!matches(object, i, name, tls)) {
             continue;
         }
         found = &object->symbols[i];
@@ -354,13 +356,50 @@ static const ElfW(Sym) *
     return found;
 }
 
+static const ElfW(Sym) *
+    find(const struct fy_object *object, const char *name, bool tls)
+{
+    if (object->gnu_hash) {
+        return find_gnu(object, name, tls);
+    }
+    return object->sysv_hash ? find_sysv(object, name, tls) : NULL;
+}
+
 const ElfW(Sym) *
     fy_object_symbol(const struct fy_object *object, const char *name)
 {
-    if (object->gnu_hash) {
-        return find_gnu(object, name);
+    return find(object, name, false);
+}
+
+struct variable {
+    const char *soname, *name;
+    void *found;
+};
+
+static int
+find_variable(struct dl_phdr_info *info, size_t size, void *closure)
+{
+    (void)size;
+    struct variable *variable = closure;
+    struct fy_object object;
+    if (!info->dlpi_tls_data || !read_object(info, &object) ||
+        !read_tables(&object) || !object.soname ||
+        strcmp(object.soname, variable->soname) != 0) {
+        return 0;
     }
-    return object->sysv_hash ? find_sysv(object, name) : NULL;
+    const ElfW(Sym) *symbol = find(&object, variable->name, true);
+    if (symbol) {
+        variable->found = (char *)info->dlpi_tls_data + symbol->st_value;
+    }
+    return 1;
+}
+
+void *
+fy_object_thread_local(const char *soname, const char *name)
+{
+    struct variable variable = {.soname = soname, .name = name};
+    (void)dl_iterate_phdr(find_variable, &variable);
+    return variable.found;
 }
 
 void *

@@ -67,6 +67,10 @@ int fy_object_at(const void *address, struct fy_object *out) FY_MUST_CHECK;
 const ElfW(Sym) *
     fy_object_symbol(const struct fy_object *object, const char *name);
 
+/* The calling thread's own of a thread-local variable that the object of that soname
+ * exports; NULL: none. */
+void *fy_object_thread_local(const char *soname, const char *name);
+
 /* Its address; the target, for an IFUNC. */
 void *fy_object_address(const struct fy_object *object,
                         const ElfW(Sym) * symbol);

@@ -215,7 +215,10 @@ fy_scope_global(const char *name)
         return found;
     }
     /* Not a tail call: the real dlsym must see us as its caller. */
+    fy_linker_error_find();
+    void *error = fy_linker_error_aside();
     void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
+    fy_linker_error_back(error);
     return fy_is_thunk(next) ? NULL : next;
 }
 

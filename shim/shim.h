@@ -88,6 +88,7 @@ struct fy_quiet {
     sigset_t mask;
     sigset_t blocked; /* what ferry has blocked, beside those */
     int cancel;
+    void *linker_error; /* fy_linker_error_aside() */
 };
 
 /*
@@ -259,6 +260,15 @@ struct fy_libc {
     int (*dlclose)(void *handle);
 };
 FY_HIDDEN const struct fy_libc *fy_libc_find(void);
+
+/*
+ * What dlerror() will say to the calling thread is put aside, and put back in place of
+ * ferry's own errors, which are freed. By a private variable of glibc (2.34 and
+ * later); without it, or before fy_linker_error_find(), nothing happens.
+ */
+FY_HIDDEN void fy_linker_error_find(void);
+FY_HIDDEN void *fy_linker_error_aside(void);
+FY_HIDDEN void fy_linker_error_back(void *program);
 
 /* ---- dl.c: C halves of dl.S ----------------------------------------------- */
 
@@ -436,7 +446,8 @@ FY_HIDDEN uint64_t fy_now_ns(void);
  * of the program: one that leaves by longjmp would leave malloc, the dynamic
  * linker or the device locked or broken for ever. Faults still arrive, and so do
  * SIGINT, SIGTSTP and their like while they have their default action, which is
- * to end or stop the process at once. Calling thread only.
+ * to end or stop the process at once. What dlerror() says to the thread stays, too.
+ * Calling thread only.
  */
 FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
 FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);

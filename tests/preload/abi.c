@@ -3,6 +3,8 @@
  * Everything a call may carry, through thunks: the results must be those of a
  * run without the preload, whatever the thunk decided.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -330,6 +332,27 @@ forks_in_calls(void)
     printf("%d %d\n", work(3), status);
 }
 
+/* Errors of dlopen() that are pending over calls, told before, and none. */
+static void *
+linker_errors(void *unused)
+{
+    for (int i = 0; i < 4; i++) {
+        dlopen("/nonexistent/mine.so", RTLD_NOW);
+        printf("%d\n", i % 2 ? work(i) : work_seven(1, 2, 3, 4, 5, i));
+        char *text = dlerror();
+        puts(text ? text : "lost");
+        printf("%d\n", i % 2 ? work(i) : work_seven(1, 2, 3, 4, 5, i));
+        puts(text ? text : "lost");
+        puts(dlerror() ? "another" : "none");
+        printf("%d\n", i % 2 ? work(i) : work_seven(1, 2, 3, 4, 5, i));
+        puts(dlerror() ? "another" : "none");
+        dlopen("/nonexistent/mine.so", RTLD_NOW);
+        puts(dlsym(RTLD_DEFAULT, "work") ? "found" : "not found");
+        puts(dlerror() ? "another" : "none");
+    }
+    return unused;
+}
+
 static volatile sig_atomic_t ticks;
 
 static void
@@ -408,6 +431,11 @@ main(int argc, char **argv)
         forks(0);
     } else if (strcmp(what, "fork-held") == 0) {
         forks_in_calls();
+    } else if (strcmp(what, "dlerror") == 0) {
+        pthread_t id;
+        linker_errors(NULL);
+        pthread_create(&id, NULL, linker_errors, NULL);
+        pthread_join(id, NULL);
     } else if (strcmp(what, "fork-first") == 0) {
         forks(1);
     } else if (strcmp(what, "signals") == 0) {

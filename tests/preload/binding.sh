@@ -327,6 +327,7 @@ compile -o "$t/fortified/abi" "$here/abi.c" -lpthread -L"$t/fortified" \
     -Wl,-rpath,"$t/fortified" $link
 same "jumps that libc checks" 18 "$t/fortified/abi" left mask
 same "coroutines that leave a call and come back" 8 "$t/abi" coroutines
+same "errors of dlopen stay the program's" 24 "$t/abi" dlerror
 same "fork: the child has the stacks of calls that are not its own" 15 "$t/abi" fork-held
 same "fork: the child's calls arrive" 5 "$t/abi" fork
 with "$preload" 1 "$t/abi" handles >/dev/null
