@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups, see the header. The folder is named for the process, so that what
- * a proxy that was killed left behind is removed by the next one.
+ * Control groups, see the header. A proxy holds a lock (flock) on its folder, so that
+ * the next one removes what a killed one left behind. Process numbers would not tell:
+ * proxies of several PID namespaces may have one folder for their groups.
  */
 #include "config.h"
 
@@ -15,10 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME "ferry-proxy-"
+
+enum {
+    MAX_NAMES = 100, /* that are tried */
+};
 
 static bool
 write_text(const char *folder, const char *name, const char *text)
@@ -93,6 +99,23 @@ remove_all(const char *path)
     (void)rmdir(path);
 }
 
+/* Opens and locks a folder; -1: it is another's, or gone. */
+static int
+lock_folder(const char *path)
+{
+    struct stat opened, named;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+        fstat(fd, &opened) == 0 && lstat(path, &named) == 0 &&
+        opened.st_ino == named.st_ino) {
+        return fd;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return -1;
+}
+
 /* Of proxies that are no more. */
 static void
 remove_abandoned(const char *own)
@@ -105,10 +128,11 @@ remove_abandoned(const char *own)
         if (strncmp(entry->d_name, NAME, sizeof NAME - 1) != 0) {
             continue;
         }
-        pid_t pid = (pid_t)strtol(entry->d_name + sizeof NAME - 1, NULL, 10);
-        if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) {
-            (void)snprintf(path, sizeof path, "%s/%s", own, entry->d_name);
+        (void)snprintf(path, sizeof path, "%s/%s", own, entry->d_name);
+        int lock = lock_folder(path);
+        if (lock >= 0) {
             remove_all(path);
+            (void)close(lock);
         }
     }
     if (dir) {
@@ -120,15 +144,26 @@ void
 fy_groups_open(struct fy_groups *groups)
 {
     char own[PATH_MAX];
-    *groups = (struct fy_groups){.made = 0};
+    *groups = (struct fy_groups){.made = 0, .lock = -1};
     if (!find_own(own)) {
         return;
     }
     remove_abandoned(own);
-    int n = snprintf(groups->path, sizeof groups->path, "%s/" NAME "%d", own,
-                     (int)getpid());
-    if (n <= 0 || (size_t)n >= sizeof groups->path ||
-        mkdir(groups->path, 0755) != 0) {
+    /* Another proxy may remove it before it is locked: then the next name. Only this
+     * user may open it, and so lock it. */
+    for (unsigned i = 0; i < MAX_NAMES && groups->lock < 0; i++) {
+        int n = snprintf(groups->path, sizeof groups->path, "%s/" NAME "%d-%u",
+                         own, (int)getpid(), i);
+        if (n <= 0 || (size_t)n >= sizeof groups->path) {
+            break;
+        }
+        if (mkdir(groups->path, 0700) == 0) {
+            groups->lock = lock_folder(groups->path);
+        } else if (errno != EEXIST) {
+            break;
+        }
+    }
+    if (groups->lock < 0) {
         groups->path[0] = '\0';
         return;
     }
@@ -213,6 +248,7 @@ fy_groups_close(struct fy_groups *groups)
 {
     if (groups->path[0]) {
         remove_all(groups->path);
+        (void)close(groups->lock);
         groups->path[0] = '\0';
     }
 }

@@ -15,6 +15,7 @@
 
 struct fy_groups {
     char path[PATH_MAX]; /* of this process, below its own group; "": none */
+    int lock;            /* its descriptor; -1 without a path */
     uint64_t made;
 };
 
