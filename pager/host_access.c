@@ -9,6 +9,7 @@
 #include "pager/host_access.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,34 +52,93 @@ populate(const void *at, size_t size, bool writes)
  * Whether the pages can be had; true as well where the kernel does not say. Of
  * pages that are protected it says EINVAL, too: then one of ferry's tells.
  */
+static bool
+can_be_populated(const void *at, size_t bytes, bool writes)
+{
+    char own;
+    return populate(at, bytes, writes) ||
+           (errno == EINVAL && !populate(&own, 1, true));
+}
+
+/*
+ * The copy with the sides exchanged: the kernel reaches the memory of the process that
+ * is named, here ferry's, by its pages, and the caller's, here the program's, as loads
+ * and stores do. Memory of devices (page-locked by CUDA's driver, say) has no pages
+ * that the kernel hands out, but can be loaded and stored.
+ */
+static bool
+copy_as_caller(char *host, char *own, size_t bytes, bool writes)
+{
+    char block[BOUNCE_BYTES]; /* ferry's own side may be such memory, too */
+    long call = writes ? SYS_process_vm_readv : SYS_process_vm_writev;
+    while (bytes > 0) {
+        size_t now = bytes < sizeof block ? bytes : sizeof block;
+        struct iovec theirs = {host, now}, ours = {block, now};
+        if (writes) {
+            memcpy(block, own, now);
+        }
+        if (syscall(call, gettid(), &theirs, 1, &ours, 1, 0) != (long)now) {
+            return false;
+        }
+        if (!writes) {
+            memcpy(own, block, now);
+        }
+        host += now;
+        own += now;
+        bytes -= now;
+    }
+    return true;
+}
+
+/* Without the kernel's copy. */
+static bool
+copy_populated(char *host, char *own, size_t bytes, bool writes)
+{
+    if (!can_be_populated(host, bytes, writes)) {
+        return false;
+    }
+    memcpy(writes ? host : own, writes ? own : host, bytes);
+    return true;
+}
+
+/* A store that changes nothing, whatever other threads store: futex(2) adds 0. */
+static bool
+can_be_stored_to(const void *at)
+{
+    static uint32_t woken; /* nobody waits for it */
+    uintptr_t word = (uintptr_t)at & ~(uintptr_t)3;
+    return syscall(SYS_futex, &woken, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
+                   word, FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
 bool
 fy_host_can_be_had(const void *at, size_t bytes, bool writes)
 {
     int saved = errno;
     char own;
-    bool can = populate(at, bytes, writes) ||
-               (errno == EINVAL && !populate(&own, 1, true));
+    bool can = can_be_populated(at, bytes, writes) ||
+               (bytes == 1 && (writes ? can_be_stored_to(at)
+                                      : copy_as_caller((char *)(uintptr_t)at,
+                                                       &own, 1, false)));
     errno = saved;
     return can;
 }
 
-/* Without the kernel's copy: both lists are walked side by side. */
+/* Piece by piece: both lists are walked side by side. */
 static bool
-copy_populated(const struct iovec *host, unsigned nhost,
-               const struct iovec *own, bool writes)
+copy_pieces(const struct iovec *host, unsigned nhost, const struct iovec *own,
+            bool writes, bool (*copy)(char *, char *, size_t, bool))
 {
     size_t used = 0;
     for (unsigned i = 0; i < nhost; i++) {
         size_t done = 0;
-        if (!fy_host_can_be_had(host[i].iov_base, host[i].iov_len, writes)) {
-            return false;
-        }
         while (done < host[i].iov_len) {
-            char *theirs = (char *)host[i].iov_base + done;
-            char *ours = (char *)own->iov_base + used;
             size_t left = host[i].iov_len - done, room = own->iov_len - used;
             size_t bytes = left < room ? left : room;
-            memcpy(writes ? theirs : ours, writes ? ours : theirs, bytes);
+            if (!copy((char *)host[i].iov_base + done,
+                      (char *)own->iov_base + used, bytes, writes)) {
+                return false;
+            }
             done += bytes;
             used += bytes;
             if (used == own->iov_len) {
@@ -99,12 +159,15 @@ copy_runs(const struct iovec *host, unsigned nhost, const struct iovec *own,
     if (!__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
         long call = writes ? SYS_process_vm_writev : SYS_process_vm_readv;
         long done = syscall(call, gettid(), own, nown, host, nhost, 0);
+        if (done >= 0 && (size_t)done == bytes) {
+            return true;
+        }
         if (done >= 0 || (errno != ENOSYS && errno != EPERM)) {
-            return done >= 0 && (size_t)done == bytes;
+            return copy_pieces(host, nhost, own, writes, copy_as_caller);
         }
         __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
     }
-    return copy_populated(host, nhost, own, writes);
+    return copy_pieces(host, nhost, own, writes, copy_populated);
 }
 
 /* Page by page, what can be had. */

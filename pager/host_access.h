@@ -6,6 +6,8 @@
  * of writes, or take them away meanwhile; its handler is to meet such a fault in
  * the original, on its own thread. So the kernel copies (process_vm_readv(2) and
  * process_vm_writev(2) on this process), which answers EFAULT and sends no signal.
+ * Memory of devices, of which it hands out no pages, is copied in blocks as the
+ * caller's side of such a system call.
  *
  * Where a filter refuses that, pages are asked for first (madvise(2), Linux 5.14)
  * and then copied: what another thread takes away in between is a signal again.
@@ -38,6 +40,7 @@ struct fy_host_access {
 /*
  * Whether the calling thread can access that memory now, protection keys included,
  * which the copies here do not look at. True where the kernel is older than 5.14.
+ * Of memory of devices only one byte is asked for at a time.
  */
 bool fy_host_can_be_had(const void *at, size_t bytes, bool writes);
 

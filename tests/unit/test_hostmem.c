@@ -8,8 +8,10 @@
 #include <check.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/perf_event.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pager/host_access.h"
 #include "pager/hostmem.h"
 #include "tests/unit/runner.h"
 
@@ -282,6 +285,84 @@ START_TEST(test_range)
 }
 END_TEST
 
+enum {
+    PAGE = 4096,
+    DEVICE_PAGES = 8,
+    N = 120,
+};
+
+/* Memory that the kernel maps without pages it hands out, as drivers do: the buffer of
+ * a counter that does not count. Half of its first page may be written. NULL: none can
+ * be had. */
+static char *
+device_memory(void)
+{
+    struct perf_event_attr event = {.type = PERF_TYPE_SOFTWARE,
+                                    .size = sizeof event,
+                                    .config = PERF_COUNT_SW_CPU_CLOCK,
+                                    .disabled = 1,
+                                    .exclude_kernel = 1};
+    int fd = (int)syscall(SYS_perf_event_open, &event, 0, -1, -1, 0);
+    char *at = fd < 0 ? MAP_FAILED
+                      : mmap(NULL, (DEVICE_PAGES + 1) * PAGE,
+                             PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return at == MAP_FAILED || madvise(at, PAGE, MADV_POPULATE_READ) == 0
+               ? NULL
+               : at + PAGE / 2;
+}
+
+static int
+copy(bool writes, char *host, double *own, int64_t n, int64_t stride)
+{
+    struct fy_host_access access;
+    fy_host_access_begin(&access, writes, false);
+    fy_host_access_row(&access, host, (char *)own, n, 8 * stride, 8, 8);
+    return fy_host_access_end(&access);
+}
+
+START_TEST(test_device_memory)
+{
+    static double own[DEVICE_PAGES * PAGE / 8];
+    char *at = device_memory();
+    double *host = (double *)(void *)at;
+    if (!at) {
+        (void)puts("# skipped: no memory of a device here");
+        return;
+    }
+    ck_assert_int_eq(mapped(at, PAGE, true), FY_OK);
+    ck_assert(fy_host_can_be_had(at, 1, false));
+    ck_assert(fy_host_can_be_had(at, 1, true));
+    for (int stride = 1; stride <= 2; stride++) {
+        for (int i = 0; i < 2 * N; i++) {
+            host[i] = i;
+        }
+        ck_assert_int_eq(copy(false, at, own, N, stride), FY_OK);
+        for (int i = 0; i < N; i++) {
+            ck_assert_double_eq(own[i], i * stride);
+            own[i] = -i - 1;
+        }
+        ck_assert_int_eq(copy(true, at, own, N, stride), FY_OK);
+        for (int i = 0; i < 2 * N; i++) {
+            bool written = i < stride * N && i % stride == 0;
+            ck_assert_double_eq(host[i], written ? -(i / stride) - 1 : i);
+        }
+    }
+    /* In several pieces, the last of zeros. */
+    memset(own, 1, sizeof own);
+    ck_assert_int_eq(copy(false, at, own, DEVICE_PAGES * PAGE / 8, 1), FY_OK);
+    ck_assert_int_eq(memcmp(own, at, sizeof own), 0);
+    ck_assert_double_eq(own[0], -1);
+    ck_assert_double_eq(own[DEVICE_PAGES * PAGE / 8 - 1], 0);
+    /* A store to the other pages earns a signal; then they are gone. */
+    ck_assert(fy_host_can_be_had(at + PAGE, 1, false));
+    ck_assert(!fy_host_can_be_had(at + PAGE, 1, true));
+    ck_assert_int_eq(copy(true, at + PAGE, own, N, 1), FY_ERR_FAULT);
+    munmap(at - PAGE / 2, (DEVICE_PAGES + 1) * PAGE);
+    ck_assert(!fy_host_can_be_had(at, 1, false));
+    ck_assert_int_eq(copy(false, at, own, N, 1), FY_ERR_FAULT);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -295,6 +376,7 @@ main(void)
     tcase_add_test(tests, test_hard_layouts_end);
     tcase_add_test(tests, test_injective);
     tcase_add_test(tests, test_range);
+    tcase_add_test(tests, test_device_memory);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
