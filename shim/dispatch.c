@@ -204,10 +204,14 @@ fy_jump(const void *env, unsigned which, uintptr_t target,
     const struct fy_accepted *a = &fy_accepted;
     int *error = &errno, saved = *error;
     struct fy_quiet quiet;
-    *out_stack = NULL;
+    const struct fy_own_stack *own =
+        fy_own_stack ? fy_stack_at(__builtin_frame_address(0)) : NULL;
+    *out_stack = which == FY_LONGJMP_CHECKED && own &&
+                         own != fy_stack_at((const void *)target)
+                     ? own->frame->registers.stack - 1
+                     : NULL;
     if (a->frame && target > (uintptr_t)a->frame &&
         target - (uintptr_t)a->low >= a->bytes && !on_alternate_stack(target)) {
-        *out_stack = a->frame->registers.stack - 1;
         give_up(&quiet);
         fy_linker_error_back(quiet.linker_error);
         pthread_setcancelstate(quiet.cancel, NULL);

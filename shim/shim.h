@@ -325,8 +325,9 @@ extern FY_HIDDEN __thread struct fy_accepted fy_accepted
 /*
  * From jump.S, for the longjmp() function `which' (enum fy_wrapped) to `env', whose
  * stack pointer is `target': returns the original. Where the jump leaves an accepted
- * call, the call is given up, and *out_stack becomes the stack pointer that the call
- * was made with: the jump goes on from there. Else NULL. Any handler.
+ * call, the call is given up. Where libc checks the jump, which leaves a stack of
+ * ferry's, *out_stack becomes the stack pointer that the call was made with: the jump
+ * goes on from there. Else NULL. Any handler.
  */
 FY_HIDDEN void *fy_jump(const void *env, unsigned which, uintptr_t target,
                         const void **out_stack);
@@ -349,6 +350,9 @@ extern FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
 
 /* Makes sure that the frame has a stack of ferry's. False: no memory. */
 FY_HIDDEN bool fy_stack_take(struct fy_frame *frame);
+
+/* The stack of ferry's, of any thread, that the address lies on; or NULL. */
+FY_HIDDEN const struct fy_own_stack *fy_stack_at(const void *at);
 
 /*
  * In a forked child, before it has other threads: frees the stacks of the parent's

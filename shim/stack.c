@@ -190,6 +190,17 @@ fy_stack_take(struct fy_frame *frame)
     return true;
 }
 
+const struct fy_own_stack *
+fy_stack_at(const void *at)
+{
+    const struct fy_own_stack *own = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+    while (own && ((const char *)at < own->low ||
+                   (const char *)at >= (const char *)own)) {
+        own = own->next;
+    }
+    return own;
+}
+
 void
 fy_stack_forked(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The longjmp() family. A jump out of an accepted call goes on from the stack that
- * the call was made on, as if its caller had made it: __longjmp_chk() aborts on jumps
- * to what looks like a deeper frame, and ferry's own stack may lie anywhere. All
- * others are jumped on to the original as they came. Any handler.
+ * The longjmp() family. __longjmp_chk() aborts on jumps to what looks like a deeper
+ * frame, and ferry's own stacks may lie anywhere: out of one of them the jump goes on
+ * from the stack that the call was made on, as if its caller had made it. All others
+ * are jumped on to the original as they came. Any handler.
  */
 
 	.text
