@@ -49,6 +49,22 @@ static void (*watched_acquire)(void *address);
 
 __thread int fy_inside __attribute__((tls_model("initial-exec")));
 
+void
+fy_watched_take(void *memory)
+{
+    if (watched_acquire) {
+        watched_acquire(memory);
+    }
+}
+
+void
+fy_watched_give(void *memory)
+{
+    if (watched_release) {
+        watched_release(memory);
+    }
+}
+
 static void
 enter(int delta)
 {
@@ -164,9 +180,7 @@ claim(uint8_t *state)
 static const struct fy_engine *
 published(void)
 {
-    if (watched_acquire) {
-        watched_acquire(&engine_state);
-    }
+    fy_watched_take(&engine_state);
     return engine;
 }
 
@@ -285,9 +299,7 @@ fy_engine(void)
         fy_inside++; /* what its constructors call is not ours to judge */
         engine = load();
         fy_inside--;
-        if (watched_release) {
-            watched_release(&engine_state);
-        }
+        fy_watched_give(&engine_state);
         __atomic_store_n(&engine_state, engine ? READY : FAILED,
                          __ATOMIC_RELEASE);
     } else if (fy_inside == 0) {

@@ -384,6 +384,11 @@ FY_HIDDEN bool fy_engine_is_settled(void);
 /* Whether that address is in the engine's own code. */
 FY_HIDDEN bool fy_engine_has(const void *address);
 
+/* For ThreadSanitizer in programs that have it: what this thread has done to the memory
+ * comes before what the thread that takes it next does. */
+FY_HIDDEN void fy_watched_take(void *memory);
+FY_HIDDEN void fy_watched_give(void *memory);
+
 /* Tells the engine, if there is one, that libraries were unloaded. */
 FY_HIDDEN void fy_engine_forget(void);
 

@@ -220,5 +220,7 @@ fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
     if ((char *)frame->state >= frame->own->low && (char *)frame->state < top) {
         top = frame->state;
     }
+    fy_watched_take(frame->own);
     fy_stack_call(run, argument, top);
+    fy_watched_give(frame->own);
 }
