@@ -45,6 +45,9 @@ has_flag(const struct stage *stage, const char *command, const char *longer,
     }
     for (uint32_t i = 1; i < stage->hello.argc; i++) {
         const char *word = stage->argv[i];
+        if (strcmp(word, "--") == 0) {
+            return false;
+        }
         bool is_long = strncmp(word, "--", 2) == 0;
         if (is_long ? strncmp(word, longer, strlen(longer)) == 0
                     : word[0] == '-' && strchr(word, letter)) {
@@ -218,7 +221,8 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
-/* tee, by its manual: without a reader it ends well, and with -p it lives on. */
+/* tee, by its manual: without a reader it ends well, with -p it lives on, with -i
+ * SIGINT does not end it. */
 static uint32_t
 pipes(const struct stage *stage)
 {
@@ -226,8 +230,12 @@ pipes(const struct stage *stage)
     if (strcmp(stage->invocation.command, "tee") != 0) {
         return found;
     }
+    if (has_flag(stage, "tee", "--ignore", 'i')) {
+        found |= FY_STUB_NO_INTERRUPT;
+    }
     return has_flag(stage, "tee", "--output", 'p')
-               ? FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL
+               ? found | FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE |
+                     FY_STUB_NO_SIGNAL
                : found | FY_STUB_NO_FAILURE;
 }
 
@@ -489,9 +497,6 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         (stage->whole && fy_part_is_over(stage))) {
         return;
     }
-    if (signal == SIGINT && has_flag(stage, "tee", "--ignore", 'i')) {
-        return;
-    }
     if (fy_signal_ends(signal)) {
         stage->signalled = true;
         stage->last_signal = (int)signal;
@@ -521,7 +526,9 @@ void
 fy_flow_broken(struct stage *stage, int fd, int error)
 {
     char path[64];
-    if (fd < 1 || fd > 2 || fy_stage_may_fall_back(stage)) {
+    /* The command gets a signal that came before, then this, as it would here. */
+    bool later = error == EPIPE && (stage->signalled || stage->held_signals);
+    if (fd < 1 || fd > 2 || (!later && fy_stage_may_fall_back(stage))) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(error));
     } else if (error == EPIPE) {
         (void)snprintf(path, sizeof path, "/stage/%llu/unread?%d",

@@ -83,6 +83,7 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
         stub_exec(stub);
     }
     stub_signals_to(child);
+    stub_signals_ignore(SIGPIPE);
     stub_signals_catch(stub);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -189,6 +190,9 @@ forward(const struct stub *stub, struct repeat *repeat, int fd, pid_t child,
     }
     int error = write_of_child(fd, bytes + skipped, (size_t)n - skipped, child);
     *cut = *cut || error < 0;
+    if (error == EPIPE) {
+        stub_pipe_broken();
+    }
     if (error != 0) {
         /* The child finds it out by itself, as it would have. */
         (void)close(repeat->from);

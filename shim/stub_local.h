@@ -84,6 +84,13 @@ int stub_signals_fatal(void);
 /* From the first of them until this is called every wait is broken off again and
  * again: it may have come just before write(2) began to wait. */
 void stub_signals_seen(void);
+/* A signal that would end this process is ignored until stub_signals_leave(). */
+void stub_signals_ignore(int number);
+/* Whether SIGPIPE would end the command; this process ignores it. */
+bool stub_pipe_kills(void);
+/* A write(2) has failed with EPIPE: ends this process by SIGPIPE where that is due,
+ * but not after a signal that no command survives. */
+void stub_pipe_broken(void);
 /* Signals have their default effect again. */
 void stub_signals_leave(void);
 /* Likewise, and one that no command survives has it now if it was passed on. */

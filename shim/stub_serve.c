@@ -31,7 +31,6 @@ struct service {
     bool reads_stdin;    /* and it has not ended */
     bool keeps_stdin;    /* what is read is kept: stub_spool.c */
     uint32_t pipes;      /* of enum fy_stub_pipes */
-    bool pipe_kills;     /* SIGPIPE, which is ignored for a while */
     bool full;           /* no more can be kept, and the session knows */
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
@@ -90,6 +89,9 @@ tell_broken(struct service *service, int fd, int error)
     const struct fy_stub_broken broken = {fd, error};
     struct stub_output *output = &service->stub->outputs[fd];
     if (!output->error) {
+        if (error == EPIPE && !(service->pipes & FY_STUB_OUTLIVES)) {
+            stub_pipe_broken();
+        }
         output->error = error;
         (void)stub_send(FY_STUB_BROKEN, &broken, sizeof broken);
     }
@@ -120,9 +122,6 @@ place_input(const struct service *service, int64_t bytes)
 static void
 restore_input(const struct service *service)
 {
-    if (service->pipe_kills) {
-        (void)signal(SIGPIPE, SIG_DFL);
-    }
     place_input(service, 0);
     if (service->keeps_stdin && stub_spool_replay() != 0) {
         stub_complain(
@@ -179,7 +178,7 @@ end_broken(const struct service *service, const struct fy_stub_exit *how)
         if (!error || how->signal != 0) {
             continue;
         }
-        if (error == EPIPE && service->pipe_kills &&
+        if (error == EPIPE && stub_pipe_kills() &&
             !(service->pipes & FY_STUB_NO_SIGNAL)) {
             stub_end(SIGPIPE, 0);
         }
@@ -195,8 +194,14 @@ end_broken(const struct service *service, const struct fy_stub_exit *how)
 static void
 end(struct service *service, const struct fy_stub_exit *how)
 {
+    const struct stub_output *outputs = service->stub->outputs;
     write_held(service, false);
-    if (how->signal == 0 && stub_held_fd() >= 0) {
+    if (how->signal == SIGPIPE) {
+        /* Joined stages get a signal of their group one by one, readers first:
+         * this stage's own may come after its reader's death. */
+        stub_signals_obey();
+    } else if (how->signal == 0 &&
+               (stub_held_fd() >= 0 || outputs[1].error || outputs[2].error)) {
         /* It ended before the signal came: there, not here, where what it
          * wrote is still on its way, as it would be within the command. */
         stub_signals_obey();
@@ -229,8 +234,9 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         service->reads_stdin = body.run.reads_stdin != 0;
         service->keeps_stdin = body.run.keeps_stdin != 0;
         service->pipes = body.run.pipes;
-        if (service->pipes & FY_STUB_OUTLIVES) {
-            service->pipe_kills = signal(SIGPIPE, SIG_IGN) == SIG_DFL;
+        stub_signals_ignore(SIGPIPE);
+        if (service->pipes & FY_STUB_NO_INTERRUPT) {
+            stub_signals_ignore(SIGINT);
         }
         if (service->reads_stdin) {
             service->input_start = lseek(0, 0, SEEK_CUR);

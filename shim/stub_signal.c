@@ -2,9 +2,10 @@
 /*
  * Signals of ferry-stub: while the command runs elsewhere they go there, and
  * what comes of them comes back. Signals that the kernel raises for what the
- * stub itself does (SIGPIPE, SIGTTIN, SIGTTOU, SIGXFSZ) keep their effect: it
- * is the one that reads and writes. Ignored signals stay ignored, blocked ones
- * blocked.
+ * stub itself does (SIGTTIN, SIGTTOU, SIGXFSZ) keep their effect: it is the one
+ * that reads and writes. SIGPIPE is raised by the stub, for the kernel delivers
+ * it before a signal of the whole group, which the reader may have died of.
+ * Ignored signals stay ignored, blocked ones blocked.
  */
 #include "config.h"
 
@@ -34,6 +35,7 @@ static volatile sig_atomic_t sending;
 static uint64_t waiting; /* atomic; bit n-1 of signal n */
 static uint64_t passed;  /* atomic; likewise */
 static uint64_t caught;  /* likewise: `handle' is there */
+static uint64_t ignored; /* likewise: stub_signals_ignore() did that */
 static timer_t nudge;    /* sends SIGURG, which nobody else minds */
 static bool has_nudge;
 static volatile sig_atomic_t nudging;
@@ -123,6 +125,26 @@ make_nudge(void)
          sigaction(SIGURG, &action, NULL) == 0);
 }
 
+void
+stub_signals_ignore(int number)
+{
+    struct sigaction before, action = {.sa_handler = SIG_IGN};
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+        sigaction(number, &action, NULL) == 0) {
+        ignored |= UINT64_C(1) << (number - 1);
+    }
+}
+
+bool
+stub_pipe_kills(void)
+{
+    sigset_t blocked;
+    return ignored >> (SIGPIPE - 1) & 1 &&
+           /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
+           sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+           !sigismember(&blocked, SIGPIPE);
+}
+
 static void
 handle(int number)
 {
@@ -196,10 +218,18 @@ stub_signals_seen(void)
 }
 
 void
+stub_pipe_broken(void)
+{
+    if (stub_pipe_kills() && !stub_signals_fatal()) {
+        stub_end(SIGPIPE, 0);
+    }
+}
+
+void
 stub_signals_leave(void)
 {
     for (int i = 1; i <= 64; i++) {
-        if (caught >> (i - 1) & 1) {
+        if ((caught | ignored) >> (i - 1) & 1) {
             (void)signal(i, SIG_DFL);
         }
     }
