@@ -42,28 +42,8 @@ struct fy_record *fy_record_mapped;
 static pid_t engine_loader;
 static uintptr_t engine_low, engine_bytes; /* where its object lies */
 static struct fy_shim_services services;
-/* ThreadSanitizer's, in programs that have it: it does not see our atomics, and
- * would call what the loading thread prepared a race with the next one. */
-static void (*watched_release)(void *address);
-static void (*watched_acquire)(void *address);
 
 __thread int fy_inside __attribute__((tls_model("initial-exec")));
-
-void
-fy_watched_take(void *memory)
-{
-    if (watched_acquire) {
-        watched_acquire(memory);
-    }
-}
-
-void
-fy_watched_give(void *memory)
-{
-    if (watched_release) {
-        watched_release(memory);
-    }
-}
 
 static void
 enter(int delta)
@@ -116,9 +96,6 @@ load(void)
         .main_thread = fy_main_thread,
         .own_block = own_block,
     };
-    /* By hand: dlsym() would leave what dlerror() says, and its memory. */
-    *(void **)&watched_release = fy_scope_startup("__tsan_release");
-    *(void **)&watched_acquire = fy_scope_startup("__tsan_acquire");
     if (fy_object_at((void *)(uintptr_t)begin, &object) == 0) {
         engine_low = object.low;
         engine_bytes = object.high - object.low;
@@ -180,7 +157,7 @@ claim(uint8_t *state)
 static const struct fy_engine *
 published(void)
 {
-    fy_watched_take(&engine_state);
+    fy_watched_acquire(&engine_state);
     return engine;
 }
 
@@ -299,7 +276,7 @@ fy_engine(void)
         fy_inside++; /* what its constructors call is not ours to judge */
         engine = load();
         fy_inside--;
-        fy_watched_give(&engine_state);
+        fy_watched_release(&engine_state);
         __atomic_store_n(&engine_state, engine ? READY : FAILED,
                          __ATOMIC_RELEASE);
     } else if (fy_inside == 0) {

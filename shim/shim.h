@@ -370,6 +370,14 @@ FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
                             void *argument);
 
+/*
+ * Tell ThreadSanitizer, in programs that have it, that what threads did before a
+ * release of this address comes before what follows an acquire: it sees none of
+ * ferry's atomics. Any thread; they do nothing before the first stack is made.
+ */
+FY_HIDDEN void fy_watched_acquire(void *address);
+FY_HIDDEN void fy_watched_release(void *address);
+
 /* ---- engine.c --------------------------------------------------------------- */
 
 /*
@@ -383,11 +391,6 @@ FY_HIDDEN bool fy_engine_is_settled(void);
 
 /* Whether that address is in the engine's own code. */
 FY_HIDDEN bool fy_engine_has(const void *address);
-
-/* For ThreadSanitizer in programs that have it: what this thread has done to the memory
- * comes before what the thread that takes it next does. */
-FY_HIDDEN void fy_watched_take(void *memory);
-FY_HIDDEN void fy_watched_give(void *memory);
 
 /* Tells the engine, if there is one, that libraries were unloaded. */
 FY_HIDDEN void fy_engine_forget(void);

@@ -31,6 +31,26 @@ FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
     __attribute__((tls_model("initial-exec")));
 static struct fy_own_stack *all;
 static unsigned made; /* how many those are */
+static void (*watched_acquire)(void *address);
+static void (*watched_release)(void *address);
+
+void
+fy_watched_acquire(void *address)
+{
+    void (*tell)(void *) = __atomic_load_n(&watched_acquire, __ATOMIC_RELAXED);
+    if (tell) {
+        tell(address);
+    }
+}
+
+void
+fy_watched_release(void *address)
+{
+    void (*tell)(void *) = __atomic_load_n(&watched_release, __ATOMIC_RELAXED);
+    if (tell) {
+        tell(address);
+    }
+}
 
 static const void *
 this_thread(void)
@@ -90,6 +110,17 @@ claim(struct fy_own_stack *own, struct fy_frame *frame)
     return true;
 }
 
+/* By hand: dlsym() would leave what dlerror() says, and its memory. */
+static void
+find_watcher(void)
+{
+    void (*acquire)(void *), (*release)(void *);
+    *(void **)&acquire = fy_scope_startup("__tsan_acquire");
+    *(void **)&release = fy_scope_startup("__tsan_release");
+    __atomic_store_n(&watched_release, release, __ATOMIC_RELAXED);
+    __atomic_store_n(&watched_acquire, acquire, __ATOMIC_RELAXED);
+}
+
 static struct fy_own_stack *
 new_stack(struct fy_frame *frame)
 {
@@ -116,6 +147,7 @@ new_stack(struct fy_frame *frame)
         return NULL;
     }
     struct fy_own_stack *own = (struct fy_own_stack *)(low + bytes) - 1;
+    find_watcher(); /* before any stack has a second user */
     own->low = low;
     own->frame = frame;
     frame->own = own;
@@ -220,7 +252,7 @@ fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
     if ((char *)frame->state >= frame->own->low && (char *)frame->state < top) {
         top = frame->state;
     }
-    fy_watched_take(frame->own);
+    fy_watched_acquire(frame->own);
     fy_stack_call(run, argument, top);
-    fy_watched_give(frame->own);
+    fy_watched_release(frame->own);
 }
