@@ -3,10 +3,10 @@
  * Between ferry-stub and its session: frames on a unix stream socket, one
  * connection a stub. All integers are the machine's own (both ends run on it).
  *
- * The stub reads and writes fds 0-2 itself, so that blocking, SIGPIPE, job
- * control and file limits are the kernel's; the session only ever sees bytes
- * in frames. Until FY_STUB_RUN the stub has touched nothing, and FY_STUB_EXEC
- * makes it exec the original.
+ * The stub reads and writes fds 0-2 itself, so that blocking, job control and
+ * file limits are the kernel's; the session only ever sees bytes in frames.
+ * Until FY_STUB_RUN the stub has touched nothing, and FY_STUB_EXEC makes it exec
+ * the original.
  *
  * The shim execs it as: ferry-stub SOCKET PATH ARGV0 [ARGV1...]
  * PATH is what the program would have passed to execve(2).
@@ -100,7 +100,8 @@ struct fy_stub_run {
 struct fy_stub_broken {
     int32_t fd;    /* 0, 1 or 2 */
     int32_t error; /* errno; after EPIPE the stub ends by itself if SIGPIPE
-                    * is not ignored, and the session sees the socket close */
+                    * is not ignored and no signal ends the command, and the
+                    * session sees the socket close */
 };
 
 struct fy_stub_exit {

@@ -2,8 +2,8 @@
 /*
  * The life of ferry-stub after its hello: waits for the session's word, then
  * moves bytes between the session and the descriptors that the shell gave it,
- * with plain read(2) and write(2), so that blocking, SIGPIPE, job control and
- * file limits are the kernel's own.
+ * with plain read(2) and write(2), so that blocking, job control and file limits
+ * are the kernel's own.
  */
 #include "config.h"
 
