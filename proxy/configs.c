@@ -75,7 +75,7 @@ static int
 hash_folder(int fd, const struct stat *about, unsigned char out[32])
 {
     struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
-    EVP_MD_CTX *digest = fy_digest_new();
+    struct fy_digest *digest = fy_digest_new();
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int status = FY_ERR_NOMEM;
     if (copy < 0) {
@@ -88,20 +88,18 @@ hash_folder(int fd, const struct stat *about, unsigned char out[32])
     if (!status) {
         qsort(names.at, names.n, sizeof *names.at, compare);
         int64_t seconds = about->st_mtim.tv_sec;
-        bool good = EVP_DigestUpdate(digest, "folder", 7) == 1 &&
-                    EVP_DigestUpdate(digest, &seconds, sizeof seconds) == 1;
-        for (size_t i = 0; good && i < names.n; i++) {
-            good = EVP_DigestUpdate(digest, names.at[i],
-                                    strlen(names.at[i]) + 1) == 1;
+        fy_digest_add(digest, "folder", 7);
+        fy_digest_add(digest, &seconds, sizeof seconds);
+        for (size_t i = 0; i < names.n; i++) {
+            fy_digest_add(digest, names.at[i], strlen(names.at[i]) + 1);
         }
-        good = good && EVP_DigestFinal_ex(digest, out, NULL) == 1;
-        status = good ? 0 : FY_ERR_NOMEM;
+        fy_digest_end(digest, out);
     }
     for (size_t i = 0; i < names.n; i++) {
         free(names.at[i]);
     }
     free(names.at);
-    EVP_MD_CTX_free(digest);
+    fy_digest_free(digest);
     return status;
 }
 
@@ -119,7 +117,10 @@ hash_file(int fd, unsigned char out[32])
         }
         status = n < 0                     ? FY_ERR_IO
                  : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
-                                           : fy_digest_of(bytes, used, out);
+                                           : 0;
+        if (!status) {
+            fy_digest_of(bytes, used, out);
+        }
     }
     free(bytes);
     return status;
@@ -132,7 +133,10 @@ hash_program(const char *path, const char *library_path, unsigned char out[32])
     char identity[512];
     int status =
         fy_tool_identity_with(path, library_path, identity, sizeof identity);
-    return status ? status : fy_digest_of(identity, strlen(identity), out);
+    if (!status) {
+        fy_digest_of(identity, strlen(identity), out);
+    }
+    return status;
 }
 
 int

@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 by libcrypto, which crashes where memory ends while it gets ready, and
- * does that by itself at the first use, in whatever thread that is. So it is made
- * ready here, once, with room; without it there are no digests.
+ * SHA-256 by libcrypto's own functions of that name. They need nothing but the
+ * state that they are given; the interface by names of methods (EVP) takes a
+ * millisecond of each process for its providers and their configuration file,
+ * and crashes where memory ends while it gets ready. Any thread; a digest is
+ * used by one at a time.
  */
 #ifndef FERRY_PROXY_DIGEST_H
 #define FERRY_PROXY_DIGEST_H
 
-#include <openssl/evp.h>
 #include <stddef.h>
 
-/* Makes it ready; before there are threads that take memory as well. 0, or
- * FY_ERR_NOMEM, now and ever after. */
-int fy_digest_prepare(void);
+enum {
+    FY_DIGEST_BYTES = 32
+};
 
-/* An empty digest, for EVP_DigestUpdate(); NULL: no memory. */
-EVP_MD_CTX *fy_digest_new(void);
+struct fy_digest;
 
-/* Of n bytes. 0 or FY_ERR_NOMEM. */
-int fy_digest_of(const void *bytes, size_t n, unsigned char out[32]);
+/* An empty digest, fy_digest_free() it; NULL: no memory. */
+struct fy_digest *fy_digest_new(void);
+void fy_digest_free(struct fy_digest *digest);
+void fy_digest_add(struct fy_digest *digest, const void *bytes, size_t n);
+/* Of all that was added; `digest' is used up. */
+void fy_digest_end(struct fy_digest *digest,
+                   unsigned char out[FY_DIGEST_BYTES]);
+
+/* Of n bytes at once. */
+void fy_digest_of(const void *bytes, size_t n,
+                  unsigned char out[FY_DIGEST_BYTES]);
 
 #endif

@@ -146,7 +146,7 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
     }
     stage->received_bytes[i] += n;
     stage->handed_bytes += n;
-    (void)EVP_DigestUpdate(stage->hash[i], bytes, n);
+    fy_digest_add(stage->hash[i], bytes, n);
     while (n > 0 && stage->guest) {
         size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
         fy_guest_send(stage->guest, i == 0 ? FY_STUB_OUT : FY_STUB_ERR, bytes,
@@ -556,7 +556,7 @@ void
 fy_flow_free(struct stage *stage)
 {
     for (int i = 0; i < 2; i++) {
-        EVP_MD_CTX_free(stage->hash[i]);
+        fy_digest_free(stage->hash[i]);
     }
     fy_unsqueeze_free(stage->unsqueeze);
 }

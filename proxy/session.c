@@ -22,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/digest.h"
 #include "proxy/holders.h"
 #include "proxy/reach.h"
 #include "proxy/stage.h"
@@ -290,10 +289,7 @@ fy_session_start(const struct fy_session_options *options,
     session->rest.run = fy_guests_rested;
     session->records_end = &session->records;
     session->next_stage = 1;
-    int status = fy_digest_prepare(); /* before there is another thread */
-    if (!status) {
-        status = set_up(session, why);
-    }
+    int status = set_up(session, why);
     if (!status) {
         status = start_thread(session);
     }

@@ -46,25 +46,28 @@ start_hash(struct fy_split_hash *hash)
 static void
 free_hash(struct fy_split_hash *hash)
 {
-    EVP_MD_CTX_free(hash->state);
+    fy_digest_free(hash->state);
     hash->state = NULL;
 }
 
 void
 fy_split_hash(struct fy_split_hash *hash, const char *bytes, size_t n)
 {
-    hash->good =
-        hash->good && (!n || EVP_DigestUpdate(hash->state, bytes, n) == 1);
+    if (hash->good && n) {
+        fy_digest_add(hash->state, bytes, n);
+    }
 }
 
 bool
 fy_split_hash_equal(struct fy_split_hash *a, struct fy_split_hash *b)
 {
-    unsigned char one[EVP_MAX_MD_SIZE] = {0}, two[EVP_MAX_MD_SIZE] = {0};
-    bool good = a->good && b->good &&
-                EVP_DigestFinal_ex(a->state, one, NULL) == 1 &&
-                EVP_DigestFinal_ex(b->state, two, NULL) == 1;
-    return good && memcmp(one, two, sizeof one) == 0;
+    unsigned char one[FY_DIGEST_BYTES], two[FY_DIGEST_BYTES];
+    if (!a->good || !b->good) {
+        return false;
+    }
+    fy_digest_end(a->state, one);
+    fy_digest_end(b->state, two);
+    return memcmp(one, two, sizeof one) == 0;
 }
 
 /* ---- signals ---- */

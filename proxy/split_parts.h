@@ -6,7 +6,6 @@
 #ifndef FERRY_PROXY_SPLIT_PARTS_H
 #define FERRY_PROXY_SPLIT_PARTS_H
 
-#include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -24,7 +23,7 @@ struct fy_split_part {
 
 /* A running SHA-256; one that is not good equals none. */
 struct fy_split_hash {
-    EVP_MD_CTX *state; /* owned */
+    struct fy_digest *state; /* owned */
     bool good;
 };
 

@@ -6,8 +6,6 @@
 #ifndef FERRY_PROXY_STAGE_H
 #define FERRY_PROXY_STAGE_H
 
-#include <openssl/evp.h>
-
 #include "proxy/classify.h"
 #include "proxy/compress.h"
 #include "proxy/cost.h"
@@ -61,7 +59,7 @@ struct stage {
     /* Flow: bytes the proxy may send, that came, that the stub wrote. */
     uint64_t granted_bytes[2], received_bytes[2];
     uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
-    EVP_MD_CTX *hash[2];
+    struct fy_digest *hash[2];
     struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
     uint64_t packed_bytes;          /* of it that came */
     /* input.c: what the stub may send of its stdin, and what it did. */

@@ -9,6 +9,7 @@
 #include "proxy/stage.h"
 
 #include "common/plain.h"
+#include "proxy/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +191,7 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
     for (int i = 0; i < 2; i++) {
         again.skip_bytes[i] = stage->received_bytes[i];
         if (stage->hash[i]) {
-            (void)EVP_DigestFinal_ex(stage->hash[i], again.hash[i], NULL);
+            fy_digest_end(stage->hash[i], again.hash[i]);
         }
     }
     fy_stage_note(stage, reason, why, -1);

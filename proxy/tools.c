@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,20 +296,20 @@ static int
 hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
 {
     char *block = malloc(BLOCK_BYTES);
-    EVP_MD_CTX *digest = fy_digest_new();
+    struct fy_digest *digest = fy_digest_new();
     int status = block && digest ? 0 : FY_ERR_NOMEM;
     for (uint64_t at = 0; !status && at < n;) {
         size_t bytes = n - at < BLOCK_BYTES ? (size_t)(n - at) : BLOCK_BYTES;
         status = read_all(fd, at, block, bytes);
-        if (!status && EVP_DigestUpdate(digest, block, bytes) != 1) {
-            status = FY_ERR_NOMEM;
+        if (!status) {
+            fy_digest_add(digest, block, bytes);
         }
         at += bytes;
     }
-    if (!status && EVP_DigestFinal_ex(digest, out, NULL) != 1) {
-        status = FY_ERR_NOMEM;
+    if (!status) {
+        fy_digest_end(digest, out);
     }
-    EVP_MD_CTX_free(digest);
+    fy_digest_free(digest);
     free(block);
     return status;
 }
@@ -446,7 +447,7 @@ static int
 add_needs(const struct fy_needs *needs, struct fy_buffer *out)
 {
     unsigned char digest[32];
-    EVP_MD_CTX *sum = fy_digest_new();
+    struct fy_digest *sum = fy_digest_new();
     int status = sum ? 0 : FY_ERR_NOMEM;
     for (unsigned i = 0; !status && i < needs->n; i++) {
         char text[240];
@@ -456,20 +457,17 @@ add_needs(const struct fy_needs *needs, struct fy_buffer *out)
                                   .whole = !is_of_system(need->path)};
         fy_buffer_start(&each, text, sizeof text);
         status = identify(need->path, &bare, &each);
-        if (!status &&
-            (EVP_DigestUpdate(sum, need->name, strlen(need->name) + 1) != 1 ||
-             EVP_DigestUpdate(sum, text, each.used + 1) != 1)) {
-            status = FY_ERR_NOMEM;
+        if (!status) {
+            fy_digest_add(sum, need->name, strlen(need->name) + 1);
+            fy_digest_add(sum, text, each.used + 1);
         }
     }
-    if (!status && EVP_DigestFinal_ex(sum, digest, NULL) != 1) {
-        status = FY_ERR_NOMEM;
-    }
-    EVP_MD_CTX_free(sum);
     if (!status) {
+        fy_digest_end(sum, digest);
         fy_buffer_add(out, "/libraries:");
         add_hex(out, digest, sizeof digest / 2);
     }
+    fy_digest_free(sum);
     return status;
 }
 

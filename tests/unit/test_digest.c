@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 where memory ends: a digest or none, never a crash of libcrypto. Each
- * try is a process of its own, since libcrypto gets ready once.
+ * SHA-256, also where memory ends: a digest or none, never a crash of libcrypto,
+ * which opens no file of its own for it. Each try is a process of its own.
  */
 #include "config.h"
 
 #include "proxy/digest.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/status.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -27,8 +31,41 @@ START_TEST(test_value)
         0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17,
         0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
     unsigned char found[32];
-    ck_assert_int_eq(fy_digest_of("abc", 3, found), 0);
+    fy_digest_of("abc", 3, found);
     ck_assert_mem_eq(found, expected, sizeof found);
+    struct fy_digest *digest = fy_digest_new();
+    ck_assert_ptr_nonnull(digest);
+    fy_digest_add(digest, "a", 1);
+    fy_digest_add(digest, "bc", 2);
+    memset(found, 0, sizeof found);
+    fy_digest_end(digest, found);
+    ck_assert_mem_eq(found, expected, sizeof found);
+    fy_digest_free(digest);
+}
+END_TEST
+
+/* The events of the folder whose configuration OPENSSL_CONF names. */
+START_TEST(test_no_configuration)
+{
+    char folder[] = "/tmp/fydigest.XXXXXX", file[64];
+    unsigned char found[32];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(file, sizeof file, "%s/openssl.cnf", folder);
+    int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    ck_assert_int_eq(setenv("OPENSSL_CONF", file, 1), 0);
+    int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    ck_assert_int_ge(inotify_add_watch(events, folder, IN_OPEN), 0);
+    fy_digest_of("abc", 3, found);
+    char event[512];
+    ssize_t n = read(events, event, sizeof event);
+    ck_assert_msg(n < 0 && errno == EAGAIN, "it was opened");
+    fd = open(file, O_RDONLY | O_CLOEXEC); /* what such an event looks like */
+    ck_assert_int_gt(read(events, event, sizeof event), 0);
+    close(fd);
+    close(events);
+    ck_assert_int_eq(unlink(file) || rmdir(folder), 0);
 }
 END_TEST
 
@@ -72,11 +109,18 @@ START_TEST(test_little_memory)
     pid_t child = fork();
     if (child == 0) {
         unsigned char out[32];
+        fy_digest_of("abc", 3, out);
+        unsigned char again[32];
         if (!use_up_all_but((size_t)_i * 512)) {
             _exit(NO_LIMIT);
         }
-        int status = fy_digest_of("abc", 3, out);
-        _exit(status == FY_ERR_NOMEM && !fy_digest_new() ? 0 : 1);
+        fy_digest_of("abc", 3, again);
+        struct fy_digest *digest = fy_digest_new();
+        if (digest) {
+            fy_digest_add(digest, "abc", 3);
+            fy_digest_end(digest, again);
+        }
+        _exit(memcmp(out, again, sizeof out) == 0 ? 0 : 1);
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -92,6 +136,7 @@ main(void)
     Suite *suite = suite_create("digest");
     TCase *core = tcase_create("core");
     tcase_add_test(core, test_value);
+    tcase_add_test(core, test_no_configuration);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_loop_test(core, test_little_memory, 0, 64);
 #endif
