@@ -70,6 +70,7 @@ fy_commands_free(struct fy_commands *commands)
     for (size_t i = 0; i < commands->nregexes; i++) {
         regfree(commands->regexes[i]);
     }
+    fy_lazy_free(commands->lazy);
     fy_arena_free(&commands->arena);
     free(commands);
 }

@@ -5,7 +5,7 @@
  * annotations(5)); used by the session and, with its own files, by the proxy.
  * Never inside a host program.
  *
- * A compiled set is immutable: any thread. Nothing here touches the files that
+ * A compiled set is immutable, unless it is lazy: any thread. Nothing here touches the files that
  * an invocation names.
  */
 #ifndef FERRY_ANNOTATIONS_COMMAND_H
@@ -36,6 +36,20 @@ int fy_commands_compile_word(const char *const *paths, unsigned npaths,
                              const char *library_dir, const char *word,
                              struct fy_diagnostics *diagnostics,
                              struct fy_commands **out) FY_MUST_CHECK;
+/*
+ * A set whose blocks, those of one folder, are compiled when an invocation first
+ * asks for their first word; what is wrong with them then counts as no block of
+ * that name. `names': what fy_commands_names() gave of all, so that
+ * fy_commands_count() knows them; NULL: it knows none, and any word is looked
+ * for. One thread at a time may parse with it. FY_ERR_INVALID: these are no such
+ * names.
+ */
+int fy_commands_lazy(const char *folder, const char *library_dir,
+                     const char *names, size_t bytes,
+                     struct fy_commands **out) FY_MUST_CHECK;
+/* The names and what is said of them, a line each; new in *out, to be freed. */
+int fy_commands_names(const struct fy_commands *commands, char **out,
+                      size_t *bytes) FY_MUST_CHECK;
 int fy_commands_compile_text(const char *name, const char *text, size_t bytes,
                              struct fy_diagnostics *diagnostics,
                              struct fy_commands **out) FY_MUST_CHECK;

@@ -329,8 +329,12 @@ explain(const struct fy_failure *failure, const char *name,
 }
 
 const struct fy_command *
-fy_command_find(const struct fy_commands *commands, const char *name)
+fy_command_find(const struct fy_commands *set, const char *name)
 {
+    const struct fy_commands *commands;
+    if (fy_commands_of_word(set, name, &commands)) {
+        return NULL;
+    }
     size_t low = 0, high = commands->ncommands;
     while (low < high) {
         size_t middle = (low + high) / 2;

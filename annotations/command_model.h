@@ -147,7 +147,14 @@ struct fy_commands {
     regex_t **regexes;
     size_t nregexes, regexes_capacity;
     struct fy_map regex_texts; /* while compiling: text to index */
+    struct fy_lazy *lazy;      /* blocks are compiled when asked for; or NULL */
 };
+
+/* The set that has the blocks of a first word: `set' itself unless it is lazy.
+ * FY_ERR_NOENT: none has; others: they cannot be compiled. */
+int fy_commands_of_word(const struct fy_commands *set, const char *word,
+                        const struct fy_commands **out) FY_MUST_CHECK;
+void fy_lazy_free(struct fy_lazy *lazy);
 
 /* Something given: a flag, or the text at argv[arg] + offset. */
 struct fy_given {

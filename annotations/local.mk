@@ -25,6 +25,7 @@ libfyannotations_la_SOURCES = \
 	annotations/command_invocation.c \
 	annotations/command_match.c annotations/command_match.h \
 	annotations/command_model.h \
+	annotations/command_lazy.c \
 	annotations/command_names.c \
 	annotations/command_parse.h \
 	annotations/command_reach.c \

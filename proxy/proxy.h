@@ -106,12 +106,7 @@ void fy_session_free(struct fy_session *session);
 /* ---- the proxy ---------------------------------------------------------------- */
 
 struct fy_proxy_options {
-    /* This host's own annotations: of all commands, or NULL and a function that
-     * is asked for those of one first word, or of all (""); NULL: there are
-     * none. */
-    const struct fy_commands *commands;
-    const struct fy_commands *(*find)(void *context, const char *word);
-    void *context;
+    const struct fy_commands *commands; /* this host's own annotations */
     const char *const *roots; /* --root; NULL-terminated, or NULL */
     unsigned stages_max;      /* 0: 16 times the cores */
     uint64_t memory_bytes;    /* of one stage; 0: no limit */

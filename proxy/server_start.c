@@ -379,23 +379,9 @@ understand(struct fy_server_stage *stage, unsigned *reason,
         for (uint32_t i = 0; i < spec->envc; i++) {
             env[i] = spec->env[i].at;
         }
-        const struct fy_proxy_options *options = stage->server->options;
-        const char *name = slash ? slash + 1 : spec->tool.path.at;
-        const struct fy_commands *commands =
-            options->find ? options->find(options->context, name)
-                          : options->commands;
-        status = options->find && !commands
-                     ? FY_ERR_NOENT
-                     : fy_invocation_parse(commands, name, argv, env,
-                                           &stage->invocation, why);
-        /* It runs others, of which that one compilation knows nothing. */
-        if (status == FY_ERR_NOENT && commands && options->find) {
-            fy_buffer_start(why, why->text, why->capacity);
-            commands = options->find(options->context, "");
-            status = commands ? fy_invocation_parse(commands, name, argv, env,
-                                                    &stage->invocation, why)
-                              : status;
-        }
+        status = fy_invocation_parse(stage->server->options->commands,
+                                     slash ? slash + 1 : spec->tool.path.at,
+                                     argv, env, &stage->invocation, why);
         if (!status && stage->invocation.fed &&
             spec->in.kind != FY_STREAM_LINK) {
             fy_buffer_add(why, "its paths come from another host");

@@ -178,3 +178,23 @@ fy_pipeline_compile(const struct fy_places *places, const char *const *paths,
     (void)snprintf(shipped, sizeof shipped, "%s/commands", places->library);
     return compile_all(&request, paths, npaths, &all) ? NULL : all.commands;
 }
+
+struct fy_commands *
+fy_pipeline_names(const struct fy_places *places, const char *const *paths,
+                  unsigned npaths, char *trouble, size_t bytes)
+{
+    char shipped[PATH_MAX + 16];
+    struct fy_model_key key = {.usable = false};
+    struct fy_commands *commands = NULL;
+    (void)snprintf(shipped, sizeof shipped, "%s/commands", places->library);
+    if (npaths == 0) {
+        commands = fy_names_load(shipped, places->library, &key);
+    }
+    if (!commands) {
+        commands = fy_pipeline_compile(places, paths, npaths, trouble, bytes);
+        if (commands) {
+            fy_names_store(shipped, &key, commands);
+        }
+    }
+    return commands;
+}

@@ -43,7 +43,7 @@ struct fy_model *fy_launch_compile(const struct fy_run_options *options,
                                    const struct fy_places *places,
                                    char *trouble, size_t bytes);
 
-/* What a cached model was made from; see tools/model_cache.c. */
+/* What a file of the cache was made from; see tools/model_cache.c. */
 struct fy_model_key {
     uint64_t texts;      /* of all shipped files, in any order */
     uint64_t executable; /* device, inode, size and times of this program */
@@ -57,6 +57,16 @@ struct fy_model *fy_model_load(const char *library, struct fy_model_key *key);
 /* Keeps a model in the cache. A failure costs the next run a compilation. */
 void fy_model_store(const char *library, const struct fy_model_key *key,
                     const struct fy_model *model);
+
+/* The set of the shipped commands in `shipped' with the names that the cache has,
+ * which compiles the rest when it is asked for; new, or NULL. Sets the key either
+ * way, for fy_names_store(). */
+struct fy_commands *fy_names_load(const char *shipped, const char *library,
+                                  struct fy_model_key *key);
+
+/* Keeps the names of a set in the cache. */
+void fy_names_store(const char *shipped, const struct fy_model_key *key,
+                    const struct fy_commands *commands);
 
 /*
  * Makes the object to preload for a model, or finds it in the cache. 0, or a

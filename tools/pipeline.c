@@ -157,7 +157,7 @@ fy_pipeline_publish(struct fy_pipeline *pipeline,
     char cause[CAUSE_BYTES];
     struct fy_buffer why;
     fy_buffer_start(&why, cause, sizeof cause);
-    pipeline->commands = fy_pipeline_compile(
+    pipeline->commands = fy_pipeline_names(
         places, options->annotations, options->nannotations, trouble, bytes);
     int status = FY_ERR_INVALID;
     if (!pipeline->commands) {

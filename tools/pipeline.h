@@ -35,6 +35,12 @@ struct fy_commands *fy_pipeline_compile(const struct fy_places *places,
                                         unsigned npaths, char *trouble,
                                         size_t bytes);
 
+/* The same for the client, of which the cache may know the names; then only
+ * what a command is asked for is compiled. */
+struct fy_commands *fy_pipeline_names(const struct fy_places *places,
+                                      const char *const *paths, unsigned npaths,
+                                      char *trouble, size_t bytes);
+
 /* Says which of these are left out, a line each. */
 void fy_say_unreadable(const char *const *paths, unsigned npaths);
 

@@ -140,121 +140,35 @@ take_stdio(int *out_in, int *out_out)
     return 0;
 }
 
-/* One command's annotations, compiled when it first comes. */
-struct known {
-    struct fy_commands *commands;
-    struct known *next;
-    char word[];
-};
-
-struct catalogue {
-    char shipped[PATH_MAX + 16];
-    const char *library;
-    struct known *known;
-};
-
-/* All errors are said; NULL. */
-static struct fy_commands *
-compile(const struct catalogue *catalogue, const char *word)
-{
-    const char *const paths[] = {catalogue->shipped, NULL};
-    struct fy_commands *commands = NULL;
-    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    if (!diagnostics) {
-        fy_say("out of memory");
-        return NULL;
-    }
-    int status =
-        fy_commands_compile_word(paths, 1, catalogue->library,
-                                 *word ? word : NULL, diagnostics, &commands);
-    if (status) {
-        fy_diagnostics_print(diagnostics, stderr);
-        fy_say("the annotations of %s cannot be used: %s", word,
-               fy_status_text(status));
-        commands = NULL;
-    }
-    fy_diagnostics_free(diagnostics);
-    return commands;
-}
-
-static bool
-is_named(const struct fy_commands *commands, const char *word)
-{
-    for (size_t i = 0; i < fy_commands_count(commands); i++) {
-        if (strcmp(fy_commands_name(commands, i)->name, word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The client waits for the first stage, so only what that needs is compiled; "":
- * all, for a command that runs others. It may ask for any word: those that mean
- * nothing are not kept. */
-static const struct fy_commands *
-find(void *context, const char *word)
-{
-    struct catalogue *catalogue = context;
-    struct known *known = catalogue->known;
-    while (known && strcmp(known->word, word) != 0) {
-        known = known->next;
-    }
-    if (known) {
-        return known->commands;
-    }
-    size_t n = strlen(word) + 1;
-    struct fy_commands *commands = compile(catalogue, word);
-    known = commands && (!*word || is_named(commands, word))
-                ? malloc(sizeof *known + n)
-                : NULL;
-    if (!known) {
-        fy_commands_free(commands);
-        return NULL;
-    }
-    memcpy(known->word, word, n);
-    known->commands = commands;
-    known->next = catalogue->known;
-    catalogue->known = known;
-    return commands;
-}
-
 static int
 serve(struct request *request)
 {
     struct fy_places places;
-    struct catalogue catalogue = {.known = NULL};
     struct fy_commands *commands = NULL;
-    char trouble[512];
+    char shipped[PATH_MAX + 16], trouble[512];
     int in, out, status = FY_EXIT_FAILURE;
     /* Only the commands: this host's libraries are of no interest. */
     fy_places_find(&places);
     fy_say_unreadable(request->paths, request->npaths);
-    catalogue.library = places.library;
-    (void)snprintf(catalogue.shipped, sizeof catalogue.shipped, "%s/commands",
-                   places.library);
-    /* The shipped ones have been checked; somebody's own are before they count. */
-    if (request->npaths > 0 || access(catalogue.shipped, R_OK) != 0) {
+    (void)snprintf(shipped, sizeof shipped, "%s/commands", places.library);
+    /* The shipped ones have been checked, so the client waits only for those of
+     * its command; a user's own are checked before they count. */
+    if (request->npaths > 0 || access(shipped, R_OK) != 0) {
         commands = fy_pipeline_compile(&places, request->paths, request->npaths,
                                        trouble, sizeof trouble);
-        if (!commands) {
-            fy_say("%s", trouble);
-            return FY_EXIT_FAILURE;
-        }
+    } else if (fy_commands_lazy(shipped, places.library, NULL, 0, &commands)) {
+        (void)snprintf(trouble, sizeof trouble, "out of memory");
+    }
+    if (!commands) {
+        fy_say("%s", trouble);
+        return FY_EXIT_FAILURE;
     }
     if (take_stdio(&in, &out)) {
         fy_say("cannot use standard input and output: %s", strerror(errno));
     } else {
         request->options.commands = commands;
-        request->options.find = commands ? NULL : find;
-        request->options.context = &catalogue;
         request->options.roots = request->nroots ? request->roots : NULL;
         status = fy_proxy_serve(in, out, &request->options);
-    }
-    while (catalogue.known) {
-        struct known *known = catalogue.known;
-        catalogue.known = known->next;
-        fy_commands_free(known->commands);
-        free(known);
     }
     fy_commands_free(commands);
     return status;

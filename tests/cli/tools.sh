@@ -37,6 +37,41 @@ for word in processor userfaultfd registering PAGEMAP_SCAN CUDA host engine prel
     has "doctor says something of $word" out "^  $word "
 done
 
+# The names of the shipped commands are found once and kept in the cache; a kept
+# file that is not whole, not private or no list of names is not used.
+mkdir mnt
+seq 3 >mnt/f
+names=$XDG_CACHE_HOME/ferry/names
+places()
+{
+    "$ferry" run --no-discover --force --device none --explain \
+        --mount "$work/mnt=loopback://$work/mnt" -- \
+        sh -c 'cd mnt; wc -l <f; sort -r f; :' >out 2>err
+    equal "$1: output" "$(cat out)" "3
+3
+2
+1"
+    equal "$1: placed" "$(grep -c 'at loopback' err)" 2
+}
+if [ -z "${FERRY_SANITIZED-}" ]; then
+    places "no cached names"
+    cp "$names" first
+    touch -d '2001-01-01' "$names"
+    places "cached names"
+    equal "they are not found again" "$(stat -c %Y "$names")" \
+        "$(date -d 2001-01-01 +%s)"
+    for bad in 's/^wc /0\n&/' 's/^wc .*/wc stdin never/' 's/^wc /wc  /'; do
+        LC_ALL=C sed "$bad" first >"$names"
+        places "cached names changed by $bad"
+        cmp -s first "$names"
+        equal "names are written again" $? 0
+    done
+    truncate -s -5 "$names"
+    places "cached names that were cut"
+    chmod g+w "$names"
+    places "cached names that others may write"
+fi
+
 # Real programs need a compiler and a BLAS, and an engine without sanitizers.
 if [ -n "${FERRY_SANITIZED-}" ]; then
     skip "reports of a real program" "sanitized libraries cannot be preloaded"

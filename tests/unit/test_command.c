@@ -380,6 +380,93 @@ START_TEST(paths_and_folders)
 }
 END_TEST
 
+/* A lazy set means what the whole one means, and knows what it is told. */
+START_TEST(of_a_lazy_set)
+{
+    const char *source = getenv("FERRY_SRCDIR");
+    static const char *const calls[][4] = {{"git", "add", "x"},
+                                           {"sort", "-k2", "f"},
+                                           {"git", "status"},
+                                           {"[", "-e", "f", "]"}};
+    char path[4096], *names, *again, text[200];
+    const char *paths[] = {path};
+    size_t bytes, more;
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    struct fy_commands *all = NULL, *lazy[2] = {NULL, NULL};
+    struct fy_buffer why;
+    (void)snprintf(path, sizeof path, "%s/annotations/lib/commands",
+                   source ? source : ".");
+    ck_assert_int_eq(fy_commands_compile(paths, 1, NULL, diagnostics, &all),
+                     FY_OK);
+    ck_assert_int_eq(fy_commands_names(all, &names, &bytes), FY_OK);
+    ck_assert_int_eq(fy_commands_lazy(path, "", names, bytes, &lazy[0]), FY_OK);
+    ck_assert_int_eq(fy_commands_lazy(path, "", NULL, 0, &lazy[1]), FY_OK);
+    ck_assert_int_eq(fy_commands_names(lazy[0], &again, &more), FY_OK);
+    ck_assert(more == bytes && memcmp(names, again, bytes) == 0);
+    ck_assert_uint_eq(fy_commands_count(lazy[1]), 0);
+    for (size_t i = 0; i < 8; i++) {
+        const char *argv[5] = {NULL};
+        struct fy_invocation call, expected;
+        memcpy(argv, calls[i / 2], sizeof calls[0]);
+        fy_buffer_start(&why, text, sizeof text);
+        int status =
+            fy_invocation_parse(all, argv[0], argv, NULL, &expected, &why);
+        ck_assert_int_eq(
+            fy_invocation_parse(lazy[i % 2], argv[0], argv, NULL, &call, &why),
+            status);
+        if (status == FY_OK) {
+            ck_assert_str_eq(call.key, expected.key);
+            ck_assert(call.line == expected.line &&
+                      call.nuses == expected.nuses);
+            fy_invocation_clear(&call);
+            fy_invocation_clear(&expected);
+        }
+        argv[0] = "none";
+        ck_assert_int_eq(
+            fy_invocation_parse(lazy[i % 2], argv[0], argv, NULL, &call, &why),
+            FY_ERR_NOENT);
+    }
+    fy_commands_free(lazy[0]);
+    fy_commands_free(lazy[1]);
+    fy_commands_free(all);
+    fy_diagnostics_free(diagnostics);
+    free(again);
+    free(names);
+}
+END_TEST
+
+/* Whatever stands in the file of names. */
+START_TEST(names_that_are_none)
+{
+    static const char *const texts[] = {
+        "",       "a",        "a\nb",          "b\na\n",
+        "a\na\n", " stdin\n", "a cwd stdin\n", "a \n",
+        "\n",     "a  cwd\n"};
+    struct fy_commands *set = NULL;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        ck_assert_int_eq(
+            fy_commands_lazy("/none", "", texts[i], strlen(texts[i]), &set),
+            FY_ERR_INVALID);
+    }
+    ck_assert_int_eq(fy_commands_lazy("/none", "", "a\n\0\n", 4, &set),
+                     FY_ERR_INVALID);
+    ck_assert_int_eq(
+        fy_commands_lazy("/none", "", "a cwd\nb stdin cwd\n", 18, &set), FY_OK);
+    ck_assert_uint_eq(fy_commands_count(set), 2);
+    const struct fy_command_name *name = fy_commands_name(set, 0);
+    ck_assert(name->reads_cwd && !name->reads_stdin);
+    const char *const argv[] = {"a", NULL};
+    struct fy_invocation call;
+    struct fy_buffer why;
+    char text[200];
+    fy_buffer_start(&why, text, sizeof text);
+    ck_assert_int_eq(fy_invocation_parse(set, "a", argv, NULL, &call, &why),
+                     FY_ERR_NOENT);
+    ck_assert_str_eq(text, "no annotation of that name");
+    fy_commands_free(set);
+}
+END_TEST
+
 /* The blocks of a word are the same as those that the whole set has for it. */
 START_TEST(of_one_word)
 {
@@ -601,6 +688,8 @@ main(void)
     tcase_add_test(results, paths_and_folders);
     tcase_add_test(results, the_shipped_commands_have_no_findings);
     tcase_add_test(results, of_one_word);
+    tcase_add_test(results, of_a_lazy_set);
+    tcase_add_test(results, names_that_are_none);
     tcase_add_test(results, a_set_is_shared_by_threads);
     suite_add_tcase(suite, results);
     TCase *limits = tcase_create("limits");
