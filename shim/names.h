@@ -23,10 +23,12 @@ struct fy_preload_summary {
 };
 
 /*
- * What the last eight bytes of a made object must be for the `bytes' before
- * them, so that a damaged cache is noticed. Guards against accidents only.
+ * What the last eight bytes of a made object must be for the first `bytes' of it,
+ * so that a damaged cache is noticed. Guards against accidents only. Reads a block
+ * at a time: an object has megabytes, and is read at every start. 0, FY_ERR_IO
+ * (also: it is shorter) or FY_ERR_NOMEM.
  */
-uint64_t fy_preload_sum(const void *data, size_t bytes);
+int fy_preload_sum(int file, uint64_t bytes, uint64_t *out) FY_MUST_CHECK;
 
 /*
  * Writes `out_path' (under a temporary name beside it, then renamed, so that

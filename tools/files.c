@@ -9,13 +9,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 uint64_t
 fy_hash(uint64_t state, const char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+    for (uint64_t word; i + sizeof word <= n; i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        state = (state ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        state ^= state >> 29;
+    }
+    for (; i < n; i++) {
         state = (state ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
     }
     return state;

@@ -2,10 +2,10 @@
 /*
  * What was made of the shipped annotations, kept in the cache: compiling the model
  * takes 30 to 40 ms, reading and validating it about one; the names of all commands
- * take 5 ms, reading them a fifth of one. The files `model' and `names' hold a key
- * and that. The key covers the text of every shipped file and this executable, so
- * that a changed annotation or another ferry never meets an old one. The user's
- * own files are compiled each time.
+ * take 5 ms, reading them a fifth of one. The files `model' and `names' hold that and a
+ * key, which covers the text of every shipped file and this executable, so that a
+ * changed annotation or another ferry never meets an old one. The user's own files
+ * are compiled each time.
  */
 #include "config.h"
 
@@ -103,10 +103,11 @@ load(const char *path, const struct fy_model_key *key, size_t *bytes)
         return NULL;
     }
     char *text = fy_read_file(path, MODEL_LIMIT_BYTES, bytes);
-    if (text && *bytes > KEY_BYTES && memcmp(text, key, KEY_BYTES) == 0) {
+    if (text && *bytes > KEY_BYTES) {
         *bytes -= KEY_BYTES;
-        memmove(text, text + KEY_BYTES, *bytes);
-        return text;
+        if (memcmp(text + *bytes, key, KEY_BYTES) == 0) {
+            return text;
+        }
     }
     free(text);
     return NULL;
@@ -134,8 +135,8 @@ store(const char *name, const char *library, const struct fy_model_key *key,
         }
         return;
     }
-    (void)fwrite(key, KEY_BYTES, 1, file);
     (void)fwrite(bytes, n, 1, file);
+    (void)fwrite(key, KEY_BYTES, 1, file);
     bool good = !ferror(file);
     good = fclose(file) == 0 && good;
     if (!good || rename(temporary, path) != 0) {

@@ -27,15 +27,20 @@ enum {
 static bool
 whole(const char *path)
 {
-    size_t bytes;
-    uint64_t sum;
-    char *text = fy_read_file(path, PRELOAD_LIMIT_BYTES, &bytes);
-    bool good = text && bytes > sizeof sum;
+    struct stat about;
+    uint64_t sum, found;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && fstat(fd, &about) == 0 &&
+                about.st_size > (off_t)sizeof sum &&
+                about.st_size <= PRELOAD_LIMIT_BYTES;
     if (good) {
-        memcpy(&sum, text + bytes - sizeof sum, sizeof sum);
-        good = sum == fy_preload_sum(text, bytes - sizeof sum);
+        uint64_t bytes = (uint64_t)about.st_size - sizeof sum;
+        good = pread(fd, &sum, sizeof sum, (off_t)bytes) == sizeof sum &&
+               fy_preload_sum(fd, bytes, &found) == 0 && sum == found;
     }
-    free(text);
+    if (fd >= 0) {
+        close(fd);
+    }
     return good;
 }
 
