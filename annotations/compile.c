@@ -8,6 +8,7 @@
 #include "annotations/command_check.h"
 #include "annotations/compile.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -132,6 +133,88 @@ cycle(struct fy_front *front, const struct request *request,
                        "%s imports %s", source->name, chain);
 }
 
+/* Whether a title begins there: behind the block's first word, or a comma. The
+ * second word of another command's (git diff) is none, and that block may need
+ * what is said of its first word elsewhere. */
+static bool
+begins_title(const char *head, size_t at)
+{
+    while (at > 0 && strchr(" \t\r\n\"", head[at - 1])) {
+        at--;
+    }
+    return at == 0 || head[at - 1] == ',' ||
+           (at >= 7 && memcmp(head + at - 7, "command", 7) == 0) ||
+           (at >= 6 && memcmp(head + at - 6, "common", 6) == 0);
+}
+
+/* Whether the head of a block may name the word; what is quoted may be spelt in
+ * many ways. */
+static bool
+may_name(const char *head, size_t n, const char *word)
+{
+    const char *brace = memchr(head, '{', n);
+    n = brace ? (size_t)(brace - head) : n;
+    if (memchr(head, '\\', n) || memchr(head, '#', n)) {
+        return true;
+    }
+    const char *at = head, *end = head + n;
+    while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
+        const char *behind = at + strlen(word);
+        bool longer = behind < end && /* "comm" of "command" */
+                      (isalnum((unsigned char)*behind) || *behind == '_');
+        if (!longer && begins_title(head, (size_t)(at - head))) {
+            return true;
+        }
+        at++;
+    }
+    return false;
+}
+
+/* Where a keyword of a file's top level may stand next, from `at' on; or NULL. What
+ * is told by its neighbours and by a comment's `#' alone is too much, not too
+ * little. */
+static const char *
+next_keyword(const struct fy_source *source, const char *at,
+             const char *keyword)
+{
+    const char *end = source->text + source->bytes;
+    size_t n = strlen(keyword);
+    for (; (at = memmem(at, (size_t)(end - at), keyword, n)); at += n) {
+        const char *line = at;
+        while (line > source->text && line[-1] != '\n') {
+            line--;
+        }
+        if (line[strspn(line, " \t")] != '#' && at + n < end &&
+            strchr(" \t\r\n\"", at[n]) &&
+            (at == source->text || strchr(" \t\r\n\"};", at[-1]))) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a file may have a block that names the word, or import one that has: most
+ * of them need not be parsed. */
+static bool
+may_concern(const struct fy_source *source, const char *word)
+{
+    static const char *const starts[] = {"command", "common"};
+    const char *end = source->text + source->bytes;
+    if (next_keyword(source, source->text, "import")) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        const char *at = source->text;
+        while ((at = next_keyword(source, at, starts[i]))) {
+            if (may_name(at, (size_t)(end - at), word)) {
+                return true;
+            }
+            at += strlen(starts[i]);
+        }
+    }
+    return false;
+}
+
 /* The file behind `fd' if it is to be parsed; NULL: known already, or bad. */
 static struct fy_source *
 read_open(struct fy_front *front, const struct request *request,
@@ -180,7 +263,7 @@ load(struct fy_front *front, const struct request *request, const char *path)
     struct fy_source *source = read_open(front, request, path, fd);
     close(fd);
     front->open_file = -1;
-    if (source) {
+    if (source && (!front->word || may_concern(source, front->word))) {
         source->importer = request->importer;
         parse_source(front, source, request->depth);
     }
@@ -246,42 +329,6 @@ free_entries(struct fy_front *front)
         *end_ = turned_;                                              \
     } while (0)
 
-/* Whether a title begins there: behind the block's first word, or a comma. The
- * second word of another command's (git diff) is none, and that block may need
- * what is said of its first word elsewhere. */
-static bool
-begins_title(const char *head, size_t at)
-{
-    while (at > 0 && strchr(" \t\r\n\"", head[at - 1])) {
-        at--;
-    }
-    return at == 0 || head[at - 1] == ',' ||
-           (at >= 7 && memcmp(head + at - 7, "command", 7) == 0) ||
-           (at >= 6 && memcmp(head + at - 6, "common", 6) == 0);
-}
-
-/* Whether the head of a block may name the word; what is quoted may be spelt in
- * many ways. */
-static bool
-may_name(const struct ast_raw *raw, const char *word)
-{
-    const char *head = raw->span.source->text + raw->span.begin;
-    size_t n = raw->span.end - raw->span.begin;
-    const char *brace = memchr(head, '{', n);
-    n = brace ? (size_t)(brace - head) : n;
-    if (memchr(head, '\\', n) || memchr(head, '#', n)) {
-        return true;
-    }
-    const char *at = head, *end = head + n;
-    while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
-        if (begins_title(head, (size_t)(at - head))) {
-            return true;
-        }
-        at++;
-    }
-    return false;
-}
-
 static void
 parse_commands(struct fy_front *front, struct ast_raw *list)
 {
@@ -289,7 +336,9 @@ parse_commands(struct fy_front *front, struct ast_raw *list)
     APPEND(ast_raw, raws.commands, list);
     for (const struct ast_raw *raw = raws.commands;
          raw && !fy_diagnostics_full(front->diagnostics); raw = raw->next) {
-        if (front->word && !may_name(raw, front->word)) {
+        if (front->word &&
+            !may_name(raw->span.source->text + raw->span.begin,
+                      raw->span.end - raw->span.begin, front->word)) {
             continue;
         }
         struct cmd_block *block =

@@ -36,6 +36,7 @@ enum {
 struct process {
     pid_t pid;
     uint64_t start; /* clock ticks since the machine started */
+    ino_t inode;    /* of its folder in /proc: no other process's has it */
 };
 
 struct inherited {
@@ -223,6 +224,7 @@ fy_holders_new(struct fy_holders **out)
         }
         process.start = basics.start;
         process.pid = basics.pid;
+        process.inode = entry->d_ino;
         if (holders->nold == capacity) {
             capacity = capacity ? 2 * capacity : 256;
             struct process *larger =
@@ -254,19 +256,28 @@ fy_holders_free(struct fy_holders *holders)
     }
 }
 
-/* Whether the process ran before the session did. */
+/* Whether the process of an entry of /proc ran before the session did. A machine
+ * may have hundreds of those: one whose folder is still the one that was seen
+ * costs no system call. (The kernel may forget a folder, and number it anew.) */
 static bool
-is_old(const struct fy_holders *holders, const char *name)
+is_old(const struct fy_holders *holders, const struct dirent *entry)
 {
-    struct process key = {(pid_t)strtol(name, NULL, 10), 0};
+    struct process key = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
     if (holders->nold == 0) {
         return false;
     }
-    const struct process *found = bsearch(&key, holders->old, holders->nold,
-                                          sizeof *holders->old, compare);
+    struct process *found = bsearch(&key, holders->old, holders->nold,
+                                    sizeof *holders->old, compare);
     struct fy_process now;
-    return found && fy_process_read(dirfd(holders->proc), name, &now) &&
-           now.start == found->start;
+    if (!found || found->inode == entry->d_ino) {
+        return found != NULL;
+    }
+    if (!fy_process_read(dirfd(holders->proc), entry->d_name, &now) ||
+        now.start != found->start) {
+        return false;
+    }
+    found->inode = entry->d_ino;
+    return true;
 }
 
 /* System calls in which a process waits for a file system: a shell before the
@@ -475,7 +486,7 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
     while ((entry = readdir(holders->proc))) {
         const char *name = entry->d_name;
         if (!isdigit((unsigned char)name[0]) ||
-            strtol(name, NULL, 10) == self || is_old(holders, name)) {
+            strtol(name, NULL, 10) == self || is_old(holders, entry)) {
             continue;
         }
         struct fy_process process;
@@ -652,7 +663,7 @@ only(const struct fy_holders *holders, const char *path, bool inherited,
         long each =
             isdigit((unsigned char)name[0]) ? strtol(name, NULL, 10) : 0;
         if (each == 0 || each == self || is_among(chain, n, (pid_t)each) ||
-            (!inherited && is_old(holders, name)) ||
+            (!inherited && is_old(holders, entry)) ||
             !has_named(holders, name, path)) {
             continue;
         }
