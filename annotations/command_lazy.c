@@ -176,7 +176,7 @@ fy_commands_of_word(const struct fy_commands *set, const char *word,
     if (!lazy) {
         return FY_OK;
     }
-    if (set->ncommands && !has(set, word)) {
+    if (!*word || (set->ncommands && !has(set, word))) {
         return FY_ERR_NOENT;
     }
     const struct fy_known *known = lazy->known;

@@ -170,9 +170,7 @@ may_name(const char *head, size_t n, const char *word)
     return false;
 }
 
-/* Where a keyword of a file's top level may stand next, from `at' on; or NULL. What
- * is told by its neighbours and by a comment's `#' alone is too much, not too
- * little. */
+/* Where a keyword of a file's top level may stand next, from `at' on; or NULL. */
 static const char *
 next_keyword(const struct fy_source *source, const char *at,
              const char *keyword)
