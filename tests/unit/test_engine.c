@@ -47,7 +47,7 @@ sibling(void *original, const char *name)
     return handle ? dlsym(handle, name) : NULL;
 }
 
-static unsigned holds;
+static _Atomic unsigned holds; /* counted in threads, too */
 static bool in_handler;
 
 static bool

@@ -324,10 +324,11 @@ START_TEST(touched_tells_owners)
     ck_assert_int_eq(mkdir("from", 0700), 0);
     ck_assert_int_eq(mkdir("to", 0700), 0);
     ck_assert_int_eq(close(creat("from/file", 0600)), 0);
-    (void)usleep(50000);
     const char *kept[] = {"/usr/bin/cp", "-p", "from/file", "to", NULL};
     const char *plain[] = {"/usr/bin/cp", "from/file", "to", NULL};
     for (int i = 0; i < 2; i++) {
+        (void)usleep(
+            50000); /* the kernel's clock of files has a tick of 10 ms at most */
         job_init(&job, &shared, i ? plain : kept);
         job_run(&job);
         ck_assert_int_eq(job.exit, 0);
