@@ -110,16 +110,19 @@ prepare_calls(struct fy_run_options *options, struct fy_launch_state *state)
 /*
  * The half of commands: a session that proxies are reached through, which takes
  * longer than all else here, so it begins first. What fails is said at once,
- * and the commands run here.
+ * and the commands run here. `calls': the half of calls is prepared, too, and says
+ * what both need.
  */
 static bool
 start_commands(const struct fy_run_options *options,
-               struct fy_launch_state *state)
+               struct fy_launch_state *state, bool calls)
 {
     char cause[sizeof state->trouble];
     if (access(state->places.shim, R_OK) != 0) {
-        fy_say("cannot read %s: %s; all commands run here", state->places.shim,
-               strerror(errno));
+        if (!calls) {
+            fy_say("cannot read %s: %s; all commands run here",
+                   state->places.shim, strerror(errno));
+        }
         return false;
     }
     if (fy_launch_scratch(state)) {
@@ -299,7 +302,7 @@ fy_launch(struct fy_run_options *options)
     bool calls = strcmp(options->settings.device, "none") != 0 || count;
     bool mounts = fy_pipeline_find(&state.pipeline, options);
     fy_places_find(&state.places);
-    bool commands = mounts && start_commands(options, &state);
+    bool commands = mounts && start_commands(options, &state, calls);
     if (!calls && !mounts) {
         fy_say_wrong(options, &state.places);
     } else if (!calls) { /* else it is said when they are compiled */

@@ -145,9 +145,13 @@ def engine_broken(context):
 
 
 def shim_missing(context):
-    """No libferry.so."""
-    return unlike(context.run(HOST, context.threads(), ferry=_copy_of_ferry(
-        context, engine="", shim=False)), word="libferry.so")
+    """No libferry.so, without a mount and with one: one line each."""
+    ferry = _copy_of_ferry(context, engine="", shim=False)
+    mount = ["--mount", "%s=loopback:///tmp" % context.folder()]
+    return unlike(context.run(HOST, context.threads(), ferry=ferry),
+                  word="libferry.so") or \
+        unlike(context.run(HOST + mount, context.threads(), ferry=ferry),
+               word="libferry.so")
 
 
 def annotations_missing(context):
