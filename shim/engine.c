@@ -131,8 +131,8 @@ fy_quiet_begin(struct fy_quiet *out)
         }
     }
     out->blocked = most;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     pthread_sigmask(SIG_BLOCK, &most, &out->mask);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     out->linker_error = fy_linker_error_aside();
 }
 
@@ -140,8 +140,9 @@ void
 fy_quiet_end(const struct fy_quiet *quiet)
 {
     fy_linker_error_back(quiet->linker_error);
-    pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
     pthread_setcancelstate(quiet->cancel, NULL);
+    /* Last: what waited may leave for ever from here. */
+    pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
 }
 
 /* True for the one caller who shall do the work. */

@@ -172,9 +172,10 @@ static int
 jumps(void)
 {
     static double a[90 * 90], b[90 * 90], c[90 * 90];
-    volatile int finished = 0, jumped = 0;
+    volatile int finished = 0, jumped = 0, kept = 0;
     const double one = 1;
     const integer n = 90;
+    int cancel;
 
     fill(a, 90 * 90, 1);
     fill(b, 90 * 90, 2);
@@ -182,6 +183,8 @@ jumps(void)
     while (jumped < 30 && finished < 20000) {
         if (sigsetjmp(back, 1)) {
             jumped++;
+            pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+            kept += cancel != PTHREAD_CANCEL_ENABLE;
             continue;
         }
         inside = 1;
@@ -190,7 +193,7 @@ jumps(void)
         finished++;
     }
     tick(SIG_IGN, 0, 0);
-    printf("jumped enough: %d\n", jumped >= 30);
+    printf("jumped enough: %d, not to be cancelled: %d\n", jumped >= 30, kept);
     printf("afterwards: %ld wrong\n", product_errors(70, 5));
     /* Others may not wait for a call that will never end. */
     for (unsigned i = 0; i < 3; i++) {
