@@ -89,9 +89,8 @@ libc_restorer(void)
     return found;
 }
 
-/* Where the main thread's stack ends, but for its arguments; NULL: not known. */
-static char *
-main_stack_end(void)
+char *
+fy_main_stack_end(void)
 {
     static void **known; /* the dynamic linker's variable, which says it */
     void **at = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -110,7 +109,7 @@ main_stack_end(void)
 static bool
 is_on_stack(const void *word, char *at)
 {
-    char *ends[] = {main_stack_end(), (char *)(uintptr_t)pthread_self()};
+    char *ends[] = {fy_main_stack_end(), (char *)(uintptr_t)pthread_self()};
     char *end = at + SCAN_BYTES;
     void *block[BLOCK_WORDS];
     long n = sizeof block, self = gettid();

@@ -342,6 +342,9 @@ extern FY_HIDDEN __thread int fy_inside
  * of the program's; in doubt, yes. */
 FY_HIDDEN bool fy_in_handler(const void *stack);
 
+/* Where the main thread's stack ends, but for its arguments; NULL: not known. */
+FY_HIDDEN char *fy_main_stack_end(void);
+
 /* ---- stack.c ---- */
 
 /* The one that this thread used last, or NULL. Not the thread's alone. */
@@ -364,8 +367,9 @@ FY_HIDDEN void fy_stack_forked(void);
 FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 
 /*
- * Calls run(argument) on the frame's. Exceptions pass; what has left in another
- * way (longjmp) has left the stack to this thread's next call.
+ * Calls run(argument) on the thread's own stack where that has room, else on the
+ * frame's. Exceptions pass; what has left in another way (longjmp) has left the
+ * stack to this thread's next call.
  */
 FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
                             void *argument);

@@ -2,16 +2,21 @@
 /*
  * Stacks of ferry's: a thread of the program may have 16 KiB in all. A frame
  * takes one for as long as it decides or runs a call; originals that are
- * declined run on the caller's. There are as many as calls at the same time, and up
- * to HOMES as many as living threads that have called: a thread finds its own free,
- * and asks the kernel for nothing. They are never unmapped: a thread that leaves one
- * by an exception goes on unwinding on it. Any thread; asks the kernel only at a
- * thread's first call, for a new one, or where one was left by an exception or
- * longjmp.
+ * declined run on the caller's. Where the caller's is the thread's own and large, only
+ * the vector registers are kept on ferry's, and the call is decided and run on the
+ * caller's: handlers may come meanwhile, and one that stops the thread for a garbage
+ * collector takes what lies from its frame to the end of that stack for roots.
+ *
+ * There are as many as calls at the same time, and up to HOMES as many as living
+ * threads that have called: a thread finds its own free, and asks the kernel for
+ * nothing. They are never unmapped: a thread that leaves one by an exception goes on
+ * unwinding on it. Any thread; asks the kernel only at a thread's first call, for a
+ * new one, or where one was left by an exception or longjmp.
  */
 #include "config.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -25,12 +30,21 @@ enum {
     MIN_BYTES = 256 * 1024,
     MAX_BYTES = 8 * 1024 * 1024, /* as threads have by default */
     HOMES = 16,
+    ROOM_BYTES = MIN_BYTES, /* of the caller's stack, to go on there */
+};
+
+/* Zeros: not asked yet. Both alike: not known. */
+struct bounds {
+    uintptr_t low, high;
 };
 
 FY_HIDDEN __thread struct fy_own_stack *fy_own_stack
     __attribute__((tls_model("initial-exec")));
 static struct fy_own_stack *all;
 static unsigned made; /* how many those are */
+/* The stack that libc, or the kernel, gave the calling thread. */
+static __thread struct bounds thread_stack
+    __attribute__((tls_model("initial-exec")));
 static void (*watched_acquire)(void *address);
 static void (*watched_release)(void *address);
 
@@ -245,6 +259,71 @@ fy_stack_forked(void)
     }
 }
 
+/* Of the main thread; its arguments, a quarter at most, lie above the known end. */
+static bool
+main_bounds(uintptr_t at, struct bounds *out)
+{
+    struct rlimit limit;
+    size_t bytes = MAX_BYTES;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < bytes) {
+        bytes = limit.rlim_cur;
+    }
+    out->high = (uintptr_t)fy_main_stack_end();
+    out->low = out->high - bytes / 4 * 3;
+    return at - out->low < out->high - out->low;
+}
+
+/* Of another one. libc allocates for that; in a handler nothing is known. */
+static void
+thread_bounds(const struct fy_frame *frame, struct bounds *out)
+{
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t bytes = 0;
+    *out = (struct bounds){0, 0};
+    if (fy_in_handler(frame->registers.stack)) {
+        return;
+    }
+    *out = (struct bounds){1, 1};
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+        return;
+    }
+    (void)pthread_attr_getstack(&attributes, &low, &bytes);
+    (void)pthread_attr_destroy(&attributes);
+    *out = (struct bounds){(uintptr_t)low, (uintptr_t)low + bytes};
+}
+
+static void
+look_for_bounds(void *frame)
+{
+    struct bounds found;
+    if (!main_bounds((uintptr_t)frame, &found)) {
+        thread_bounds(frame, &found);
+    }
+    thread_stack = found;
+}
+
+/* A thread's first call. */
+static void
+find_bounds(const struct fy_frame *frame, char *top)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+    fy_quiet_begin(&quiet);
+    fy_stack_call(look_for_bounds, (void *)(uintptr_t)frame, top);
+    fy_quiet_end(&quiet);
+    *error = saved;
+}
+
+/* Whether the frame lies on its thread's stack, above enough of it. */
+static bool
+has_room(const struct fy_frame *frame)
+{
+    uintptr_t at = (uintptr_t)frame;
+    return at < thread_stack.high && at > thread_stack.low &&
+           at - thread_stack.low > ROOM_BYTES;
+}
+
 void
 fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
 {
@@ -252,7 +331,14 @@ fy_stack_run(const struct fy_frame *frame, void (*run)(void *), void *argument)
     if ((char *)frame->state >= frame->own->low && (char *)frame->state < top) {
         top = frame->state;
     }
+    if (!thread_stack.high) {
+        find_bounds(frame, top);
+    }
     fy_watched_acquire(frame->own);
-    fy_stack_call(run, argument, top);
+    if (has_room(frame)) {
+        run(argument);
+    } else {
+        fy_stack_call(run, argument, top);
+    }
     fy_watched_release(frame->own);
 }

@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    BELOW = 64 * 1024,    /* painted */
+    BELOW = 64 * 1024,    /* painted, of a stack that is not large (stack.c) */
     MAY_USE = 1024 + 192, /* and what the original and this file take */
 };
 
@@ -107,7 +107,7 @@ int
 main(void)
 {
     int sum = 0;
-    in_thread(painted, NULL, 512 * 1024);
+    in_thread(painted, NULL, 256 * 1024);
     in_thread(small, &sum, (size_t)PTHREAD_STACK_MIN);
     printf("%d\n", sum);
     return 0;

@@ -118,6 +118,8 @@ def programs():
     for mode in ("count", "nested", "masks", "altstack", "alternate",
                  "coroutines", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)
+    yield Program("signals/collector", ["signals", "collector"], blas=one,
+                  ways=("slow",))
     for mode in ("declined", "threads", "handlers"):
         yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
                       ways=("slow",))

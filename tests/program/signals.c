@@ -5,9 +5,11 @@
  * the program calls again), nested (the handler calls BLAS itself),
  * altstack (the same on a small signal stack), alternate (a handler on that stack
  * calls, and other signals come there meanwhile), coroutines (a handler changes
- * between stacks that all call), masks (no thread of ferry may
+ * between stacks that all call), collector (handlers find themselves on the thread's
+ * stack, as garbage collectors want), masks (no thread of ferry may
  * take a signal meant for the program).
  */
+#define _GNU_SOURCE /* pthread_getattr_np */
 #include "common.h"
 
 #include <errno.h>
@@ -162,6 +164,61 @@ coroutines(void)
     return 0;
 }
 
+static uintptr_t stack_low, stack_high;
+static volatile sig_atomic_t elsewhere;
+
+static void
+collector(int number)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    (void)number;
+    elsewhere += here < stack_low || here >= stack_high;
+    seen++;
+}
+
+/* Calls that cost little beside their decision. */
+static void *
+collected(void *unused)
+{
+    static double a[100 * 100];
+    const double zero = 0, one = 1;
+    const integer n = 100;
+    pthread_attr_t attributes;
+    void *low;
+    size_t bytes;
+    sigset_t alarm;
+
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &low, &bytes);
+    pthread_attr_destroy(&attributes);
+    stack_low = (uintptr_t)low;
+    stack_high = stack_low + bytes;
+    seen = elsewhere = 0;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    for (long i = 0; i < 3000000 && seen < 2000; i++) {
+        dgemm_("N", "N", &n, &n, &n, &zero, a, &n, a, &n, &one, a, &n);
+    }
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+    printf("signals came: %d, elsewhere: %d\n", seen >= 20, (int)elsewhere);
+    return unused;
+}
+
+/* By the main thread, and by another. */
+static int
+collectors(void)
+{
+    pthread_t thread;
+
+    tick(collector, 0, 100);
+    collected(NULL);
+    pthread_create(&thread, NULL, collected, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
 static void *
 another(void *seed)
 {
@@ -215,6 +272,9 @@ main(int argc, char **argv)
     main_thread = pthread_self();
     if (strcmp(mode, "jump") == 0) {
         return jumps();
+    }
+    if (strcmp(mode, "collector") == 0) {
+        return collectors();
     }
     if (strcmp(mode, "coroutines") == 0) {
         return coroutines();
