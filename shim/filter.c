@@ -28,8 +28,8 @@ begin(bool strict)
         fy_last_silent(true);
     }
     uint8_t mode = fy_mode;
-    if (__atomic_fetch_add(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0) {
-        mode_before = mode;
+    if (__atomic_fetch_add(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0 && mode) {
+        mode_before = mode; /* 0: another thread is just putting it back */
     }
     __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
     return told;
