@@ -221,12 +221,16 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
-/* tee, by its manual: without a reader it ends well, with -p it lives on, with -i
+/* What runs commands lives on without a reader: they write, and end by SIGPIPE.
+ * tee, by its manual: without a reader it ends well, with -p it lives on, with -i
  * SIGINT does not end it. */
 static uint32_t
 pipes(const struct stage *stage)
 {
     uint32_t found = stage->plan.repeatable ? 0 : FY_STUB_OUTLIVES;
+    if (stage->invocation.nruns > 0) {
+        return FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL;
+    }
     if (strcmp(stage->invocation.command, "tee") != 0) {
         return found;
     }
@@ -526,11 +530,17 @@ void
 fy_flow_broken(struct stage *stage, int fd, int error)
 {
     char path[64];
-    /* The command gets a signal that came before, then this, as it would here. */
-    bool later = error == EPIPE && (stage->signalled || stage->held_signals);
+    /* The command gets a signal that came before, then this, as it would here.
+     * What still runs commands says itself how they end when their reader goes; if
+     * there never was one, none of them may do what it did there. */
+    bool runs = stage->invocation.nruns > 0 && stage->state == STAGE_RUNNING &&
+                stage->credited_bytes > 0;
+    bool later =
+        error == EPIPE && (runs || stage->signalled || stage->held_signals);
     if (fd < 1 || fd > 2 || (!later && fy_stage_may_fall_back(stage))) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(error));
     } else if (error == EPIPE) {
+        stage->left_unread = stage->left_unread || runs;
         (void)snprintf(path, sizeof path, "/stage/%llu/unread?%d",
                        (unsigned long long)stage->number, fd);
         tell(stage, path);

@@ -83,6 +83,7 @@ struct stage {
     uint64_t held_ns;
     unsigned pings;            /* that its stub has not answered */
     bool signalled;            /* its stub passed on one that may end it */
+    bool left_unread;          /* the commands that it runs lost their reader */
     bool refused;              /* the proxy has not begun anything */
     bool plan_repeatable_here; /* with all that feeds it */
     int exit_status, exit_signal;

@@ -11,6 +11,7 @@
 #include "common/plain.h"
 #include "proxy/digest.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +309,14 @@ fy_stage_try_end(struct stage *stage)
     if (whole) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                            "some of its output is missing");
+        return;
+    }
+    /* None of the commands that it ran wrote after its reader had gone: so it was
+     * not told. Here one would have been ended, and it would have said so. */
+    if (stage->left_unread && stage->exit_signal == 0 &&
+        stage->exit_status == 0 && stage->received_bytes[1] == 0 &&
+        fy_stage_may_fall_back(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(EPIPE));
         return;
     }
     if (!stage->refreshed) {
