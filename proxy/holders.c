@@ -27,10 +27,11 @@
 #include <unistd.h>
 
 enum {
-    DEPTH_MAX = 4096, /* of a chain of parents */
-    CHAIN_MAX = 8,    /* parents that wait, the stub included */
-    SETTLING_MS = 5,  /* until a parent that will wait does */
-    COMPUTES_MS = 500 /* of processor time: no shell on its way to a command */
+    DEPTH_MAX = 4096,  /* of a chain of parents */
+    CHAIN_MAX = 8,     /* parents that wait, the stub included */
+    SETTLING_MS = 5,   /* until a parent that will wait does */
+    COMPUTES_MS = 500, /* of processor time: no shell on its way to a command */
+    NO_NUMBER = 1 /* of a folder in /proc that the kernel has no memory for */
 };
 
 struct process {
@@ -269,7 +270,7 @@ is_old(const struct fy_holders *holders, const struct dirent *entry)
     struct process *found = bsearch(&key, holders->old, holders->nold,
                                     sizeof *holders->old, compare);
     struct fy_process now;
-    if (!found || found->inode == entry->d_ino) {
+    if (!found || (found->inode == entry->d_ino && entry->d_ino != NO_NUMBER)) {
         return found != NULL;
     }
     if (!fy_process_read(dirfd(holders->proc), entry->d_name, &now) ||
