@@ -9,10 +9,9 @@ trap 'rm -rf "$t"' EXIT
 : >"$t/empty.c"
 ${CC:-cc} -O2 -I"$build" -o "$t/startup" "$here/startup.c" &&
     ${CC:-cc} -O2 -shared -fPIC -o "$t/empty.so" "$t/empty.c" || exit 1
-# What `ferry run' preloads: the kernel knows what it gave to the process.
-preload=$("$build/ferry" run --device host -- cat /proc/self/environ |
-    tr '\0' '\n' |
-    sed -n 's/^LD_PRELOAD=\([^:]*\).*/\1/p')
+# What `ferry run' preloads: programs do not see it in their environment.
+preload=$("$build/ferry" run --device host -- cat /proc/self/maps |
+    sed -n 's|.* \(/.*/ferry-preload-.*\.so\)$|\1|p' | head -n 1)
 [ -n "$preload" ] || exit 1
 settings="mode=1;device=host;engine=$build/.libs/libferry-engine.so"
 show()
