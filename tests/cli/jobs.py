@@ -189,7 +189,8 @@ def run_out():
         time.sleep(0.001)
 
 
-LOOK = ("import signal; print([(4000 < v <= 5000 + t, i) for t in range(3) "
+# The kernel adds a tick to a timer of processor time each time that it is set.
+LOOK = ("import signal; print([(4000 < v < 5001 + t, i) for t in range(3) "
         "for v, i in [signal.getitimer(t)]], list(signal.sigpending()))")
 for name, before, expected in (
         ("timers of the parent go on in the program", set_timers,
