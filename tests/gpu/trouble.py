@@ -181,9 +181,11 @@ def jumping(bench):
     with open(bench.report, encoding="utf-8") as file:
         row = json.load(file)["functions"][0]
     os.unlink(bench.report)
-    check(done.returncode == 0 and done.stdout == "jumped enough: 1\n"
+    # Some of the 30 jumps come before a call is accepted.
+    check(done.returncode == 0 and done.stdout ==
+          "jumped enough: 1, not to be cancelled: 0\n"
           "afterwards: 0 wrong\n" + 3 * "another thread: 0 wrong\n" and
-          row["offloaded"] >= 30, "handlers that jump out of calls",
+          row["offloaded"] >= 15, "handlers that jump out of calls",
           (done, row))
 
 
