@@ -131,7 +131,7 @@ look_at_roots(struct run *run)
     *to = '\0';
     return run->has_roots || (out->reads_cwd && out->cwd_is_tree)
                ? FY_OK
-               : fail(run, "nobody knows where its paths lie", "");
+               : fail(run, "its paths may lie anywhere", "");
 }
 
 /* ---- what it means ---- */

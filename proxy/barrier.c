@@ -39,7 +39,7 @@ enum {
     NAME_BYTES = 24,        /* of what is looked up */
 };
 
-/* A name in the mount's folder that nobody has. */
+/* A random name in the mount's folder, which no file has. */
 static bool
 new_name(const char *folder, char *out, size_t capacity)
 {

@@ -116,7 +116,7 @@ struct fy_server_stage {
 
     unsigned jobs;   /* that borrow it */
     bool orphaned;   /* freed when there are none */
-    bool abandoned;  /* nobody waits for its result */
+    bool abandoned;  /* its result is not waited for */
     bool killed;     /* by us or the client: a death by KILL is no surprise */
     bool signalled;  /* by the client */
     int last_signal; /* of those that end a process; 0 */

@@ -3,7 +3,7 @@
  * A process that puts a seccomp filter upon itself may not live through a system call
  * that the program never makes. So when it does, by prctl(2) or by number, ferry
  * leaves every later call to its original, and asks the kernel nothing (fy_mode is
- * 0, see enter.S; bindings that are known or fit into what is there are used). Not
+ * 0, see enter.S; bindings that are known are used, new ones where a table has room). Not
  * for filters that are inherited: a process that was started under one, as all in
  * containers are, is taken to live with ferry's start-up, too. Any thread, any handler.
  */

@@ -436,14 +436,16 @@ END_TEST
 START_TEST(signals_reach_the_group)
 {
     static struct job job;
-    job_shell(&job, &shared, "sleep 100 & echo $! >&2; wait");
+    job_shell(&job, &shared,
+              "trap 'echo came >&2' INT; sleep 100 & echo $! >&2; wait; wait");
     job_begin(&job, false);
     job_open(&job, 1000);
     wait_for_lines(&job, 1);
     ck_assert_int_eq(job_get(&job, "signal?2"), 200);
+    wait_for_lines(&job, 2);
     ck_assert_int_eq(job_get(&job, "signal?15"), 200);
     client_wait(&shared, &job.ended, 10);
-    ck_assert(job.signal == SIGTERM || job.signal == SIGINT);
+    ck_assert_int_eq(job.signal, SIGTERM);
     wait_until_gone((pid_t)strtol(job.err, NULL, 10), 5);
     ck_assert_int_eq(job_get(&job, "signal?99"), 404);
     job_free(&job);
