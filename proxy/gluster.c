@@ -224,11 +224,12 @@ bool
 fy_volume_find(const char *name, const char *mountinfo, char *out,
                size_t capacity, struct fy_buffer *why)
 {
-    const char *host = name + strlen(SCHEME);
+    /* The peer's words: they may be shorter than the scheme. */
+    bool is_named = strncmp(name, SCHEME, strlen(SCHEME)) == 0;
+    const char *host = is_named ? name + strlen(SCHEME) : "";
     struct fy_mount_table table;
     size_t nhost = strcspn(host, "/");
-    if (strncmp(name, SCHEME, strlen(SCHEME)) != 0 || !host[nhost] ||
-        fy_mount_table_parse(mountinfo, &table)) {
+    if (!host[nhost] || fy_mount_table_parse(mountinfo, &table)) {
         fy_buffer_add(why, "no volume: ");
         fy_buffer_add(why, name);
         return false;

@@ -81,7 +81,7 @@ parse_line(char *line, struct fy_mount_line *out)
     unescape(words[4]);
     unescape(words[dash + 1]);
     unescape(words[dash + 2]);
-    return true;
+    return out->point[0] == '/'; /* else nothing of the program's names it */
 }
 
 void

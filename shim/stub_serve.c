@@ -113,8 +113,10 @@ add_credit(struct service *service, size_t n)
 static void
 place_input(const struct service *service, int64_t bytes)
 {
-    if (service->input_start >= 0 && bytes >= 0) {
-        (void)lseek(0, service->input_start + bytes, SEEK_SET);
+    int64_t to;
+    if (service->input_start >= 0 && bytes >= 0 &&
+        !__builtin_add_overflow(service->input_start, bytes, &to)) {
+        (void)lseek(0, to, SEEK_SET);
     }
 }
 
