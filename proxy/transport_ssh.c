@@ -86,10 +86,12 @@ fy_ssh_words(const struct fy_place *place, struct fy_ssh_words *out,
             fy_buffer_add(why, place->command);
             return FY_ERR_INVALID;
         }
-        add(out, word);
-        if (out->argc > FY_SSH_MAX_WORDS / 3) {
-            break;
+        if (out->argc == FY_SSH_MAX_WORDS / 3) {
+            fy_buffer_add(why, "too many words in the ssh command: ");
+            fy_buffer_add(why, place->command);
+            return FY_ERR_INVALID;
         }
+        add(out, word);
     }
     if (!out->argc) {
         fy_buffer_add(why, "an empty ssh command");
