@@ -27,6 +27,7 @@
 enum {
     MAX_SCRIPT_DEPTH = 4,
     MAX_SYMBOLS = 1 << 24,
+    MAX_SEGMENTS = 65536 / sizeof(Elf64_Phdr), /* the kernel runs no more */
 };
 
 extern char **environ;
@@ -262,7 +263,8 @@ read_elf(struct file *file)
     file->segments =
         at_offset(file, header->e_phoff,
                   (uint64_t)header->e_phnum * sizeof(Elf64_Phdr), 8);
-    if (!file->segments || header->e_phentsize != sizeof(Elf64_Phdr) ||
+    if (!file->segments || header->e_phnum > MAX_SEGMENTS ||
+        header->e_phentsize != sizeof(Elf64_Phdr) ||
         (header->e_type != ET_EXEC && header->e_type != ET_DYN)) {
         return FY_ERR_INVALID;
     }
@@ -277,7 +279,8 @@ read_elf(struct file *file)
             at[segment->p_filesz - 1] == '\0') {
             file->interpreter = at;
         }
-        if (segment->p_type == PT_DYNAMIC && segment->p_offset % 8 == 0) {
+        if (segment->p_type == PT_DYNAMIC && segment->p_offset % 8 == 0 &&
+            !file->dynamic) { /* of many each would be read through */
             file->dynamic = true;
             read_symbols(file, (const void *)at,
                          segment->p_filesz / sizeof(Elf64_Dyn));
