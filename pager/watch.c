@@ -193,7 +193,8 @@ read_mapping(uint64_t address, struct mapping *out)
     while (found < 0) {
         ssize_t got = read(file, text + used, sizeof text - 1 - used);
         if (got <= 0) {
-            found = got == 0 ? 0 : -1;
+            /* Part of a row: its name is longer than `text'. */
+            found = got == 0 && used == 0 ? 0 : -1;
             break;
         }
         used += (size_t)got;
