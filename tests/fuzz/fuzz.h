@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzzers of the wire share: numbers from a seed (FERRY_FUZZ_SEED), a
+ * What the fuzzers share: numbers from a seed (FERRY_FUZZ_SEED), a
  * time to run (FERRY_FUZZ_SECONDS, 5), the input that is being tried kept on
  * disk in case we die of it, changes to bytes, memory in use.
  */
@@ -40,6 +40,7 @@ static inline double
 fuzz_begin(void)
 {
     const char *seed = getenv("FERRY_FUZZ_SEED");
+    seed = seed ? seed : getenv("FERRY_SEED"); /* of ./check --full */
     const char *seconds = getenv("FERRY_FUZZ_SECONDS");
     fuzz_state = seed ? strtoull(seed, NULL, 10) : fuzz_state;
     return fuzz_seconds() + (seconds ? strtod(seconds, NULL) : 5);
@@ -50,13 +51,13 @@ static char fuzz_path[64];
 static inline void
 fuzz_keep(const char *name, const void *bytes, size_t n)
 {
-    static int fd = -1;
-    if (fd < 0) {
+    static int file = -1;
+    if (file < 0) {
         (void)snprintf(fuzz_path, sizeof fuzz_path, "fuzz-%s-%ld.bin", name,
                        (long)getpid());
-        fd = open(fuzz_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        file = open(fuzz_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     }
-    if (pwrite(fd, bytes, n, 0) != (ssize_t)n || ftruncate(fd, (off_t)n)) {
+    if (pwrite(file, bytes, n, 0) != (ssize_t)n || ftruncate(file, (off_t)n)) {
         printf("# cannot write %s\n", fuzz_path);
     }
 }

@@ -27,9 +27,9 @@ TESTS += tests/lang/run tests/fuzz/fuzz_annotations tests/fuzz/fuzz_commands
 tests_lang_run_SOURCES = tests/lang/run.c
 tests_lang_run_LDADD = libfyannotations.la
 tests_fuzz_fuzz_annotations_SOURCES = tests/fuzz/fuzz_annotations.c
-tests_fuzz_fuzz_annotations_LDADD = libfyannotations.la
+tests_fuzz_fuzz_annotations_LDADD = libfyannotations.la $(FUZZ_LIBS)
 tests_fuzz_fuzz_commands_SOURCES = tests/fuzz/fuzz_commands.c
-tests_fuzz_fuzz_commands_LDADD = libfyannotations.la
+tests_fuzz_fuzz_commands_LDADD = libfyannotations.la $(FUZZ_LIBS)
 
 UNIT_TESTS += tests/unit/test_eval
 UNIT_TESTS += tests/unit/test_model

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A report that `ferry report' is given (tools/report.h, tools/json.h): a file of
+ * anybody's. What is accepted can be printed, and written it reads as the same; a
+ * string is quoted so that it reads as itself.
+ */
+#include "config.h"
+
+#include "common/plain.h"
+#include "tests/fuzz/target.h"
+#include "tools/json.h"
+#include "tools/report.h"
+
+const char fuzz_shows[] =
+    "every report is refused with a reason, or comes back";
+const char *const fuzz_words[] = {"\"functions\"",
+                                  "\"pipelines\"",
+                                  "[",
+                                  "]",
+                                  "{",
+                                  "}",
+                                  ":",
+                                  ",",
+                                  "\\u0000",
+                                  "\\ud800\\udc00",
+                                  "\\ud800",
+                                  "1e400",
+                                  "-0",
+                                  "1e308",
+                                  "true",
+                                  "null",
+                                  "\"name\"",
+                                  "\"calls\"",
+                                  "\"argv\"",
+                                  "\"stages\"",
+                                  "\"command\"",
+                                  "18446744073709551616",
+                                  "-1",
+                                  NULL};
+
+static char *
+written(const struct fy_report *report, size_t *n)
+{
+    char *text = NULL;
+    FILE *to = open_memstream(&text, n);
+    MUST(to);
+    fy_report_write_json(report, to);
+    MUST(fclose(to) == 0);
+    return text;
+}
+
+static void
+try_report(const char *text, size_t n)
+{
+    struct fy_report report, again;
+    char why[256] = "";
+    int status = fy_report_read_json(text, n, &report, why, sizeof why);
+    if (status) {
+        MUST(status == FY_ERR_INVALID && *why && strlen(why) < sizeof why);
+        return;
+    }
+    fuzz_taken++;
+    FILE *nowhere = fopen("/dev/null", "w");
+    MUST(nowhere);
+    fy_report_print(&report, nowhere);
+    fy_report_print_stages(&report, nowhere);
+    (void)fclose(nowhere);
+    size_t none, ntwice;
+    char *one = written(&report, &none), *twice;
+    MUST(!fy_report_read_json(one, none, &again, why, sizeof why));
+    twice = written(&again, &ntwice);
+    MUST(none == ntwice && !memcmp(one, twice, none));
+    fy_report_clear(&again);
+    fy_report_clear(&report);
+    free(one);
+    free(twice);
+}
+
+static void
+try_string(const uint8_t *bytes, size_t n)
+{
+    char *text = fuzz_text(bytes, n), *quoted = NULL;
+    struct fy_json_document *document;
+    const struct fy_json *root;
+    const char *cause;
+    unsigned line;
+    size_t size;
+    FILE *to = open_memstream(&quoted, &size);
+    MUST(to);
+    fy_json_write_string(text, to);
+    MUST(fclose(to) == 0);
+    MUST(!fy_json_parse(quoted, size, &document, &root, &line, &cause));
+    MUST(root->kind == FY_JSON_STRING);
+    const char *at = text, *back = root->text;
+    while (*at) { /* what is no UTF-8 became U+FFFD */
+        size_t k = fy_utf8_bytes(at);
+        MUST(k ? !strncmp(at, back, k) : !strncmp(back, "\xef\xbf\xbd", 3));
+        at += k ? k : 1;
+        back += k ? k : 3;
+    }
+    MUST(!*back);
+    fy_json_free(document);
+    free(quoted);
+    free(text);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    try_report((const char *)bytes, n);
+    try_string(bytes, n);
+    return 0;
+}
+
+void
+fuzz_make_seeds(void)
+{
+    static const char *const words[] = {"python3", "a b\"\xff", NULL};
+    struct fy_report report = {.device = "host",
+                               .trouble = "none, really",
+                               .memory_bytes = 1 << 20,
+                               .seconds = 1.5,
+                               .exit_status = 3,
+                               .command = (char *const *)(uintptr_t)words};
+    struct fy_report_row row = {.name = "dgemm_", .calls = 4, .offloaded = 2};
+    row.declined[3] = 2;
+    report.rows = &row;
+    report.nrows = 1;
+    size_t n;
+    char *text = written(&report, &n);
+    fuzz_seed(text, n);
+    free(text);
+    struct fy_stage_report stage = {0};
+    report.stages = &stage;
+    report.nstages = 1;
+    text = written(&report, &n);
+    fuzz_seed(text, n);
+    free(text);
+}
