@@ -162,7 +162,7 @@ store(struct fy_squeeze *squeeze, const char *bytes, size_t n, bool last,
         if (status) {
             return status;
         }
-        bytes += k;
+        bytes = k ? bytes + k : bytes; /* the last block may be of none */
         n -= k;
     } while (n);
     return FY_OK;
