@@ -52,6 +52,8 @@ SOURCES = {
     "threads64": ("threads.c", ["-DILP64", "-L%s/blas64" % LIB, "-lblas64",
                                 "-pthread"]),
     "copies": ("copies.c", ["-ldl"]),
+    "reasons": ("reasons.c", ["-lblas", "-ldl"]),
+    "options": ("options.c", ["-fsanitize=address"]),
     "odd": ("odd.c", ["-lblas", "-lm"]),
     "ownmalloc": ("ownmalloc.c", ["-lblas"]),
     "neighbours": ("neighbours.c", ["-lblas", "-pthread"]),

@@ -471,6 +471,50 @@ def explain_keeps_no_descriptor(context):
     return None
 
 
+def reasons_are_told(context):
+    """Calls that stay for want of memory, in a handler, of an unseen plan."""
+    for mode, function, reason, lines, argv in (
+            ("handler", "dgemm", "in-handler", 0, []),
+            ("memory", "dgemm", "host-memory", 2, []),
+            ("handle", "fftw_execute", "unknown-handle", 1,
+             ["libfftw3.so.3"])):
+        argv = [context.program("reasons"), mode] + argv
+        plain = ferryrun.execute(argv, context.folder(), context.env(),
+                                 timeout=60)
+        if "is not there" in plain.out:
+            raise Skip("FFTW is not installed (Debian: libfftw3-double3)")
+        report = os.path.join(context.folder(), "report.json")
+        result = context.run(["--device", "host,memory=1MiB", "--force",
+                              "--no-discover", "--explain",
+                              "--report=" + report], argv)
+        if (result.status, result.out) != (plain.status, plain.out):
+            return "%s: status %s, stdout %r" % (mode, result.status, result.out)
+        row = (ferryrun.read_report(report) or {}).get(function, {})
+        if row.get("declined " + reason, 0) != 1:
+            return "%s: reported is %r" % (mode, row)
+        said = [x for x in result.err.splitlines() if " caller=0x" in x]
+        if len(said) != lines or (said and reason not in said[-1]):
+            return "%s: explained by %r" % (mode, said)
+    return None
+
+
+def options_of_asan_are_the_programs(context):
+    """A program with __asan_default_options of its own and a shared libasan: it
+    does not start, but with ASAN_OPTIONS, as docs/ARCHITECTURE.md says."""
+    argv = [context.program("options")]
+    plain = ferryrun.execute(argv, context.folder(), context.env(), timeout=60)
+    freed = "heap-use-after-free"
+    if plain.status != 7 or freed not in plain.err:
+        return "without ferry: status %s, %s" % (plain.status, plain.err)
+    result = context.run(HOST, argv)
+    if freed in result.err or "does not come first" not in result.err:
+        return "status %s, %s" % (result.status, result.err)
+    result = context.run(HOST, argv, ASAN_OPTIONS="verify_asan_link_order=0")
+    if result.status != 7 or freed not in result.err:
+        return "with ASAN_OPTIONS: status %s, %s" % (result.status, result.err)
+    return None
+
+
 CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           shim_missing, annotations_missing, annotations_bad, memory_too_small,
           memory_of_a_page, options_wrong, configuration_bad, settings_spoiled,
@@ -480,4 +524,5 @@ CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           mutexes_of_the_engine,
           timer_of_a_profiler,
           libraries_with_static_tls,
-          explain_keeps_no_descriptor]
+          explain_keeps_no_descriptor,
+          reasons_are_told, options_of_asan_are_the_programs]
