@@ -181,7 +181,7 @@ take_string(struct parser *parser, const char **out)
 static bool
 take_number(struct parser *parser, double *out)
 {
-    char text[64];
+    char text[512]; /* 316 for the largest double as reports write it */
     size_t n = 0;
     while (
         parser->at + n < parser->end && n < sizeof text - 1 &&
