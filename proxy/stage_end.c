@@ -96,6 +96,7 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
         (double)(fy_session_now_ns() - stage->began_ns) / 1e9;
     record->report.bytes_from_link =
         stage->received_bytes[0] + stage->received_bytes[1];
+    record->report.bytes_to_link = stage->input_bytes;
     (void)snprintf(record->why, sizeof record->why, "%s", why ? why : "");
     record->report.why = record->why;
 }

@@ -45,6 +45,8 @@ TESTS += tests/session/parts.sh
 dist_check_SCRIPTS += tests/session/lost_input.py
 TESTS += tests/session/lost_input.py
 
+dist_check_SCRIPTS += tests/session/crossed.py
+TESTS += tests/session/crossed.py
 dist_check_SCRIPTS += tests/session/libraries.py
 TESTS += tests/session/libraries.py
 
