@@ -138,6 +138,134 @@ START_TEST(test_values)
 }
 END_TEST
 
+/* What `a op b' is in C, of integers or of reals; false: an error. */
+static bool
+expected(const char *op, double a, double b, bool integers, double *out)
+{
+    static const char *const names[] = {"+",  "-",   "*",  "/",  "%",
+                                        "<",  "<=",  ">",  ">=", "==",
+                                        "!=", "min", "max"};
+    bool divides = strcmp(op, "/") == 0 || strcmp(op, "%") == 0;
+    if ((divides && b == 0) || (strcmp(op, "%") == 0 && !integers)) {
+        return false;
+    }
+    int64_t i = (int64_t)a, j = (int64_t)b;
+    const double values[] = {a + b,
+                             a - b,
+                             a * b,
+                             divides ? integers ? (double)(i / j) : a / b : 0,
+                             divides && integers ? (double)(i % j) : 0,
+                             a<b, a <= b, a>
+                                 b,
+                             a >= b,
+                             a == b,
+                             a != b,
+                             a < b ? a : b,
+                             a > b ? a : b};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        if (strcmp(op, names[k]) == 0) {
+            *out = values[k];
+            return true;
+        }
+    }
+    ck_abort_msg("%s", op);
+}
+
+START_TEST(test_operators_compute_as_in_c)
+{
+    static const struct {
+        const char *op, *expression;
+    } rows[] = {{"+", "i + j"},      {"-", "i - j"},   {"*", "i * j"},
+                {"/", "i / j"},      {"%", "i % j"},   {"<", "i < j"},
+                {"<=", "i <= j"},    {">", "i > j"},   {">=", "i >= j"},
+                {"==", "i == j"},    {"!=", "i != j"}, {"min", "min(i, j)"},
+                {"max", "max(i, j)"}};
+    static const char *const names[] = {"i", "j"};
+    static const int8_t numbers[] = {-7, -1, 0, 1, 2, 7};
+    const unsigned n = sizeof numbers;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        struct one one;
+        start(&one, rows[row].expression);
+        for (unsigned at = 0; at < n * n * 4; at++) {
+            bool real[2] = {at & 1, at & 2};
+            double number[2] = {numbers[at / 4 % n], numbers[at / 4 / n]};
+            struct fy_value values[2];
+            double value = -77, right;
+            for (int k = 0; k < 2; k++) {
+                values[k] =
+                    real[k]
+                        ? (struct fy_value){.kind = FY_V_REAL, .r = number[k]}
+                        : (struct fy_value){.kind = FY_V_INT,
+                                            .i = (int64_t)number[k]};
+            }
+            set_cells(&one, names, values, 2);
+            bool good = expected(rows[row].op, number[0], number[1],
+                                 !real[0] && !real[1], &right);
+            int status = fy_eval_real(&one.scope, one.node, &value);
+            ck_assert_msg(status == (good ? FY_OK : FY_ERR_INVALID) &&
+                              value == (good ? right : -77),
+                          "%g %s %g: %d, %g", number[0], rows[row].op,
+                          number[1], status, value);
+        }
+        free(one.model);
+    }
+}
+END_TEST
+
+/* Of pointers and complex numbers only == and != can be told, and only of what
+ * compares in C. */
+START_TEST(test_values_without_order)
+{
+    static const char *const names[] = {"i", "j"};
+    const struct fy_value zero = {.kind = FY_V_INT};
+    const struct fy_value half = {.kind = FY_V_REAL, .r = 0.5};
+    const struct fy_value here = {.kind = FY_V_POINTER, .p = 0x1000};
+    const struct fy_value there = {.kind = FY_V_POINTER, .p = 0x2000};
+    const struct fy_value null = {.kind = FY_V_POINTER};
+    const struct fy_value pure = {.kind = FY_V_COMPLEX, .r = 0.5};
+    const struct fy_value mixed = {.kind = FY_V_COMPLEX, .r = 0.5, .im = 1};
+    const struct fy_value other = {.kind = FY_V_COMPLEX, .r = 0.5, .im = 2};
+    const struct {
+        struct fy_value a, b;
+        int status;
+        bool equal;
+    } rows[] = {
+        {here, here, FY_OK, true},
+        {here, there, FY_OK, false},
+        {null, zero, FY_OK, true},
+        {here, zero, FY_OK, false},
+        {here, half, FY_ERR_INVALID, false},
+        {here, pure, FY_ERR_INVALID, false},
+        {pure, half, FY_OK, true},
+        {mixed, half, FY_OK, false},
+        {mixed, mixed, FY_OK, true},
+        {mixed, other, FY_OK, false},
+        {pure, zero, FY_OK, false},
+    };
+    struct one equal, unequal, less;
+    start(&equal, "i == j");
+    start(&unequal, "i != j");
+    start(&less, "i < j");
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0] * 2; row++) {
+        struct fy_value pair[] = {rows[row / 2].a, rows[row / 2].b};
+        struct fy_value turned[] = {pair[1], pair[0]};
+        struct one *const all[] = {&equal, &unequal, &less};
+        for (int k = 0; k < 3; k++) {
+            int64_t value = -77;
+            set_cells(all[k], names, row % 2 ? turned : pair, 2);
+            ck_assert_int_eq(fy_eval_int(&all[k]->scope, all[k]->node, &value),
+                             k == 2 ? FY_ERR_INVALID : rows[row / 2].status);
+            if (k < 2 && rows[row / 2].status == FY_OK) {
+                ck_assert_int_eq(value, rows[row / 2].equal == (k == 0));
+            }
+        }
+    }
+    free(equal.model);
+    free(unequal.model);
+    free(less.model);
+}
+END_TEST
+
 START_TEST(test_integers)
 {
     static const struct {
@@ -149,6 +277,8 @@ START_TEST(test_integers)
         {"x * 4", 0, 2},
         {"x", FY_ERR_INVALID, 0},
         {"j * 1.0", FY_ERR_INVALID, 0}, /* 2^63 does not fit */
+        {"j * -2.0", FY_ERR_INVALID, 0},
+        {"(-j - 1) * 1.0", 0, INT64_MIN},
         {"z", FY_ERR_INVALID, 0},
         {"p", FY_ERR_INVALID, 0},
         {"c", 0, 'N'},
@@ -277,6 +407,8 @@ main(void)
     Suite *suite = suite_create("eval");
     TCase *tests = tcase_create("eval");
     tcase_add_test(tests, test_values);
+    tcase_add_test(tests, test_operators_compute_as_in_c);
+    tcase_add_test(tests, test_values_without_order);
     tcase_add_test(tests, test_integers);
     tcase_add_test(tests, test_truth);
     tcase_add_test(tests, test_extents_of_a_chunk);

@@ -8,8 +8,10 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "pager/executor_undo.h"
 #include "pager/host.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
@@ -71,6 +73,174 @@ END_TEST
 START_TEST(test_failure_under_latency_leaves_host_memory)
 {
     fail_everywhere(true, 20000, 1);
+}
+END_TEST
+
+/* The log of an operand of three axes, in tiles larger than a page. */
+enum {
+    LOG_AXES = 3,
+    LOG_TILES = 3
+};
+
+struct log {
+    struct fy_view view;
+    struct fy_tile tiles[LOG_TILES];
+    struct fy_step step;
+    struct fy_schedule schedule;
+    struct fy_replica_table table;
+    struct fy_undo undo;
+};
+
+/* Tiles of 7 x 9 x 11 doubles along an axis of 7 * LOG_TILES. */
+static void
+make_log(struct log *log, char *memory, uint8_t access, unsigned order)
+{
+    static const int64_t extent[] = {7 * LOG_TILES, 9, 11};
+    int64_t stride = 1;
+    memset(log, 0, sizeof *log);
+    log->view = (struct fy_view){.host = memory,
+                                 .element_bytes = 8,
+                                 .access = access,
+                                 .naxes = LOG_AXES};
+    for (unsigned k = 0; k < LOG_AXES; k++) {
+        unsigned axis = (order + k) % LOG_AXES;
+        log->view.extent[axis] = extent[axis];
+        log->view.stride[axis] = stride;
+        stride *= extent[axis];
+    }
+    for (int i = 0; i < LOG_TILES; i++) {
+        log->tiles[i] = (struct fy_tile){.access = access,
+                                         .naxes = LOG_AXES,
+                                         .lo = {7 * i},
+                                         .n = {7, 9, 11},
+                                         .device_stride = {1, 7, 63}};
+    }
+    log->step.ntiles = LOG_TILES;
+    log->schedule = (struct fy_schedule){.views = &log->view,
+                                         .nviews = 1,
+                                         .tiles = log->tiles,
+                                         .ntiles = LOG_TILES,
+                                         .steps = &log->step,
+                                         .nsteps = 1};
+    ck_assert_int_eq(fy_replica_build(&log->table, &log->schedule), 0);
+}
+
+static void
+free_log(struct log *log)
+{
+    fy_undo_release(&log->undo, true);
+    ck_assert_ptr_null(log->undo.base);
+    fy_replica_table_free(&log->table);
+}
+
+START_TEST(test_log_keeps_every_element)
+{
+    enum {
+        N = 7 * LOG_TILES * 9 * 11
+    };
+    static double memory[N], before[N];
+    struct fy_replica *r, *next;
+    struct log log;
+    for (int i = 0; i < N; i++) {
+        memory[i] = before[i] = i;
+    }
+    make_log(&log, (char *)memory, FY_ACCESS_INOUT, (unsigned)_i);
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    /* Whole cache lines, and no more. */
+    ck_assert_uint_eq(log.undo.bytes,
+                      LOG_TILES * ((7 * 9 * 11 * 8 + 63) / 64 * 64));
+    HASH_ITER (hh, log.table.by_box, r, next) {
+        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        /* Saved once: what is there later is the call's result. */
+        *(double *)r->copy.host = -1;
+        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+    }
+    memset(memory, 1, sizeof memory);
+    fy_undo_restore(&log.undo, &log.table);
+    ck_assert_mem_eq(memory, before, sizeof memory);
+    /* What is large enough is kept for the next transaction. */
+    char *base = log.undo.base;
+    fy_undo_release(&log.undo, false);
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    ck_assert_ptr_eq(log.undo.base, base);
+    free_log(&log);
+}
+END_TEST
+
+START_TEST(test_log_of_what_nothing_reads_is_empty)
+{
+    static double memory[7 * LOG_TILES * 9 * 11];
+    struct fy_replica *r, *next;
+    struct log log;
+    make_log(&log, (char *)memory, _i ? FY_ACCESS_IN : FY_ACCESS_OUT, 0);
+    if (_i == 0) {
+        HASH_ITER (hh, log.table.by_box, r, next)
+            r->old_matters = false;
+    }
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    ck_assert_uint_eq(log.undo.bytes, 0);
+    HASH_ITER (hh, log.table.by_box, r, next) {
+        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+        ck_assert(!r->logged);
+    }
+    free_log(&log);
+}
+END_TEST
+
+START_TEST(test_log_larger_than_memory_is_refused)
+{
+    static const int64_t extents[][3] = {
+        {INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31},
+        {INT64_MAX, 2, 1}, /* + 63 is too many */
+        {INT64_C(1) << 62, 1, 1},
+        {INT64_C(1) << 61, 1, 1},
+    };
+    static double memory[7 * LOG_TILES * 9 * 11];
+    struct fy_replica *r, *next;
+    struct log log;
+    make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
+    HASH_ITER (hh, log.table.by_box, r, next) {
+        r->copy.element_bytes = 1;
+        memcpy(r->copy.extent, extents[_i], sizeof extents[_i]);
+    }
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_ERR_NOMEM);
+    ck_assert_ptr_null(log.undo.base);
+    free_log(&log);
+}
+END_TEST
+
+/* A page of the operand is gone meanwhile: what is left is put back. */
+START_TEST(test_rest_of_unmapped_operand_is_put_back)
+{
+    enum {
+        PAGE = 4096,
+        BYTES = 7 * LOG_TILES * 9 * 11 * 8,
+        LAST = BYTES / PAGE * PAGE
+    };
+    char *memory = mmap(NULL, LAST + PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct fy_replica *r, *next;
+    struct log log;
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    memset(memory, 1, BYTES);
+    make_log(&log, memory, FY_ACCESS_INOUT, (unsigned)_i);
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    HASH_ITER (hh, log.table.by_box, r, next)
+        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+    memset(memory, 2, BYTES);
+    ck_assert_int_eq(munmap(memory + PAGE, PAGE), 0);
+    fy_undo_restore(&log.undo, &log.table);
+    for (int i = 0; i < BYTES; i++) {
+        ck_assert(i / PAGE == 1 || memory[i] == 1);
+    }
+    bool refused = false;
+    HASH_ITER (hh, log.table.by_box, r, next) {
+        r->logged = false;
+        refused |= fy_undo_save(&log.undo, r) == FY_ERR_FAULT && !r->logged;
+    }
+    ck_assert(refused);
+    free_log(&log);
+    (void)munmap(memory, LAST + PAGE);
 }
 END_TEST
 
@@ -144,6 +314,11 @@ main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_failure_anywhere_leaves_host_memory, 0, 2);
     tcase_add_test(tests, test_lost_device_leaves_host_memory);
+    tcase_add_loop_test(tests, test_log_keeps_every_element, 0, LOG_AXES);
+    tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);
+    tcase_add_loop_test(tests, test_log_larger_than_memory_is_refused, 0, 4);
+    tcase_add_loop_test(tests, test_rest_of_unmapped_operand_is_put_back, 0,
+                        LOG_AXES);
     tcase_add_test(tests, test_failure_under_latency_leaves_host_memory);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_test(tests, test_no_memory_for_the_log);
