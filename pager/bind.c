@@ -119,9 +119,6 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
     unsigned maker_arg = FY_MAX_ARGS;
     uint32_t maker = FY_NIL;
 
-    if (function->ncells > FY_MAX_CELLS || function->nargs > FY_MAX_ARGS) {
-        return FY_REASON_UNSUPPORTED;
-    }
     for (unsigned i = 0; i < function->ncells; i++) {
         const struct fy_cell *cell = &rows[i];
         if (cell->kind == FY_CELL_HANDLE) {
@@ -130,8 +127,7 @@ read_cells(const struct fy_model *model, const struct fy_function *function,
                                 : FY_NIL;
                 maker_arg = cell->arg;
             }
-            if (maker == FY_NIL || maker != cell->maker ||
-                cell->offset >= FY_MAX_CELLS) {
+            if (maker == FY_NIL || maker != cell->maker) {
                 return FY_REASON_UNKNOWN_HANDLE;
             }
             cells[i] = maker_cells[cell->offset];
@@ -258,14 +254,8 @@ bind_any(const struct fy_model *model, uint32_t function, unsigned bits,
     out->model = model;
     out->integer_bits = (uint8_t)bits;
     for (; function != FY_NIL; function = out->function->next_variant) {
-        if (function >= model->functions.count) {
-            return FY_REASON_UNSUPPORTED;
-        }
         out->function_index = function;
         out->function = &FY_TABLE(model, fy_function, functions)[function];
-        if (out->function->nargs > FY_MAX_ARGS) {
-            return FY_REASON_UNSUPPORTED;
-        }
         if (bits == 0 && fy_function_uses_integer(model, function)) {
             return FY_REASON_INTEGER_WIDTH;
         }
@@ -312,9 +302,6 @@ fy_bind_cells(const struct fy_model *model, uint32_t function,
         &FY_TABLE(model, fy_function, functions)[function];
     union fy_raw args[FY_MAX_ARGS];
 
-    if (row->nargs > FY_MAX_ARGS) {
-        return FY_REASON_UNSUPPORTED;
-    }
     if (integer_bits == 0 && fy_function_uses_integer(model, function)) {
         return FY_REASON_INTEGER_WIDTH;
     }

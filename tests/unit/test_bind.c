@@ -47,7 +47,19 @@ static const char text[] =
     "    axis i = n, j = n;\n"
     "    inout x[i: inc step];\n"
     "    in t[i: 1, j: n] lower;\n"
-    "}\n";
+    "}\n"
+    "handle plan; handle list;\n"
+    "function plan make(int n, const double *x) { opaque x; }\n"
+    "function list count(int n, int *m) { opaque m; }\n"
+    "function void run(plan p from make, list q from count)\n"
+    "{ axis i = p.n, j = q.n; inout p.x[i: 1, j: p.n]; }\n"
+    "function void odd(int n, int m, double *x)\n"
+    "{ require 4611686018427387904 * n > 0; require 1 / m == 1;\n"
+    "  axis i = m; inout x[i: 1]; }\n"
+    "function void either(int n, plan p from make)\n"
+    "{ require n > 1; axis i = p.n; inout p.x[i: 1]; }\n"
+    "function void either(int n, plan p from make)\n"
+    "{ require n > 2 else empty; axis i = p.n; inout p.x[i: 1]; }\n";
 
 static uint32_t
 function_of(const char *symbol)
@@ -261,6 +273,142 @@ START_TEST(memory)
 }
 END_TEST
 
+/* Handles are the addresses of these. */
+static struct made {
+    const char *maker;
+    int64_t n;
+} plan = {"make", 3}, list = {"count", 4}, other = {"count", 5};
+
+static uint32_t
+look_up(uint64_t handle, struct fy_value cells[FY_MAX_CELLS])
+{
+    const struct made *made = (const struct made *)(uintptr_t)handle;
+    if (!made) {
+        return FY_NIL;
+    }
+    uint32_t row = function_of(made->maker);
+    const struct fy_function *f = &FY_TABLE(model, fy_function, functions)[row];
+    for (unsigned i = 0; i < f->ncells; i++) {
+        const char *name = fy_model_string(
+            model, FY_TABLE(model, fy_cell, cells)[f->cells + i].name);
+        cells[i] = strcmp(name, "n") == 0
+                       ? (struct fy_value){.kind = FY_V_INT, .i = made->n}
+                       : (struct fy_value){.kind = FY_V_POINTER,
+                                           .p = (uintptr_t)c_data};
+    }
+    return row;
+}
+
+START_TEST(cells_of_handles_come_from_their_makers)
+{
+    const struct {
+        struct made *first, *second;
+        fy_handle_lookup *handles;
+        enum fy_reason reason;
+    } rows[] = {{&plan, &list, look_up, FY_REASON_NONE},
+                {&plan, &other, look_up, FY_REASON_NONE},
+                {&plan, NULL, look_up, FY_REASON_UNKNOWN_HANDLE},
+                {NULL, &list, look_up, FY_REASON_UNKNOWN_HANDLE},
+                {&list, &list, look_up, FY_REASON_UNKNOWN_HANDLE},
+                {&plan, &plan, look_up, FY_REASON_UNKNOWN_HANDLE},
+                {&plan, &list, NULL, FY_REASON_UNKNOWN_HANDLE}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_registers r = {
+            .integer = {(uintptr_t)rows[i].first, (uintptr_t)rows[i].second}};
+        struct fy_bound bound;
+        ck_assert_int_eq(
+            fy_bind(model, function_of("run"), 32, &r, rows[i].handles, &bound),
+            rows[i].reason);
+        if (rows[i].reason == FY_REASON_NONE) {
+            ck_assert_int_eq(bound.extents[0], 3);
+            ck_assert_int_eq(bound.extents[1], rows[i].second->n);
+            ck_assert_ptr_eq(bound.views[0].host, c_data);
+        }
+    }
+}
+END_TEST
+
+START_TEST(cells_of_a_call_that_is_only_observed)
+{
+    const struct fy_registers value = {.integer = {3, (uintptr_t)c_data}};
+    struct fy_value cells[FY_MAX_CELLS];
+    uint32_t gemm = function_of("gemm_");
+    struct gemm g = good();
+
+    ck_assert_int_eq(
+        fy_bind_cells(model, function_of("make"), 0, &value, cells),
+        FY_REASON_NONE);
+    ck_assert(cells[0].kind == FY_V_INT && cells[0].i == 3);
+    pass(&g);
+    ck_assert_int_eq(fy_bind_cells(model, gemm, 32, &g.registers, cells),
+                     FY_REASON_NONE);
+    ck_assert(cells[0].kind == FY_V_INT && cells[0].i == g.m);
+    ck_assert_int_eq(fy_bind_cells(model, gemm, 0, &g.registers, cells),
+                     FY_REASON_INTEGER_WIDTH);
+    /* The original may not have looked behind a pointer. */
+    static const uintptr_t places[] = {0, 0x1000};
+    for (int i = 0; i < 2; i++) {
+        g.registers.integer[1] = places[i];
+        ck_assert_int_eq(fy_bind_cells(model, gemm, 32, &g.registers, cells),
+                         FY_REASON_UNMAPPED);
+    }
+}
+END_TEST
+
+START_TEST(width_of_integers_matters_where_there_are_some)
+{
+    ck_assert(fy_function_uses_integer(model, function_of("gemm_")));
+    ck_assert(!fy_function_uses_integer(model, function_of("many")));
+    ck_assert(!fy_function_uses_integer(model, function_of("boxed")));
+    ck_assert(!fy_function_uses_integer(model, function_of("make")));
+}
+END_TEST
+
+START_TEST(requirements_that_have_no_value)
+{
+    static const struct {
+        int32_t n, m;
+        enum fy_reason reason;
+    } rows[] = {{1, 1, FY_REASON_NONE},
+                {2, 1, FY_REASON_OVERFLOW},
+                {-1, 1, FY_REASON_BAD_ARGUMENTS},
+                {1, 0, FY_REASON_UNSUPPORTED},
+                {1, 2, FY_REASON_BAD_ARGUMENTS}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_registers r = {.integer = {(uint32_t)rows[i].n,
+                                             (uint32_t)rows[i].m,
+                                             (uintptr_t)c_data}};
+        struct fy_bound bound;
+        ck_assert_int_eq(
+            fy_bind(model, function_of("odd"), 32, &r, NULL, &bound),
+            rows[i].reason);
+    }
+}
+END_TEST
+
+/* Of several variants the first that fails for something else than a handle
+ * gives the reason. */
+START_TEST(reason_of_the_first_variant)
+{
+    static const struct {
+        int32_t n;
+        struct made *plan;
+        enum fy_reason reason;
+    } rows[] = {{3, &plan, FY_REASON_NONE},
+                {2, &plan, FY_REASON_NONE},
+                {1, &plan, FY_REASON_BAD_ARGUMENTS},
+                {3, NULL, FY_REASON_UNKNOWN_HANDLE}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_registers r = {
+            .integer = {(uint32_t)rows[i].n, (uintptr_t)rows[i].plan}};
+        struct fy_bound bound;
+        ck_assert_int_eq(
+            fy_bind(model, function_of("either"), 32, &r, look_up, &bound),
+            rows[i].reason);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -281,6 +429,11 @@ main(void)
     tcase_add_test(cases, structs);
     tcase_add_test(cases, negative_increment_and_triangle);
     tcase_add_test(cases, memory);
+    tcase_add_test(cases, cells_of_handles_come_from_their_makers);
+    tcase_add_test(cases, cells_of_a_call_that_is_only_observed);
+    tcase_add_test(cases, width_of_integers_matters_where_there_are_some);
+    tcase_add_test(cases, requirements_that_have_no_value);
+    tcase_add_test(cases, reason_of_the_first_variant);
     suite_add_tcase(suite, cases);
     int status = run_suite(suite);
     free(model);
