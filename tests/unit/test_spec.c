@@ -424,6 +424,73 @@ START_TEST(odd_stages_are_refused_by_name)
 }
 END_TEST
 
+START_TEST(stages_that_end_early_are_refused)
+{
+    struct fy_stage_spec spec = stage(), back;
+    char *bytes = NULL;
+    size_t n = 0;
+    ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
+    for (size_t cut = 0; cut < n; cut++) {
+        char *copy = exact(bytes, cut);
+        ck_assert_int_eq(fy_stage_spec_decode(copy, cut, &back, NULL),
+                         FY_ERR_INVALID);
+        free(copy);
+    }
+    free(bytes);
+}
+END_TEST
+
+/* The bytes of one item of CBOR of definite length. */
+static size_t
+item_bytes(const char *at)
+{
+    unsigned char first = (unsigned char)*at, kind = first >> 5;
+    size_t head = 1, number = first & 31;
+    if (number >= 24) {
+        head += (size_t)1 << (number - 24);
+        number = 0;
+        for (size_t i = 1; i < head; i++) {
+            number = number << 8 | (unsigned char)at[i];
+        }
+    }
+    size_t n = head;
+    size_t items = kind == 4 ? number : kind == 5 ? 2 * number : kind == 6;
+    if (kind == 2 || kind == 3) {
+        return head + number;
+    }
+    for (; items; items--) {
+        n += item_bytes(at + n);
+    }
+    return n;
+}
+
+/* A field that is stored too wide would spoil the one behind it. */
+START_TEST(keys_may_come_in_any_order)
+{
+    struct fy_stage_spec spec = stage(), back;
+    char *bytes = NULL, *again = NULL;
+    size_t n = 0, m = 0;
+    ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
+    char *turned = exact(bytes, n), *to = turned + n;
+    size_t at = (unsigned char)bytes[0] == 0xb8 ? 2 : 1; /* the map's head */
+    while (at < n) {
+        size_t key = item_bytes(bytes + at);
+        size_t pair = key + item_bytes(bytes + at + key);
+        to -= pair;
+        memcpy(to, bytes + at, pair);
+        at += pair;
+    }
+    ck_assert_int_eq(fy_stage_spec_decode(turned, n, &back, NULL), 0);
+    ck_assert_int_eq(fy_stage_spec_encode(&back, &again, &m), 0);
+    ck_assert_uint_eq(m, n);
+    ck_assert_mem_eq(again, bytes, n);
+    fy_stage_spec_clear(&back);
+    free(turned);
+    free(again);
+    free(bytes);
+}
+END_TEST
+
 START_TEST(large_stages_end_somewhere)
 {
     struct fy_stage_spec spec = stage(), back;
@@ -464,6 +531,8 @@ main(void)
                         sizeof odd_results / sizeof odd_results[0]);
     tcase_add_test(tcase, nesting_is_bounded);
     tcase_add_test(tcase, odd_stages_are_refused_by_name);
+    tcase_add_test(tcase, stages_that_end_early_are_refused);
+    tcase_add_test(tcase, keys_may_come_in_any_order);
     tcase_add_test(tcase, large_stages_end_somewhere);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
