@@ -503,7 +503,6 @@ finish(struct fy_executor *x, int status)
         struct fy_replica *r = x->resident;
         resident_remove(x, r);
         x->ops->free(x->device, r->buffer);
-        r->buffer = 0;
     }
     while (x->retired_first < x->retired_end) {
         x->ops->free(x->device, x->retired[x->retired_first++].buffer);
