@@ -289,6 +289,84 @@ START_TEST(two_of_one_number)
 }
 END_TEST
 
+START_TEST(odd_requests_are_refused)
+{
+    static const struct {
+        const char *what;
+        int status;
+    } rows[] = {
+        {"signal?0", 400},
+        {"signal?65", 400},
+        {"signal?", 400},
+        {"signal?-1", 400},
+        {"signal?+1", 400},
+        {"signal?x", 400},
+        {"signal?15x", 400},
+        {"signal?18446744073709551617", 400},
+        {"signal?28", 200},
+        {"signal?64", 200},
+        {"window?rows=1&columns=2x", 400},
+        {"window?rows=1&columns=", 400},
+        {"window?rows=1", 400},
+        {"window?columns=1&rows=1", 400},
+        {"window?rows=65536&columns=1", 400},
+        {"window?rows=1&columns=65536", 400},
+        {"window?rows=65535&columns=65535", 200},
+        {"unread?0", 400},
+        {"unread?3", 400},
+        {"unread?1x", 400},
+        {"unread?", 400},
+        {"unread?1", 200},
+        {"unread?2", 200},
+        {"", 404},
+        {"signal", 404},
+        {"signals?15", 404},
+        {"stderr?", 404},
+    };
+    static struct job job, other;
+    job_shell(&job, &shared, "trap '' 28 64; echo ready >&2; sleep 100");
+    job_begin(&job, false);
+    job_open(&job, 100);
+    wait_for_lines(&job, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(job_get(&job, rows[i].what) == rows[i].status, "%s",
+                      rows[i].what);
+    }
+    ck_assert(!job.ended);
+    job_init(&other, &shared, (const char *[]){"/bin/true", NULL});
+    other.spec.stage = job.spec.stage + 1000;
+    ck_assert_int_eq(job_get(&other, "signal?15"), 404);
+    ck_assert_int_eq(job_get(&job, "signal?9"), 200);
+    client_wait(&shared, &job.ended, 10);
+    job_free(&other);
+    job_free(&job);
+}
+END_TEST
+
+/* What is granted for a spec does not shrink the window of the input. */
+START_TEST(a_spec_may_be_larger_than_the_window)
+{
+    enum {
+        STRINGS = 12,
+        BYTES = 100000
+    };
+    static struct job job;
+    static char large[BYTES + 1];
+    memset(large, 'x', BYTES);
+    large[1] = '=';
+    job_init(&job, &shared, (const char *[]){"/bin/true", NULL});
+    job.spec.env = realloc(job.spec.env, STRINGS * sizeof *job.spec.env);
+    job.spec.envc = STRINGS;
+    for (int i = 0; i < STRINGS; i++) {
+        job.spec.env[i] = (struct fy_bytes){large, BYTES};
+    }
+    job_run(&job);
+    ck_assert_int_eq(job.status, 200);
+    ck_assert_int_eq(job.exit, 0);
+    job_free(&job);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -303,6 +381,8 @@ main(void)
     tcase_add_test(stages, nonsense_harms_nobody);
     tcase_add_test(stages, mutated_specs);
     tcase_add_test(stages, two_of_one_number);
+    tcase_add_test(stages, odd_requests_are_refused);
+    tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
     tcase_add_test(files, probing);
     return run_suite(suite);
 }
