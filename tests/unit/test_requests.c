@@ -367,6 +367,45 @@ START_TEST(a_spec_may_be_larger_than_the_window)
 }
 END_TEST
 
+/* 64 MiB of bodies that are not complete; their end gives them back. */
+START_TEST(all_bodies_together_are_limited)
+{
+    enum {
+        JOBS = 9
+    };
+    static struct job jobs[JOBS], last;
+    static char spec[FY_SPEC_MAX_BYTES] = {0, (char)0x80}; /* its length */
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i].stream = jobs[i].err_stream = -1;
+        ck_assert_int_eq(fy_wire_request(shared.wire, "/stage", true, &jobs[i],
+                                         &jobs[i].small_stream),
+                         0);
+        ck_assert_int_eq(
+            fy_wire_send(shared.wire, jobs[i].small_stream, spec, sizeof spec),
+            0);
+        ck_assert_int_eq(fy_wire_grant(shared.wire, jobs[i].small_stream, 1000),
+                         0);
+    }
+    const struct job *refused = NULL;
+    double end = seconds_now() + 30;
+    while (!refused && seconds_now() < end) {
+        client_turn(&shared, 20);
+        for (int i = 0; i < JOBS; i++) {
+            refused = jobs[i].small_status ? &jobs[i] : refused;
+        }
+    }
+    ck_assert_ptr_nonnull(refused);
+    ck_assert_int_eq(refused->small_status, 503);
+    for (int i = 0; i < JOBS; i++) {
+        fy_wire_cancel(shared.wire, jobs[i].small_stream);
+    }
+    job_shell(&last, &shared, "echo again");
+    job_run(&last);
+    ck_assert_str_eq(last.out, "again\n");
+    job_free(&last);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -382,6 +421,7 @@ main(void)
     tcase_add_test(stages, mutated_specs);
     tcase_add_test(stages, two_of_one_number);
     tcase_add_test(stages, odd_requests_are_refused);
+    tcase_add_test(stages, all_bodies_together_are_limited);
     tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
     tcase_add_test(files, probing);
     return run_suite(suite);
