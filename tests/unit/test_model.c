@@ -24,19 +24,49 @@ static const char text[] =
     "  in a[n: 1]; inout c[2: 1] out when beta == 0;\n"
     "  also \"g\" integer 64, \"h\"; worth n > 3; blocked by trsm; }\n";
 
+/* What runs on a device, too. */
+static const char device_text[] =
+    "handle plan;\n"
+    "function plan make(int n, int count, complex double *x, int sign)\n"
+    "{ makes plan; opaque x; }\n"
+    "function void run(plan p from make) {\n"
+    "  axis t = p.count split; inout p.x[t: p.n, p.n: 1];\n"
+    "  on cuda cufftExecC2C(cufft(t, size(2, p.n), from(1, 2 * p.n),\n"
+    "    to(1, 0, p.n + 1)), p.x, p.x, p.sign); }\n"
+    "function void add(int n, char u, double a, const double *x, double *y) {\n"
+    "  require u in \"Nn\"; let e = n > 4 ? 1 : 2; worth n > e;\n"
+    "  axis n split; in x[n: 1]; inout y[n: 1] when e > 1;\n"
+    "  map y = a * x + y; map y = sqrt(y) + x; }\n"
+    "function void two(int n, const double *x, double *y) {\n"
+    "  axis n split; in x[n: 1]; out y[n: 1]; on host h(n, x, y);\n"
+    "  on cuda f(cublas, n, x, y); }\n";
+
 static struct fy_model *model;
 static size_t size; /* of its block */
 
 static void
-setup(void)
+compile(const char *source)
 {
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    if (fy_compile_text("t", text, strlen(text), NULL, diagnostics, &model)) {
+    if (fy_compile_text("t", source, strlen(source), NULL, diagnostics,
+                        &model)) {
         fy_diagnostics_print(diagnostics, stderr);
     }
     fy_diagnostics_free(diagnostics);
     ck_assert_ptr_nonnull(model);
     size = model->size_bytes;
+}
+
+static void
+setup(void)
+{
+    compile(text);
+}
+
+static void
+setup_device(void)
+{
+    compile(device_text);
 }
 
 static void
@@ -166,6 +196,198 @@ START_TEST(test_fields)
 }
 END_TEST
 
+/* Rows of all kinds: each index one too large, each range one too long. */
+START_TEST(test_limits_of_fields)
+{
+    const uint32_t no_string = model->strings.count;
+    const uint32_t no_node = model->nodes.count;
+    for (uint32_t i = 0; i < model->functions.count; i++) {
+        struct fy_function *f = ROW(fy_function, functions, i);
+        REFUSE(f->family, no_string);
+        REFUSE(f->file, no_string);
+        REFUSE(f->blocked_by, no_string);
+        REFUSE(f->blocked_using, no_string);
+        REFUSE(f->doc, no_string);
+        REFUSE(f->error, no_node);
+        REFUSE(f->host_call, model->calls.count);
+        REFUSE(f->cuda_call, model->calls.count);
+        REFUSE(f->args, model->args.count - f->nargs + 1);
+        REFUSE(f->cells, model->cells.count - f->ncells + 1);
+        REFUSE(f->axes, model->axes.count - f->naxes + 1);
+        REFUSE(f->operands, model->operands.count - f->noperands + 1);
+        REFUSE(f->requires, model->requires.count - f->nrequires + 1);
+        REFUSE(f->lets, model->lets.count - f->nlets + 1);
+        REFUSE(f->next_variant, model->functions.count);
+        for (unsigned k = 0; k < f->nargs; k++) {
+            struct fy_arg *arg = ROW(fy_arg, args, f->args + k);
+            REFUSE(arg->name, no_string);
+            REFUSE(arg->handle, no_string);
+            REFUSE(arg->fields, no_string);
+            REFUSE(arg->pointee, FY_T_COUNT);
+        }
+        for (unsigned k = 0; k < f->ncells; k++) {
+            struct fy_cell *cell = ROW(fy_cell, cells, f->cells + k);
+            REFUSE(cell->name, no_string);
+            REFUSE(cell->arg, f->nargs);
+            REFUSE(cell->type, FY_T_COUNT);
+            REFUSE(cell->pointee, FY_T_COUNT);
+            if (cell->kind == FY_CELL_HANDLE) {
+                REFUSE(cell->maker, model->functions.count);
+                REFUSE(cell->maker, i); /* whose cells are handles' */
+                REFUSE(cell->offset,
+                       ROW(fy_function, functions, cell->maker)->ncells);
+            } else {
+                REFUSE(cell->offset, 1U << 30);
+            }
+        }
+        for (unsigned k = 0; k < f->naxes; k++) {
+            struct fy_axis *axis = ROW(fy_axis, axes, f->axes + k);
+            REFUSE(axis->name, no_string);
+            REFUSE(axis->flags, 8);
+            REFUSE(axis->cell, f->ncells);
+            REFUSE(axis->sums_into, f->noperands);
+            REFUSE(axis->with_cell, f->ncells);
+            REFUSE(axis->also[FY_MAX_ALSO - 1], f->ncells);
+            if (axis->sums_into == FY_NIL) {
+                REFUSE(axis->flags, FY_AXIS_SUMS);
+            }
+        }
+        for (unsigned k = 0; k < f->noperands; k++) {
+            struct fy_operand *o = ROW(fy_operand, operands, f->operands + k);
+            REFUSE(o->name, no_string);
+            REFUSE(o->base, f->ncells);
+            for (unsigned c = 0; c < f->ncells; c++) {
+                if (ROW(fy_cell, cells, f->cells + c)->type != FY_T_POINTER) {
+                    REFUSE(o->base, c);
+                }
+            }
+            REFUSE(o->element, FY_T_COUNT);
+            REFUSE(o->access, FY_ACCESS_SCRATCH + 1);
+            REFUSE(o->flags, FY_OPERAND_FINITE << 1);
+            REFUSE(o->naxes, FY_MAX_OPERAND_AXES + 1);
+            REFUSE(o->sign, (uint8_t)-2);
+            REFUSE(o->axes[o->naxes - 1].axis, f->naxes);
+            REFUSE(o->axes[o->naxes - 1].stride, no_node);
+            REFUSE(o->at, no_node);
+            REFUSE(o->hi, no_node);
+            REFUSE(o->when, no_node);
+            REFUSE(o->out_when, no_node);
+            REFUSE(o->in_when, no_node);
+            REFUSE(o->finite_lo, no_node);
+            REFUSE(o->finite_hi, no_node);
+            REFUSE(o->returns, no_node);
+        }
+        for (unsigned k = 0; k < f->nrequires; k++) {
+            struct fy_require *r = ROW(fy_require, requires, f->requires + k);
+            REFUSE(r->node, no_node);
+            REFUSE(r->reason, FY_REASON_COUNT);
+        }
+        for (unsigned k = 0; k < f->nlets; k++) {
+            REFUSE(ROW(fy_let, lets, f->lets + k)->name, no_string);
+            REFUSE(ROW(fy_let, lets, f->lets + k)->node, no_node);
+        }
+    }
+    REFUSE(ROW(fy_symbol, symbols, 0)->function, model->functions.count);
+    struct fy_table *table = &model->symbols;
+    for (; table <= &model->strings; table++) {
+        REFUSE(table->count, model->size_bytes);
+        REFUSE(table->offset, 0);
+        REFUSE(table->offset, model->size_bytes + 8);
+    }
+}
+END_TEST
+
+static uint32_t
+node_of(enum fy_op op)
+{
+    for (uint32_t i = 0; i < model->nodes.count; i++) {
+        if (ROW(fy_node, nodes, i)->op == op) {
+            return i;
+        }
+    }
+    ck_abort_msg("no node of kind %d", op);
+}
+
+START_TEST(test_limits_of_nodes)
+{
+    struct fy_function *add = ROW(fy_function, functions, 2);
+    /* Only within steps on a device. */
+    static const enum fy_op there[] = {FY_OP_ADDRESS, FY_OP_WORD, FY_OP_ELEMENT,
+                                       FY_OP_VALUE, FY_OP_MATH};
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+        uint32_t node = node_of(there[i]);
+        REFUSE(add->worth, node);
+        REFUSE(
+            ROW(fy_call_row, calls, ROW(fy_function, functions, 3)->host_call)
+                ->args[0],
+            there[i] == FY_OP_ADDRESS ? model->nodes.count : node);
+    }
+    struct fy_node *node = ROW(fy_node, nodes, node_of(FY_OP_ELEMENT));
+    REFUSE(node->a, add->noperands);
+    node = ROW(fy_node, nodes, node_of(FY_OP_VALUE));
+    REFUSE(node->a, 1); /* no map before this one */
+    node = ROW(fy_node, nodes, node_of(FY_OP_MATH));
+    REFUSE(node->u.i, FY_MATH_COUNT);
+    REFUSE(node->u.i, UINT64_MAX);
+    REFUSE(node->a, node_of(FY_OP_MATH));
+    node = ROW(fy_node, nodes, node_of(FY_OP_IN));
+    REFUSE(node->b, model->strings.count);
+    REFUSE(node->a, node_of(FY_OP_IN));
+    node = ROW(fy_node, nodes, node_of(FY_OP_COND));
+    REFUSE(node->c, node_of(FY_OP_COND));
+    REFUSE(node->type, FY_T_COUNT);
+    node = ROW(fy_node, nodes, node_of(FY_OP_CELL));
+    REFUSE(node->a, ROW(fy_function, functions, 1)->ncells);
+    node = ROW(fy_node, nodes, node_of(FY_OP_EXTENT));
+    REFUSE(node->a, ROW(fy_function, functions, 1)->naxes);
+    struct fy_axis *axis =
+        ROW(fy_axis, axes, ROW(fy_function, functions, 1)->axes);
+    REFUSE(axis->extent, node_of(FY_OP_EXTENT)); /* of itself */
+    node = ROW(fy_node, nodes, node_of(FY_OP_ADDRESS));
+    REFUSE(node->a, 90);
+    REFUSE(node->b, 2);
+}
+END_TEST
+
+START_TEST(test_limits_of_steps)
+{
+    const struct fy_function *run = ROW(fy_function, functions, 1);
+    const struct fy_function *add = ROW(fy_function, functions, 2);
+    const struct fy_function *two = ROW(fy_function, functions, 3);
+    struct fy_call_row *map = ROW(fy_call_row, calls, add->cuda_call);
+    struct fy_call_row *host = ROW(fy_call_row, calls, two->host_call);
+    struct fy_call_row *fft = ROW(fy_call_row, calls, run->cuda_call);
+    struct fy_node *word = ROW(fy_node, nodes, fft->args[0]);
+    struct fy_call_row *plan = ROW(fy_call_row, calls, word->c);
+    ck_assert(map->kind == FY_CALL_MAP && word->op == FY_OP_WORD);
+    REFUSE(map->nargs, 0);
+    REFUSE(map->to[0], add->noperands);
+    REFUSE(map->to[map->nargs - 1], add->noperands);
+    REFUSE(host->kind, FY_CALL_MAP);
+    REFUSE(host->next, model->calls.count - 1);
+    REFUSE(fft->next, run->cuda_call);
+    REFUSE(fft->next, model->calls.count);
+    REFUSE(fft->kind, FY_CALL_MAP + 1);
+    REFUSE(fft->kind, FY_CALL_KERNEL); /* there is none */
+    REFUSE(fft->function, model->strings.count);
+    REFUSE(fft->args[fft->nargs - 1], model->nodes.count);
+    REFUSE(word->a, FY_WORD_NONE);
+    REFUSE(word->a, FY_WORD_COUNT);
+    REFUSE(word->a, FY_WORD_WORKSPACE); /* of no function */
+    REFUSE(word->b, 1);                 /* no word else has one */
+    REFUSE(word->b, model->strings.count);
+    REFUSE(word->c, model->calls.count);
+    REFUSE(plan->nargs, FY_CUFFT_ARGUMENTS - 1);
+    static const unsigned must[] = {FY_CUFFT_BATCH, FY_CUFFT_N,
+                                    FY_CUFFT_FROM,  FY_CUFFT_FROM + 1,
+                                    FY_CUFFT_TO,    FY_CUFFT_TO + 1};
+    for (size_t i = 0; i < sizeof must / sizeof must[0]; i++) {
+        REFUSE(plan->args[must[i]], FY_NIL);
+        REFUSE(plan->args[must[i]], fft->args[0]); /* not before the word */
+    }
+}
+END_TEST
+
 START_TEST(test_deep_and_wide)
 {
     /* Every node the sum of the one before with itself: 2^n steps. */
@@ -208,8 +430,15 @@ main(void)
     tcase_add_test(tests, test_valid);
     tcase_add_test(tests, test_any_changed_byte_is_seen);
     tcase_add_test(tests, test_fields);
+    tcase_add_test(tests, test_limits_of_fields);
     tcase_add_test(tests, test_deep_and_wide);
     tcase_add_test(tests, test_unaligned_and_foreign);
     suite_add_tcase(suite, tests);
+    TCase *limits = tcase_create("limits");
+    tcase_add_checked_fixture(limits, setup_device, teardown);
+    tcase_add_test(limits, test_limits_of_fields);
+    tcase_add_test(limits, test_limits_of_nodes);
+    tcase_add_test(limits, test_limits_of_steps);
+    suite_add_tcase(suite, limits);
     return run_suite(suite);
 }
