@@ -18,7 +18,6 @@ on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame,
     struct fy_wire *wire = user;
     (void)session;
     wire->head->npairs = wire->head->used = 0;
-    wire->head->status = 0;
     wire->head->method = wire->head->path = NULL;
     if (wire->role == FY_WIRE_SERVER && frame->hd.type == NGHTTP2_HEADERS &&
         frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
