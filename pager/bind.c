@@ -98,8 +98,7 @@ cell_bytes(const struct fy_cell *cell, const union fy_raw *args)
     switch (cell->kind) {
     case FY_CELL_VALUE:
         return arg;
-    case FY_CELL_REFERENCE:
-        return arg->p;
+    case FY_CELL_REFERENCE: /* at offset 0 */
     case FY_CELL_FIELD:
         memcpy(&base, arg, sizeof(base));
         return base ? base + cell->offset : NULL;

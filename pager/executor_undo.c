@@ -55,8 +55,7 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
         }
         r->undo_at = total;
         if (!box_bytes(r, &bytes) ||
-            __builtin_add_overflow(total, bytes, &total) ||
-            total > SIZE_MAX / 2) {
+            __builtin_add_overflow(total, bytes, &total)) {
             return FY_ERR_NOMEM;
         }
         touched += r->elements_bytes;

@@ -189,19 +189,27 @@ END_TEST
 
 START_TEST(test_log_larger_than_memory_is_refused)
 {
-    static const int64_t extents[][3] = {
-        {INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31},
-        {INT64_MAX, 2, 1}, /* + 63 is too many */
-        {INT64_C(1) << 62, 1, 1},
-        {INT64_C(1) << 61, 1, 1},
+    static const struct {
+        int64_t extent[3];
+        int64_t last; /* tile: its only extent */
+    } rows[] = {
+        {{INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31}, 64},
+        {{INT64_MAX, 2, 1}, 64}, /* + 63 is too many */
+        {{INT64_C(1) << 62, 1, 1}, INT64_C(1) << 62},
+        {{INT64_C(1) << 62, 2, 1}, 64}, /* together 64 */
     };
     static double memory[7 * LOG_TILES * 9 * 11];
-    struct fy_replica *r, *next;
     struct log log;
     make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
-    HASH_ITER (hh, log.table.by_box, r, next) {
+    struct fy_replica *r = log.table.by_box, *next;
+    for (; r; r = next) {
+        next = r->hh.next;
         r->copy.element_bytes = 1;
-        memcpy(r->copy.extent, extents[_i], sizeof extents[_i]);
+        memcpy(r->copy.extent, rows[_i].extent, sizeof rows[_i].extent);
+        if (!next) {
+            r->copy.naxes = 1;
+            r->copy.extent[0] = rows[_i].last;
+        }
     }
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), FY_ERR_NOMEM);
     ck_assert_ptr_null(log.undo.base);

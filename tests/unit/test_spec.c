@@ -431,9 +431,13 @@ START_TEST(stages_that_end_early_are_refused)
     size_t n = 0;
     ck_assert_int_eq(fy_stage_spec_encode(&spec, &bytes, &n), 0);
     for (size_t cut = 0; cut < n; cut++) {
-        char *copy = exact(bytes, cut);
-        ck_assert_int_eq(fy_stage_spec_decode(copy, cut, &back, NULL),
+        char *copy = exact(bytes, cut), why[200];
+        struct fy_buffer buffer;
+        fy_buffer_start(&buffer, why, sizeof why);
+        ck_assert_int_eq(fy_stage_spec_decode(copy, cut, &back, &buffer),
                          FY_ERR_INVALID);
+        ck_assert_msg(strstr(why, ": longer than the message") != NULL, "%s",
+                      why);
         free(copy);
     }
     free(bytes);

@@ -445,6 +445,9 @@ make_compared(struct compared *c, const char *statements)
     ck_assert_int_eq(fy_images_new(c->model, c->call.function, c->call.views,
                                    base, 1 << 20, &c->images),
                      FY_OK);
+    c->images.views[OPERANDS] = c->images.views[Z]; /* not the function's */
+    c->images.of[OPERANDS] = c->images.of[Z];
+    c->images.first[OPERANDS] = c->images.first[Z];
     for (unsigned i = 0; i < c->images.count; i++) {
         struct fy_image *image = &c->images.image[i];
         memset(image->before, 0, (size_t)(image->hi - image->lo));
@@ -515,6 +518,7 @@ START_TEST(a_bound_is_relative_to_the_largest_values)
                             constant * DBL_EPSILON * rows[r].scale_z);
         ck_assert_double_eq(bounds.bound[K], 0); /* integers */
         ck_assert(bounds.scale[X] == 0 && bounds.bound[X] == 0);
+        ck_assert(bounds.scale[OPERANDS] == 0);
         ck_assert_double_gt(bounds.bound[W], 0);
         ck_assert_double_eq(bounds.scale[RESULT], product);
         /* As exact as the coarsest input. */
