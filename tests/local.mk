@@ -64,9 +64,11 @@ UNIT_TESTS += tests/unit/test_fft_plan
 UNIT_TESTS += tests/unit/test_executor_undo
 UNIT_TESTS += tests/unit/test_guard
 UNIT_TESTS += tests/unit/test_verify
+UNIT_TESTS += tests/unit/test_verify_compare
 UNIT_TESTS += tests/unit/test_choice
 UNIT_TESTS += tests/unit/test_cost
 UNIT_TESTS += tests/unit/test_plan
+UNIT_TESTS += tests/unit/test_plan_axes
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
@@ -150,6 +152,10 @@ tests_unit_test_verify_SOURCES = tests/unit/test_verify.c
 tests_unit_test_verify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_verify_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
 
+tests_unit_test_verify_compare_SOURCES = tests/unit/test_verify_compare.c
+tests_unit_test_verify_compare_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_verify_compare_LDADD = libfypager.la libfyannotations.la $(CHECK_LIBS)
+
 # The sources themselves, the manuals, the scripts.
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
@@ -210,6 +216,9 @@ tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
+tests_unit_test_plan_axes_SOURCES = tests/unit/test_plan_axes.c
+tests_unit_test_plan_axes_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_plan_axes_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
 tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
