@@ -149,27 +149,27 @@ remove_abandoned(const char *place)
     }
 }
 
-/* Locked while this process lives. 0, or FY_ERR_BUSY: somebody has taken it for
- * abandoned before that. */
+/* Locked while this process lives, where it can be locked. 0, or FY_ERR_BUSY:
+ * another run has taken it for abandoned before that, and removes it. */
 static int
 lock_scratch(struct fy_launch_state *state)
 {
     struct stat held, named;
     int fd = open(state->scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno != ENOENT) {
-        state->scratch_fd = -1; /* a later run may remove it too early */
-        return 0;
+    int status = fd < 0 && errno == ENOENT ? FY_ERR_BUSY : 0;
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        status = FY_ERR_BUSY;
+    } else if (fd >= 0 && lstat(state->scratch, &named) != 0) {
+        status = errno == ENOENT ? FY_ERR_BUSY : 0;
+    } else if (fd >= 0 && fstat(fd, &held) == 0 &&
+               (held.st_ino != named.st_ino || held.st_dev != named.st_dev)) {
+        status = FY_ERR_BUSY;
     }
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &held) != 0 ||
-        lstat(state->scratch, &named) != 0 || held.st_ino != named.st_ino ||
-        held.st_dev != named.st_dev) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return FY_ERR_BUSY;
+    if (status && fd >= 0) {
+        (void)close(fd);
     }
-    state->scratch_fd = fd;
-    return 0;
+    state->scratch_fd = fd; /* -1: a later run may remove it too early */
+    return status;
 }
 
 int
