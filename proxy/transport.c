@@ -28,6 +28,7 @@
 
 enum {
     SKIPPED_MAX_BYTES = 64 << 10, /* of what a login may print before */
+    REAP_STEP_MS = 5,             /* between looks at a child */
 };
 
 static int
@@ -270,6 +271,39 @@ fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
     fy_buffer_add(out, text + start);
 }
 
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits for the end of a child, and kills it after a time. */
+static void
+reap(pid_t pid, unsigned patience_ms)
+{
+    /* glibc has it from 2.36 on. Containers' filters may refuse it: poll(2) only
+     * sleeps then. */
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    int64_t left, until = now_ms() + patience_ms;
+    pid_t found = waitpid(pid, NULL, WNOHANG);
+    while (found == 0 && (left = until - now_ms()) > 0) {
+        (void)poll(&ended, 1,
+                   pidfd < 0 && left > REAP_STEP_MS ? REAP_STEP_MS : (int)left);
+        found = waitpid(pid, NULL, WNOHANG);
+    }
+    if (found == 0) {
+        kill(pid, SIGKILL);
+    }
+    while (found != pid && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    if (pidfd >= 0) {
+        close(pidfd);
+    }
+}
+
 void
 fy_link_close(struct fy_link *link, unsigned patience_ms)
 {
@@ -281,20 +315,10 @@ fy_link_close(struct fy_link *link, unsigned patience_ms)
     }
     link->in = link->out = -1;
     if (link->pid > 0) {
-        /* glibc has it from 2.36 on. */
-        int pidfd = (int)syscall(SYS_pidfd_open, link->pid, 0);
-        struct pollfd ended = {.fd = pidfd, .events = POLLIN};
         if (link->relays) {
             kill(link->pid, SIGTERM);
         }
-        if (pidfd < 0 || poll(&ended, 1, (int)patience_ms) != 1) {
-            kill(link->pid, SIGKILL);
-        }
-        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-        if (pidfd >= 0) {
-            close(pidfd);
-        }
+        reap(link->pid, patience_ms);
         link->pid = 0;
     }
     if (link->said >= 0) {

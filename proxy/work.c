@@ -7,6 +7,7 @@
 
 #include "proxy/work.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,7 +73,9 @@ serve(void *argument)
         pool->ready_end = &work->next;
         if (!pool->closed) {
             const uint64_t one = 1;
-            (void)!write(pool->bell_fd, &one, sizeof one);
+            while (write(pool->bell_fd, &one, sizeof one) < 0 &&
+                   errno == EINTR) {
+            }
         }
     }
     pool->threads--;

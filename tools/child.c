@@ -213,7 +213,11 @@ child_ended(pid_t child, int *out_status)
 {
     int status;
     pid_t found;
-    while ((found = waitpid(child, &status, WNOHANG | WUNTRACED)) == child) {
+    while ((found = waitpid(child, &status, WNOHANG | WUNTRACED)) == child ||
+           (found < 0 && errno == EINTR)) {
+        if (found < 0) {
+            continue;
+        }
         if (!WIFSTOPPED(status)) {
             *out_status = status;
             return true;
