@@ -32,7 +32,7 @@ struct look {
     bool writes_operand;
 };
 
-void
+int
 fy_stream_look(int fd, struct fy_stream_fact *out)
 {
     struct statx status;
@@ -40,7 +40,7 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     memset(out, 0, sizeof *out);
     if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS,
               &status) != 0) {
-        return;
+        return FY_ERR_IO;
     }
     out->open = true;
     out->mode = status.stx_mode;
@@ -58,6 +58,7 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, out->path, sizeof out->path - 1);
     out->path[n > 0 ? n : 0] = '\0';
+    return n > 0 && out->flags >= 0 && out->offset >= 0 ? 0 : FY_ERR_IO;
 }
 
 /* ---- paths ---------------------------------------------------------------------- */

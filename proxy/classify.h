@@ -71,9 +71,10 @@ struct fy_stage_plan {
 };
 
 /*
- * The descriptor `fd', which stays open. Never waits for a file system.
+ * The descriptor `fd', which stays open. Never waits for a file system. FY_ERR_IO:
+ * the kernel does not say what it is.
  */
-void fy_stream_look(int fd, struct fy_stream_fact *out);
+int fy_stream_look(int fd, struct fy_stream_fact *out) FY_MUST_CHECK;
 
 /* Whether the name of the file behind a descriptor still leads to it. */
 bool fy_stream_is_named(const struct fy_stream_fact *fact);

@@ -338,20 +338,25 @@ read_hello(struct stage *stage, const char *body, size_t n)
     return 0;
 }
 
-/* What the descriptors are. Those that are moved later are kept. */
-static void
+/* What the descriptors are. Those that are moved later are kept. False when one
+ * is missing (the kernel drops what this process has no room for), or unknown. */
+static bool
 read_fds(struct stage *stage, struct guest *guest)
 {
     struct fy_stage_facts *facts = &stage->facts;
     unsigned at = 0;
+    bool known = true;
     for (int fd = 0; fd < 3; fd++) {
-        if ((stage->hello.open >> fd & 1) && at < guest->nfds) {
-            fy_stream_look(guest->fds[at++], &facts->streams[fd]);
+        if (stage->hello.open >> fd & 1) {
+            known = known && at < guest->nfds &&
+                    fy_stream_look(guest->fds[at], &facts->streams[fd]) == 0;
+            at++;
         }
     }
-    if (at < guest->nfds) {
-        struct fy_stream_fact folder;
-        fy_stream_look(guest->fds[at], &folder);
+    struct fy_stream_fact folder;
+    known = known && at < guest->nfds &&
+            fy_stream_look(guest->fds[at], &folder) == 0;
+    if (known) {
         memcpy(facts->cwd, folder.path, sizeof facts->cwd);
         size_t n = strlen(facts->cwd);
         if (n > 10 && strcmp(facts->cwd + n - 10, " (deleted)") == 0) {
@@ -366,6 +371,7 @@ read_fds(struct stage *stage, struct guest *guest)
         facts->extra_fds = fy_holders_extra(
             stage->session->holders, stage->hello.pid, &facts->extra_pipes);
     }
+    return known;
 }
 
 static void
@@ -482,7 +488,10 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
         fy_buffer_add(why, "it runs commands with as many words as fit");
         return FY_STAGE_LIMITS;
     }
-    read_fds(stage, guest);
+    if (!read_fds(stage, guest)) {
+        fy_buffer_add(why, "its descriptors cannot be looked at");
+        return FY_STAGE_ODD_STREAM;
+    }
     unsigned reason =
         fy_classify(&stage->facts, &stage->invocation, session->mounts,
                     session->nmounts, &stage->plan, why);

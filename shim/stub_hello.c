@@ -101,7 +101,8 @@ read_signals(struct fy_stub_hello *hello)
     }
 }
 
-static void
+/* False when the kernel does not say what the command would be given. */
+static bool
 fill(struct fy_stub_hello *hello)
 {
     struct timespec now;
@@ -117,24 +118,30 @@ fill(struct fy_stub_hello *hello)
     mode_t mask = umask(077);
     (void)umask(mask);
     hello->umask = mask;
+    errno = 0;
     hello->nice = getpriority(PRIO_PROCESS, 0);
+    bool known = errno == 0;
     for (int fd = 0; fd < 3; fd++) {
-        hello->open |= (uint32_t)(fcntl(fd, F_GETFD) >= 0) << fd;
+        int flags = fcntl(fd, F_GETFD);
+        known = known && (flags >= 0 || errno == EBADF);
+        hello->open |= (uint32_t)(flags >= 0) << fd;
     }
     hello->same = compare_outputs();
     read_signals(hello);
     for (int i = 0; i < 16; i++) {
         struct rlimit limit;
-        if (getrlimit((__rlimit_resource_t)i, &limit) == 0) {
-            hello->limits[i][0] = limit.rlim_cur;
-            hello->limits[i][1] = limit.rlim_max;
+        if (getrlimit((__rlimit_resource_t)i, &limit) != 0) {
+            return false;
         }
+        hello->limits[i][0] = limit.rlim_cur;
+        hello->limits[i][1] = limit.rlim_max;
     }
     struct winsize size;
     if (ioctl(1, TIOCGWINSZ, &size) == 0 || ioctl(0, TIOCGWINSZ, &size) == 0) {
         hello->rows = size.ws_row;
         hello->columns = size.ws_col;
     }
+    return known;
 }
 
 /* ---- the strings ------------------------------------------------------------ */
@@ -155,7 +162,10 @@ make_frame(const struct stub *stub, size_t *out_n)
         return NULL;
     }
     struct fy_stub_hello hello = {0};
-    fill(&hello);
+    if (!fill(&hello)) {
+        free(block);
+        return NULL;
+    }
     char *at = block + sizeof(struct fy_stub_frame) + sizeof hello;
     at = stpcpy(at, stub->path) + 1;
     for (char **word = stub->argv; *word; word++, hello.argc++) {

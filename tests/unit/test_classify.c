@@ -327,12 +327,12 @@ START_TEST(test_looks_for_a_reader)
     struct fy_stream_fact fact;
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
-    fy_stream_look(ends[1], &fact);
+    ck_assert_int_eq(fy_stream_look(ends[1], &fact), 0);
     ck_assert(fact.open && !fact.unread);
-    fy_stream_look(ends[0], &fact);
+    ck_assert_int_eq(fy_stream_look(ends[0], &fact), 0);
     ck_assert(fact.open && !fact.unread);
     close(ends[0]);
-    fy_stream_look(ends[1], &fact);
+    ck_assert_int_eq(fy_stream_look(ends[1], &fact), 0);
     ck_assert(fact.open && fact.unread);
     close(ends[1]);
 }
@@ -516,16 +516,16 @@ START_TEST(test_look)
     struct fy_stream_fact fact;
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
-    fy_stream_look(ends[0], &fact);
+    ck_assert_int_eq(fy_stream_look(ends[0], &fact), 0);
     ck_assert(fact.open && S_ISFIFO(fact.mode));
     ck_assert_int_eq(fact.flags & O_ACCMODE, O_RDONLY);
     ck_assert(strncmp(fact.path, "pipe:[", 6) == 0);
     close(ends[0]);
     close(ends[1]);
-    fy_stream_look(ends[0], &fact);
+    ck_assert_int_eq(fy_stream_look(ends[0], &fact), FY_ERR_IO);
     ck_assert(!fact.open);
     int null = open("/dev/null", O_WRONLY);
-    fy_stream_look(null, &fact);
+    ck_assert_int_eq(fy_stream_look(null, &fact), 0);
     ck_assert_uint_eq(fact.rdevice, makedev(1, 3));
     close(null);
 }
