@@ -880,13 +880,19 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
     char link[40], linker[PATH_MAX];
     int files[FILES_MAX + LINKERS_MAX];
     unsigned n = check->nfiles;
+    int status = 0;
     memcpy(files, check->files, n * sizeof *files);
-    for (unsigned i = 0; i < check->nfiles && n < check->nfiles + LINKERS_MAX;
-         i++) {
+    for (unsigned i = 0;
+         !status && i < check->nfiles && n < check->nfiles + LINKERS_MAX; i++) {
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", check->files[i]);
         int fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 &&
+            errno != EACCES) { /* what is unreadable may be executed */
+            status = FY_ERR_IO;
+        }
         if (fd >= 0 && fy_needs_linker(fd, linker) == 0 && *linker == '/') {
             files[n] = open(linker, O_PATH | O_CLOEXEC);
+            status = files[n] < 0 ? FY_ERR_IO : status;
             n += files[n] >= 0;
         }
         if (fd >= 0) {
@@ -896,8 +902,10 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
     struct fy_landlock_wish all = *wish;
     all.files = files;
     all.nfiles = n;
-    int status =
-        fy_landlock_ruleset(check->confine, &all, &check->cage->ruleset);
+    if (!status) {
+        status =
+            fy_landlock_ruleset(check->confine, &all, &check->cage->ruleset);
+    }
     for (unsigned i = check->nfiles; i < n; i++) {
         close(files[i]);
     }

@@ -102,10 +102,15 @@ strings(const struct fy_bytes *blocks, uint32_t n)
     return list;
 }
 
-static void
-set_nonblocking(int fd)
+/* Whether readers and writers of a description wait. FY_ERR_IO, with errno. */
+static int
+set_blocking(int fd, bool blocks)
 {
-    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 || fcntl(fd, F_SETFL,
+                              blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK)
+               ? FY_ERR_IO
+               : 0;
 }
 
 static void
@@ -158,7 +163,7 @@ fail(const struct plan *plan)
 {
     int error = errno;
     (void)!write(plan->status, &error, sizeof error);
-    _exit(126);
+    _exit(FY_SPLIT_LOST);
 }
 
 static void
@@ -242,7 +247,7 @@ child(struct plan *plan)
         fy_split_run(&plan->split);
     }
     (void)execve(fy_cage_program(plan->cage), plan->argv, plan->env);
-    fail(plan);
+    fail(plan); /* told by FY_SPLIT_LOST where `status' is closed */
 }
 
 /* ---- its environment and its copies ------------------------------------------ */
@@ -340,8 +345,7 @@ plan_stream(const struct fy_stream_spec *stream, int fd, int file, int link,
         }
         plan->child[fd] = ends[fd == 0 ? 0 : 1];
         *ours = ends[fd == 0 ? 1 : 0];
-        set_nonblocking(*ours);
-        return 0;
+        return set_blocking(*ours, false);
     case FY_STREAM_FILE:
         plan->child[fd] = fcntl(file, F_DUPFD_CLOEXEC, 3);
         return plan->child[fd] < 0 ? FY_ERR_IO : 0;
@@ -352,9 +356,7 @@ plan_stream(const struct fy_stream_spec *stream, int fd, int file, int link,
         }
         /* The description is shared with whoever read it so far: us, without
          * blocking. A reader may count on a pipe that blocks. */
-        (void)fcntl(plan->child[fd], F_SETFL,
-                    fcntl(plan->child[fd], F_GETFL) & ~O_NONBLOCK);
-        return 0;
+        return set_blocking(plan->child[fd], true);
     case FY_STREAM_PTY:
         plan->child[fd] = fcntl(plan->terminal, F_DUPFD_CLOEXEC, 3);
         *ours = fcntl(master, F_DUPFD_CLOEXEC, 3);
@@ -377,10 +379,10 @@ plan_streams(struct plan *plan, const int files[3], int link,
     const struct fy_stage_spec *spec = plan->spec;
     if (spec->in.kind == FY_STREAM_PTY || spec->out.kind == FY_STREAM_PTY ||
         spec->err.kind == FY_STREAM_PTY) {
-        if (make_terminal(spec, &run->terminal, &plan->terminal)) {
+        if (make_terminal(spec, &run->terminal, &plan->terminal) ||
+            set_blocking(run->terminal, false)) {
             return FY_ERR_IO;
         }
-        set_nonblocking(run->terminal);
     }
     if (plan_stream(&spec->in, 0, files[0], link, run->terminal, plan,
                     &run->in) ||
@@ -423,7 +425,8 @@ fy_run_start(const struct fy_stage_spec *spec,
     }
     plan_copies(&plan, invocation);
     status = plan_streams(&plan, run.files, link, &run);
-    if (!status && pipe2(ends, O_CLOEXEC) < 0) {
+    if (!status &&
+        (pipe2(ends, O_CLOEXEC) < 0 || set_blocking(ends[0], false))) {
         status = FY_ERR_IO;
     }
     if (status) {
@@ -440,7 +443,6 @@ fy_run_start(const struct fy_stage_spec *spec,
     }
     run.started = ends[0];
     ends[0] = -1;
-    set_nonblocking(run.started);
     *out = run;
 undo:;
     int error = errno;

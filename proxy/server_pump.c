@@ -306,8 +306,12 @@ fy_pump_out(struct fy_server_stage *stage)
         if (n < 0 && errno == EAGAIN) {
             break;
         }
-        if (n <= 0) { /* EIO: the last one closed the terminal */
-            out_ended(stage);
+        if (n == 0 || (n < 0 && errno == EIO)) {
+            out_ended(stage); /* EIO: the last one closed the terminal */
+            return;
+        }
+        if (n < 0) {
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
             return;
         }
         stage->out_bytes += (uint64_t)n;

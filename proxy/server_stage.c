@@ -23,6 +23,7 @@
 #include "proxy/process.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
+#include "proxy/split.h"
 
 enum {
     KEPT_STAGES = 64, /* that ended, for /touched */
@@ -356,6 +357,10 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !stage->killed) {
         fy_server_stage_fail(stage, FY_STAGE_LIMITS);
     }
+    if (stage->spec.copies > 1 && !has_effects(stage) && WIFEXITED(status) &&
+        WEXITSTATUS(status) == FY_SPLIT_LOST) {
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+    }
     if (stage->abandoned) {
         (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
     }
@@ -385,7 +390,11 @@ fy_server_reap(struct fy_server *server)
         }
         int status;
         struct rusage usage;
-        if (wait4(pid, &status, 0, &usage) != pid) {
+        pid_t reaped;
+        do {
+            reaped = wait4(pid, &status, 0, &usage);
+        } while (reaped < 0 && errno == EINTR);
+        if (reaped != pid) {
             break;
         }
         if (stage) {

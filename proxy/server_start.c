@@ -49,9 +49,13 @@ settle_link(struct fy_server_stage *stage, bool started)
         fy_watch_close(writer, &writer->out, &writer->run.out);
     } else {
         writer->out_linked = false;
-        (void)fcntl(writer->out.fd, F_SETFL,
-                    fcntl(writer->out.fd, F_GETFL) | O_NONBLOCK);
-        fy_pump_out(writer);
+        int flags = fcntl(writer->out.fd, F_GETFL);
+        if (flags < 0 ||
+            fcntl(writer->out.fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+            fy_server_stage_fail(writer, FY_STAGE_LIMITS);
+        } else {
+            fy_pump_out(writer);
+        }
     }
     fy_server_stage_settle(writer);
 }

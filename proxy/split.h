@@ -20,6 +20,10 @@
 #include "annotations/command.h"
 #include "common/status.h"
 
+/* The exit status of a stage that could neither be split nor run whole: not the
+ * command's, which may have been promised as started. */
+#define FY_SPLIT_LOST 126
+
 struct fy_split_job {
     const char *program; /* to exec */
     char *const *argv;   /* NULL-terminated; likewise env */

@@ -143,7 +143,7 @@ become(const struct fy_split_state *split, char *const *argv)
 {
     sigaction(SIGPIPE, &split->pipe_action, NULL);
     execve(split->job->program, argv, split->job->env);
-    _exit(errno == ENOENT ? 127 : 126);
+    _exit(FY_SPLIT_LOST);
 }
 
 int
@@ -167,7 +167,7 @@ fy_split_start(struct fy_split_state *split, struct fy_split_part *part,
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent ||
             dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0 ||
             dup2(split->complaints_in, STDERR_FILENO) < 0) {
-            _exit(126);
+            _exit(FY_SPLIT_LOST);
         }
         become(split, argv);
     }
@@ -251,18 +251,18 @@ fy_split_whole(struct fy_split_state *split)
     int out[2];
     struct fy_split_part whole = {.in_fd = -1};
     if (pipe2(out, O_CLOEXEC)) {
-        _exit(126);
+        _exit(FY_SPLIT_LOST);
     }
     pid_t pid = fork();
     if (pid == 0) {
         if (dup2(out[1], STDOUT_FILENO) < 0) {
-            _exit(126);
+            _exit(FY_SPLIT_LOST);
         }
         become(split, split->job->argv);
     }
     close(out[1]);
     if (pid < 0) {
-        _exit(126);
+        _exit(FY_SPLIT_LOST);
     }
     whole.pid = pid;
     whole.out_fd = out[0];

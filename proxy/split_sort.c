@@ -73,7 +73,7 @@ start_merge(struct fy_split_state *split)
             sigaction(SIGPIPE, &split->pipe_action, NULL);
             execve(split->job->program, argv, split->job->env);
         }
-        _exit(126);
+        _exit(FY_SPLIT_LOST);
     }
     close(out[1]);
     if (pid < 0) {
