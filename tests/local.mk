@@ -34,6 +34,7 @@ include tests/drive/local.mk
 include tests/defer/local.mk
 include tests/exec/local.mk
 include tests/fakecuda/local.mk
+include tests/faults/local.mk
 include tests/gpu/local.mk
 include tests/judges/local.mk
 include tests/kernels/local.mk

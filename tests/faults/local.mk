@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each system call and each allocation of ferry's fails once. Called by ./check.
+check_PROGRAMS += tests/faults/inject
+tests_faults_inject_SOURCES = tests/faults/inject.c
+tests_faults_inject_CFLAGS = $(AM_CFLAGS)
+
+dist_check_SCRIPTS += tests/faults/table.py
+TESTS += tests/faults/table.py
