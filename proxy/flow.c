@@ -144,13 +144,17 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
             return;
         }
     }
-    stage->received_bytes[i] += n;
-    stage->handed_bytes += n;
-    fy_digest_add(stage->hash[i], bytes, n);
-    while (n > 0 && stage->guest) {
+    while (n > 0) {
         size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
-        fy_guest_send(stage->guest, i == 0 ? FY_STUB_OUT : FY_STUB_ERR, bytes,
-                      part);
+        if (stage->guest &&
+            fy_guest_send(stage->guest, i == 0 ? FY_STUB_OUT : FY_STUB_ERR,
+                          bytes, part)) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
+            return;
+        }
+        stage->received_bytes[i] += part;
+        stage->handed_bytes += part;
+        fy_digest_add(stage->hash[i], bytes, part);
         bytes += part;
         n -= part;
     }

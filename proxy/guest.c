@@ -16,6 +16,10 @@
 
 #include "proxy/session.h"
 
+enum {
+    OUT_SPARE_BYTES = 4096, /* that output leaves to the other frames */
+};
+
 /* Of the listener, while nothing can be taken from it. */
 static const uint64_t rest_ns = 50000000;
 
@@ -55,7 +59,7 @@ push(struct guest *guest)
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0 && errno == EAGAIN) {
+        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
             fy_session_change(guest->session, &guest->watch,
                               EPOLLIN | EPOLLOUT);
             return 0;
@@ -90,12 +94,13 @@ reserve(char **block, size_t *capacity, size_t used, size_t n)
     return 0;
 }
 
-void
+int
 fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
 {
     struct fy_stub_frame frame = {.bytes = (uint32_t)n, .type = type};
+    bool output = type == FY_STUB_OUT || type == FY_STUB_ERR;
     if (guest->gone) {
-        return;
+        return 0;
     }
     if (guest->out_at > guest->out_used / 2) {
         memmove(guest->out, guest->out + guest->out_at,
@@ -105,9 +110,11 @@ fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
     }
     bool waits = guest->out_used > guest->out_at;
     if (reserve(&guest->out, &guest->out_capacity, guest->out_used,
-                sizeof frame + n)) {
-        fy_guest_drop(guest);
-        return;
+                sizeof frame + n + (output ? OUT_SPARE_BYTES : 0))) {
+        if (!output) {
+            fy_guest_drop(guest);
+        }
+        return FY_ERR_NOMEM;
     }
     memcpy(guest->out + guest->out_used, &frame, sizeof frame);
     if (n > 0) {
@@ -117,6 +124,7 @@ fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
     if (!waits && push(guest)) {
         fy_guest_drop(guest);
     }
+    return 0;
 }
 
 void
@@ -192,7 +200,8 @@ receive(struct guest *guest)
         struct cmsghdr header;
         char block[CMSG_SPACE(8 * sizeof(int))];
     } control;
-    if (reserve(&guest->in, &guest->in_capacity, guest->in_used, 64 << 10)) {
+    if (reserve(&guest->in, &guest->in_capacity, guest->in_used, 64 << 10) &&
+        guest->in_used == guest->in_capacity) {
         fy_guest_drop(guest);
         return;
     }
@@ -288,9 +297,12 @@ fy_guests_accept(struct watch *watch, uint32_t events)
         struct ucred peer;
         socklen_t n = sizeof peer;
         struct guest *guest = calloc(1, sizeof *guest);
-        if (!guest || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
+        if (!guest ||
+            reserve(&guest->out, &guest->out_capacity, 0, OUT_SPARE_BYTES) ||
+            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
             peer.uid != geteuid()) {
             (void)close(fd);
+            free(guest ? guest->out : NULL);
             free(guest);
             continue;
         }

@@ -352,7 +352,7 @@ scan(struct timer *timer)
         }
         decide(session, rows, n, hidden);
     }
-    bool more = rows && collect(session, rows) > 0;
+    bool more = !rows || collect(session, rows) > 0;
     free(rows);
     session->scan_delay_ms = delay_ms < LAST_MS / 2 ? 2 * delay_ms : LAST_MS;
     if (more && session->scan.due_ns == 0) {

@@ -149,9 +149,13 @@ struct guest {
 
 void fy_guests_accept(struct watch *watch, uint32_t events);
 void fy_guests_rested(struct timer *timer);
-/* Appends a frame. FY_ERR_NOMEM: the guest is dropped. */
-void fy_guest_send(struct guest *guest, uint32_t type, const void *bytes,
-                   size_t n);
+/*
+ * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent; the frames
+ * that say what becomes of the command find room even then, for a stub that is
+ * dropped runs its original, while those joined to it may go on without it.
+ */
+int fy_guest_send(struct guest *guest, uint32_t type, const void *bytes,
+                  size_t n);
 /* Sends what is queued (EXEC, EXIT), as far as it goes, then closes. */
 void fy_guest_finish(struct guest *guest);
 /* Closes at once; the stub execs the original if it may still. */
