@@ -102,14 +102,10 @@ set(struct fy_settings *settings, unsigned origin, const char *option,
 static int
 parse_device_option(const char *text, struct fy_settings *settings)
 {
-    char *copy = strdup(text);
-    if (!copy) {
-        return FY_ERR_NOMEM;
-    }
-    char *comma = strchr(copy, ',');
-    if (comma) {
-        *comma = '\0';
-    }
+    char copy[FY_SETTINGS_NAME_BYTES + 1]; /* one longer than any name */
+    const char *comma = strchr(text, ',');
+    (void)snprintf(copy, sizeof copy, "%.*s",
+                   (int)(comma ? comma - text : (ptrdiff_t)sizeof copy - 1), text);
     int status = set(settings, FY_SETTING_WIRE, "--device", "device", copy);
     if (status == 0 && comma) {
         if (strncmp(comma + 1, "memory=", 7) != 0) {
@@ -124,7 +120,6 @@ parse_device_option(const char *text, struct fy_settings *settings)
                          comma + 8);
         }
     }
-    free(copy);
     return status;
 }
 
