@@ -4,5 +4,11 @@ check_PROGRAMS += tests/faults/inject
 tests_faults_inject_SOURCES = tests/faults/inject.c
 tests_faults_inject_CFLAGS = $(AM_CFLAGS)
 
+# ferry, whose allocations can fail.
+check_PROGRAMS += tests/faults/ferry
+tests_faults_ferry_SOURCES = tools/main.c tests/faults/nomem.c
+tests_faults_ferry_CFLAGS = $(AM_CFLAGS)
+tests_faults_ferry_LDADD = libfytools.la
+
 dist_check_SCRIPTS += tests/faults/table.py
 TESTS += tests/faults/table.py
