@@ -163,7 +163,7 @@ dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/tap.sh tests/again.py tests/limited tests/near tests/unit/runner.h
+EXTRA_DIST += tests/tap.sh tests/limited tests/near tests/unit/runner.h
 EXTRA_DIST += tests/mutants tests/mutants.same
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
