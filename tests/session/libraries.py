@@ -24,6 +24,7 @@ def run(folder, top, environment, script):
     """stdout, stderr and status of both, and the stages' reasons."""
     report = os.path.join(top, "report.json")
     wanted = dict(os.environ, **environment)
+    wanted.pop("TMPDIR", None)  # some commands are not placed with it
     command = ["sh", "-c", script]
     plain = subprocess.run(command, cwd=folder, env=wanted, check=False,
                            capture_output=True, timeout=60)
