@@ -33,6 +33,7 @@
 #include "annotations/model.h"
 #include "proxy/confines.h"
 #include "proxy/run.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 #define MOUNT "/mnt-of-the-client/export"
@@ -175,9 +176,8 @@ teardown(void)
 static bool
 is_closed(void)
 {
-    if (fy_landlock_version() < 6 || confine->kind == FY_SPACE_NONE) {
-        printf("# skipped: Landlock %u, namespaces %s\n", fy_landlock_version(),
-               confine->kind == FY_SPACE_NONE ? "none" : "some");
+    if (landlock_here() < 6 || !namespaces_here()) {
+        skip_test("Landlock %u, no namespaces, or both", landlock_here());
         return false;
     }
     return true;
@@ -213,8 +213,8 @@ START_TEST(test_environment)
         "LD_PRELOAD",
         "=x",
     };
-    if (!fy_landlock_version()) {
-        printf("# skipped: no Landlock\n");
+    if (!landlock_here()) {
+        skip_test("no Landlock");
         return;
     }
     ck_assert_msg(with("PATH=/bin", NULL) == FY_STAGE_NONE, "%s", why_text);
@@ -322,8 +322,8 @@ END_TEST
 START_TEST(test_program)
 {
     char path[128];
-    if (!fy_landlock_version()) {
-        printf("# skipped: no Landlock\n");
+    if (!landlock_here()) {
+        skip_test("no Landlock");
         return;
     }
     /* Written there by an earlier stage, or by anybody on the host. */
@@ -389,8 +389,8 @@ said(const char *path, const char *named)
  * something (a watchdog, a tape, a pipe that somebody waits for). */
 START_TEST(test_configs)
 {
-    if (!fy_landlock_version()) {
-        printf("# skipped: no Landlock\n");
+    if (!landlock_here()) {
+        skip_test("no Landlock");
         return;
     }
     ck_assert_uint_eq(compare("/usr/no-such"), FY_STAGE_NONE);
@@ -468,8 +468,8 @@ START_TEST(test_mount)
         "/",      "/etc", "/usr",  "/usr/bin", "/usr/lib/x", "/lib",
         "/etc/x", "/nix", "//usr", "/usr/",    "/./etc",     "/x/../usr/lib",
     };
-    if (!fy_landlock_version()) {
-        printf("# skipped: no Landlock\n");
+    if (!landlock_here()) {
+        skip_test("no Landlock");
         return;
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -16,6 +16,7 @@
 #include "pager/cost.h"
 #include "pager/learn.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 static const struct fy_model *model;
@@ -107,7 +108,7 @@ START_TEST(locales)
 
     fy_rates_default("host", &rates);
     if (!setlocale(LC_ALL, "de_DE.UTF-8")) {
-        fprintf(stderr, "SKIP: no locale with decimal commas\n");
+        skip_test("no locale with decimal commas");
     }
     ck_assert_int_eq(read_text("cpu_bytes=1.5e9\n", &rates), 0);
     ck_assert(rates.cpu_bytes == 1.5e9);

@@ -21,6 +21,7 @@
 
 #include "pager/cuda_places.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/possible.h"
 
 #define SONAME "libfyplaces.so.13"
 
@@ -128,6 +129,7 @@ START_TEST(test_owners)
 {
     const uid_t nobody = 65534;
     if (geteuid() != 0) {
+        skip_test("not root");
         return;
     }
     folder_put("toolkit/lib64/" SONAME);
@@ -162,7 +164,7 @@ int
 main(void)
 {
     if (!has_safe_folders()) {
-        (void)puts("skipped: / or /tmp is another user's");
+        skip_test("/ or /tmp is another user's");
         return 77;
     }
     Suite *suite = suite_create("cuda_places");

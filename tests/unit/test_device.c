@@ -19,6 +19,7 @@
 
 #include "pager/device.h"
 #include "pager/device_copy.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;
@@ -169,7 +170,7 @@ START_TEST(test_copies_of_any_shape)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 8, 12, 16};
     if (_i == REFUSED && !refuse_kernel_copies()) {
-        printf("SKIP: no seccomp filter can be set\n");
+        skip_test("no seccomp filter can be set");
         return;
     }
     for (int round = 0; round < 4000; round++) {
@@ -248,7 +249,7 @@ START_TEST(test_faults_are_told)
 
     ck_assert_ptr_ne(pages, MAP_FAILED);
     if (_i && !refuse_kernel_copies()) {
-        printf("SKIP: no seccomp filter can be set\n");
+        skip_test("no seccomp filter can be set");
         return;
     }
     for (int i = 0; i < 2000; i++) {

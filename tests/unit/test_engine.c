@@ -20,6 +20,7 @@
 #include "pager/engine.h"
 #include "pager/host.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -203,8 +204,8 @@ END_TEST
 START_TEST(wide_integers)
 {
     library = "libblas64.so.3";
-    if (!sibling(NULL, "dgemm_")) {
-        fprintf(stderr, "SKIP: %s is not installed\n", library);
+    if (!dlopen(library, RTLD_LAZY)) {
+        skip_test("%s is not installed", library);
         return;
     }
     const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"

@@ -22,6 +22,7 @@
 
 #include "pager/host_access.h"
 #include "pager/hostmem.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;
@@ -326,7 +327,7 @@ START_TEST(test_device_memory)
     char *at = device_memory();
     double *host = (double *)(void *)at;
     if (!at) {
-        (void)puts("# skipped: no memory of a device here");
+        skip_test("no memory of a device here");
         return;
     }
     ck_assert_int_eq(mapped(at, PAGE, true), FY_OK);
