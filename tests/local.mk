@@ -17,6 +17,7 @@ LOG_COMPILER = $(top_srcdir)/tests/limited
 
 # The longest first, so that no core has nothing to do at the end; those that
 # mostly wait beside those that compute.
+TESTS += tests/preload/binding.sh
 TESTS += tests/session/input.py tests/gpu/tiny.py tests/kernels/run.sh
 TESTS += tests/session/faults.sh tests/drive/run.sh
 LONG_UNIT_TESTS = tests/unit/test_blas3 tests/unit/test_lapack
@@ -163,7 +164,7 @@ dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/tap.sh tests/limited tests/near tests/unit/runner.h
+EXTRA_DIST += tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h
 EXTRA_DIST += tests/mutants tests/mutants.same
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh

@@ -2,7 +2,7 @@
 """The judges: programs of Debian packages, with what they read and must call.
 
 A case runs without ferry, then once per way of WAYS. `fast' cases are part of
-./check; the others only of ./check --full. `expect' names functions of which
+./check --both, those with `brief' ways of ./check, all of ./check --full. `expect' names functions of which
 forced runs must have offloaded at least one call: a run that offloaded nothing
 would prove nothing.
 """
@@ -50,6 +50,12 @@ class Case:
         self.stdin = stdin
         self.verdict = verdict
         self.fast = fast
+        # ./check's ways: one copy of BLAS (the same calls go to any), in chunks,
+        # and what the cost model lets happen; not NumPy in chunks, a minute alone.
+        self.brief = ()
+        if fast and blas == list(ferryrun.blas_copies().values() or [None])[-1]:
+            self.brief = (("plenty" if name.startswith("numpy") else "tiny"),
+                          "default")
         self.expect = expect
         self.out = out          # a file it writes that is compared as well
         self.edit = edit        # (source, name, [(pattern, by)]): its input

@@ -11,7 +11,6 @@ tests_preload_fake_engine_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS)
 tests_preload_fake_engine_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 
 dist_check_SCRIPTS += tests/preload/binding.sh
-TESTS += tests/preload/binding.sh
 dist_check_SCRIPTS += tests/preload/versions.sh
 TESTS += tests/preload/versions.sh
 EXTRA_DIST += \

@@ -9,6 +9,13 @@ folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/tests"
 cp "$srcdir/tests/limited" "$folder/tests/limited"
+cat >"$folder/tests/skips" <<'end'
+# What is expected here.
+*: needs libcheck  if  true
+some x: no zsh  if  test -e /proc
+*: no such thing  if  ! test -e /proc
+*: nothing new  if  linux 2.6 && ! linux 99.1
+end
 
 # try COMMAND...: the closing part of a run that has done just this.
 try()
@@ -79,7 +86,7 @@ try "script none sh -c 'echo nothing; exit 3'"
 said_in 3 "a script that breaks off" "status 3" "0 passed, 1 failed"
 try "tap some printf '%s\\n' 'not ok 1 - x' '# why' 'ok 2 - y'"
 said_in 999 "a TAP program's reason" "not ok 1 - x" "# why" "some: not ok 1 - x"
-try "step build false || failed=1"
+try "step build false || add 0 1 0"
 said_in 3 "a step's" " s" build "1 failed"
 seq -f 'not ok %g - x' 40 | log tap.py FAIL
 try "sum_up plain $build 0"
@@ -96,7 +103,22 @@ try "sum_up plain $build 0" \
     "script some printf '%s\\n' 'skip x: no zsh' '1 passed, 0 failed, 1 skipped'"
 said_in 4 "skipped suites at the end" " s" \
     "skipped 2, needs libcheck: plain unit/test_a, plain unit/test_b" \
-    "skipped 1, skip x: no zsh: some" "2 passed, 0 failed, 3 skipped"
+    "skipped 1, no zsh: some x" "2 passed, 0 failed, 3 skipped"
+equal "skips that are expected fail nothing" "$status" 0
+# Any other does: of a Check program, by TAP, of a script.
+mkdir "$folder/others"
+build=$folder/others
+printf '%s\n' 'skip test_it_fn: no such thing' 'skip old: nothing new' \
+    '100%: Checks: 3, Failures: 0, Errors: 0' | log unit PASS
+printf '%s\n' 'ok 1 - fine' 'ok 2 - a name # SKIP for no reason' | log tap.sh PASS
+printf '%s\n' '1..0 # SKIP not built' | log gone.sh SKIP
+try "sum_up plain $build 0" \
+    "script other printf '%s\n' 'skip x: no zsh' '1 passed, 0 failed, 1 skipped'"
+said_in 13 "skips that are not expected are failures" \
+    "(tests/skips): plain gone.sh: not built" \
+    "(tests/skips): plain tap.sh a name: for no reason" \
+    "(tests/skips): plain unit test_it_fn: no such thing" \
+    "(tests/skips): other x: no zsh" "3 passed, 4 failed, 5 skipped"
 # What hangs is ended, with all it started, and shown; what comes after it, too.
 try seconds=3 "script first sh -c 'setsid sleep 8765 & sleep 8764'" \
     "script next sleep 8763"
@@ -116,6 +138,18 @@ try seconds=3 "source=$folder; mkdir -p \$out/slow; touch \$out/slow/config.stat
     "cp $folder/slow/Makefile \$out/slow/Makefile" "tests slow"
 said_in 4 "a stage that is ended has failed, and the tests that passed have passed" \
     " s" "slow: not ok - no end within" "1 passed, 1 failed, 0 skipped"
+# Stages beside each other: what they say in one piece, what they count in one sum.
+try lanes=2 running=0 started=0 \
+    "stage script long sh -c 'sleep 1; echo not ok 1 - late; echo 1 passed, 1 failed, 0 skipped'" \
+    "stage script quick echo 2 passed, 0 failed, 0 skipped" \
+    "stage script last echo 4 passed, 0 failed, 0 skipped" wait
+said_in 9 "stages at a time" "quick" "long: not ok 1 - late" "7 passed, 1 failed"
+equal "a test in a stage has its signals" "$(cat >"$folder/signals" <<<'trap "echo said" INT
+    kill -INT $$
+    echo 1 passed, 0 failed, 0 skipped'
+    try lanes=1 running=0 started=0 "stage script signals sh $folder/signals" wait
+    cat "$folder/_build-check/signals.log")" "said
+1 passed, 0 failed, 0 skipped"
 said=$("$srcdir/tests/limited" --seconds 9 sh -c 'kill -9 $$' 2>&1)
 equal "a test's signal is told by its status" "$?" 137
 said=$(FERRY_TEST_SECONDS=1 "$srcdir/tests/limited" sleep 8767)
