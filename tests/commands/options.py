@@ -406,7 +406,7 @@ def main():
         path = installed(command)
         name = "%s: its flags" % command
         if not path:
-            tap.skip(name, "it is not installed")
+            tap.skip(name, command + " is not installed")
             continue
         if command in PROBED:
             wrong = [w for block in blocks
@@ -416,7 +416,7 @@ def main():
         with open(path, "rb") as file:
             script = file.read(2) == b"#!"
         if script:
-            tap.skip(name, "%s is a script here" % path)
+            tap.skip(name, path + " is a script here")
             continue
         reader = OWN_PARSERS.get(command)
         if command == "awk" and "gawk" in os.path.realpath(path):

@@ -357,7 +357,7 @@ def main():
             splits = [line.split()[1:] for line in call.lines
                       if line.startswith("split ")]
             if not shutil.which(argv[0]):
-                tap.skip(name, "it is not installed")
+                tap.skip(name, argv[0] + " is not installed")
             elif case[0] == "!":
                 tap.result(not splits, name, call.text)
             elif not splits:

@@ -834,7 +834,7 @@ def main():
         populate(model)
         for case, call in zip(cases, calls):
             if not find_program(case["argv"][0]):
-                tap.skip(case["text"], "it is not installed")
+                tap.skip(case["text"], case["argv"][0] + " is not installed")
             elif call.declined:
                 tap.result(False, case["text"], call.text)
             else:
