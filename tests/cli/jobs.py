@@ -154,18 +154,21 @@ with tempfile.TemporaryDirectory() as folder:
 
     type_line("stty -echo; echo be''gin")
     until(b"begin")
-    # The job lasts until it is allowed to end, however slow this machine is.
+    # The job lasts until it is allowed to end, however slow this machine is. It
+    # starts nothing: a shell that waits for vfork's child, stopped before its exec,
+    # cannot stop.
     may_end = os.path.join(folder, "may-end")
-    type_line(" ".join(RUN) + " sh -c 'echo rea\"\"dy; until [ -e " + may_end +
-              " ]; do sleep 0.1; done; echo af\"\"ter'")
+    os.mkfifo(may_end)
+    held = os.open(may_end, os.O_RDWR)
+    type_line(" ".join(RUN) + " sh -c 'echo rea\"\"dy; read line < " + may_end +
+              "; echo af\"\"ter'")
     until(b"ready")
     os.write(master, b"\x1a")
     text = until(b"Stopped")
     result("Ctrl-Z stops the job for the shell", b"Stopped" in text,
            repr(text))
-    with open(may_end, "w", encoding="ascii"):
-        pass
     type_line("fg")
+    os.write(held, b"\n")
     text = until(b"after")
     result("fg continues it", b"after" in text, repr(text))
     type_line("exit")
