@@ -40,7 +40,7 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/unwind.c
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(FY_COVERAGE) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
-libferry_la_LDFLAGS = $(FY_COVERAGE) -module -avoid-version -shared -Wc,-nostartfiles \
+libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 	-Wl,--version-script=$(srcdir)/shim/libferry.map \
 	-Wl,-z,lazy -Wl,-z,norelro -Wl,-z,initfirst -Wl,-z,noseparate-code \
 	-Wl,-z,defs -Wl,--hash-style=gnu -Wl,--build-id
@@ -61,7 +61,7 @@ ferry_stub_SOURCES = \
 	shim/stub_signal.c \
 	shim/stub_spool.c
 ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS) $(FY_COVERAGE)
-ferry_stub_LDFLAGS = -all-static $(FY_COVERAGE)
+ferry_stub_LDFLAGS = -all-static
 
 # Tool side: makes the preloaded object.
 noinst_LTLIBRARIES += libfyshimgen.la

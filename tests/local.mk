@@ -103,11 +103,16 @@ CLEANFILES += $(ABSENT_TESTS)
 endif
 
 # The tests that run a source file, in at most a minute: make t FILE=proxy/fresh.c
+# Scripts need the programs that are no tests.
 t: all
 	@test -n '$(FILE)' || { echo 'usage: make t FILE=source-file' >&2; exit 2; }; \
 	tests=$$(cd $(srcdir) && tests/near choose '$(abs_top_builddir)' $(FILE)) || exit; \
 	programs=; for test in $$tests; do \
-		case " $(check_PROGRAMS) " in *" $$test "*) programs="$$programs $$test" ;; esac; \
+		case " $(check_PROGRAMS) " in \
+			*" $$test "*) programs="$$programs $$test" ;; \
+			*) programs="$$programs $(UNITS_OF_OTHERS) \
+				$(filter-out $(TESTS),$(check_PROGRAMS))" ;; \
+		esac; \
 	done; \
 	$(MAKE) check TESTS="$$tests" check_PROGRAMS="$$programs"
 .PHONY: t
@@ -166,6 +171,7 @@ EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h
 EXTRA_DIST += tests/mutants tests/mutants.same
+EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
 TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh
