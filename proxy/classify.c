@@ -13,11 +13,13 @@
 #include "annotations/model.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -314,12 +316,44 @@ fill_file(const struct fy_stream_fact *fact, struct fy_stream_plan *plan)
     plan->inode = fact->inode;
 }
 
+/*
+ * Whether that name leads to the file, as far as the kernel has it cached: no file
+ * system is asked. True is certain: sshfs numbers files by their names.
+ */
+static bool
+leads_to(const struct fy_stream_fact *fact)
+{
+    struct open_how how;
+    struct statx status;
+    memset(&how, 0, sizeof how);
+    how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    how.resolve = RESOLVE_CACHED;
+    int fd = (int)syscall(SYS_openat2, AT_FDCWD, fact->path, &how, sizeof how);
+    if (fd < 0) {
+        return false;
+    }
+    bool same =
+        statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS,
+              &status) == 0 &&
+        makedev(status.stx_dev_major, status.stx_dev_minor) == fact->device &&
+        status.stx_ino == fact->inode;
+    close(fd);
+    return same;
+}
+
+bool
+fy_stream_has_name(const struct fy_stream_fact *fact)
+{
+    static const char removed[] = " (deleted)";
+    size_t n = strlen(fact->path), mark = sizeof removed - 1;
+    bool marked = n > mark && strcmp(fact->path + n - mark, removed) == 0;
+    return fact->path[0] == '/' && (!marked || leads_to(fact));
+}
+
 bool
 fy_stream_is_named(const struct fy_stream_fact *fact)
 {
-    size_t n = strlen(fact->path);
-    return fact->path[0] == '/' && fact->links > 0 && fact->offset >= 0 &&
-           !(n > 10 && strcmp(fact->path + n - 10, " (deleted)") == 0);
+    return fact->links > 0 && fact->offset >= 0 && fy_stream_has_name(fact);
 }
 
 /*

@@ -76,7 +76,17 @@ struct fy_stage_plan {
  */
 int fy_stream_look(int fd, struct fy_stream_fact *out) FY_MUST_CHECK;
 
-/* Whether the name of the file behind a descriptor still leads to it. */
+/*
+ * Whether the path of a descriptor's file or folder is its name: the kernel did
+ * not mark it as removed, or it is really called "x (deleted)". On FUSE a file may
+ * be marked although its name is there: that was looked up by another process while
+ * the file was being created. Nothing tells such a name from one that was removed
+ * and made again, as sshfs numbers files by their names; so the file counts as
+ * removed. Never waits for a file system.
+ */
+bool fy_stream_has_name(const struct fy_stream_fact *fact);
+
+/* The same of a file to be opened by its name in place of the descriptor. */
 bool fy_stream_is_named(const struct fy_stream_fact *fact);
 
 /*

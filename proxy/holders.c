@@ -516,8 +516,8 @@ fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
     return holders->more_inherited;
 }
 
-/* Whether it has the file of that name; also when its descriptors cannot be
- * read. Names only: no file system is asked. */
+/* Whether it has the file of that name, removed since or not; also when its
+ * descriptors cannot be read. Names only: no file system is asked. */
 static bool
 has_named(const struct fy_holders *holders, const char *name, const char *path)
 {
@@ -533,6 +533,7 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
         return may_be_ours(holders, name);
     }
     bool found = false;
+    size_t named = strlen(path);
     const struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (!found && (entry = readdir(folder))) {
@@ -540,7 +541,9 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
             readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
         if (n > 0) {
             text[n] = '\0';
-            found = strcmp(text, path) == 0;
+            found = strncmp(text, path, named) == 0 &&
+                    (text[named] == '\0' ||
+                     strcmp(text + named, " (deleted)") == 0);
         }
     }
     (void)closedir(folder);

@@ -38,7 +38,8 @@ fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
     return FY_ERR_UNSUPPORTED;
 }
 
-/* The true path of a descriptor's folder; false when it was removed. */
+/* The true path of a descriptor's folder, marked by the kernel if it was removed;
+ * false: none. */
 static bool
 true_path(int fd, char *out, size_t capacity)
 {

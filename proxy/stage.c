@@ -356,12 +356,8 @@ read_fds(struct stage *stage, struct guest *guest)
     struct fy_stream_fact folder;
     known = known && at < guest->nfds &&
             fy_stream_look(guest->fds[at], &folder) == 0;
-    if (known) {
+    if (known && fy_stream_has_name(&folder)) {
         memcpy(facts->cwd, folder.path, sizeof facts->cwd);
-        size_t n = strlen(facts->cwd);
-        if (n > 10 && strcmp(facts->cwd + n - 10, " (deleted)") == 0) {
-            facts->cwd[0] = '\0';
-        }
     }
     facts->argv = stage->argv;
     facts->env = stage->env;

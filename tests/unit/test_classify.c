@@ -322,6 +322,55 @@ START_TEST(test_unread_outputs)
 }
 END_TEST
 
+static bool
+is_named(int fd)
+{
+    struct fy_stream_fact fact;
+    fy_stream_look(fd, &fact);
+    return fy_stream_is_named(&fact);
+}
+
+static int
+open_in(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+/* That the kernel appends " (deleted)" to the path of what was removed proves
+ * nothing of a file that is called so. */
+START_TEST(test_tells_removed_files_from_names)
+{
+    static const char *const names[] = {"a", "b", "b (deleted)", "c (deleted)"};
+    char folder[] = "/tmp/ferry-named-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    int in = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fds[4];
+    ck_assert_int_ge(in, 0);
+    for (int i = 0; i < 4; i++) {
+        fds[i] = open_in(in, names[i]);
+        ck_assert(is_named(fds[i]));
+    }
+    /* Removed, with links to the files elsewhere. */
+    ck_assert_int_eq(linkat(in, "a", in, "a2", 0), 0);
+    ck_assert_int_eq(linkat(in, "b", in, "b2", 0), 0);
+    ck_assert_int_eq(unlinkat(in, "a", 0), 0);
+    ck_assert_int_eq(unlinkat(in, "b", 0), 0);
+    ck_assert(!is_named(fds[0]) && !is_named(fds[1]));
+    ck_assert(is_named(fds[2]));
+    ck_assert_int_eq(unlinkat(in, "c (deleted)", 0), 0);
+    ck_assert(!is_named(fds[3]));
+    ck_assert_int_eq(unlinkat(in, "a2", 0), 0);
+    ck_assert_int_eq(unlinkat(in, "b2", 0), 0);
+    ck_assert_int_eq(unlinkat(in, "b (deleted)", 0), 0);
+    for (int i = 0; i < 4; i++) {
+        close(fds[i]);
+    }
+    close(in);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 START_TEST(test_looks_for_a_reader)
 {
     struct fy_stream_fact fact;
@@ -541,6 +590,7 @@ main(void)
     tcase_add_test(tcase, test_reads);
     tcase_add_test(tcase, test_unread_outputs);
     tcase_add_test(tcase, test_looks_for_a_reader);
+    tcase_add_test(tcase, test_tells_removed_files_from_names);
     tcase_add_test(tcase, test_mount_of);
     tcase_add_test(tcase, test_operands);
     tcase_add_test(tcase, test_plan);
