@@ -45,6 +45,10 @@ GIT_DIFF_OPTS -u0           git -C repo diff HEAD
 GIT_LITERAL_PATHSPECS 1     git -C repo log --format=%s -- 'a*'
 """
 
+# A locale, its charset, and a letter of it of which the second byte is a backslash.
+ENCODINGS = (("zh_CN", "GBK", b"\x81\\"), ("zh_TW", "BIG5", b"\xa5\\"),
+             ("ja_JP", "SJIS", b"\x83\\"))
+
 
 def populate(folder):
     os.makedirs(os.path.join(folder, "many"))
@@ -144,6 +148,63 @@ class Tests:
             variable, value, script = line.split(None, 2)
             self.row(variable, value, script)
 
+    def encodings(self):
+        """sed reads characters: `s/X/CMD/e #/' is a substitution in which a slash
+        is escaped, or runs a command."""
+        locales = os.path.join(self.top, "locales")
+        within = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" '
+                  "/usr/lib/locale && exec \"$@\"", locales]
+        os.mkdir(locales)
+        for country, charset, letter in ENCODINGS:
+            name = f"{country}.{charset}"
+            why = self.no_locale(within, locales, country, charset)
+            if why:
+                self.count += 1
+                self.skipped += 1
+                print(f"ok {self.count} - sed in {name} # SKIP {why}")
+                continue
+            script = b"s/" + letter + b"/echo ran/e #/"
+            self.encoded(f"what sed runs in {name} runs here", within, name,
+                         ["sed", script, "letter"], b"ran\n", False)
+            self.encoded(f"what is ASCII in {name} runs there", within, name,
+                         ["sed", "s/a/b/", "letter"], letter + b"\n", True)
+
+    @staticmethod
+    def no_locale(within, locales, country, charset):
+        """Makes it; or why not."""
+        if not shutil.which("localedef"):
+            return "no localedef"
+        subprocess.run(
+            ["localedef", "-c", "-i", country, "-f", charset,
+             os.path.join(locales, f"{country}.{charset}")],
+            capture_output=True, check=False)
+        done = subprocess.run(within + ["locale", "charmap"],
+                              env={"LC_ALL": f"{country}.{charset}"},
+                              capture_output=True, check=False)
+        if done.returncode != 0:
+            return "no mount namespace"
+        return None if done.stdout.strip() not in (b"", b"ANSI_X3.4-1968") \
+            else "localedef makes none"
+
+    def encoded(self, name, within, locale, command, expected, placed):
+        report, said = os.path.join(self.top, "report.json"), []
+        letter = dict((f"{c}.{s}", x) for c, s, x in ENCODINGS)[locale]
+        for front in ([], self.ferry("--report=" + report, "--")):
+            self.reset()
+            with open(os.path.join(self.folder, "letter"), "wb") as file:
+                file.write(letter + b"\n")
+            done = subprocess.run(
+                within + front + ["sh", "-c", '"$@"; :', "x"] + command,
+                cwd=self.folder, env=dict(self.base, LC_ALL=locale),
+                capture_output=True, timeout=120, check=False)
+            said.append((done.stdout, done.stderr, done.returncode))
+        with open(report, encoding="utf-8", errors="replace") as file:
+            stages = [s for s in json.load(file)["stages"]
+                      if s["argv"][0] == "sed"]
+        self.result(said[0] == said[1] and len(stages) == 1 and
+                    said[0][0] == expected and
+                    bool(stages[0]["placed"]) == placed, name, (said, stages))
+
     def outside(self, name, wanted):
         """The environment of a stage as /proc shows it."""
         self.reset()
@@ -196,6 +257,7 @@ class Tests:
             self.outside("environment = all sends the rest, too",
                          lambda names: {SECRET, "HOME", "TZ"} <= names)
             self.rows()
+            self.encodings()
         finally:
             shutil.rmtree(self.top, ignore_errors=True)
         print(f"1..{self.count}")
