@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SHA-256 (FIPS 180-4) without a library, for ferry-stub, which links nothing:
- * it compares what a repeated command writes with what was delivered before.
- * Not fast; where libcrypto is linked anyway, use that.
+ * it compares what a repeated command writes with what was delivered before, and
+ * for the little that most other processes hash (proxy/digest.h). Not fast.
  */
 #ifndef FERRY_COMMON_SHA256_H
 #define FERRY_COMMON_SHA256_H

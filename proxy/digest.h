@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 by libcrypto's own functions of that name. They need nothing but the
- * state that they are given; the interface by names of methods (EVP) takes a
+ * SHA-256: by ferry's own code while a process hashes little, by libcrypto from
+ * there on, which is loaded then. Its functions of that name need nothing but the
+ * state that they are given; its interface by names of methods (EVP) takes a
  * millisecond of each process for its providers and their configuration file,
  * and crashes where memory ends while it gets ready. Any thread; a digest is
  * used by one at a time.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SHA-256, also where memory ends: a digest or none, never a crash of libcrypto,
- * which opens no file of its own for it. Each try is a process of its own.
+ * which opens no file of its own for it, and is loaded by much hashing only, in
+ * the middle of digests. Each try is a process of its own.
  */
 #include "config.h"
 
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/sha256.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -41,6 +43,57 @@ START_TEST(test_value)
     fy_digest_end(digest, found);
     ck_assert_mem_eq(found, expected, sizeof found);
     fy_digest_free(digest);
+}
+END_TEST
+
+static bool
+has_libcrypto(void)
+{
+    char line[4096];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    ck_assert_ptr_nonnull(maps);
+    while (!found && fgets(line, sizeof line, maps)) {
+        found = strstr(line, "/libcrypto.so") != NULL;
+    }
+    (void)fclose(maps);
+    return found;
+}
+
+/* 64 digests that grow at the same time, each by pieces of another length: some
+ * of them have part of a block waiting when libcrypto takes over. */
+START_TEST(test_much)
+{
+    enum {
+        DIGESTS = 64,
+        ROUNDS = 90
+    };
+    static unsigned char bytes[DIGESTS + ROUNDS];
+    struct fy_digest *digests[DIGESTS];
+    struct fy_sha256 expected[DIGESTS];
+    for (unsigned i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * i + 7);
+    }
+    for (unsigned i = 0; i < DIGESTS; i++) {
+        digests[i] = fy_digest_new();
+        ck_assert_ptr_nonnull(digests[i]);
+        fy_sha256_start(&expected[i]);
+    }
+    ck_assert_msg(!has_libcrypto(), "it is loaded for nothing");
+    for (unsigned turn = 0; turn < ROUNDS; turn++) {
+        for (unsigned i = 0; i < DIGESTS; i++) {
+            fy_digest_add(digests[i], bytes + turn, i);
+            fy_sha256_add(&expected[i], bytes + turn, i);
+        }
+    }
+    ck_assert_msg(has_libcrypto(), "much is hashed slowly");
+    for (unsigned i = 0; i < DIGESTS; i++) {
+        unsigned char found[32], right[32];
+        fy_digest_end(digests[i], found);
+        fy_sha256_end(&expected[i], right);
+        ck_assert_mem_eq(found, right, sizeof right);
+        fy_digest_free(digests[i]);
+    }
 }
 END_TEST
 
@@ -136,6 +189,7 @@ main(void)
     Suite *suite = suite_create("digest");
     TCase *core = tcase_create("core");
     tcase_add_test(core, test_value);
+    tcase_add_test(core, test_much);
     tcase_add_test(core, test_no_configuration);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_loop_test(core, test_little_memory, 0, 64);
