@@ -32,6 +32,7 @@ struct row {
 
 struct fy_history {
     char *path; /* NULL: memory only */
+    bool read;  /* what is in the file is in `rows' */
     struct row *rows;
 };
 
@@ -70,23 +71,14 @@ add_row(struct fy_history *history, const char *key)
     return row;
 }
 
-/* Opened with its table there; NULL when it cannot be used. */
+/* Opened as a file; NULL when it cannot be. What is done with it may still fail. */
 static sqlite3 *
-open_file(const char *path)
+open_file(const char *path, int more_flags)
 {
-    static const char schema[] =
-        "PRAGMA synchronous = OFF;" /* it may be lost at any time */
-        /* It counted no input of files. */
-        "DROP TABLE IF EXISTS learned1;"
-        "CREATE TABLE IF NOT EXISTS learned2 (key TEXT PRIMARY KEY,"
-        " runs REAL, in_bytes REAL, out_bytes REAL, seconds REAL,"
-        " used INTEGER) WITHOUT ROWID";
     sqlite3 *file = NULL;
-    int flags =
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | more_flags;
     if (sqlite3_open_v2(path, &file, flags, NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(file, BUSY_MS) != SQLITE_OK ||
-        sqlite3_exec(file, schema, NULL, NULL, NULL) != SQLITE_OK) {
+        sqlite3_busy_timeout(file, BUSY_MS) != SQLITE_OK) {
         sqlite3_close(file);
         return NULL;
     }
@@ -135,19 +127,29 @@ fy_history_open(const char *path, struct fy_history **out)
         free(history);
         return FY_ERR_NOMEM;
     }
-    sqlite3 *file = path ? open_file(path) : NULL;
-    if (file) {
-        read_rows(history, file);
-        sqlite3_close(file);
-    }
     *out = history;
     return 0;
 }
 
+static void
+read_once(struct fy_history *history)
+{
+    if (history->read) {
+        return;
+    }
+    history->read = true;
+    sqlite3 *file = history->path ? open_file(history->path, 0) : NULL;
+    if (file) {
+        read_rows(history, file);
+        sqlite3_close(file);
+    }
+}
+
 bool
-fy_history_find(const struct fy_history *history, const char *key,
+fy_history_find(struct fy_history *history, const char *key,
                 struct fy_learned *out)
 {
+    read_once(history);
     const struct row *row = find_row(history, key);
     if (!row || !(row->learned.runs > 0)) {
         memset(out, 0, sizeof *out);
@@ -161,6 +163,7 @@ void
 fy_history_add(struct fy_history *history, const char *key, uint64_t in_bytes,
                uint64_t out_bytes, double busy_seconds)
 {
+    read_once(history);
     struct row *row = find_row(history, key);
     if (!row) {
         row = add_row(history, key);
@@ -227,19 +230,28 @@ fy_history_save(struct fy_history *history)
     if (!changed || !history->path) {
         return 0;
     }
-    sqlite3 *file = open_file(history->path);
+    sqlite3 *file = open_file(history->path, SQLITE_OPEN_CREATE);
     if (!file) {
         return FY_ERR_IO;
     }
-    bool good =
-        sqlite3_exec(file, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+    static const char begin[] =
+        "PRAGMA synchronous = OFF;" /* it may be lost at any time */
+        "BEGIN IMMEDIATE;"
+        /* It counted no input of files. */
+        "DROP TABLE IF EXISTS learned1;"
+        "CREATE TABLE IF NOT EXISTS learned2 (key TEXT PRIMARY KEY,"
+        " runs REAL, in_bytes REAL, out_bytes REAL, seconds REAL,"
+        " used INTEGER) WITHOUT ROWID";
+    bool good = sqlite3_exec(file, begin, NULL, NULL, NULL) == SQLITE_OK;
     good = good && write_rows(history, file);
-    good = good &&
-           sqlite3_exec(file,
-                        "DELETE FROM learned2 WHERE key NOT IN (SELECT key "
-                        "FROM learned2 ORDER BY used DESC LIMIT 4096);"
-                        "COMMIT",
-                        NULL, NULL, NULL) == SQLITE_OK;
+    /* Others may have added rows: the next run sees these. */
+    if (good && HASH_COUNT(history->rows) >= MAX_KEYS) {
+        good = sqlite3_exec(file,
+                            "DELETE FROM learned2 WHERE key NOT IN (SELECT key "
+                            "FROM learned2 ORDER BY used DESC LIMIT 4096)",
+                            NULL, NULL, NULL) == SQLITE_OK;
+    }
+    good = good && sqlite3_exec(file, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_close(file); /* an open transaction is rolled back */
     HASH_ITER (hh, history->rows, row, next) {
         row->changed = row->changed && !good;

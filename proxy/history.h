@@ -3,9 +3,9 @@
  * What earlier runs of a command taught: how much comes out for what goes in,
  * and seconds a byte. Keyed by fy_invocation.key (command and flags, without
  * operands). Kept in one SQLite file that may be deleted at any time; read
- * whole at the start, written in one transaction at the end, so that no stage
- * ever waits for a disk. A file that cannot be used is left alone: nothing is
- * learned then, and nobody is told but the caller.
+ * whole when the first of it is asked for or added, written in one transaction at
+ * the end, so that no further stage waits for a disk. A file that cannot be used
+ * is left alone: nothing is learned then, and nobody is told but the caller.
  *
  * One thread a handle; any number of processes a file.
  */
@@ -29,7 +29,7 @@ struct fy_learned {
 /* `path' may be NULL: memory only. New in *out; FY_ERR_NOMEM. */
 int fy_history_open(const char *path, struct fy_history **out) FY_MUST_CHECK;
 /* False, and *out all zero, when the key was never seen. */
-bool fy_history_find(const struct fy_history *history, const char *key,
+bool fy_history_find(struct fy_history *history, const char *key,
                      struct fy_learned *out);
 /* One more run; without memory it is forgotten. */
 void fy_history_add(struct fy_history *history, const char *key,

@@ -66,7 +66,7 @@ START_TEST(test_much)
 {
     enum {
         DIGESTS = 64,
-        ROUNDS = 90
+        ROUNDS = 180
     };
     static unsigned char bytes[DIGESTS + ROUNDS];
     struct fy_digest *digests[DIGESTS];
