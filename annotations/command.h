@@ -124,9 +124,15 @@ struct fy_absent {
 };
 
 /* What it writes of the working folder, or of one above it. */
+enum fy_written_how {
+    FY_WRITTEN,       /* it and all below it may be */
+    FY_WRITTEN_MAKES, /* a file that is made below it has a name that none had */
+    FY_WRITTEN_KEEPS, /* what is below it stays as it is */
+};
+
 struct fy_written {
     const char *path;
-    bool makes; /* a file that is made below it has a name that none had */
+    uint8_t how; /* enum fy_written_how; but the first: below one of those */
 };
 
 /* A command that the invocation runs: find's behind -exec. */

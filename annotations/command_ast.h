@@ -125,7 +125,8 @@ enum cmd_statement_kind {
 
 struct cmd_statement {
     uint8_t kind;
-    bool is_tree, makes;
+    bool is_tree;
+    uint8_t how; /* enum fy_written_how */
     struct fy_span span;
     struct cmd_item *items;
     struct ast_names *words;

@@ -13,6 +13,7 @@
 const char *const fy_split_words[] = {"none", "lines", "files", NULL};
 const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
                                       "head",   "tail", NULL};
+const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};
 
@@ -183,7 +184,7 @@ written_statement(struct fy_command_check *check,
                   const struct cmd_statement *statement)
 {
     struct fy_block *block = check->block;
-    struct fy_rule rule = {.word = statement->makes};
+    struct fy_rule rule = {.word = statement->how};
     const struct ast_names *paths = statement->words->next;
     holds_too(check, statement, &block->writes_cwd);
     if (!paths) {

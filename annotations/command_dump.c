@@ -277,7 +277,7 @@ dump_block(const struct fy_block *block, FILE *to)
     dump_if(block, "reads cwd tree", block->cwd_is_tree, to);
     for (unsigned i = 0; i < block->written.count; i++) {
         const struct fy_rule *rule = &block->written.items[i];
-        (void)fprintf(to, "    writes cwd%s", rule->word ? " makes" : "");
+        (void)fprintf(to, "    writes cwd%s", fy_written_words[rule->word]);
         if (rule->text) {
             (void)fputc(' ', to);
             dump_text(to, rule->text);
@@ -365,7 +365,7 @@ fy_invocation_dump(const struct fy_invocation *invocation,
     }
     for (uint32_t i = 0; i < invocation->nwritten; i++) {
         (void)fprintf(to, "    writes cwd%s ",
-                      invocation->written[i].makes ? " makes" : "");
+                      fy_written_words[invocation->written[i].how]);
         dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }

@@ -145,7 +145,7 @@ make_written(struct fy_match *match, struct fy_invocation *out)
         if (holds(match, rule->when)) {
             anything = anything || !rule->text;
             written[out->nwritten++] =
-                (struct fy_written){rule->text, rule->word != 0};
+                (struct fy_written){rule->text, rule->word};
         }
     }
     out->nwritten = anything ? 0 : out->nwritten;

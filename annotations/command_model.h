@@ -118,7 +118,8 @@ struct fy_block {
     uint16_t streams, drains, targets, listing;
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
     struct fy_rules absents;   /* word 1: `present' */
-    struct fy_rules written;   /* of the working folder; word 1: `makes' */
+    struct fy_rules written;   /* of the working folder; word: enum
+                               * fy_written_how */
     struct fy_rules variables; /* names; a `*' at the end: any that begin so */
 };
 
@@ -201,5 +202,6 @@ bool fy_environment_has(const char *const *environment, const char *name);
 extern const char *const fy_split_words[];
 extern const char *const fy_merge_words[];
 extern const char *const fy_output_words[];
+extern const char *const fy_written_words[]; /* by enum fy_written_how */
 
 #endif

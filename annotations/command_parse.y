@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "annotations/command.h"
 #include "annotations/command_parse.h"
 
 /* As in parse.y: leaving by longjmp loses nothing. */
@@ -114,7 +115,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
 %token ABSENT "'absent'" ATTRIBUTES "'attributes'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
-%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" LISTS "'lists'" MAKES "'makes'" MATCHES "'matches'"
+%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" LISTS "'lists'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
@@ -256,7 +257,13 @@ statement:
         REVERSE(ast_names, $4);
         $$ = statement_new(parse, CMD_WRITES, @1, $5);
         $$->words = names_push(parse, $4, $2);
-        $$->makes = true;
+        $$->how = FY_WRITTEN_MAKES;
+    }
+  | WRITES NAME KEEPS strings when ';' {
+        REVERSE(ast_names, $4);
+        $$ = statement_new(parse, CMD_WRITES, @1, $5);
+        $$->words = names_push(parse, $4, $2);
+        $$->how = FY_WRITTEN_KEEPS;
     }
   | WORK real when ';' {
         $$ = statement_new(parse, CMD_WORK, @2, $3);

@@ -63,6 +63,7 @@ struct list {
     size_t new_bytes;    /* 0: none */
     bool linked;         /* a link was found: what is behind it was not seen */
     const char *made;    /* a new file below it has a new name; NULL: none */
+    const char *kept;    /* nothing changed below it; NULL: none */
 };
 
 /*
@@ -186,7 +187,8 @@ is_brief(const struct statx *facts)
                brief_ns;
 }
 
-/* Every folder is entered; what is below a new path is known by that. */
+/* Every folder is entered but those that are kept; what is below a new path is
+ * known by that. */
 static bool
 enters(void *context, const char *path, unsigned depth)
 {
@@ -198,7 +200,7 @@ enters(void *context, const char *path, unsigned depth)
         memcpy(list->new_path, path, n + 1);
         list->new_bytes = n;
     }
-    return true;
+    return !list->kept || strcmp(path, list->kept) != 0;
 }
 
 /* A file that was made under a name that nobody had. */
@@ -429,17 +431,18 @@ look_above(struct fy_walk *walk, struct list *list, const char *base)
     (void)close(root);
 }
 
-/* What is made below `path' of a folder, as the client names it. */
+/* What is written below `path' of a folder `how', as the client names it. */
 static void
-find_made(const struct fy_invocation *invocation, const char *mount,
-          const char *folder, const char *path, char out[PATH_MAX])
+find_below(const struct fy_invocation *invocation, enum fy_written_how how,
+           const char *mount, const char *folder, const char *path,
+           char out[PATH_MAX])
 {
     char name[4096];
     size_t n = strlen(path);
     out[0] = '\0';
     for (uint32_t i = 0; i < invocation->nwritten; i++) {
         const char *made = invocation->written[i].path;
-        if (invocation->written[i].makes && strncmp(made, path, n) == 0 &&
+        if (invocation->written[i].how == how && strncmp(made, path, n) == 0 &&
             (made[n] == '/' || !made[n]) &&
             put_name(folder, made, strlen(made), name)) {
             int used = snprintf(out, PATH_MAX, "%s/%s", mount, name);
@@ -474,7 +477,7 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
 {
     const struct fy_invocation *invocation = &list->stage->invocation;
     const char *mount = NULL;
-    char folder[4096], name[4096], made[PATH_MAX];
+    char folder[4096], name[4096], made[PATH_MAX], kept[PATH_MAX];
     int root = invocation->nwritten == 0 ? -1
                                          : open_mount(list->stage, base, &mount,
                                                       folder, sizeof folder);
@@ -488,17 +491,21 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
     do {
         for (uint32_t i = 0; i < invocation->nwritten; i++) {
             const struct fy_written *written = &invocation->written[i];
-            if (written->makes) {
+            if (written->how != FY_WRITTEN) {
                 continue;
             }
-            find_made(invocation, mount, folder, written->path, made);
+            find_below(invocation, FY_WRITTEN_MAKES, mount, folder,
+                       written->path, made);
+            find_below(invocation, FY_WRITTEN_KEEPS, mount, folder,
+                       written->path, kept);
             list->made = made;
+            list->kept = kept;
             if (put_name(folder, written->path, strlen(written->path), name)) {
                 fy_walk(walk, root, mount, name, true);
             } else {
                 list->complete = false;
             }
-            list->made = NULL;
+            list->made = list->kept = NULL;
         }
     } while (!list->linked && go_up(folder));
     (void)close(root);
@@ -555,7 +562,7 @@ walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
     do {
         for (uint32_t i = 0; i < invocation->nwritten; i++) {
             const struct fy_written *written = &invocation->written[i];
-            if (!written->makes &&
+            if (written->how == FY_WRITTEN &&
                 put_name(folder, written->path, strlen(written->path), name)) {
                 fy_walk(walk, root, mount, name, true);
             }

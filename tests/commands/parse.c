@@ -57,6 +57,7 @@ print_facts(const struct fy_invocation *call)
     static const char *const splits[] = {"none", "lines", "files"};
     static const char *const merges[] = {"concat", "sum",  "sort",
                                          "uniq",   "head", "tail"};
+    static const char *const hows[] = {"writes", "makes", "keeps"};
     static const char *const outputs[] = {"nothing", "filters", "copies",
                                           "grows", "names"};
     const struct {
@@ -89,7 +90,7 @@ print_facts(const struct fy_invocation *call)
         putchar('\n');
     }
     for (uint32_t i = 0; i < call->nwritten; i++) {
-        printf("%s ", call->written[i].makes ? "makes" : "writes");
+        printf("%s ", hows[call->written[i].how]);
         print_text(call->written[i].path);
         putchar('\n');
     }

@@ -654,6 +654,8 @@ class Declared:
         return False
 
     def may_change(self, path):
+        if any(self.below(path, top) and path != top for top in self.kept()):
+            return False
         written = self.call.named("writes") or ["."]
         if self.call.says("writes-cwd") and any(
                 self.below(path, os.path.normpath(os.path.join(self.tree, w)))
@@ -671,6 +673,10 @@ class Declared:
                     path != self.cwd:
                 return True
         return False
+
+    def kept(self):
+        """Below which nothing is changed, whatever is said of its parents."""
+        return [os.path.join(self.tree, w) for w in self.call.named("keeps")]
 
     def made(self):
         """Where a file that is made has a new name."""

@@ -508,7 +508,8 @@ START_TEST(of_one_word)
                 FY_OK);
             ck_assert(call.writes_cwd && call.nwritten == 2);
             ck_assert_str_eq(call.written[0].path, ".git");
-            ck_assert(!call.written[0].makes && call.written[1].makes);
+            ck_assert_uint_eq(call.written[0].how, FY_WRITTEN);
+            ck_assert_uint_eq(call.written[1].how, FY_WRITTEN_MAKES);
             fy_invocation_clear(&call);
         }
         fy_commands_free(some);
