@@ -326,7 +326,7 @@ static bool
 is_named(int fd)
 {
     struct fy_stream_fact fact;
-    fy_stream_look(fd, &fact);
+    ck_assert_int_eq(fy_stream_look(fd, &fact), 0);
     return fy_stream_is_named(&fact);
 }
 
