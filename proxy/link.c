@@ -18,6 +18,7 @@
 enum {
     FIRST_MS = 1,
     LAST_MS = 50,
+    IDLE_MS = 500,  /* while only a login can change anything */
     PIPES_MAX = 64, /* looked at in one scan; further ones wait */
     /* A stage waits no longer for a process that never settles (a file system
      * that does not answer): its output goes to its pipe, its input comes from
@@ -332,6 +333,32 @@ decide(struct fy_session *session, struct fy_pipe_holders *rows, unsigned n,
     }
 }
 
+/*
+ * Whether all wait for stages that wait for their proxy: no pipe's holders decide
+ * anything before these go on or end, which asks for the next scan.
+ */
+static bool
+all_wait_for_login(const struct fy_session *session,
+                   const struct fy_pipe_holders *rows, unsigned n,
+                   enum fy_hidden hidden)
+{
+    unsigned waiting = 0, wanted = 0;
+    for (struct stage *stage = session->stages; stage; stage = stage->next) {
+        wanted += stage->state == STAGE_WAIT_INPUT || is_writer(stage);
+        for (unsigned i = 0; i < n && stage->state == STAGE_WAIT_INPUT; i++) {
+            struct view view;
+            if (stage->plan.in.pipe_inode != rows[i].inode ||
+                stage->plan.in.pipe_device != rows[i].device) {
+                continue;
+            }
+            see(session, &rows[i], hidden, &view);
+            waiting += view.feeder && !stage->fed_here &&
+                       view.feeder->state == STAGE_WAIT_REACH;
+        }
+    }
+    return waiting == wanted;
+}
+
 static void
 scan(struct timer *timer)
 {
@@ -351,6 +378,9 @@ scan(struct timer *timer)
             }
         }
         decide(session, rows, n, hidden);
+    }
+    if (rows && n > 0 && all_wait_for_login(session, rows, n, hidden)) {
+        delay_ms = IDLE_MS;
     }
     bool more = !rows || collect(session, rows) > 0;
     free(rows);
