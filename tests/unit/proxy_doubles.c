@@ -179,6 +179,12 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         out->effect = out->writes_cwd = true;
         out->absents = absents;
         out->nabsents = sizeof absents / sizeof absents[0];
+        if (argv[1] && strcmp(argv[1], "-D") == 0) {
+            static const struct fy_written written[] = {
+                {".above", FY_WRITTEN}, {".above/kept", FY_WRITTEN_KEEPS}};
+            out->written = written;
+            out->nwritten = sizeof written / sizeof written[0];
+        }
     }
     if (strcmp(name, "touch") == 0 || strcmp(name, "cp") == 0) {
         uint32_t n = 0;

@@ -40,6 +40,7 @@ START_TEST(test_remembers)
     ck_assert_int_eq(fy_history_open(path, &history), 0);
     ck_assert(!fy_history_find(history, "grep -v", &learned));
     ck_assert(learned.runs == 0);
+    ck_assert_msg(access(path, F_OK) != 0, "a file is made to read nothing");
     fy_history_add(history, "grep -v", 1000, 100, 0.5);
     ck_assert(fy_history_find(history, "grep -v", &learned));
     ck_assert(learned.in_bytes == 1000 && learned.out_bytes == 100);

@@ -390,6 +390,44 @@ START_TEST(touched_looks_upwards)
 }
 END_TEST
 
+/* It is said to keep a folder (and does not): that is not looked into, all else is. */
+START_TEST(touched_believes_what_is_kept)
+{
+    static struct job job;
+    struct fy_touched touched;
+    ck_assert_int_eq(mkdir(".above", 0700), 0);
+    ck_assert_int_eq(mkdir(".above/kept", 0700), 0);
+    ck_assert_int_eq(mkdir(".above/kept2", 0700), 0);
+    const char *argv[] = {"/usr/bin/install", "-D",          "-t",
+                          ".above/kept",      "/etc/passwd", NULL};
+    static const char *const folders[] = {".above/kept", ".above/kept2"};
+    for (unsigned i = 0; i < 2; i++) {
+        argv[3] = folders[i];
+        job_init(&job, &shared, argv);
+        job_run(&job);
+        ck_assert_int_eq(job.exit, 0);
+        job.out_bytes = 0;
+        ck_assert_int_eq(job_get(&job, "touched"), 200);
+        char *bytes = malloc(job.out_bytes + 1);
+        memcpy(bytes, job.out, job.out_bytes + 1);
+        ck_assert_int_eq(
+            fy_touched_decode(bytes, job.out_bytes, &touched, NULL), 0);
+        bool folder = false, file = false;
+        for (uint32_t k = 0; k < touched.npaths; k++) {
+            const char *name = touched.paths[k].at + strlen(client_folder) + 1;
+            folder |= strcmp(name, folders[i]) == 0;
+            file |= strncmp(name, folders[i], strlen(folders[i])) == 0 &&
+                    strcmp(name + strlen(folders[i]), "/passwd") == 0;
+        }
+        ck_assert(touched.complete && folder);
+        ck_assert_msg(file == (i == 1), "%u", i);
+        fy_touched_clear(&touched);
+        free(bytes);
+        job_free(&job);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -412,5 +450,6 @@ main(void)
     tcase_add_test(files, touched_names_what_is_behind_links);
     tcase_add_test(files, touched_tells_owners);
     tcase_add_test(files, touched_looks_upwards);
+    tcase_add_test(files, touched_believes_what_is_kept);
     return run_suite(suite);
 }
