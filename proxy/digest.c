@@ -55,7 +55,7 @@ static atomic_size_t hashed_bytes;
 static void
 load(void)
 {
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
     if (handle) {
         *(void **)&library.update = dlsym(handle, "SHA256_Update");
         *(void **)&library.final = dlsym(handle, "SHA256_Final");

@@ -379,7 +379,7 @@ scan(struct timer *timer)
         }
         decide(session, rows, n, hidden);
     }
-    if (rows && n > 0 && all_wait_for_login(session, rows, n, hidden)) {
+    if (n > 0 && all_wait_for_login(session, rows, n, hidden)) {
         delay_ms = IDLE_MS;
     }
     bool more = !rows || collect(session, rows) > 0;
