@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -434,9 +435,12 @@ configure(const char *text, const struct fy_mount_table *table,
     char folder[PATH_MAX];
     memcpy(folder, text, (size_t)(equals - text));
     folder[equals - text] = '\0';
-    struct stat about;
-    if (!realpath(folder, out->path) || stat(out->path, &about) != 0 ||
-        !S_ISDIR(about.st_mode)) {
+    /* A mount point's host is not asked: ssh would be started a round trip later. */
+    struct statx about;
+    if (!realpath(folder, out->path) ||
+        statx(AT_FDCWD, out->path, AT_STATX_DONT_SYNC, STATX_TYPE, &about) !=
+            0 ||
+        !S_ISDIR(about.stx_mode)) {
         fy_buffer_add(why, "no folder: ");
         fy_buffer_add(why, folder);
         return FY_ERR_INVALID;
@@ -449,14 +453,15 @@ configure(const char *text, const struct fy_mount_table *table,
     strcpy(out->found_by, "--mount");
     /* A folder of a local file system is told by its path alone: its device is
      * that of files which are not meant. */
+    dev_t device = makedev(about.stx_dev_major, about.stx_dev_minor);
     for (size_t i = 0; i < table->n; i++) {
         const struct fy_mount_line *line = &table->lines[i];
-        if (line->device != about.st_dev || is_hidden(table, line)) {
+        if (line->device != device || is_hidden(table, line)) {
             continue;
         }
         if (strcmp(line->point, out->path) == 0 ||
             (is_remote(line->type) && is_beneath(out->path, line->point))) {
-            out->device = about.st_dev;
+            out->device = device;
             out->read_only = line->read_only;
             snprintf(out->type, sizeof out->type, "%s", line->type);
             struct fy_mount seen = *out;
