@@ -162,7 +162,7 @@ may_join(const struct stage *writer, const struct stage *reader)
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
            (!reader->mount || reader->reach == writer->reach) &&
-           writer->reach->state == REACH_READY;
+           fy_reach_takes(writer->reach, reader);
 }
 
 /* One of them waits for its mount; then it may. */

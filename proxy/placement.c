@@ -113,8 +113,9 @@ count_files(const struct stage *stage)
     return invocation->reads_cwd || invocation->writes_cwd ? 0 : n;
 }
 
+/* `login': what is left of it, which counts only for what need not wait for it. */
 static struct fy_cost_host
-host_of(const struct reach *reach)
+host_of(const struct reach *reach, double login)
 {
     struct fy_wire_counters counters = {.rtt_ns = reach->rtt_ns};
     if (reach->wire) {
@@ -130,14 +131,14 @@ host_of(const struct reach *reach)
         .load = reach->hello.cores > 0
                     ? reach->hello.load / (double)reach->hello.cores
                     : 0,
-        .login_seconds = fy_reach_login_seconds(reach),
+        .login_seconds = login,
     };
 }
 
 /* Whether it would not pay, and whether it would not even if its output were
  * read there. Fills what the report says of it. */
 static void
-judge(struct stage *stage, const struct fy_probe_result *result)
+judge(struct stage *stage, const struct fy_probe_result *result, double login)
 {
     const struct reach *reach = stage->reach;
     struct fy_learned learned;
@@ -154,7 +155,7 @@ judge(struct stage *stage, const struct fy_probe_result *result)
         .effect = stage->plan.effect,
     };
     add_local(stage, &learned, &input);
-    const struct fy_cost_host host = host_of(reach);
+    const struct fy_cost_host host = host_of(reach, login);
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
     stage->hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
@@ -199,7 +200,7 @@ probe_closed(struct exchange *exchange, uint32_t error)
         if (error == 0 && stage->reach->wire &&
             fy_probe_result_decode(placement->result, placement->used, &result,
                                    NULL) == 0) {
-            judge(stage, &result);
+            judge(stage, &result, 0);
         }
     }
     free(placement);
@@ -278,7 +279,7 @@ needs_sizes(const struct stage *stage, bool *out_tiny)
     struct fy_cost_input input = {.output_stays = true,
                                   .effect = stage->plan.effect,
                                   .remote_files = count_files(stage)};
-    const struct fy_cost_host host = host_of(stage->reach);
+    const struct fy_cost_host host = host_of(stage->reach, 0);
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);
     if (stage->session->options.force) {
@@ -330,7 +331,7 @@ look_done(struct fy_work *work)
     if (stage) {
         stage->look = NULL;
         if (look->result.complete) {
-            judge(stage, &look->result);
+            judge(stage, &look->result, fy_reach_login_seconds(stage->reach));
             /* What holds while its host is not there may change. */
             stage->judged = stage->reach->state == REACH_READY;
             stage->unprofitable = stage->unprofitable && stage->judged;
@@ -406,7 +407,7 @@ fy_placement_ask(struct stage *stage)
     if (stage->streams && !stage->session->options.force &&
         !reads_there(stage)) {
         const struct fy_probe_result nothing = {.complete = true};
-        judge(stage, &nothing);
+        judge(stage, &nothing, 0);
         return false;
     }
     bool tiny = false;

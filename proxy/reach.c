@@ -92,11 +92,14 @@ disconnect(struct reach *reach)
 static void
 give_up(struct reach *reach)
 {
-    bool was_ready = reach->state == REACH_READY;
+    /* A start-up file there may have read what was sent early. */
+    bool again = reach->state == REACH_READY ||
+                 (reach->state == REACH_HELLO && reach->early);
+    reach->waits = reach->waits || reach->state == REACH_HELLO;
     disconnect(reach);
     reach->broken = false;
     reach->state =
-        was_ready && ++reach->breaks < BREAKS_MAX ? REACH_IDLE : REACH_BAD;
+        again && ++reach->breaks < BREAKS_MAX ? REACH_IDLE : REACH_BAD;
     fy_stages_reached(reach->session, reach);
 }
 
@@ -217,6 +220,42 @@ fy_reach_login_seconds(const struct reach *reach)
     double spent = (double)(fy_session_now_ns() - reach->began_ns) / 1e9;
     /* One that takes longer than the others did is not about to end. */
     return all - spent > all / 4 ? all - spent : all / 4;
+}
+
+/* It was reached before by this name. */
+static bool
+is_known(const struct reach *reach)
+{
+    char key[600];
+    struct fy_learned learned;
+    login_key(reach, key, sizeof key);
+    return fy_history_find(reach->session->history, key, &learned);
+}
+
+/* Where a mount tells users by numbers, ask.c compares them with the hello's. */
+static bool
+needs_hello(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        if (mount->by_number || (mount->maps_users && stage->plan.effect)) {
+            return true;
+        }
+    }
+    return stage->whole != NULL;
+}
+
+bool
+fy_reach_takes(const struct reach *reach, const struct stage *stage)
+{
+    switch (reach->state) {
+    case REACH_GREETING:
+        return reach->early && stage->plan.repeatable && !needs_hello(stage);
+    case REACH_HELLO:
+        return !needs_hello(stage);
+    default:
+        return reach->state == REACH_READY;
+    }
 }
 
 /* ---- hello ------------------------------------------------------------------------ */
@@ -411,45 +450,23 @@ out_ready(struct watch *watch, uint32_t events)
     move(of_watch(watch, offsetof(struct reach, out)), false, true);
 }
 
+/* The wire takes the link's descriptors, and the hello is queued. */
 static void
-in_ready(struct watch *watch, uint32_t events)
+open_wire(struct reach *reach)
 {
-    struct reach *reach = of_watch(watch, offsetof(struct reach, in));
-    if (reach->wire) {
-        move(reach, (events & ~(uint32_t)EPOLLOUT) != 0,
-             (events & EPOLLOUT) != 0);
-        return;
-    }
-    char text[200];
-    struct fy_buffer why;
-    fy_buffer_start(&why, text, sizeof text);
-    int status = fy_link_greet(&reach->link, &why);
-    if (status == FY_ERR_BUSY) {
-        return;
-    }
-    if (status) {
-        break_reach(reach, text);
-        return;
-    }
-    forget(reach->session, &reach->in);
-    int in = reach->link.in, out = reach->link.out;
-    if (fy_wire_new(FY_WIRE_CLIENT, in, out, &wire_events, reach,
+    struct fy_link *link = &reach->link;
+    if (fy_wire_new(FY_WIRE_CLIENT, link->in, link->out, &wire_events, reach,
                     &reach->wire)) {
         break_reach(reach, "no memory");
         return;
     }
-    reach->link.in = reach->link.out = -1;
+    int out = link->out == link->in ? -1 : link->out;
+    link->in = link->out = -1;
     if (!fy_place_is_near(&reach->place) && fy_wire_seal(reach->wire)) {
         break_reach(reach, "no memory");
         return;
     }
-    reach->state = REACH_HELLO;
-    reach->in.fd = in;
-    if (fy_session_watch(reach->session, &reach->in, EPOLLIN)) {
-        break_reach(reach, "no memory");
-        return;
-    }
-    if (out != in) {
+    if (out >= 0) {
         reach->out.fd = out;
         reach->out.ready = out_ready;
         if (fy_session_watch(reach->session, &reach->out, 0)) {
@@ -460,6 +477,45 @@ in_ready(struct watch *watch, uint32_t events)
     if (say_hello(reach)) {
         break_reach(reach, "no memory");
     }
+}
+
+static void
+greet(struct reach *reach)
+{
+    char text[200];
+    struct fy_buffer why;
+    fy_buffer_start(&why, text, sizeof text);
+    reach->link.in = reach->in.fd;
+    int status = fy_link_greet(&reach->link, &why);
+    if (reach->wire) {
+        reach->link.in = -1; /* it is the wire's */
+    }
+    if (status == FY_ERR_BUSY) {
+        return;
+    }
+    if (status) {
+        break_reach(reach, text);
+        return;
+    }
+    reach->state = REACH_HELLO;
+    if (!reach->wire) {
+        open_wire(reach);
+    }
+    if (!reach->broken) {
+        fy_stages_reached(reach->session, reach);
+    }
+}
+
+static void
+in_ready(struct watch *watch, uint32_t events)
+{
+    struct reach *reach = of_watch(watch, offsetof(struct reach, in));
+    bool readable = (events & ~(uint32_t)EPOLLOUT) != 0;
+    bool greeting = reach->state == REACH_GREETING;
+    if (greeting && readable) {
+        greet(reach);
+    }
+    move(reach, readable && !greeting, (events & EPOLLOUT) != 0);
 }
 
 static void
@@ -485,6 +541,11 @@ connect_to(struct reach *reach)
     if (fy_session_watch(reach->session, &reach->in, EPOLLIN)) {
         reach->in.fd = -1;
         break_reach(reach, "no memory");
+        return;
+    }
+    reach->early = !reach->waits && is_known(reach);
+    if (reach->early) {
+        open_wire(reach);
     }
 }
 

@@ -47,6 +47,9 @@ struct reach {
     bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
     bool asked[FY_MAX_MOUNTS];  /* they were compared before */
     bool broken;                /* to be given up at the end of this round */
+    /* Its host has greeted before: what is sent before it does now is read by a
+     * proxy. `waits': that went wrong, so the next connection greets first. */
+    bool early, waits;
     char name[512], trouble[256], open[160];
     uint64_t began_ns, connected_ns; /* of all connections so far */
     double bytes_a_second;           /* as its stages measured; 0: unknown */
@@ -65,6 +68,9 @@ struct reach *fy_reach_of(struct fy_session *session,
                           const struct fy_mount *mount);
 /* About how long it takes until it is READY; 0: it is, or never will be. */
 double fy_reach_login_seconds(const struct reach *reach);
+/* Whether the stage may be asked for: of what the hello says nothing is needed, or
+ * it has come; what cannot be repeated is sent to a proxy that has greeted. */
+bool fy_reach_takes(const struct reach *reach, const struct stage *stage);
 /* A request. `exchange' has its functions set, and lives until `closed'. */
 int fy_reach_request(struct reach *reach, const char *path, bool body,
                      struct exchange *exchange) FY_MUST_CHECK;

@@ -95,6 +95,9 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     }
     fy_prepare_touched(stage);
     free(body);
+    if (stage->reach->state == REACH_GREETING) {
+        fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+    }
     if (feeder) {
         stage->joined = true;
         feeder->feeds = stage;
@@ -141,7 +144,7 @@ fy_stage_place(struct stage *stage)
     struct reach *reach = fy_reach_of(stage->session, stage->mount);
     if (!reach || reach->state == REACH_BAD) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
-    } else if (reach->state == REACH_READY) {
+    } else if (fy_reach_takes(reach, stage)) {
         stage->state = STAGE_PREPARING;
         if (stage->prepared) {
             fy_stage_prepared(stage, 0);
@@ -194,7 +197,7 @@ fy_stage_prepared(struct stage *stage, int status)
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
     } else if (stage->state == STAGE_WAIT_INPUT) {
         fy_link_poke(stage->session);
-    } else if (stage->reach->state != REACH_READY) {
+    } else if (!fy_reach_takes(stage->reach, stage)) {
         fy_stage_place(stage);
     } else if (!fy_placement_ask(stage)) {
         fy_stage_placed(stage);
@@ -235,7 +238,7 @@ fy_stage_placed(struct stage *stage)
                (stage->hopeless || !stage->plan.out.is_pipe || stage->streams ||
                 stage->mount->lags_ms)) {
         decline_cost(stage);
-    } else if (stage->reach->state != REACH_READY) {
+    } else if (!fy_reach_takes(stage->reach, stage)) {
         fy_stage_place(stage);
     } else {
         fy_stage_ask(stage, NULL);
@@ -247,7 +250,7 @@ fy_stage_stream(struct stage *stage)
 {
     stage->streams = true;
     stage->plan.in.kind = FY_STREAM_WIRE;
-    if (!stage->job && stage->prepared && stage->reach->state == REACH_READY) {
+    if (!stage->job && stage->prepared && fy_reach_takes(stage->reach, stage)) {
         stage->state = STAGE_PREPARING;
         fy_stage_prepared(stage, 0);
     } else if (stage->job) {
@@ -268,6 +271,7 @@ fy_stages_reached(struct fy_session *session, struct reach *reach)
         }
         fy_stage_place(stage);
     }
+    fy_link_poke(session);
 }
 
 static void
@@ -278,6 +282,10 @@ on_timer(struct timer *timer)
     if (stage->state == STAGE_WAIT_REACH) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,
                          "it does not answer in time");
+    } else if (stage->state == STAGE_ASKED &&
+               stage->reach->state == REACH_GREETING) {
+        fy_stage_fall_back(stage, FY_STAGE_NO_PROXY,
+                           "it does not answer in time");
     } else if (fy_prepare_is_stuck(stage)) {
         fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG,
                          "files that it reads here do not answer");

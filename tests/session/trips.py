@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How many round trips a small command costs, over a link so slow that nothing
-else counts: its window is opened along with the request. Prints TAP."""
+else counts: its window is opened along with the request. The first one of a
+session goes with the hello, and where its host is known and it changes nothing
+before that host has greeted. Prints TAP."""
 import os
 import shutil
 import sys
@@ -18,6 +20,60 @@ SCRIPTS = [
     ("to a pipe", "x=$(wc -l s)", 1),
     ("an error", "cat missing 2> $HERE/o", 1),
 ]
+# The first command: since its session began. The greeting is as late as an answer.
+FIRST_MS = 1000
+FIRST = [
+    ("the first command, of an unknown host", "wc -l s > $HERE/o", 2),
+    ("the first command, of a known host", "wc -l s > $HERE/o", 1),
+    ("a first pipeline, of a known host", "wc -l s | cat > $HERE/o", 1),
+    ("a first command with an effect", "touch made", 2),
+]
+
+
+# What became of a known host: the program there, and what the report says of two
+# commands. What was sent early is lost; the original runs, and says the same.
+CHANGED = [
+    ("a known host without a proxy", "exit 1", ["no-proxy", "no-proxy"]),
+    ("a known host that says nothing and reads", "cat >&2", None),
+    ("a known host of which a start-up file reads",
+     '/usr/bin/timeout 0.1 /usr/bin/head -c 100 >&2; exec "$DRIVE" proxy --stdio',
+     ["lost-link", "none"]),
+]
+
+
+def changed(top, folder, body):
+    program = os.path.join(top, "program")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{body}\n")
+    os.chmod(program, 0o755)
+    os.environ["DRIVE"] = pipes.DRIVE
+    return first(top, folder, "wc -l s; sleep 0.2; wc -l s",
+                 f"{folder}=loopback://{folder}?ferry={program}")
+
+
+def first(top, folder, script, place=None):
+    """Of a session in which it is the only command; all have one history."""
+    private = tempfile.mkdtemp(dir=top)
+    report = os.path.join(private, "report")
+    times = os.path.join(private, "times")
+    os.environ["DRIVE_HISTORY"] = os.path.join(top, "history")
+    if not place:
+        place = f"{folder}=loopback://{folder}{pipes.PROXY}"
+        place += f"{'&' if pipes.PROXY else '?'}fault=delay={FIRST_MS}ms"
+    begin = time.time()
+    out, said, _ = pipes.run(
+        ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
+         pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
+         place, "--", "bash", "-c",
+         f"{script}; echo $EPOCHREALTIME > {times}"], folder)
+    del os.environ["DRIVE_HISTORY"]
+    with open(report, encoding="utf-8") as file:
+        rows = file.read().splitlines()
+    with open(times, encoding="ascii") as file:
+        spent = float(file.read()) - begin
+    shutil.rmtree(private)
+    reasons = [row.split()[1] for row in rows if not row.startswith("#")]
+    return spent, reasons, out, said
 
 
 def seconds(top, folder, script):
@@ -56,6 +112,27 @@ def main():
         print(f"{'ok' if good else 'not ok'} {number} - {name}")
         if not good:
             print(f"# {spent} s, placed {placed}, {said}")
+        sys.stdout.flush()
+    trip = FIRST_MS / 1000
+    for name, script, most in FIRST:
+        spent, reasons, _, said = first(top, folder, script)
+        good = (set(reasons) == {"none"} and
+                most * trip <= spent < (most + 0.9) * trip)
+        number += 1
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            print(f"# {spent} s, {reasons}, {said}")
+        sys.stdout.flush()
+    for name, body, wanted in CHANGED:
+        _, reasons, out, said = changed(top, folder, body)
+        good = (out == b"3 s\n3 s\n" and "none" not in reasons[:1] and
+                wanted in (None, reasons))
+        number += 1
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            print(f"# {out}, {reasons}, {said}")
         sys.stdout.flush()
     shutil.rmtree(top)
     print(f"1..{number}")
