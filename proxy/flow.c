@@ -247,6 +247,17 @@ pipes(const struct stage *stage)
                : found | FY_STUB_NO_FAILURE;
 }
 
+/* It was compared with what the mount may have remembered. */
+static bool
+may_retry(const struct stage *stage)
+{
+    bool waits = stage->has_root_hash && !stage->retried && !stage->fed_by;
+    for (const struct stage *each = stage->feeds; each; each = each->feeds) {
+        waits = waits && each->state == STAGE_ASKED;
+    }
+    return waits;
+}
+
 static void
 out_response(struct exchange *exchange, int status,
              const struct fy_wire_pair *pairs, size_t n)
@@ -276,7 +287,6 @@ out_response(struct exchange *exchange, int status,
                 stage->reach->proven[at] =
                     stage->reach->proven[at] || stage->hashed[i];
             }
-            fy_link_poke(stage->session); /* now it may be joined */
         }
         if (stage->guest) {
             fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
@@ -298,8 +308,7 @@ out_response(struct exchange *exchange, int status,
         reason == FY_STAGE_FORBIDDEN) {
         reason = FY_STAGE_REFUSED; /* those are said of this host's */
     }
-    if (reason == FY_STAGE_OTHER_CONFIG && stage->has_root_hash &&
-        !stage->retried && !stage->feeds && !stage->fed_by) {
+    if (reason == FY_STAGE_OTHER_CONFIG && may_retry(stage)) {
         fy_stage_retry(stage);
         return;
     }

@@ -132,13 +132,6 @@ seen_before(struct stage *stage, uint64_t what, uint64_t now)
     return before;
 }
 
-/* It may be asked once more, as another stage: fy_stage_retry(). */
-static bool
-is_unproven(const struct stage *stage)
-{
-    return stage->state == STAGE_ASKED && stage->has_root_hash;
-}
-
 /* Whether all paths that the reader gets are the writer's, and mean the same to
  * both: one mount, one working folder. */
 static bool
@@ -157,7 +150,7 @@ static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
     return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
-           !reader->fed_here && !is_unproven(writer) &&
+           !reader->fed_here &&
            (!reader->invocation.fed || may_feed_paths(writer, reader)) &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
@@ -165,12 +158,11 @@ may_join(const struct stage *writer, const struct stage *reader)
            fy_reach_takes(writer->reach, reader);
 }
 
-/* One of them waits for its mount; then it may. */
+/* It waits for its mount; then it may. */
 static bool
-may_join_later(const struct stage *writer, const struct stage *reader)
+may_join_later(const struct stage *reader)
 {
-    return reader->state == STAGE_WAIT_INPUT &&
-           (!reader->prepared || is_unproven(writer));
+    return reader->state == STAGE_WAIT_INPUT && !reader->prepared;
 }
 
 static void
@@ -189,8 +181,7 @@ static void
 decide_writer(struct stage *stage, const struct view *view, uint64_t now)
 {
     const uint64_t somebody_here = 1;
-    if (view->readers == 1 && view->reader &&
-        may_join_later(stage, view->reader)) {
+    if (view->readers == 1 && view->reader && may_join_later(view->reader)) {
         return;
     }
     if (view->readers == 1 && view->reader && may_join(stage, view->reader) &&

@@ -33,6 +33,7 @@ struct fy_job {
     int gathered;          /* atomic: it was run */
     bool stuck;            /* it is not waited for */
     bool cached;           /* the mounts' caches are dealt with too */
+    bool again;            /* what was written before is there by now */
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     struct fy_quiet quiet[FY_STAGE_MOUNTS]; /* before */
     unsigned nmounts;
@@ -193,7 +194,7 @@ run_before(struct fy_work *work)
     }
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
-        job->status = fy_barrier(mount, &job->quiet[i]);
+        job->status = job->again ? 0 : fy_barrier(mount, &job->quiet[i]);
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
@@ -267,6 +268,7 @@ fy_prepare_before(struct stage *stage)
     }
     job->work.run = run_before;
     job->work.done = done_before;
+    job->again = stage->retried;
     if (is_cached(stage)) {
         add_caches(job, stage);
     }

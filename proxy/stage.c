@@ -206,21 +206,34 @@ fy_stage_prepared(struct stage *stage, int status)
 
 /*
  * Names that sshfs remembers may be older than what was done there meanwhile.
- * The second look is a fresh one; nothing may be joined to the stage before.
+ * The second look is a fresh one. What was joined waits again for its input.
  */
 void
 fy_stage_retry(struct stage *stage)
 {
     if (!stage->retrying) {
-        stage->retried = stage->retrying = true;
+        struct stage *reader = stage->feeds;
+        stage->retrying = true;
+        stage->retried = stage->retried || !stage->joined;
         stage->state = STAGE_PREPARING;
+        stage->settled = false;
         fy_placement_forget(stage);
         fy_stage_detach(stage);
         memset(stage->granted_bytes, 0, sizeof stage->granted_bytes);
+        if (reader) {
+            fy_stage_retry(reader);
+        }
     }
-    if (stage->state == STAGE_PREPARING && !stage->out_open &&
-        !stage->err_open && !stage->touched_open) {
-        stage->retrying = false;
+    if (stage->state != STAGE_PREPARING || stage->out_open || stage->err_open ||
+        stage->touched_open) {
+        return;
+    }
+    stage->retrying = false;
+    if (stage->joined) {
+        stage->joined = false;
+        stage->state = STAGE_WAIT_INPUT;
+        fy_link_poke(stage->session);
+    } else {
         stage->prepared = false;
         fy_stage_place(stage);
     }

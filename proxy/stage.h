@@ -190,7 +190,8 @@ void fy_stage_open(struct stage *stage);
 void fy_stages_reached(struct fy_session *session, struct reach *reach);
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
-/* Refused for its mount's root, as it was remembered here: once more. */
+/* Refused for its mount's root, as it was remembered here: once more, with what is
+ * joined to it; none of that runs yet. */
 void fy_stage_retry(struct stage *stage);
 /* Sizes are known, or nobody needs them. */
 void fy_stage_placed(struct stage *stage);
