@@ -69,6 +69,7 @@ enum {
     WORKERS = 15, /* libfuse serves 10 requests at a time by default */
     OPENS = 3,    /* until what a file was is made forgotten */
     CROWD = 32,   /* files of one folder that are read in one go */
+    HELD = 128,   /* paths at a time, of which two descriptors are open */
     KERNEL_MARGIN_MS = 50,
 };
 
@@ -103,7 +104,9 @@ kind_of(const struct fy_mount *mount)
 
 /* A name, and the folder that it is in. */
 struct spot {
-    int folder; /* O_PATH */
+    int folder;           /* O_PATH; -1: not there, or not of the mount */
+    int itself;           /* likewise: keeps what was looked up */
+    bool missing, failed; /* itself; to find out */
     char name[NAME_MAX + 1];
 };
 
@@ -188,18 +191,6 @@ open_again(const struct spot *spot)
         close(fd);
     }
     return !missing;
-}
-
-/* A look-up alone says so, not a question for attributes: no name is kept. */
-static bool
-is_missing(const struct spot *spot)
-{
-    int fd = openat(spot->folder, spot->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    bool missing = fd < 0 && errno == ENOENT;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return missing;
 }
 
 static void
@@ -377,6 +368,9 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
 {
     struct stat about, after;
     const struct fy_file_told *file = find_file(told, path);
+    if (spot->missing) {
+        return true;
+    }
     if (file && open_again(spot)) {
         look_up_again(spot);
         if (look(spot, &about) && is_file_told(&about, file)) {
@@ -388,9 +382,6 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
                   strlen(path)) &&
         forget_folder(mounted, path, strlen(path), spot, told)) {
         look_up_again(spot);
-        return true;
-    }
-    if (is_missing(spot)) {
         return true;
     }
     if (!look(spot, &about)) {
@@ -422,29 +413,28 @@ refresh_sshfs(const struct mounted *mounted, const char *path,
 
 static bool
 refresh(const struct mounted *mounted, const char *path,
-        const struct fy_told *told)
+        const struct spot *spot, const struct fy_told *told)
 {
-    struct spot spot;
     struct stat about;
-    bool fresh = true;
-    if (!open_spot(mounted, path, &spot)) {
-        return true; /* its folder is not there, or not of the mount */
+    if (spot->folder < 0) {
+        return !spot->failed; /* its folder is not there, or not of the mount */
     }
     if (mounted->kind == SSHFS) {
-        fresh = refresh_sshfs(mounted, path, &spot, told);
-    } else {
-        ask_again(&spot);
-        if (look(&spot, &about) && S_ISREG(about.st_mode)) {
-            open_again(&spot);
-            ask_again(&spot);
-        }
+        return refresh_sshfs(mounted, path, spot, told);
     }
-    close(spot.folder);
-    return fresh;
+    ask_again(spot);
+    if (look(spot, &about) && S_ISREG(about.st_mode)) {
+        open_again(spot);
+        ask_again(spot);
+    }
+    return true;
 }
 
 struct work {
     struct mounted mounted;
+    struct spot *spots; /* HELD of them, from `from' on */
+    size_t from, end;
+    void (*step)(struct work *work, size_t i);
     const char **paths; /* NULL: is dealt with */
     bool *gone;         /* of those: a folder that was read does not hold it */
     size_t n;
@@ -486,30 +476,86 @@ forget_gone(struct work *work, const char *path)
     return forgotten;
 }
 
+static bool
+is_late(const struct work *work)
+{
+    return work->until_us && now_us() >= work->until_us;
+}
+
+/*
+ * Looks path i up. All are before any is made forgotten: chown(2) holds its folder's
+ * lock for two round trips, and what has to be looked up below waits for that. A
+ * look-up alone says what is missing: no name of it is kept.
+ */
+static void
+hold(struct work *work, size_t i)
+{
+    struct spot *spot = &work->spots[i - work->from];
+    *spot = (struct spot){.folder = -1, .itself = -1};
+    if (!work->paths[i] || work->gone[i] || is_late(work)) {
+        return;
+    }
+    errno = 0;
+    if (!open_spot(&work->mounted, work->paths[i], spot)) {
+        spot->folder = -1;
+        spot->failed = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    } else if (work->mounted.kind == SSHFS) {
+        spot->itself =
+            openat(spot->folder, spot->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        spot->missing = spot->itself < 0 && errno == ENOENT;
+    }
+}
+
+static void
+make_fresh(struct work *work, size_t i)
+{
+    const struct spot *spot = &work->spots[i - work->from];
+    const char *path = work->paths[i];
+    if (path && work->gone[i] && !is_late(work)) {
+        if (forget_gone(work, path)) {
+            return;
+        }
+        work->gone[i] = false;
+        hold(work, i);
+    }
+    if (path &&
+        (is_late(work) || !refresh(&work->mounted, path, spot, work->told))) {
+        atomic_fetch_add(&work->stale, 1);
+    }
+}
+
+static void
+release(struct work *work, size_t i)
+{
+    const struct spot *spot = &work->spots[i - work->from];
+    if (spot->itself >= 0) {
+        close(spot->itself);
+    }
+    if (spot->folder >= 0) {
+        close(spot->folder);
+    }
+}
+
 static void *
 run(void *context)
 {
     struct work *work = context;
     size_t i;
-    while ((i = atomic_fetch_add(&work->next, 1)) < work->n) {
-        if (!work->paths[i]) {
-            continue;
-        }
-        if ((work->until_us && now_us() >= work->until_us) ||
-            (!(work->gone[i] && forget_gone(work, work->paths[i])) &&
-             !refresh(&work->mounted, work->paths[i], work->told))) {
-            atomic_fetch_add(&work->stale, 1);
-        }
+    while ((i = atomic_fetch_add(&work->next, 1)) < work->end) {
+        work->step(work, i);
     }
     return NULL;
 }
 
+/* One step for all that are held. */
 static void
-share(struct work *work)
+share(struct work *work, void (*step)(struct work *work, size_t i))
 {
     pthread_t threads[WORKERS];
-    size_t started = 0;
-    while (started < WORKERS && started + 1 < work->n &&
+    size_t started = 0, n = work->end - work->from;
+    atomic_store(&work->next, work->from);
+    work->step = step;
+    while (started < WORKERS && started + 1 < n &&
            pthread_create(&threads[started], NULL, run, work) == 0) {
         started++;
     }
@@ -653,7 +699,14 @@ refresh_all(struct work *work)
             refresh_crowd(work, i, end);
         }
     }
-    share(work);
+    for (work->from = 0; work->from < kept; work->from = work->end) {
+        work->end = kept - work->from < HELD ? kept : work->from + HELD;
+        share(work, hold);
+        share(work, make_fresh);
+        for (size_t i = work->from; i < work->end; i++) {
+            release(work, i);
+        }
+    }
     if (atomic_load(&work->named)) {
         uint64_t us = kernel_us(mount);
         const struct timespec wait = {(time_t)(us / 1000000),
@@ -680,8 +733,9 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
     unsigned stale = (unsigned)work.n;
     work.paths = malloc(work.n * sizeof *work.paths);
     work.gone = calloc(work.n, sizeof *work.gone);
+    work.spots = calloc(HELD, sizeof *work.spots);
     work.mounted.fd = open(mount->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (work.paths && work.gone && work.mounted.fd >= 0) {
+    if (work.paths && work.gone && work.spots && work.mounted.fd >= 0) {
         memcpy(work.paths, paths, work.n * sizeof *work.paths);
         refresh_all(&work);
         stale = atomic_load(&work.stale);
@@ -691,5 +745,6 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
     }
     free(work.paths);
     free(work.gone);
+    free(work.spots);
     return stale;
 }

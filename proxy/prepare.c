@@ -109,9 +109,10 @@ add_path(struct fy_job *job, const char *text, size_t n)
     return true;
 }
 
-/* The path and the folder that it is in, as far as they are on a mount. */
+/* The path, and with `parent' the folder that it is in, as far as they are on a
+ * mount. */
 static bool
-add_changed(struct fy_job *job, const char *path, size_t n)
+add_changed(struct fy_job *job, const char *path, size_t n, bool parent)
 {
     for (unsigned i = 0; i < job->nmounts; i++) {
         const char *mount = job->mounts[i].path;
@@ -124,8 +125,8 @@ add_changed(struct fy_job *job, const char *path, size_t n)
             folder--;
         }
         return add_path(job, path, n) &&
-               (folder <= top + 1 ? add_path(job, path, top)
-                                  : add_path(job, path, folder - 1));
+               (!parent ||
+                add_path(job, path, folder <= top + 1 ? top : folder - 1));
     }
     return true;
 }
@@ -135,7 +136,7 @@ static bool
 add_above(struct fy_job *job, const char *path)
 {
     for (size_t n = strlen(path); n > 1; n--) {
-        if (path[n - 1] == '/' && !add_changed(job, path, n - 1)) {
+        if (path[n - 1] == '/' && !add_changed(job, path, n - 1, true)) {
             return false;
         }
     }
@@ -155,7 +156,7 @@ add_operands(struct fy_job *job, const struct stage *stage)
                          path)) {
             continue;
         }
-        if (!add_changed(job, path, strlen(path))) {
+        if (!add_changed(job, path, strlen(path), true)) {
             return false;
         }
         /* `mkdir -p' makes more folders than it names. */
@@ -424,8 +425,8 @@ take_touched(struct fy_job *job, struct stage *stage)
         fy_touched_decode(job->touched_bytes, stage->touched_used, touched,
                           NULL) == 0) {
         uint32_t i = 0;
-        while (i < touched->npaths &&
-               add_changed(job, touched->paths[i].at, touched->paths[i].n)) {
+        while (i < touched->npaths && add_changed(job, touched->paths[i].at,
+                                                  touched->paths[i].n, false)) {
             i++;
         }
         job->cut = i < touched->npaths || !touched->complete;
@@ -497,7 +498,8 @@ add_files(struct fy_job *job, const struct stage *stage)
             return false;
         }
     }
-    return !stage->invocation.writes_cwd ||
+    /* Of what is said to be written in it, the folder is told as well. */
+    return !stage->invocation.writes_cwd || stage->invocation.nwritten > 0 ||
            add_path(job, stage->facts.cwd, strlen(stage->facts.cwd));
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After a stage with effects: the folders and files beneath what it declared to
- * write that changed since it began, so that the client can refresh what its
- * mount remembers of them. New files too: one may have taken an old one's name.
+ * write, and the folder that this is in, that changed since it began, so that the
+ * client can refresh what its mount remembers of them: a folder that is not told
+ * has the names that it had. New files too: one may have taken an old one's name.
  * What lies below a path that did not exist before has no old names: of that
  * only what was long in the making is listed, which may have been looked at.
  * Owners of folders are told (of files, too, after a stage that may have changed
@@ -413,6 +414,7 @@ look_above(struct fy_walk *walk, struct list *list, const char *base)
     const char *before = "";
     size_t nbefore = 0;
     while (invocation->nabsents && go_up(folder)) {
+        fy_walk(walk, root, mount, folder, false);
         for (uint32_t i = 0; i < invocation->nabsents; i++) {
             const char *path = invocation->absents[i].path;
             size_t n = strcspn(path, "/");
@@ -471,7 +473,8 @@ add_gone(struct list *list)
     }
 }
 
-/* Only what it is said to write, there or above; false: that is not all. */
+/* Only what it is said to write, there or above, and the folder that this is in;
+ * false: that is not all. */
 static bool
 look_declared(struct fy_walk *walk, struct list *list, const char *base)
 {
@@ -489,6 +492,7 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
     list->mount = mount;
     add_gone(list);
     do {
+        fy_walk(walk, root, mount, folder, false);
         for (uint32_t i = 0; i < invocation->nwritten; i++) {
             const struct fy_written *written = &invocation->written[i];
             if (written->how != FY_WRITTEN) {
