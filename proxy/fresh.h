@@ -36,4 +36,11 @@ struct fy_told {
 unsigned fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
                         const struct fy_told *told);
 
+/*
+ * Before a stage that will write in the folder `path': names and attributes there
+ * and in a few folders below are asked for, as long as nothing waits for it. Four
+ * round trips at the least.
+ */
+void fy_fresh_ahead(const char *path);
+
 #endif

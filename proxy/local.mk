@@ -21,7 +21,7 @@ libfyproxy_la_SOURCES = \
 	proxy/input.c \
 	proxy/observe.c \
 	proxy/guest.c \
-	proxy/barrier.c proxy/barrier.h \
+	proxy/ahead.c proxy/barrier.c proxy/barrier.h \
 	proxy/fresh.c proxy/fresh.h \
 	proxy/group.c proxy/group.h \
 	proxy/history.c proxy/history.h \

@@ -20,7 +20,9 @@
 #include "proxy/work.h"
 
 enum {
-    STUCK_MAX = 4 /* threads that wait for nobody; the others go on */
+    STUCK_MAX = 4, /* threads that wait for nobody; the others go on */
+    /* A barrier's; where it takes less, a refresh is quick as it is. */
+    FAR_NS = 4000000,
 };
 
 struct fy_job {
@@ -37,7 +39,7 @@ struct fy_job {
     struct fy_mount mounts[FY_STAGE_MOUNTS];
     struct fy_quiet quiet[FY_STAGE_MOUNTS]; /* before */
     unsigned nmounts;
-    char **paths; /* after: what may have changed */
+    char **paths; /* before: what is read ahead; after: what may have changed */
     size_t npaths, capacity;
     bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
     bool owners_changed; /* after: to those of touched.folders */
@@ -193,9 +195,11 @@ run_before(struct fy_work *work)
     if (fy_gather_reason(job->gather, &why) || !job->cached) {
         return;
     }
+    uint64_t began_ns = fy_session_now_ns(), trip_ns = 0;
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
         job->status = job->again ? 0 : fy_barrier(mount, &job->quiet[i]);
+        trip_ns = fy_session_now_ns() - began_ns;
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
@@ -203,6 +207,10 @@ run_before(struct fy_work *work)
         if (!job->status && job->hash_root[i]) {
             job->status = fy_config_hash(mount->path, job->root_hashes[i]);
         }
+    }
+    for (size_t i = 0; !job->status && trip_ns > FAR_NS && i < job->npaths;
+         i++) {
+        fy_fresh_ahead(job->paths[i]);
     }
 }
 
@@ -259,6 +267,24 @@ add_caches(struct fy_job *job, const struct stage *stage)
     job->cached = true;
 }
 
+/* What is said to be written is read ahead while the login goes on. */
+static bool
+add_ahead(struct fy_job *job, const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    bool waits = stage->state == STAGE_WAIT_REACH && stage->plan.nmounts == 1;
+    for (uint32_t i = 0; waits && i < invocation->nwritten; i++) {
+        const struct fy_written *written = &invocation->written[i];
+        char path[PATH_MAX];
+        if (!written->makes &&
+            fy_path_join(stage->facts.cwd, written->path, path) == 0 &&
+            !add_changed(job, path, strlen(path), false)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool
 fy_prepare_before(struct stage *stage)
 {
@@ -273,7 +299,8 @@ fy_prepare_before(struct stage *stage)
     if (is_cached(stage)) {
         add_caches(job, stage);
     }
-    if (fy_gather_new(stage, &job->gather) ||
+    if ((job->cached && !add_ahead(job, stage)) ||
+        fy_gather_new(stage, &job->gather) ||
         fy_alike_new(stage, &job->alike) ||
         fy_pool_submit(session->pool, &job->work)) {
         job_free(job);
