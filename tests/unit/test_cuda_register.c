@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -1071,6 +1072,95 @@ START_TEST(test_exit_while_changed)
 }
 END_TEST
 
+/* What the tracer and the thread that it lets run tell each other. */
+struct debugged {
+    int unmapper; /* that thread's number; 0: not there yet */
+    bool stopped, unmapped;
+    int seen; /* by the tracer: 0: nothing, 1: it waited, 2: it did not, -1: refused */
+};
+
+static void *
+unmap(void *data)
+{
+    struct debugged *both = data;
+    __atomic_store_n(&both->unmapper, (int)gettid(), __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&both->stopped, __ATOMIC_ACQUIRE)) {
+        (void)usleep(1000);
+    }
+    (void)munmap(region, MAP_BYTES);
+    __atomic_store_n(&both->unmapped, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Stops all threads of its parent but the one, and looks for a while whether that
+ * comes to its end. */
+static void
+debug(struct debugged *both, pid_t parent)
+{
+    int threads[256], n = 0, status;
+    char path[64];
+    while (!__atomic_load_n(&both->unmapper, __ATOMIC_ACQUIRE)) {
+        (void)usleep(1000);
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
+    DIR *folder = opendir(path);
+    for (struct dirent *one; folder && (one = readdir(folder)) != NULL;) {
+        int thread = atoi(one->d_name);
+        if (thread == 0 || thread == both->unmapper || n == 256) {
+            continue;
+        }
+        if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0 ||
+            ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0 ||
+            waitpid(thread, &status, __WALL) != thread) {
+            both->seen = -1;
+            break;
+        }
+        threads[n++] = thread;
+    }
+    __atomic_store_n(&both->stopped, true, __ATOMIC_RELEASE);
+    (void)usleep(200000);
+    if (both->seen == 0) {
+        both->seen = __atomic_load_n(&both->unmapped, __ATOMIC_ACQUIRE) ? 2 : 1;
+    }
+    while (n > 0) {
+        (void)ptrace(PTRACE_DETACH, threads[--n], NULL, NULL);
+    }
+    _exit(0);
+}
+
+/* docs/ARCHITECTURE.md: a debugger that has stopped the other threads and lets one
+ * run munmap() waits until they go on; then all is as without it. */
+START_TEST(test_munmap_under_a_debugger)
+{
+    struct debugged *both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_t thread;
+    pid_t parent = getpid();
+    ck_assert_ptr_ne(both, MAP_FAILED);
+    pid_t tracer = fork(); /* before anything is registered */
+    if (tracer == 0) {
+        debug(both, parent);
+    }
+    (void)prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
+    start("register=64MiB;");
+    region = map(MAP_BYTES);
+    make_registered(operand_in(region), false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, unmap, both), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+    if (both->seen < 0) {
+        puts("SKIP test_munmap_under_a_debugger: ptrace(2) is not allowed");
+    } else {
+        ck_assert_int_eq(both->seen, 1);
+    }
+    ck_assert(both->unmapped);
+    region = map(MAP_BYTES);
+    use_input(operand_in(region)); /* settles what is told */
+    ck_assert_uint_ge(unregistered(), 1);
+    finish();
+}
+END_TEST
+
 START_TEST(test_exit_while_registered)
 {
     start("register=64MiB;");
@@ -1114,6 +1204,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_refused);
     tcase_add_loop_test(tests, test_program_uses_cuda, 0, 3);
     tcase_add_test(tests, test_no_descriptor);
+    tcase_add_test(tests, test_munmap_under_a_debugger);
     suite_add_tcase(suite, tests);
     TCase *exits = tcase_create("exits");
     tcase_set_timeout(exits, 60);
