@@ -84,6 +84,8 @@ call_binary(const char *name, int n)
         fill_even(n, x, y);
     } else if (strcmp(name, "add_to") == 0) {
         add_to(n, x, y);
+    } else if (strcmp(name, "all_but_last") == 0) {
+        all_but_last(n, x, y);
     } else if (strcmp(name, "parts_of_one") == 0) {
         parts_of_one(n, x, y);
     } else if (strcmp(name, "roots") == 0) {
@@ -138,7 +140,8 @@ main(int argc, char **argv)
             add_bytes(n, bytes[0], bytes[1]);
             printf("%d\n", bytes[1][n - 1]);
         } else if (strchr("smac", name[0]) != NULL &&
-                   strcmp(name, "add_to") != 0) {
+                   strcmp(name, "add_to") != 0 &&
+                   strcmp(name, "all_but_last") != 0) {
             call_unary(name, n);
         } else {
             call_binary(name, n);

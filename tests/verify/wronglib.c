@@ -56,6 +56,14 @@ add_to(int n, const double *x, double *y)
 }
 
 void
+all_but_last(int n, const double *x, double *y)
+{
+    for (int i = 0; i < n; i++) {
+        y[i] = 2 * y[i] + (i + 1 < n ? x[i] : 0);
+    }
+}
+
+void
 product(int m, int n, int k, const double *a, int lda, const double *b, int ldb,
         double beta, double *c, int ldc)
 {

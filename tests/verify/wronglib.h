@@ -30,6 +30,8 @@ void add_bytes(int n, const unsigned char *x, unsigned char *y); /* up to 255 */
 void cover(int n, double by, double *x); /* x(i) := i by: reads nothing */
 void parts_of_one(int n, const double *x, double *y); /* fractions */
 void roots(int n, const double *x, double *y);        /* errno = EDOM below 0 */
-void doubles(int n, const double *x, double *y);      /* y := 2 x, prints n */
+/* y := x + 2 y without the last x */
+void all_but_last(int n, const double *x, double *y);
+void doubles(int n, const double *x, double *y); /* y := 2 x, prints n */
 
 #endif
