@@ -247,6 +247,7 @@ main(int argc, char **argv)
     fuzz_make_seeds();
     MUST(nseeds > 0);
     for (unsigned i = 0; i < nseeds; i++) {
+        /* Behind "/fuzz_". */
         fuzz_keep(name ? name + 6 : "input", seeds[i].bytes, seeds[i].n);
         try_one(seeds[i].bytes, seeds[i].n);
     }

@@ -9,7 +9,6 @@
 #include "config.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "proxy/guest.c" /* for receive */
 #include "proxy/stage.h"

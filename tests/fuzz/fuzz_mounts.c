@@ -8,8 +8,6 @@
  */
 #include "config.h"
 
-#include <sys/stat.h>
-
 #include "common/buffer.h"
 #include "proxy/mounts.h"
 #include "proxy/transports.h"

@@ -19,9 +19,7 @@ const char *const fuzz_words[] = {
 static void
 judge(const struct fy_rates *rates)
 {
-    struct fy_bound bound;
     const double *each = (const double *)rates;
-    (void)bound;
     for (size_t i = 0; i < sizeof *rates / sizeof *each; i++) {
         bool share = each + i == &rates->overlap;
         MUST(isfinite(each[i]) && each[i] >= 0 && (share || each[i] > 0));

@@ -38,7 +38,7 @@ void fuzz_seed(const void *bytes, size_t n);
 /* Counted by the target: inputs that the decoder has accepted. */
 extern unsigned long fuzz_taken;
 
-/* A folder of this process, removed when it ends. */
+/* A folder of this process, removed at its exit(3); abort(3) leaves it. */
 const char *fuzz_folder(void);
 
 /* The path of a file with that content: `name' in fuzz_folder(), beneath folders
