@@ -409,6 +409,23 @@ START_TEST(reason_of_the_first_variant)
 }
 END_TEST
 
+/* Values instead of registers: the same. */
+START_TEST(arguments_as_values)
+{
+    union fy_raw args[FY_MAX_ARGS] = {
+        {.i = 4}, {.p = c_data}, {.i = -2}, {.p = a_data}};
+    struct fy_bound bound;
+    ck_assert_int_eq(
+        fy_bind_args(model, function_of("tri"), 32, args, NULL, &bound),
+        FY_REASON_NONE);
+    ck_assert_uint_eq(bound.function_index, function_of("tri"));
+    ck_assert_int_eq(bound.integer_bits, 32);
+    ck_assert_int_eq(bound.extents[0], 4);
+    ck_assert_int_eq(bound.views[0].stride[0], -2);
+    ck_assert_ptr_eq(bound.views[0].host, c_data + 6);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -429,6 +446,7 @@ main(void)
     tcase_add_test(cases, structs);
     tcase_add_test(cases, negative_increment_and_triangle);
     tcase_add_test(cases, memory);
+    tcase_add_test(cases, arguments_as_values);
     tcase_add_test(cases, cells_of_handles_come_from_their_makers);
     tcase_add_test(cases, cells_of_a_call_that_is_only_observed);
     tcase_add_test(cases, width_of_integers_matters_where_there_are_some);

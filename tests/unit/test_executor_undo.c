@@ -161,9 +161,30 @@ START_TEST(test_log_keeps_every_element)
     /* What is large enough is kept for the next transaction. */
     char *base = log.undo.base;
     fy_undo_release(&log.undo, false);
+    ck_assert_ptr_eq(log.undo.base, base);
     ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
     ck_assert_ptr_eq(log.undo.base, base);
+    /* What is too small for one is given back. */
+    HASH_ITER (hh, log.table.by_box, r, next)
+        r->copy.element_bytes = 1000;
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    ck_assert_uint_gt(log.undo.bytes, 2000000);
+    uintptr_t page = (uintptr_t)base & ~(uintptr_t)4095;
+    ck_assert(
+        (base >= log.undo.base && base < log.undo.base + log.undo.bytes) ||
+        msync((void *)page, 4096, MS_ASYNC) != 0);
     free_log(&log);
+}
+END_TEST
+
+START_TEST(test_large_log_is_not_kept)
+{
+    struct fy_undo undo = {.bytes = 40 << 20};
+    undo.base = mmap(NULL, undo.bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert_ptr_ne(undo.base, MAP_FAILED);
+    fy_undo_release(&undo, false);
+    ck_assert(!undo.base && undo.bytes == 0);
 }
 END_TEST
 
@@ -323,6 +344,7 @@ main(void)
     tcase_add_loop_test(tests, test_failure_anywhere_leaves_host_memory, 0, 2);
     tcase_add_test(tests, test_lost_device_leaves_host_memory);
     tcase_add_loop_test(tests, test_log_keeps_every_element, 0, LOG_AXES);
+    tcase_add_test(tests, test_large_log_is_not_kept);
     tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);
     tcase_add_loop_test(tests, test_log_larger_than_memory_is_refused, 0, 4);
     tcase_add_loop_test(tests, test_rest_of_unmapped_operand_is_put_back, 0,

@@ -26,7 +26,7 @@ static const char text[] =
 
 /* What runs on a device, too. */
 static const char device_text[] =
-    "handle plan;\n"
+    "handle plan; struct s { int n; long used; };\n"
     "function plan make(int n, int count, complex double *x, int sign)\n"
     "{ makes plan; opaque x; }\n"
     "function void run(plan p from make) {\n"
@@ -39,7 +39,9 @@ static const char device_text[] =
     "  map y = a * x + y; map y = sqrt(y) + x; }\n"
     "function void two(int n, const double *x, double *y) {\n"
     "  axis n split; in x[n: 1]; out y[n: 1]; on host h(n, x, y);\n"
-    "  on cuda f(cublas, n, x, y); }\n";
+    "  on cuda f(cublas, n, x, y); }\n"
+    "function void last(struct s *a, double *x)\n"
+    "{ axis i = a->n; inout x[i: 1]; out a->used; }\n";
 
 static struct fy_model *model;
 static size_t size; /* of its block */
