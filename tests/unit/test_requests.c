@@ -376,7 +376,8 @@ START_TEST(all_bodies_together_are_limited)
         JOBS = 9
     };
     static struct job jobs[JOBS], last;
-    static char spec[FY_SPEC_MAX_BYTES] = {0, (char)0x80}; /* its length */
+    static char spec[FY_SPEC_MAX_BYTES];
+    spec[1] = (char)0x80; /* its length */
     for (int i = 0; i < JOBS; i++) {
         jobs[i].stream = jobs[i].err_stream = -1;
         ck_assert_int_eq(fy_wire_request(shared.wire, "/stage", true, &jobs[i],
