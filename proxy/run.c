@@ -163,7 +163,7 @@ fail(const struct plan *plan)
 {
     int error = errno;
     (void)!write(plan->status, &error, sizeof error);
-    _exit(FY_SPLIT_LOST);
+    _exit(126);
 }
 
 static void
@@ -242,12 +242,15 @@ child(struct plan *plan)
     if (plan->split.copies && access(plan->split.program, X_OK) == 0) {
         /* From here on it is the stage. No exec closes what it has of the
          * proxy: read ends of pipes, its own among them, that would keep
-         * writers from SIGPIPE. */
-        (void)syscall(SYS_close_range, 3U, ~0U, 0U);
+         * writers from SIGPIPE. Where it is not split after all, its exec tells
+         * of itself as ever. */
+        (void)syscall(SYS_close_range, 3U, (unsigned)status - 1, 0U);
+        (void)syscall(SYS_close_range, (unsigned)status + 1, ~0U, 0U);
+        plan->split.started = status;
         fy_split_run(&plan->split);
     }
     (void)execve(fy_cage_program(plan->cage), plan->argv, plan->env);
-    fail(plan); /* told by FY_SPLIT_LOST where `status' is closed */
+    fail(plan);
 }
 
 /* ---- its environment and its copies ------------------------------------------ */

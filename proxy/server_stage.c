@@ -357,7 +357,7 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !stage->killed) {
         fy_server_stage_fail(stage, FY_STAGE_LIMITS);
     }
-    if (stage->spec.copies > 1 && !has_effects(stage) && WIFEXITED(status) &&
+    if (stage->spec.copies > 1 && WIFEXITED(status) &&
         WEXITSTATUS(status) == FY_SPLIT_LOST) {
         fy_server_stage_fail(stage, FY_STAGE_LIMITS);
     }

@@ -478,6 +478,9 @@ fy_split_run(const struct fy_split_job *job)
         fy_split_prepare(&split)) {
         goto free_parts;
     }
+    if (job->started > 0) {
+        close(job->started);
+    }
     int code = 0;
     if (job->invocation->merge == FY_MERGE_SORT) {
         code = fy_split_sort(&split);

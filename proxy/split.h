@@ -29,6 +29,7 @@ struct fy_split_job {
     char *const *argv;   /* NULL-terminated; likewise env */
     char *const *env;
     const struct fy_invocation *invocation;
+    int started;             /* closed once the command is split; 0: none */
     bool status_found;       /* 0 if any copy ended with 0, else 1 (grep) */
     unsigned copies;         /* at the same time; at least 2 */
     uint64_t part_bytes_min; /* 0: 8 MiB */
