@@ -12,3 +12,4 @@ tests_faults_ferry_LDADD = libfytools.la
 
 dist_check_SCRIPTS += tests/faults/table.py
 TESTS += tests/faults/table.py
+EXTRA_DIST += tests/faults/calls.c

@@ -30,7 +30,7 @@ extern void *__libc_memalign(size_t alignment, size_t bytes);
 enum {
     FRAMES = 3,
     WORDS = 1024, /* of the stack that are looked at */
-    RANGES = 32,
+    RANGES = 64,
     SITE_BYTES = 256,
 };
 
@@ -45,6 +45,7 @@ static struct range ranges[RANGES];
 static unsigned nranges, nobjects;
 static char role[8], wanted[SITE_BYTES + 8];
 static long nth;
+static unsigned long long loaded; /* objects, so far */
 static int log_fd = -1;
 static atomic_long seen;
 static atomic_bool looking;
@@ -56,7 +57,12 @@ add_range(struct dl_phdr_info *info, size_t bytes, void *context)
     const char *name = slash ? slash + 1 : info->dlpi_name;
     bool first = (*(unsigned *)context)++ == 0;
     (void)bytes;
+    if (first && info->dlpi_adds == loaded) {
+        return 1; /* all are known */
+    }
     if (first) {
+        loaded = info->dlpi_adds;
+        nranges = 0;
         name = strcmp(role, "shim") == 0 ? "program" : "ferry";
     }
     for (int i = 0; i < info->dlpi_phnum && nranges < RANGES; i++) {
@@ -152,6 +158,8 @@ fails(uintptr_t sp)
     if (log_fd < 0 || !atomic_compare_exchange_strong(&looking, &free, true)) {
         return false;
     }
+    nobjects = 0;
+    (void)dl_iterate_phdr(add_range, &nobjects);
     if (find_site(sp, site)) {
         int n = snprintf(line, sizeof line, "alloc %s %s\n", role, site);
         if (!wanted[0]) {
