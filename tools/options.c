@@ -105,7 +105,8 @@ parse_device_option(const char *text, struct fy_settings *settings)
     char copy[FY_SETTINGS_NAME_BYTES + 1]; /* one longer than any name */
     const char *comma = strchr(text, ',');
     (void)snprintf(copy, sizeof copy, "%.*s",
-                   (int)(comma ? comma - text : (ptrdiff_t)sizeof copy - 1), text);
+                   (int)(comma ? comma - text : (ptrdiff_t)sizeof copy - 1),
+                   text);
     int status = set(settings, FY_SETTING_WIRE, "--device", "device", copy);
     if (status == 0 && comma) {
         if (strncmp(comma + 1, "memory=", 7) != 0) {
