@@ -7,14 +7,17 @@ import fcntl
 import hashlib
 import os
 import random
+import resource
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import termios
 import time
 
@@ -409,6 +412,131 @@ def kept_input():
     s.close()
 
 
+def input_without_room(name, most, before=None, limit=None):
+    """What cannot be kept is not taken: the original reads all of it, in order."""
+    s = Session()
+    r, w = os.pipe()
+    p = s.start(["md5sum"], path="/usr/bin/md5sum", stdin=r, stdout=subprocess.PIPE,
+                preexec_fn=limit)
+    os.close(r)
+    s.accept()
+    if before:
+        before(s)
+    s.send(RUN, struct.pack("=II", 1, 1))
+    s.send(WANT, struct.pack("=I", 1 << 30))
+    data = random.Random(most).randbytes(1 << 20)
+
+    def write():
+        with open(w, "wb") as file:
+            file.write(data)
+    writer = threading.Thread(target=write)
+    writer.start()
+    taken, piece = 0, b""
+    while taken < 128 << 10:
+        what, piece = s.receive()
+        taken += len(piece) if what == INPUT else 0
+    s.peer.settimeout(1)
+    try:
+        while what is not None:
+            what, piece = s.receive()
+            taken += len(piece) if what == INPUT else 0
+    except TimeoutError:
+        pass
+    s.peer.settimeout(60)
+    s.send(EXEC)
+    s.close()
+    out, _ = p.communicate(timeout=60)
+    writer.join()
+    check(f"{name}: no more is taken than can be kept", taken <= most, str(taken))
+    check(f"{name}: the original reads all of it", p.returncode == 0 and
+          out.split()[:1] == [hashlib.md5(data).hexdigest().encode()], repr(out))
+
+
+def full_disks():
+    memory = 256 << 10
+    input_without_room("the run's folder is gone", memory,
+                       before=lambda s: shutil.rmtree(s.folder))
+    most = 200 << 10
+    input_without_room("files may have 200 KiB", memory + most, limit=lambda:
+                       resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+
+
+def too_large(appends):
+    """Standard output is a file that may not become so large; when the original
+    comes, it may."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    text = b"some line\n" * 300
+    with tempfile.NamedTemporaryFile() as source, tempfile.TemporaryFile() as file:
+        if appends:
+            fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+        source.write(text)
+        source.flush()
+        s = Session()
+        p = s.start(["cat", source.name], path="/bin/cat", stdout=file,
+                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                    env={"LC_ALL": "C"}, preexec_fn=limit)
+        s.accept()
+        s.send(RUN, struct.pack("=I", 0))
+        s.send(OUT, text)
+        what = s.receive()
+        resource.prlimit(p.pid, resource.RLIMIT_FSIZE,
+                         (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
+               hashlib.sha256(text).digest() + bytes(32))
+        _, err = p.communicate(timeout=60)
+        s.close()
+        written = os.pread(file.fileno(), 10000, 0)
+    check("a write beyond the limit of a file is told",
+          what == (BROKEN, struct.pack("=ii", 1, errno.EFBIG)), str(what))
+    if appends:
+        check("what was appended to a file does not come twice",
+              (p.returncode, written) == (1, text[:1000]) and
+              err == b"cat: write error: File too large\n", f"{len(written)} {err}")
+    else:
+        check("a file is written from where it was begun",
+              (p.returncode, written, err) == (0, text, b""), f"{len(written)} {err}")
+
+
+def limited_files():
+    too_large(False)
+    too_large(True)
+
+
+def ends_again():
+    """The original, repeated, writes to both outputs and dies of a signal."""
+    s = Session()
+    p = s.start(["sh", "-c", "echo one; echo two >&2; echo three; kill -TERM $$"],
+                path="/bin/sh", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL)
+    s.accept()
+    s.send(RUN, struct.pack("=I", 0))
+    s.send(OUT, b"one\n")
+    s.send(ERR, b"tw")
+    s.send(AGAIN, struct.pack("=QQ", 4, 2) + hashlib.sha256(b"one\n").digest() +
+           hashlib.sha256(b"tw").digest())
+    out, err = p.communicate(timeout=60)
+    check("repeated, both outputs go on where they were, and the signal is the same",
+          (out, err, p.returncode) == (b"one\nthree\n", b"two\n", -signal.SIGTERM),
+          repr((out, err, p.returncode)))
+    s.close()
+
+
+def closed_output():
+    s = Session()
+    p = s.start(["sh", "-c", "echo lost; exit 3"], path="/bin/sh",
+                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                preexec_fn=lambda: os.close(1))
+    s.accept()
+    check("a closed output is told, and is not the same as another",
+          s.hello["open"] == 5 and s.hello["same"] == 0, str(s.hello))
+    s.send(EXEC)
+    _, err = p.communicate(timeout=60)
+    check("the original finds it closed", p.returncode == 3 and err != b"", repr(err))
+    s.close()
+
+
 def again():
     text = b"".join(b"line %d\n" % i for i in range(50000))
     with tempfile.NamedTemporaryFile() as file:
@@ -570,7 +698,8 @@ def main():
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
                  blocked_write, nearly_blocked_write, standard_input,
-                 kept_input, again, signal_and_original, signal_and_unread,
+                 kept_input, full_disks, limited_files, ends_again, closed_output,
+                 again, signal_and_original, signal_and_unread,
                  write_error, lost, same_output):
         try:
             test()
