@@ -176,9 +176,10 @@ if [ -n "${FERRY_SANITIZED:-}" ] || [ ! -x "$ferry" ]; then
 else
     (cd "$work/again/owned" && "$ferry" run --force \
         --mount "$work/again=loopback://$root" -- sh -c 'echo *; sort f >h
-            cp f i; sed -i s/two/2/ f; echo *; cat h i f') >"$work/said" 2>&1
+            cp f i; sed -i s/two/2/ f; echo *; cat h i f'
+        echo "status $?") >"$work/said" 2>&1
     equal "a script by ferry run there sees what it did" \
-        "$(paste -sd' ' "$work/said")" "f g f g h i two two 2"
+        "$(paste -sd' ' "$work/said")" "f g f g h i two two 2 status 0"
     equal "... and no owner is another one then" \
         "$(stat -c %u "$root/owned" "$root"/owned/[ghi] | sort -u)" "$(id -u)"
 fi
@@ -334,9 +335,11 @@ cp -r tree copy; find copy | sort; rm -rf copy; grep -R x tree | sort
 (cd whole && grep -R x | sort; tar cf - . | tar tf - | sort); git init -q tree
 git -C tree add -A; git -C tree status --short
 END
-    plain=$(cd "$point/links" && HOME=$work sh "$work/links" 2>"$work/plain.err")
+    plain=$(cd "$point/links" && HOME=$work sh "$work/links" 2>"$work/plain.err"
+        echo "status $?")
     ferried=$(cd "$point/linked" && HOME=$work "$ferry" run --force \
-        --report="$work/links.json" -- sh "$work/links" 2>"$work/ferried.err")
+        --report="$work/links.json" -- sh "$work/links" 2>"$work/ferried.err"
+        echo "status $?")
     equal "links that cannot be read here" "$ferried" "$plain"
     # One of a pipeline may complain after the last of it has printed.
     equal "... and what is said of them" "$(sort "$work/ferried.err")" \
@@ -349,9 +352,11 @@ else
 fi
 
 mkdir "$root/plain" "$root/ferried"
-plain=$(cd "$root/plain" && sh "$work/script" 2>&1)
+plain=$(cd "$root/plain" && sh "$work/script" 2>&1
+    echo "status $?")
 ferried=$(cd "$point/ferried" &&
-    "$ferry" run --force --report="$work/report.json" -- sh "$work/script" 2>&1)
+    "$ferry" run --force --report="$work/report.json" -- sh "$work/script" 2>&1
+    echo "status $?")
 equal "a script by ferry run without configuration" "$ferried" "$plain"
 equal "... leaves the same files" \
     "$(cd "$root/ferried" && grep -r . | sort)" \
