@@ -20,13 +20,14 @@ struct fy_procmap {
 
 #define FY_PROCMAP_QUERY _IOWR('f', 17, struct fy_procmap)
 
-/* Of vma_flags; FY_PROCMAP_OR_NEXT of query_flags. */
+/* Of vma_flags and query_flags; the last two of query_flags. */
 enum {
     FY_PROCMAP_READABLE = 1,
     FY_PROCMAP_WRITABLE = 2,
     FY_PROCMAP_EXECUTABLE = 4,
     FY_PROCMAP_SHARED = 8,
-    FY_PROCMAP_OR_NEXT = 0x10
+    FY_PROCMAP_OR_NEXT = 0x10,
+    FY_PROCMAP_OF_FILE = 0x20
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The barrier before a stage. The kernel hands writes on at once; dirty pages of
- * mappings are flushed by syncfs(2). sshfs sends writes at once and waits for their
+ * mappings are written back first (mappings.c). sshfs sends writes at once and waits for their
  * answers at close(2); a request more on the same connection is answered after them:
  * one round trip.
  *
@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proxy/mappings.h"
 #include "proxy/process.h"
 
 enum {
@@ -91,11 +92,11 @@ is_same(const struct fy_quiet *one, uint64_t writes, uint64_t bytes)
 }
 
 /*
- * Nothing was done since the last barrier, and nothing is flushed now but what had
- * waited in mappings, which is seen: syncfs(2) only queues that (Linux 6.18), but
- * sshfs takes requests in their order, and this ioctl(2), which it does not know,
- * after them. One in a hundred is counted later still: a thread of sshfs is sending
- * it. `fd' is the mount's folder, opened since.
+ * Nothing was done since the last barrier, and nothing is flushed now but what
+ * waits in mappings of processes that may not be looked at, which is seen mostly:
+ * syncfs(2) only queues that (Linux 6.18), but sshfs takes requests in their order,
+ * and this ioctl(2), which it does not know, after them. `fd' is the mount's folder,
+ * opened since.
  */
 static bool
 stays_quiet(const struct fy_mount *mount, int fd, const struct fy_quiet *before,
@@ -127,13 +128,18 @@ fy_barrier(const struct fy_mount *mount, struct fy_quiet *quiet)
         return 0; /* files of this machine */
     }
     bool sshfs = strcmp(mount->type, "fuse.sshfs") == 0;
-    bool counted = sshfs && read_counters(mount, &before);
+    bool counted = sshfs && read_counters(mount, &before), mapped = false;
+    if (strncmp(mount->type, "fuse", 4) == 0 &&
+        fy_mappings_write(mount->device, &mapped)) {
+        return FY_ERR_IO;
+    }
     int fd = open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return FY_ERR_IO;
     }
     int status = syncfs(fd) == 0 ? 0 : FY_ERR_IO;
-    if (!status && counted && stays_quiet(mount, fd, &before, quiet)) {
+    if (!status && !mapped && counted &&
+        stays_quiet(mount, fd, &before, quiet)) {
         close(fd);
         return 0;
     }

@@ -28,6 +28,7 @@ libfyproxy_la_SOURCES = \
 	proxy/gluster.c \
 	proxy/holders.c proxy/holders.h \
 	proxy/link.c \
+	proxy/mappings.c proxy/mappings.h \
 	proxy/mount_process.c \
 	proxy/mounts.c proxy/mounts.h \
 	proxy/needs.c proxy/needs.h \

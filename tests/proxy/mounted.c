@@ -11,6 +11,9 @@
  *       prints both looks and how many may be stale
  *   mounted held DIR CHANGE FILE        the same through an open descriptor
  *   mounted before DIR CHANGE FILE      writes and keeps FILE open, flushes, runs
+ *   mounted mapped DIR HOST FILE [TRIES]
+ *       writes to a mapping of FILE and flushes, again and again; prints how often
+ *       HOST, which is the same file at its host, had not all of that
  *   mounted pretend WORD...
  *       is a process of another user that says it is sshfs with these words, and
  *       whose files in /proc belong to root; prints "ready", waits to be killed
@@ -25,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -155,6 +159,47 @@ write_before(const struct fy_mount *mount, const char *change, const char *path)
     return status != 0;
 }
 
+/* Each page of the file begins with `number'. */
+static bool
+has_all(int host, uint32_t number, size_t bytes)
+{
+    uint32_t seen = 0;
+    bool all = true;
+    for (size_t at = 0; all && at < bytes; at += 4096) {
+        all = pread(host, &seen, sizeof seen, (off_t)at) == sizeof seen &&
+              seen == number;
+    }
+    return all;
+}
+
+static int
+write_mapped(const struct fy_mount *mount, const char *host, const char *path,
+             const char *tries)
+{
+    const size_t bytes = 1 << 20;
+    unsigned late = 0;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
+        return 1;
+    }
+    char *mapped = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, fd, 0);
+    int there = open(host, O_RDONLY);
+    if (mapped == MAP_FAILED || there < 0 || close(fd) != 0) {
+        return 1;
+    }
+    for (uint32_t i = 1; i <= (uint32_t)atoi(tries); i++) {
+        for (size_t at = 0; at < bytes; at += 4096) {
+            memcpy(mapped + at, &i, sizeof i);
+        }
+        if (fy_barrier(mount, &quiet) != 0) {
+            return 1;
+        }
+        late += !has_all(there, i, bytes);
+    }
+    printf("%u\n", late);
+    return 0;
+}
+
 /* What "pretend" has started. */
 static int
 wait_as_sshfs(void)
@@ -224,6 +269,10 @@ main(int argc, char **argv)
     char **paths = argv + 4;
     if (strcmp(what, "held") == 0) {
         return hold(mount, argv[3], paths);
+    }
+    if (strcmp(what, "mapped") == 0) {
+        return write_mapped(mount, argv[3], paths[0],
+                            argc > 5 ? argv[5] : "40");
     }
     if (strcmp(what, "before") == 0) {
         return write_before(mount, argv[3], paths[0]);

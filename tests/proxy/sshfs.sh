@@ -276,6 +276,8 @@ two"
 equal "what was written is there before a stage" \
     "$(mounted before "$point" "stat -c %s $root/$count/w" \
         "$point/$count/w")" 4194304
+equal "what was written to a mapping is there before a stage" \
+    "$(mounted mapped "$point" "$root/$count/m" "$point/$count/m")" 0
 
 # Many files of one folder, some of them replaced.
 count=$((count + 1))

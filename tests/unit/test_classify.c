@@ -330,14 +330,6 @@ is_named(int fd)
     return fy_stream_is_named(&fact);
 }
 
-static int
-open_in(int folder, const char *name)
-{
-    int fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    ck_assert_int_ge(fd, 0);
-    return fd;
-}
-
 /* That the kernel appends " (deleted)" to the path of what was removed proves
  * nothing of a file that is called so. */
 START_TEST(test_tells_removed_files_from_names)
@@ -348,23 +340,21 @@ START_TEST(test_tells_removed_files_from_names)
     int in = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fds[4];
     ck_assert_int_ge(in, 0);
     for (int i = 0; i < 4; i++) {
-        fds[i] = open_in(in, names[i]);
+        fds[i] = openat(in, names[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         ck_assert(is_named(fds[i]));
     }
     /* Removed, with links to the files elsewhere. */
     ck_assert_int_eq(linkat(in, "a", in, "a2", 0), 0);
     ck_assert_int_eq(linkat(in, "b", in, "b2", 0), 0);
-    ck_assert_int_eq(unlinkat(in, "a", 0), 0);
-    ck_assert_int_eq(unlinkat(in, "b", 0), 0);
-    ck_assert(!is_named(fds[0]) && !is_named(fds[1]));
-    ck_assert(is_named(fds[2]));
-    ck_assert_int_eq(unlinkat(in, "c (deleted)", 0), 0);
-    ck_assert(!is_named(fds[3]));
-    ck_assert_int_eq(unlinkat(in, "a2", 0), 0);
-    ck_assert_int_eq(unlinkat(in, "b2", 0), 0);
-    ck_assert_int_eq(unlinkat(in, "b (deleted)", 0), 0);
+    static const char *const gone[] = {"a",  "b",  "c (deleted)",
+                                       "a2", "b2", "b (deleted)"};
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert_int_eq(unlinkat(in, gone[i], 0), 0);
+        ck_assert(i < 1 || !is_named(fds[0]));
+        ck_assert(is_named(fds[2]) == (i < 5));
+    }
     for (int i = 0; i < 4; i++) {
-        close(fds[i]);
+        ck_assert(!is_named(fds[i]) && close(fds[i]) == 0);
     }
     close(in);
     ck_assert_int_eq(rmdir(folder), 0);
