@@ -13,10 +13,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proxy/barrier.h"
 #include "proxy/mounts.h"
 #include "proxy/transport.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
+
+/* In place of libc's: what was written is not at its host when it fails. */
+static unsigned flushes;
+static int flush_result;
+int syncfs(int fd);
+
+int
+syncfs(int fd)
+{
+    ck_assert_int_ge(fd, 0);
+    flushes++;
+    return flush_result;
+}
 
 static char proc[] = "/tmp/ferry-proc-XXXXXX";
 static struct fy_mount mounts[FY_MAX_MOUNTS];
@@ -531,6 +545,21 @@ START_TEST(test_below)
 }
 END_TEST
 
+START_TEST(test_barrier_flushes_the_file_system)
+{
+    static struct fy_mount mount = {.path = "/tmp"};
+    struct fy_quiet quiet = {0, 0};
+    ck_assert_int_eq(fy_barrier(&mount, &quiet), 0);
+    ck_assert_uint_eq(flushes, 0); /* files of this machine */
+    strcpy(mount.type, "nfs4");
+    ck_assert_int_eq(fy_barrier(&mount, &quiet), 0);
+    ck_assert_uint_eq(flushes, 1);
+    flush_result = -1;
+    ck_assert_int_eq(fy_barrier(&mount, &quiet), FY_ERR_IO);
+    ck_assert_uint_eq(flushes, 2);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -551,6 +580,7 @@ main(void)
     tcase_add_test(tests, test_setuid_impostor);
     tcase_add_test(tests, test_configured);
     tcase_add_test(tests, test_below);
+    tcase_add_test(tests, test_barrier_flushes_the_file_system);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
