@@ -140,14 +140,19 @@ number_of(const struct fy_algo *algo, const struct fy_block_call *call,
     return value;
 }
 
-/* The address of a matrix argument; it has none when it is not accessed. */
+/* The address of a matrix argument. One that is not accessed has no tile, but no
+ * null pointer either: BLIS ends the process for that, also where alpha is 0. */
 static void
 set_matrix(const struct fy_algo *algo, const struct known_call *known,
            const int *tile_of, char letter, struct fy_slot *slot)
 {
+    static const uint64_t nothing;
     int which = tile_of[letter - 'A'];
 
     slot->value.u[0] = algo->planner->options.inactive_address;
+    if (slot->value.u[0] == 0) {
+        slot->value.u[0] = (uint64_t)(uintptr_t)&nothing;
+    }
     if (which >= 0) {
         slot->kind = FY_SLOT_TILE;
         slot->tile = (uint8_t)which;
