@@ -54,7 +54,7 @@ dist_man_MANS += \
 	docs/ferry-run.1 \
 	docs/ferry-shell.1 \
 	docs/ferry-verify.1
-EXTRA_DIST += docs/ARCHITECTURE.md
+EXTRA_DIST += docs/ARCHITECTURE.md docs/TESTING.md
 
 # What was installed finds its parts and runs a program without a word.
 installcheck-local: installcheck-ferry
