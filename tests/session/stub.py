@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ferry-stub against a scripted session: what it says, how it ends, that it
-becomes the original on any doubt. Prints TAP."""
+becomes the original on any doubt. Prints TAP. Long because each message of the
+protocol has its cases here, on one scripted session."""
 import errno
 import fcntl
 import hashlib
