@@ -276,7 +276,7 @@ add_ahead(struct fy_job *job, const struct stage *stage)
     for (uint32_t i = 0; waits && i < invocation->nwritten; i++) {
         const struct fy_written *written = &invocation->written[i];
         char path[PATH_MAX];
-        if (!written->makes &&
+        if (written->how == FY_WRITTEN &&
             fy_path_join(stage->facts.cwd, written->path, path) == 0 &&
             !add_changed(job, path, strlen(path), false)) {
             return false;

@@ -29,7 +29,7 @@ is_fine(double value)
 }
 
 static void
-judge(const struct fy_history *history, const char *key)
+judge(struct fy_history *history, const char *key)
 {
     struct fy_learned learned;
     bool found = fy_history_find(history, key, &learned);
