@@ -8,7 +8,8 @@ the stub and the preloaded library make, and from where in ferry's code. Then th
 script is run once for each such place and each error that the call could meet there
 (ERRORS), the first time, and for the first of these errors the last time. Likewise
 for each place that allocates memory (nomem.c). --full runs all (about 9,000; some
-twenty minutes on two idle cores), else a sample is drawn with a seed (FERRY_SEED, or 1) that is printed.
+twenty minutes on two idle cores), else a sample is drawn with a seed that is printed
+(FERRY_SEED, or 1).
 
 Not failed: calls that cannot fail (SILENT), futex(2), what the dynamic linker does
 for ferry run before main() (no ferry has started then), the stub's allocations (it is

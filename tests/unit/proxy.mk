@@ -21,7 +21,7 @@ tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_digest_SOURCES = tests/unit/test_digest.c
 tests_unit_test_digest_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_digest_LDADD = $(PROXY_TEST_LIBS) -lcrypto
+tests_unit_test_digest_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
