@@ -52,6 +52,7 @@ seen gc.recentObjectsHook '[gc]\nrecentObjectsHook = x\n'
 seen status.submoduleSummary '[status]\nsubmoduleSummary\n'
 seen diff.submodule '[diff]\nsubmodule = diff\n'
 seen extensions.objectFormat '[extensions]\nobjectFormat = sha256\n'
+seen index.sparse '[index]\nsparse\n'
 seen pager.log '[pager]\nlog = x\n'
 
 printf '[core]\n\tbare = false\n[user]\n\temail = a@b\n[remote "o"]\n' \
