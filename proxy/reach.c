@@ -248,13 +248,15 @@ needs_hello(const struct stage *stage)
 bool
 fy_reach_takes(const struct reach *reach, const struct stage *stage)
 {
+    /* Only the answer to an early hello says that nothing of it was lost. */
+    bool ahead = reach->early ? stage->plan.repeatable
+                              : reach->state == REACH_HELLO;
     switch (reach->state) {
     case REACH_GREETING:
-        return reach->early && stage->plan.repeatable && !needs_hello(stage);
     case REACH_HELLO:
-        return !needs_hello(stage);
+        return !reach->broken && ahead && !needs_hello(stage);
     default:
-        return reach->state == REACH_READY;
+        return !reach->broken && reach->state == REACH_READY;
     }
 }
 

@@ -69,7 +69,8 @@ struct reach *fy_reach_of(struct fy_session *session,
 /* About how long it takes until it is READY; 0: it is, or never will be. */
 double fy_reach_login_seconds(const struct reach *reach);
 /* Whether the stage may be asked for: of what the hello says nothing is needed, or
- * it has come; what cannot be repeated is sent to a proxy that has greeted. */
+ * it has come; what cannot be repeated is sent to a proxy that has greeted, and
+ * answered if the hello was sent before. */
 bool fy_reach_takes(const struct reach *reach, const struct stage *stage);
 /* A request. `exchange' has its functions set, and lives until `closed'. */
 int fy_reach_request(struct reach *reach, const char *path, bool body,

@@ -30,24 +30,31 @@ FIRST = [
 ]
 
 
-# What became of a known host: the program there, and what the report says of two
-# commands. What was sent early is lost; the original runs, and says the same.
+READS = ('/usr/bin/timeout 0.1 /usr/bin/head -c 100 >&2; '
+         'exec "$DRIVE" proxy --stdio')
+TWICE = "wc -l s; sleep 0.2; wc -l s"
+# What became of a known host: the program there, what the report says of the
+# commands, the script and its output. What was sent early is lost; the original runs,
+# and says the same. What has an effect is not sent early.
 CHANGED = [
-    ("a known host without a proxy", "exit 1", ["no-proxy", "no-proxy"]),
-    ("a known host that says nothing and reads", "cat >&2", None),
+    ("a known host without a proxy", "exit 1", ["no-proxy", "no-proxy"],
+     TWICE, b"3 s\n3 s\n"),
+    ("a known host that says nothing and reads", "cat >&2", None, TWICE,
+     b"3 s\n3 s\n"),
     ("a known host of which a start-up file reads",
-     '/usr/bin/timeout 0.1 /usr/bin/head -c 100 >&2; exec "$DRIVE" proxy --stdio',
-     ["lost-link", "none"]),
+     READS, ["lost-link", "none"], TWICE, b"3 s\n3 s\n"),
+    ("a first command with an effect, where a start-up file reads",
+     READS, ["none"], "touch made2; echo $?", b"0\n"),
 ]
 
 
-def changed(top, folder, body):
+def changed(top, folder, body, script):
     program = os.path.join(top, "program")
     with open(program, "w", encoding="utf-8") as file:
         file.write(f"#!/bin/sh\n{body}\n")
     os.chmod(program, 0o755)
     os.environ["DRIVE"] = pipes.DRIVE
-    return first(top, folder, "wc -l s; sleep 0.2; wc -l s",
+    return first(top, folder, script,
                  f"{folder}=loopback://{folder}?ferry={program}")
 
 
@@ -124,10 +131,10 @@ def main():
         if not good:
             print(f"# {spent} s, {reasons}, {said}")
         sys.stdout.flush()
-    for name, body, wanted in CHANGED:
-        _, reasons, out, said = changed(top, folder, body)
-        good = (out == b"3 s\n3 s\n" and "none" not in reasons[:1] and
-                wanted in (None, reasons))
+    for name, body, wanted, script, output in CHANGED:
+        _, reasons, out, said = changed(top, folder, body, script)
+        good = out == output and (reasons == wanted if wanted else
+                                  "none" not in reasons[:1])
         number += 1
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {name}")
