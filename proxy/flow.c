@@ -417,6 +417,15 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
 }
 
+/* Its stream ended too early: with the connection, or with what became none. */
+static void
+lose(struct stage *stage)
+{
+    bool greets = stage->reach->state == REACH_GREETING;
+    fy_stage_fall_back(stage, greets ? FY_STAGE_NO_PROXY : FY_STAGE_LOST_LINK,
+                       greets ? stage->reach->trouble : "the connection broke");
+}
+
 static void
 out_closed(struct exchange *exchange, uint32_t error)
 {
@@ -426,7 +435,7 @@ out_closed(struct exchange *exchange, uint32_t error)
     if (stage->retrying) {
         fy_stage_retry(stage);
     } else if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
-        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
+        lose(stage);
     } else if (stage->state == STAGE_ENDED) {
         struct stage *reader = stage->feeds;
         fy_stage_try_end(stage);
@@ -453,7 +462,7 @@ err_closed(struct exchange *exchange, uint32_t error)
     if (stage->retrying) {
         fy_stage_retry(stage);
     } else if (error != 0) {
-        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "the connection broke");
+        lose(stage);
     } else {
         fy_stage_try_end(stage);
     }
