@@ -249,8 +249,8 @@ bool
 fy_reach_takes(const struct reach *reach, const struct stage *stage)
 {
     /* Only the answer to an early hello says that nothing of it was lost. */
-    bool ahead = reach->early ? stage->plan.repeatable
-                              : reach->state == REACH_HELLO;
+    bool ahead =
+        reach->early ? stage->plan.repeatable : reach->state == REACH_HELLO;
     switch (reach->state) {
     case REACH_GREETING:
     case REACH_HELLO:

@@ -53,9 +53,8 @@ fy_watch_set(struct fy_server *server, struct fy_watch *watch, uint32_t events)
                                 : EPOLL_CTL_MOD;
     if (epoll_ctl(server->epoll, op, watch->fd, &event) == 0) {
         watch->events = events;
-    } else {
-        server->ending =
-            true; /* what is not watched may be waited for forever */
+    } else if (errno != EPERM) { /* a file: turn() */
+        server->ending = true; /* what is unwatched may be waited for forever */
     }
 }
 
