@@ -393,6 +393,33 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
     holder->writes = holder->writes || (mode & S_IWUSR);
 }
 
+/* Descriptors of a process whose first thread has ended are seen at the others. */
+static bool
+find_thread(const struct fy_holders *holders, const char *name, char out[64])
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "%.20s/task", name);
+    int fd = strchr(name, '/') ? -1
+                               : openat(dirfd(holders->proc), path,
+                                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !folder) {
+        (void)close(fd);
+    }
+    bool found = false;
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    while (folder && !found && (entry = readdir(folder))) {
+        found = isdigit((unsigned char)entry->d_name[0]) &&
+                strcmp(entry->d_name, name) != 0;
+        (void)snprintf(out, 64, "%.24s/%.20s", path, entry->d_name);
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+    return found;
+}
+
 /* False: its descriptors cannot be read. */
 static bool
 look(const struct fy_holders *holders, const char *name,
@@ -411,10 +438,12 @@ look(const struct fy_holders *holders, const char *name,
         return error == ENOENT || error == ESRCH;
     }
     const struct dirent *entry;
+    bool any = false;
     errno = 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct stat link, target;
+        any = any || entry->d_name[0] != '.';
         /* Only links to pipes are followed: to ask a file's file system may
          * take long. A named pipe reads as a path: it is never joined. */
         if (!isdigit((unsigned char)entry->d_name[0]) ||
@@ -435,7 +464,9 @@ look(const struct fy_holders *holders, const char *name,
     }
     bool whole = errno == 0 || errno == ENOENT || errno == ESRCH;
     (void)closedir(folder);
-    return whole;
+    return !any && find_thread(holders, name, path)
+               ? look(holders, path, pipes, npipes)
+               : whole;
 }
 
 /*
@@ -532,11 +563,12 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
         }
         return may_be_ours(holders, name);
     }
-    bool found = false;
+    bool found = false, any = false;
     size_t named = strlen(path);
     const struct dirent *entry;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (!found && (entry = readdir(folder))) {
+        any = any || entry->d_name[0] != '.';
         ssize_t n =
             readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
         if (n > 0) {
@@ -547,7 +579,9 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
         }
     }
     (void)closedir(folder);
-    return found;
+    return !any && find_thread(holders, name, folder_path)
+               ? has_named(holders, folder_path, path)
+               : found;
 }
 
 /* What /proc/PID/`file' says, up to `room'; "" if it cannot be read. */

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,43 @@ START_TEST(test_scan)
     stop(reader);
     ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
     ck_assert_uint_eq(row.n, 0);
+}
+END_TEST
+
+static void *
+rest(void *unused)
+{
+    for (;;) {
+        (void)pause();
+    }
+    return unused;
+}
+
+/* Its folder in /proc shows no descriptors then. */
+START_TEST(test_a_first_thread_that_ended)
+{
+    enum fy_hidden hidden;
+    const struct fy_holder *one = NULL;
+    char path[40], text[256] = "";
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pthread_t thread;
+        (void)close(ends[0]);
+        (void)pthread_create(&thread, NULL, rest, NULL);
+        pthread_exit(NULL);
+    }
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (int i = 0; i < 3000 && !strstr(text, ") Z "); i++) {
+        FILE *file = fopen(path, "re");
+        ck_assert(file && fgets(text, sizeof text, file));
+        (void)fclose(file);
+        (void)poll(NULL, 0, 10);
+    }
+    ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+    one = find(pid);
+    ck_assert(one && one->writes && !one->reads && one->settled);
+    stop(pid);
 }
 END_TEST
 
@@ -457,6 +495,7 @@ main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 60); /* one computes for half a second */
     tcase_add_test(tcase, test_scan);
+    tcase_add_test(tcase, test_a_first_thread_that_ended);
     tcase_add_test(tcase, test_settled);
     tcase_add_test(tcase, test_data);
     tcase_add_test(tcase, test_extra);
