@@ -54,7 +54,7 @@ include tests/standin/local.mk
 include tests/proxy/local.mk
 
 UNIT_TESTS += tests/unit/test_settings
-UNIT_TESTS += tests/unit/test_report
+UNIT_TESTS += tests/unit/test_report tests/unit/test_launch
 UNIT_TESTS += tests/unit/test_device
 UNIT_TESTS += tests/unit/test_replica
 UNIT_TESTS += tests/unit/test_host
@@ -189,6 +189,9 @@ tests_unit_test_blas3_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_report_SOURCES = tests/unit/test_report.c
 tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_report_LDADD = libfytools.la $(CHECK_LIBS)
+tests_unit_test_launch_SOURCES = tests/unit/test_launch.c
+tests_unit_test_launch_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_launch_LDADD = libfytools.la $(CHECK_LIBS)
 dist_check_SCRIPTS += tests/cli/line.sh tests/cli/jobs.py
 dist_check_SCRIPTS += tests/cli/proxy.sh tests/cli/tools.sh
 dist_check_SCRIPTS += tests/cli/odds.py tests/cli/leftovers.sh

@@ -312,6 +312,71 @@ is_ours(const char *entry, size_t bytes)
 /* Of the object that an outer ferry run has preloaded into this process. */
 extern const char ferry_image[] __attribute__((weak));
 
+struct variable {
+    const char *name, *value; /* no value: it is taken out */
+    char *entry;              /* "NAME=VALUE" */
+};
+
+static struct variable *
+find_variable(struct variable *variables, size_t count, const char *entry)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t n = strlen(variables[i].name);
+        if (strncmp(entry, variables[i].name, n) == 0 && entry[n] == '=') {
+            return &variables[i];
+        }
+    }
+    return NULL;
+}
+
+/*
+ * As setenv(3) and unsetenv(3) would. Those free the array that a thread of the
+ * session, in getenv(3) of a library, may be reading; here all of a new array is
+ * there before its address is stored, and none is freed.
+ */
+static int
+change_environment(struct variable *variables, size_t count)
+{
+    size_t n = 0, used = 0, bytes = 0;
+    while (environ[n]) {
+        n++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *value = variables[i].value;
+        bytes += value ? strlen(variables[i].name) + strlen(value) + 2 : 0;
+    }
+    char **entries = malloc((n + count + 1) * sizeof *entries + bytes);
+    if (!entries) {
+        return FY_ERR_NOMEM;
+    }
+    char *text = (char *)(entries + n + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        struct variable *each = &variables[i];
+        if (each->value) {
+            each->entry = text;
+            text = stpcpy(stpcpy(text, each->name), "=");
+            text = stpcpy(text, each->value) + 1;
+        }
+    }
+    for (char **from = environ; *from; from++) {
+        struct variable *each = find_variable(variables, count, *from);
+        if (!each || each->entry) {
+            entries[used++] = each ? each->entry : *from;
+        }
+        if (each) {
+            each->entry = NULL; /* a second one of the name goes */
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (variables[i].entry) {
+            entries[used++] = variables[i].entry;
+        }
+    }
+    entries[used] = NULL;
+    __atomic_store_n(&environ, entries, __ATOMIC_RELEASE);
+    return 0;
+}
+
 int
 fy_launch_environment(const char *preload, const struct fy_settings *settings)
 {
@@ -338,21 +403,16 @@ fy_launch_environment(const char *preload, const struct fy_settings *settings)
         }
         entry += whole;
     }
-    if (*preload || kept ? setenv("LD_PRELOAD", list, 1)
-                         : unsetenv("LD_PRELOAD")) {
-        goto free_both;
-    }
-    if (*preload) {
-        status = fy_settings_encode(settings, text, FY_SETTINGS_TEXT_BYTES);
-        if (status == 0 && setenv(FY_SETTINGS_ENV, text, 1) != 0) {
-            status = FY_ERR_NOMEM;
-        }
-    } else if (ferry_image) {
-        /* An outer run's exec would put its own in: none is wanted. */
-        status = setenv(FY_SETTINGS_ENV, "", 1) ? FY_ERR_NOMEM : 0;
-    } else {
-        status = unsetenv(FY_SETTINGS_ENV) ? FY_ERR_NOMEM : 0;
-    }
+    /* An outer run's exec would put its own in where there is none. */
+    text[0] = '\0';
+    status = *preload
+                 ? fy_settings_encode(settings, text, FY_SETTINGS_TEXT_BYTES)
+                 : 0;
+    struct variable variables[] = {
+        {"LD_PRELOAD", *preload || kept ? list : NULL, NULL},
+        {FY_SETTINGS_ENV, *preload || ferry_image ? text : NULL, NULL},
+    };
+    status = status ? status : change_environment(variables, 2);
 free_both:
     free(list);
     free(text);

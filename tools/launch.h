@@ -93,6 +93,7 @@ bool fy_launch_gains_rights(const char *name);
 /*
  * Sets LD_PRELOAD (ours first, others kept, objects of an outer ferry run
  * dropped) and FERRY_SETTINGS of this process; with preload "" removes ours.
+ * Other threads may read the environment meanwhile: the array that it was stays.
  */
 int fy_launch_environment(const char *preload,
                           const struct fy_settings *settings) FY_MUST_CHECK;
