@@ -77,9 +77,10 @@ disconnect(struct reach *reach)
         reach->wire = NULL;
     }
     if (reach->state != REACH_IDLE && reach->state != REACH_BAD) {
-        /* Until its login has ended there is nothing that could end well. */
-        fy_link_close(&reach->link,
-                      reach->state == REACH_GREETING ? 0 : CLOSE_MS);
+        /* A login that has not ended could not end well; a proxy itself removes
+         * what it has made for early requests. */
+        bool login = reach->state == REACH_GREETING && reach->link.relays;
+        fy_link_close(&reach->link, login ? 0 : CLOSE_MS);
     }
     free(reach->hello_bytes);
     reach->hello_bytes = NULL;

@@ -86,6 +86,14 @@ timeout -k 5 2 "$build/ferry" run --no-discover --force --device none \
     3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 equal "a signal while it waits for the background" $? 124
 
+# A proxy that was asked early, whose greeting comes too late, ends by itself: what
+# it has made goes with it. The login is known by the cases above.
+mkdir "$work/tmp"
+TMPDIR="$work/tmp" timeout -k 2 90 "$build/ferry" run --no-discover --force \
+    --device none --mount "$work/data=loopback://$work/data?fault=down,delay=3s" \
+    -- timeout 1 cat f 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+equal "nothing is left of early requests" "$(ls "$work/tmp")" ""
+
 # No room for the session's files: one line, and all commands run here.
 mkdir "$work/full"
 if mount -t tmpfs -o size=4k none "$work/full" 2>/dev/null; then
