@@ -217,6 +217,7 @@ fy_stage_retry(struct stage *stage)
         stage->retried = stage->retried || !stage->joined;
         stage->state = STAGE_PREPARING;
         stage->settled = false;
+        fy_session_unset(stage->session, &stage->timer); /* of a login */
         fy_placement_forget(stage);
         fy_stage_detach(stage);
         memset(stage->granted_bytes, 0, sizeof stage->granted_bytes);
