@@ -126,23 +126,50 @@ def prepare(folder):
     os.environ["HERE"] = here
 
 
+def started():
+    """The processes that a script has started and left, in whatever group."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if (MARK in file.read().split(b"\0")
+                        and entry != str(os.getpid())):
+                    yield entry
+        except OSError:
+            continue
+
+
 def kill_all():
-    """Kills what a script has started and left, in whatever group: as long as it
-    holds a pipe of the script's, nobody sees the end of that."""
+    """Kills them: as long as one holds a pipe of the script's, nobody sees the
+    end of that."""
     for _ in range(50):
         found = False
-        for entry in os.listdir("/proc"):
+        for entry in started():
             try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    ours = MARK in file.read().split(b"\0")
-                if ours and entry != str(os.getpid()):
-                    os.kill(int(entry), signal.SIGKILL)
-                    found = True
-            except (OSError, ValueError):
+                os.kill(int(entry), signal.SIGKILL)
+                found = True
+            except OSError:
                 continue
         if not found:
             return
         time.sleep(0.02)
+
+
+def show_all():
+    """What each of their threads does, and the pipes that it has."""
+    for entry in started():
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+            print(f"# {entry} {words[:120]}")
+            for fd in os.listdir(f"/proc/{entry}/fd"):
+                print(f"#   {fd}", os.readlink(f"/proc/{entry}/fd/{fd}"))
+            for task in os.listdir(f"/proc/{entry}/task"):
+                for what in ("wchan", "syscall"):
+                    with open(f"/proc/{entry}/task/{task}/{what}",
+                              encoding="ascii") as file:
+                        print(f"#   {task} {what} {file.read().strip()}")
+        except OSError:
+            continue
 
 
 def start(argv, folder):
@@ -161,6 +188,7 @@ def finish(process, seconds=120):
         out, err = process.communicate(timeout=seconds)
         status = process.returncode
     except subprocess.TimeoutExpired:
+        show_all()
         kill_all()
         try:
             out, err = process.communicate(timeout=30)
