@@ -394,8 +394,9 @@ fy_server_reap(struct fy_server *server)
         do {
             reaped = wait4(pid, &status, 0, &usage);
         } while (reaped < 0 && errno == EINTR);
+        info.si_pid = 0;
         if (reaped != pid) {
-            break;
+            continue; /* a job that had started it has waited for it by now */
         }
         if (stage) {
             if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
@@ -405,7 +406,6 @@ fy_server_reap(struct fy_server *server)
             exited(stage, status, &usage);
             any = true;
         }
-        info.si_pid = 0;
     }
     /* Only now: a stage's end may be owed to that of the one before it. */
     struct fy_server_stage *next;
