@@ -170,7 +170,7 @@ dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h
-EXTRA_DIST += tests/mutants tests/mutants.same
+EXTRA_DIST += tests/mutants tests/mutants.same tests/machine
 EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh

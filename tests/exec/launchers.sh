@@ -19,7 +19,7 @@ export HOME XDG_CONFIG_HOME XDG_DATA_HOME
 has()
 {
     command -v "${1%% *}" >/dev/null && return
-    skip "${2:-$1}" "not installed"
+    skip "${2:-$1}" "${1%% *} is not installed"
     return 1
 }
 

@@ -482,7 +482,7 @@ def reasons_are_told(context):
         plain = ferryrun.execute(argv, context.folder(), context.env(),
                                  timeout=60)
         if "is not there" in plain.out:
-            raise Skip("FFTW is not installed (Debian: libfftw3-double3)")
+            raise Skip("libfftw3.so.3 is not installed")
         report = os.path.join(context.folder(), "report.json")
         result = context.run(["--device", "host,memory=1MiB", "--force",
                               "--no-discover", "--explain",

@@ -13,7 +13,7 @@ mounted() { timeout -k 5 120 "$program" "$@"; }
 [ -w /dev/fuse ] || skip_all "no /dev/fuse"
 PATH=$PATH:/usr/sbin
 for tool in sshfs sshd ssh-keygen fusermount3; do
-    command -v "$tool" >/dev/null || skip_all "no $tool"
+    command -v "$tool" >/dev/null || skip_all "$tool is not installed"
 done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ferry-sshfs-XXXXXX") || exit 1

@@ -45,6 +45,7 @@ GIT_DIFF_OPTS -u0           git -C repo diff HEAD
 GIT_LITERAL_PATHSPECS 1     git -C repo log --format=%s -- 'a*'
 """
 
+CHARMAPS = "/usr/share/i18n/charmaps"
 # A locale, its charset, and a letter of it of which the second byte is a backslash.
 ENCODINGS = (("zh_CN", "GBK", b"\x81\\"), ("zh_TW", "BIG5", b"\xa5\\"),
              ("ja_JP", "SJIS", b"\x83\\"))
@@ -119,7 +120,7 @@ class Tests:
         if not shutil.which(tool):
             self.count += 1
             self.skipped += 1
-            print(f"ok {self.count} - {name} # SKIP no {tool}", flush=True)
+            print(f"ok {self.count} - {name} # SKIP {tool} is not installed", flush=True)
             return
         report = os.path.join(self.top, "report.json")
         said, without = [], None
@@ -172,8 +173,8 @@ class Tests:
     @staticmethod
     def no_locale(within, locales, country, charset):
         """Makes it; or why not."""
-        if not shutil.which("localedef"):
-            return "no localedef"
+        if not os.path.exists(CHARMAPS):
+            return CHARMAPS + " is not installed"
         subprocess.run(
             ["localedef", "-c", "-i", country, "-f", charset,
              os.path.join(locales, f"{country}.{charset}")],
@@ -182,7 +183,7 @@ class Tests:
                               env={"LC_ALL": f"{country}.{charset}"},
                               capture_output=True, check=False)
         if done.returncode != 0:
-            return "no mount namespace"
+            return "not root, or no mounts of its own"
         return None if done.stdout.strip() not in (b"", b"ANSI_X3.4-1968") \
             else "localedef makes none"
 

@@ -145,7 +145,7 @@ def main():
     failed = 0
     for number, (name, script, printed, seconds, want) in enumerate(CASES, 1):
         if "jq" in (script or "") and not shutil.which("jq"):
-            print(f"ok {number} - {name} # SKIP no jq")
+            print(f"ok {number} - {name} # SKIP jq is not installed")
             continue
         good = one(top, name, script, printed, seconds, want)
         if good is None:

@@ -113,12 +113,14 @@ printf '%s\n' 'skip test_it_fn: no such thing' 'skip old: nothing new' \
 printf '%s\n' 'ok 1 - fine' 'ok 2 - a name # SKIP for no reason' | log tap.sh PASS
 printf '%s\n' '1..0 # SKIP not built' | log gone.sh SKIP
 try "sum_up plain $build 0" \
-    "script other printf '%s\n' 'skip x: no zsh' '1 passed, 0 failed, 1 skipped'"
-said_in 13 "skips that are not expected are failures" \
+    "script other printf '%s\n' 'skip x: no zsh' '1 passed, 0 failed, 1 skipped'" \
+    "script mute echo 0 passed, 0 failed, 1 skipped"
+said_in 15 "skips that are not expected are failures" \
     "(tests/skips): plain gone.sh: not built" \
     "(tests/skips): plain tap.sh a name: for no reason" \
     "(tests/skips): plain unit test_it_fn: no such thing" \
-    "(tests/skips): other x: no zsh" "3 passed, 4 failed, 5 skipped"
+    "(tests/skips): other x: no zsh" "(tests/skips): mute: no reason is told" \
+    "3 passed, 5 failed, 6 skipped"
 # What hangs is ended, with all it started, and shown; what comes after it, too.
 try seconds=3 "script first sh -c 'setsid sleep 8765 & sleep 8764'" \
     "script next sleep 8763"

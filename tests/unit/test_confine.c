@@ -1379,8 +1379,8 @@ START_TEST(test_encodings)
                      {"SHIFT_JIS", FY_STAGE_OTHER_TOOL, FY_STAGE_NONE},
                      {"ISO-8859-15", FY_STAGE_NONE, FY_STAGE_NONE},
                      {"UTF-8", FY_STAGE_NONE, FY_STAGE_NONE}};
-    if (system("localedef --version >/dev/null 2>&1") != 0) {
-        skip_test("localedef is not installed");
+    if (access("/usr/share/i18n/charmaps", F_OK) != 0) {
+        skip_test("/usr/share/i18n/charmaps is not installed");
         return;
     }
 #ifdef __SANITIZE_ADDRESS__

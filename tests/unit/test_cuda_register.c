@@ -36,6 +36,7 @@
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
+#include "tests/unit/possible.h"
 
 enum {
     ROWS = 8192,
@@ -1149,7 +1150,7 @@ START_TEST(test_munmap_under_a_debugger)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
     if (both->seen < 0) {
-        puts("SKIP test_munmap_under_a_debugger: ptrace(2) is not allowed");
+        skip_test("processes cannot be traced");
     } else {
         ck_assert_int_eq(both->seen, 1);
     }
