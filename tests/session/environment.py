@@ -69,8 +69,8 @@ def populate(folder):
     with open(os.path.join(repo, "a"), "w", encoding="utf-8") as file:
         file.write("1\n2\n3\n")
     for words in (["init", "-q"], ["config", "gc.auto", "0"], ["add", "a"],
-                  ["-c", "user.name=c", "-c", "user.email=c@c", "commit", "-qm",
-                   "first"]):
+                  ["config", "user.name", "c"], ["config", "user.email", "c@c"],
+                  ["commit", "-qm", "first"]):
         subprocess.run(["git"] + words, cwd=repo, check=True)
     with open(os.path.join(repo, "a"), "w", encoding="utf-8") as file:
         file.write("1\n2\n4\n")
