@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Shell scripts pass shellcheck, Python ones compile, completions load.
+# Shell scripts pass shellcheck, Python ones compile and know the names that they
+# use, completions load.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 . "$srcdir/tests/tap.sh"
 cd "$srcdir" || exit 1
@@ -27,10 +28,23 @@ for shell in bash zsh; do
     fi
 done
 
-# shellcheck disable=SC2044
-for script in $(find tests bench demo -name '*.py'); do
+scripts=$(find tests bench demo -type f |
+    while read -r file; do
+        case $file in
+            *.py) echo "$file" ;;
+            *) head -n 1 "$file" | grep -aqE '^#!.*\bpython3$' && echo "$file" ;;
+        esac
+    done)
+for script in $scripts; do
     empty "python3 compiles $script" "$(python3 -c '
 import ast, sys
 ast.parse(open(sys.argv[1], encoding="utf-8").read(), sys.argv[1])' "$script" 2>&1)"
 done
+if command -v pyflakes3 >/dev/null; then
+    # shellcheck disable=SC2086
+    empty "Python scripts know each name that they use" \
+        "$(pyflakes3 $scripts 2>&1 | grep -i undefined)"
+else
+    skip "Python scripts know each name that they use" "pyflakes3 is not installed"
+fi
 finish
