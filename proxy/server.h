@@ -228,8 +228,8 @@ void fy_server_stage_settle(struct fy_server_stage *stage);
 /* Whether what it reads may have ended only because this host ends what feeds it:
  * that is not known yet. A process that has ended is the next to be looked at. */
 bool fy_server_stage_doubts(const struct fy_server_stage *stage);
-/* It was executed: sees to it that what it reads and writes can be told when it
- * has ended. */
+/* Opens the kernel's counters of a process that was just forked: they tell what it
+ * read and wrote when it has ended. Where it has ended already, only root can. */
 void fy_server_stage_count(struct fy_server_stage *stage);
 /* Every process that has ended. */
 void fy_server_reap(struct fy_server *server);

@@ -320,7 +320,8 @@ void
 fy_server_stage_count(struct fy_server_stage *stage)
 {
     char path[64];
-    /* Once it has ended only root may open it, but who has it may read it. */
+    /* The file of an ended process belongs to root, so it is opened at the fork. An
+     * open one is read by the process's own user as well. */
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)stage->run.pid);
     stage->io = open(path, O_RDONLY | O_CLOEXEC);
 }
@@ -381,9 +382,6 @@ fy_server_reap(struct fy_server *server)
                (stage->run.pid != pid || (stage->state != FY_STAGE_STARTING &&
                                           stage->state != FY_STAGE_RUNNING))) {
             stage = stage->next;
-        }
-        if (stage && stage->io < 0) {
-            fy_server_stage_count(stage);
         }
         if (stage && stage->io >= 0) {
             count_io(stage);

@@ -78,9 +78,6 @@ on_started(void *owner, uint32_t events)
     }
     fy_watch_close(stage, &stage->started, &stage->run.started);
     stage->state = FY_STAGE_RUNNING;
-    if (stage->read_bytes == 0) {
-        fy_server_stage_count(stage);
-    }
     settle_link(stage, n == 0 && !stage->abandoned);
     if (n != 0) {
         char why[256];
@@ -217,6 +214,7 @@ launch(struct fy_server_stage *stage, struct check *check)
         return status;
     }
     stage->state = FY_STAGE_STARTING;
+    fy_server_stage_count(stage);
     server->left_some = true;
     stage->started_ns = fy_server_now_ns();
     set_deadline(stage, stage->started_ns, server->options->seconds);
