@@ -22,7 +22,8 @@ SCRIPTS = [
     ("a joined pipe", "cat n | grep -v 7 | sort -u",
      ("sort -u", None, None)),
     ("a file there as output", "sort n > o", ("sort", BYTES, BYTES)),
-    ("nowhere as output", "wc -l n > /dev/null", ("wc -l", BYTES, 9)),
+    # One that ends at once may have ended before an ordinary user's proxy looks.
+    ("nowhere as output", "sort n > /dev/null", ("sort", BYTES, BYTES)),
     ("a sort that needs temporary files", "sort -S 64K n", ("sort -S", BYTES,
                                                             BYTES)),
 ]
@@ -30,10 +31,11 @@ SCRIPTS = [
 
 def learned(cache):
     file = sqlite3.connect(os.path.join(cache, "ferry/history.db"))
-    rows = file.execute("SELECT key, in_bytes, out_bytes, seconds "
-                        "FROM learned2").fetchall()
     tables = [name for (name,) in file.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table'")]
+    # A run that learned nothing leaves the file as it was.
+    rows = file.execute("SELECT key, in_bytes, out_bytes, seconds "
+                        "FROM learned2").fetchall() if "learned2" in tables else []
     file.close()
     return {row[0]: row[1:] for row in rows}, tables
 
