@@ -163,28 +163,34 @@ fork_one(bool from_main)
     printf("child from %s: status %d\n", from_main ? "main" : "worker", status);
 }
 
-/* A child that is the first process of a name space. Ends where none may be had. */
+static _Noreturn void
+no_space(void)
+{
+    fprintf(stderr, "no PID namespace with its own /proc\n");
+    exit(77);
+}
+
+/* Goes on in a child that is the first process of a PID namespace; an ordinary user
+ * needs a user namespace for that. Exits with 77 where none may be had. */
 static void
 fork_space(void)
 {
-    int status = -1;
+    int status = -1, both = CLONE_NEWPID | CLONE_NEWNS;
 
-    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
-        printf("no name space\n");
-        exit(0);
+    if (unshare(both) != 0 && unshare(both | CLONE_NEWUSER) != 0) {
+        no_space();
     }
     fflush(stdout);
     pid_t child = fork();
     if (child != 0) {
         waitpid(child, &status, 0);
         printf("child: status %d\n", status);
-        exit(0);
+        exit(WIFEXITED(status) && WEXITSTATUS(status) == 77 ? 77 : 0);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("proc", "/proc", "proc", 0, NULL) != 0) {
-        printf("no /proc\n");
-        exit(0);
+        no_space();
     }
     printf("process %d\n", getpid());
 }
