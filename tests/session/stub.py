@@ -100,6 +100,7 @@ class Session:
     def close(self):
         self.peer.close()
         self.listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def no_session():
