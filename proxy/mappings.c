@@ -34,8 +34,9 @@ struct mapped {
     char path[PATH_MAX];
 };
 
-/* The next shared mapping of a file from `at' on; 0: there is none; -1: the kernel
- * cannot be asked so. */
+/* The next shared mapping of a file from `at' on. FY_ERR_NOENT: there is none;
+ * FY_ERR_UNSUPPORTED: the kernel cannot be asked so; FY_ERR_BUSY: the thread has
+ * ended, or is the kernel's; FY_ERR_IO: it cannot be told. */
 static int
 query(int maps, uint64_t at, struct mapped *out)
 {
@@ -49,7 +50,10 @@ query(int maps, uint64_t at, struct mapped *out)
     };
     out->path[0] = '\0';
     if (ioctl(maps, FY_PROCMAP_QUERY, &query) != 0) {
-        return errno == ENOTTY || errno == EINVAL ? -1 : 0;
+        return errno == ENOENT                      ? FY_ERR_NOENT
+               : errno == ESRCH                     ? FY_ERR_BUSY
+               : errno == ENOTTY || errno == EINVAL ? FY_ERR_UNSUPPORTED
+                                                    : FY_ERR_IO;
     }
     out->end = query.vma_end;
     out->device = makedev(query.dev_major, query.dev_minor);
@@ -57,8 +61,8 @@ query(int maps, uint64_t at, struct mapped *out)
     return 1;
 }
 
-/* The same of the text; the lines of others are skipped, those of private mappings,
- * nearly all, without parsing them. */
+/* The same of the text: 1, or FY_ERR_NOENT. The lines of others are skipped, those of
+ * private mappings, nearly all, without parsing them. */
 static int
 read_line(FILE *text, struct mapped *out)
 {
@@ -77,7 +81,7 @@ read_line(FILE *text, struct mapped *out)
             return 1;
         }
     }
-    return 0;
+    return FY_ERR_NOENT;
 }
 
 /*
@@ -124,18 +128,24 @@ write_back(const struct mapped *mapped)
     return status ? FY_ERR_IO : 0;
 }
 
-/* Of one process; takes `maps'. */
+/* Of one thread's process; takes `maps'. FY_ERR_BUSY: the thread has ended, or is
+ * the kernel's, and shows no mappings. */
 static int
-write_process(int maps, uint64_t device, bool *out_some)
+write_all(int maps, uint64_t device, bool *out_some)
 {
     struct mapped mapped;
-    uint64_t at = 0, last = 0;
+    uint64_t last = 0;
     FILE *text = NULL;
-    int status = 0, found = query(maps, at, &mapped);
-    if (found < 0) {
+    int status = 0, found = query(maps, 0, &mapped);
+    if (found == FY_ERR_UNSUPPORTED) {
         text = fdopen(maps, "re");
-        found = text ? read_line(text, &mapped) : 0;
-        status = text ? 0 : FY_ERR_IO;
+        int first = text ? fgetc(text) : EOF;
+        if (first != EOF) {
+            (void)ungetc(first, text);
+        }
+        found = !text          ? FY_ERR_IO
+                : first == EOF ? FY_ERR_BUSY
+                               : read_line(text, &mapped);
     }
     while (!status && found > 0) {
         if (mapped.device == device && mapped.inode != last) {
@@ -151,7 +161,41 @@ write_process(int maps, uint64_t device, bool *out_some)
     } else {
         close(maps);
     }
-    return status;
+    return status || found == FY_ERR_NOENT ? status : found;
+}
+
+/* By any of its threads: the first one may have ended. */
+static int
+write_process(int proc, const char *process, uint64_t device, bool *out_some)
+{
+    char path[2 * NAME_MAX + 16];
+    (void)snprintf(path, sizeof path, "%s/maps", process);
+    int maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    int status = maps < 0 ? 0 : write_all(maps, device, out_some);
+    if (status != FY_ERR_BUSY) {
+        return status;
+    }
+    (void)snprintf(path, sizeof path, "%s/task", process);
+    int fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *threads = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !threads) {
+        close(fd);
+    }
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of this call */
+    while (threads && status == FY_ERR_BUSY && (entry = readdir(threads))) {
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            strcmp(entry->d_name, process) != 0) {
+            (void)snprintf(path, sizeof path, "%s/task/%s/maps", process,
+                           entry->d_name);
+            maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
+            status = maps < 0 ? status : write_all(maps, device, out_some);
+        }
+    }
+    if (threads) {
+        closedir(threads);
+    }
+    return status == FY_ERR_BUSY ? 0 : status;
 }
 
 int
@@ -163,14 +207,9 @@ fy_mappings_write(uint64_t device, bool *out_some)
     *out_some = false;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of this call */
     while (!status && (entry = readdir(processes))) {
-        char path[NAME_MAX + 8];
-        if (!isdigit((unsigned char)entry->d_name[0])) {
-            continue;
-        }
-        (void)snprintf(path, sizeof path, "%s/maps", entry->d_name);
-        int maps = openat(dirfd(processes), path, O_RDONLY | O_CLOEXEC);
-        if (maps >= 0) {
-            status = write_process(maps, device, out_some);
+        if (isdigit((unsigned char)entry->d_name[0])) {
+            status = write_process(dirfd(processes), entry->d_name, device,
+                                   out_some);
         }
     }
     if (processes) {

@@ -12,6 +12,7 @@
  *   mounted held DIR CHANGE FILE        the same through an open descriptor
  *   mounted before DIR CHANGE FILE      writes and keeps FILE open, flushes, runs
  *   mounted mapped DIR HOST FILE [TRIES]
+ *   mounted threaded DIR HOST FILE
  *       writes to a mapping of FILE and flushes, again and again; prints how often
  *       HOST, which is the same file at its host, had not all of that
  *   mounted pretend WORD...
@@ -25,12 +26,15 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +204,59 @@ write_mapped(const struct fy_mount *mount, const char *host, const char *path,
     return 0;
 }
 
+struct writer {
+    char *mapped;
+    size_t bytes;
+    uint32_t number;
+    int told;
+};
+
+static void *
+write_in_thread(void *context)
+{
+    const struct writer *writer = context;
+    struct timespec moment = {.tv_nsec = 20000000}; /* the first thread ends */
+    nanosleep(&moment, NULL);
+    for (size_t at = 0; at < writer->bytes; at += 4096) {
+        memcpy(writer->mapped + at, &writer->number, sizeof writer->number);
+    }
+    (void)!write(writer->told, "w", 1);
+    pause();
+    return NULL;
+}
+
+/* By a process whose first thread has ended: its /proc/PID/maps is empty. */
+static int
+write_without_first(const struct fy_mount *mount, const char *host,
+                    const char *path)
+{
+    static struct writer writer = {.bytes = 1 << 20, .number = 7};
+    char told;
+    int ends[2], fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0 || ftruncate(fd, (off_t)writer.bytes) != 0 || pipe(ends) != 0) {
+        return 1;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        writer.told = ends[1];
+        writer.mapped = mmap(NULL, writer.bytes, PROT_WRITE, MAP_SHARED, fd, 0);
+        if (writer.mapped == MAP_FAILED || close(fd) != 0 ||
+            pthread_create(&thread, NULL, write_in_thread, &writer) != 0) {
+            _exit(1);
+        }
+        pthread_exit(NULL);
+    }
+    close(fd);
+    close(ends[1]);
+    int there = open(host, O_RDONLY);
+    bool good = read(ends[0], &told, 1) == 1 &&
+                fy_barrier(mount, &quiet) == 0 &&
+                has_all(there, writer.number, writer.bytes);
+    puts(good ? "all" : "late");
+    return kill(child, SIGKILL) || waitpid(child, NULL, 0) != child;
+}
+
 /* What "pretend" has started. */
 static int
 wait_as_sshfs(void)
@@ -273,6 +330,9 @@ main(int argc, char **argv)
     if (strcmp(what, "mapped") == 0) {
         return write_mapped(mount, argv[3], paths[0],
                             argc > 5 ? argv[5] : "40");
+    }
+    if (strcmp(what, "threaded") == 0) {
+        return write_without_first(mount, argv[3], paths[0]);
     }
     if (strcmp(what, "before") == 0) {
         return write_before(mount, argv[3], paths[0]);

@@ -278,6 +278,8 @@ equal "what was written is there before a stage" \
         "$point/$count/w")" 4194304
 equal "what was written to a mapping is there before a stage" \
     "$(mounted mapped "$point" "$root/$count/m" "$point/$count/m")" 0
+equal "... by a process whose first thread has ended" \
+    "$(mounted threaded "$point" "$root/$count/t" "$point/$count/t")" all
 
 # Many files of one folder, some of them replaced.
 count=$((count + 1))
