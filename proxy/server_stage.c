@@ -367,16 +367,25 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
     }
 }
 
+/* A child that has ended, or 0. Jobs wait for their own. */
+static pid_t
+find_ended(void)
+{
+    siginfo_t info = {0};
+    int status;
+    do {
+        status =
+            waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD);
+    } while (status < 0 && errno == EINTR);
+    return status == 0 ? info.si_pid : 0;
+}
+
 void
 fy_server_reap(struct fy_server *server)
 {
-    siginfo_t info = {0};
     bool any = false;
-    /* Jobs wait for their own. */
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) ==
-               0 &&
-           info.si_pid) {
-        pid_t pid = info.si_pid;
+    pid_t pid;
+    while ((pid = find_ended()) != 0) {
         struct fy_server_stage *stage = server->stages;
         while (stage &&
                (stage->run.pid != pid || (stage->state != FY_STAGE_STARTING &&
@@ -392,7 +401,6 @@ fy_server_reap(struct fy_server *server)
         do {
             reaped = wait4(pid, &status, 0, &usage);
         } while (reaped < 0 && errno == EINTR);
-        info.si_pid = 0;
         if (reaped != pid) {
             continue; /* a job that had started it has waited for it by now */
         }
