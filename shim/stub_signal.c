@@ -47,10 +47,16 @@ send_frame(uint32_t type, const void *bytes, uint32_t n)
     struct iovec parts[2] = {{&frame, sizeof frame},
                              {(void *)(uintptr_t)bytes, n}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    const struct timespec moment = {.tv_nsec = 1000000};
+    unsigned tries = 1000;
     size_t left = sizeof frame + n;
     while (left > 0) {
         ssize_t sent = sendmsg(session, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent < 0 && (errno == ENOBUFS || errno == ENOMEM) && tries-- > 0) {
+            (void)nanosleep(&moment, NULL); /* the kernel's memory is short */
             continue;
         }
         if (sent <= 0) {

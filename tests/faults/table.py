@@ -114,12 +114,13 @@ getgroups""".split())
 KNOWN = [
     # The program itself, or a command that runs here, cannot be executed: as env(1)
     # says it, and as a shell ends then.
-    (r" (run|stub|shim) execve ", r"child_main|stub_exec|exec.c",
+    (r" (run|stub|shim) execve ", r"child_main|fy_child_become|stub_exec|exec.c",
      r"status 126, plain|stdout .*126"),
     # The program's own dlopen() has no memory: it says so, as without ferry.
     (r"^calls shim malloc ", r"^dlopen ", r"stdout b'no dlerror"),
     # The stub's C library ends it before main(), as it would the command's.
-    (r" stub mprotect ", r"_dl_protect_relro", r"stdout .*127"),
+    (r" stub mprotect ", r"_dl_protect_relro",
+     r"cannot apply additional memory|stdout .*127"),
     # glibc's regcomp() frees twice when memory ends within a bracket expression.
     (r" malloc ", r"fy_command_regex", r"status -6|double free"),
     # The folder cannot be removed, because that is what fails. The next proxy
