@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256: by ferry's own code while a process hashes little, by libcrypto from
- * there on, which is loaded then. Its functions of that name need nothing but the
- * state that they are given; its interface by names of methods (EVP) takes a
- * millisecond of each process for its providers and their configuration file,
- * and crashes where memory ends while it gets ready. Any thread; a digest is
+ * SHA-256: by common/sha256.c while a process hashes little. From 256 KiB on
+ * libcrypto is loaded and hashes. Its SHA256_ functions need nothing but the state
+ * that they are given. EVP, its interface by names of methods, takes a millisecond
+ * of each process for providers and their configuration file, and crashes where
+ * memory ends while it gets ready. Any thread; a digest is
  * used by one at a time.
  */
 #ifndef FERRY_PROXY_DIGEST_H

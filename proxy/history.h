@@ -5,7 +5,7 @@
  * operands). Kept in one SQLite file that may be deleted at any time; read
  * whole when the first of it is asked for or added, written in one transaction at
  * the end, so that no further stage waits for a disk. A file that cannot be used
- * is left alone: nothing is learned then, and nobody is told but the caller.
+ * is left alone: nothing is learned then, and only the caller is told.
  *
  * One thread a handle; any number of processes a file.
  */

@@ -20,8 +20,8 @@
 #include "proxy/work.h"
 
 enum {
-    STUCK_MAX = 4, /* threads that wait for nobody; the others go on */
-    /* A barrier's; where it takes less, a refresh is quick as it is. */
+    STUCK_MAX = 4, /* threads whose mount does not answer; the rest go on */
+    /* A mount whose barrier takes longer is far: names are read ahead there. */
     FAR_NS = 4000000,
 };
 

@@ -446,7 +446,7 @@ main(int argc, char **argv)
         if (n > 0 && (polled[0].revents & POLLIN)) {
             answer(listener, &wanted);
         } else if (n > 0 && polled[0].revents) {
-            polled[0].fd = -1; /* nobody has the filter any more */
+            polled[0].fd = -1; /* no process has the filter any more */
         }
         (void)!read(polled[1].fd, &information, sizeof information);
     }

@@ -11,7 +11,7 @@
 #include "tests/fuzz/target.h"
 
 enum {
-    MAX_OUT = 1 << 22 /* of one input that is no stream of ours */
+    MAX_OUT = 1 << 22 /* of one input that no squeezer made */
 };
 
 const char fuzz_shows[] = "every compressed stream comes back or is refused";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SHA-256, also where memory ends: a digest or none, never a crash of libcrypto,
- * which opens no file of its own for it, and is loaded by much hashing only, in
- * the middle of digests. Each try is a process of its own.
+ * which opens no configuration for it, and is loaded by much hashing only, in
+ * the middle of digests. Each try is a separate process.
  */
 #include "config.h"
 
