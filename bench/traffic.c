@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "pager/plan_build.h"
 #include "tests/unit/calls.h"
 
@@ -51,14 +51,6 @@ fill(double *matrix, int64_t n)
     }
 }
 
-static double
-seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void
 show(const struct row *row, const struct fy_model *model,
      struct call_numbers *numbers, uint64_t memory, bool run)
@@ -67,7 +59,7 @@ show(const struct row *row, const struct fy_model *model,
     struct call_numbers own = *numbers;
     struct call call;
     struct call_run result;
-    double started = seconds(), bound;
+    double started = fy_clock_seconds(), bound;
 
     own.beta[0] = row->beta;
     if (vector) {
@@ -83,7 +75,7 @@ show(const struct row *row, const struct fy_model *model,
         if (fy_device_host.open(memory, &device)) {
             return;
         }
-        started = seconds();
+        started = fy_clock_seconds();
         reason = call_chunked(&call, device, false, 0, &result);
         fy_device_host.close(device);
     } else {
@@ -106,7 +98,7 @@ show(const struct row *row, const struct fy_model *model,
            row->beta, (unsigned long long)result.traffic.chunks,
            (double)result.traffic.bytes_in / (1 << 20),
            (double)result.traffic.bytes_out / (1 << 20), bound / (1 << 20),
-           moved / bound, seconds() - started, result.method);
+           moved / bound, fy_clock_seconds() - started, result.method);
 }
 
 int

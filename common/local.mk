@@ -3,6 +3,7 @@
 noinst_LTLIBRARIES += libfycommon.la
 libfycommon_la_SOURCES = \
 	common/buffer.c common/buffer.h \
+	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \
 	common/number.c \
 	common/plain.c common/plain.h \

@@ -5,13 +5,13 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "pager/cost.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pager/executor.h"
 
@@ -26,14 +26,6 @@ enum {
     QUICK_STEPS = 48,
 };
 
-static double
-now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Bytes per second of a copy in memory, read and written counted. */
 static double
 measure_memory(char *a, char *b)
@@ -41,9 +33,9 @@ measure_memory(char *a, char *b)
     double best = 0;
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        double start = now_seconds();
+        double start = fy_clock_seconds();
         memcpy(b, a, COPY_BYTES);
-        double rate = 2.0 * COPY_BYTES / (now_seconds() - start);
+        double rate = 2.0 * COPY_BYTES / (fy_clock_seconds() - start);
         best = rate > best ? rate : best;
     }
     return best;
@@ -73,10 +65,11 @@ measure_gemm(void *gemm, size_t element_bytes, unsigned order, char *memory)
     }
     memset(memory, 0, 3 * bytes);
     for (unsigned i = 0; i <= ROUNDS; i++) {
-        double start = now_seconds();
+        double start = fy_clock_seconds();
         run("N", "N", &n, &n, &n, &one, memory, &n, memory + bytes, &n, &one,
             memory + 2 * bytes, &n, 1, 1);
-        double rate = 2.0 * order * order * order / (now_seconds() - start);
+        double rate =
+            2.0 * order * order * order / (fy_clock_seconds() - start);
         if (i > 0 && rate > best) { /* the first one starts threads */
             best = rate;
         }
@@ -189,9 +182,9 @@ run_schedule(struct fy_executor *executor, const struct fy_device_ops *ops,
             .launch = launch_nothing,
             .planner = (void *)(uintptr_t)ops,
         };
-        double start = now_seconds();
+        double start = fy_clock_seconds();
         int status = fy_executor_run(executor, &schedule, &traffic);
-        seconds = status ? status : now_seconds() - start;
+        seconds = status ? status : fy_clock_seconds() - start;
     }
     free(tiles);
     free(rows);
@@ -323,9 +316,9 @@ run_products(struct fy_executor *executor, struct product *product,
         .launch = launch_product,
         .planner = product,
     };
-    double start = now_seconds();
+    double start = fy_clock_seconds();
     int status = fy_executor_run(executor, &schedule, &traffic);
-    return status ? status : now_seconds() - start;
+    return status ? status : fy_clock_seconds() - start;
 }
 
 /* Operations a second of products of that size, or a status; *spent: seconds of
@@ -371,7 +364,7 @@ product_rate(struct fy_executor *executor, struct fy_device *device,
 {
     struct product product = {.ops = device->ops, .single = single};
     const double patience = seconds < INFINITY ? 2 * card_seconds : 1;
-    const double latest = now_seconds() + LATEST * seconds;
+    const double latest = fy_clock_seconds() + LATEST * seconds;
     double rate = 0, spent = 0, all = 0;
 
     product.function = device->ops->resolve(device, single ? "cublasSgemm_v2"
@@ -379,7 +372,7 @@ product_rate(struct fy_executor *executor, struct fy_device *device,
     for (product.n = CARD_FIRST;
          product.function && product.n <= CARD_LAST && spent < card_seconds &&
          (product.n == CARD_FIRST ||
-          (all + 16 * spent < seconds && now_seconds() < latest));
+          (all + 16 * spent < seconds && fy_clock_seconds() < latest));
          product.n *= 2) {
         double found = rate_of(executor, &product, patience, &spent);
         if (found < 0) {
@@ -461,7 +454,7 @@ int
 fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
                   double seconds, struct fy_rates *rates)
 {
-    double start = now_seconds();
+    double start = fy_clock_seconds();
     char *memory = malloc(LINK_BYTES);
 
     if (!memory) {
@@ -471,7 +464,7 @@ fy_calibrate_card(struct fy_executor *executor, struct fy_device *device,
     int status = measure_link(executor, device, true, memory, rates);
     free(memory);
     /* Products, however long the copies took: they decide what goes. */
-    double left = seconds - (now_seconds() - start);
+    double left = seconds - (fy_clock_seconds() - start);
     return status
                ? status
                : measure_card(executor, device,

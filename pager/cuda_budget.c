@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "pager/cuda_internal.h"
 #include "pager/cuda_share.h"
 
@@ -104,14 +105,6 @@ serve(struct cuda_device *device)
     }
 }
 
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Whether all calls have been over for so long, and something can go back. */
 static bool
 is_resting(struct cuda_memory *m)
@@ -120,10 +113,10 @@ is_resting(struct cuda_memory *m)
     bool idle = is_idle(m) && m->claims == 0;
     if (!idle || m->uses != m->seen_uses) {
         m->seen_uses = m->uses;
-        m->idle_since = now_ns();
+        m->idle_since = fy_clock_ns();
     }
     bool resting =
-        idle && now_ns() - m->idle_since >= REST_MS * UINT64_C(1000000);
+        idle && fy_clock_ns() - m->idle_since >= REST_MS * UINT64_C(1000000);
     pthread_mutex_unlock(&m->lock);
     return resting;
 }
@@ -239,15 +232,6 @@ note_claim(struct cuda_memory *m, uint64_t bytes)
     pthread_mutex_unlock(&m->lock);
 }
 
-static bool
-is_past(const struct timespec *until)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > until->tv_sec ||
-           (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
-}
-
 static uint64_t
 usable(struct cuda_device *device)
 {
@@ -282,7 +266,8 @@ cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
             return;
         }
         /* Others may give back and take for ever. */
-        if (is_past(until) || !cuda_share_wait(m->share, turn, until)) {
+        if (fy_clock_ns() >= fy_clock_of(until) ||
+            !cuda_share_wait(m->share, turn, until)) {
             pthread_mutex_lock(&m->lock);
             m->in_vain = true;
             m->vain_turn = turn;

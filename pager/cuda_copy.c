@@ -6,8 +6,7 @@
  */
 #include "config.h"
 
-#include <time.h>
-
+#include "common/clock.h"
 #include "pager/cuda_internal.h"
 #include "pager/device_copy.h"
 
@@ -137,14 +136,6 @@ is_locked(struct cuda_device *device, const struct cuda_rect *r)
            first >= start && size >= bytes && first - start <= size - bytes;
 }
 
-static double
-seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 int
 cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
 {
@@ -175,10 +166,11 @@ cuda_copy_issue(struct fy_stream *stream, const struct fy_copy *copy)
             return cuda_status(device, "the work before a copy", result);
         }
     }
-    double before = seconds();
+    double before = fy_clock_seconds();
     status = cuda_ring_copy(stream, copy);
     if (direct && status == 0) {
-        cuda_register_missed(device->registry, &whole, seconds() - before);
+        cuda_register_missed(device->registry, &whole,
+                             fy_clock_seconds() - before);
     }
     return status;
 }

@@ -25,9 +25,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
 #include "pager/explain.h"
@@ -103,14 +103,6 @@ limit_bytes(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE;
     return limit_setting == UINT64_MAX ? all / PART_OF_MEMORY : limit_setting;
-}
-
-static double
-seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 struct cuda_registry *
@@ -476,11 +468,11 @@ register_row(struct cuda_registry *r, struct row *row)
     r->live_bytes += bytes;
     pthread_mutex_unlock(&r->lock);
     bool intact = fy_watch_is_intact(row->watch);
-    double before = seconds();
+    double before = fy_clock_seconds();
     int result =
         intact ? r->device->driver->host_register((void *)row->start, bytes, 0)
                : FY_CUDA_INVALID_VALUE;
-    double after = seconds();
+    double after = fy_clock_seconds();
     if (result != 0 && fy_cuda_is_fatal(result)) {
         (void)cuda_lost(r->device, "registering memory", result);
     }

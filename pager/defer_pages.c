@@ -31,6 +31,7 @@
 
 #include <linux/userfaultfd.h>
 
+#include "common/clock.h"
 #include "pager/defer_child.h"
 #include "pager/defer_where.h"
 #include "pager/own_thread.h"
@@ -441,14 +442,6 @@ done_run(struct fy_pages *range, const struct fy_pages_segment *run,
     }
 }
 
-static double
-seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Every page that is out is filled from the shadow. */
 static void
 fill(void *argument)
@@ -498,9 +491,9 @@ fill(void *argument)
         }
         /* ... or unmapped, and its event is on its way. ENOMEM: wait. */
         if (stuck_since == 0) {
-            stuck_since = seconds();
+            stuck_since = fy_clock_seconds();
         } else if (error != ENOMEM &&
-                   seconds() - stuck_since > GIVE_UP_SECONDS) {
+                   fy_clock_seconds() - stuck_since > GIVE_UP_SECONDS) {
             done_run(range, &run, 1);
         }
         pause_briefly();

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/record.h"
 #include "common/settings.h"
 #include "pager/checked.h"
@@ -59,14 +59,6 @@ struct offload {
     bool bound_ok;
     bool held; /* handlers of the program wait */
 };
-
-static double
-now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /*
  * Nothing stays locked between these: the program's own handlers run in between,
@@ -245,12 +237,12 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     union fy_raw value;
     decision->note[0] = '\0'; /* of a try with more memory */
     struct fy_shadow *shadow = fy_checked_begin(&offload->bound, decision);
-    double start = now_seconds();
+    double start = fy_clock_seconds();
     tell_operands(offload, lease);
     int status =
         fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
 
-    decision->actual_seconds = now_seconds() - start;
+    decision->actual_seconds = fy_clock_seconds() - start;
     if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
         status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
         take_note(decision, lease->device);
@@ -319,7 +311,7 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .missing = &missing,
     };
     struct fy_plan *plan;
-    double start = now_seconds();
+    double start = fy_clock_seconds();
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
 
     *ran_out = false;
@@ -348,12 +340,12 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         status = run_plan(offload, lease, plan, &reason);
         if (status == FY_OK) {
             struct fy_tried tried =
-                fy_choice_ran(&offload->choice, now_seconds() - start);
+                fy_choice_ran(&offload->choice, fy_clock_seconds() - start);
             count_tried(&tried);
         } else if (status == FY_ERR_FAULT) {
             /* It is computed twice, as all calls may be that find it so. */
             (void)fy_choice_ran(&offload->choice,
-                                now_seconds() - start +
+                                fy_clock_seconds() - start +
                                     offload->decision.original_seconds);
         }
         *ran_out = status == FY_ERR_NOFIT;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "pager/host.h"
 
 enum {
@@ -122,10 +123,7 @@ deadline(double wait_seconds, struct timespec *until)
     if (wait_seconds * 1e9 < (double)wait) {
         wait = wait_seconds > 0 ? (uint64_t)(wait_seconds * 1e9) : 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, until);
-    wait += (uint64_t)until->tv_nsec;
-    until->tv_sec += (time_t)(wait / 1000000000);
-    until->tv_nsec = (long)(wait % 1000000000);
+    *until = fy_clock_timespec(fy_clock_ns() + wait);
 }
 
 /* Whether something was released before `until'. Lock held. */

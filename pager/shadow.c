@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "pager/device_copy.h"
 #include "pager/host_memory.h"
 #include "pager/verify_compare.h"
@@ -47,15 +47,6 @@ struct fy_shadow {
     char *base;        /* of all boxes: one mapping */
     size_t bytes;
 };
-
-static uint64_t
-now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 bool
 fy_shadow_is_due(double rate, uint64_t seed, uint64_t n)
@@ -247,7 +238,7 @@ fy_shadow_take(struct fy_shadow *s, const union fy_raw *result)
         }
     }
     fy_shadow_put_back(s);
-    s->taken_ms = now_ms();
+    s->taken_ms = fy_clock_ns() / 1000000;
 }
 
 void
@@ -434,7 +425,7 @@ ask_again(const struct fy_shadow *s, void *original,
     if (!opinion) {
         return FY_ERR_NOMEM;
     }
-    uint64_t ms = LEAST_MS + PATIENCE * (now_ms() - s->taken_ms);
+    uint64_t ms = LEAST_MS + PATIENCE * (fy_clock_ns() / 1000000 - s->taken_ms);
     for (; asking.run <= OPINION_RUNS && status == FY_OK; asking.run++) {
         opinion->done = false;
         status = fy_isolated_run(run_again, &asking,

@@ -29,6 +29,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "pager/bind.h"
 #include "pager/host_memory.h"
 #include "pager/hostmem.h"
@@ -254,21 +255,13 @@ fy_child_own(const struct fy_bound *call)
     return status;
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Whether the child has ended (reaped or not) before the deadline. */
 static bool
 wait_until(pid_t pid, int64_t deadline)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     for (;;) {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - fy_clock_ms();
         if (fd >= 0) {
             struct pollfd p = {.fd = fd, .events = POLLIN};
             int n = poll(&p, 1, left > 0 ? (int)left : 0);
@@ -334,7 +327,7 @@ fy_isolated_run(void (*body)(void *context), void *context, unsigned timeout_ms,
         _exit(0);
     }
     if (pid > 0) {
-        bool ended = wait_until(pid, now_ms() + timeout_ms);
+        bool ended = wait_until(pid, fy_clock_ms() + timeout_ms);
         if (!ended) {
             kill(pid, SIGKILL);
         }

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "pager/verify_copies.h"
 
 enum {
@@ -206,14 +206,6 @@ fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
     return status;
 }
 
-static uint64_t
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 bool
 fy_walk_on_slab(const struct fy_walk *w, unsigned slab)
 {
@@ -289,9 +281,9 @@ try_truth(struct fy_trial *t)
     t->state->report.on_fault = on_truth_fault;
     t->state->report.context = t;
     read_program(t, false);
-    uint64_t start = now_ns();
+    uint64_t start = fy_clock_ns();
     int status = fy_trial_in_place(t, &t->state->truth);
-    t->state->truth_ns = now_ns() - start;
+    t->state->truth_ns = fy_clock_ns() - start;
     if (status != 0) {
         return status;
     }

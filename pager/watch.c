@@ -47,6 +47,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/procmap.h"
 #include "pager/own_thread.h"
 
@@ -459,31 +460,14 @@ probe(uintptr_t address)
     return ioctl(fd, UFFDIO_ZEROPAGE, &zero) == 0 ? 0 : errno;
 }
 
-static struct timespec
-seconds_from_now(clockid_t clock, time_t seconds)
-{
-    struct timespec then;
-    clock_gettime(clock, &then);
-    then.tv_sec += seconds;
-    return then;
-}
-
-static bool
-is_past(const struct timespec *then)
-{
-    struct timespec now = seconds_from_now(CLOCK_MONOTONIC, 0);
-    return now.tv_sec > then->tv_sec ||
-           (now.tv_sec == then->tv_sec && now.tv_nsec >= then->tv_nsec);
-}
-
 /* All that was changed before is known when this returns 0 or EEXIST. */
 static int
 settled_probe(uintptr_t address)
 {
-    struct timespec until = seconds_from_now(CLOCK_MONOTONIC, SETTLE_SECONDS);
+    uint64_t until = fy_clock_ns() + SETTLE_SECONDS * UINT64_C(1000000000);
     int error;
     (void)drain();
-    while ((error = probe(address)) == EAGAIN && !is_past(&until)) {
+    while ((error = probe(address)) == EAGAIN && fy_clock_ns() < until) {
         pthread_mutex_unlock(&lock);
         pause_briefly();
         pthread_mutex_lock(&lock);
@@ -564,8 +548,10 @@ add(void)
 static void
 end(void)
 {
-    struct timespec until = seconds_from_now(CLOCK_REALTIME, END_SECONDS);
+    struct timespec until;
     int error = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_SECONDS;
     closed = true;
     (void)eventfd_write(ending, 1);
     while (fd >= 0 && error == 0) {

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/fault_plan.h"
 #include "proxy/seal.h"
 #include "proxy/wire.h"
@@ -56,14 +57,6 @@ struct relay {
 };
 
 /* ---- the relay ---- */
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
 
 static unsigned char *
 byte_at(const struct way *way, uint64_t at)
@@ -337,7 +330,7 @@ run(void *context)
 {
     struct relay *relay = context;
     for (;;) {
-        uint64_t now = now_ns(), wake = FY_FAULT_NEVER;
+        uint64_t now = fy_clock_ns(), wake = FY_FAULT_NEVER;
         struct pollfd fds[4];
         nfds_t n = 0;
         bool over = false;
@@ -369,7 +362,7 @@ run(void *context)
         }
         for (size_t i = 0; i < 2; i++) {
             if (fds[2 * i].revents) {
-                fill(&relay->ways[i], now_ns());
+                fill(&relay->ways[i], fy_clock_ns());
             }
         }
     }

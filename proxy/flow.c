@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "proxy/digest.h"
 #include "proxy/protocol.h"
 #include "proxy/stage.h"
@@ -406,7 +407,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
                 ? (double)rate
                 : stage->reach->bytes_a_second;
     }
-    stage->ended_ns = fy_session_now_ns();
+    stage->ended_ns = fy_clock_ns();
     stage->state = STAGE_ENDED;
     /* It had ended there before the signal came; here it is in the middle of its
      * output, which its reader may never take. */

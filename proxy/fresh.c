@@ -49,6 +49,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/fresh.h"
 
 #include <dirent.h>
@@ -445,14 +446,6 @@ struct work {
     atomic_bool named; /* the kernel may keep names of what is gone */
 };
 
-static uint64_t
-now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Then the kernel keeps no name that sshfs has forgotten by now. */
 static uint64_t
 kernel_us(const struct fy_mount *mount)
@@ -479,7 +472,7 @@ forget_gone(struct work *work, const char *path)
 static bool
 is_late(const struct work *work)
 {
-    return work->until_us && now_us() >= work->until_us;
+    return work->until_us && fy_clock_ns() / 1000 >= work->until_us;
 }
 
 /*
@@ -636,10 +629,11 @@ refresh_crowd(struct work *work, size_t from, size_t to)
     if (spot.folder < 0) {
         return;
     }
-    uint64_t began_us = now_us();
+    uint64_t began_us = fy_clock_ns() / 1000;
     bool forgotten =
         forget_folder(&work->mounted, paths[from], bytes, &spot, work->told);
-    uint64_t trips_us = now_us() - began_us; /* two at least, as a look-up */
+    uint64_t trips_us =
+        fy_clock_ns() / 1000 - began_us; /* two at least, as a look-up */
     int nnames =
         forgotten ? scandirat(spot.folder, ".", &names, NULL, NULL) : -1;
     if (nnames < 0) {
@@ -687,8 +681,9 @@ refresh_all(struct work *work)
         }
     }
     work->n = kept;
-    work->until_us =
-        mount->forgets_ms ? now_us() + mount->forgets_ms * UINT64_C(1000) : 0;
+    work->until_us = mount->forgets_ms ? fy_clock_ns() / 1000 +
+                                             mount->forgets_ms * UINT64_C(1000)
+                                       : 0;
     for (size_t i = 0, end; work->mounted.kind == SSHFS && i < kept; i = end) {
         size_t bytes = folder_bytes(paths[i]);
         for (end = i + 1; end < kept && folder_bytes(paths[end]) == bytes &&

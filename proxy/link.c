@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "proxy/holders.h"
 #include "proxy/stage.h"
 
@@ -298,7 +299,7 @@ static void
 decide(struct fy_session *session, struct fy_pipe_holders *rows, unsigned n,
        enum fy_hidden hidden)
 {
-    uint64_t now = fy_session_now_ns();
+    uint64_t now = fy_clock_ns();
     for (unsigned i = 0; i < n; i++) {
         struct stage *next;
         for (struct stage *stage = session->stages; stage; stage = next) {
@@ -356,7 +357,7 @@ scan(struct timer *timer)
     struct fy_session *session =
         (struct fy_session *)((char *)timer -
                               offsetof(struct fy_session, scan));
-    uint64_t began = fy_session_now_ns();
+    uint64_t began = fy_clock_ns();
     struct fy_pipe_holders *rows = calloc(PIPES_MAX, sizeof *rows);
     unsigned n = rows ? collect(session, rows) : 0;
     enum fy_hidden hidden = FY_HIDDEN_SETTLED;
@@ -377,7 +378,7 @@ scan(struct timer *timer)
     free(rows);
     session->scan_delay_ms = delay_ms < LAST_MS / 2 ? 2 * delay_ms : LAST_MS;
     if (more && session->scan.due_ns == 0) {
-        uint64_t cost = fy_session_now_ns() - began;
+        uint64_t cost = fy_clock_ns() - began;
         uint64_t wait = delay_ms * ms_ns;
         fy_session_set(session, &session->scan,
                        wait > 4 * cost ? wait : 4 * cost);
@@ -389,7 +390,7 @@ fy_link_poke(struct fy_session *session)
 {
     session->scan_delay_ms = FIRST_MS;
     if (session->scan.due_ns == 0 ||
-        session->scan.due_ns > fy_session_now_ns() + FIRST_MS * ms_ns) {
+        session->scan.due_ns > fy_clock_ns() + FIRST_MS * ms_ns) {
         session->scan.run = scan;
         fy_session_set(session, &session->scan, FIRST_MS * ms_ns);
     }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
+#include "common/clock.h"
 #include "proxy/confines.h"
 #include "proxy/transport.h"
 #include "proxy/walk.h"
@@ -46,7 +47,7 @@ struct fy_names {
     const struct fy_invocation *invocation;
     struct links links;
     unsigned entries;
-    struct timespec began;
+    uint64_t began_ns;
     unsigned *out_reason;
     struct fy_buffer *why;
 };
@@ -62,13 +63,10 @@ refuse(struct fy_names *names, const char *a, const char *b, const char *c)
 static bool
 may_go_on(struct fy_names *names)
 {
-    struct timespec now;
     if (++names->entries % CLOCK_EVERY) {
         return true;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t spent_ms = (now.tv_sec - names->began.tv_sec) * 1000 +
-                       (now.tv_nsec - names->began.tv_nsec) / 1000000;
+    uint64_t spent_ms = (fy_clock_ns() - names->began_ns) / 1000000;
     return names->entries < ENTRIES_MAX && spent_ms < TIME_MAX_MS;
 }
 
@@ -394,7 +392,7 @@ fy_names_new(const struct fy_stage_spec *spec,
         names->invocation = invocation;
         names->out_reason = out_reason;
         names->why = why;
-        (void)clock_gettime(CLOCK_MONOTONIC, &names->began);
+        names->began_ns = fy_clock_ns();
     }
     return names;
 }

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/process.h"
 #include "proxy/stage.h"
 
@@ -46,7 +46,7 @@ look(struct fy_observed *observed)
         return false;
     }
     observed->last = now;
-    observed->last_ns = fy_session_now_ns();
+    observed->last_ns = fy_clock_ns();
     return true;
 }
 
@@ -73,7 +73,7 @@ on_ended(struct watch *watch, uint32_t events)
     struct fy_observed *observed = (struct fy_observed *)watch;
     (void)events;
     bool whole = look(observed);
-    uint64_t now = fy_session_now_ns();
+    uint64_t now = fy_clock_ns();
     uint64_t life = now - observed->began_ns;
     /* Nearly all of a life that was not short counts as all of it. */
     if (whole || (life > PARTS * FIRST_MS * UINT64_C(1000000) &&
@@ -94,7 +94,7 @@ on_timer(struct timer *timer)
     struct fy_observed *observed =
         (struct fy_observed *)((char *)timer -
                                offsetof(struct fy_observed, timer));
-    uint64_t ms = (fy_session_now_ns() - observed->began_ns) / 1000000 / PARTS;
+    uint64_t ms = (fy_clock_ns() - observed->began_ns) / 1000000 / PARTS;
     ms = ms < FIRST_MS ? FIRST_MS : ms > LAST_MS ? LAST_MS : ms;
     if (look(observed)) {
         fy_session_set(observed->session, timer, ms * UINT64_C(1000000));

@@ -10,6 +10,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/process.h"
 #include "proxy/stage.h"
 
@@ -76,7 +77,7 @@ fy_signal_take(struct stage *stage, uint32_t signal)
     }
     if (!stage->held_signals) {
         session->nheld++;
-        stage->held_ns = fy_session_now_ns();
+        stage->held_ns = fy_clock_ns();
     }
     stage->held_signals |= UINT64_C(1) << (signal - 1);
     session->held.run = woken;
@@ -128,7 +129,7 @@ is_due(const struct stage *stage, uint64_t now)
 void
 fy_signals_release(struct fy_session *session)
 {
-    uint64_t now = session->nheld > 0 ? fy_session_now_ns() : 0;
+    uint64_t now = session->nheld > 0 ? fy_clock_ns() : 0;
     bool again = session->nheld > 0;
     while (again) {
         again = false;

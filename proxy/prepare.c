@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "annotations/model.h"
+#include "common/clock.h"
 #include "proxy/barrier.h"
 #include "proxy/confine.h"
 #include "proxy/fresh.h"
@@ -195,11 +196,11 @@ run_before(struct fy_work *work)
     if (fy_gather_reason(job->gather, &why) || !job->cached) {
         return;
     }
-    uint64_t began_ns = fy_session_now_ns(), trip_ns = 0;
+    uint64_t began_ns = fy_clock_ns(), trip_ns = 0;
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
         job->status = job->again ? 0 : fy_barrier(mount, &job->quiet[i]);
-        trip_ns = fy_session_now_ns() - began_ns;
+        trip_ns = fy_clock_ns() - began_ns;
         if (!job->status && job->refresh_root[i]) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
@@ -374,7 +375,7 @@ lag_ms(const struct stage *stage)
 uint64_t
 fy_prepare_lag_ns(const struct stage *stage)
 {
-    uint64_t now = fy_session_now_ns();
+    uint64_t now = fy_clock_ns();
     uint64_t end = stage->began_ns + lag_ms(stage) * UINT64_C(1000000);
     return end > now ? end - now : 0;
 }

@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/stage.h"
 
 enum {
@@ -71,7 +72,7 @@ disconnect(struct reach *reach)
         reach->received_bytes += counters.received_bytes;
         reach->sent_bytes += counters.sent_bytes;
         reach->rtt_ns = counters.rtt_ns ? counters.rtt_ns : reach->rtt_ns;
-        reach->connected_ns += fy_session_now_ns() - reach->began_ns;
+        reach->connected_ns += fy_clock_ns() - reach->began_ns;
         struct fy_wire *wire = reach->wire;
         fy_wire_free(wire);
         reach->wire = NULL;
@@ -203,7 +204,7 @@ learn_login(const struct reach *reach)
     char key[600];
     login_key(reach, key, sizeof key);
     fy_history_add(reach->session->history, key, 0, 0,
-                   (double)(fy_session_now_ns() - reach->began_ns) / 1e9);
+                   (double)(fy_clock_ns() - reach->began_ns) / 1e9);
 }
 
 double
@@ -218,7 +219,7 @@ fy_reach_login_seconds(const struct reach *reach)
     double all = fy_history_find(reach->session->history, key, &learned)
                      ? learned.busy_seconds
                      : usual_login;
-    double spent = (double)(fy_session_now_ns() - reach->began_ns) / 1e9;
+    double spent = (double)(fy_clock_ns() - reach->began_ns) / 1e9;
     /* One that takes longer than the others did is not about to end. */
     return all - spent > all / 4 ? all - spent : all / 4;
 }
@@ -535,7 +536,7 @@ connect_to(struct reach *reach)
         reach->state = REACH_BAD;
         return;
     }
-    reach->began_ns = fy_session_now_ns();
+    reach->began_ns = fy_clock_ns();
     reach->state = REACH_GREETING;
     reach->in.fd = reach->link.in;
     reach->in.ready = in_ready;

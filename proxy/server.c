@@ -17,9 +17,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/transport.h"
 
 enum {
@@ -32,14 +32,6 @@ enum {
 
 /* Whatever a login prints comes before it. */
 static const char magic[] = FY_PROXY_MAGIC;
-
-uint64_t
-fy_server_now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 void
 fy_watch_set(struct fy_server *server, struct fy_watch *watch, uint32_t events)
@@ -134,7 +126,7 @@ free_dead(struct fy_server *server)
 static uint64_t
 send_ping(struct fy_server *server)
 {
-    uint64_t now = fy_server_now_ns();
+    uint64_t now = fy_clock_ns();
     if (server->ping_ns == 0) {
         server->ping_ns = now + PING_NS;
     } else if (now >= server->ping_ns) {
@@ -149,7 +141,7 @@ static int
 timeout_ms(struct fy_server *server)
 {
     uint64_t next_ns = fy_server_timers(server);
-    uint64_t ping_ns = send_ping(server), now = fy_server_now_ns();
+    uint64_t ping_ns = send_ping(server), now = fy_clock_ns();
     next_ns = next_ns == 0 || ping_ns < next_ns ? ping_ns : next_ns;
     return next_ns <= now ? 0 : (int)((next_ns - now + 999999) / 1000000);
 }

@@ -172,7 +172,6 @@ struct fy_server {
 
 /* ---- server.c: the loop ------------------------------------------------------ */
 
-uint64_t fy_server_now_ns(void);
 /* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
 void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
                   uint32_t events);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/process.h"
 #include "proxy/server.h"
 
@@ -102,7 +103,7 @@ static void
 next_step(struct fy_server_stage *stage)
 {
     static const unsigned waits_ms[] = {100, 500, 1000};
-    uint64_t now = fy_server_now_ns();
+    uint64_t now = fy_clock_ns();
     if (stage->kill_step == 1) {
         signal_group(stage, SIGTERM);
         signal_group(stage, SIGCONT);
@@ -217,7 +218,7 @@ fy_server_group(struct fy_server_stage *stage)
         *row = (struct fy_server_group){server->grouped, group.number,
                                         stage->number, 0};
         if (seconds > 0) {
-            row->deadline_ns = fy_server_now_ns() + (uint64_t)(seconds * 1e9);
+            row->deadline_ns = fy_clock_ns() + (uint64_t)(seconds * 1e9);
         }
     }
     if (group.number) {
@@ -256,7 +257,7 @@ static void
 check_groups(struct fy_server *server, struct fy_strays *strays)
 {
     static pid_t pids[FY_STRAYS_MAX];
-    uint64_t limit = server->options->memory_bytes, now = fy_server_now_ns();
+    uint64_t limit = server->options->memory_bytes, now = fy_clock_ns();
     struct fy_server_group **link = &server->grouped;
     while (*link) {
         struct fy_server_group *group = *link;
@@ -289,7 +290,7 @@ static void
 check_strays(struct fy_server *server, const struct fy_strays *strays)
 {
     const struct fy_proxy_options *options = server->options;
-    uint64_t now = fy_server_now_ns();
+    uint64_t now = fy_clock_ns();
     if (strays->n == 0) {
         server->strays_ns = 0;
         return;
@@ -358,7 +359,7 @@ err_is_wanted(const struct fy_server_stage *stage)
 uint64_t
 fy_server_timers(struct fy_server *server)
 {
-    uint64_t now = fy_server_now_ns(), next_ns = 0;
+    uint64_t now = fy_clock_ns(), next_ns = 0;
     if (has_limits(server) && now >= server->memory_ns) {
         check_processes(server);
         server->memory_ns = now + 250 * UINT64_C(1000000);

@@ -12,6 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/digest.h"
 #include "proxy/server.h"
 #include "proxy/walk.h"
@@ -38,13 +39,13 @@ fy_server_speed(struct fy_server *server)
     double speed = 0;
     memset(server->buffer, 0, sizeof server->buffer);
     if (digest) {
-        uint64_t began = fy_server_now_ns();
+        uint64_t began = fy_clock_ns();
         for (size_t done = 0; done < SPEED_BYTES;
              done += sizeof server->buffer) {
             fy_digest_add(digest, server->buffer, sizeof server->buffer);
         }
         fy_digest_end(digest, hash);
-        uint64_t took = fy_server_now_ns() - began;
+        uint64_t took = fy_clock_ns() - began;
         speed = took ? SPEED_BYTES * 1e9 / (double)took : 0;
     }
     fy_digest_free(digest);
@@ -154,7 +155,7 @@ look(const struct fy_probe *probe, const int *roots, uint32_t nroots,
 {
     struct fy_walk walk = {
         .entries_left = PROBE_ENTRIES,
-        .end_ns = fy_server_now_ns() + PROBE_MS * UINT64_C(1000000),
+        .end_ns = fy_clock_ns() + PROBE_MS * UINT64_C(1000000),
         .complete = true,
         .found = add_up,
         .context = result,

@@ -17,9 +17,9 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/process.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
@@ -293,7 +293,7 @@ fy_server_stage_settle(struct fy_server_stage *stage)
             double most = stage->server->options->wait_seconds;
             most =
                 most > 0 && most < STDERR_PATIENCE_S ? most : STDERR_PATIENCE_S;
-            stage->err_end_ns = fy_server_now_ns() + (uint64_t)(most * 1e9);
+            stage->err_end_ns = fy_clock_ns() + (uint64_t)(most * 1e9);
         }
         return;
     }

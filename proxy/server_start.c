@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
 
@@ -216,7 +217,7 @@ launch(struct fy_server_stage *stage, struct check *check)
     stage->state = FY_STAGE_STARTING;
     fy_server_stage_count(stage);
     server->left_some = true;
-    stage->started_ns = fy_server_now_ns();
+    stage->started_ns = fy_clock_ns();
     set_deadline(stage, stage->started_ns, server->options->seconds);
     fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);
@@ -263,7 +264,7 @@ set_patience(struct fy_server_stage *stage)
     const struct fy_proxy_options *options = stage->server->options;
     double most = options->wait_seconds > 0 ? options->wait_seconds
                                             : (double)WAIT_SECONDS;
-    set_deadline(stage, fy_server_now_ns(),
+    set_deadline(stage, fy_clock_ns(),
                  options->seconds > 0 && options->seconds < most
                      ? options->seconds
                      : most);

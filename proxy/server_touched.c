@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
+#include "common/clock.h"
 #include "proxy/classify.h"
 #include "proxy/server.h"
 #include "proxy/walk.h"
@@ -585,7 +586,7 @@ fy_server_touched_before(const struct fy_server_stage *stage)
     struct fy_before *before = calloc(1, sizeof *before);
     struct fy_walk walk = {
         .entries_left = BEFORE_ENTRIES,
-        .end_ns = fy_server_now_ns() + BEFORE_MS * UINT64_C(1000000),
+        .end_ns = fy_clock_ns() + BEFORE_MS * UINT64_C(1000000),
         .complete = true,
         .found = remember,
         .enters = enters_none,
@@ -653,7 +654,7 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
     struct list list = {.stage = stage, .complete = true};
     struct fy_walk walk = {
         .entries_left = TOUCHED_ENTRIES,
-        .end_ns = fy_server_now_ns() + TOUCHED_MS * UINT64_C(1000000),
+        .end_ns = fy_clock_ns() + TOUCHED_MS * UINT64_C(1000000),
         .complete = true,
         .found = note,
         .enters = enters,

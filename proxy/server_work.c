@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/server.h"
 
 static void
@@ -85,8 +86,8 @@ fy_jobs_open(struct fy_server *server)
 bool
 fy_jobs_close(struct fy_server *server, unsigned wait_ms)
 {
-    uint64_t until = fy_server_now_ns() + wait_ms * UINT64_C(1000000);
-    while (server->pool && server->jobs && fy_server_now_ns() < until) {
+    uint64_t until = fy_clock_ns() + wait_ms * UINT64_C(1000000);
+    while (server->pool && server->jobs && fy_clock_ns() < until) {
         (void)usleep(1000);
         fy_work_collect(server->pool);
     }

@@ -19,21 +19,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/holders.h"
 #include "proxy/reach.h"
 #include "proxy/stage.h"
 #include "proxy/work.h"
-
-uint64_t
-fy_session_now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- the loop ----------------------------------------------------------------- */
 
@@ -86,7 +78,7 @@ fy_session_set(struct fy_session *session, struct timer *timer,
                uint64_t delay_ns)
 {
     fy_session_unset(session, timer);
-    timer->due_ns = fy_session_now_ns() + delay_ns;
+    timer->due_ns = fy_clock_ns() + delay_ns;
     timer->next = session->timers;
     session->timers = timer;
 }
@@ -94,7 +86,7 @@ fy_session_set(struct fy_session *session, struct timer *timer,
 static void
 run_timers(struct fy_session *session)
 {
-    uint64_t now = fy_session_now_ns();
+    uint64_t now = fy_clock_ns();
     struct timer *due;
     do {
         due = session->timers;
@@ -112,7 +104,7 @@ run_timers(struct fy_session *session)
 static int
 next_timer(const struct fy_session *session)
 {
-    uint64_t now = fy_session_now_ns(), next = UINT64_MAX;
+    uint64_t now = fy_clock_ns(), next = UINT64_MAX;
     for (const struct timer *timer = session->timers; timer;
          timer = timer->next) {
         next = timer->due_ns < next ? timer->due_ns : next;

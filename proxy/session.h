@@ -109,7 +109,6 @@ struct fy_session {
 
 /* ---- session.c */
 
-uint64_t fy_session_now_ns(void);
 int fy_session_watch(struct fy_session *session, struct watch *watch,
                      uint32_t events) FY_MUST_CHECK;
 void fy_session_change(struct fy_session *session, struct watch *watch,

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/holders.h"
 #include "proxy/protocol.h"
 
@@ -73,7 +74,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         return;
     }
     stage->state = STAGE_ASKED;
-    stage->asked_ns = fy_session_now_ns();
+    stage->asked_ns = fy_clock_ns();
     stage->out = fy_out_exchange;
     stage->err = fy_err_exchange;
     if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->out)) {
@@ -545,7 +546,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
     }
     stage->session = guest->session;
     fy_stage_clear(stage);
-    stage->began_ns = fy_session_now_ns();
+    stage->began_ns = fy_clock_ns();
     if (read_hello(stage, body, n) || stage->hello.pid != guest->pid) {
         free(stage->block);
         free(stage->argv);

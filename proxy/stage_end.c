@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/stage.h"
 
 #include "common/plain.h"
@@ -92,8 +93,7 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
         fy_parts_name(stage, record->placed, sizeof record->placed);
         record->report.placed = record->placed;
     }
-    record->report.seconds =
-        (double)(fy_session_now_ns() - stage->began_ns) / 1e9;
+    record->report.seconds = (double)(fy_clock_ns() - stage->began_ns) / 1e9;
     record->report.bytes_from_link =
         stage->received_bytes[0] + stage->received_bytes[1];
     record->report.bytes_to_link = stage->input_bytes;
@@ -294,7 +294,7 @@ fy_stage_try_end(struct stage *stage)
         if (stage->feeder_ended) {
             return;
         }
-        uint64_t waited = fy_session_now_ns() - stage->ended_ns;
+        uint64_t waited = fy_clock_ns() - stage->ended_ns;
         if (waited < FEEDER_MS * ms_ns) {
             fy_session_set(stage->session, &stage->timer,
                            FEEDER_MS * ms_ns - waited + ms_ns);
@@ -329,7 +329,7 @@ fy_stage_try_end(struct stage *stage)
     if (stage->refreshing) {
         return;
     }
-    uint64_t now = fy_session_now_ns();
+    uint64_t now = fy_clock_ns();
     if (now < stage->fresh_ns && !cut) {
         fy_session_set(stage->session, &stage->timer, stage->fresh_ns - now);
         return;

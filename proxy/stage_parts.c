@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "annotations/model.h"
+#include "common/clock.h"
 #include "proxy/stage.h"
 
 enum {
@@ -439,7 +440,7 @@ fy_part_ended(struct stage *part)
         whole->exit_signal = part->exit_signal;
         whole->exit_status = part->exit_signal ? 0 : status_of(whole);
         whole->signalled = whole->signalled || part->signalled;
-        whole->ended_ns = fy_session_now_ns();
+        whole->ended_ns = fy_clock_ns();
         whole->state = STAGE_ENDED;
         fy_stage_try_end(whole);
         return;

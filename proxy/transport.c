@@ -18,9 +18,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/environment.h"
 #include "common/plain.h"
 #include "proxy/fault.h"
@@ -271,14 +271,6 @@ fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
     fy_buffer_add(out, text + start);
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Waits for the end of a child, and kills it after a time. */
 static void
 reap(pid_t pid, unsigned patience_ms)
@@ -287,9 +279,9 @@ reap(pid_t pid, unsigned patience_ms)
      * sleeps then. */
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    int64_t left, until = now_ms() + patience_ms;
+    int64_t left, until = fy_clock_ms() + patience_ms;
     pid_t found = waitpid(pid, NULL, WNOHANG);
-    while (found == 0 && (left = until - now_ms()) > 0) {
+    while (found == 0 && (left = until - fy_clock_ms()) > 0) {
         (void)poll(&ended, 1,
                    pidfd < 0 && left > REAP_STEP_MS ? REAP_STEP_MS : (int)left);
         found = waitpid(pid, NULL, WNOHANG);

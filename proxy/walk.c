@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/walk.h"
 
 #include <ctype.h>
@@ -54,17 +55,13 @@ device_of(const struct statx *facts)
 static bool
 allowed(struct fy_walk *walk)
 {
-    struct timespec now;
     if (walk->entries_left == 0) {
         walk->complete = false;
         return false;
     }
     walk->entries_left--;
     if (walk->entries_left % CLOCK_EVERY == 0) {
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        if ((uint64_t)now.tv_sec * UINT64_C(1000000000) +
-                (uint64_t)now.tv_nsec >=
-            walk->end_ns) {
+        if (fy_clock_ns() >= walk->end_ns) {
             walk->complete = false;
             walk->entries_left = 0;
             return false;

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/wires.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -344,7 +344,7 @@ tell_grants(struct fy_wire *wire)
 void
 fy_wire_full(struct fy_wire *wire)
 {
-    uint64_t now = fy_wire_now_ns();
+    uint64_t now = fy_clock_ns();
     uint64_t took = now - wire->full_ns;
     if (wire->full_ns && (took < RATE_NS || wire->full_bytes < RATE_BYTES)) {
         return;
@@ -494,20 +494,12 @@ fy_wire_io(struct fy_wire *wire, bool readable, bool writable)
 
 /* ---- facts ---- */
 
-uint64_t
-fy_wire_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 void
 fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out)
 {
     *out = wire->counters;
     out->unanswered_ns =
-        wire->ping_sent_ns ? fy_wire_now_ns() - wire->ping_sent_ns : 0;
+        wire->ping_sent_ns ? fy_clock_ns() - wire->ping_sent_ns : 0;
 }
 
 int
@@ -520,7 +512,7 @@ fy_wire_ping(struct fy_wire *wire)
     if (wire->ping_sent_ns) {
         return FY_OK;
     }
-    wire->ping_sent_ns = fy_wire_now_ns();
+    wire->ping_sent_ns = fy_clock_ns();
     memcpy(payload, &wire->ping_sent_ns, sizeof payload);
     if (nghttp2_submit_ping(wire->session, NGHTTP2_FLAG_NONE, payload)) {
         wire->ping_sent_ns = 0;

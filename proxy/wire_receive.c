@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "proxy/wires.h"
 
 #include <stdlib.h>
@@ -140,7 +141,7 @@ pinged(struct fy_wire *wire, const uint8_t *payload)
         memcmp(payload, &wire->ping_sent_ns, sizeof wire->ping_sent_ns) != 0) {
         return 0;
     }
-    uint64_t took = fy_wire_now_ns() - wire->ping_sent_ns;
+    uint64_t took = fy_clock_ns() - wire->ping_sent_ns;
     wire->rtts_ns[wire->npings++ % FY_WIRE_RTTS] = took ? took : 1;
     wire->ping_sent_ns = 0;
     uint64_t least = UINT64_MAX;

@@ -88,8 +88,6 @@ struct fy_wire {
     unsigned char *block; /* FY_WIRE_READ_BYTES */
 };
 
-uint64_t fy_wire_now_ns(void);
-
 struct fy_wire_stream *fy_wire_find(const struct fy_wire *wire, int32_t id);
 struct fy_wire_stream *fy_wire_add(struct fy_wire *wire, int32_t id);
 /* Tells its owner that it is closed, and frees it. */

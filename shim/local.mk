@@ -51,6 +51,7 @@ EXTRA_DIST += shim/libferry.map
 # and be no program that the preloaded library enters.
 pkglibexec_PROGRAMS += ferry-stub
 ferry_stub_SOURCES = \
+	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \
 	common/sha256.c common/sha256.h \
 	shim/stub.c shim/stub_local.h \

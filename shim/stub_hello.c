@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "common/clock.h"
 #include "shim/stub_local.h"
 
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/environment.h"
@@ -105,10 +105,7 @@ read_signals(struct fy_stub_hello *hello)
 static bool
 fill(struct fy_stub_hello *hello)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    hello->started_ns =
-        (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    hello->started_ns = fy_clock_ns();
     hello->version = FY_STUB_VERSION;
     hello->pid = getpid();
     hello->ppid = getppid();

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/plain.h"
 #include "shim/reach.h"
 #include "tools/child.h"
@@ -23,14 +23,6 @@ enum {
     EXPLAIN_LINES_MAX = 1000, /* printed; the counters have the rest */
     EXPLAIN_LIMIT_BYTES = 256 << 20,
 };
-
-static double
-now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* A path in the scratch folder, as a setting. */
 static bool
@@ -322,7 +314,7 @@ fy_launch(struct fy_run_options *options)
         fy_pipeline_free(&state.pipeline);
         return fy_child_become(options->command);
     }
-    double start = now_seconds();
+    double start = fy_clock_seconds();
     char **first =
         fy_pipeline_first(&state.pipeline, &state.places, options->command);
     int status = fy_child_run(options->command, first, &child);
@@ -337,7 +329,7 @@ fy_launch(struct fy_run_options *options)
         fy_launch_end(&state);
         return fy_child_become(options->command);
     }
-    double seconds = now_seconds() - start;
+    double seconds = fy_clock_seconds() - start;
     fy_pipeline_end(&state.pipeline);
     if (count && !child.exec_errno) {
         tell(options, &state, child.wait_status, seconds);

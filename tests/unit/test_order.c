@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "proxy/process.h"
 #include "proxy/stage.h"
 
@@ -26,7 +27,7 @@ static struct guest guests[3];
 static struct stage stages[3]; /* each feeds the next */
 
 uint64_t
-fy_session_now_ns(void)
+fy_clock_ns(void)
 {
     return now_ns;
 }
