@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
+
 enum {
     BLOCK_BYTES = 64 * 1024,
     ALIGNMENT = 16
@@ -118,22 +120,11 @@ fy_arena_free(struct fy_arena *arena)
     arena->used = arena->capacity = arena->total = 0;
 }
 
-/* FNV-1a */
-static uint64_t
-hash(const char *key)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (; *key != '\0'; key++) {
-        h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
-    }
-    return h;
-}
-
 static struct fy_map_entry *
 slot(const struct fy_map *map, const char *key)
 {
     size_t mask = map->capacity - 1;
-    size_t i = hash(key) & mask;
+    size_t i = fy_hash_text(FY_HASH_START, key) & mask;
     while (map->entries[i].key && strcmp(map->entries[i].key, key) != 0) {
         i = (i + 1) & mask;
     }

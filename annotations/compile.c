@@ -7,6 +7,7 @@
 
 #include "annotations/command_check.h"
 #include "annotations/compile.h"
+#include "common/whole.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -97,19 +98,9 @@ read_source(struct fy_front *front, const struct request *request,
     }
     size_t capacity = (size_t)stat->st_size, have = 0;
     struct fy_source *source = source_new(front, path, capacity);
-    while (have < capacity) {
-        ssize_t n = read(fd, source->text + have, capacity - have);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            cannot_read_for(front, request, path, errno);
-            return NULL;
-        }
-        if (n == 0) {
-            break;
-        }
-        have += (size_t)n;
+    if (fy_read_most(fd, source->text, capacity, &have)) {
+        cannot_read_for(front, request, path, errno);
+        return NULL;
     }
     source->bytes = have;
     source->text[have] = source->text[have < capacity ? have + 1 : have] = '\0';

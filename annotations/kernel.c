@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "annotations/compile.h"
+#include "common/whole.h"
 
 /* ---- the file ---- */
 
@@ -37,17 +38,8 @@ read_text(struct fy_front *front, int fd, struct fy_span span, const char *path)
         return NULL;
     }
     char *text = fy_arena_alloc(&front->arena, (size_t)status.st_size + 1);
-    while (have < (size_t)status.st_size) {
-        ssize_t n = read(fd, text + have, (size_t)status.st_size - have);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            break;
-        }
-        have += (size_t)n;
-    }
-    if (have < (size_t)status.st_size || memchr(text, '\0', have) != NULL) {
+    if (fy_read_most(fd, text, (size_t)status.st_size, &have) ||
+        have < (size_t)status.st_size || memchr(text, '\0', have) != NULL) {
         fy_error(front, span, "'%s' cannot be read as text", path);
         return NULL;
     }

@@ -10,6 +10,7 @@
 
 #include "annotations/annotations.h"
 #include "annotations/model.h"
+#include "common/hash.h"
 
 int
 fy_model_compare_names(const char *a, const char *b)
@@ -42,18 +43,10 @@ fy_model_find_symbol(const struct fy_model *model, const char *name)
     return FY_NIL;
 }
 
-/* FNV-1a by words: the shim may compute it when it maps a snapshot. */
 uint64_t
 fy_model_hash(const struct fy_model *model)
 {
     const size_t begin = offsetof(struct fy_model, symbols);
-    const uint64_t *words =
-        (const uint64_t *)(const void *)((const char *)model + begin);
-    size_t count = (model->size_bytes - begin) / sizeof *words;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < count; i++) {
-        h = (h ^ words[i]) * UINT64_C(0x100000001b3);
-        h ^= h >> 32;
-    }
-    return h;
+    return fy_hash_words(FY_HASH_START, (const char *)model + begin,
+                         (model->size_bytes - begin) / 8 * 8);
 }

@@ -5,7 +5,9 @@ libfycommon_la_SOURCES = \
 	common/buffer.c common/buffer.h \
 	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \
+	common/hash.h \
 	common/number.c \
+	common/path.c common/path.h \
 	common/plain.c common/plain.h \
 	common/procmap.h \
 	common/record.h \
@@ -14,5 +16,6 @@ libfycommon_la_SOURCES = \
 	common/settings.c common/settings.h \
 	common/snapshot.h \
 	common/status.c common/status.h \
-	common/trust.c common/trust.h
+	common/trust.c common/trust.h \
+	common/whole.c common/whole.h
 libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

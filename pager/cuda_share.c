@@ -25,6 +25,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/hash.h"
+
 enum {
     ROWS = 120,
     LAYOUT = 3, /* of the table; another one is another segment */
@@ -115,11 +117,7 @@ is_stale(uint64_t owner)
 static uint64_t
 identity_of(const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) + LAYOUT;
-    for (; *name; name++) {
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    }
-    return hash | 1;
+    return fy_hash_text(FY_HASH_START + LAYOUT, name) | 1;
 }
 
 static key_t

@@ -23,6 +23,7 @@
 
 #include "common/room.h"
 #include "common/sha256.h"
+#include "common/whole.h"
 #include "pager/kernel_compile.h"
 
 enum {
@@ -74,38 +75,6 @@ hash_image(const void *image, size_t bytes, unsigned char *out)
     fy_sha256_start(&hash);
     fy_sha256_add(&hash, image, bytes);
     fy_sha256_end(&hash, out);
-}
-
-static bool
-read_all(int fd, void *to, size_t bytes)
-{
-    for (size_t have = 0; have < bytes;) {
-        ssize_t n = read(fd, (char *)to + have, bytes - have);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        have += (size_t)n;
-    }
-    return true;
-}
-
-static bool
-write_all(int fd, const void *from, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = write(fd, (const char *)from + done, bytes - done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        done += (size_t)n;
-    }
-    return true;
 }
 
 /* ---- what nobody needs any more ---- */
@@ -188,7 +157,7 @@ read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
     /* What others can write is not run. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_uid != geteuid() || (status.st_mode & 022) != 0 ||
-        !read_all(fd, &head, sizeof head) ||
+        fy_read_whole(fd, &head, sizeof head) ||
         memcmp(head.magic, magic, sizeof magic) != 0 ||
         memcmp(head.key, key->bytes, sizeof head.key) != 0 || head.bytes == 0 ||
         head.bytes > MAX_IMAGE_BYTES ||
@@ -199,7 +168,7 @@ read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
     if (content == NULL) {
         return FY_ERR_NOENT;
     }
-    if (read_all(fd, content, head.bytes)) {
+    if (!fy_read_whole(fd, content, head.bytes)) {
         hash_image(content, head.bytes, hash);
         if (memcmp(hash, head.hash, sizeof hash) == 0) {
             if (time(NULL) - status.st_mtime > USED_SECONDS) {
@@ -256,8 +225,8 @@ fy_kernel_cache_put(const struct fy_kernel_key *key, const void *image,
             (void)unlink(temporary);
         }
         if (fd >= 0) {
-            bool good = write_all(fd, &head, sizeof head) &&
-                        write_all(fd, image, bytes);
+            bool good = !fy_write_whole(fd, &head, sizeof head) &&
+                        !fy_write_whole(fd, image, bytes);
             good = close(fd) == 0 && good;
             if (!good || rename(temporary, path) != 0) {
                 (void)unlink(temporary);

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "proxy/confines.h"
 #include "proxy/index.h"
 #include "proxy/reason.h"
@@ -61,13 +62,9 @@ read_text(int fd)
         return NULL;
     }
     size_t used = 0, most = (size_t)about.st_size;
-    ssize_t n = 1;
     char *text = malloc(most + 1);
-    while (text && used <= most && n > 0) {
-        n = read(fd, text + used, most + 1 - used);
-        used += n > 0 ? (size_t)n : 0;
-    }
-    bool whole = text && n == 0;
+    bool whole =
+        text && !fy_read_most(fd, text, most + 1, &used) && used <= most;
     if (whole && fy_index_is(text, used)) {
         whole = fy_index_text(text, used, modes, sizeof modes);
         free(text);

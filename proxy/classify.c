@@ -11,6 +11,7 @@
 #include "proxy/classify.h"
 
 #include "annotations/model.h"
+#include "common/path.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -107,22 +108,12 @@ fy_path_join(const char *base, const char *text, char out[PATH_MAX])
     return 0;
 }
 
-static bool
-is_beneath(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    while (n > 0 && folder[n - 1] == '/') {
-        n--;
-    }
-    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
-}
-
 const struct fy_mount *
 fy_mount_of(const struct fy_mount *mounts, unsigned nmounts, const char *path)
 {
     const struct fy_mount *found = NULL;
     for (unsigned i = 0; i < nmounts; i++) {
-        if (is_beneath(path, mounts[i].path) &&
+        if (fy_path_is_beneath(path, mounts[i].path) &&
             (!found || strlen(mounts[i].path) > strlen(found->path))) {
             found = &mounts[i];
         }
@@ -152,8 +143,8 @@ reach_mount(struct look *look, const struct fy_mount *mount, unsigned *at)
         if (!fy_place_same_host(&other->place, &mount->place)) {
             return FY_STAGE_MIXED_PLACES;
         }
-        if (is_beneath(mount->path, other->path) ||
-            is_beneath(other->path, mount->path)) {
+        if (fy_path_is_beneath(mount->path, other->path) ||
+            fy_path_is_beneath(other->path, mount->path)) {
             return FY_STAGE_NESTED_MOUNT;
         }
     }
@@ -187,7 +178,8 @@ claim(struct look *look, const char *path, bool tree)
                    path);
     }
     for (char **nested = look->nested[at]; *nested; nested++) {
-        if (is_beneath(path, *nested) || (tree && is_beneath(*nested, path))) {
+        if (fy_path_is_beneath(path, *nested) ||
+            (tree && fy_path_is_beneath(*nested, path))) {
             return say(look, FY_STAGE_NESTED_MOUNT, "", *nested);
         }
     }
@@ -206,8 +198,9 @@ is_neutral(const char *path)
 static bool
 is_magic(const char *path)
 {
-    return is_beneath(path, "/dev") || is_beneath(path, "/proc") ||
-           is_beneath(path, "/sys");
+    return fy_path_is_beneath(path, "/dev") ||
+           fy_path_is_beneath(path, "/proc") ||
+           fy_path_is_beneath(path, "/sys");
 }
 
 static unsigned
@@ -283,11 +276,11 @@ fy_classify_reads(const struct fy_stage_facts *facts,
         if (use->kind == FY_USE_FOLDER ||
             fy_path_join(facts->cwd, facts->argv[use->arg] + use->offset,
                          operand) ||
-            is_beneath(path, operand)) {
+            fy_path_is_beneath(path, operand)) {
             return true;
         }
     }
-    return invocation->reads_cwd && is_beneath(path, facts->cwd);
+    return invocation->reads_cwd && fy_path_is_beneath(path, facts->cwd);
 }
 
 /* ---- descriptors ------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "proxy/confine.h"
 #include "proxy/digest.h"
 
@@ -110,12 +111,8 @@ hash_file(int fd, unsigned char out[32])
     int status = FY_ERR_NOMEM;
     if (bytes) {
         size_t used = 0;
-        ssize_t n = 1;
-        while (used <= CONFIG_MAX_BYTES && n > 0) {
-            n = read(fd, bytes + used, CONFIG_MAX_BYTES + 1 - used);
-            used += n > 0 ? (size_t)n : 0;
-        }
-        status = n < 0                     ? FY_ERR_IO
+        status = fy_read_most(fd, bytes, CONFIG_MAX_BYTES + 1, &used);
+        status = status                    ? status
                  : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
                                            : 0;
         if (!status) {

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "proxy/mounts.h"
 
 enum {
@@ -197,12 +198,9 @@ remembers_little(const char *point, struct fy_buffer *why)
                                               : -1;
     char *text = malloc(VOLFILE_MAX_BYTES);
     size_t used = 0;
-    ssize_t got = 0;
-    while (fd >= 0 && text && used < VOLFILE_MAX_BYTES - 1 &&
-           (got = read(fd, text + used, VOLFILE_MAX_BYTES - 1 - used)) > 0) {
-        used += (size_t)got;
-    }
-    bool little = used > 0 && used < VOLFILE_MAX_BYTES - 1 && got == 0;
+    bool little = fd >= 0 && text &&
+                  !fy_read_most(fd, text, VOLFILE_MAX_BYTES - 1, &used) &&
+                  used > 0 && used < VOLFILE_MAX_BYTES - 1;
     if (text) {
         text[little ? used : 0] = '\0';
     }

@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "proxy/mounts.h"
 
 bool
@@ -37,14 +38,10 @@ read_file(int process, const char *name, char *out, size_t capacity)
 {
     int fd = openat(process, name, O_RDONLY | O_CLOEXEC);
     size_t used = 0;
-    ssize_t got;
     if (fd < 0) {
         return 0;
     }
-    while (used < capacity - 1 &&
-           (got = read(fd, out + used, capacity - 1 - used)) > 0) {
-        used += (size_t)got;
-    }
+    (void)!fy_read_most(fd, out, capacity - 1, &used);
     close(fd);
     out[used] = '\0';
     return used;

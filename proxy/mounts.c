@@ -16,6 +16,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/path.h"
+#include "common/whole.h"
+
 #include "proxy/mounts.h"
 
 enum {
@@ -119,38 +122,18 @@ fy_mount_table_parse(const char *text, struct fy_mount_table *out)
     return 0;
 }
 
-/* The whole file, NUL-terminated, new; NULL when it cannot be read. */
-static char *
-read_all(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t capacity = 0;
-    if (file) {
-        if (getdelim(&text, &capacity, '\0', file) < 0) {
-            free(text);
-            text = NULL;
-        }
-        fclose(file);
-    }
-    return text;
-}
-
 char *
 fy_mountinfo_read(void)
 {
-    return read_all("/proc/self/mountinfo");
+    size_t bytes;
+    return fy_read_file("/proc/self/mountinfo", SIZE_MAX, &bytes);
 }
 
 /* Absolute paths without a slash at the end; false when equal. */
 static bool
 is_beneath(const char *path, const char *folder)
 {
-    size_t n = strlen(folder);
-    if (n == 1) {
-        return path[0] == '/' && path[1];
-    }
-    return strncmp(path, folder, n) == 0 && path[n] == '/';
+    return strcmp(path, folder) != 0 && fy_path_is_beneath(path, folder);
 }
 
 static bool

@@ -22,42 +22,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/whole.h"
+
 enum {
     PARTS_MAX = 64,            /* segments that are looked at */
     TEXT_MAX_BYTES = 64 << 10, /* of what the linker tells */
     NAMES_MAX_BYTES = 4 << 20, /* of an object's symbols */
 };
 
-static int
-read_at(int fd, uint64_t at, void *out, size_t n)
-{
-    char *to = out;
-    while (n) {
-        ssize_t got = at > INT64_MAX ? 0 : pread(fd, to, n, (off_t)at);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return FY_ERR_IO;
-        }
-        to += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
 /* The segments of an ELF file; 0: it is none of this machine's kind. */
 static unsigned
 read_parts(int fd, Elf64_Phdr parts[PARTS_MAX])
 {
     Elf64_Ehdr head;
-    if (read_at(fd, 0, &head, sizeof head) ||
+    if (fy_read_whole_at(fd, 0, &head, sizeof head) ||
         memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_ident[EI_CLASS] != ELFCLASS64 ||
         head.e_ident[EI_DATA] != ELFDATA2LSB ||
         head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > PARTS_MAX ||
-        read_at(fd, head.e_phoff, parts, head.e_phnum * sizeof *parts)) {
+        fy_read_whole_at(fd, head.e_phoff, parts,
+                         head.e_phnum * sizeof *parts)) {
         return 0;
     }
     return head.e_phnum;
@@ -92,7 +76,7 @@ loads_more(int fd)
         size_t size =
             parts[i].p_filesz < sizeof rows ? parts[i].p_filesz : sizeof rows;
         if (parts[i].p_type != PT_DYNAMIC ||
-            read_at(fd, parts[i].p_offset, rows, size)) {
+            fy_read_whole_at(fd, parts[i].p_offset, rows, size)) {
             continue;
         }
         for (size_t row = 0; row < size / sizeof *rows; row++) {
@@ -105,7 +89,7 @@ loads_more(int fd)
                       ? malloc(bytes + 1)
                       : NULL;
     bool found = true;
-    if (names && read_at(fd, at, names, bytes) == 0) {
+    if (names && fy_read_whole_at(fd, at, names, bytes) == 0) {
         names[bytes] = '\0';
         found = false;
         for (const char *name = names; !found && name < names + bytes;
@@ -172,7 +156,7 @@ fy_needs_linker(int fd, char *out)
             return FY_ERR_OVERFLOW;
         }
         out[parts[i].p_filesz] = '\0';
-        return read_at(fd, parts[i].p_offset, out, parts[i].p_filesz);
+        return fy_read_whole_at(fd, parts[i].p_offset, out, parts[i].p_filesz);
     }
     return 0;
 }
@@ -194,15 +178,8 @@ read_text(int fd)
 {
     char *text = malloc(TEXT_MAX_BYTES + 1);
     size_t used = 0;
-    ssize_t n = 1;
-    while (text && n && used < TEXT_MAX_BYTES) {
-        n = read(fd, text + used, TEXT_MAX_BYTES - used);
-        if (n < 0 && errno != EINTR) {
-            break;
-        }
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (text && n != 0) {
+    if (text && (fy_read_most(fd, text, TEXT_MAX_BYTES, &used) ||
+                 used == TEXT_MAX_BYTES)) {
         free(text);
         return NULL;
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "proxy/confines.h"
 #include "proxy/mounts.h"
 #include "proxy/transport.h"
@@ -80,14 +81,6 @@ fy_root_close(struct fy_root *root)
     root->fd = -1;
 }
 
-static bool
-is_within(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    return strcmp(path, folder) == 0 || strcmp(folder, "/") == 0 ||
-           (strncmp(path, folder, n) == 0 && path[n] == '/');
-}
-
 int
 fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
               unsigned *out_reason, struct fy_buffer *why)
@@ -130,7 +123,7 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
     }
     for (unsigned i = 0; i < confine->nroots; i++) {
         const struct fy_root *exported = &confine->roots[i];
-        if (!is_within(named.path, exported->path)) {
+        if (!fy_path_is_beneath(named.path, exported->path)) {
             continue;
         }
         const char *rest = named.path + strlen(exported->path);

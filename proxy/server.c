@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/whole.h"
 #include "proxy/transport.h"
 
 enum {
@@ -195,20 +196,6 @@ turn(struct fy_server *server)
 /* ---- begin and end ---------------------------------------------------------------- */
 
 static int
-write_magic(int fd)
-{
-    size_t done = 0;
-    while (done < sizeof magic - 1) {
-        ssize_t n = write(fd, magic + done, sizeof magic - 1 - done);
-        if (n < 0 && errno != EINTR) {
-            return FY_ERR_IO;
-        }
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
-static int
 open_server(struct fy_server *server, const sigset_t *signals)
 {
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -259,7 +246,9 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     }
     status = open_server(server, signals);
     if (!status) {
-        status = write_magic(out_fd); /* the wire has written nothing yet */
+        status = fy_write_whole(out_fd, magic,
+                                sizeof magic -
+                                    1); /* the wire has written nothing yet */
     }
     if (options->memory_bytes || options->seconds > 0) {
         fy_groups_open(&server->groups);

@@ -29,7 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "common/trust.h"
+#include "common/whole.h"
 #include "proxy/confines.h"
 #include "proxy/transport.h"
 
@@ -593,32 +595,6 @@ struct order {
     bool limited;
 };
 
-static bool
-read_whole(int fd, void *to, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(fd, (char *)to + done, n - done);
-        if (got <= 0 && (got == 0 || errno != EINTR)) {
-            return false;
-        }
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
-}
-
-static bool
-write_whole(int fd, const void *from, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t put = write(fd, (const char *)from + done, n - done);
-        if (put < 0 && errno != EINTR) {
-            return false;
-        }
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
 /*
  * The parent's ends are closed one by one as well: where there is no close_range()
  * the child would otherwise wait for itself once its parent is gone.
@@ -638,9 +614,9 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     close(down[1]);
     keep_descriptors(to_parent, from_parent);
     bool good = unshare_all(plan, &failure);
-    if (!write_whole(to_parent, &failure, sizeof failure) || !good ||
-        !read_whole(from_parent, &order, sizeof order) ||
-        !read_whole(from_parent, seen, order.nseen * sizeof *seen)) {
+    if (fy_write_whole(to_parent, &failure, sizeof failure) || !good ||
+        fy_read_whole(from_parent, &order, sizeof order) ||
+        fy_read_whole(from_parent, seen, order.nseen * sizeof *seen)) {
         _exit(0);
     }
     plan->seen = seen;
@@ -649,7 +625,7 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     plan->limited = order.limited;
     (void)build(plan, &failure);
     char go;
-    if (write_whole(to_parent, &failure, sizeof failure)) {
+    if (!fy_write_whole(to_parent, &failure, sizeof failure)) {
         /* Until the parent holds our namespaces. */
         (void)!read(from_parent, &go, 1);
     }
@@ -729,7 +705,7 @@ find_kind(struct fy_confine *confine)
     while (!confine->kind_known) {
         struct failure failure;
         bool root = confine->kind == FY_SPACE_ROOT;
-        if (read_whole(confine->spare.up, &failure, sizeof failure) &&
+        if (!fy_read_whole(confine->spare.up, &failure, sizeof failure) &&
             !failure.error) {
             confine->kind_known = true;
             break;
@@ -774,10 +750,10 @@ make_of_spare(struct fy_confine *confine, const struct plan *plan,
     order.limited = plan->limited;
     strcpy(order.temporary, plan->temporary);
     int status = FY_ERR_BUSY;
-    if (write_whole(spare->down, &order, sizeof order) &&
-        write_whole(spare->down, plan->seen,
-                    plan->nseen * sizeof *plan->seen) &&
-        read_whole(spare->up, failure, sizeof *failure)) {
+    if (!fy_write_whole(spare->down, &order, sizeof order) &&
+        !fy_write_whole(spare->down, plan->seen,
+                        plan->nseen * sizeof *plan->seen) &&
+        !fy_read_whole(spare->up, failure, sizeof *failure)) {
         status = failure->error ? FY_ERR_IO : 0;
     }
     if (!status) {
@@ -823,11 +799,9 @@ static uint64_t
 hash_mounts_below(const char *path)
 {
     char **below = fy_mounts_below(path);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = FY_HASH_START;
     for (char **at = below; at && *at; at++) {
-        for (const char *c = *at; c == *at || c[-1]; c++) {
-            hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-        }
+        hash = fy_hash_bytes(hash, *at, strlen(*at) + 1);
     }
     free(below);
     return hash;

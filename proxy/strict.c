@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "proxy/confines.h"
 
 /* Load code or name files to write. A `*' at the end stands for anything. */
@@ -72,13 +73,6 @@ is_listed(const char *entry, const char *const *list, size_t n)
         }
     }
     return false;
-}
-
-static bool
-is_below(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
 bool
@@ -149,7 +143,7 @@ is_system_path(const char *path)
 {
     for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
          i++) {
-        if (is_below(path, system_folders[i])) {
+        if (fy_path_is_beneath(path, system_folders[i])) {
             return true;
         }
     }
@@ -177,12 +171,12 @@ fy_strict_mount(const char *mount)
     size_t n = strlen(mount);
     if (n < 2 || strstr(mount, "//") || strstr(mount, "/./") ||
         strstr(mount, "/../") || is_system_path(mount) ||
-        is_below(mount, "/etc")) {
+        fy_path_is_beneath(mount, "/etc")) {
         return false;
     }
     for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
          i++) {
-        if (is_below(system_folders[i], mount)) {
+        if (fy_path_is_beneath(system_folders[i], mount)) {
             return false;
         }
     }
@@ -255,11 +249,12 @@ fy_strict_shorten(const char *search)
 enum fy_strict_config
 fy_strict_config(const char *path, const char *home)
 {
-    if (is_system_path(path) || (*home == '/' && is_below(path, home))) {
+    if (is_system_path(path) || (*home == '/' && home[strspn(home, "/")] &&
+                                 fy_path_is_beneath(path, home))) {
         return FY_STRICT_COMPARED;
     }
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        if (is_below(path, settings[i])) {
+        if (fy_path_is_beneath(path, settings[i])) {
             return FY_STRICT_COMPARED;
         }
     }

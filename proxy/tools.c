@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/hash.h"
+#include "common/whole.h"
 #include "proxy/confine.h"
 #include "proxy/digest.h"
 #include "proxy/needs.h"
@@ -47,35 +49,26 @@ static struct cached cache[CACHED_MAX];
 static unsigned ncached;
 static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t
-mix(uint64_t hash, uint64_t value)
-{
-    for (int i = 0; i < 8; i++, value >>= 8) {
-        hash = (hash ^ (value & 255)) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 /* Of the files as they are now. *out_young: one has just been changed, and may
  * be again within the same tick. */
 static uint64_t
 stamp_of(const char *witnesses, bool *out_young)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = FY_HASH_START;
     *out_young = false;
     for (const char *at = witnesses; at && *at; at += strlen(at) + 1) {
         struct stat about = {0};
         if (stat(at, &about) != 0) {
-            hash = mix(hash, (uint64_t)errno);
+            hash = fy_hash_add(hash, (uint64_t)errno);
             continue;
         }
-        hash = mix(hash, about.st_dev);
-        hash = mix(hash, about.st_ino);
-        hash = mix(hash, (uint64_t)about.st_size);
-        hash = mix(hash, (uint64_t)about.st_mtim.tv_sec);
-        hash = mix(hash, (uint64_t)about.st_mtim.tv_nsec);
-        hash = mix(hash, (uint64_t)about.st_ctim.tv_sec);
-        hash = mix(hash, (uint64_t)about.st_ctim.tv_nsec);
+        hash = fy_hash_add(hash, about.st_dev);
+        hash = fy_hash_add(hash, about.st_ino);
+        hash = fy_hash_add(hash, (uint64_t)about.st_size);
+        hash = fy_hash_add(hash, (uint64_t)about.st_mtim.tv_sec);
+        hash = fy_hash_add(hash, (uint64_t)about.st_mtim.tv_nsec);
+        hash = fy_hash_add(hash, (uint64_t)about.st_ctim.tv_sec);
+        hash = fy_hash_add(hash, (uint64_t)about.st_ctim.tv_nsec);
         *out_young = *out_young || time(NULL) - about.st_ctim.tv_sec < 2;
     }
     return hash;
@@ -217,27 +210,6 @@ find_build_id(const unsigned char *at, size_t n, size_t *out_bytes)
     return NULL;
 }
 
-/* All of [at, at + n). FY_ERR_IO too when there is less: it was cut meanwhile.
- * A file is read, never mapped: it may be the client's to cut. */
-static int
-read_all(int fd, uint64_t at, void *out, size_t n)
-{
-    char *to = out;
-    while (n) {
-        ssize_t got = pread(fd, to, n, (off_t)at);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return FY_ERR_IO;
-        }
-        to += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
 /* Adds the build-id among the notes of a segment, if there is one. */
 static int
 add_noted_id(int fd, const Elf64_Phdr *part, struct fy_buffer *out,
@@ -248,7 +220,7 @@ add_noted_id(int fd, const Elf64_Phdr *part, struct fy_buffer *out,
         return FY_ERR_NOMEM;
     }
     size_t id_bytes;
-    int status = read_all(fd, part->p_offset, notes, part->p_filesz);
+    int status = fy_read_whole_at(fd, part->p_offset, notes, part->p_filesz);
     const unsigned char *id =
         status ? NULL : find_build_id(notes, part->p_filesz, &id_bytes);
     if (id) {
@@ -268,7 +240,7 @@ add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
     if (n < sizeof head) {
         return 0;
     }
-    int status = read_all(fd, 0, &head, sizeof head);
+    int status = fy_read_whole_at(fd, 0, &head, sizeof head);
     if (status || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_ident[EI_CLASS] != ELFCLASS64 ||
         head.e_ident[EI_DATA] != ELFDATA2LSB ||
@@ -281,7 +253,7 @@ add_build_id(int fd, uint64_t n, struct fy_buffer *out, bool *out_found)
         if (at < head.e_phoff || at > n || n - at < sizeof part) {
             return 0;
         }
-        status = read_all(fd, at, &part, sizeof part);
+        status = fy_read_whole_at(fd, at, &part, sizeof part);
         if (!status && part.p_type == PT_NOTE && part.p_offset <= n &&
             part.p_filesz <= n - part.p_offset && part.p_filesz > 0 &&
             part.p_filesz <= NOTES_MAX_BYTES) {
@@ -300,7 +272,7 @@ hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
     int status = block && digest ? 0 : FY_ERR_NOMEM;
     for (uint64_t at = 0; !status && at < n;) {
         size_t bytes = n - at < BLOCK_BYTES ? (size_t)(n - at) : BLOCK_BYTES;
-        status = read_all(fd, at, block, bytes);
+        status = fy_read_whole_at(fd, at, block, bytes);
         if (!status) {
             fy_digest_add(digest, block, bytes);
         }
@@ -364,7 +336,7 @@ identify_bytes(int fd, uint64_t n, const struct wish *wish,
     add_hex(out, digest, sizeof digest);
     char line[258];
     size_t used = n < sizeof line - 1 ? (size_t)n : sizeof line - 1;
-    status = read_all(fd, 0, line, used);
+    status = fy_read_whole_at(fd, 0, line, used);
     line[used] = '\0';
     if (!status && !wish->bare && n > 2 && memcmp(line, "#!", 2) == 0) {
         return identify_interpreter(line + 2, wish, out);

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "shim/arch/x86_64/thunk.h"
 
 enum {
@@ -317,24 +318,6 @@ add_segment(struct fy_build *job, const struct layout *layout)
 
 /* ---- writing ---------------------------------------------------------------------- */
 
-static int
-write_all(int file, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes) {
-        ssize_t n = write(file, at, bytes);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return FY_ERR_IO;
-        }
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Zeros up to the offset `to' of the file. */
 static int
 pad(int file, uint64_t from, uint64_t to)
@@ -343,7 +326,7 @@ pad(int file, uint64_t from, uint64_t to)
     int status = 0;
     while (!status && from < to) {
         uint64_t bytes = to - from < PAGE ? to - from : PAGE;
-        status = write_all(file, zeros, bytes);
+        status = fy_write_whole(file, zeros, bytes);
         from += bytes;
     }
     return status;
@@ -353,19 +336,20 @@ static int
 write_parts(const struct fy_build *job, const struct layout *layout, int file)
 {
     const struct fy_build_base *base = &job->base;
-    int status = write_all(file, base->file, base->bytes);
+    int status = fy_write_whole(file, base->file, base->bytes);
     if (!status) {
         status = pad(file, base->bytes, layout->writable);
     }
     if (!status) {
-        status = write_all(file, base->file + layout->old_offset,
-                           layout->old_file_bytes);
+        status = fy_write_whole(file, base->file + layout->old_offset,
+                                layout->old_file_bytes);
     }
     if (!status) {
         status = pad(file, layout->writable + layout->old_file_bytes,
                      layout->segment);
     }
-    return status ? status : write_all(file, job->out.bytes, job->out.used);
+    return status ? status
+                  : fy_write_whole(file, job->out.bytes, job->out.used);
 }
 
 /* Four sums side by side: each step waits for the one before. */
@@ -421,7 +405,7 @@ write_sum(int file, size_t bytes)
 {
     uint64_t sum;
     int status = fy_preload_sum(file, bytes, &sum);
-    return status ? status : write_all(file, &sum, sizeof sum);
+    return status ? status : fy_write_whole(file, &sum, sizeof sum);
 }
 
 static int

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/whole.h"
 #include "shim/build.h"
 
 enum {
@@ -40,13 +41,8 @@ read_file(struct fy_build *job, const char *path)
             result = FY_ERR_NOMEM;
         }
     }
-    for (size_t done = 0; !result && done < base->bytes;) {
-        ssize_t n = read(file, base->file + done, base->bytes - done);
-        if (n <= 0) {
-            result = fy_build_fail(job, FY_ERR_IO, "cannot read libferry.so");
-        } else {
-            done += (size_t)n;
-        }
+    if (!result && fy_read_whole(file, base->file, base->bytes)) {
+        result = fy_build_fail(job, FY_ERR_IO, "cannot read libferry.so");
     }
     int saved = errno;
     close(file);

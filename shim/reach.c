@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "shim/head.h"
 
 enum {
@@ -478,27 +479,6 @@ trusted_linker(const char *interpreter)
 
 /* ---- programs ---------------------------------------------------------------- */
 
-static bool
-find_program(const char *name, char out[PATH_MAX])
-{
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tools read in one thread */
-    const char *path = getenv("PATH");
-    if (strchr(name, '/')) {
-        return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;
-    }
-    while (path && *path) {
-        size_t bytes = strcspn(path, ":");
-        int n = snprintf(out, PATH_MAX, "%.*s/%s", bytes ? (int)bytes : 1,
-                         bytes ? path : ".", name);
-        if (n < PATH_MAX && access(out, X_OK) == 0) {
-            return true;
-        }
-        path += bytes + (path[bytes] == ':');
-    }
-    errno = ENOENT;
-    return false;
-}
-
 static int scan_program(const struct scan *scan, const char *program,
                         unsigned depth);
 
@@ -551,7 +531,7 @@ scan_program(const struct scan *scan, const char *program, unsigned depth)
     char path[PATH_MAX];
     struct file file = {.bytes = MAP_FAILED};
     int status =
-        find_program(program, path) ? open_file(path, &file) : FY_ERR_NOENT;
+        fy_path_search(program, path) ? open_file(path, &file) : FY_ERR_NOENT;
     if (status) {
         fy_buffer_add(scan->why, program);
         fy_buffer_add(scan->why, status == FY_ERR_INVALID ? " is not a program"
@@ -654,7 +634,7 @@ fy_reach_is_foreign(const char *program)
 {
     char path[PATH_MAX];
     struct fy_head head;
-    if (!find_program(program, path)) {
+    if (!fy_path_search(program, path)) {
         return false;
     }
     fy_head_read(AT_FDCWD, path, &head);

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "common/whole.h"
 #include "tools/tool.h"
 
 #include "common/trust.h"

@@ -6,6 +6,7 @@
 
 #include "tools/launch.h"
 
+#include "common/path.h"
 #include "common/plain.h"
 #include "common/trust.h"
 
@@ -259,36 +260,11 @@ fy_launch_end(struct fy_launch_state *state)
 }
 
 bool
-fy_launch_find(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    path = path ? path : "/bin:/usr/bin"; /* execvp(3) */
-    if (strchr(name, '/')) {
-        path = "";
-        int n = snprintf(out, PATH_MAX, "%s", name);
-        if (n < PATH_MAX && access(out, X_OK) == 0) {
-            return true;
-        }
-    }
-    while (*path) {
-        size_t n = strcspn(path, ":");
-        int length = snprintf(out, PATH_MAX, "%.*s%s%s", (int)n, path,
-                              n ? "/" : "./", name);
-        if (length > 0 && length < PATH_MAX && access(out, X_OK) == 0) {
-            return true;
-        }
-        path += n + (path[n] == ':');
-    }
-    out[0] = '\0';
-    return false;
-}
-
-bool
 fy_launch_gains_rights(const char *name)
 {
     char path[PATH_MAX];
     struct stat about;
-    return fy_launch_find(name, path) && stat(path, &about) == 0 &&
+    return fy_path_search(name, path) && stat(path, &about) == 0 &&
            S_ISREG(about.st_mode) &&
            ((about.st_mode & (S_ISUID | S_ISGID)) ||
             getxattr(path, "security.capability", NULL, 0) > 0);

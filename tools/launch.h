@@ -83,9 +83,6 @@ int fy_launch_scratch(struct fy_launch_state *state) FY_MUST_CHECK;
 int fy_launch_record(struct fy_launch_state *state,
                      struct fy_settings *settings) FY_MUST_CHECK;
 
-/* What execvp() would start; false, and "": nothing that is executable. */
-bool fy_launch_find(const char *name, char out[PATH_MAX]);
-
 /* Whether the program gets rights that who starts it lacks (setuid, setgid,
  * capabilities): it is not to be influenced, nor told what this run does. */
 bool fy_launch_gains_rights(const char *name);

@@ -16,7 +16,6 @@ libfytools_la_SOURCES = \
 	tools/doctor.c tools/doctor.h \
 	tools/doctor_program.c \
 	tools/explain.c \
-	tools/files.c \
 	tools/json.c tools/json.h \
 	tools/kernel.c tools/kernel.h \
 	tools/launch.c tools/launch.h \

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "annotations/annotations.h"
+#include "common/hash.h"
+#include "common/whole.h"
 #include "tools/launch.h"
 
 enum {
@@ -40,8 +42,8 @@ text_hash(const char *folder, const char *name)
     if (!text) {
         return 0;
     }
-    uint64_t hash = fy_hash(FY_HASH_START, name, strlen(name) + 1);
-    hash = fy_hash(hash, text, bytes);
+    uint64_t hash = fy_hash_words(FY_HASH_START, name, strlen(name) + 1);
+    hash = fy_hash_words(hash, text, bytes);
     free(text);
     return hash;
 }
@@ -76,7 +78,7 @@ make_key(const char *library, struct fy_model_key *key)
                                   (uint64_t)self.st_ctim.tv_sec,
                                   (uint64_t)self.st_ctim.tv_nsec};
         key->executable =
-            fy_hash(FY_HASH_START, (const char *)facts, sizeof facts);
+            fy_hash_words(FY_HASH_START, (const char *)facts, sizeof facts);
     }
     return good;
 }

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "tools/launch.h"
 
 enum {
@@ -224,7 +225,7 @@ fy_pipeline_first(const struct fy_pipeline *pipeline,
 {
     char path[PATH_MAX];
     size_t n = 0;
-    if (!pipeline->session || !fy_launch_find(command[0], path) ||
+    if (!pipeline->session || !fy_path_search(command[0], path) ||
         !is_program(path) || !is_annotated(pipeline->commands, path)) {
         return NULL;
     }

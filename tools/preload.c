@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/hash.h"
+#include "common/whole.h"
 #include "shim/names.h"
 #include "tools/launch.h"
 
@@ -83,9 +85,9 @@ name(struct fy_launch_state *state, const char *folder)
                           strerror(errno));
         return FY_ERR_IO;
     }
-    uint64_t from = fy_hash(FY_HASH_START, base, bytes);
+    uint64_t from = fy_hash_words(FY_HASH_START, base, bytes);
     free(base);
-    from = fy_hash(from, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
+    from = fy_hash_words(from, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
     int n = snprintf(state->preload, sizeof state->preload,
                      "%s/" FY_PRELOAD_PREFIX "%016llx%016llx.so", folder,
                      (unsigned long long)state->model->content_hash,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/whole.h"
 #include "tools/report.h"
 #include "tools/tool.h"
 

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/plain.h"
+#include "common/whole.h"
 #include "shim/reach.h"
 #include "tools/child.h"
 #include "tools/launch.h"

@@ -87,14 +87,4 @@ void fy_calibration_path(struct fy_settings *settings);
 /* Where the engine keeps what it measures of cards, or "". */
 void fy_rates_path(struct fy_settings *settings);
 
-/* Whole file; returns new, NUL-terminated, or NULL with errno set. */
-char *fy_read_file(const char *path, size_t limit_bytes, size_t *out_bytes);
-/* The same of an open file, which it takes. */
-char *fy_read_open(int fd, size_t limit_bytes, size_t *out_bytes);
-
-/* Of some more bytes, eight at a time, from FY_HASH_START: names files, guards
- * nothing; two halves do not give what the whole gives. */
-#define FY_HASH_START UINT64_C(0xcbf29ce484222325)
-uint64_t fy_hash(uint64_t state, const char *bytes, size_t n);
-
 #endif

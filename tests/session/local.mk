@@ -2,6 +2,7 @@
 # The stub and the session: what stands in for a command, and what decides.
 UNIT_TESTS += tests/unit/test_classify
 UNIT_TESTS += tests/unit/test_holders
+UNIT_TESTS += tests/unit/test_common
 UNIT_TESTS += tests/unit/test_sha256
 
 tests_unit_test_classify_SOURCES = tests/unit/test_classify.c
@@ -12,6 +13,9 @@ tests_unit_test_holders_SOURCES = tests/unit/test_holders.c
 tests_unit_test_holders_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_holders_LDADD = $(PROXY_TEST_LIBS)
 
+tests_unit_test_common_SOURCES = tests/unit/test_common.c
+tests_unit_test_common_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_common_LDADD = libfycommon.la $(CHECK_LIBS)
 tests_unit_test_sha256_SOURCES = tests/unit/test_sha256.c
 tests_unit_test_sha256_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_sha256_LDADD = libfycommon.la $(CHECK_LIBS)

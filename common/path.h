@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths, as the kernel and execvp(3) read them. Any thread. */
+#ifndef FERRY_COMMON_PATH_H
+#define FERRY_COMMON_PATH_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/*
+ * The executable file that execvp(3) would start: the name itself where it has
+ * a slash, else the first by PATH (/bin:/usr/bin where that is not set). False:
+ * none; `out' is then "" and errno ENOENT. One thread at a time: getenv(3).
+ */
+bool fy_path_search(const char *name, char out[PATH_MAX]);
+
+/* Whether the path is the folder or beneath it, by their texts: both absolute and
+ * without "." and ".."; slashes at the folder's end do not count. */
+bool fy_path_is_beneath(const char *path, const char *folder);
+
+#endif
