@@ -2,6 +2,7 @@
 # The leaf library: linked into the preload, the engine and the tools.
 noinst_LTLIBRARIES += libfycommon.la
 libfycommon_la_SOURCES = \
+	common/arch/x86_64/sha256.c \
 	common/buffer.c common/buffer.h \
 	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \

@@ -7,11 +7,12 @@
 
 #include "common/sha256.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64
  * primes (FIPS 180-4, 4.2.2). */
-static const uint32_t constants[64] = {
+const uint32_t fy_sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
     0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,
     0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786,
@@ -32,7 +33,7 @@ rotate(uint32_t x, unsigned n)
 }
 
 static void
-compress(uint32_t state[8], const unsigned char *block)
+one_block(uint32_t state[8], const unsigned char *block)
 {
     uint32_t w[64];
     for (size_t t = 0; t < 16; t++) {
@@ -51,7 +52,8 @@ compress(uint32_t state[8], const unsigned char *block)
     uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (unsigned t = 0; t < 64; t++) {
         uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
-        uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + constants[t] + w[t];
+        uint32_t t1 =
+            h + s1 + ((e & f) ^ (~e & g)) + fy_sha256_constants[t] + w[t];
         uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
         uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
         h = g;
@@ -66,6 +68,35 @@ compress(uint32_t state[8], const unsigned char *block)
     const uint32_t result[8] = {a, b, c, d, e, f, g, h};
     for (unsigned i = 0; i < 8; i++) {
         state[i] += result[i];
+    }
+}
+
+void
+fy_sha256_plain(uint32_t state[8], const unsigned char *blocks, size_t n)
+{
+    for (; n > 0; n--, blocks += 64) {
+        one_block(state, blocks);
+    }
+}
+
+static void
+compress(uint32_t state[8], const unsigned char *blocks, size_t n)
+{
+    enum {
+        UNKNOWN,
+        PLAIN,
+        FAST
+    };
+    static atomic_int way; /* threads that ask at once find the same */
+    int known = atomic_load_explicit(&way, memory_order_relaxed);
+    if (known == UNKNOWN) {
+        known = fy_sha256_is_fast() ? FAST : PLAIN;
+        atomic_store_explicit(&way, known, memory_order_relaxed);
+    }
+    if (known == FAST) {
+        fy_sha256_fast(state, blocks, n);
+    } else {
+        fy_sha256_plain(state, blocks, n);
     }
 }
 
@@ -94,13 +125,13 @@ fy_sha256_add(struct fy_sha256 *hash, const void *bytes, size_t n)
         if (waiting + part < 64) {
             return;
         }
-        compress(hash->state, hash->block);
+        compress(hash->state, hash->block, 1);
     }
-    for (; n >= 64; n -= 64, from += 64) {
-        compress(hash->state, from);
+    if (n >= 64) {
+        compress(hash->state, from, n / 64);
     }
-    if (n > 0) {
-        memcpy(hash->block, from, n);
+    if (n % 64 > 0) {
+        memcpy(hash->block, from + n / 64 * 64, n % 64);
     }
 }
 
@@ -118,4 +149,13 @@ fy_sha256_end(struct fy_sha256 *hash, unsigned char out[32])
     for (unsigned i = 0; i < 32; i++) {
         out[i] = (unsigned char)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
     }
+}
+
+void
+fy_sha256_of(const void *bytes, size_t n, unsigned char out[32])
+{
+    struct fy_sha256 hash;
+    fy_sha256_start(&hash);
+    fy_sha256_add(&hash, bytes, n);
+    fy_sha256_end(&hash, out);
 }

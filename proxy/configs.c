@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/sha256.h"
 #include "common/whole.h"
 #include "proxy/confine.h"
-#include "proxy/digest.h"
 
 enum {
     CONFIG_MAX_BYTES = 1 << 20,
@@ -76,12 +76,12 @@ static int
 hash_folder(int fd, const struct stat *about, unsigned char out[32])
 {
     struct names names = {.at = malloc(NAMES_MAX * sizeof *names.at)};
-    struct fy_digest *digest = fy_digest_new();
+    struct fy_sha256 digest;
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int status = FY_ERR_NOMEM;
     if (copy < 0) {
         status = FY_ERR_IO;
-    } else if (names.at && digest) {
+    } else if (names.at) {
         status = read_names(copy, &names);
     } else {
         close(copy);
@@ -89,18 +89,18 @@ hash_folder(int fd, const struct stat *about, unsigned char out[32])
     if (!status) {
         qsort(names.at, names.n, sizeof *names.at, compare);
         int64_t seconds = about->st_mtim.tv_sec;
-        fy_digest_add(digest, "folder", 7);
-        fy_digest_add(digest, &seconds, sizeof seconds);
+        fy_sha256_start(&digest);
+        fy_sha256_add(&digest, "folder", 7);
+        fy_sha256_add(&digest, &seconds, sizeof seconds);
         for (size_t i = 0; i < names.n; i++) {
-            fy_digest_add(digest, names.at[i], strlen(names.at[i]) + 1);
+            fy_sha256_add(&digest, names.at[i], strlen(names.at[i]) + 1);
         }
-        fy_digest_end(digest, out);
+        fy_sha256_end(&digest, out);
     }
     for (size_t i = 0; i < names.n; i++) {
         free(names.at[i]);
     }
     free(names.at);
-    fy_digest_free(digest);
     return status;
 }
 
@@ -116,7 +116,7 @@ hash_file(int fd, unsigned char out[32])
                  : used > CONFIG_MAX_BYTES ? FY_ERR_OVERFLOW
                                            : 0;
         if (!status) {
-            fy_digest_of(bytes, used, out);
+            fy_sha256_of(bytes, used, out);
         }
     }
     free(bytes);
@@ -131,7 +131,7 @@ hash_program(const char *path, const char *library_path, unsigned char out[32])
     int status =
         fy_tool_identity_with(path, library_path, identity, sizeof identity);
     if (!status) {
-        fy_digest_of(identity, strlen(identity), out);
+        fy_sha256_of(identity, strlen(identity), out);
     }
     return status;
 }

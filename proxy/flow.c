@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "proxy/digest.h"
+#include "common/sha256.h"
 #include "proxy/protocol.h"
 #include "proxy/stage.h"
 
@@ -139,11 +139,12 @@ void
 fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
 {
     if (!stage->hash[i]) {
-        stage->hash[i] = fy_digest_new();
+        stage->hash[i] = malloc(sizeof *stage->hash[i]);
         if (!stage->hash[i]) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
             return;
         }
+        fy_sha256_start(stage->hash[i]);
     }
     while (n > 0) {
         size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
@@ -155,7 +156,7 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
         }
         stage->received_bytes[i] += part;
         stage->handed_bytes += part;
-        fy_digest_add(stage->hash[i], bytes, part);
+        fy_sha256_add(stage->hash[i], bytes, part);
         bytes += part;
         n -= part;
     }
@@ -589,7 +590,7 @@ void
 fy_flow_free(struct stage *stage)
 {
     for (int i = 0; i < 2; i++) {
-        fy_digest_free(stage->hash[i]);
+        free(stage->hash[i]);
     }
     fy_unsqueeze_free(stage->unsqueeze);
 }

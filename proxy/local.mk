@@ -13,7 +13,6 @@ libfyproxy_la_SOURCES = \
 	proxy/configs.c \
 	proxy/confine.c proxy/confine.h proxy/confines.h \
 	proxy/cost.c proxy/cost.h \
-	proxy/digest.c proxy/digest.h \
 	proxy/filter.c \
 	proxy/fault.c proxy/fault.h proxy/fault_plan.h proxy/fault_text.c \
 	proxy/flow.c \
@@ -76,6 +75,6 @@ libfyproxy_la_SOURCES = \
 	proxy/wire.c proxy/wire.h \
 	proxy/work.c proxy/work.h proxy/wires.h \
 	proxy/wire_receive.c proxy/wire_send.c
-libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS) $(CRYPTO_CFLAGS)
+libfyproxy_la_CFLAGS = $(AM_CFLAGS) $(PROXY_CFLAGS)
 libfyproxy_la_LIBADD = $(PROXY_LIBS)
 EXTRA_DIST += proxy/PROTOCOL.md

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "proxy/digest.h"
+#include "common/sha256.h"
 #include "proxy/server.h"
 #include "proxy/walk.h"
 
@@ -34,22 +34,17 @@ fy_server_load(const struct fy_server *server)
 double
 fy_server_speed(struct fy_server *server)
 {
-    unsigned char hash[FY_DIGEST_BYTES];
-    struct fy_digest *digest = fy_digest_new();
-    double speed = 0;
+    unsigned char hash[32];
+    struct fy_sha256 digest;
     memset(server->buffer, 0, sizeof server->buffer);
-    if (digest) {
-        uint64_t began = fy_clock_ns();
-        for (size_t done = 0; done < SPEED_BYTES;
-             done += sizeof server->buffer) {
-            fy_digest_add(digest, server->buffer, sizeof server->buffer);
-        }
-        fy_digest_end(digest, hash);
-        uint64_t took = fy_clock_ns() - began;
-        speed = took ? SPEED_BYTES * 1e9 / (double)took : 0;
+    uint64_t began = fy_clock_ns();
+    fy_sha256_start(&digest);
+    for (size_t done = 0; done < SPEED_BYTES; done += sizeof server->buffer) {
+        fy_sha256_add(&digest, server->buffer, sizeof server->buffer);
     }
-    fy_digest_free(digest);
-    return speed;
+    fy_sha256_end(&digest, hash);
+    uint64_t took = fy_clock_ns() - began;
+    return took ? SPEED_BYTES * 1e9 / (double)took : 0;
 }
 
 static struct fy_bytes

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "common/sha256.h"
 #include "proxy/split_parts.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ deliver(struct fy_split_state *split, const char *bytes, size_t n)
     if (split->skip_bytes) {
         /* The whole command, after some of its output was delivered. */
         size_t skipped = n < split->skip_bytes ? n : (size_t)split->skip_bytes;
-        fy_split_hash(&split->again, bytes, skipped);
+        fy_sha256_add(&split->again, bytes, skipped);
         split->skip_bytes -= skipped;
         if (!split->skip_bytes &&
             !fy_split_hash_equal(&split->again, &split->delivered)) {
@@ -98,7 +99,7 @@ deliver(struct fy_split_state *split, const char *bytes, size_t n)
             fy_split_whole(split); /* it meets the error itself */
         } else if (done > 0) {
             if (!split->is_whole) {
-                fy_split_hash(&split->delivered, bytes, (size_t)done);
+                fy_sha256_add(&split->delivered, bytes, (size_t)done);
                 split->delivered_bytes += (size_t)done;
             }
             bytes += done;

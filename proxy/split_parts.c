@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/digest.h"
+#include "common/sha256.h"
 
 enum {
     PIPE_BYTES = 1 << 20,
@@ -35,38 +35,12 @@ fy_split_close(int *fd)
 
 /* ---- what was delivered ---- */
 
-static int
-start_hash(struct fy_split_hash *hash)
-{
-    hash->state = fy_digest_new();
-    hash->good = hash->state != NULL;
-    return hash->good ? 0 : FY_ERR_NOMEM;
-}
-
-static void
-free_hash(struct fy_split_hash *hash)
-{
-    fy_digest_free(hash->state);
-    hash->state = NULL;
-}
-
-void
-fy_split_hash(struct fy_split_hash *hash, const char *bytes, size_t n)
-{
-    if (hash->good && n) {
-        fy_digest_add(hash->state, bytes, n);
-    }
-}
-
 bool
-fy_split_hash_equal(struct fy_split_hash *a, struct fy_split_hash *b)
+fy_split_hash_equal(struct fy_sha256 *a, struct fy_sha256 *b)
 {
-    unsigned char one[FY_DIGEST_BYTES], two[FY_DIGEST_BYTES];
-    if (!a->good || !b->good) {
-        return false;
-    }
-    fy_digest_end(a->state, one);
-    fy_digest_end(b->state, two);
+    unsigned char one[32], two[32];
+    fy_sha256_end(a, one);
+    fy_sha256_end(b, two);
     return memcmp(one, two, sizeof one) == 0;
 }
 
@@ -77,9 +51,8 @@ fy_split_prepare(struct fy_split_state *split)
 {
     int ends[2];
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    if (start_hash(&split->delivered) || start_hash(&split->again)) {
-        return FY_ERR_NOMEM;
-    }
+    fy_sha256_start(&split->delivered);
+    fy_sha256_start(&split->again);
     if (pipe2(ends, O_CLOEXEC)) {
         return FY_ERR_IO;
     }
@@ -102,8 +75,6 @@ fy_split_unprepare(struct fy_split_state *split)
     fy_split_kill(split);
     fy_split_close(&split->complaints);
     fy_split_close(&split->complaints_in);
-    free_hash(&split->delivered);
-    free_hash(&split->again);
 }
 
 void

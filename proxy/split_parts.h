@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include "common/sha256.h"
 #include "proxy/split.h"
 
 struct fy_split_part {
@@ -19,12 +20,6 @@ struct fy_split_part {
     bool ended;
     char *output; /* whose turn has not come */
     size_t noutput, room;
-};
-
-/* A running SHA-256; one that is not good equals none. */
-struct fy_split_hash {
-    struct fy_digest *state; /* owned */
-    bool good;
 };
 
 struct fy_split_state {
@@ -44,7 +39,7 @@ struct fy_split_state {
     uint64_t sum;
     bool found, enough;
     /* What has left this process. */
-    struct fy_split_hash delivered, again;
+    struct fy_sha256 delivered, again;
     uint64_t delivered_bytes, skip_bytes;
     bool is_whole;
 };
@@ -71,9 +66,8 @@ void fy_split_feed(struct fy_split_state *split, struct fy_split_part *part);
 void fy_split_read_last(struct fy_split_state *split);
 void fy_split_close(int *fd);
 
-void fy_split_hash(struct fy_split_hash *hash, const char *bytes, size_t n);
 /* Both end here. */
-bool fy_split_hash_equal(struct fy_split_hash *a, struct fy_split_hash *b);
+bool fy_split_hash_equal(struct fy_sha256 *a, struct fy_sha256 *b);
 
 /* split_text.c: whether all of the input is UTF-8 without a NUL. */
 bool fy_split_is_text(const struct fy_split_state *split) FY_MUST_CHECK;

@@ -6,6 +6,7 @@
 #ifndef FERRY_PROXY_STAGE_H
 #define FERRY_PROXY_STAGE_H
 
+#include "common/sha256.h"
 #include "proxy/classify.h"
 #include "proxy/compress.h"
 #include "proxy/cost.h"
@@ -59,7 +60,7 @@ struct stage {
     /* Flow: bytes the proxy may send, that came, that the stub wrote. */
     uint64_t granted_bytes[2], received_bytes[2];
     uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
-    struct fy_digest *hash[2];
+    struct fy_sha256 *hash[2];
     struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
     uint64_t packed_bytes;          /* of it that came */
     /* input.c: what the stub may send of its stdin, and what it did. */

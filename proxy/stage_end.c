@@ -7,10 +7,10 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "common/sha256.h"
 #include "proxy/stage.h"
 
 #include "common/plain.h"
-#include "proxy/digest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -193,7 +193,7 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
     for (int i = 0; i < 2; i++) {
         again.skip_bytes[i] = stage->received_bytes[i];
         if (stage->hash[i]) {
-            fy_digest_end(stage->hash[i], again.hash[i]);
+            fy_sha256_end(stage->hash[i], again.hash[i]);
         }
     }
     fy_stage_note(stage, reason, why, -1);

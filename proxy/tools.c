@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "common/sha256.h"
 #include "common/whole.h"
 #include "proxy/confine.h"
-#include "proxy/digest.h"
 #include "proxy/needs.h"
 
 enum {
@@ -268,20 +268,20 @@ static int
 hash_bytes_of(int fd, uint64_t n, unsigned char out[32])
 {
     char *block = malloc(BLOCK_BYTES);
-    struct fy_digest *digest = fy_digest_new();
-    int status = block && digest ? 0 : FY_ERR_NOMEM;
+    struct fy_sha256 digest;
+    int status = block ? 0 : FY_ERR_NOMEM;
+    fy_sha256_start(&digest);
     for (uint64_t at = 0; !status && at < n;) {
         size_t bytes = n - at < BLOCK_BYTES ? (size_t)(n - at) : BLOCK_BYTES;
         status = fy_read_whole_at(fd, at, block, bytes);
         if (!status) {
-            fy_digest_add(digest, block, bytes);
+            fy_sha256_add(&digest, block, bytes);
         }
         at += bytes;
     }
     if (!status) {
-        fy_digest_end(digest, out);
+        fy_sha256_end(&digest, out);
     }
-    fy_digest_free(digest);
     free(block);
     return status;
 }
@@ -419,8 +419,9 @@ static int
 add_needs(const struct fy_needs *needs, struct fy_buffer *out)
 {
     unsigned char digest[32];
-    struct fy_digest *sum = fy_digest_new();
-    int status = sum ? 0 : FY_ERR_NOMEM;
+    struct fy_sha256 sum;
+    int status = 0;
+    fy_sha256_start(&sum);
     for (unsigned i = 0; !status && i < needs->n; i++) {
         char text[240];
         struct fy_buffer each;
@@ -430,16 +431,15 @@ add_needs(const struct fy_needs *needs, struct fy_buffer *out)
         fy_buffer_start(&each, text, sizeof text);
         status = identify(need->path, &bare, &each);
         if (!status) {
-            fy_digest_add(sum, need->name, strlen(need->name) + 1);
-            fy_digest_add(sum, text, each.used + 1);
+            fy_sha256_add(&sum, need->name, strlen(need->name) + 1);
+            fy_sha256_add(&sum, text, each.used + 1);
         }
     }
     if (!status) {
-        fy_digest_end(sum, digest);
+        fy_sha256_end(&sum, digest);
         fy_buffer_add(out, "/libraries:");
         add_hex(out, digest, sizeof digest / 2);
     }
-    fy_digest_free(sum);
     return status;
 }
 

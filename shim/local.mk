@@ -53,6 +53,7 @@ pkglibexec_PROGRAMS += ferry-stub
 ferry_stub_SOURCES = \
 	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \
+	common/arch/x86_64/sha256.c \
 	common/sha256.c common/sha256.h \
 	shim/stub.c shim/stub_local.h \
 	shim/stub_again.c \

@@ -4,7 +4,6 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 	$(CHECK_LIBS)
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
-UNIT_TESTS += tests/unit/test_digest
 UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_seal
@@ -19,9 +18,6 @@ tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_digest_SOURCES = tests/unit/test_digest.c
-tests_unit_test_digest_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_digest_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

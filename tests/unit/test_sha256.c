@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * common/sha256.c against the examples of FIPS 180-2 and NIST's long message.
+ * SHA-256 against the examples of FIPS 180-2, NIST's long message and sha256sum;
+ * by the processor's instructions for it and in C.
  */
 #include "config.h"
 
@@ -8,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/sha256.h"
+#include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
 static void
@@ -63,6 +66,58 @@ START_TEST(test_pieces)
 }
 END_TEST
 
+/* Lengths on both sides of each block's end, at odd addresses. */
+START_TEST(instructions_compute_what_c_does)
+{
+    static unsigned char bytes[64 * 67 + 1];
+    uint32_t state = 1;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        state = state * 1664525U + 1013904223U;
+        bytes[i] = (unsigned char)(state >> 24);
+    }
+    if (!fy_sha256_is_fast()) {
+        skip_test("the processor has no instructions for SHA-256");
+        return;
+    }
+    for (size_t n = 0; n < sizeof bytes / 64; n++) {
+        uint32_t plain[8], fast[8];
+        for (unsigned i = 0; i < 8; i++) {
+            state = state * 1664525U + 1013904223U;
+            plain[i] = fast[i] = state;
+        }
+        fy_sha256_plain(plain, bytes + n % 2, n);
+        fy_sha256_fast(fast, bytes + n % 2, n);
+        ck_assert_mem_eq(fast, plain, sizeof plain);
+    }
+}
+END_TEST
+
+START_TEST(files_hash_as_by_sha256sum)
+{
+    static const size_t sizes[] = {1, 55, 56, 63, 64, 65, 4096, 1000003};
+    char name[] = "/tmp/ferry-sha256-XXXXXX", command[64], said[65], own[65];
+    char *bytes = malloc(1000003);
+    int fd = mkstemp(name);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < 1000003; i++) {
+        bytes[i] = (char)(i * i / 3);
+    }
+    (void)snprintf(command, sizeof command, "sha256sum <%s", name);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        ck_assert_int_eq(pwrite(fd, bytes, sizes[i], 0), (ssize_t)sizes[i]);
+        FILE *from = popen(command, "re");
+        ck_assert_ptr_nonnull(from);
+        ck_assert_ptr_nonnull(fgets(said, sizeof said, from));
+        ck_assert_int_eq(pclose(from), 0);
+        print_hash(bytes, sizes[i], 777, own);
+        ck_assert_str_eq(own, said);
+    }
+    ck_assert_int_eq(close(fd) | unlink(name), 0);
+    free(bytes);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -70,6 +125,8 @@ main(void)
     TCase *tcase = tcase_create("sha256");
     tcase_add_test(tcase, test_examples);
     tcase_add_test(tcase, test_pieces);
+    tcase_add_test(tcase, instructions_compute_what_c_does);
+    tcase_add_test(tcase, files_hash_as_by_sha256sum);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
