@@ -6,7 +6,9 @@ libfycommon_la_SOURCES = \
 	common/buffer.c common/buffer.h \
 	common/clock.c common/clock.h \
 	common/environment.c common/environment.h \
+	common/debug.c common/debug.h common/debug_words.c \
 	common/hash.h \
+	common/lines.c common/lines.h \
 	common/number.c \
 	common/path.c common/path.h \
 	common/plain.c common/plain.h \

@@ -55,6 +55,14 @@ print_text(const void *field, struct fy_buffer *to)
 }
 
 static int
+parse_mask(const char *value, void *field, struct fy_buffer *why)
+{
+    int status = fy_parse_number(value, field);
+    fy_buffer_add(why, status ? "expected a number" : "");
+    return status ? FY_ERR_INVALID : 0;
+}
+
+static int
 parse_memory(const char *value, void *field, struct fy_buffer *why)
 {
     int status = fy_parse_size(value, field);
@@ -339,6 +347,10 @@ static const struct fy_setting table[] = {
      parse_path, print_text},
     {"verify", "", "file to which ferry verify's findings are appended", WIRE,
      AT(verify), parse_path, print_text},
+    {"debug", "0", "rooms that log, as a mask", WIRE, AT(debug), parse_mask,
+     print_memory},
+    {"debug_file", "", "file to which they log", WIRE, AT(debug_file),
+     parse_path, print_text},
     {"check", "0",
      "how many of the offloaded calls are compared with their "
      "originals: RATE or RATE:SEED",

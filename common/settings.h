@@ -57,6 +57,8 @@ struct fy_settings {
     char rates[FY_SETTINGS_PATH_BYTES];   /* where the engine keeps a card's */
     char kernels[FY_SETTINGS_PATH_BYTES]; /* folder of compiled kernels */
     char verify[FY_SETTINGS_PATH_BYTES];  /* findings are appended here */
+    uint64_t debug; /* mask of the rooms of common/debug.h that log */
+    char debug_file[FY_SETTINGS_PATH_BYTES];  /* where they log to */
     char annotations[FY_SETTINGS_PATH_BYTES]; /* more annotations, by ':' */
     double check_rate; /* of offloaded calls: compared with their originals */
     uint64_t check_seed;

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
 #include "pager/own_thread.h"
@@ -43,6 +44,7 @@ cuda_is_ours(const struct cuda_device *device)
 int
 cuda_error(struct cuda_device *device, int status, const char *text)
 {
+    fy_debug(DEVICE, "CUDA device: %s: %s", fy_status_text(status), text);
     if (cuda_is_ours(device)) {
         pthread_mutex_lock(&device->lock);
         (void)snprintf(device->text, sizeof device->text, "%s", text);
@@ -462,6 +464,8 @@ cuda_open(uint64_t memory_bytes, struct fy_device **out)
         (void)snprintf(shown, sizeof shown,
                        "CUDA cannot start inside a library's constructor");
     }
+    fy_debug(DEVICE, "CUDA device %s: %s", status ? "not opened" : "opened",
+             status ? shown : "");
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
     return status;
@@ -476,6 +480,7 @@ cuda_close(struct fy_device *base)
         return;
     }
     bool ours = cuda_is_ours(device);
+    fy_debug(DEVICE, "CUDA device closed");
     while (ours && device->streams != NULL) {
         cuda_stream_destroy(device->streams);
     }

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "pager/cuda_internal.h"
 #include "pager/cuda_users.h"
 #include "pager/explain.h"
@@ -219,6 +220,8 @@ release(struct cuda_registry *r, struct row *row)
         if (!dead) {
             int result = r->device->driver->host_unregister((void *)row->start);
             stuck = result != 0;
+            fy_debug(MEMORY, "unregisters %p: result %d", (void *)row->start,
+                     result);
             (void)cuda_status(r->device, "registered memory", result);
         }
     }
@@ -473,6 +476,9 @@ register_row(struct cuda_registry *r, struct row *row)
         intact ? r->device->driver->host_register((void *)row->start, bytes, 0)
                : FY_CUDA_INVALID_VALUE;
     double after = fy_clock_seconds();
+    fy_debug(MEMORY, "registers %llu bytes at %p in %.3g s: result %d",
+             (unsigned long long)bytes, (void *)row->start, after - before,
+             result);
     if (result != 0 && fy_cuda_is_fatal(result)) {
         (void)cuda_lost(r->device, "registering memory", result);
     }

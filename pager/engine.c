@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/record.h"
 #include "common/settings.h"
 #include "pager/checked.h"
@@ -131,6 +133,7 @@ after_fork_child(void)
     fy_learn_after_fork();
     fy_handles_after_fork();
     expect_no_other_thread(false);
+    fy_debug(ENGINE, "a forked child of %d begins", (int)getppid());
     if (ops && ops->resume) {
         ops->resume(); /* a child of one that had no device yet */
     }
@@ -204,6 +207,7 @@ count_error(const struct fy_decision *decision, struct fy_device *of)
 {
     unsigned errors = __atomic_add_fetch(&device_errors, 1, __ATOMIC_RELAXED);
 
+    fy_debug(ENGINE, "error %u of the device: %s", errors, decision->note);
     if (errors >= MAX_DEVICE_ERRORS || ops->memory_bytes(of) == 0) {
         __atomic_store_n(&device_errors, MAX_DEVICE_ERRORS, __ATOMIC_RELAXED);
         fy_pool_close(decision->note);
@@ -315,6 +319,14 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     int status = fy_plan_new(&offload->bound, &target, &options, &plan);
 
     *ran_out = false;
+    fy_debug(PLAN,
+             "%s with %llu bytes of device memory: %s, %u steps, predicted "
+             "%llu bytes in, %llu out",
+             status ? fy_status_text(status) : plan->method,
+             (unsigned long long)options.budget_bytes,
+             status ? "no plan" : "planned", status ? 0 : plan->schedule.nsteps,
+             status ? 0ULL : (unsigned long long)plan->predicted.bytes_in,
+             status ? 0ULL : (unsigned long long)plan->predicted.bytes_out);
     if (status && missing) { /* also where an algorithm found no way without */
         take_note(&offload->decision, lease->device);
         return FY_REASON_UNSUPPORTED;
@@ -546,6 +558,22 @@ count(const struct offload *offload)
     FY_RECORD_ADD(row->device_ns, decision->actual_seconds * 1e9);
 }
 
+static void
+log_decision(const struct offload *offload)
+{
+    const struct fy_decision *d = &offload->decision;
+    const struct fy_symbol *symbol =
+        &FY_TABLE(services->model, fy_symbol, symbols)[offload->call->symbol];
+    fy_debug(
+        DECIDE,
+        "%s called from %p: %s; predicted %.3g s here, %.3g s on the "
+        "device; took %.3g s%s%s",
+        fy_model_string(services->model, symbol->name), offload->call->caller,
+        d->reason == FY_REASON_NONE ? "offloaded" : fy_reason_word(d->reason),
+        d->original_seconds, d->device_seconds, d->actual_seconds,
+        d->note[0] ? ": " : "", d->note);
+}
+
 static enum fy_reason
 engine_call(const struct fy_intercepted *call)
 {
@@ -566,6 +594,9 @@ engine_call(const struct fy_intercepted *call)
     offload.decision.caller = call->caller;
     offload.decision.bound = offload.bound_ok ? &offload.bound : NULL;
     count(&offload);
+    if (fy_debugs(DECIDE)) {
+        log_decision(&offload);
+    }
     if (reason == FY_REASON_UNPROFITABLE) {
         fy_choice_declined(&offload.choice);
     }
@@ -702,6 +733,7 @@ fy_engine_start(const struct fy_shim_services *given)
         errno = saved; /* the tool has checked it: someone else's text */
         return NULL;
     }
+    fy_debug_start((uint32_t)settings.debug, settings.debug_file);
     if (settings.faults[0]) {
         struct fy_host_control control;
         if (fy_host_control_parse(settings.faults, &control)) {
@@ -750,6 +782,11 @@ fy_engine_start(const struct fy_shim_services *given)
         /* Deferring moves the operands' pages away, and watches them, too. */
         ops->keep(defers ? 0 : settings.register_bytes);
     }
+    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s%s",
+             ops ? ops->name : "none",
+             (unsigned long long)settings.memory_bytes,
+             verifier ? ", verifies" : "", defers ? ", defers" : "",
+             settings.force ? ", forced" : "");
     errno = saved;
     return &engine;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/debug.h"
 #include "pager/device_copy.h"
 #include "pager/executor_lane.h"
 #include "pager/executor_undo.h"
@@ -181,6 +182,8 @@ write_back(struct fy_executor *x, struct fy_replica *r)
     if (status != 0) {
         return status;
     }
+    fy_debug(EXECUTE, "copies %llu bytes out, view %u",
+             (unsigned long long)r->elements_bytes, r->key.view);
     x->traffic.bytes_out += r->elements_bytes;
     r->state = FY_REPLICA_SHARED;
     return 0;
@@ -251,6 +254,9 @@ give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
             if (evicted == NULL) {
                 return FY_ERR_NOFIT;
             }
+            fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
+                     (unsigned long long)evicted->buffer_bytes,
+                     evicted->key.view);
             status = drop(x, evicted);
             if (status != 0) {
                 return status;
@@ -288,6 +294,7 @@ give_buffers(struct fy_executor *x, uint32_t index)
 static int
 repack(struct fy_executor *x, uint32_t index)
 {
+    fy_debug(EXECUTE, "step %u: the device is emptied and packed again", index);
     while (x->resident != NULL) {
         int status = drop(x, x->resident);
         if (status != 0) {
@@ -342,6 +349,8 @@ copy_in(struct fy_executor *x, const struct fy_step *step)
         if (status != 0) {
             return status;
         }
+        fy_debug(EXECUTE, "copies %llu bytes in, view %u",
+                 (unsigned long long)r->elements_bytes, r->key.view);
         x->traffic.bytes_in += r->elements_bytes;
         r->state = FY_REPLICA_SHARED;
         copied = true;
@@ -409,6 +418,8 @@ compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
     }
     int status = s->launch(s->planner, step, s->tiles + step->tiles,
                            x->addresses, lane->stream);
+    fy_debug(EXECUTE, "step %u of %u: chunk of %u tiles launched: %s",
+             index + 1, s->nsteps, step->ntiles, fy_status_text(status));
     if (status != 0) {
         return status;
     }
@@ -553,6 +564,7 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
                 status = FY_ERR_UNSUPPORTED;
             }
             if (status != 0) {
+                fy_debug(EXECUTE, "undone: %s", fy_status_text(status));
                 fy_undo_restore(&x->undo, &x->table);
             }
         }

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See explain.h. Lines are written whole with one write() to a file opened for
- * appending, so that processes and threads do not mix theirs.
+ * The decision log, see explain.h.
  */
 #include "config.h"
 
 #include "pager/explain.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/lines.h"
 
 enum {
     MAX_LINES = 4096,
@@ -27,21 +26,6 @@ enum {
 static uint64_t told[TOLD];
 static unsigned lines;
 static char lines_path[PATH_MAX]; /* empty: nothing is to be told */
-
-/* Of ours alone: after the run anybody may have made its folder again. */
-static int
-open_lines(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                  0644);
-
-    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid())) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 void
 fy_explain_to(const char *path)
@@ -122,19 +106,6 @@ struct line {
     size_t used;
 };
 
-/* No descriptor is kept: the program may close it, and open a file by its number. */
-static void
-write_line(const char *path, const struct line *line)
-{
-    int to = open_lines(path);
-    if (to >= 0) {
-        if (write(to, line->text, line->used) < 0) {
-            /* A full disk loses lines, nothing else. */
-        }
-        close(to);
-    }
-}
-
 static void __attribute__((format(printf, 2, 3)))
 add(struct line *line, const char *format, ...)
 {
@@ -193,7 +164,7 @@ fy_explain_difference(const char *path, const struct fy_decision *decision)
     if (*path) {
         add_call(&line, decision);
         add(&line, " %s; not offloaded any more\n", decision->note);
-        write_line(path, &line);
+        (void)fy_lines_append(path, line.text, line.used);
     }
     errno = saved;
 }
@@ -234,7 +205,7 @@ fy_explain(const struct fy_decision *decision)
         add(&line, ": %s", decision->note);
     }
     add(&line, "\n");
-    write_line(lines_path, &line);
+    (void)fy_lines_append(lines_path, line.text, line.used);
     errno = saved;
 }
 
@@ -246,7 +217,7 @@ fy_explain_line(const char *text)
 
     if (lines_path[0] && has_room()) {
         add(&line, "pid=%ld: %s\n", (long)getpid(), text);
-        write_line(lines_path, &line);
+        (void)fy_lines_append(lines_path, line.text, line.used);
     }
     errno = saved;
 }

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "pager/host_internal.h"
 #include "pager/host_memory.h"
 
@@ -36,6 +37,7 @@ int
 host_error(struct host_device *device, int status, const char *text)
 {
     __atomic_store_n(&device->error, text, __ATOMIC_RELAXED);
+    fy_debug(DEVICE, "host device: %s: %s", fy_status_text(status), text);
     return status;
 }
 
@@ -127,6 +129,8 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     if (pthread_cond_init(&device->change, NULL) != 0) {
         goto destroy_lock;
     }
+    fy_debug(DEVICE, "host device opened, %llu bytes",
+             (unsigned long long)fy_host_arena_bytes(device->arena));
     *out = &device->base;
     return 0;
 
@@ -150,6 +154,7 @@ host_close(struct fy_device *base)
     if (device == NULL) {
         return;
     }
+    fy_debug(DEVICE, "host device closed");
     if (host_is_ours(device)) {
         while (device->streams != NULL) {
             host_stream_destroy(device->streams);

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "pager/host.h"
 
 enum {
@@ -346,6 +347,11 @@ fy_pool_take(uint64_t useful_bytes, double wait_seconds,
         }
     }
     (void)pthread_setcancelstate(cancel, NULL);
+    fy_debug(MEMORY, "a call of use for %llu bytes gets %llu: %s",
+             (unsigned long long)useful_bytes,
+             reason == FY_REASON_NONE ? (unsigned long long)out->budget_bytes
+                                      : 0ULL,
+             fy_reason_word(reason));
     return reason;
 }
 
@@ -379,6 +385,8 @@ fy_pool_shrink(struct fy_lease *lease)
     tell_all();
     pthread_mutex_unlock(&lock);
     lease->budget_bytes = smaller;
+    fy_debug(MEMORY, "memory ran out: the call goes on with %llu bytes",
+             (unsigned long long)smaller);
     return true;
 }
 

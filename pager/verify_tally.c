@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/lines.h"
+
 static const char *
 finding_word(unsigned kind)
 {
@@ -129,7 +131,6 @@ fy_tally_report(struct fy_tally *tally, const struct fy_model *model,
     if (__atomic_fetch_or(bits, 1U << kind, __ATOMIC_RELAXED) & 1U << kind) {
         return;
     }
-    int saved_errno = errno;
     const struct fy_function *f =
         FY_TABLE(model, fy_function, functions) + function;
     uint32_t line = f->line;
@@ -149,12 +150,5 @@ fy_tally_report(struct fy_tally *tally, const struct fy_model *model,
         n = (int)sizeof row - 1;
         row[n - 1] = '\n';
     }
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        /* One write: lines of several processes do not mix. */
-        ssize_t written = write(fd, row, (size_t)n);
-        (void)written;
-        close(fd);
-    }
-    errno = saved_errno;
+    (void)fy_lines_append(path, row, (size_t)n);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "annotations/model.h"
+#include "common/debug.h"
 #include "proxy/classify.h"
 #include "proxy/confines.h"
 #include "proxy/needs.h"
@@ -1113,9 +1114,17 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
         free(check->paths[i]);
     }
     if (!status) {
+        fy_debug(SANDBOX,
+                 "%s in %s: Landlock %s, namespaces %s, system calls %s",
+                 cage->program, cage->folder, cage->ruleset >= 0 ? "yes" : "no",
+                 cage->has_space ? "yes" : "no",
+                 cage->filtered ? "filtered" : "not filtered");
         memcpy(out_files, files, sizeof files);
         *out_cage = cage;
         cage = NULL;
+    } else {
+        fy_debug(SANDBOX, "refused: %s %s", fy_stage_reason_word(*out_reason),
+                 why->text);
     }
 free_check:
     for (unsigned i = 0; status && i < 3; i++) {

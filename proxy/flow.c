@@ -275,7 +275,7 @@ out_response(struct exchange *exchange, int status,
                                         .keeps_stdin = stage->keeps,
                                         .pipes = pipes(stage)};
         const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
-        stage->state = STAGE_RUNNING;
+        fy_stage_enter(stage, STAGE_RUNNING);
         if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
                          fy_unsqueeze_new(&stage->unsqueeze))) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
@@ -409,7 +409,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
                 : stage->reach->bytes_a_second;
     }
     stage->ended_ns = fy_clock_ns();
-    stage->state = STAGE_ENDED;
+    fy_stage_enter(stage, STAGE_ENDED);
     /* It had ended there before the signal came; here it is in the middle of its
      * output, which its reader may never take. */
     if (stage->signalled && !stage->exit_signal &&

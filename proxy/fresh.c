@@ -66,6 +66,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/debug.h"
+
 enum {
     WORKERS = 15, /* libfuse serves 10 requests at a time by default */
     OPENS = 3,    /* until what a file was is made forgotten */
@@ -735,6 +737,8 @@ fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
         refresh_all(&work);
         stale = atomic_load(&work.stale);
     }
+    fy_debug(STORAGE, "%s: %zu names looked up again, %u may be stale",
+             mount->path, work.n, stale);
     if (work.mounted.fd >= 0) {
         close(work.mounted.fd);
     }

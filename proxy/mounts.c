@@ -16,9 +16,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "common/path.h"
 #include "common/whole.h"
-
 #include "proxy/mounts.h"
 
 enum {
@@ -490,6 +490,11 @@ fy_mounts_find(const char *const *configured, bool discovery,
     }
     if (discovery) {
         discover(&table, "/proc", out, &n);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        fy_debug(STORAGE, "mount %s of %s://%s, found by %s", out[i].path,
+                 out[i].place.transport->scheme, out[i].place.host,
+                 out[i].found_by);
     }
     *out_n = n;
 clear:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/stage.h"
 
 enum {
@@ -40,6 +41,18 @@ forget(struct fy_session *session, struct watch *watch)
         (void)epoll_ctl(session->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
         watch->fd = -1;
     }
+}
+
+/* The one place that changes the state of a connection. */
+static void
+enter(struct reach *reach, enum reach_state state)
+{
+    static const char *const words[] = {"idle", "greets", "says hello", "ready",
+                                        "cannot be used"};
+    fy_debug(CLIENT, "connection to %s: %s -> %s%s%s", reach->name,
+             words[reach->state], words[state], *reach->trouble ? ": " : "",
+             reach->trouble);
+    reach->state = state;
 }
 
 static void
@@ -100,8 +113,8 @@ give_up(struct reach *reach)
     reach->waits = reach->waits || reach->state == REACH_HELLO;
     disconnect(reach);
     reach->broken = false;
-    reach->state =
-        again && ++reach->breaks < BREAKS_MAX ? REACH_IDLE : REACH_BAD;
+    enter(reach,
+          again && ++reach->breaks < BREAKS_MAX ? REACH_IDLE : REACH_BAD);
     fy_stages_reached(reach->session, reach);
 }
 
@@ -355,7 +368,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         return;
     }
     note_open(reach);
-    reach->state = REACH_READY;
+    enter(reach, REACH_READY);
     learn_login(reach);
     reach->heard_bytes = 0;
     fy_session_set(reach->session, &reach->limit,
@@ -501,7 +514,7 @@ greet(struct reach *reach)
         break_reach(reach, text);
         return;
     }
-    reach->state = REACH_HELLO;
+    enter(reach, REACH_HELLO);
     if (!reach->wire) {
         open_wire(reach);
     }
@@ -533,11 +546,11 @@ connect_to(struct reach *reach)
     if (fy_link_open(&reach->place, reach->session->options.ferry, &why,
                      &reach->link)) {
         set_trouble(reach, text);
-        reach->state = REACH_BAD;
+        enter(reach, REACH_BAD);
         return;
     }
     reach->began_ns = fy_clock_ns();
-    reach->state = REACH_GREETING;
+    enter(reach, REACH_GREETING);
     reach->in.fd = reach->link.in;
     reach->in.ready = in_ready;
     reach->limit.run = keep_alive;
@@ -640,7 +653,7 @@ fy_reaches_end(struct fy_session *session)
     for (unsigned i = 0; i < session->nreaches; i++) {
         struct reach *reach = &session->reaches[i];
         disconnect(reach);
-        reach->state = REACH_BAD;
+        enter(reach, REACH_BAD);
     }
 }
 

@@ -220,6 +220,9 @@ void fy_server_stage_stderr(struct fy_server_stage *stage,
 
 /* ---- server_stage.c: while it runs, and its result ----------------------------- */
 
+/* The one place that changes a stage's state. */
+void fy_server_stage_enter(struct fy_server_stage *stage,
+                           enum fy_stage_state state);
 struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
                                              uint64_t number);
 /* Sends the trailers, or forgets the stage, once there is nothing to wait for. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/process.h"
 #include "proxy/server.h"
 
@@ -131,7 +132,7 @@ fy_server_stage_abandon(struct fy_server_stage *stage)
     }
     if (has_no_process(stage)) {
         fy_server_stage_leave(stage);
-        stage->state = FY_STAGE_OVER;
+        fy_server_stage_enter(stage, FY_STAGE_OVER);
         stage->server->running--;
         fy_server_stage_discard(stage);
         return;
@@ -156,6 +157,8 @@ fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason)
     if (stage->failed) {
         return;
     }
+    fy_debug(SERVER, "stage %llu is ended by the proxy: %s",
+             (unsigned long long)stage->number, fy_stage_reason_word(reason));
     stage->failed = reason;
     fy_server_stage_abandon(stage);
     struct fy_server_stage *next;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/process.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
@@ -30,6 +31,17 @@ enum {
     KEPT_BYTES = 32 << 20,
     STDERR_PATIENCE_S = 10, /* for its reader, or a process that stayed */
 };
+
+void
+fy_server_stage_enter(struct fy_server_stage *stage, enum fy_stage_state state)
+{
+    static const char *const words[] = {"waits", "is checked", "starts",
+                                        "runs",  "exited",     "over"};
+    fy_debug(SERVER, "stage %llu, pid %d: %s -> %s",
+             (unsigned long long)stage->number, (int)stage->run.pid,
+             words[stage->state], words[state]);
+    stage->state = state;
+}
 
 struct fy_server_stage *
 fy_server_stage_find(struct fy_server *server, uint64_t number)
@@ -139,7 +151,7 @@ over(struct fy_server_stage *stage)
     fy_server_stage_leave(stage);
     fy_cage_free(stage->cage);
     stage->cage = NULL;
-    stage->state = FY_STAGE_OVER;
+    fy_server_stage_enter(stage, FY_STAGE_OVER);
     server->running--;
     if (!has_effects(stage)) {
         fy_server_stage_discard(stage);
@@ -352,7 +364,7 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
         }
     }
     fy_pump_in_settle(stage);
-    stage->state = FY_STAGE_EXITED;
+    fy_server_stage_enter(stage, FY_STAGE_EXITED);
     /* Nobody asked for that: the kernel ran out of memory, or this host's
      * owner wants it gone. Not the command's own end. */
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !stage->killed) {

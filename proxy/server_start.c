@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/protocol.h"
 #include "proxy/server.h"
 
@@ -78,7 +79,7 @@ on_started(void *owner, uint32_t events)
         return;
     }
     fy_watch_close(stage, &stage->started, &stage->run.started);
-    stage->state = FY_STAGE_RUNNING;
+    fy_server_stage_enter(stage, FY_STAGE_RUNNING);
     settle_link(stage, n == 0 && !stage->abandoned);
     if (n != 0) {
         char why[256];
@@ -214,7 +215,7 @@ launch(struct fy_server_stage *stage, struct check *check)
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;
     }
-    stage->state = FY_STAGE_STARTING;
+    fy_server_stage_enter(stage, FY_STAGE_STARTING);
     fy_server_stage_count(stage);
     server->left_some = true;
     stage->started_ns = fy_clock_ns();
@@ -275,7 +276,7 @@ static void
 begin_check(struct fy_server_stage *stage)
 {
     struct check *check = calloc(1, sizeof *check);
-    stage->state = FY_STAGE_CHECKING;
+    fy_server_stage_enter(stage, FY_STAGE_CHECKING);
     set_patience(stage);
     if (check) {
         check->job = (struct fy_job){.server = stage->server,
@@ -450,6 +451,10 @@ admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
         return FY_ERR_BUSY;
     }
     status = understand(stage, &reason, &why);
+    fy_debug(SERVER, "stage %llu: %s: %s %s", (unsigned long long)stage->number,
+             status ? "not understood" : stage->invocation.command,
+             status ? fy_stage_reason_word(reason) : "matches its annotation",
+             text);
     if (status) {
         fy_exchange_refuse(exchange, 403, reason, text);
         return status;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/holders.h"
 #include "proxy/protocol.h"
 
@@ -24,6 +25,21 @@ enum {
     ANSWER_MS = 2000, /* of the files of this machine */
 };
 static const uint64_t ms_ns = 1000000;
+
+void
+fy_stage_enter(struct stage *stage, enum stage_state state)
+{
+    static const char *const words[] = {"waits for its host",
+                                        "prepares",
+                                        "waits for input",
+                                        "asked",
+                                        "runs",
+                                        "ended",
+                                        "done"};
+    fy_debug(CLIENT, "stage of pid %d%s: %s -> %s", stage->hello.pid,
+             stage->whole ? ", part" : "", words[stage->state], words[state]);
+    stage->state = state;
+}
 
 /* ---- asking -------------------------------------------------------------------------- */
 
@@ -73,7 +89,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         fy_stage_decline(stage, FY_STAGE_BUSY, "out of memory");
         return;
     }
-    stage->state = STAGE_ASKED;
+    fy_stage_enter(stage, STAGE_ASKED);
     stage->asked_ns = fy_clock_ns();
     stage->out = fy_out_exchange;
     stage->err = fy_err_exchange;
@@ -146,7 +162,7 @@ fy_stage_place(struct stage *stage)
     if (!reach || reach->state == REACH_BAD) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (fy_reach_takes(reach, stage)) {
-        stage->state = STAGE_PREPARING;
+        fy_stage_enter(stage, STAGE_PREPARING);
         if (stage->prepared) {
             fy_stage_prepared(stage, 0);
         } else if (stage->job || !looks(stage)) {
@@ -154,7 +170,7 @@ fy_stage_place(struct stage *stage)
         }
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
-        stage->state = STAGE_WAIT_REACH;
+        fy_stage_enter(stage, STAGE_WAIT_REACH);
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
         if (!stage->prepared && !stage->job && !looks(stage)) {
             (void)fy_prepare_before(stage);
@@ -216,7 +232,7 @@ fy_stage_retry(struct stage *stage)
         struct stage *reader = stage->feeds;
         stage->retrying = true;
         stage->retried = stage->retried || !stage->joined;
-        stage->state = STAGE_PREPARING;
+        fy_stage_enter(stage, STAGE_PREPARING);
         stage->settled = false;
         fy_session_unset(stage->session, &stage->timer); /* of a login */
         fy_placement_forget(stage);
@@ -233,7 +249,7 @@ fy_stage_retry(struct stage *stage)
     stage->retrying = false;
     if (stage->joined) {
         stage->joined = false;
-        stage->state = STAGE_WAIT_INPUT;
+        fy_stage_enter(stage, STAGE_WAIT_INPUT);
         fy_link_poke(stage->session);
     } else {
         stage->prepared = false;
@@ -266,10 +282,11 @@ fy_stage_stream(struct stage *stage)
     stage->streams = true;
     stage->plan.in.kind = FY_STREAM_WIRE;
     if (!stage->job && stage->prepared && fy_reach_takes(stage->reach, stage)) {
-        stage->state = STAGE_PREPARING;
+        fy_stage_enter(stage, STAGE_PREPARING);
         fy_stage_prepared(stage, 0);
     } else if (stage->job) {
-        stage->state = STAGE_PREPARING; /* it goes on when that is done */
+        fy_stage_enter(stage,
+                       STAGE_PREPARING); /* it goes on when that is done */
     } else {
         fy_stage_place(stage);
     }
@@ -563,6 +580,10 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
     fy_buffer_start(&why, text, sizeof text);
     unsigned reason = understand(stage, guest, &why);
     fy_guest_close_fds(guest);
+    fy_debug(CLIENT, "stage of pid %d: %s with %u words, %s: %s %s",
+             stage->hello.pid, stage->facts.path, stage->hello.argc,
+             stage->parsed ? "matches its annotation" : "does not match",
+             reason ? fy_stage_reason_word(reason) : "a candidate", text);
     if (reason) {
         fy_stage_decline(stage, reason, text);
         return;
@@ -582,7 +603,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         stage->reach = fy_reach_of(stage->session, stage->mount);
     }
     if (stage->plan.needs_link) {
-        stage->state = STAGE_WAIT_INPUT;
+        fy_stage_enter(stage, STAGE_WAIT_INPUT);
         prepare(stage);
     } else {
         fy_stage_place(stage);

@@ -181,6 +181,8 @@ void fy_part_forget(struct stage *part);
 
 /* A new stage's fields that are not 0. */
 void fy_stage_clear(struct stage *stage);
+/* The one place that changes a stage's state. */
+void fy_stage_enter(struct stage *stage, enum stage_state state);
 /* Connects, if need be, and prepares. */
 void fy_stage_place(struct stage *stage);
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */

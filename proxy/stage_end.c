@@ -10,6 +10,7 @@
 #include "common/sha256.h"
 #include "proxy/stage.h"
 
+#include "common/debug.h"
 #include "common/plain.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ fy_stage_finish(struct stage *stage)
 {
     struct guest *guest = stage->guest;
     fy_session_unset(stage->session, &stage->timer);
-    stage->state = STAGE_DONE;
+    fy_stage_enter(stage, STAGE_DONE);
     stage->guest = NULL;
     if (stage->parts) {
         fy_parts_end(stage);
@@ -148,6 +149,8 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
         fy_parts_fail(stage->whole, reason, why);
         return;
     }
+    fy_debug(CLIENT, "stage of pid %d runs here: %s %s", stage->hello.pid,
+             fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->guest) {
         fy_observe(stage);
@@ -196,6 +199,11 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
             fy_sha256_end(stage->hash[i], again.hash[i]);
         }
     }
+    fy_debug(CLIENT,
+             "stage of pid %d runs again here, behind %llu + %llu bytes: %s %s",
+             stage->hello.pid, (unsigned long long)stage->received_bytes[0],
+             (unsigned long long)stage->received_bytes[1],
+             fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->guest) {
         fy_guest_send(stage->guest, FY_STUB_AGAIN, &again, sizeof again);
@@ -348,6 +356,10 @@ fy_stage_try_end(struct stage *stage)
         fy_part_ended(stage);
         return;
     }
+    fy_debug(CLIENT,
+             "stage of pid %d ended: status %d, signal %d, %llu bytes written",
+             stage->hello.pid, stage->exit_status, stage->exit_signal,
+             (unsigned long long)stage->out_bytes);
     fy_stage_note(stage, FY_STAGE_NONE, "",
                   stage->exit_signal ? 128 + stage->exit_signal
                                      : stage->exit_status);

@@ -260,7 +260,7 @@ void
 fy_parts_start(struct stage *whole)
 {
     struct fy_parts *parts = whole->parts;
-    whole->state = STAGE_ASKED;
+    fy_stage_enter(whole, STAGE_ASKED);
     /* In front of the whole, so that they are freed before it. */
     for (unsigned i = 0; i < parts->n; i++) {
         struct stage *part = parts->stages[i];
@@ -346,7 +346,7 @@ fy_part_runs(struct stage *part)
     if (parts->running < parts->n || whole->state != STAGE_ASKED) {
         return;
     }
-    whole->state = STAGE_RUNNING;
+    fy_stage_enter(whole, STAGE_RUNNING);
     if (whole->guest) {
         fy_guest_send(whole->guest, FY_STUB_RUN, &run, sizeof run);
     }
@@ -441,7 +441,7 @@ fy_part_ended(struct stage *part)
         whole->exit_status = part->exit_signal ? 0 : status_of(whole);
         whole->signalled = whole->signalled || part->signalled;
         whole->ended_ns = fy_clock_ns();
-        whole->state = STAGE_ENDED;
+        fy_stage_enter(whole, STAGE_ENDED);
         fy_stage_try_end(whole);
         return;
     }
@@ -460,7 +460,7 @@ fy_parts_end(struct stage *whole)
         struct stage *part = parts->stages[i];
         if (part && part->state != STAGE_DONE) {
             fy_session_unset(whole->session, &part->timer);
-            part->state = STAGE_DONE;
+            fy_stage_enter(part, STAGE_DONE);
             fy_stage_detach(part);
         }
     }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/environment.h"
 #include "common/plain.h"
 #include "proxy/fault.h"
@@ -36,7 +38,14 @@ open_loopback(const struct fy_place *place, const char *ferry_path,
               struct fy_buffer *why, struct fy_link *out)
 {
     const char *path = *place->ferry ? place->ferry : ferry_path;
-    const char *argv[] = {path, "proxy", "--stdio", NULL};
+    char rooms[256], file[PATH_MAX + 32];
+    const char *argv[] = {path, "proxy", "--stdio", NULL, file, NULL};
+    struct fy_buffer to;
+    fy_buffer_start(&to, rooms, sizeof rooms);
+    if (fy_debug_format(&to)) {
+        argv[3] = rooms;
+        (void)snprintf(file, sizeof file, "--debug-file=%s", fy_debug_file());
+    }
     return fy_transport_spawn(argv, why, out);
 }
 

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "proxy/wires.h"
 
 #include <stdlib.h>
@@ -107,6 +108,7 @@ received_head(struct fy_wire_stream *stream, const nghttp2_frame *frame)
                                             stream->id, NGHTTP2_REFUSED_STREAM);
             return;
         }
+        fy_debug(WIRE, "stream %d: is asked %s", stream->id, head->path);
         stream->told = true;
         if (wire->events.request) {
             wire->events.request(wire->context, stream->id, head->method,
@@ -120,6 +122,7 @@ received_head(struct fy_wire_stream *stream, const nghttp2_frame *frame)
             return; /* nobody sends those */
         }
         stream->headed = true;
+        fy_debug(WIRE, "stream %d: is answered %d", stream->id, head->status);
         if (wire->events.response && !stream->cancelled) {
             wire->events.response(wire->context, stream->id, stream->user,
                                   head->status, head->pairs, head->npairs);
@@ -209,6 +212,7 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t id,
     struct fy_wire *wire = user;
     struct fy_wire_stream *stream = fy_wire_find(wire, id);
     (void)flags;
+    fy_debug(WIRE, "stream %d: %zu bytes came", id, n);
     if (stream) {
         stream->credit -= stream->credit < n ? stream->credit : n;
     }
@@ -228,6 +232,7 @@ on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 {
     struct fy_wire_stream *stream = fy_wire_find(user, id);
     (void)session;
+    fy_debug(WIRE, "stream %d: closed, error %u", id, error);
     if (stream) {
         fy_wire_remove(stream, error);
     }

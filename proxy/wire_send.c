@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/debug.h"
+
 enum {
     QUEUE_MAX_BYTES = 16 << 20
 };
@@ -240,6 +242,7 @@ fy_wire_request(struct fy_wire *wire, const char *path, bool body, void *user,
     stream->told = true;
     stream->body = body;
     stream->last_sent = !body;
+    fy_debug(WIRE, "stream %d: asks %s", id, path);
     *out = id;
     return FY_OK;
 }
@@ -259,6 +262,7 @@ fy_wire_respond(struct fy_wire *wire, int32_t id, int status,
         status > 999 || npairs > FY_WIRE_MAX_PAIRS - 1) {
         return FY_ERR_INVALID;
     }
+    fy_debug(WIRE, "stream %d: answers %d", id, status);
     nghttp2_nv fields[FY_WIRE_MAX_PAIRS];
     char text[FY_WIRE_MAX_HEAD_BYTES / 2];
     char number[4] = {(char)('0' + status / 100),
@@ -319,6 +323,7 @@ resume(struct fy_wire_stream *stream)
 int
 fy_wire_send(struct fy_wire *wire, int32_t id, const void *bytes, size_t n)
 {
+    fy_debug(WIRE, "stream %d: sends %zu bytes", id, n);
     struct fy_wire_stream *stream = fy_wire_find(wire, id);
     if (wire->broken) {
         return FY_ERR_IO;

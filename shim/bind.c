@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "shim/object.h"
 #include "shim/shim.h"
 
@@ -297,6 +298,9 @@ fy_bind_call(struct fy_frame *frame)
             binding = &mine;
         }
     }
+    fy_debug(CALLS, "%s called from %p is bound to %p%s", name,
+             (const void *)frame->caller, original,
+             for_all ? " for all callers" : "");
     *error = saved;
     return binding;
 }

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "shim/object.h"
 #include "shim/shim.h"
 
@@ -277,6 +278,8 @@ fy_engine(void)
         fy_inside++; /* what its constructors call is not ours to judge */
         engine = load();
         fy_inside--;
+        fy_debug(CALLS, engine ? "the engine is loaded"
+                               : "the engine cannot be loaded");
         fy_watched_release(&engine_state);
         __atomic_store_n(&engine_state, engine ? READY : FAILED,
                          __ATOMIC_RELEASE);

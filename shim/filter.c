@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/syscall.h>
 
+#include "common/debug.h"
 #include "shim/exec.h"
 
 unsigned fy_filters;
@@ -32,6 +33,7 @@ begin(bool strict)
         mode_before = mode; /* 0: another thread is just putting it back */
     }
     __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
     return told;
 }
 

@@ -4,6 +4,9 @@
 pkglib_LTLIBRARIES += libferry.la
 libferry_la_SOURCES = \
 	shim/start.c \
+	common/debug.c common/debug.h \
+	common/lines.c common/lines.h \
+	common/plain.c common/plain.h \
 	shim/asan.c \
 	shim/bind.c \
 	shim/count.c \

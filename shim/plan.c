@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/debug.h"
 #include "shim/arch/x86_64/raw.h"
 #include "shim/exec.h"
 #include "shim/head.h"
@@ -398,6 +399,8 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
      * another dynamic linker loads the program it would complain, or not start.
      */
     if (known && ((found.mode & (S_ISUID | S_ISGID)) || found.head.foreign)) {
+        fy_debug(PROGRAMS, "starts %s without ferry: %s", target->path,
+                 found.head.foreign ? "another dynamic linker" : "setuid");
         return;
     }
     plan_environment(out);
@@ -405,4 +408,7 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
         plan_stub(out, target, &found);
     }
+    fy_debug(PROGRAMS, "starts %s%s%s", target->path ? target->path : "a file",
+             out->env_bytes ? "" : ", environment as it is",
+             out->stub_bytes ? ", by the stub" : "");
 }

@@ -10,9 +10,9 @@
 #include "config.h"
 
 #include <link.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include "common/debug.h"
 #include "shim/exec.h"
 #include "shim/object.h"
 #include "shim/shim.h"
@@ -206,21 +206,47 @@ is_plain(char **environment_end)
     return plain;
 }
 
-static uint8_t
-parse_mode(const char *value)
+/* Behind "KEY=" in the settings, or NULL. */
+static const char *
+find_value(const char *key)
 {
-    while (*value) {
-        if (starts_with(value, "mode=")) {
-            return value[5] >= '0' && value[5] <= '4' &&
-                           (value[6] == ';' || value[6] == '\0')
-                       ? (uint8_t)(value[5] - '0')
-                       : 0;
+    size_t bytes = length(key);
+    for (const char *at = text; *at; at++) {
+        if (starts_with(at, key) && at[bytes] == '=') {
+            return at + bytes + 1;
         }
-        while (*value && *value++ != ';') {
-            continue;
+        while (*at && *at != ';') {
+            at++;
+        }
+        if (!*at) {
+            break;
         }
     }
-    return 0;
+    return NULL;
+}
+
+static uint8_t
+parse_mode(void)
+{
+    const char *value = find_value("mode");
+    return value && value[0] >= '0' && value[0] <= '4' &&
+                   (value[1] == ';' || value[1] == '\0')
+               ? (uint8_t)(value[0] - '0')
+               : 0;
+}
+
+static void
+start_debug(void)
+{
+    static char file[4096];
+    const char *value = find_value("debug");
+    uint32_t mask = 0;
+    for (; value && *value >= '0' && *value <= '9'; value++) {
+        mask = mask * 10 + (uint32_t)(*value - '0');
+    }
+    if (mask && fy_settings_value("debug_file", file, sizeof file)) {
+        fy_debug_start(mask, file);
+    }
 }
 
 static void __attribute__((constructor))
@@ -249,8 +275,9 @@ start(int argc, char **argv, char **envp)
     if (!keep(*settings, &ours)) {
         return;
     }
+    start_debug();
     if (fy_image.model) {
-        fy_mode = parse_mode(text);
+        fy_mode = parse_mode();
         if (fy_mode) {
             fy_last_start();
         }
@@ -287,17 +314,12 @@ hex(char c)
 bool
 fy_settings_value(const char *key, char *out, size_t capacity)
 {
-    size_t key_bytes = strlen(key);
-    const char *at = text;
-    while (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=') {
-        at = strchr(at, ';');
-        if (!at) {
-            return false;
-        }
-        at++;
+    const char *at = find_value(key);
+    if (!at) {
+        return false;
     }
     size_t used = 0;
-    for (at += key_bytes + 1; *at && *at != ';'; at++) {
+    for (; *at && *at != ';'; at++) {
         char c = *at;
         if (c == '%' && hex(at[1]) >= 0 && hex(at[2]) >= 0) {
             c = (char)(hex(at[1]) * 16 + hex(at[2]));

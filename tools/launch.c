@@ -238,7 +238,7 @@ fy_launch_end(struct fy_launch_state *state)
 {
     static const char *const files[] = {"record",         "explain", "findings",
                                         "findings.tally", "checked", "snapshot",
-                                        "session"};
+                                        "session",        "debug"};
     if (state->record) {
         munmap(state->record, state->record_bytes);
     }

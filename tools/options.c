@@ -6,10 +6,13 @@
 
 #include "tools/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/debug.h"
 #include "tools/tool.h"
 
 static const char help_run[] =
@@ -50,6 +53,10 @@ static const char help[] =
     "  --report[=FILE.json]  afterwards print what happened, or write it as "
     "JSON\n"
     "  --explain             afterwards print each decision and its reason\n"
+    "  --debug[=ROOM,...]    log what these rooms of ferry do, or all; "
+    "ferry-run(1)\n"
+    "  --debug-file FILE     append that to FILE (default: printed "
+    "afterwards)\n"
     "  --help\n";
 
 enum option_id {
@@ -64,6 +71,8 @@ enum option_id {
     OPTION_ANNOTATIONS,
     OPTION_REPORT,
     OPTION_EXPLAIN,
+    OPTION_DEBUG,
+    OPTION_DEBUG_FILE,
     OPTION_HELP,
 };
 
@@ -79,9 +88,27 @@ static const struct option long_options[] = {
     {"annotations", required_argument, NULL, OPTION_ANNOTATIONS},
     {"report", optional_argument, NULL, OPTION_REPORT},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
+    {"debug", optional_argument, NULL, OPTION_DEBUG},
+    {"debug-file", required_argument, NULL, OPTION_DEBUG_FILE},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
+
+int
+fy_debug_option(const char *option, const char *rooms, uint64_t *out_mask)
+{
+    char cause[512];
+    struct fy_buffer why;
+    uint32_t mask;
+    fy_buffer_start(&why, cause, sizeof cause);
+    int status = fy_debug_parse(rooms, &mask, &why);
+    if (status) {
+        fy_say("%s: %s", option, cause);
+        return status;
+    }
+    *out_mask = mask;
+    return 0;
+}
 
 /* Sets one setting from an option; says what is wrong with its value. */
 static int
@@ -120,6 +147,37 @@ parse_device_option(const char *text, struct fy_settings *settings)
             status = set(settings, FY_SETTING_WIRE, "--device memory", "memory",
                          comma + 8);
         }
+    }
+    return status;
+}
+
+/* The log's file, from any folder that a program may change to. */
+static int
+set_debug_file(const char *option, const char *path,
+               struct fy_settings *settings)
+{
+    char whole[2 * PATH_MAX], folder[PATH_MAX] = "";
+    if (*path && *path != '/' && !getcwd(folder, sizeof folder)) {
+        fy_say("%s '%s': %s", option, path, strerror(errno));
+        return FY_ERR_INVALID;
+    }
+    (void)snprintf(whole, sizeof whole, "%s%s%s", folder, *folder ? "/" : "",
+                   path);
+    return set(settings, FY_SETTING_WIRE, option, "debug_file", whole);
+}
+
+/* FERRY_DEBUG and FERRY_DEBUG_FILE, which options go before. */
+static int
+read_debug_variables(struct fy_settings *settings)
+{
+    const char *rooms = getenv("FERRY_DEBUG");
+    const char *file = getenv("FERRY_DEBUG_FILE");
+    int status = 0;
+    if (rooms && *rooms) {
+        status = fy_debug_option("FERRY_DEBUG", rooms, &settings->debug);
+    }
+    if (!status && file && *file) {
+        status = set_debug_file("FERRY_DEBUG_FILE", file, settings);
     }
     return status;
 }
@@ -186,6 +244,11 @@ take(int id, struct fy_run_options *options)
     case OPTION_EXPLAIN:
         options->explain = true;
         return 0;
+    case OPTION_DEBUG:
+        return fy_debug_option("--debug", optarg ? optarg : "all",
+                               &options->settings.debug);
+    case OPTION_DEBUG_FILE:
+        return set_debug_file("--debug-file", optarg, &options->settings);
     default: /* getopt has said it */
         return FY_ERR_INVALID;
     }
@@ -203,7 +266,8 @@ fy_run_options_parse(const char *name, int argc, char **argv,
     fy_config_path(config);
     fy_config_read(config, &out->settings);
     /* From here on the list of paths is in options->annotations. */
-    if (add_annotation_list(out->settings.annotations, out)) {
+    if (add_annotation_list(out->settings.annotations, out) ||
+        read_debug_variables(&out->settings)) {
         return FY_ERR_INVALID;
     }
     optind = 0; /* also reads POSIXLY_CORRECT anew; '+' stops at COMMAND */

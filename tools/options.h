@@ -33,4 +33,11 @@ int fy_run_options_parse(const char *name, int argc, char **argv,
                          struct fy_run_options *out,
                          int *out_status) FY_MUST_CHECK;
 
+/*
+ * The mask of "client,pager" into *out_mask; FY_ERR_INVALID: a room is unknown, which was
+ * said with the name of the option.
+ */
+int fy_debug_option(const char *option, const char *rooms,
+                    uint64_t *out_mask) FY_MUST_CHECK;
+
 #endif

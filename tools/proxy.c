@@ -16,7 +16,10 @@
 
 #include "annotations/command.h"
 #include "annotations/diagnostics.h"
+#include "common/debug.h"
+#include "common/lines.h"
 #include "proxy/proxy.h"
+#include "tools/options.h"
 #include "tools/pipeline.h"
 #include "tools/tool.h"
 
@@ -39,6 +42,8 @@ static const char help[] =
     "  --annotations PATH  also know the commands of this file or folder\n"
     "  --setid             with --root: let commands make setuid files\n"
     "  --no-landlock       do not use the kernel's Landlock; not with --root\n"
+    "  --debug[=ROOM,...]  log what these rooms do, or all, in --debug-file\n"
+    "  --debug-file FILE   the file that lines are appended to\n"
     "  --help\n";
 
 struct request {
@@ -48,6 +53,8 @@ struct request {
     const char *paths[FY_MAX_ANNOTATION_PATHS];
     unsigned npaths;
     bool stdio;
+    uint64_t debug;
+    const char *debug_file;
 };
 
 static bool
@@ -110,9 +117,36 @@ take_option(struct request *request, int id, const char *text)
     case 'L':
         request->options.landlock = false;
         return true;
+    case 'd':
+        return fy_debug_option("--debug", text ? text : "all",
+                               &request->debug) == 0;
+    case 'f':
+        request->debug_file = text;
+        return true;
     default:
         return false;
     }
+}
+
+/* A proxy's standard error is the client's to show, so a log needs a file. */
+static bool
+start_debug(const struct request *request)
+{
+    if (!request->debug) {
+        return true;
+    }
+    if (!request->debug_file) {
+        fy_say("--debug: --debug-file is missing");
+        return false;
+    }
+    int status = fy_lines_append(request->debug_file, "", 0);
+    if (status) {
+        fy_say("cannot write the debug log %s: %s", request->debug_file,
+               strerror(-status));
+        return true;
+    }
+    fy_debug_start((uint32_t)request->debug, request->debug_file);
+    return true;
 }
 
 /*
@@ -187,6 +221,8 @@ fy_tool_proxy(int argc, char **argv)
         {"annotations", required_argument, NULL, 'a'},
         {"setid", no_argument, NULL, 'S'},
         {"no-landlock", no_argument, NULL, 'L'},
+        {"debug", optional_argument, NULL, 'd'},
+        {"debug-file", required_argument, NULL, 'f'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -210,6 +246,9 @@ fy_tool_proxy(int argc, char **argv)
     if (request.nroots && !request.options.landlock) {
         fy_say("--root and --no-landlock: what is exported is guarded by "
                "Landlock");
+        return fy_usage_error("proxy");
+    }
+    if (!start_debug(&request)) {
         return fy_usage_error("proxy");
     }
     if (isatty(STDOUT_FILENO)) {

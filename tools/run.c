@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/debug.h"
+#include "common/lines.h"
 #include "common/plain.h"
 #include "common/whole.h"
 #include "shim/reach.h"
@@ -171,7 +173,7 @@ publish(struct fy_run_options *options, struct fy_launch_state *state)
 
 /* Lines that the engine wrote down, bounded. */
 static void
-print_lines(const char *path, const char *what)
+print_lines(const char *path, size_t max, const char *what)
 {
     size_t bytes;
     char *text =
@@ -182,7 +184,7 @@ print_lines(const char *path, const char *what)
     fy_plain(text, "\n");
     size_t lines = 0;
     char *end = text;
-    while (*end && lines < EXPLAIN_LINES_MAX) {
+    while (*end && lines < max) {
         lines++;
         end += strcspn(end, "\n");
         end += *end == '\n';
@@ -226,7 +228,8 @@ print_checked(const struct fy_run_options *options,
         different += report->rows[i].declined[FY_REASON_DIFFERENT];
         unverified += report->rows[i].declined[FY_REASON_UNVERIFIED];
     }
-    print_lines(options->settings.checked, "differing results");
+    print_lines(options->settings.checked, EXPLAIN_LINES_MAX,
+                "differing results");
     fy_say("%llu calls verified, %llu different, %llu unverified", verified,
            different, unverified);
 }
@@ -253,7 +256,7 @@ tell(const struct fy_run_options *options, struct fy_launch_state *state,
         return;
     }
     if (options->explain) {
-        print_lines(options->settings.explain, "decisions");
+        print_lines(options->settings.explain, EXPLAIN_LINES_MAX, "decisions");
         fy_report_print_stages(&report, stderr);
         if (!state->pipeline.session && report.nrows == 0) {
             fy_say("no remote mount was found or given (--mount): commands "
@@ -277,6 +280,50 @@ tell(const struct fy_run_options *options, struct fy_launch_state *state,
     fy_report_clear(&report);
 }
 
+/* The log goes to its file, or to one of the run that is printed afterwards: true. */
+static bool
+start_debug(struct fy_run_options *options, struct fy_launch_state *state)
+{
+    struct fy_settings *settings = &options->settings;
+    bool printed = settings->debug && !settings->debug_file[0];
+    if (printed && (fy_launch_scratch(state) ||
+                    !scratch_file(state, "debug", settings->debug_file))) {
+        fy_say("%s; there is no debug log", state->trouble);
+        state->trouble[0] = '\0';
+        settings->debug = 0;
+    }
+    int status =
+        settings->debug ? fy_lines_append(settings->debug_file, "", 0) : 0;
+    if (status) {
+        fy_say("cannot write the debug log %s: %s", settings->debug_file,
+               strerror(-status));
+        settings->debug = 0;
+    }
+    if (!settings->debug) {
+        settings->debug_file[0] = '\0';
+        return false;
+    }
+    fy_debug_start((uint32_t)settings->debug, settings->debug_file);
+    return printed;
+}
+
+static void
+debug_start(const struct fy_run_options *options,
+            const struct fy_launch_state *state)
+{
+    const struct fy_settings *settings = &options->settings;
+    fy_debug(COMMAND, "runs %s: device %s, mode %d, preloads %s%s",
+             options->command ? options->command[0] : "a shell",
+             settings->device, (int)settings->mode,
+             state->preload[0] ? state->preload : "nothing",
+             state->pipeline.session ? ", with a session" : "");
+    for (unsigned i = 0; i < state->pipeline.nmounts; i++) {
+        fy_debug(COMMAND, "mount %s, found by %s",
+                 state->pipeline.mounts[i].path,
+                 state->pipeline.mounts[i].found_by);
+    }
+}
+
 int
 fy_launch(struct fy_run_options *options)
 {
@@ -285,6 +332,7 @@ fy_launch(struct fy_run_options *options)
     memset(&state, 0, sizeof state);
     bool count = is_told(options);
     fy_child_survive();
+    bool logged = start_debug(options, &state);
     /* By what its driver leaves in /dev: loading CUDA is for programs that have
      * a call for it. */
     if (strcmp(options->settings.device, "auto") == 0) {
@@ -310,6 +358,7 @@ fy_launch(struct fy_run_options *options)
         publish_commands(options, &state);
     }
     publish(options, &state);
+    debug_start(options, &state);
     if (!count && !state.scratch[0]) {
         free(state.model);
         fy_pipeline_free(&state.pipeline);
@@ -334,6 +383,11 @@ fy_launch(struct fy_run_options *options)
     fy_pipeline_end(&state.pipeline);
     if (count && !child.exec_errno) {
         tell(options, &state, child.wait_status, seconds);
+    }
+    fy_debug(COMMAND, "%s ended after %.3f s: wait status %#x",
+             options->command[0], seconds, (unsigned)child.wait_status);
+    if (logged) {
+        print_lines(options->settings.debug_file, SIZE_MAX, "lines");
     }
     fy_launch_end(&state);
     return fy_child_imitate(&child, options->command);
