@@ -21,10 +21,12 @@ enum {
     LINE_BYTES = 1024 /* a longer one is cut and ends in "..." */
 };
 
-uint32_t fy_debug_mask;
+/* Beside what every process of a run writes at its start: no page more. */
+uint32_t fy_debug_mask __attribute__((section(".data")));
 static const char *file;
 
-static const char *const words[FY_ROOM_COUNT] = {
+/* Texts, not pointers, which the dynamic linker would relocate at every start. */
+static const char words[FY_ROOM_COUNT][9] = {
     "calls",  "programs", "engine", "decide",  "plan",    "execute", "memory",
     "device", "client",   "wire",   "storage", "sandbox", "server",  "command",
 };

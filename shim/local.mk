@@ -4,9 +4,6 @@
 pkglib_LTLIBRARIES += libferry.la
 libferry_la_SOURCES = \
 	shim/start.c \
-	common/debug.c common/debug.h \
-	common/lines.c common/lines.h \
-	common/plain.c common/plain.h \
 	shim/asan.c \
 	shim/bind.c \
 	shim/count.c \
@@ -40,7 +37,10 @@ libferry_la_SOURCES = \
 	shim/arch/x86_64/raw.h \
 	shim/arch/x86_64/state.c \
 	shim/arch/x86_64/syscall.S \
-	shim/arch/x86_64/unwind.c
+	shim/arch/x86_64/unwind.c \
+	common/debug.c common/debug.h \
+	common/lines.c common/lines.h \
+	common/plain.c common/plain.h
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(FY_COVERAGE) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \

@@ -238,13 +238,18 @@ parse_mode(void)
 static void
 start_debug(void)
 {
-    static char file[4096];
+    const size_t bytes = 4096;
     const char *value = find_value("debug");
     uint32_t mask = 0;
     for (; value && *value >= '0' && *value <= '9'; value++) {
         mask = mask * 10 + (uint32_t)(*value - '0');
     }
-    if (mask && fy_settings_value("debug_file", file, sizeof file)) {
+    if (!mask) {
+        return;
+    }
+    char *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (file != MAP_FAILED && fy_settings_value("debug_file", file, bytes)) {
         fy_debug_start(mask, file);
     }
 }
