@@ -43,12 +43,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/faults/frames.h"
+
 enum {
     SITE_BYTES = 256,
     FRAMES = 3,          /* return addresses of ferry's that name a site */
     STACK_WORDS = 2048,  /* of a thread's stack that are looked at */
     MAPPINGS_MAX = 1024, /* of executable code in a process */
-    CALL_BYTES = 7,      /* the longest `call' instruction */
 };
 
 /* <linux/seccomp.h> of Linux 6.6: the caller sleeps before this process is woken,
@@ -162,26 +163,13 @@ read_mappings(pid_t pid, struct mapping *maps, bool *any)
     return n;
 }
 
-/* Whether an instruction that calls ends at an address. */
+/* frames_read, of a process. */
 static bool
-is_after_call(pid_t pid, uint64_t address)
+read_process(void *context, uint64_t at, void *bytes, uint64_t n)
 {
-    unsigned char code[CALL_BYTES];
-    struct iovec to = {code, sizeof code};
-    struct iovec from = {(void *)(uintptr_t)(address - CALL_BYTES),
-                         sizeof code};
-    if (process_vm_readv(pid, &to, 1, &from, 1, 0) != sizeof code) {
-        return false;
-    }
-    if (code[2] == 0xe8) {
-        return true;
-    }
-    for (int i = 0; i <= 5; i++) { /* ff /2, with up to 5 bytes of operand */
-        if (code[i] == 0xff && (code[i + 1] & 0x38) == 0x10) {
-            return true;
-        }
-    }
-    return false;
+    struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)at, n};
+    return process_vm_readv(*(pid_t *)context, &to, 1, &from, 1, 0) ==
+           (ssize_t)n;
 }
 
 /* The innermost return addresses of ferry's code; "-" when there are none. */
@@ -227,17 +215,19 @@ find_site(pid_t pid, char out[SITE_BYTES])
     }
     ssize_t got = process_vm_readv(pid, &to, 1, from, pieces, 0);
     size_t n = 0, length = 0;
+    uint64_t inner = 0;
     for (ssize_t i = -1; i < got / 8 && n < FRAMES; i++) {
         uint64_t address = i < 0 ? pc : words[i];
         for (size_t m = 0; m < nmaps; m++) {
             if (address < maps[m].start + CALL_BYTES ||
                 address >= maps[m].end || !maps[m].ours ||
-                (i >= 0 && !is_after_call(pid, address))) {
+                (i >= 0 && !frames_leads(address, inner, read_process, &pid))) {
                 continue;
             }
             length += (size_t)snprintf(
                 out + length, SITE_BYTES - length, "%s%s+%lx", n ? "," : "",
                 maps[m].name, address - maps[m].start + maps[m].offset);
+            inner = address;
             n++;
         }
     }

@@ -2,8 +2,8 @@
 /*
  * Linked into ferry (tests/faults/ferry), or preloaded into a program: one
  * allocation that ferry's code asks for fails. FERRY_NOMEM names the file to which a line
- * "alloc ROLE SITE" is added for each of them (FERRY_NOMEM_AT unset), or "hit" for
- * the one that fails: FERRY_NOMEM_AT is "ROLE SITE NTH", ROLE and SITE as inject.c
+ * "alloc ROLE SITE PROCESS" is added for each of them (FERRY_NOMEM_AT unset), or "hit"
+ * for the one that fails: FERRY_NOMEM_AT is "ROLE SITE NTH", ROLE and SITE as inject.c
  * has them, NTH counted in each process. In ferry's own processes all allocations
  * are meant, those of libraries included; in others what ferry's objects ask
  * for themselves.
@@ -22,6 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tests/faults/frames.h"
+
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t n, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
@@ -33,6 +35,11 @@ enum {
     RANGES = 64,
     SITE_BYTES = 256,
 };
+
+/* Functions whose own calls leave return addresses on the stack that is looked at. */
+#define OURS __attribute__((section("nomem_code"), noinline))
+extern const char nomem_begin[] __asm__("__start_nomem_code");
+extern const char nomem_end[] __asm__("__stop_nomem_code");
 
 struct range {
     uintptr_t start, end, base;
@@ -50,7 +57,7 @@ static int log_fd = -1;
 static atomic_long seen;
 static atomic_bool looking;
 
-static int
+OURS static int
 add_range(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -93,26 +100,20 @@ range_of(uintptr_t address)
     return NULL;
 }
 
+/* frames_read, of this process's code. */
 static bool
-is_after_call(uintptr_t address)
+read_code(void *context, uint64_t at, void *bytes, uint64_t n)
 {
-    const unsigned char *code = (const unsigned char *)address - 7;
-    if (!range_of(address - 7)) {
+    (void)context;
+    if (!range_of(at) || !range_of(at + n - 1)) {
         return false;
     }
-    if (code[2] == 0xe8) {
-        return true;
-    }
-    for (int i = 0; i <= 5; i++) {
-        if (code[i] == 0xff && (code[i + 1] & 0x38) == 0x10) {
-            return true;
-        }
-    }
-    return false;
+    memcpy(bytes, (const void *)(uintptr_t)at, n);
+    return true;
 }
 
 /* Whether the allocation is ferry's, and from where. */
-static bool
+OURS static bool
 find_site(uintptr_t sp, char out[SITE_BYTES])
 {
     uintptr_t words[WORDS];
@@ -120,6 +121,7 @@ find_site(uintptr_t sp, char out[SITE_BYTES])
     size_t bytes = 0, n = 0, length = 0;
     unsigned long pieces = 0;
     bool alone = strcmp(role, "shim") == 0;
+    uint64_t inner = 0;
     while (bytes < sizeof words) {
         size_t part = 4096 - (sp + bytes) % 4096;
         part = part < sizeof words - bytes ? part : sizeof words - bytes;
@@ -129,18 +131,25 @@ find_site(uintptr_t sp, char out[SITE_BYTES])
     ssize_t got = process_vm_readv(getpid(), &to, 1, from, pieces, 0);
     for (ssize_t i = 0; i < got / (ssize_t)sizeof *words && n < FRAMES; i++) {
         const struct range *range = range_of(words[i]);
-        if (!range || range->passed || !is_after_call(words[i])) {
+        if (!range || range->passed ||
+            (words[i] >= (uintptr_t)nomem_begin &&
+             words[i] <= (uintptr_t)nomem_end)) {
             continue;
         }
         if (!range->ours) {
-            if (alone && n == 0) {
+            if (alone && n == 0 && frames_calls(words[i], read_code, NULL)) {
                 return false; /* the program's, or another library's */
             }
+            continue;
+        }
+        /* The first word is the address to which this call returns. */
+        if (i > 0 && !frames_leads(words[i], inner, read_code, NULL)) {
             continue;
         }
         length +=
             (size_t)snprintf(out + length, SITE_BYTES - length, "%s%s+%lx",
                              n ? "," : "", range->name, words[i] - range->base);
+        inner = words[i];
         n++;
     }
     if (n == 0) {
@@ -149,7 +158,7 @@ find_site(uintptr_t sp, char out[SITE_BYTES])
     return n > 0 || !alone;
 }
 
-static bool
+OURS static bool
 fails(uintptr_t sp)
 {
     char site[SITE_BYTES], line[SITE_BYTES + 32];
@@ -163,6 +172,8 @@ fails(uintptr_t sp)
     if (find_site(sp, site)) {
         int n = snprintf(line, sizeof line, "alloc %s %s\n", role, site);
         if (!wanted[0]) {
+            n = snprintf(line, sizeof line, "alloc %s %s %d\n", role, site,
+                         (int)getpid());
             (void)!write(log_fd, line, (size_t)n);
         } else if (strncmp(line + 6, wanted, strlen(wanted)) == 0 &&
                    line[6 + strlen(wanted)] == '\n' &&
