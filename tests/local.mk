@@ -71,6 +71,7 @@ UNIT_TESTS += tests/unit/test_choice
 UNIT_TESTS += tests/unit/test_cost
 UNIT_TESTS += tests/unit/test_plan
 UNIT_TESTS += tests/unit/test_plan_axes
+UNIT_TESTS += tests/unit/test_plan_build
 UNIT_TESTS += tests/unit/test_traffic
 UNIT_TESTS += tests/unit/test_engine
 UNIT_TESTS += tests/unit/test_pool
@@ -235,6 +236,9 @@ tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_axes_SOURCES = tests/unit/test_plan_axes.c
 tests_unit_test_plan_axes_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_axes_LDADD = $(PLAN_TEST_LIBS)
+tests_unit_test_plan_build_SOURCES = tests/unit/test_plan_build.c
+tests_unit_test_plan_build_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
 tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
