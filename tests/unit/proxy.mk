@@ -5,6 +5,7 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
+UNIT_TESTS += tests/unit/test_fresh
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_seal
 UNIT_TESTS += tests/unit/test_spec
@@ -18,6 +19,10 @@ tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
 
+
+tests_unit_test_fresh_SOURCES = tests/unit/test_fresh.c
+tests_unit_test_fresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_fresh_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

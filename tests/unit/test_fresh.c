@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What proxy/fresh.c does to a mount and what it counts as still old. The mount is
+ * a plain folder that says it is sshfs's: what is asked for is seen by inotify(7),
+ * what is made forgotten by its time of status change. tests/proxy/sshfs.sh has a
+ * real sshfs.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/fresh.h"
+#include "tests/unit/runner.h"
+
+enum {
+    CROWD = 32, /* files of one folder that are read in one go */
+    MANY = 300, /* more than are held at a time */
+    NOBODY = 65534,
+};
+
+static char base[64], long_paths[MANY + 2][PATH_MAX];
+static struct fy_mount mount;
+
+static void
+shell(const char *script)
+{
+    ck_assert_int_eq(setenv("B", base, 1), 0);
+    ck_assert_msg(system(script) == 0, "%s", script);
+}
+
+static void
+setup(void)
+{
+    strcpy(base, "/var/tmp/ferry-fresh-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(base));
+    shell("mkdir -p $B/mnt/a $B/mnt/b && echo text >$B/mnt/a/file && "
+          "ln -s file $B/mnt/a/link");
+    memset(&mount, 0, sizeof mount);
+    snprintf(mount.path, sizeof mount.path, "%s/mnt", base);
+    strcpy(mount.type, "fuse.sshfs");
+}
+
+static void
+teardown(void)
+{
+    shell("rm -rf $B");
+}
+
+/* The n-th of some paths on the mount. */
+static const char *
+on_mount(unsigned n, const char *name)
+{
+    ck_assert_uint_lt(strlen(mount.path) + strlen(name) + 1, PATH_MAX);
+    strcpy(long_paths[n], mount.path);
+    strcat(strcat(long_paths[n], "/"), name);
+    return long_paths[n];
+}
+
+static struct fy_bytes
+bytes(const char *text)
+{
+    return (struct fy_bytes){text, strlen(text)};
+}
+
+static struct stat
+status(const char *path)
+{
+    struct stat about;
+    ck_assert_msg(lstat(path, &about) == 0, "%s", path);
+    return about;
+}
+
+static bool
+is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Refreshes one path; *touched: its attributes were made forgotten. */
+static unsigned
+refresh_one(const char *path, const struct fy_told *told, bool *touched)
+{
+    const struct timespec pause = {0, 20000000}; /* the clock of ctime */
+    const char *paths[] = {path, NULL};
+    struct stat before = status(path), after;
+    nanosleep(&pause, NULL);
+    unsigned stale = fy_fresh_after(&mount, paths, told);
+    after = status(path);
+    *touched = !is_same_time(&before.st_ctim, &after.st_ctim);
+    return stale;
+}
+
+static bool
+touches(const char *path, const struct fy_told *told)
+{
+    bool touched;
+    ck_assert_uint_eq(refresh_one(path, told, &touched), 0);
+    return touched;
+}
+
+static unsigned
+stale(const char *path, const struct fy_told *told)
+{
+    const char *paths[] = {path, NULL};
+    return fy_fresh_after(&mount, paths, told);
+}
+
+/* What is true of a file, as its host would tell. */
+static struct fy_file_told
+tell(const char *path)
+{
+    struct stat about = status(path);
+    return (struct fy_file_told){bytes(path), (uint64_t)about.st_size,
+                                 (uint64_t)about.st_mtim.tv_sec,
+                                 about.st_mode & 07777, false};
+}
+
+static bool
+touches_told(const char *path, const struct fy_file_told *file)
+{
+    const struct fy_told told = {.files = file, .nfiles = 1};
+    return touches(path, &told);
+}
+
+/* How often the files of a folder are opened while `paths' are refreshed. */
+static unsigned
+opens(const char *folder, const char *const *paths, const struct fy_told *told)
+{
+    static char events[1 << 20] __attribute__((aligned(8)));
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    unsigned count = 0;
+    ssize_t n;
+    ck_assert_int_ge(watch, 0);
+    /* Equal events that follow each other are told as one. */
+    ck_assert_int_ge(inotify_add_watch(watch, folder, IN_OPEN | IN_CLOSE), 0);
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, told), 0);
+    while ((n = read(watch, events, sizeof events)) > 0) {
+        for (char *at = events; at < events + n;) {
+            const struct inotify_event *event = (const void *)at;
+            ck_assert(!(event->mask & IN_Q_OVERFLOW));
+            count += event->len > 0 && (event->mask & IN_OPEN);
+            at += sizeof *event + event->len;
+        }
+    }
+    close(watch);
+    return count;
+}
+
+/* ---- one path ------------------------------------------------------------------ */
+
+START_TEST(a_kind_of_mount_is_asked_in_its_way)
+{
+    const char *file = on_mount(0, "a/file");
+    const char *paths[] = {file, NULL}, *none[] = {NULL};
+    char folder[PATH_MAX + 8];
+    snprintf(folder, sizeof folder, "%s/a", mount.path);
+
+    ck_assert(touches(file, NULL));
+    ck_assert_uint_eq(opens(folder, paths, NULL), 3);
+    ck_assert(touches(folder, NULL));
+    ck_assert_uint_eq(fy_fresh_after(&mount, none, NULL), 0);
+    const char *const others[] = {"nfs4", "nfs", "fuse.other"};
+    for (unsigned i = 0; i < 3; i++) {
+        strcpy(mount.type, others[i]);
+        ck_assert(!touches(file, NULL));
+        ck_assert_uint_eq(opens(folder, paths, NULL), 1);
+        ck_assert(!touches(folder, NULL));
+        ck_assert_uint_eq(stale(on_mount(1, "a/link"), NULL), 0);
+    }
+    /* Only configured: nothing is kept, and nothing asked for. */
+    *mount.type = '\0';
+    ck_assert(!touches(file, NULL));
+    ck_assert_uint_eq(opens(folder, paths, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_file_as_its_host_tells_it_is_left_alone)
+{
+    const char *path = on_mount(0, "a/file"), *paths[] = {path, NULL};
+    const struct fy_file_told right = tell(path);
+    const struct fy_told told = {.files = &right, .nfiles = 1};
+    struct fy_file_told other = right;
+
+    ck_assert_uint_eq(opens(on_mount(1, "a"), paths, &told), 1);
+    ck_assert(!touches_told(path, &right));
+    other.modified_s += UINT64_C(1) << 32; /* sshfs has 32 bits */
+    ck_assert(!touches_told(path, &other));
+    other.modified_s++;
+    ck_assert(touches_told(path, &other));
+    other = right;
+    other.bytes++;
+    ck_assert(touches_told(path, &other));
+    other = right;
+    other.mode ^= 0100;
+    ck_assert(touches_told(path, &other));
+    other = right;
+    other.path = bytes(on_mount(2, "a/file2"));
+    ck_assert(touches_told(path, &other));
+    /* Another kind of file with those numbers. */
+    const char *folder = on_mount(1, "b");
+    other = tell(folder);
+    ck_assert(touches_told(folder, &other));
+}
+END_TEST
+
+/* Each of a list is found, and nothing beside it. */
+START_TEST(files_told_are_found_by_their_whole_path)
+{
+    struct fy_file_told files[7];
+    const struct fy_told told = {.files = files, .nfiles = 7};
+
+    shell("cd $B/mnt/b && for i in 1 2 3 4 5 6 7; do echo $i >f$i; done; "
+          "echo >f; echo >f11; echo >g");
+    for (unsigned i = 0; i < 7; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "b/f%u", i + 1);
+        files[i] = tell(on_mount(i, name));
+    }
+    for (unsigned i = 0; i < 7; i++) {
+        ck_assert(!touches(files[i].path.at, &told));
+    }
+    ck_assert(touches(on_mount(7, "b/f"), &told));
+    ck_assert(touches(on_mount(7, "b/f11"), &told));
+    ck_assert(touches(on_mount(7, "b/g"), &told));
+}
+END_TEST
+
+/* chown(2) would take these bits away, or write an owner that is not known. */
+START_TEST(a_file_keeps_its_mode_and_owner)
+{
+    const char *path = on_mount(0, "a/file"), *paths[] = {path, NULL};
+    const struct fy_told owners = {.owners = true};
+
+    ck_assert(!touches(path, &owners));
+    ck_assert_uint_eq(opens(on_mount(1, "a"), paths, &owners), 12);
+    ck_assert_int_eq(chmod(path, 04711), 0);
+    ck_assert(!touches(path, NULL));
+    ck_assert_uint_eq(opens(on_mount(1, "a"), paths, NULL), 12);
+    ck_assert_int_eq(chmod(path, 02711), 0);
+    ck_assert(!touches(path, NULL));
+    ck_assert_uint_eq(status(path).st_mode & 07777, 02711);
+}
+END_TEST
+
+/* Where uid= shows one user, what is written is the one it works as. */
+START_TEST(one_user_is_written_as_he_is_there)
+{
+    const char *path = on_mount(0, "a/file"), *folder = on_mount(1, "b");
+    uid_t mine = geteuid(), there = mine ? mine : 7;
+
+    mount.uid = there;
+    ck_assert(touches(path, NULL));
+    ck_assert_uint_eq(status(path).st_uid, mine);
+    mount.one_user = true;
+    ck_assert(touches(path, NULL));
+    ck_assert_uint_eq(status(path).st_uid, there);
+    ck_assert(touches(folder, NULL));
+    ck_assert_uint_eq(status(folder).st_uid, there);
+}
+END_TEST
+
+START_TEST(a_folder_told_keeps_the_owner_that_is_seen)
+{
+    const char *path = on_mount(0, "b");
+    uid_t mine = geteuid();
+    struct fy_folder folder = {bytes(path), mine};
+    const struct fy_told told = {.folders = &folder, .nfolders = 1};
+
+    ck_assert(touches(path, &told));
+    folder.uid = mine + 1;
+    ck_assert(touches(path, &told));
+    ck_assert_uint_eq(status(path).st_uid, mine);
+}
+END_TEST
+
+/* ---- what goes on being seen as it was ---------------------------------------------- */
+
+START_TEST(a_link_is_old_unless_its_host_tells_it)
+{
+    const char *path = on_mount(0, "a/link");
+    struct stat about = status(path);
+    const struct fy_link_told right = {bytes(path), bytes("file"),
+                                       (uint64_t)about.st_mtim.tv_sec};
+    struct fy_link_told link = right;
+    const struct fy_told told = {.links = &link, .nlinks = 1};
+
+    ck_assert_uint_eq(stale(path, NULL), 1);
+    ck_assert_uint_eq(stale(path, &told), 0);
+    link.modified_s += UINT64_C(1) << 32;
+    ck_assert_uint_eq(stale(path, &told), 0);
+    link.modified_s++;
+    ck_assert_uint_eq(stale(path, &told), 1);
+    link = right;
+    link.target = bytes("fill");
+    ck_assert_uint_eq(stale(path, &told), 1);
+    link.target = bytes("fil");
+    ck_assert_uint_eq(stale(path, &told), 1);
+    link.target = bytes("file1");
+    ck_assert_uint_eq(stale(path, &told), 1);
+    link = right;
+    link.path = bytes(on_mount(1, "a/lin"));
+    ck_assert_uint_eq(stale(path, &told), 1);
+}
+END_TEST
+
+/* Folders that another user owns: only those that the stage has left as they were. */
+START_TEST(another_users_folder_is_old_when_changed)
+{
+    const struct fy_bytes changed = bytes("/usr/lib");
+    struct fy_told told = {0};
+
+    if (geteuid() == 0) {
+        ck_assert_int_eq(seteuid(NOBODY), 0);
+    }
+    strcpy(mount.path, "/usr");
+    ck_assert_uint_eq(stale("/usr/lib", NULL), 1);
+    ck_assert_uint_eq(stale("/usr/lib", &told), 0);
+    told.changed = &changed;
+    told.nchanged = 1;
+    ck_assert_uint_eq(stale("/usr/lib", &told), 1);
+    ck_assert_uint_eq(stale("/usr/bin/", &told), stale("/usr/bin", &told));
+    if (getuid() == 0) {
+        ck_assert_int_eq(seteuid(0), 0);
+    }
+}
+END_TEST
+
+START_TEST(what_is_missing_is_not_old)
+{
+    static char name[300] = "a/";
+
+    ck_assert_uint_eq(stale(on_mount(0, "a/none"), NULL), 0);
+    ck_assert_uint_eq(stale(on_mount(0, "none/none"), NULL), 0);
+    ck_assert_uint_eq(stale("/usr/lib", NULL), 0); /* not on the mount */
+    /* A name as long as there are, and one that cannot be. */
+    memset(name + 2, 'x', 255);
+    FILE *file = fopen(on_mount(0, name), "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+    ck_assert(touches(long_paths[0], NULL));
+    name[2 + 255] = 'x';
+    ck_assert_uint_eq(stale(on_mount(0, name), NULL), 0);
+    /* The mount itself is gone: nothing was refreshed. */
+    const char *paths[] = {"/a", "/b", "/c", NULL};
+    strcat(mount.path, "/none");
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 3);
+}
+END_TEST
+
+/* ---- many paths ---------------------------------------------------------------------- */
+
+/* Makes `count' files in a folder of the mount; NULL behind their paths. */
+static const char **
+make_files(const char *folder, unsigned count)
+{
+    static const char *paths[MANY + 2];
+    char name[64];
+
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%s/%03u", folder, i);
+        paths[i] = on_mount(i, name);
+        FILE *file = fopen(paths[i], "w");
+        ck_assert_ptr_nonnull(file);
+        fclose(file);
+    }
+    paths[count] = NULL;
+    return paths;
+}
+
+/* How many of the paths are made forgotten, and whether their folder is. */
+static unsigned
+touched_of(const char **paths, unsigned count, const struct fy_told *told,
+           const char *folder, bool *out_folder)
+{
+    static struct timespec before[MANY];
+    const struct timespec pause = {0, 20000000};
+    struct stat about = status(folder);
+    struct timespec folder_before = about.st_ctim;
+    unsigned touched = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        about = status(paths[i]);
+        before[i] = about.st_ctim;
+    }
+    nanosleep(&pause, NULL);
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, told), 0);
+    for (unsigned i = 0; i < count; i++) {
+        about = status(paths[i]);
+        touched += !is_same_time(&about.st_ctim, &before[i]);
+    }
+    about = status(folder);
+    *out_folder = !is_same_time(&about.st_ctim, &folder_before);
+    return touched;
+}
+
+START_TEST(a_crowd_is_read_with_its_folder)
+{
+    char folder[PATH_MAX + 8];
+    bool of_folder;
+
+    snprintf(folder, sizeof folder, "%s/b", mount.path);
+    const char **paths = make_files("b", CROWD - 1);
+    ck_assert_uint_eq(touched_of(paths, CROWD - 1, NULL, folder, &of_folder),
+                      CROWD - 1);
+    ck_assert(!of_folder);
+    paths = make_files("b", CROWD);
+    ck_assert_uint_eq(touched_of(paths, CROWD, NULL, folder, &of_folder),
+                      CROWD);
+    ck_assert(of_folder);
+    /* So many of two folders are no crowd. */
+    paths[CROWD - 1] = on_mount(CROWD - 1, "c");
+    shell("mkdir $B/mnt/c");
+    (void)touched_of(paths, CROWD - 1, NULL, folder, &of_folder);
+    ck_assert(!of_folder);
+    /* Another kind of mount has none. */
+    paths = make_files("b", CROWD);
+    strcpy(mount.type, "nfs");
+    ck_assert_uint_eq(touched_of(paths, CROWD, NULL, folder, &of_folder), 0);
+    ck_assert(!of_folder);
+}
+END_TEST
+
+/* Names that were just read, files as their host tells them: nothing more is asked. */
+START_TEST(new_files_of_a_crowd_are_not_opened)
+{
+    static struct fy_file_told files[CROWD];
+    const struct fy_told told = {.files = files, .nfiles = CROWD};
+    const char **paths = make_files("b", CROWD);
+    char folder[PATH_MAX + 8];
+    bool of_folder;
+
+    snprintf(folder, sizeof folder, "%s/b", mount.path);
+    for (unsigned i = 0; i < CROWD; i++) {
+        files[i] = tell(long_paths[i]);
+        files[i].created = true;
+    }
+    ck_assert_uint_eq(opens(folder, paths, &told), 0);
+    ck_assert_uint_eq(touched_of(paths, CROWD, &told, folder, &of_folder), 0);
+    ck_assert(of_folder);
+    files[3].created = false; /* of which content may be kept */
+    files[5].bytes++;         /* which is seen otherwise */
+    ck_assert_uint_eq(opens(folder, paths, &told), 1 + 1 + 3);
+    ck_assert_uint_eq(touched_of(paths, CROWD, &told, folder, &of_folder), 1);
+}
+END_TEST
+
+/* The path behind a crowd is of another folder, and is looked at there. */
+START_TEST(a_crowd_ends_with_its_folder)
+{
+    static struct fy_file_told told_file;
+    const struct fy_told told = {.files = &told_file, .nfiles = 1};
+    const char **paths = make_files("b", CROWD);
+
+    shell("mkdir $B/mnt/c && echo other >$B/mnt/c/001");
+    const char *behind = on_mount(CROWD, "c/001");
+    paths[CROWD] = behind;
+    paths[CROWD + 1] = NULL;
+    told_file = tell(long_paths[1]); /* as b/001 is */
+    told_file.path = bytes(behind);
+    told_file.created = true;
+    struct stat before = status(behind), after;
+    usleep(20000);
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, &told), 0);
+    after = status(behind);
+    ck_assert(!is_same_time(&before.st_ctim, &after.st_ctim));
+}
+END_TEST
+
+/* Names that cannot be, folders that are gone. */
+START_TEST(a_crowd_that_is_not_there)
+{
+    const char **paths = make_files("b", CROWD);
+    static char name[300] = "b/";
+
+    memset(name + 2, 'x', 280);
+    paths[CROWD] = on_mount(CROWD, name);
+    paths[CROWD + 1] = NULL;
+    mount.kernel_ms = 1;
+    shell("rm $B/mnt/b/01?");
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    shell("rm -r $B/mnt/b");
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+}
+END_TEST
+
+START_TEST(more_than_are_held_at_a_time)
+{
+    const char **paths = make_files("b", MANY);
+    char folder[PATH_MAX + 8];
+    bool of_folder;
+
+    /* As nobody gave them: in no order, and some twice. */
+    for (unsigned i = 0; i < MANY; i++) {
+        const char *other = paths[i * 7 % MANY];
+        paths[i * 7 % MANY] = paths[i];
+        paths[i] = other;
+    }
+    snprintf(folder, sizeof folder, "%s/b", mount.path);
+    ck_assert_uint_eq(touched_of(paths, MANY, NULL, folder, &of_folder), MANY);
+    const char *link = on_mount(MANY, "a/link");
+    const char *twice[] = {link, link, long_paths[0], link, NULL};
+    ck_assert_uint_eq(fy_fresh_after(&mount, twice, NULL), 1);
+}
+END_TEST
+
+/* What is left when the mount has forgotten by itself is waited for. */
+START_TEST(what_takes_too_long_is_waited_for)
+{
+    const char **paths = make_files("b", MANY);
+
+    mount.forgets_ms = 600000;
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    for (unsigned i = 0; i < MANY; i++) { /* 12 opens, 8 of them with a pause */
+        ck_assert_int_eq(chmod(paths[i], 04755), 0);
+    }
+    mount.forgets_ms = 1;
+    ck_assert_uint_gt(fy_fresh_after(&mount, paths, NULL), 0);
+}
+END_TEST
+
+static unsigned
+descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder)) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+START_TEST(no_descriptor_stays_open)
+{
+    unsigned before = descriptors();
+    const char **paths = make_files("b", MANY);
+
+    paths[1] = on_mount(MANY, "a/none");
+    paths[2] = on_mount(MANY + 1, "a/link");
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 1);
+    mount.kernel_ms = 1;
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 1);
+    ck_assert_uint_eq(descriptors(), before);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("fresh");
+    TCase *tests = tcase_create("fresh");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_kind_of_mount_is_asked_in_its_way);
+    tcase_add_test(tests, a_file_as_its_host_tells_it_is_left_alone);
+    tcase_add_test(tests, files_told_are_found_by_their_whole_path);
+    tcase_add_test(tests, a_file_keeps_its_mode_and_owner);
+    tcase_add_test(tests, one_user_is_written_as_he_is_there);
+    tcase_add_test(tests, a_folder_told_keeps_the_owner_that_is_seen);
+    tcase_add_test(tests, a_link_is_old_unless_its_host_tells_it);
+    tcase_add_test(tests, another_users_folder_is_old_when_changed);
+    tcase_add_test(tests, what_is_missing_is_not_old);
+    tcase_add_test(tests, a_crowd_is_read_with_its_folder);
+    tcase_add_test(tests, new_files_of_a_crowd_are_not_opened);
+    tcase_add_test(tests, a_crowd_ends_with_its_folder);
+    tcase_add_test(tests, a_crowd_that_is_not_there);
+    tcase_add_test(tests, more_than_are_held_at_a_time);
+    tcase_add_test(tests, what_takes_too_long_is_waited_for);
+    tcase_add_test(tests, no_descriptor_stays_open);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
