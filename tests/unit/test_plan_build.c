@@ -2,6 +2,7 @@
 /*
  * Plans made by hand, part for part: what the registry of tiles refuses, what a
  * launch passes, what is accepted in the end, and how results of chunks combine.
+ * Long because each kind of argument and result is spelt out.
  */
 #include "config.h"
 
