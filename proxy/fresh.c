@@ -79,8 +79,7 @@ enum {
 enum kind {
     PLAIN, /* nothing is cached */
     SSHFS,
-    NFS,
-    OTHER,
+    OTHER, /* NFS among them */
 };
 
 /* A mount while it is refreshed. */
@@ -97,10 +96,7 @@ kind_of(const struct fy_mount *mount)
     if (!*mount->type) {
         return PLAIN;
     }
-    if (strcmp(mount->type, "fuse.sshfs") == 0) {
-        return SSHFS;
-    }
-    return strncmp(mount->type, "nfs", 3) == 0 ? NFS : OTHER;
+    return strcmp(mount->type, "fuse.sshfs") == 0 ? SSHFS : OTHER;
 }
 
 /* ---- one name in a folder that is on the mount for sure ---------------------- */
