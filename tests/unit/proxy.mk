@@ -5,6 +5,7 @@ PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la
 UNIT_TESTS += tests/unit/test_placement
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
+UNIT_TESTS += tests/unit/test_flow
 UNIT_TESTS += tests/unit/test_fresh
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_seal
@@ -19,6 +20,11 @@ tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
 
+
+# Its doubles stand before the library's own.
+tests_unit_test_flow_SOURCES = tests/unit/test_flow.c
+tests_unit_test_flow_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_flow_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_fresh_SOURCES = tests/unit/test_fresh.c
 tests_unit_test_fresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -224,6 +224,10 @@ START_TEST(tables_grow)
         ck_assert_int_eq(add_step(planner, 0, 0, 0), FY_OK);
     }
     ck_assert_int_eq(add_step(planner, 0, 0, 0), FY_ERR_UNSUPPORTED);
+    /* A planner begins again when its first way did not lead anywhere. */
+    ck_assert_int_eq(fy_planner_finish(planner), FY_OK);
+    planner->pivot_starts = malloc(sizeof(int64_t));
+    planner->swaps = malloc(sizeof(int64_t));
     fy_planner_reset(planner);
     ck_assert_uint_eq(schedule->nsteps, 0);
     ck_assert_ptr_null(schedule->steps);
