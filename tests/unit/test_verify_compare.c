@@ -55,7 +55,7 @@ make_compared(struct compared *c, const char *statements)
                                      FY_ACCESS_OUT, FY_ACCESS_OUT,
                                      FY_ACCESS_SCRATCH};
     static char memory[OPERANDS][N * 16];
-    char text[600];
+    char text[700];
     char *base[OPERANDS];
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
     memset(c, 0, sizeof *c);
@@ -65,7 +65,8 @@ make_compared(struct compared *c, const char *statements)
         " float *y, complex double *z, long *k, double *w) {"
         " axis i = n; in x[i: 1]; inout y[i: 1]; out z[i: 1];"
         " out k[i: 1]; scratch w[i: 1];"
-        " require alpha > 0 || beta > 0; %s }",
+        " require alpha > 0 || beta > 0; %s }"
+        "function void g(int n, float *y) { axis n; inout y[n: 1]; }",
         statements);
     ck_assert_int_eq(
         fy_compile_text("t", text, strlen(text), NULL, diagnostics, &c->model),
@@ -88,9 +89,11 @@ make_compared(struct compared *c, const char *statements)
     ck_assert_int_eq(fy_images_new(c->model, c->call.function, c->call.views,
                                    base, 1 << 20, &c->images),
                      FY_OK);
-    c->images.views[OPERANDS] = c->images.views[Z]; /* not the function's */
-    c->images.of[OPERANDS] = c->images.of[Z];
-    c->images.first[OPERANDS] = c->images.first[Z];
+    c->images.views[OPERANDS] = c->images.views[Y]; /* not the function's */
+    c->images.of[OPERANDS] = c->images.of[Y];
+    c->images.first[OPERANDS] = c->images.first[Y];
+    c->call.cells[c->call.function->ncells] =
+        (struct fy_value){.kind = FY_V_REAL, .r = 1000};
     for (unsigned i = 0; i < c->images.count; i++) {
         struct fy_image *image = &c->images.image[i];
         memset(image->before, 0, (size_t)(image->hi - image->lo));
