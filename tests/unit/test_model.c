@@ -365,6 +365,8 @@ START_TEST(test_limits_of_steps)
     REFUSE(map->nargs, 0);
     REFUSE(map->to[0], add->noperands);
     REFUSE(map->to[map->nargs - 1], add->noperands);
+    map->to[map->nargs] = (uint8_t)add->noperands; /* which is not read */
+    map->args[map->nargs] = FY_NIL;
     REFUSE(host->kind, FY_CALL_MAP);
     REFUSE(host->next, model->calls.count - 1);
     REFUSE(fft->next, run->cuda_call);
