@@ -8,7 +8,7 @@
 #define FERRY_BENCH_GPU_CARD_H
 
 #include "bench/gpu_calls.h"
-#include "pager/cuda_driver.h"
+#include "pager/device/cuda/driver.h"
 
 enum {
     CARD_THREADS_MAX = 8, /* that copy, each way */

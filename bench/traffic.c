@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "pager/plan_build.h"
+#include "pager/plan/build.h"
 #include "tests/unit/calls.h"
 
 struct row {

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/wire.h"
+#include "proxy/wire/wire.h"
 
 enum {
     WINDOW_BYTES = 4 << 20,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The monotonic clock of all rooms but the preloaded library (shim/count.c). */
+/* The monotonic clock of all rooms but the preloaded library (shim/start/count.c). */
 #ifndef FERRY_COMMON_CLOCK_H
 #define FERRY_COMMON_CLOCK_H
 

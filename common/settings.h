@@ -48,7 +48,8 @@ struct fy_settings {
     bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
-    char faults[FY_SETTINGS_FAULTS_BYTES]; /* see pager/host.h; for tests */
+    char faults
+        [FY_SETTINGS_FAULTS_BYTES]; /* see pager/device/host/host.h; for tests */
     /* Paths; "" means not set. */
     char explain[FY_SETTINGS_PATH_BYTES];     /* decisions are appended here */
     char record[FY_SETTINGS_PATH_BYTES];      /* struct fy_record to map */
@@ -65,7 +66,7 @@ struct fy_settings {
     char checked[FY_SETTINGS_PATH_BYTES];  /* what differs is appended here */
     char snapshot[FY_SETTINGS_PATH_BYTES]; /* common/snapshot.h; the session */
     char mounts[FY_SETTINGS_MOUNTS_BYTES]; /* "DIR=PLACE\n"...; see
-                                               * proxy/transport.h */
+                                               * proxy/wire/transport.h */
     bool whole_environment; /* commands at a proxy get all variables */
     bool discover;          /* look for remote mounts in mountinfo */
 };

@@ -2,45 +2,7 @@
 # libferry.so is preloaded into every program: libc only, few segments (each is
 # a system call at every exec), lazily bound, no start files.
 pkglib_LTLIBRARIES += libferry.la
-libferry_la_SOURCES = \
-	shim/start.c \
-	shim/asan.c \
-	shim/bind.c \
-	shim/count.c \
-	shim/dispatch.c \
-	shim/dl.c \
-	shim/engine.c \
-	shim/handler.c \
-	shim/head.c shim/head.h \
-	shim/exec.c shim/exec.h \
-	shim/filter.c \
-	shim/image.h \
-	shim/last.c \
-	shim/libc.c \
-	shim/object.c shim/object.h \
-	shim/patch.c \
-	shim/plan.c \
-	shim/popen.c \
-	shim/remap.c \
-	shim/scope.c \
-	shim/shim.h \
-	shim/snapshot.c \
-	shim/spawn.c \
-	shim/stack.c \
-	shim/system.c \
-	shim/touch.c \
-	shim/arch/x86_64/dl.S \
-	shim/arch/x86_64/enter.S \
-	shim/arch/x86_64/image.S \
-	shim/arch/x86_64/jump.S \
-	shim/arch/x86_64/layout.h \
-	shim/arch/x86_64/raw.h \
-	shim/arch/x86_64/state.c \
-	shim/arch/x86_64/syscall.S \
-	shim/arch/x86_64/unwind.c \
-	common/debug.c common/debug.h \
-	common/lines.c common/lines.h \
-	common/plain.c common/plain.h
+libferry_la_SOURCES = shim/arch/x86_64/dl.S shim/arch/x86_64/enter.S shim/arch/x86_64/image.S shim/arch/x86_64/jump.S shim/arch/x86_64/layout.h shim/arch/x86_64/raw.h shim/arch/x86_64/state.c shim/arch/x86_64/syscall.S shim/arch/x86_64/unwind.c common/debug.c common/debug.h common/lines.c common/lines.h common/plain.c common/plain.h
 libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(FY_COVERAGE) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
@@ -53,30 +15,17 @@ EXTRA_DIST += shim/libferry.map
 # Stands in for a command that may run elsewhere. Static: it must start fast,
 # and be no program that the preloaded library enters.
 pkglibexec_PROGRAMS += ferry-stub
-ferry_stub_SOURCES = \
-	common/clock.c common/clock.h \
-	common/environment.c common/environment.h \
-	common/arch/x86_64/sha256.c \
-	common/sha256.c common/sha256.h \
-	shim/stub.c shim/stub_local.h \
-	shim/stub_again.c \
-	shim/stub_hello.c \
-	shim/stub_held.c \
-	shim/stub_serve.c \
-	shim/stub_signal.c \
-	shim/stub_spool.c
+ferry_stub_SOURCES = common/clock.c common/clock.h common/environment.c common/environment.h common/arch/x86_64/sha256.c common/sha256.c common/sha256.h
 ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS) $(FY_COVERAGE)
 ferry_stub_LDFLAGS = -all-static
 
 # Tool side: makes the preloaded object.
 noinst_LTLIBRARIES += libfyshimgen.la
-libfyshimgen_la_SOURCES = \
-	shim/build.c shim/build.h shim/names.h \
-	shim/build_base.c \
-	shim/build_names.c \
-	shim/build_unwind.c \
-	shim/head.c shim/head.h \
-	shim/reach.c shim/reach.h \
-	shim/arch/x86_64/predicate.c \
-	shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h
+libfyshimgen_la_SOURCES = shim/arch/x86_64/predicate.c shim/arch/x86_64/thunk.c shim/arch/x86_64/thunk.h
 libfyshimgen_la_CFLAGS = $(AM_CFLAGS)
+
+include shim/calls/local.mk
+include shim/image/local.mk
+include shim/programs/local.mk
+include shim/start/local.mk
+include shim/stub/local.mk

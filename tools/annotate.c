@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
+#include "annotations/model/annotations.h"
 #include "tools/launch.h"
 
 /* What a failed compilation is said to suffer from: one clause. */

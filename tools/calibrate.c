@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pager/cost.h"
+#include "pager/decide/cost.h"
 #include "tools/tool.h"
 
 /* Complete or unchanged: written under another name, then renamed. */

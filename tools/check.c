@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
+#include "annotations/model/annotations.h"
 #include "common/buffer.h"
 #include "tools/check_kernels.h"
 #include "tools/tool.h"

@@ -16,8 +16,8 @@
 
 #include "common/plain.h"
 #include "common/status.h"
-#include "pager/kernel_compile.h"
-#include "pager/kernel_source.h"
+#include "pager/device/cuda/kernel_compile.h"
+#include "pager/kernel/source.h"
 #include "tools/tool.h"
 
 enum {

@@ -6,7 +6,7 @@
 #ifndef FERRY_TOOLS_CHECK_KERNELS_H
 #define FERRY_TOOLS_CHECK_KERNELS_H
 
-#include "annotations/model.h"
+#include "annotations/model/model.h"
 
 /*
  * Compiles all kernels of the model, for the first card or, without one, for a

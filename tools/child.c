@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/process.h"
+#include "proxy/wire/process.h"
 #include "tools/tool.h"
 
 /* What is passed on; others act on this process as they always do. */

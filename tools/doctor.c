@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "common/plain.h"
 #include "tools/doctor.h"
 #include "tools/kernel.h"

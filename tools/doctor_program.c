@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/plain.h"
-#include "shim/reach.h"
+#include "shim/image/reach.h"
 #include "tools/doctor.h"
 #include "tools/launch.h"
 

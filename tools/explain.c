@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "proxy/reason.h"
+#include "proxy/wire/reason.h"
 #include "tools/launch.h"
 
 static const struct {

@@ -43,7 +43,7 @@ fy_kernel_userfaultfd(int *out_kernel_faults)
     return NULL;
 }
 
-/* pager/watch.c tries what this only asks for. */
+/* pager/device/cuda/watch.c tries what this only asks for. */
 const char *
 fy_kernel_watch(int *out_silent)
 {

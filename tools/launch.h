@@ -7,7 +7,7 @@
 #ifndef FERRY_TOOLS_LAUNCH_H
 #define FERRY_TOOLS_LAUNCH_H
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "common/record.h"
 #include "tools/options.h"
 #include "tools/pipeline.h"

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "common/hash.h"
 #include "common/whole.h"
 #include "tools/launch.h"

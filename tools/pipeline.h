@@ -6,7 +6,7 @@
 #ifndef FERRY_TOOLS_PIPELINE_H
 #define FERRY_TOOLS_PIPELINE_H
 
-#include "proxy/proxy.h"
+#include "proxy/client/proxy.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/tool.h"

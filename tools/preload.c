@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object to preload: made by shim/build.c from libferry.so and the model,
+ * The object to preload: made by shim/image/build.c from libferry.so and the model,
  * and kept in the cache under a name that says what it was made from.
  */
 #include "config.h"
@@ -14,7 +14,7 @@
 
 #include "common/hash.h"
 #include "common/whole.h"
-#include "shim/names.h"
+#include "shim/image/names.h"
 #include "tools/launch.h"
 
 enum {

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
-#include "annotations/diagnostics.h"
+#include "annotations/base/diagnostics.h"
+#include "annotations/commands/command.h"
 #include "common/debug.h"
 #include "common/lines.h"
-#include "proxy/proxy.h"
+#include "proxy/client/proxy.h"
 #include "tools/options.h"
 #include "tools/pipeline.h"
 #include "tools/tool.h"

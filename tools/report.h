@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "annotations/model.h"
+#include "annotations/model/model.h"
 #include "common/record.h"
 #include "common/status.h"
-#include "proxy/proxy.h"
+#include "proxy/client/proxy.h"
 
 struct fy_report_row {
     char name[128]; /* the annotation's name, as "dgemm" or "cblas_dgemm" */

@@ -16,7 +16,7 @@
 #include "common/lines.h"
 #include "common/plain.h"
 #include "common/whole.h"
-#include "shim/reach.h"
+#include "shim/image/reach.h"
 #include "tools/child.h"
 #include "tools/launch.h"
 #include "tools/report.h"

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "pager/verify_tally.h"
+#include "annotations/model/annotations.h"
+#include "pager/verify/tally.h"
 #include "tools/child.h"
 #include "tools/launch.h"
 

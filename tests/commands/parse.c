@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/command.h"
-#include "annotations/diagnostics.h"
+#include "annotations/base/diagnostics.h"
+#include "annotations/commands/command.h"
 
 enum {
     MAX_ARGUMENTS = 200

@@ -4,8 +4,8 @@
 what the command gives over the whole.
 
 Each command line runs over several inputs as they are and in copies over ranges
-of them, by the proxy's own proxy/split.c (split lines), or in parts over its
-operands (split files), as proxy/stage_parts.c makes them: also of operands that
+of them, by the proxy's own proxy/server/split.c (split lines), or in parts over its
+operands (split files), as proxy/client/stage_parts.c makes them: also of operands that
 are missing, or folders. The inputs are the awkward ones: no final newline, empty lines at the seams,
 equal lines on both sides, NULs, bytes that are no UTF-8. A command line that the
 annotation does not split counts as a mistake of this list, unless it begins
@@ -284,7 +284,7 @@ def compare_lines(argv, number, cwd):
 
 def odd(text, argv, names):
     """Whether what a later part says first is of none of its operands: then
-    stage_parts.c gives up, and the original runs."""
+    proxy/client/stage_parts.c gives up, and the original runs."""
     start = os.fsencode(argv[0]) + b": "
     rest = text[len(start):].lstrip(b"'\"`\xe2\x80\x98")
     return bool(text) and not (text.startswith(start) and any(

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
-#include "annotations/diagnostics.h"
-#include "proxy/split.h"
+#include "annotations/base/diagnostics.h"
+#include "annotations/commands/command.h"
+#include "proxy/server/split.h"
 
 extern char **environ;
 

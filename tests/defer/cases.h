@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs of named cases: `PROGRAM' names them, `PROGRAM CASE' runs one, after
- * what all of them begin with. For main() of touch.c, fused.c, unloaded.c.
+ * what all of them begin with. For main() of shim/programs/touch.c, fused.c, unloaded.c.
  */
 #ifndef FERRY_TESTS_DEFER_CASES_H
 #define FERRY_TESTS_DEFER_CASES_H

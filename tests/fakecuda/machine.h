@@ -158,7 +158,7 @@ uint64_t fake_slowness_us(const char *operation);
 /* Whether the operation that runs now is the one to fail: its code, or 0. */
 int fake_operation_fault(void);
 
-/* object.c: counts of living objects by kind, for the leak report. */
+/* shim/calls/object.c: counts of living objects by kind, for the leak report. */
 void fake_objects_report(void);
 
 /* memory.c; callers hold machine.lock. */

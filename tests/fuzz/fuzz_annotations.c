@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "annotations/eval.h"
+#include "annotations/model/annotations.h"
+#include "annotations/model/eval.h"
 
 enum {
     MAX_SEEDS = 64,

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
 
 enum {
     MAX_SEEDS = 64,

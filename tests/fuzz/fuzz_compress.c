@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream of zstd that a proxy answers with (proxy/compress.h). The first byte
+ * The stream of zstd that a proxy answers with (proxy/wire/compress.h). The first byte
  * chooses: even, the rest is what a proxy says; odd, the rest is compressed first
  * and must come back as it was. The pieces that are added and taken are cut by the
  * input's own bytes.
  */
 #include "config.h"
 
-#include "proxy/compress.h"
+#include "proxy/wire/compress.h"
 #include "tests/fuzz/target.h"
 
 enum {

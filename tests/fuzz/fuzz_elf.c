@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs and libraries as files (shim/head.c, shim/reach.c, proxy/needs.c), which
+ * Programs and libraries as files (shim/image/head.c, shim/image/reach.c, proxy/storage/needs.c), which
  * anybody may have made, and what the dynamic linker tells of them. The first byte
  * of the input chooses: the file itself, or a line of the linker's. What is found in
  * a file are strings inside it; three readers of the same file agree.
  */
 #include "config.h"
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "common/buffer.h"
-#include "proxy/needs.h"
-#include "shim/reach.c" /* for read_elf, look_at, read_line */
+#include "proxy/storage/needs.h"
+#include "shim/image/reach.c" /* for read_elf, look_at, read_line */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "files that lie about what is in them harm no reader";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stub's connection as its session reads it (proxy/guest.c): frames that come in
+ * A stub's connection as its session reads it (proxy/client/guest.c): frames that come in
  * pieces, with descriptors. The first byte of the input says how large the pieces
  * are and with which of them descriptors come; the session around the connection is
  * this file's. Frames come through whole, in order and once, behind one hello; a stub
@@ -10,8 +10,8 @@
 
 #include <sys/socket.h>
 
-#include "proxy/guest.c" /* for receive */
-#include "proxy/stage.h"
+#include "proxy/client/guest.c" /* for receive */
+#include "proxy/client/stage.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "frames of a stub come whole and in order";

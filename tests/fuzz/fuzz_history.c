@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of what earlier runs taught (proxy/history.h): the input is the file, or
+ * The file of what earlier runs taught (proxy/client/history.h): the input is the file, or
  * (when it begins with a quote) rows of SQL that another program put into it. What is
  * read is finite and not negative, and what is added is found again, also by the
  * next run where the file can be written.
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sqlite3.h>
 
-#include "proxy/history.h"
+#include "proxy/client/history.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "no file makes a run learn what is no number";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of a compiled kernel (pager/kernel_cache.c): a card would run what is in
+ * The file of a compiled kernel (pager/device/cuda/kernel_cache.c): a card would run what is in
  * it. Only a file that the cache would write is believed: what is taken, and then
  * put, is the same file again.
  */
 #include "config.h"
 
 #include "common/sha256.h"
-#include "pager/kernel_compile.h"
+#include "pager/device/cuda/kernel_compile.h"
 #include "tests/fuzz/target.h"
 
 enum {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of /proc/PID/maps (pager/watch.c) where the kernel has no better question:
+ * Rows of /proc/PID/maps (pager/device/cuda/watch.c) where the kernel has no better question:
  * the name at the end is a file's, and may be anything. A row reads as it was
  * written.
  */
 #include "config.h"
 
-#include "pager/watch.c" /* for parse_mapping */
+#include "pager/device/cuda/watch.c" /* for parse_mapping */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "a mapping reads as the kernel writes it";

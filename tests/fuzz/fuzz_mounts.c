@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which mounts are remote and how their hosts are reached (proxy/mounts.c, sshfs.c,
- * gluster.c, mount_process.c), from texts that other users have a say in: the names
+ * Which mounts are remote and how their hosts are reached (proxy/storage/mounts.c, proxy/storage/sshfs.c,
+ * proxy/storage/gluster.c, proxy/storage/mount_process.c), from texts that other users have a say in: the names
  * of mount points and sources, and the command line of what serves a mount. The
  * input, cut at its NULs: mountinfo, what status and fdinfo say of a process, and its
  * words. Whatever is found can be given to ssh, and names one host.
@@ -9,8 +9,8 @@
 #include "config.h"
 
 #include "common/buffer.h"
-#include "proxy/mounts.h"
-#include "proxy/transports.h"
+#include "proxy/storage/mounts.h"
+#include "proxy/wire/transports.h"
 #include "tests/fuzz/target.h"
 
 enum {

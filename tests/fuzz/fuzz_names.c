@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of all commands, kept in the cache (annotations/command.h): a text that
+ * The names of all commands, kept in the cache (annotations/commands/command.h): a text that
  * fy_commands_names() wrote, or something else of the user's. Names that are accepted
  * can be asked for and written again as they were.
  */
 #include "config.h"
 
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "cached names are what was written, or none";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dynamic linker tells that it would load (proxy/needs.c), and whether a
+ * What the dynamic linker tells that it would load (proxy/storage/needs.c), and whether a
  * file asks for dlopen(). The names of libraries are the program's own words. Rows
  * borrow strings from the text, and every path is absolute.
  */
 #include "config.h"
 
-#include "proxy/needs.c" /* for read_lines, loads_more */
+#include "proxy/storage/needs.c" /* for read_lines, loads_more */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] =

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts that name a place (proxy/place.c), of the user and of mountinfo, and the
+ * Texts that name a place (proxy/wire/place.c), of the user and of mountinfo, and the
  * words of ssh's command line that come of them; faults of links. A place that is
  * accepted never gives ssh an option that the text did not name as one.
  */
 #include "config.h"
 
 #include "common/buffer.h"
-#include "proxy/fault.h"
-#include "proxy/transport.h"
-#include "proxy/transports.h"
+#include "proxy/wire/fault.h"
+#include "proxy/wire/transport.h"
+#include "proxy/wire/transports.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "every place is refused with a reason, or harmless";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc says of a process (proxy/process.h): its name, which may be anything,
+ * What /proc says of a process (proxy/wire/process.h): its name, which may be anything,
  * stands in the middle of stat. The input is stat, then, behind a NUL, io. What is
  * read of a row that the kernel could have written is what stands in it.
  */
 #include "config.h"
 
-#include "proxy/process.h"
+#include "proxy/wire/process.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measured rates from a file (pager/cost.h): `ferry calibrate' writes it, the user
+ * Measured rates from a file (pager/decide/cost.h): `ferry calibrate' writes it, the user
  * may, and each process of a run reads it. A rate that is read can be divided by;
  * what is written is read back as the same.
  */
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "pager/cost.h"
+#include "pager/decide/cost.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "rates that are read can be computed with";

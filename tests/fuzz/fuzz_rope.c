@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queues of the wire (proxy/rope.h): what the input says is added, moved and
+ * The queues of the wire (proxy/wire/rope.h): what the input says is added, moved and
  * dropped, beside a plain array that must hold the same.
  */
 #include "config.h"
 
-#include "proxy/rope.h"
+#include "proxy/wire/rope.h"
 #include "tests/fuzz/target.h"
 
 enum {

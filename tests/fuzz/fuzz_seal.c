@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of a sealed connection (proxy/seal.h). The input is opened as it is; and
+ * Records of a sealed connection (proxy/wire/seal.h). The input is opened as it is; and
  * its bytes are sent as records, of which one is then spoilt as the input says: all
  * before it must open to what was sent, and it must not.
  */
 #include "config.h"
 
-#include "proxy/seal.h"
+#include "proxy/wire/seal.h"
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "only records that are as they were sent open";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other processes say of a card in shared memory (pager/cuda_share.c), which
+ * What other processes say of a card in shared memory (pager/device/cuda/share.c), which
  * each of them can write at any time. The input is the table. Whatever stands in
  * it, a process finds a fair part for itself, takes no row of a living one, and
  * gives its own back.
  */
 #include "config.h"
 
-#include "pager/cuda_share.c" /* for the table */
+#include "pager/device/cuda/share.c" /* for the table */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "rows of others leave each process its part";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block of names and mounts that every program of a run maps (shim/snapshot.c):
+ * The block of names and mounts that every program of a run maps (shim/programs/snapshot.c):
  * a file in a folder that others may make again when the run is over. What passes
  * holds strings and tables that end inside it; what the session writes passes.
  */
 #include "config.h"
 
-#include "shim/snapshot.c" /* for is_valid */
+#include "shim/programs/snapshot.c" /* for is_valid */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "a snapshot that passes ends inside its file";

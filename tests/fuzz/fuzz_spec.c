@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "common/buffer.h"
-#include "proxy/spec.h"
+#include "proxy/wire/spec.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

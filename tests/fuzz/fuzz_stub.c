@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session says to a stub (shim/stub_serve.c): frames on its socket. The rest
- * of the stub is this file's, but for what it holds back (stub_held.c). What the
+ * What a session says to a stub (shim/stub/serve.c): frames on its socket. The rest
+ * of the stub is this file's, but for what it holds back (shim/stub/held.c). What the
  * frames say is written, in order and whole, to the descriptor that they name; each
  * input ends in the original, in a status, or in the stub's own end.
  */
@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <sys/mman.h>
 
-#include "shim/stub_serve.c" /* for obey_all */
+#include "shim/stub/serve.c" /* for obey_all */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "a stub writes what its session says, and ends";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a file is text, which decides whether its lines may be sorted in parts
- * (proxy/split_text.c): all of it UTF-8 without a NUL, as common/plain.h finds it
+ * (proxy/server/split_text.c): all of it UTF-8 without a NUL, as common/plain.h finds it
  * character by character. The input lies at each offset from a page's begin.
  */
 #include "config.h"
 
 #include "common/plain.h"
-#include "proxy/split_text.c" /* for text_bytes */
+#include "proxy/server/split_text.c" /* for text_bytes */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "text is what holds UTF-8 and no NUL, to the byte";

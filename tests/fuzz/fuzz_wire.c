@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "proxy/wire.h"
+#include "proxy/wire/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

@@ -15,7 +15,7 @@ tests_fuzz_fuzz_wire_LDADD = libfyproxy.la libfycommon.la $(FUZZ_LIBS)
 dist_check_SCRIPTS += tests/fuzz/run
 fuzz:
 	FERRY_SRCDIR='$(abs_srcdir)' '$(srcdir)/tests/fuzz/run'
-fuzz-targets: $(BUILT_SOURCES) annotations/parse.tab.h tests/fuzz/fuzz_annotations \
+fuzz-targets: $(BUILT_SOURCES) annotations/functions/parse.tab.h tests/fuzz/fuzz_annotations \
 	tests/fuzz/fuzz_commands tests/fuzz/fuzz_spec tests/fuzz/fuzz_wire $(FUZZ_TARGETS)
 fuzz-list:
 	@echo tests/fuzz/fuzz_annotations tests/fuzz/fuzz_commands \
@@ -99,7 +99,7 @@ tests_fuzz_fuzz_snapshot_SOURCES = tests/fuzz/fuzz_snapshot.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_snapshot_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_stub
-tests_fuzz_fuzz_stub_SOURCES = tests/fuzz/fuzz_stub.c shim/stub_held.c $(FUZZ_DRIVER)
+tests_fuzz_fuzz_stub_SOURCES = tests/fuzz/fuzz_stub.c shim/stub/held.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_stub_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_text

@@ -32,8 +32,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
+#include "annotations/model/annotations.h"
 #include "common/buffer.h"
 
 enum {

@@ -393,7 +393,7 @@ class Rig:
 
     def mount_options(self, fault=""):
         """What `ferry run' is given for all mounts; `fault' is the far one's
-        (see proxy/fault_text.c)."""
+        (see proxy/wire/fault_text.c)."""
         options = ["--mount", self.mount_option()]
         for (export, mount), ip in zip(self.others(), (STORAGE_IP, FAR_IP)):
             query = "&fault=" + fault if fault and ip == FAR_IP else ""

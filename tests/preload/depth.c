@@ -18,7 +18,9 @@
 #include "provider.h"
 
 enum {
-    BELOW = 64 * 1024,    /* painted, of a stack that is not large (stack.c) */
+    BELOW =
+        64 *
+        1024, /* painted, of a stack that is not large (shim/calls/stack.c) */
     MAY_USE = 1024 + 192, /* and what the original and this file take */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that an engine answers in every way it may (shim/dispatch.c). Built three
+ * Calls that an engine answers in every way it may (shim/calls/dispatch.c). Built three
  * times: as the engine (-DENGINE), which leaves errno and the state of floating
  * point spoilt whenever it was asked; as the annotated library (-DLIBRARY), which
  * notes what it was called with; and as the program, which prints all of that.
@@ -52,7 +52,7 @@ set_control(unsigned value)
 }
 
 #ifdef ENGINE
-#include "pager/engine.h"
+#include "pager/engine/engine.h"
 
 static const struct fy_shim_services *services;
 static char path[4096];

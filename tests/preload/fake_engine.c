@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pager/engine.h"
+#include "pager/engine/engine.h"
 
 static const struct fy_shim_services *services;
 static char path[4096];

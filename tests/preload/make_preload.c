@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "common/record.h"
-#include "shim/names.h"
-#include "shim/reach.h"
+#include "shim/image/names.h"
+#include "shim/image/reach.h"
 
 enum {
     MAX_SYMBOLS = 4096,

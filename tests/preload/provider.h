@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of provider.c. */
+/* The functions of pager/bind/provider.c. */
 #include <complex.h>
 #include <setjmp.h>
 #include <ucontext.h>

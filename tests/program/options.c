@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has options for its address sanitizer, which shim/asan.c must not hide: memory
+ * Has options for its address sanitizer, which shim/start/asan.c must not hide: memory
  * that was freed is read, and the status of that report is the program's own, 7.
  */
 #include <stdlib.h>

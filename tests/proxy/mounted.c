@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For sshfs.sh: what proxy/mounts.c finds of a real mount, proxy/transport.c
- * over a real ssh, proxy/fresh.c on real caches.
+ * For sshfs.sh: what proxy/storage/mounts.c finds of a real mount, proxy/wire/transport.c
+ * over a real ssh, proxy/storage/fresh.c on real caches.
  *
  *   mounted find DIR            place of the mount, its path and options
  *   mounted greet DIR           "greeted" or the last words
@@ -38,10 +38,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/barrier.h"
-#include "proxy/confine.h"
-#include "proxy/fresh.h"
-#include "proxy/transport.h"
+#include "proxy/client/barrier.h"
+#include "proxy/sandbox/confine.h"
+#include "proxy/storage/fresh.h"
+#include "proxy/wire/transport.h"
 
 static struct fy_mount mounts[FY_MAX_MOUNTS];
 

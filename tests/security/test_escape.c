@@ -30,9 +30,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "annotations/model.h"
-#include "proxy/confines.h"
-#include "proxy/run.h"
+#include "annotations/model/model.h"
+#include "proxy/sandbox/confines.h"
+#include "proxy/server/run.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
-#include "annotations/diagnostics.h"
-#include "proxy/confines.h"
+#include "annotations/base/diagnostics.h"
+#include "annotations/commands/command.h"
+#include "proxy/sandbox/confines.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A proxy that lies about what its stages changed: proxy/fresh.c opens, links and
+ * A proxy that lies about what its stages changed: proxy/storage/fresh.c opens, links and
  * chowns what it names, and may do that on the mount only, whatever names and
  * links lead elsewhere. The mount is a plain folder that says it is sshfs's.
  */
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/fresh.h"
+#include "proxy/storage/fresh.h"
 #include "tests/unit/runner.h"
 
 static char base[64];

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/proxy.h"
+#include "proxy/client/proxy.h"
 
 extern char **environ;
 

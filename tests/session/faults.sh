@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Commands next to their files over bad links (proxy/fault.h): what a script
+# Commands next to their files over bad links (proxy/wire/fault.h): what a script
 # prints, writes and returns is what it does without ferry, and soon.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
 build=${FERRY_BUILDDIR:-$(dirname "$0")/../..}

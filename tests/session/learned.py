@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves in the file of what was learned (proxy/history.c): how much
+"""What a run leaves in the file of what was learned (proxy/client/history.c): how much
 commands read and wrote, at the proxy and here, whatever way their input came.
 Prints TAP."""
 import os

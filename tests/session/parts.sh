@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Commands over operands of two hosts, of which one has a bad link
-# (proxy/fault.h), is slow, refuses or is not there: what they print, write and
+# (proxy/wire/fault.h), is slow, refuses or is not there: what they print, write and
 # return is what they do without ferry, in the operands' order.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
 build=${FERRY_BUILDDIR:-$(dirname "$0")/../..}

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/plan_build.h"
+#include "pager/plan/build.h"
 
 unsigned calls_integer_bits = 32;
 

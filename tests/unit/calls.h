@@ -6,9 +6,9 @@
 #ifndef FERRY_TESTS_UNIT_CALLS_H
 #define FERRY_TESTS_UNIT_CALLS_H
 
-#include "annotations/annotations.h"
-#include "pager/executor.h"
-#include "pager/plan.h"
+#include "annotations/model/annotations.h"
+#include "pager/execute/executor.h"
+#include "pager/plan/plan.h"
 
 /*
  * Width of INTEGER as chunked calls are bound, 32 unless a test says 64; those
@@ -44,7 +44,7 @@ struct call {
 
 /*
  * Fills a call of the named symbol. The signature has a letter per argument, as
- * in pager/algo.h with w and W, O for the C interface's order, x y for increments of the
+ * in pager/blocked/algo.h with w and W, O for the C interface's order, x y for increments of the
  * first and second vector. False when the symbol is not annotated or installed.
  */
 bool call_make(const struct fy_model *model, const char *symbol,

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/model.h"
+#include "annotations/model/model.h"
 
 unsigned long
 cuda_count(const char *name)

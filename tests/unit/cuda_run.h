@@ -6,7 +6,7 @@
 #ifndef FERRY_TESTS_UNIT_CUDA_RUN_H
 #define FERRY_TESTS_UNIT_CUDA_RUN_H
 
-#include "pager/device.h"
+#include "pager/device/device.h"
 
 enum {
     CUDA_RUN_N =

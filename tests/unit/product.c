@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/host.h"
+#include "pager/device/host/host.h"
 
 uint64_t random_state = 1;
 

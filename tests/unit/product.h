@@ -6,7 +6,7 @@
 #ifndef FERRY_TESTS_PRODUCT_H
 #define FERRY_TESTS_PRODUCT_H
 
-#include "pager/executor.h"
+#include "pager/execute/executor.h"
 
 extern uint64_t random_state; /* the seed of all that follows; never 0 */
 uint64_t random_below(uint64_t n);

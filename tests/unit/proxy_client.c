@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/run.h"
-#include "proxy/transport.h"
+#include "proxy/server/run.h"
+#include "proxy/wire/transport.h"
 
 extern char **environ;
 

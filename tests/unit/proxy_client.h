@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scripted client of a real proxy, which runs in a process of its own at the
- * other end of a socketpair; and doubles of what decides there (confine.h,
+ * other end of a socketpair; and doubles of what decides there (proxy/sandbox/confine.h,
  * fy_invocation_parse()), so that any program may be a stage.
  */
 #ifndef FERRY_TESTS_PROXY_CLIENT_H
@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proxy/proxy.h"
-#include "proxy/spec.h"
-#include "proxy/wire.h"
+#include "proxy/client/proxy.h"
+#include "proxy/wire/spec.h"
+#include "proxy/wire/wire.h"
 
 struct client {
     struct fy_wire *wire; /* NULL: lost */

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
-#include "annotations/model.h"
-#include "proxy/confine.h"
+#include "annotations/commands/command.h"
+#include "annotations/model/model.h"
+#include "proxy/sandbox/confine.h"
 #include "tests/unit/proxy_client.h"
 
 struct double_rules double_rules;

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/confines.h"
-#include "proxy/reason.h"
+#include "proxy/sandbox/confines.h"
+#include "proxy/wire/reason.h"
 #include "tests/unit/runner.h"
 
 static char top[64];

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "pager/bind.h"
+#include "annotations/model/annotations.h"
+#include "pager/bind/bind.h"
 #include "tests/unit/runner.h"
 
 static struct fy_model *model;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pager/brief.h and pager/handles.c: what handlers of the program may interrupt
+ * pager/base/brief.h and pager/bind/handles.c: what handlers of the program may interrupt
  * never waits, and readers meet whole records only.
  */
 #include "config.h"
@@ -13,8 +13,8 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "pager/brief.h"
-#include "pager/handles.h"
+#include "pager/base/brief.h"
+#include "pager/bind/handles.h"
 #include "tests/unit/runner.h"
 
 START_TEST(abandoned_lock_is_taken_over)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pager/choice.c, learn.c: GPU-BLOB's sweep (products of several shapes, 1, 8 and
+ * pager/decide/choice.c, pager/decide/learn.c: GPU-BLOB's sweep (products of several shapes, 1, 8 and
  * 32 in a row) on machines that are not what was calibrated: each rate is off by up
  * to three, small sizes are slower than any rate says, every call's time varies by
  * 30 %, some take ten times as long, and phases change all of it. No clock is read:
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pager/choice.h"
+#include "pager/decide/choice.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 
@@ -233,7 +233,7 @@ sweep(const struct machine *machine)
 
 /*
  * All of it, cold rows and changes included, at most a tenth; what exploration
- * cost is counted, and about the share that learn.c allows. Single sweeps after a
+ * cost is counted, and about the share that pager/decide/learn.c allows. Single sweeps after a
  * change may lose more: that the other side has become faster is known only
  * by trying. What has settled loses little.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/classify.c: names joined to folders, and where what a stage reads and
+ * proxy/client/classify.c: names joined to folders, and where what a stage reads and
  * writes is, from facts that the test makes up.
  */
 #include "config.h"
@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "proxy/classify.h"
+#include "proxy/client/classify.h"
 #include "tests/unit/runner.h"
 
 static const char commands_text[] =

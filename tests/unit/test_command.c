@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
 #include "tests/unit/runner.h"
 
 static const char grep_text[] =

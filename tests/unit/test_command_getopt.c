@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/command.h"
+#include "annotations/commands/command.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/compress.c: streams come back as they were, line by line where they
+ * proxy/wire/compress.c: streams come back as they were, line by line where they
  * must, in bounded memory; anything else is refused.
  */
 #include "config.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/compress.h"
+#include "proxy/wire/compress.h"
 #include "tests/unit/runner.h"
 
 struct block {

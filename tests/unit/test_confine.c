@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/confine.c, roots.c, space.c, cage.c: what a stage is refused, and what
+ * proxy/sandbox/confine.c, proxy/sandbox/roots.c, proxy/sandbox/space.c, proxy/sandbox/cage.c: what a stage is refused, and what
  * it can reach when it was not. Runs as whoever runs the tests, and as root a
  * second time as an ordinary user (user namespaces). Long because every case needs
  * the same stage, folder and two users.
@@ -27,8 +27,8 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "annotations/model.h"
-#include "proxy/confines.h"
+#include "annotations/model/model.h"
+#include "proxy/sandbox/confines.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pager/cost.h"
-#include "pager/learn.h"
+#include "pager/decide/cost.h"
+#include "pager/decide/learn.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"

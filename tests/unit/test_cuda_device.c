@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/device.h"
-#include "pager/kernel_compile.h"
+#include "pager/device/cuda/kernel_compile.h"
+#include "pager/device/device.h"
 #include "tests/unit/cuda_rig.h"
 
 static const char *const kinds[] = {"host", "cuda"};

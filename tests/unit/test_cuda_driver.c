@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "pager/cuda_driver.h"
+#include "pager/device/cuda/driver.h"
 
 #if defined(__has_include)
 #if __has_include("/usr/local/cuda/include/cuda.h")

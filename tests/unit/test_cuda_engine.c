@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 #include "common/record.h"
-#include "pager/choice.h"
-#include "pager/cuda_driver.h"
-#include "pager/engine.h"
+#include "pager/decide/choice.h"
+#include "pager/device/cuda/driver.h"
+#include "pager/engine/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"

@@ -11,7 +11,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "pager/cuda_pieces.h"
+#include "pager/device/cuda/pieces.h"
 
 enum {
     ROUNDS = 1000,

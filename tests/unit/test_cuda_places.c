@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pager/cuda_places.h"
+#include "pager/device/cuda/places.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/possible.h"
 

@@ -29,10 +29,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pager/cuda_driver.h"
-#include "pager/cuda_users.h"
-#include "pager/engine.h"
-#include "pager/watch.h"
+#include "pager/device/cuda/driver.h"
+#include "pager/device/cuda/users.h"
+#include "pager/device/cuda/watch.h"
+#include "pager/engine/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pager/cuda_internal.h"
-#include "pager/cuda_share.h"
+#include "pager/device/cuda/internal.h"
+#include "pager/device/cuda/share.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pager/cuda_library.h"
-#include "pager/pool.h"
+#include "pager/device/cuda/library.h"
+#include "pager/execute/pool.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/folder.h"
 

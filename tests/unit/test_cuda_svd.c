@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/model.h"
-#include "pager/cuda_internal.h"
+#include "annotations/model/model.h"
+#include "pager/device/cuda/internal.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pager/cuda_library.h"
+#include "pager/device/cuda/library.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 #include "tests/unit/possible.h"

@@ -3,7 +3,7 @@
  * Deferred calls in process, so that sanitizers see them: the engine on the host
  * device, with functions of tests/defer/vec.c that are called as the preload
  * would. Vectors are mappings of their own; what may be taken is decided here,
- * not by defer_where.c, which refuses the allocators of sanitizers. Skipped
+ * not by pager/deferred/where.c, which refuses the allocators of sanitizers. Skipped
  * where the kernel or its settings have no userfaultfd for us.
  */
 #include "config.h"
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "common/record.h"
-#include "pager/defer_where.h"
-#include "pager/engine.h"
+#include "pager/deferred/where.h"
+#include "pager/engine/engine.h"
 #include "tests/defer/vec.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/possible.h"
@@ -39,7 +39,7 @@ __tsan_default_options(void)
     return "report_thread_leaks=0"; /* ferry's own threads do not end */
 }
 
-/* ---- instead of defer_where.c ---- */
+/* ---- instead of pager/deferred/where.c ---- */
 
 static size_t may_hold = SIZE_MAX;
 

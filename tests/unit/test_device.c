@@ -17,8 +17,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "pager/device.h"
-#include "pager/device_copy.h"
+#include "pager/device/copy.h"
+#include "pager/device/device.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pager/plan.h"
+#include "pager/plan/plan.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/names.h"
-#include "shim/reach.h"
+#include "shim/image/names.h"
+#include "shim/image/reach.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/record.h"
-#include "pager/engine.h"
-#include "pager/host.h"
+#include "pager/device/host/host.h"
+#include "pager/engine/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"

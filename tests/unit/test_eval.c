@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * annotations/eval.c: values, overflow, laziness, and models that are wrong.
+ * annotations/model/eval.c: values, overflow, laziness, and models that are wrong.
  */
 #include "config.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "annotations/eval.h"
+#include "annotations/model/annotations.h"
+#include "annotations/model/eval.h"
 #include "tests/unit/runner.h"
 
 /* f(i, j, x, z, c, p) with one require: the expression under test. */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/executor.h"
-#include "pager/host.h"
+#include "pager/device/host/host.h"
+#include "pager/execute/executor.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "pager/executor_undo.h"
-#include "pager/host.h"
+#include "pager/device/host/host.h"
+#include "pager/execute/undo.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 

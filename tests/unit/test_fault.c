@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/fault.c: a relay does to the bytes what its text says, and two wires
+ * proxy/wire/fault.c: a relay does to the bytes what its text says, and two wires
  * with a relay between them either get everything through or notice.
  */
 #include "config.h"
@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/fault.h"
-#include "proxy/wire.h"
+#include "proxy/wire/fault.h"
+#include "proxy/wire/wire.h"
 #include "tests/unit/runner.h"
 
 static int near_fd, far_fd;

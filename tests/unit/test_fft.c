@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/algo_fft.h"
-#include "pager/executor.h"
-#include "pager/host.h"
+#include "pager/blocked/fft.h"
+#include "pager/device/host/host.h"
+#include "pager/execute/executor.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 

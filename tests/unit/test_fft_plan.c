@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "pager/plan_build.h"
+#include "annotations/model/annotations.h"
+#include "pager/plan/build.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes of a stage at a proxy (proxy/flow.c): how much it may send, what of it
+ * What comes of a stage at a proxy (proxy/client/flow.c): how much it may send, what of it
  * the stub gets, which ends are believed, and what becomes of signals and broken
  * readers. The connection, the stub and the stage's own end are the test's. Long
  * because each answer and each end of a stage has its case here.
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "proxy/protocol.h"
-#include "proxy/stage.h"
+#include "proxy/client/stage.h"
+#include "proxy/wire/protocol.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What proxy/fresh.c does to a mount and what it counts as still old. The mount is
+ * What proxy/storage/fresh.c does to a mount and what it counts as still old. The mount is
  * a plain folder that says it is sshfs's: what is asked for is seen by inotify(7),
  * what is made forgotten by its time of status change. tests/proxy/sshfs.sh has a
  * real sshfs.
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/fresh.h"
+#include "proxy/storage/fresh.h"
 #include "tests/unit/runner.h"
 
 enum {

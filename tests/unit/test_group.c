@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups of proxies (proxy/group.c): those of a live proxy stay, in whatever
+ * Control groups of proxies (proxy/sandbox/group.c): those of a live proxy stay, in whatever
  * PID namespace it is, those of a dead one are removed by the next.
  */
 #include "config.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/group.h"
+#include "proxy/sandbox/group.h"
 
 static struct fy_groups mine;
 

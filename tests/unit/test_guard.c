@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pager/guard.h"
-#include "pager/verify_child.h"
+#include "pager/verify/child.h"
+#include "pager/verify/guard.h"
 #include "tests/unit/runner.h"
 
 static struct fy_child_report *report;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/holders.c and proxy/work.c: who has the ends of a pipe, by real
+ * proxy/client/holders.c and proxy/storage/work.c: who has the ends of a pipe, by real
  * processes; jobs that come back through the bell.
  */
 #include "config.h"
@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/holders.h"
-#include "proxy/work.h"
+#include "proxy/client/holders.h"
+#include "proxy/storage/work.h"
 #include "tests/unit/runner.h"
 
 static struct fy_holders *holders;

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/model.h"
-#include "pager/host.h"
-#include "pager/host_memory.h"
+#include "annotations/model/model.h"
+#include "pager/device/host/host.h"
+#include "pager/device/host_memory.h"
 #include "tests/unit/runner.h"
 
 /* --- launches --- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/host_arena.h"
+#include "pager/device/host_arena.h"
 #include "tests/unit/runner.h"
 
 static uint64_t random_state = 1;

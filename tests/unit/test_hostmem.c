@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pager/host_access.h"
-#include "pager/hostmem.h"
+#include "pager/device/host_access.h"
+#include "pager/execute/hostmem.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

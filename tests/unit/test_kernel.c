@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "pager/kernel_compile.h"
-#include "pager/kernel_source.h"
+#include "annotations/model/annotations.h"
+#include "pager/device/cuda/kernel_compile.h"
+#include "pager/kernel/source.h"
 #include "tests/unit/possible.h"
 
 static struct fy_model *

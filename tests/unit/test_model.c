@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * annotations/model.c and validate.c: look-up, and blocks that are no models.
+ * annotations/model/model.c and annotations/model/validate.c: look-up, and blocks that are no models.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
+#include "annotations/model/annotations.h"
 #include "tests/unit/runner.h"
 
 static const char text[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/mounts.c and sshfs.c: which mounts are found and what is learned of
+ * proxy/storage/mounts.c and proxy/storage/sshfs.c: which mounts are found and what is learned of
  * them, from made-up mountinfo texts and made-up process folders.
  */
 #include "config.h"
@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/barrier.h"
-#include "proxy/mounts.h"
-#include "proxy/transport.h"
+#include "proxy/client/barrier.h"
+#include "proxy/storage/mounts.h"
+#include "proxy/wire/transport.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order in which joined stages get a signal (proxy/order.c): what reads gets
+ * The order in which joined stages get a signal (proxy/client/order.c): what reads gets
  * it before what feeds it, however long its stub has no processor, and no stub
  * that is stopped or gone is waited for without end. Time, processes and what is
  * sent are the test's own.
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "proxy/process.h"
-#include "proxy/stage.h"
+#include "proxy/client/stage.h"
+#include "proxy/wire/process.h"
 
 enum {
     MS = 1000000

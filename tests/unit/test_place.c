@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/place.c, transport.c, transport_ssh.c: texts of places, the words of
+ * proxy/wire/place.c, proxy/wire/transport.c, proxy/wire/transport_ssh.c: texts of places, the words of
  * ssh's command line, a child's first line and its last words.
  */
 #include "config.h"
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proxy/transport.h"
-#include "proxy/transports.h"
+#include "proxy/wire/transport.h"
+#include "proxy/wire/transports.h"
 #include "tests/unit/runner.h"
 
 START_TEST(test_good_places)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/history.c and proxy/cost.c: what is learned, and what follows from it.
+ * proxy/client/history.c and proxy/client/cost.c: what is learned, and what follows from it.
  */
 #include "config.h"
 
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/cost.h"
-#include "proxy/history.h"
+#include "proxy/client/cost.h"
+#include "proxy/client/history.h"
 #include "tests/unit/runner.h"
 
 static char folder[64];

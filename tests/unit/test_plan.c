@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "pager/executor.h"
-#include "pager/host.h"
-#include "pager/plan_axes.h"
+#include "annotations/model/annotations.h"
+#include "pager/device/host/host.h"
+#include "pager/execute/executor.h"
+#include "pager/plan/axes.h"
 #include "tests/unit/runner.h"
 
 static const char text[] =

@@ -5,7 +5,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "pager/plan_axes.h"
+#include "pager/plan/axes.h"
 #include "tests/unit/runner.h"
 
 /* Every combination of parts once; in a snake neighbours share all but one. */

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "pager/device_call.h"
-#include "pager/executor.h"
-#include "pager/plan_build.h"
+#include "annotations/model/annotations.h"
+#include "pager/execute/executor.h"
+#include "pager/plan/build.h"
+#include "pager/plan/device_call.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "pager/pool.h"
+#include "pager/execute/pool.h"
 
 enum {
     TOTAL = 1 << 20,

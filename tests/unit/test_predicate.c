@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "annotations/eval.h"
+#include "annotations/model/eval.h"
 #include "shim/arch/x86_64/thunk.h"
 #include "tests/unit/runner.h"
 

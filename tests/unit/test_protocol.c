@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/compress.h"
-#include "proxy/protocol.h"
-#include "proxy/reason.h"
-#include "proxy/seal.h"
-#include "proxy/spec.h"
-#include "proxy/wire.h"
+#include "proxy/wire/compress.h"
+#include "proxy/wire/protocol.h"
+#include "proxy/wire/reason.h"
+#include "proxy/wire/seal.h"
+#include "proxy/wire/spec.h"
+#include "proxy/wire/wire.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/executor.h"
-#include "pager/replica.h"
+#include "pager/execute/executor.h"
+#include "pager/execute/replica.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/seal.c: what was sent is what is opened, and nothing else is: no changed
+ * proxy/wire/seal.c: what was sent is what is opened, and nothing else is: no changed
  * bit, no other order, number or direction, no length beyond the limit.
  */
 #include "config.h"
@@ -8,7 +8,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "proxy/seal.h"
+#include "proxy/wire/seal.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/spec.c: what is encoded comes back, and what nobody should send is
+ * proxy/wire/spec.c: what is encoded comes back, and what nobody should send is
  * refused with the name of the key that is wrong.
  */
 #include "config.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
-#include "proxy/spec.h"
+#include "proxy/wire/spec.h"
 #include "tests/unit/runner.h"
 
 static struct fy_bytes

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/split.h"
+#include "proxy/server/split.h"
 #include "tests/unit/runner.h"
 
 extern char **environ;

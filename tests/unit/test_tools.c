@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/tools.c: identities of programs and scripts, hashes of configuration
+ * proxy/storage/tools.c: identities of programs and scripts, hashes of configuration
  * and folders, locales.
  */
 #include "config.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/confine.h"
+#include "proxy/sandbox/confine.h"
 #include "tests/unit/runner.h"
 
 static char folder[] = "/tmp/ferry-tools-XXXXXX";

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/plan_build.h"
+#include "pager/plan/build.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/runner.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotations/annotations.h"
-#include "pager/verify.h"
-#include "pager/verify_tally.h"
+#include "annotations/model/annotations.h"
+#include "pager/verify/tally.h"
+#include "pager/verify/verify.h"
 #include "tests/unit/runner.h"
 
 enum {

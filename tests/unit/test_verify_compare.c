@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "annotations/annotations.h"
-#include "pager/verify_compare.h"
+#include "annotations/model/annotations.h"
+#include "pager/verify/compare.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/wire.c: two wires over a socketpair or two pipes, in one thread: heads,
+ * proxy/wire/wire.c: two wires over a socketpair or two pipes, in one thread: heads,
  * bodies, trailers, windows, cancellation, limits, broken peers. Long because
  * every test needs the two owners that stand here first.
  */
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/buffer.h"
-#include "proxy/wire.h"
+#include "proxy/wire/wire.h"
 #include "tests/unit/runner.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "proxy/work.h"
+#include "proxy/storage/work.h"
 
 enum {
     THREADS = 8, /* of a pool */

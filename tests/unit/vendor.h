@@ -6,7 +6,7 @@
 #ifndef FERRY_TESTS_UNIT_VENDOR_H
 #define FERRY_TESTS_UNIT_VENDOR_H
 
-#include "pager/device.h"
+#include "pager/device/device.h"
 
 /* An open host device that launches cuBLAS's functions; close as ever. */
 int vendor_open(uint64_t memory_bytes, struct fy_device **out);

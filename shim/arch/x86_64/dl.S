@@ -4,7 +4,7 @@
  * address: it tells the caller's DT_RUNPATH and its place in the search order.
  * So where it matters the real one is jumped to, with that address; else it is
  * called from an ordinary frame, which every unwinder understands. The C halves
- * are in shim/dl.c.
+ * are in shim/calls/dl.c.
  */
 #include "shim/arch/x86_64/layout.h"
 

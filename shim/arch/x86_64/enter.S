@@ -61,7 +61,7 @@
 	xorl	%eax, %eax
 	lock cmpxchgq %rbx, FY_OWN_FRAME(%rcx)
 	jnz	7f
-	movq	%rcx, FY_FRAME_OWN(%rbx) /* first: see is_left() of stack.c */
+	movq	%rcx, FY_FRAME_OWN(%rbx) /* first: see is_left() of calls/stack.c */
 	movq	%fs:0, %rax
 	movq	%rax, FY_OWN_THREAD(%rcx)
 	subq	%rdx, %rcx

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The anchor (shim/image.h) as the linker leaves it. */
+/* The anchor (shim/image/image.h) as the linker leaves it. */
 #include "shim/arch/x86_64/layout.h"
 
 	.section .rodata

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Offsets that assembly, generated thunks and C agree on. Included by .S files:
- * preprocessor lines only. shim.h checks every one of them at compile time.
+ * preprocessor lines only. calls/shim.h checks every one of them at compile time.
  */
 #ifndef FERRY_SHIM_ARCH_LAYOUT_H
 #define FERRY_SHIM_ARCH_LAYOUT_H

@@ -7,7 +7,7 @@
 
 #include <cpuid.h>
 
-#include "shim/shim.h"
+#include "shim/calls/shim.h"
 
 #define GENERAL __attribute__((target("general-regs-only")))
 

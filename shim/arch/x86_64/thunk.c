@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "shim/arch/x86_64/layout.h"
-#include "shim/image.h"
+#include "shim/image/image.h"
 
 enum {
     TAIL_BYTES = 64, /* of a thunk, after its body */

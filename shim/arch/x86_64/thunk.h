@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "annotations/model.h"
+#include "annotations/model/model.h"
 #include "common/status.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include <unwind.h>
 
-#include "shim/shim.h"
+#include "shim/calls/shim.h"
 
 FY_HIDDEN _Unwind_Reason_Code fy_personality(int version,
                                              _Unwind_Action actions,

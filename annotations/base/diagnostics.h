@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Findings about annotation text: where, what, and what to do about it. The
+ * list keeps its own copies, it outlives the texts it is about.
+ */
+#ifndef FERRY_ANNOTATIONS_BASE_DIAGNOSTICS_H
+#define FERRY_ANNOTATIONS_BASE_DIAGNOSTICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "annotations/model/annotations.h"
+
+/* One text. */
+struct fy_source {
+    const char *name; /* as diagnostics show it */
+    char *text;       /* followed by two NULs */
+    size_t bytes;     /* without them */
+    uint32_t *lines;  /* offsets of line starts */
+    size_t nlines;
+    uint64_t device, inode; /* of its file; 0, 0 for a text in memory */
+    const struct fy_source *importer; /* NULL for a top file */
+    int is_open; /* its imports are being read: importing it is a cycle */
+};
+
+/* Bytes begin .. end - 1 of a source; source NULL: no place. */
+struct fy_span {
+    const struct fy_source *source;
+    uint32_t begin, end;
+};
+
+enum fy_severity {
+    FY_SEVERITY_ERROR,
+    FY_SEVERITY_WARNING
+};
+
+enum {
+    FY_MAX_DIAGNOSTICS = 64, /* kept; more are only counted */
+    FY_MAX_QUOTED = 40,      /* bytes of a name quoted in a message */
+};
+
+struct fy_diagnostic;
+
+/*
+ * Adds a finding; a second one of the same severity that begins at the same
+ * place is dropped (rows of a family repeat what is wrong with all of them).
+ * Returns it for a hint (borrowed until the next call), or NULL when dropped.
+ */
+struct fy_diagnostic *fy_diagnostics_add(struct fy_diagnostics *diagnostics,
+                                         enum fy_severity severity,
+                                         struct fy_span span,
+                                         const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* So many errors that finding more helps nobody: stop looking. */
+int fy_diagnostics_full(const struct fy_diagnostics *diagnostics);
+
+/* Says what to do about it; `diagnostic' may be NULL. */
+void fy_diagnostic_hint(struct fy_diagnostic *diagnostic, const char *format,
+                        ...) __attribute__((format(printf, 2, 3)));
+
+/* Line and column (both from 1, columns in bytes) of a span's begin. */
+void fy_span_position(struct fy_span span, uint32_t *line, uint32_t *column);
+
+/* The known name nearest to one that is not. */
+struct fy_suggestion {
+    const char *wanted;
+    const char *best; /* NULL: nothing near */
+    unsigned distance;
+};
+
+void fy_suggestion_try(struct fy_suggestion *suggestion, const char *name);
+/* The hint "did you mean 'best'?" when there is one. */
+void fy_diagnostic_suggest(struct fy_diagnostic *diagnostic,
+                           const struct fy_suggestion *suggestion);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One text through the scanner and the parser; what those two share.
+ */
+#ifndef FERRY_ANNOTATIONS_FUNCTIONS_PARSE_H
+#define FERRY_ANNOTATIONS_FUNCTIONS_PARSE_H
+
+#include "annotations/base/arena.h"
+#include "annotations/base/ast.h"
+
+enum {
+    FY_MAX_FILE_BYTES = 4 << 20,
+    FY_MAX_NAME_BYTES = 256,    /* a name or a number */
+    FY_MAX_STRING_BYTES = 1024, /* between the quotes */
+    FY_MAX_BRACKETS = 48,       /* open at once */
+    FY_MAX_EXPR_DEPTH = 64,     /* of the text; see FY_MAX_NODE_DEPTH */
+    FY_MAX_DOC_BYTES = 4096,
+};
+
+struct fy_parse {
+    struct fy_arena *arena;
+    struct fy_diagnostics *diagnostics;
+    struct fy_source *source;
+    struct ast_file file; /* the result */
+    /* the scanner's */
+    uint32_t offset;
+    unsigned brackets;
+    bool stop; /* a limit was passed: the rest of the text is not read */
+    uint32_t line_start;         /* offset of the line being scanned */
+    uint32_t doc_begin, doc_end; /* run of comment lines; end is that of the
+                                  * last one's line, with its newline */
+    bool in_doc;
+    char current, previous; /* first bytes of the last two tokens */
+    unsigned braces;        /* open in a command block */
+    uint32_t block_begin;
+    const char *block_doc;
+};
+
+/*
+ * Parses `source' into *out (all lists NULL when nothing could be read). What
+ * is wrong is in `diagnostics'; what could be read after an error is kept, so
+ * that one run finds several errors. Leaves by arena's longjmp without memory.
+ */
+void fy_parse_source(struct fy_arena *arena, struct fy_diagnostics *diagnostics,
+                     struct fy_source *source, struct ast_file *out);
+
+#endif

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+libfypager_la_SOURCES += \
+	pager/base/brief.h \
+	pager/base/explain.c \
+	pager/base/explain.h \
+	pager/base/libm.h

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How wide a library's Fortran INTEGER is, where its names do not say: Debian's
+ * LP64 and ILP64 BLAS export the same ones.
+ */
+#ifndef FERRY_PAGER_BIND_PROVIDER_H
+#define FERRY_PAGER_BIND_PROVIDER_H
+
+#include "pager/engine/engine.h"
+
+/*
+ * 32 or 64 for the library that `original' belongs to; 0 when it cannot be
+ * told. Asks a function whose answer differs, once per original, and remembers.
+ * Any thread, also where a handler of the program may interrupt it: no lock, no
+ * memory is allocated; two threads may ask at the same time.
+ */
+unsigned fy_provider_integer_bits(const struct fy_shim_services *services,
+                                  void *original);
+
+/* The same, where it was asked before; false: functions of the library would be
+ * made. No system call. */
+bool fy_provider_is_known(void *original, unsigned *out_bits);
+
+/* After libraries were unloaded: an address may mean another one now. */
+void fy_provider_forget(void);
+
+#endif

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recognising a call that a blocked algorithm can make: its arguments by
+ * position, its matrices, and the functions the algorithm uses. Long because
+ * every algorithm has its row and its check of arguments here.
+ */
+#include "config.h"
+
+#include "pager/blocked/algo.h"
+
+#include "pager/blocked/fft.h"
+#include "pager/plan/device_call.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
+
+static const struct fy_algo_row *const tables[] = {
+    fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
+    fy_algo_triangle, fy_algo_cholesky, fy_algo_lu,
+    fy_algo_qr,       fy_algo_inverse,  fy_algo_invert,
+};
+
+static const struct fy_algo_row *
+find_algorithm(const char *name)
+{
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (const struct fy_algo_row *row = tables[t]; row->name; row++) {
+            if (strcmp(row->name, name) == 0) {
+                return row;
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *
+signature_of(const char *routine)
+{
+    static const char *const rows[][2] = {
+        {"gemm", "tTmnkaA1B2bC3"}, {"symm", "sumnaA1B2bC3"},
+        {"hemm", "sumnaA1B2bC3"},  {"syrk", "utnkaA1bC3"},
+        {"herk", "utnkaA1bC3"},    {"syr2k", "utnkaA1B2bC3"},
+        {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
+        {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
+        {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
+        {"geqrf", "mnA1BwWi"},     {"ormqr", "stmnkA1BC3wWi"},
+        {"getrs", "tnkA1BC3i"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(rows[i][0], routine) == 0) {
+            return rows[i][1];
+        }
+    }
+    return NULL;
+}
+
+char
+fy_algo_adjoint(const struct fy_algo *algo)
+{
+    return algo->hermitian ? 'C' : 'T';
+}
+
+int64_t
+fy_algo_length(const struct fy_algo *algo, unsigned dimension, uint32_t i)
+{
+    return fy_cuts_length(&algo->cuts[dimension], i);
+}
+
+static char
+c_letter(char kind, int64_t code)
+{
+    switch (kind) {
+    case 's':
+        return code == 141 ? 'L' : 'R';
+    case 'u':
+        return code == 121 ? 'U' : 'L';
+    case 'd':
+        return code == 131 ? 'N' : 'U';
+    default:
+        return (char)(code == 111 ? 'N' : code == 112 ? 'T' : 'C');
+    }
+}
+
+/* The i-th argument's scalar, through its reference if it has one. */
+static int
+scalar(const struct fy_bound *bound, unsigned i, struct fy_value *out)
+{
+    const struct fy_arg *arg =
+        &FY_TABLE(bound->model, fy_arg, args)[bound->function->args + i];
+    enum fy_type type =
+        fy_type_resolve(fy_arg_scalar_type(arg), bound->integer_bits);
+    const void *bytes = &bound->args[i];
+
+    if (arg->flags & FY_ARG_REFERENCE) {
+        bytes = bound->args[i].p;
+        if (!bytes) {
+            return FY_ERR_UNSUPPORTED;
+        }
+    }
+    *out = fy_raw_value(type, bytes);
+    return FY_OK;
+}
+
+static void
+take_factor(const struct fy_value *value, double out[2])
+{
+    out[0] = value->kind == FY_V_INT ? (double)value->i : value->r;
+    out[1] = value->kind == FY_V_COMPLEX ? value->im : 0;
+}
+
+static int
+take_argument(struct fy_algo *algo, char letter, unsigned i)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    struct fy_value value;
+    char code;
+
+    switch (letter) {
+    case 'A':
+    case 'B':
+    case 'C':
+        algo->matrices[letter - 'A'].host = bound->args[i].p;
+        return FY_OK;
+    case 'i':
+        algo->planner->info_pointer = bound->args[i].p;
+        return FY_OK;
+    case 'w':
+    case 'W':
+        return FY_OK; /* see plan/query.c */
+    default:
+        break;
+    }
+    int status = scalar(bound, i, &value);
+    if (status) {
+        return status;
+    }
+    switch (letter) {
+    case 's':
+    case 'u':
+    case 't':
+    case 'd':
+        if (value.kind != FY_V_INT) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        code = (char)(algo->c_interface && !algo->lapacke
+                          ? c_letter(letter, value.i)
+                          : toupper((int)(value.i & 0x7f)));
+        *(letter == 's'   ? &algo->side
+          : letter == 'u' ? &algo->uplo
+          : letter == 't' ? &algo->transa
+                          : &algo->diag) = code;
+        return FY_OK;
+    case 'm':
+        algo->m = value.i;
+        return FY_OK;
+    case 'n':
+        algo->n = value.i;
+        return FY_OK;
+    case 'k':
+        algo->k = value.i;
+        return FY_OK;
+    case 'a':
+        take_factor(&value, algo->alpha);
+        return FY_OK;
+    case 'b':
+        take_factor(&value, algo->beta);
+        return FY_OK;
+    case '1':
+    case '2':
+    case '3':
+        algo->matrices[letter - '1'].ld = value.i;
+        return FY_OK;
+    default:
+        return FY_ERR_UNSUPPORTED;
+    }
+}
+
+/* How many of the signature's letters the call has. */
+static int
+count_letters(const struct fy_algo *algo, unsigned nargs, size_t *out)
+{
+    const char *signature = algo->row->signature;
+
+    *out = nargs;
+    if (!algo->lapacke) {
+        return strlen(signature) == nargs ? FY_OK : FY_ERR_UNSUPPORTED;
+    }
+    if (nargs > strlen(signature) || (strcmp(signature + nargs, "i") != 0 &&
+                                      strcmp(signature + nargs, "wWi") != 0)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    return FY_OK;
+}
+
+/* Reads the call by its signature, and which interface it belongs to. */
+static int
+take_arguments(struct fy_algo *algo)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    const char *signature = algo->row->signature;
+    unsigned first = 0, nargs = bound->function->nargs;
+    size_t letters;
+
+    algo->c_interface = !(bound->function->flags & FY_FN_FORTRAN);
+    algo->lapacke =
+        strcmp(fy_model_string(bound->model, bound->function->family),
+               "lapacke") == 0;
+    if (algo->c_interface) {
+        struct fy_value order;
+        first = 1;
+        if (nargs < 1 || scalar(bound, 0, &order)) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        algo->row_major = order.i == 101 && !algo->lapacke;
+        algo->turned = order.i == 101 && algo->lapacke;
+    }
+    if (count_letters(algo, nargs - first, &letters)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    for (unsigned i = 0; i < letters; i++) {
+        int status = take_argument(algo, signature[i], first + i);
+        if (status) {
+            return status;
+        }
+    }
+    algo->c_interface = algo->c_interface && !algo->lapacke;
+    return FY_OK;
+}
+
+/* Which argument of the call has the signature's first letter. */
+static unsigned
+first_argument(const struct fy_algo *algo)
+{
+    return algo->c_interface || algo->lapacke ? 1 : 0;
+}
+
+/* What the annotation says of the matrix in argument `arg'. */
+static const struct fy_view *
+annotated_view(const struct fy_bound *bound, unsigned arg)
+{
+    const struct fy_operand *operands =
+        FY_TABLE(bound->model, fy_operand, operands) +
+        bound->function->operands;
+    const struct fy_cell *cells =
+        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
+
+    for (unsigned o = 0; o < bound->function->noperands; o++) {
+        const struct fy_cell *base = &cells[operands[o].base];
+        if (base->arg == arg && base->kind == FY_CELL_VALUE) {
+            return &bound->views[o];
+        }
+    }
+    return NULL;
+}
+
+void
+fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
+             struct fy_view *view)
+{
+    *view = (struct fy_view){.lo = INT64_MIN, .hi = INT64_MAX};
+    if (!matrix->access) {
+        return;
+    }
+    view->host = matrix->host;
+    view->element_bytes =
+        matrix->element_bytes ? matrix->element_bytes : algo->element_bytes;
+    view->access = matrix->access;
+    view->once = matrix->once;
+    view->naxes = 2;
+    view->extent[0] = matrix->rows;
+    view->extent[1] = matrix->cols;
+    const bool rows = (algo->row_major || algo->turned) != matrix->flipped;
+    view->stride[rows ? 1 : 0] = 1;
+    view->stride[rows ? 0 : 1] = matrix->ld;
+    if (matrix->narrow) {
+        view->element_bytes /= 2;
+        view->stride[0] *= 2;
+        view->stride[1] *= 2;
+    }
+    if (matrix->triangle) {
+        view->sign = -1;
+        if (matrix->triangle == 'L') {
+            view->lo = matrix->strict ? 1 : 0;
+        } else {
+            view->hi = matrix->strict ? -1 : 0;
+        }
+    }
+}
+
+/*
+ * The algorithm knows its operands by itself; it may only be used when the
+ * annotation says the same: accesses, address and number of elements.
+ */
+static int
+check_views(struct fy_algo *algo, struct fy_view *views)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    const char *signature = algo->row->signature;
+
+    for (unsigned i = 0; signature[i]; i++) {
+        if (signature[i] < 'A' || signature[i] > 'C') {
+            continue;
+        }
+        unsigned which = (unsigned)(signature[i] - 'A');
+        const struct fy_view *theirs =
+            annotated_view(bound, i + first_argument(algo));
+        struct fy_matrix *matrix = &algo->matrices[which];
+        if (!theirs) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        if (theirs->element_bytes && !matrix->element_bytes) {
+            algo->element_bytes = theirs->element_bytes;
+        }
+        matrix->access = theirs->naxes ? theirs->access : 0;
+        if (matrix->rows <= 0 || matrix->cols <= 0) {
+            matrix->access = 0;
+        }
+    }
+    for (unsigned i = 0; signature[i]; i++) {
+        if (signature[i] < 'A' || signature[i] > 'C') {
+            continue;
+        }
+        unsigned which = (unsigned)(signature[i] - 'A');
+        const struct fy_view *theirs =
+            annotated_view(bound, i + first_argument(algo));
+        fy_algo_view(algo, &algo->matrices[which], &views[which]);
+        if ((theirs->naxes != 0) != (views[which].naxes != 0)) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        if (theirs->naxes != 0 &&
+            (theirs->host != views[which].host ||
+             theirs->element_bytes != views[which].element_bytes ||
+             fy_view_all_elements(theirs) !=
+                 fy_view_all_elements(&views[which]))) {
+            return FY_ERR_UNSUPPORTED;
+        }
+        /* A vendor's pivots are ints, whatever the caller's are. */
+        algo->matrices[which].narrow = fy_plan_on_device(algo->planner) &&
+                                       algo->matrices[which].element_bytes == 8;
+    }
+    return FY_OK;
+}
+
+/* The address of another function of the model, in this call's spelling. */
+static void *
+resolve(const struct fy_algo *algo, uint32_t function, uint32_t *from)
+{
+    const struct fy_target *target = algo->planner->target;
+    const struct fy_model *model = algo->planner->bound->model;
+    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
+    void *address = NULL;
+
+    if (!target->sibling) {
+        return NULL;
+    }
+    const uint8_t own_bits = target->symbol < model->symbols.count
+                                 ? symbols[target->symbol].integer_bits
+                                 : 0;
+    /* The same spelling first; then any of the same integer width. */
+    for (unsigned round = 0; round < 2 && !address; round++) {
+        for (uint32_t i = 0; i < model->symbols.count && !address; i++) {
+            const struct fy_symbol *symbol = &symbols[i];
+            bool same = target->symbol < model->symbols.count &&
+                        symbol->spelling == symbols[target->symbol].spelling;
+            if (symbol->function != function || same != (round == 0)) {
+                continue;
+            }
+            if (round == 1 && symbol->integer_bits != 0 &&
+                symbol->integer_bits != target->integer_bits) {
+                continue;
+            }
+            /* Of LAPACKE with a suffix, routines with one. */
+            if (algo->lapacke && symbol->integer_bits != own_bits) {
+                continue;
+            }
+            address = target->sibling(target->original,
+                                      fy_model_string(model, symbol->name));
+            *from = i;
+        }
+    }
+    return address;
+}
+
+/* The type letter and prefix of the `using' list: "d" or "cblas_d". */
+static int
+using_prefix(const struct fy_bound *bound, char *prefix, size_t room)
+{
+    const char *list =
+        fy_model_string(bound->model, bound->function->blocked_using);
+
+    for (; *list; list += strspn(list, " ")) {
+        size_t length = strcspn(list, " ");
+        if (length > 4 && length - 4 < room &&
+            memcmp(list + length - 4, "gemm", 4) == 0) {
+            memcpy(prefix, list, length - 4);
+            prefix[length - 4] = '\0';
+            return FY_OK;
+        }
+        list += length;
+    }
+    return FY_ERR_UNSUPPORTED;
+}
+
+static int
+find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    const struct fy_model *model = bound->model;
+    const struct fy_function *functions =
+        FY_TABLE(model, fy_function, functions);
+    const char *family = algo->lapacke
+                             ? "fortran"
+                             : fy_model_string(model, bound->function->family);
+    char name[64], prefix[32];
+
+    if (using_prefix(bound, prefix, sizeof(prefix))) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    (void)snprintf(name, sizeof(name), "%s%s", prefix,
+                   algo->is_complex && strcmp(routine, "ormqr") == 0 ? "unmqr"
+                                                                     : routine);
+    for (uint32_t f = 0; f < model->functions.count; f++) {
+        if (strcmp(fy_model_string(model, functions[f].family), family) != 0 ||
+            strcmp(fy_model_string(model, functions[f].name), name) != 0) {
+            continue;
+        }
+        out->function = &functions[f];
+        out->signature = signature_of(routine);
+        /* A device has functions of its own: plan/device_call.c finds them. */
+        bool own = fy_plan_on_device(algo->planner);
+        out->address = own ? NULL : resolve(algo, f, &out->symbol);
+        if ((own || out->address) && out->signature &&
+            strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
+                functions[f].nargs) {
+            return FY_OK;
+        }
+    }
+    return FY_ERR_UNSUPPORTED;
+}
+
+/*
+ * Row interchanges: exported by every LAPACK beside getrf, under the call's own
+ * spelling, but not annotated (what it touches is in its pivots).
+ */
+static int
+find_laswp(const struct fy_algo *algo, struct fy_routine *out)
+{
+    const struct fy_target *target = algo->planner->target;
+    const struct fy_model *model = algo->planner->bound->model;
+    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
+    const char *stem = algo->lapacke ? "getrf" : algo->row->name;
+    uint32_t symbol = target->symbol;
+    char name[96];
+
+    for (unsigned i = 0; algo->lapacke && i < algo->nroutines; i++) {
+        if (algo->routines[i].address &&
+            strcmp(algo->routines[i].signature, signature_of(stem)) == 0) {
+            symbol = algo->routines[i].symbol;
+        }
+    }
+    if (!target->sibling || symbol >= model->symbols.count) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    const char *own = fy_model_string(model, symbols[symbol].name);
+    const char *tail = strstr(own, stem);
+    if (!tail || strlen(own) + 2 > sizeof(name)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    (void)snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
+                   tail + strlen(stem));
+    *out =
+        (struct fy_routine){.address = target->sibling(target->original, name),
+                            .signature = "nA1flBx"};
+    return out->address ? FY_OK : FY_ERR_UNSUPPORTED;
+}
+
+static int
+find_routines(struct fy_algo *algo)
+{
+    algo->routines[FY_SELF] = (struct fy_routine){
+        .function = algo->planner->bound->function,
+        .address = algo->planner->target->original,
+        .signature = algo->row->signature,
+    };
+    algo->nroutines = 1;
+    if (algo->lapacke && signature_of(algo->row->name)) {
+        int found = find_routine(algo, algo->row->name, &algo->routines[0]);
+        if (found) {
+            return found;
+        }
+    }
+    for (unsigned i = 0; i + 1 < FY_MAX_ROUTINES && algo->row->using[i]; i++) {
+        const char *wanted = algo->row->using[i];
+        if (algo->hermitian && strcmp(wanted, "syrk") == 0) {
+            wanted = "herk";
+        }
+        if (strcmp(wanted, "laswp") == 0 && !fy_plan_on_device(algo->planner)) {
+            int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
+            if (found) {
+                return found;
+            }
+            continue;
+        }
+        int status =
+            find_routine(algo, wanted, &algo->routines[algo->nroutines++]);
+        if (status) {
+            return status;
+        }
+    }
+    return FY_OK;
+}
+
+/* Recognises the call: its algorithm, arguments, matrices and extents. */
+static int
+begin(struct fy_algo *algo, struct fy_planner *planner)
+{
+    const struct fy_bound *bound = planner->bound;
+    const char *name =
+        fy_model_string(bound->model, bound->function->blocked_by);
+    const struct fy_operand *operands =
+        FY_TABLE(bound->model, fy_operand, operands) +
+        bound->function->operands;
+
+    *algo = (struct fy_algo){.planner = planner, .row = find_algorithm(name)};
+    if (!algo->row) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        if (operands[i].element == FY_T_C32 ||
+            operands[i].element == FY_T_C64) {
+            algo->is_complex = true;
+        }
+        if (i == 0) { /* A, in every annotation */
+            algo->element = operands[i].element;
+        }
+    }
+    algo->hermitian = name[0] == 'h' || (algo->is_complex && name[0] == 'p');
+    int status = take_arguments(algo);
+    if (status == FY_OK) {
+        status = algo->row->setup(algo);
+    }
+    return status;
+}
+
+double
+fy_blocked_bound(const struct fy_bound *bound, double elements)
+{
+    struct fy_planner planner = {.bound = bound};
+    struct fy_algo algo;
+
+    return begin(&algo, &planner) ? 0 : algo.row->bound(&algo, elements);
+}
+
+void
+fy_plan_diagonal(struct fy_planner *planner)
+{
+    const struct fy_bound *bound = planner->bound;
+    const struct fy_function *function = bound->function;
+    const struct fy_view *a = &bound->views[0];
+    const struct fy_algo_row *row =
+        find_algorithm(fy_model_string(bound->model, function->blocked_by));
+
+    if (!row || row->diagonal == FY_DIAGONAL_ANY || a->naxes != 2) {
+        return;
+    }
+    if (row->diagonal == FY_RESULT_FINITE) {
+        planner->wants_finite = true;
+        return;
+    }
+    planner->diagonal = (struct fy_diagonal){
+        .host = a->host,
+        .count = a->extent[0] < a->extent[1] ? a->extent[0] : a->extent[1],
+        .stride_bytes = (a->stride[0] + a->stride[1]) * a->element_bytes,
+        .element =
+            FY_TABLE(bound->model, fy_operand, operands)[function->operands]
+                .element,
+        .zeros = row->diagonal == FY_DIAGONAL_FINITE,
+    };
+}
+
+int
+fy_plan_blocked(struct fy_planner *planner)
+{
+    const struct fy_bound *bound = planner->bound;
+    struct fy_algo algo;
+    struct fy_view views[FY_MAX_MATRICES] = {{0}};
+
+    if (strcmp(fy_model_string(bound->model, bound->function->blocked_by),
+               "fft") == 0) {
+        return fy_plan_fft(planner);
+    }
+    int status = begin(&algo, planner);
+
+    if (status == FY_OK) {
+        status = check_views(&algo, views);
+    }
+    if (status == FY_OK) {
+        status = find_routines(&algo);
+    }
+    algo.room = (double)planner->options.budget_bytes /
+                (algo.element_bytes ? algo.element_bytes : 8);
+    if (status == FY_OK) {
+        status = algo.row->search          ? algo.row->search(&algo)
+                 : planner->options.random ? fy_algo_random(&algo)
+                                           : fy_algo_search(&algo);
+    }
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        fy_cuts_free(&algo.cuts[d]);
+    }
+    return status;
+}

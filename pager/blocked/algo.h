@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocked algorithms: one BLAS or LAPACK call as a program of calls of itself
+ * and of its relatives on blocks. Matrices are cut into blocks by shared cuts;
+ * blocks are gathered into *supers* that stay on the device while operands
+ * stream past. Written once for the Fortran and the C interface, both storage
+ * orders, and every type. Private to the planner.
+ */
+#ifndef FERRY_PAGER_BLOCKED_ALGO_H
+#define FERRY_PAGER_BLOCKED_ALGO_H
+
+#include "pager/plan/build.h"
+#include "pager/plan/traffic.h"
+
+enum {
+    FY_MAX_ROUTINES = 6,
+    FY_MAX_MATRICES = 4,
+    FY_MAX_DIMENSIONS = 5,
+    FY_MAX_BLOCK_STEPS = 1 << 17,
+};
+
+/*
+ * A function that runs on blocks. Its signature has a letter per argument:
+ * s u t T d: side uplo transa transb diag; m n k; a b: alpha beta; A B C: a
+ * matrix (or a vector of pivots), 1 2 3: its leading dimension; i: info; f l x: of
+ * laswp, 1, k and 1; w W: a workspace and its size. In the C interfaces the
+ * storage order comes first and is not in the signature; LAPACKE's functions have
+ * no i, and w W only when they are called so.
+ */
+struct fy_routine {
+    const struct fy_function
+        *function; /* NULL: laswp, which is not annotated */
+    void *address;
+    const char *signature;
+    uint32_t symbol; /* of model->symbols, when it has an address of its own */
+};
+
+/* A matrix of the call as it is stored: rows x cols, cut both ways. */
+struct fy_matrix {
+    int64_t rows, cols, ld;
+    char *host;
+    uint8_t access;             /* enum fy_access; 0: not accessed */
+    char triangle;              /* 'L', 'U', or 0: all of it */
+    bool strict;                /* the diagonal is not accessed */
+    uint8_t row_cuts, col_cuts; /* dimensions */
+    uint32_t element_bytes;     /* 0: the algorithm's */
+    /* 64-bit pivots of which the device reads and writes the low halves. */
+    bool narrow;
+    /* Another matrix takes its place in host memory: never copied in twice. */
+    bool once;
+    bool flipped; /* its transpose is what is stored */
+};
+
+struct fy_algo;
+
+/* Emits every step; cuts and supers are set. */
+typedef int fy_algo_program(struct fy_algo *algo);
+
+struct fy_algo {
+    struct fy_planner *planner;
+    const struct fy_algo_row *row;
+    bool is_complex, hermitian, c_interface, row_major;
+    /* A call of LAPACKE, by Fortran routines on blocks; `turned' when it is
+     * row-major: its blocks are column-major on the device. */
+    bool lapacke, turned;
+    uint32_t element_bytes;
+    uint8_t element; /* enum fy_type of the matrices */
+    /* The call's own arguments, reference names, Fortran letters. */
+    char side, uplo, transa, diag;
+    int64_t m, n, k;
+    double alpha[2], beta[2];
+    int64_t lwork; /* elements of the planner's workspace */
+    struct fy_routine routines[FY_MAX_ROUTINES];
+    unsigned nroutines;
+    struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C; D: the plan's */
+    int64_t extent[FY_MAX_DIMENSIONS];
+    struct fy_cuts cuts[FY_MAX_DIMENSIONS];
+    uint32_t super_rows, super_cols; /* blocks of a super */
+    double room;                     /* elements that fit on the device */
+    void *calls;                     /* variants made so far */
+    bool flip;                       /* direction of the next snake */
+    /* While sizes are compared: accesses instead of steps. */
+    struct fy_access_trace *trace;
+    uint32_t trace_room, trace_steps, trace_base[FY_MAX_MATRICES];
+    uint64_t search_work; /* tiles and steps looked at by the search so far */
+    const char *interchanges; /* of a paged inverse, which is made without */
+};
+
+enum {
+    FY_SELF = 0
+}; /* routine 0 is the call's own function */
+
+/* A block of a matrix: its letter, 'A' to 'D', and block indices. */
+struct fy_block {
+    char matrix; /* 0: the routine's argument is not accessed */
+    uint32_t row, col;
+    int64_t skip; /* the argument begins at this row of the block */
+};
+
+/* One call on blocks. Zero what does not apply: it is compared as bytes. */
+struct fy_block_call {
+    uint8_t routine;
+    char side, uplo, transa, transb, diag;
+    uint8_t access[3]; /* of the blocks */
+    int64_t m, n, k;
+    double alpha[2], beta[2];
+};
+
+/* blocks[i] is the i-th matrix argument of the routine. */
+int fy_algo_call(struct fy_algo *algo, const struct fy_block_call *call,
+                 const struct fy_block blocks[3]) FY_MUST_CHECK;
+
+/* Drops what fy_algo_call() remembers of a finished plan. */
+void fy_algo_forget_calls(struct fy_algo *algo);
+
+/* The view of a matrix; naxes 0 when it is not accessed. */
+void fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
+                  struct fy_view *view);
+
+/* The dimensions of factorisations by panels, and their choice of sizes. */
+enum {
+    FY_PANEL_ROWS,    /* one part: panels have full height */
+    FY_PANEL_COLUMNS, /* of A: its panels */
+    FY_PANEL_SIDES,   /* columns of right hand sides */
+    FY_PANEL_ONE,     /* of a vector */
+    FY_PANEL_FACTORS, /* 0, or min(m, n), cut as the columns are */
+};
+int fy_algo_panels(struct fy_algo *algo) FY_MUST_CHECK;
+
+int64_t fy_panel_start(const struct fy_algo *algo, uint32_t panel);
+int64_t fy_panel_width(const struct fy_algo *algo, char matrix, uint32_t panel);
+/* A panel of A or C from that row on. */
+struct fy_block fy_panel_part(char matrix, uint32_t panel, int64_t row);
+/* Step k on a panel of A to its right, or of right hand sides (C). */
+typedef int fy_panel_step(struct fy_algo *algo, char matrix, uint32_t panel,
+                          uint32_t k);
+/* ... on panels [a, b) of a matrix. */
+int fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
+                    uint32_t a, uint32_t b, uint32_t k) FY_MUST_CHECK;
+/* All of A: `routine' factors a panel, of which there are `steps'; those behind
+ * are applied to only (m < n). */
+int fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
+                     fy_panel_step *apply) FY_MUST_CHECK;
+
+/* Whether the first matrix, a factor, can be divided by: fy_diagonal_is_regular(). */
+bool fy_algo_is_regular(const struct fy_algo *algo);
+
+/* Choose sizes and make the plan: the least traffic, or any at all. */
+int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
+/* Makes the plan for the cuts and supers that are set. */
+int fy_algo_generate(struct fy_algo *algo) FY_MUST_CHECK;
+int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
+
+/* Length of part i of a dimension. */
+int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
+                       uint32_t i);
+
+/* Shorthands for calls that most programs make. */
+struct fy_product { /* C := alpha op(A) op(B) + beta C */
+    char transa, transb;
+    const double *alpha, *beta;
+    struct fy_block a, b, c;
+    int64_t m, n, k;
+    uint8_t c_access;
+};
+int fy_algo_gemm(struct fy_algo *algo, unsigned routine,
+                 const struct fy_product *product) FY_MUST_CHECK;
+
+extern const double fy_one[2], fy_minus_one[2];
+
+/* 'T', or 'C' where the algorithm is the Hermitian one. */
+char fy_algo_adjoint(const struct fy_algo *algo);
+
+/* A built-in algorithm. */
+struct fy_algo_row {
+    const char *name;
+    const char *signature; /* of the call itself */
+    /* Names of the `using' functions without type letter, by routine - 1. */
+    const char *using[FY_MAX_ROUTINES - 1];
+    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
+    int (*setup)(struct fy_algo *algo);
+    fy_algo_program *program;
+    bool gathers; /* the program gathers supers that fit by itself */
+    /* Words moved at least, in elements, with room for `elements'. */
+    double (*bound)(const struct fy_algo *algo, double elements);
+    /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
+    int (*search)(struct fy_algo *algo);
+    /* What the diagonal of A must be afterwards; a NaN anywhere gets there. */
+    enum {
+        FY_DIAGONAL_ANY,
+        FY_DIAGONAL_FINITE,
+        FY_DIAGONAL_REGULAR,
+        FY_RESULT_FINITE /* all that is written of A */
+    } diagonal;
+};
+
+extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
+extern const struct fy_algo_row fy_algo_rank_2k[];   /* syr2k her2k */
+extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
+extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
+extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf potrs posv */
+extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
+extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
+extern const struct fy_algo_row fy_algo_inverse[];   /* getri */
+extern const struct fy_algo_row fy_algo_invert[];    /* trtri potri */
+
+/* getri where A does not stay on the device: chooses sizes and makes the plan. */
+int fy_algo_invert_paged(struct fy_algo *algo) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trtri and potri: inverses of triangles, and of what potrf has factored, in
+ * place, by supers of blocks; and getri, of what getrf has, where it does not
+ * fit (inverse.c): U's inverse, then what L makes of its columns, whose
+ * interchanges are left to the host. Devices have no function for a triangle of
+ * its own: a block on the diagonal is solved for from the identity, in a tile
+ * beside the matrix. What is singular or not finite, before or after, is the
+ * original's. Long because they share their blocks on the diagonal and sizes.
+ */
+#include "config.h"
+
+#include "pager/blocked/algo.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    N_CUTS,
+    UNIT /* both sides of the plan's own matrices */
+};
+enum {
+    TRSM = 1,
+    TRMM,
+    GEMM,
+    SYRK /* of potri */
+};
+enum {
+    WIDEST = 2048, /* of blocks: the plan's own matrices are as large */
+    ENOUGH = 256,
+    SPARE_TILES = 4
+};
+static const double zero[2] = {0, 0};
+
+static bool
+is_product(const struct fy_algo *algo)
+{
+    return strcmp(algo->row->name, "potri") == 0;
+}
+
+static bool
+is_lu(const struct fy_algo *algo)
+{
+    return strcmp(algo->row->name, "getri") == 0;
+}
+
+static int
+setup(struct fy_algo *algo)
+{
+    struct fy_matrix *a = &algo->matrices[0], *copy = &algo->matrices[1],
+                     *unit = &algo->matrices[3];
+
+    if (is_product(algo)) {
+        algo->diag = 'N';
+    }
+    if (algo->diag == 'U' && algo->n == 1) {
+        return FY_ERR_UNSUPPORTED; /* nothing is accessed */
+    }
+    a->rows = a->cols = algo->n;
+    a->triangle = algo->uplo;
+    a->strict = algo->diag == 'U';
+    copy->row_cuts = copy->col_cuts = UNIT;
+    copy->access = FY_ACCESS_INOUT;
+    unit->row_cuts = unit->col_cuts = UNIT;
+    unit->access = FY_ACCESS_IN;
+    algo->extent[N_CUTS] = algo->n;
+    return FY_OK;
+}
+
+static int64_t
+length(const struct fy_algo *algo, uint32_t i)
+{
+    return fy_algo_length(algo, N_CUTS, i);
+}
+
+static bool
+is_lower(const struct fy_algo *algo)
+{
+    return algo->uplo == 'L';
+}
+
+/* ---- the inverse of the lower triangle; the upper one from its other end ---- */
+
+static uint32_t
+turn(const struct fy_algo *algo, uint32_t i)
+{
+    return is_lower(algo) ? i : algo->cuts[N_CUTS].count - 1 - i;
+}
+
+static struct fy_block
+turned(const struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    return (struct fy_block){'A', turn(algo, i), turn(algo, j), 0};
+}
+
+/* B := alpha times A's triangle, or its inverse or adjoint, times B. */
+static int
+triangle(struct fy_algo *algo, struct fy_block_call *call, struct fy_block a,
+         struct fy_block b)
+{
+    const struct fy_block blocks[3] = {a, b};
+
+    call->uplo = algo->uplo;
+    call->diag = algo->diag;
+    call->access[0] = FY_ACCESS_IN;
+    call->access[1] = FY_ACCESS_INOUT;
+    return fy_algo_call(algo, call, blocks);
+}
+
+/* X(i, i) A(i, j), or - A(i, j) A(j, j)^-1 */
+static int
+at_diagonal(struct fy_algo *algo, unsigned routine, uint32_t i, uint32_t j)
+{
+    const bool left = routine == TRMM;
+    const struct fy_block block = turned(algo, i, j);
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = (uint8_t)routine;
+    call.side = left ? 'L' : 'R';
+    call.transa = 'N';
+    call.m = length(algo, block.row);
+    call.n = length(algo, block.col);
+    memcpy(call.alpha, left ? fy_one : fy_minus_one, sizeof(call.alpha));
+    return triangle(algo, &call, left ? turned(algo, i, i) : turned(algo, j, j),
+                    block);
+}
+
+/* A(i, j) += A(i, k) A(k, j) */
+static int
+add(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = fy_one,
+        .beta = fy_one,
+        .a = turned(algo, i, k),
+        .b = turned(algo, k, j),
+        .c = turned(algo, i, j),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    product.m = length(algo, product.c.row);
+    product.n = length(algo, product.c.col);
+    product.k = length(algo, product.a.col);
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+/* A block of n rows and columns := D D: the identity. */
+static int
+copy_unit(struct fy_algo *algo, struct fy_block to, int64_t n)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = fy_one,
+        .beta = zero,
+        .a = {'D', 0, 0, 0},
+        .b = {'D', 0, 0, 0},
+        .c = to,
+        .m = n,
+        .n = n,
+        .k = n,
+        .c_access = FY_ACCESS_INOUT,
+    };
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+static const struct fy_block own_tile = {'B', 0, 0, 0};
+
+/* A tile := the triangle of a block on the diagonal, or its inverse, and zeros. */
+static int
+copy_triangle(struct fy_algo *algo, unsigned routine, uint32_t block,
+              struct fy_block to)
+{
+    const int64_t n = length(algo, block);
+    struct fy_block_call call;
+    int status = copy_unit(algo, to, n);
+
+    if (status) {
+        return status;
+    }
+    memset(&call, 0, sizeof(call));
+    call.routine = (uint8_t)routine;
+    call.side = 'L';
+    call.transa = 'N';
+    call.m = call.n = n;
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    return triangle(algo, &call, (struct fy_block){'A', block, block, 0}, to);
+}
+
+/* A block on the diagonal := beta times itself + alpha times a tile. */
+static int
+put(struct fy_algo *algo, const double *alpha, struct fy_block from,
+    const double *beta, uint32_t block)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = alpha,
+        .beta = beta,
+        .a = {'D', 0, 0, 0},
+        .b = from,
+        .c = {'A', block, block, 0},
+        .m = length(algo, block),
+        .n = length(algo, block),
+        .k = length(algo, block),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+/*
+ * Of a triangle's block only the triangle leaves the device. Where L is below U,
+ * U is taken from the block first, which leaves zeros, and so L as it was.
+ */
+static int
+invert(struct fy_algo *algo, uint32_t j)
+{
+    const uint32_t block = turn(algo, j);
+    const struct fy_block beside = {'C', block, 0, 0};
+    int status = copy_triangle(algo, TRSM, block, own_tile);
+
+    if (status == FY_OK && is_lu(algo)) {
+        status = copy_triangle(algo, TRMM, block, beside);
+        if (status == FY_OK) {
+            status = put(algo, fy_minus_one, beside, fy_one, block);
+        }
+    }
+    return status ? status
+                  : put(algo, fy_one, own_tile, is_lu(algo) ? fy_one : zero,
+                        block);
+}
+
+/*
+ * Rows [i, i_end) of the columns [j, j_end): X = - X' A(.., j) A(j, j)^-1, where
+ * X' is finished, the inverse of all behind j_end, and rows above are A's own.
+ */
+static int
+below(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
+      uint32_t j_end)
+{
+    int status = FY_OK;
+
+    for (uint32_t r = i_end; status == FY_OK && r-- > i;) {
+        for (uint32_t c = j; status == FY_OK && c < j_end; c++) {
+            status = at_diagonal(algo, TRMM, r, c);
+            for (uint32_t k = i; status == FY_OK && k < r; k++) {
+                status = add(algo, r, c, k);
+            }
+        }
+    }
+    for (uint32_t k = i; status == FY_OK && k-- > j_end;) {
+        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
+            for (uint32_t c = j; status == FY_OK && c < j_end; c++) {
+                status = add(algo, r, c, k);
+            }
+        }
+    }
+    for (uint32_t c = j_end; status == FY_OK && c-- > j;) {
+        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
+            for (uint32_t k = c + 1; status == FY_OK && k < j_end; k++) {
+                status = add(algo, r, c, k);
+            }
+            if (status == FY_OK) {
+                status = at_diagonal(algo, TRSM, r, c);
+            }
+        }
+    }
+    return status;
+}
+
+static int
+invert_all(struct fy_algo *algo)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    int status = FY_OK;
+
+    for (uint32_t end = blocks; status == FY_OK && end > 0;) {
+        const uint32_t j = end > size ? end - size : 0;
+        for (uint32_t i_end = blocks; status == FY_OK && i_end > end;) {
+            const uint32_t i = i_end - end > size ? i_end - size : end;
+            status = below(algo, i, i_end, j, end);
+            i_end = i;
+        }
+        for (uint32_t k = end; status == FY_OK && k-- > j;) {
+            if (k + 1 < end) {
+                status = below(algo, k + 1, end, k, k + 1);
+            }
+            if (status == FY_OK) {
+                status = invert(algo, k);
+            }
+        }
+        end = j;
+    }
+    return status;
+}
+
+/* ---- A := X^H X of the lower triangle X; the upper one is its adjoint ---- */
+
+static struct fy_block
+mirrored(const struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    return (struct fy_block){'A', is_lower(algo) ? i : j,
+                             is_lower(algo) ? j : i, 0};
+}
+
+/* A(i, j) := X(i, i)^H A(i, j) */
+static int
+by_adjoint(struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    const struct fy_block block = mirrored(algo, i, j);
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = TRMM;
+    call.side = is_lower(algo) ? 'L' : 'R';
+    call.transa = fy_algo_adjoint(algo);
+    call.m = length(algo, block.row);
+    call.n = length(algo, block.col);
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    return triangle(algo, &call, mirrored(algo, i, i), block);
+}
+
+/* A(i, i) := alpha X^H X + beta A(i, i), with X of k rows. */
+static int
+square(struct fy_algo *algo, uint32_t i, struct fy_block x, int64_t k,
+       const double *beta)
+{
+    const struct fy_block blocks[3] = {x, mirrored(algo, i, i)};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = SYRK;
+    call.uplo = algo->uplo;
+    call.transa = (char)(is_lower(algo) ? fy_algo_adjoint(algo) : 'N');
+    call.n = length(algo, i);
+    call.k = k;
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    memcpy(call.beta, beta, sizeof(call.beta));
+    call.access[0] = FY_ACCESS_IN;
+    call.access[2] = FY_ACCESS_INOUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+/* A(i, j) += X(k, i)^H X(k, j) */
+static int
+add_adjoint(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
+{
+    const bool lower = is_lower(algo);
+    const char adjoint = fy_algo_adjoint(algo);
+
+    if (i == j) {
+        return square(algo, i, mirrored(algo, k, i), length(algo, k), fy_one);
+    }
+    struct fy_product product = {
+        .transa = (char)(lower ? adjoint : 'N'),
+        .transb = (char)(lower ? 'N' : adjoint),
+        .alpha = fy_one,
+        .beta = fy_one,
+        .a = lower ? mirrored(algo, k, i) : mirrored(algo, k, j),
+        .b = lower ? mirrored(algo, k, j) : mirrored(algo, k, i),
+        .c = mirrored(algo, i, j),
+        .k = length(algo, k),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    product.m = length(algo, product.c.row);
+    product.n = length(algo, product.c.col);
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+/* Rows [i, i_end), of which the inverse is still in rows below, of the columns
+ * [j, j_end). */
+static int
+multiply_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
+               uint32_t j_end)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count;
+    int status = FY_OK;
+
+    for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
+        for (uint32_t c = j; status == FY_OK && c < j_end && c < r; c++) {
+            status = by_adjoint(algo, r, c);
+            for (uint32_t k = r + 1; status == FY_OK && k < i_end; k++) {
+                status = add_adjoint(algo, r, c, k);
+            }
+        }
+        if (status || i != j) {
+            continue;
+        }
+        status = copy_triangle(algo, TRMM, r, own_tile);
+        if (status == FY_OK) {
+            status = square(algo, r, own_tile, length(algo, r), zero);
+        }
+        for (uint32_t k = r + 1; status == FY_OK && k < i_end; k++) {
+            status = add_adjoint(algo, r, r, k);
+        }
+    }
+    for (uint32_t k = i_end; status == FY_OK && k < blocks; k++) {
+        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
+            for (uint32_t c = j; status == FY_OK && c < j_end && c <= r; c++) {
+                status = add_adjoint(algo, r, c, k);
+            }
+        }
+    }
+    return status;
+}
+
+static int
+multiply_all(struct fy_algo *algo)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    int status = FY_OK;
+
+    for (uint32_t i = 0; i < blocks; i += size) {
+        const uint32_t end = blocks - i > size ? i + size : blocks;
+        for (uint32_t j = 0; status == FY_OK && j <= i; j += size) {
+            status = multiply_super(algo, i, end, j, j == i ? end : j + size);
+        }
+        if (status) {
+            return status;
+        }
+    }
+    return status;
+}
+
+/* ---- X L = U^-1 by columns from the last: L's go beside them first ---- */
+
+static struct fy_block
+kept(uint32_t k)
+{
+    return (struct fy_block){'C', k, 0, 0};
+}
+
+/* L's column j beside, and U^-1 alone where both were. */
+static int
+keep(struct fy_algo *algo, uint32_t j)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count;
+    const int64_t width = length(algo, j);
+    struct fy_block_call call;
+    int status = FY_OK;
+
+    for (uint32_t k = j; status == FY_OK && k < blocks; k++) {
+        struct fy_product product = {
+            .transa = 'N',
+            .transb = 'N',
+            .alpha = fy_one,
+            .beta = zero,
+            .a = {'A', k, j, 0},
+            .b = {'D', 0, 0, 0},
+            .c = kept(k),
+            .m = length(algo, k),
+            .n = width,
+            .k = width,
+            .c_access = FY_ACCESS_INOUT,
+        };
+        status = fy_algo_gemm(algo, GEMM, &product);
+    }
+    if (status == FY_OK) {
+        status = copy_unit(algo, (struct fy_block){'A', j, j, 0}, width);
+    }
+    memset(&call, 0, sizeof(call));
+    call.routine = TRMM;
+    call.side = 'L';
+    call.transa = 'N';
+    call.m = call.n = width;
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    return status ? status
+                  : triangle(algo, &call, kept(j),
+                             (struct fy_block){'A', j, j, 0});
+}
+
+/* X(i, j) -= X(i, k) L(k, j), which is the first there where L was. */
+static int
+take(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
+{
+    struct fy_product product = {
+        .transa = 'N',
+        .transb = 'N',
+        .alpha = fy_minus_one,
+        .beta = i > j && k == j + 1 ? zero : fy_one,
+        .a = {'A', i, k, 0},
+        .b = kept(k),
+        .c = {'A', i, j, 0},
+        .m = length(algo, i),
+        .n = length(algo, j),
+        .k = length(algo, k),
+        .c_access = FY_ACCESS_INOUT,
+    };
+    return fy_algo_gemm(algo, GEMM, &product);
+}
+
+/* X(i, j) := X(i, j) L(j, j)^-1 */
+static int
+divide(struct fy_algo *algo, uint32_t i, uint32_t j)
+{
+    const struct fy_block blocks[3] = {kept(j), {'A', i, j, 0}};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = TRSM;
+    call.side = 'R';
+    call.uplo = 'L';
+    call.transa = 'N';
+    call.diag = 'U';
+    call.m = length(algo, i);
+    call.n = length(algo, j);
+    memcpy(call.alpha, fy_one, sizeof(call.alpha));
+    call.access[0] = FY_ACCESS_IN;
+    call.access[1] = FY_ACCESS_INOUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+static int
+solve_all(struct fy_algo *algo)
+{
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_cols;
+    int status = FY_OK;
+
+    for (uint32_t j = blocks; status == FY_OK && j-- > 0;) {
+        status = keep(algo, j);
+        for (uint32_t i = 0; status == FY_OK && i < blocks;) {
+            const uint32_t end = blocks - i > size ? i + size : blocks;
+            for (uint32_t k = j + 1; status == FY_OK && k < blocks; k++) {
+                for (uint32_t r = i; status == FY_OK && r < end; r++) {
+                    status = take(algo, r, j, k);
+                }
+            }
+            for (; status == FY_OK && i < end; i++) {
+                status = divide(algo, i, j);
+            }
+        }
+    }
+    return status;
+}
+
+static int
+remember_swaps(struct fy_algo *algo)
+{
+    struct fy_planner *planner = algo->planner;
+    const enum fy_type type =
+        fy_type_resolve(FY_T_INTEGER, planner->bound->integer_bits);
+    const uint32_t bytes = fy_type_bytes(type, planner->bound->integer_bits);
+    const char *pivots = algo->interchanges;
+
+    planner->swaps = calloc((size_t)algo->n, sizeof(*planner->swaps));
+    if (!planner->swaps) {
+        return FY_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < algo->n; i++) {
+        const struct fy_value pivot =
+            fy_raw_value(type, pivots + i * (int64_t)bytes);
+        planner->swaps[i] = pivot.i - 1;
+    }
+    fy_algo_view(algo, &algo->matrices[0], &planner->swapped);
+    return FY_OK;
+}
+
+static int
+program(struct fy_algo *algo)
+{
+    int status = invert_all(algo);
+
+    if (status == FY_OK && is_product(algo)) {
+        status = multiply_all(algo);
+    }
+    if (status == FY_OK && is_lu(algo)) {
+        status = solve_all(algo);
+        if (status == FY_OK) {
+            status = remember_swaps(algo);
+        }
+    }
+    return status;
+}
+
+/* ---- sizes ---- */
+
+/* The identity as large as the widest block, and a matrix beside it; for LU a
+ * column of blocks, too. */
+static int
+make_own(struct fy_algo *algo)
+{
+    const int64_t side = fy_cuts_longest(&algo->cuts[N_CUTS]);
+    struct fy_matrix *copy = &algo->matrices[1], *beside = &algo->matrices[2],
+                     *unit = &algo->matrices[3];
+    struct fy_planner *planner = algo->planner;
+    const size_t bytes = algo->element_bytes;
+    const size_t elements = (size_t)side * (size_t)side;
+    const struct fy_value one = {.kind = FY_V_COMPLEX, .r = 1};
+    union fy_raw raw;
+
+    free(planner->factors);
+    const size_t column = is_lu(algo) ? (size_t)algo->n * (size_t)side : 0;
+    planner->factors = calloc(2 * elements + column, bytes);
+    if (!planner->factors) {
+        return FY_ERR_NOMEM;
+    }
+    copy->host = planner->factors;
+    unit->host = copy->host + elements * bytes;
+    copy->rows = copy->cols = copy->ld = side;
+    unit->rows = unit->cols = unit->ld = side;
+    if (is_lu(algo)) {
+        beside->host = unit->host + elements * bytes;
+        beside->rows = algo->n;
+        beside->cols = side;
+        beside->ld = algo->turned ? side : algo->n;
+    }
+    algo->extent[UNIT] = side;
+    memset(&raw, 0, sizeof(raw));
+    fy_raw_store((enum fy_type)algo->element, &one, &raw);
+    for (size_t i = 0; i < (size_t)side; i++) {
+        memcpy(unit->host + i * ((size_t)side + 1) * bytes, &raw, bytes);
+    }
+    fy_cuts_free(&algo->cuts[UNIT]);
+    return fy_cuts_even(side, 1, 1, &algo->cuts[UNIT]);
+}
+
+/* The plan for the blocks that are cut. */
+static int
+generate(struct fy_algo *algo)
+{
+    int status = make_own(algo);
+
+    return status ? status : fy_algo_generate(algo);
+}
+
+static int
+cut(struct fy_algo *algo, int64_t side)
+{
+    const double tiles = algo->room / (double)side / (double)side;
+    const double super = sqrt(tiles + 1 - SPARE_TILES) - 1;
+    const int64_t count = (algo->n + side - 1) / side;
+
+    fy_cuts_free(&algo->cuts[N_CUTS]);
+    if (count > FY_MAX_BLOCK_STEPS) {
+        return FY_ERR_NOFIT;
+    }
+    /* s^2 blocks, as many operands twice over, and what is its own. */
+    algo->super_rows = super >= (double)count ? (uint32_t)count
+                       : super > 1            ? (uint32_t)super
+                                              : 1;
+    /* A run of a column beside X's and L's blocks. */
+    algo->super_cols = tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
+    return fy_cuts_even(algo->n, (uint32_t)count, side >= 64 ? 16 : 1,
+                        &algo->cuts[N_CUTS]);
+}
+
+static int
+search_randomly(struct fy_algo *algo)
+{
+    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
+    int64_t largest = 1 + (int64_t)fy_random_below(&state, (uint64_t)algo->n);
+    int status = FY_ERR_NOFIT;
+
+    for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
+        fy_cuts_free(&algo->cuts[N_CUTS]);
+        status = fy_cuts_random(algo->n, largest, 8u << (round / 2), 1, &state,
+                                &algo->cuts[N_CUTS]);
+        algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 4);
+        algo->super_cols = 1 + (uint32_t)fy_random_below(&state, 4);
+        if (status == FY_OK) {
+            status = generate(algo);
+        }
+        largest = round > 10 ? 1 : largest * 2 / 3 + 1;
+    }
+    return status;
+}
+
+static int
+search_evenly(struct fy_algo *algo)
+{
+    /* Blocks that fill the device. */
+    static const double parts[] = {4, 8, 16, 30, 60, 120};
+    int64_t most = algo->n / 4 > ENOUGH ? algo->n / 4 : ENOUGH;
+    int64_t best = 0, tried = 0;
+    double best_cost = 0;
+
+    most = most < WIDEST ? most : WIDEST;
+    most = most < algo->n ? most : algo->n;
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int64_t side = (int64_t)fmin(sqrt(algo->room / parts[i]), (double)most);
+        side = side >= 64 ? side / 16 * 16 : side;
+        if (side < 1 || side == tried) {
+            continue;
+        }
+        tried = side;
+        int status = cut(algo, side);
+        if (status == FY_OK) {
+            status = generate(algo);
+        }
+        if (status == FY_ERR_NOMEM) {
+            return status;
+        }
+        if (status) {
+            continue;
+        }
+        const struct fy_traffic *t = &algo->planner->plan.predicted;
+        const double cost = (double)t->bytes_in + (double)t->bytes_out +
+                            8192.0 * (double)t->chunks;
+        if (best == 0 || cost < best_cost) {
+            best = side;
+            best_cost = cost;
+        }
+    }
+    if (best == 0) {
+        return FY_ERR_NOFIT;
+    }
+    int status = cut(algo, best);
+    return status ? status : generate(algo);
+}
+
+static int
+search(struct fy_algo *algo)
+{
+    if (!fy_algo_is_regular(algo)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    return algo->planner->options.random ? search_randomly(algo)
+                                         : search_evenly(algo);
+}
+
+/* As Cholesky's, which has as many operations as each part, less what is on the
+ * device before. */
+static double
+bound(const struct fy_algo *algo, double elements)
+{
+    const double n = (double)algo->n;
+    const double part = n * n * n / (3 * sqrt(2 * elements)) - elements;
+
+    return (is_product(algo) ? 2 * part : part) + n * (n + 1) / 2;
+}
+
+const struct fy_algo_row fy_algo_invert[] = {
+    {"trtri",
+     "udnA1i",
+     {"trsm", "trmm", "gemm"},
+     setup,
+     program,
+     false,
+     bound,
+     search,
+     FY_RESULT_FINITE},
+    {"potri",
+     "unA1i",
+     {"trsm", "trmm", "gemm", "syrk"},
+     setup,
+     program,
+     false,
+     bound,
+     search,
+     FY_RESULT_FINITE},
+    {NULL},
+};
+
+/* ---- getri ---- */
+
+static const struct fy_algo_row paged_row = {
+    "getri", "nA1BwWi", {"trsm", "trmm", "gemm", "getrs"},
+    setup,   program,   false,
+    bound,   search,    FY_RESULT_FINITE};
+
+int
+fy_algo_invert_paged(struct fy_algo *algo)
+{
+    struct fy_matrix *a = &algo->matrices[0], *beside = &algo->matrices[2];
+    const struct fy_matrix given = *a;
+
+    algo->row = &paged_row;
+    algo->interchanges = algo->matrices[1].host;
+    memset(algo->matrices, 0, sizeof(algo->matrices));
+    memset(algo->extent, 0, sizeof(algo->extent));
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        fy_cuts_free(&algo->cuts[d]);
+    }
+    a->host = given.host;
+    a->ld = given.ld;
+    a->access = FY_ACCESS_INOUT;
+    /* What `setup' says of a triangle: here it is U's, and the matrix whole. */
+    algo->uplo = 'U';
+    algo->diag = 'N';
+    int status = setup(algo);
+    a->triangle = 0;
+    beside->row_cuts = N_CUTS;
+    beside->col_cuts = UNIT;
+    beside->access = FY_ACCESS_INOUT;
+    return status ? status : search(algo);
+}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+libfypager_la_SOURCES += \
+	pager/blocked/algo.c \
+	pager/blocked/algo.h \
+	pager/blocked/call.c \
+	pager/blocked/cholesky.c \
+	pager/blocked/fft.c \
+	pager/blocked/fft.h \
+	pager/blocked/fft_steps.c \
+	pager/blocked/inverse.c \
+	pager/blocked/invert.c \
+	pager/blocked/lu.c \
+	pager/blocked/panels.c \
+	pager/blocked/qr.c \
+	pager/blocked/rank.c \
+	pager/blocked/search.c \
+	pager/blocked/symm.c \
+	pager/blocked/triangle.c \
+	pager/blocked/twiddles.c

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Factorisations by panels of full height (LU, QR), left-looking: panels of one
+ * width, as many at a time on the device as fit beside the finished ones, which
+ * stream past and are applied to them. Sizes, and the loop over panels.
+ */
+#include "config.h"
+
+#include "pager/blocked/algo.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What belongs to the columns of each panel, as far as it goes. */
+static int
+cut_factors(struct fy_algo *algo)
+{
+    const struct fy_cuts *columns = &algo->cuts[FY_PANEL_COLUMNS];
+    struct fy_cuts *factors = &algo->cuts[FY_PANEL_FACTORS];
+    const int64_t extent = algo->extent[FY_PANEL_FACTORS];
+
+    fy_cuts_free(factors);
+    if (extent < 1) {
+        return FY_OK;
+    }
+    factors->start = calloc(columns->count + 1, sizeof(*factors->start));
+    if (!factors->start) {
+        return FY_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < columns->count && columns->start[i] < extent;
+         i++) {
+        factors->start[factors->count++] = columns->start[i];
+    }
+    factors->start[factors->count] = extent;
+    return FY_OK;
+}
+
+/* Panels of that width, supers of as many as fit beside two more. */
+static int
+cut(struct fy_algo *algo, int64_t panel)
+{
+    double room = algo->room / (double)algo->m / (double)panel;
+    int status = FY_OK;
+
+    for (unsigned d = 0; d < FY_MAX_DIMENSIONS; d++) {
+        int64_t extent = algo->extent[d];
+        int64_t side = d == FY_PANEL_ROWS || d == FY_PANEL_ONE ? extent : panel;
+        fy_cuts_free(&algo->cuts[d]);
+        if (status || extent < 1 || d == FY_PANEL_FACTORS) {
+            continue;
+        }
+        const int64_t count = (extent + side - 1) / side;
+        status = count > FY_MAX_BLOCK_STEPS
+                     ? FY_ERR_NOFIT
+                     : fy_cuts_even(extent, (uint32_t)count,
+                                    side >= 64 ? 16 : 1, &algo->cuts[d]);
+    }
+    algo->super_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
+    return status ? status : cut_factors(algo);
+}
+
+static int
+cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
+             uint64_t *state)
+{
+    int status = cut(algo, algo->n);
+
+    for (unsigned d = FY_PANEL_COLUMNS; status == FY_OK && d <= FY_PANEL_SIDES;
+         d++) {
+        fy_cuts_free(&algo->cuts[d]);
+        if (algo->extent[d] > 0) {
+            status = fy_cuts_random(algo->extent[d], largest, most, 1, state,
+                                    &algo->cuts[d]);
+        }
+    }
+    algo->super_cols = 1 + (uint32_t)fy_random_below(state, 3);
+    return status ? status : cut_factors(algo);
+}
+
+static int
+search_randomly(struct fy_algo *algo)
+{
+    uint64_t state = algo->planner->options.seed + (uint64_t)algo->n;
+    int64_t largest = 1 + (int64_t)fy_random_below(&state, (uint64_t)algo->n);
+    int status = FY_ERR_NOFIT;
+
+    for (unsigned round = 0; round < 16 && status == FY_ERR_NOFIT; round++) {
+        status = cut_randomly(algo, largest, 12u << round, &state);
+        if (status == FY_OK) {
+            status = fy_algo_generate(algo);
+        }
+        largest = largest / 2 + 1;
+        if (round > 8) {
+            largest = 1; /* nothing less will do, either */
+        }
+    }
+    return status;
+}
+
+int
+fy_algo_panels(struct fy_algo *algo)
+{
+    static const double parts[] = {8, 5, 12, 20, 3.5};
+    double best_cost = 0, widest = algo->room / (double)algo->m;
+    int64_t best = 0, tried = 0;
+
+    if (algo->planner->options.random) {
+        return search_randomly(algo);
+    }
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int64_t panel = (int64_t)fmin(widest / parts[i], (double)algo->n);
+        if (panel < 1 || panel == tried) {
+            continue;
+        }
+        tried = panel;
+        int status = cut(algo, panel);
+        if (status == FY_OK) {
+            status = fy_algo_generate(algo);
+        }
+        if (status == FY_ERR_NOMEM) {
+            return status;
+        }
+        if (status) {
+            continue;
+        }
+        const struct fy_traffic *t = &algo->planner->plan.predicted;
+        double cost = (double)t->bytes_in + (double)t->bytes_out +
+                      8192.0 * (double)t->chunks;
+        if (best == 0 || cost < best_cost) {
+            best = panel;
+            best_cost = cost;
+        }
+    }
+    if (best == 0) {
+        return FY_ERR_NOFIT;
+    }
+    int status = cut(algo, best);
+    return status ? status : fy_algo_generate(algo);
+}
+
+int64_t
+fy_panel_start(const struct fy_algo *algo, uint32_t panel)
+{
+    return algo->cuts[FY_PANEL_COLUMNS].start[panel];
+}
+
+int64_t
+fy_panel_width(const struct fy_algo *algo, char matrix, uint32_t panel)
+{
+    return fy_algo_length(
+        algo, matrix == 'A' ? FY_PANEL_COLUMNS : FY_PANEL_SIDES, panel);
+}
+
+struct fy_block
+fy_panel_part(char matrix, uint32_t panel, int64_t row)
+{
+    return (struct fy_block){matrix, 0, panel, row};
+}
+
+int
+fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
+                uint32_t a, uint32_t b, uint32_t k)
+{
+    int status = FY_OK;
+
+    for (uint32_t j = a; status == FY_OK && j < b; j++) {
+        status = apply(algo, matrix, j, k);
+    }
+    return status;
+}
+
+/* A panel of its own, from its row on. */
+static int
+factor(struct fy_algo *algo, unsigned routine, uint32_t k)
+{
+    const int64_t row = fy_panel_start(algo, k);
+    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
+                                       {'B', k, 0, 0}};
+    struct fy_block_call call;
+
+    memset(&call, 0, sizeof(call));
+    call.routine = (uint8_t)routine;
+    call.m = algo->m - row;
+    call.n = fy_panel_width(algo, 'A', k);
+    call.access[0] = FY_ACCESS_INOUT;
+    call.access[1] = FY_ACCESS_OUT;
+    return fy_algo_call(algo, &call, blocks);
+}
+
+/* Panels [a, b), which are on the device together. */
+static int
+factor_super(struct fy_algo *algo, unsigned routine, uint32_t steps,
+             fy_panel_step *apply, uint32_t a, uint32_t b)
+{
+    int status = FY_OK;
+
+    for (uint32_t k = 0; status == FY_OK && k < a && k < steps; k++) {
+        status = fy_panels_apply(algo, apply, 'A', a, b, k);
+    }
+    for (uint32_t k = a; status == FY_OK && k < b && k < steps; k++) {
+        status = factor(algo, routine, k);
+        if (status == FY_OK) {
+            status = fy_panels_apply(algo, apply, 'A', k + 1, b, k);
+        }
+    }
+    return status;
+}
+
+int
+fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
+                 fy_panel_step *apply)
+{
+    const uint32_t panels = algo->cuts[FY_PANEL_COLUMNS].count;
+    const uint32_t size = algo->super_cols;
+    int status = FY_OK;
+
+    for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
+        status = factor_super(algo, routine, steps, apply, a,
+                              a + size < panels ? a + size : panels);
+    }
+    return status;
+}

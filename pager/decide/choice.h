@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which side a call runs on: the cost model with this machine's rates, corrected
+ * by what calls have taken in this process. Rates of a card and of the program's
+ * own BLAS are measured when the device is opened first; those of the card are
+ * kept in a file. Any thread.
+ */
+#ifndef FERRY_PAGER_DECIDE_CHOICE_H
+#define FERRY_PAGER_DECIDE_CHOICE_H
+
+#include "common/settings.h"
+#include "pager/base/explain.h"
+#include "pager/decide/cost.h"
+#include "pager/decide/learn.h"
+#include "pager/execute/pool.h"
+
+/* One call on its way. */
+struct fy_choice {
+    struct fy_learn_key key;
+    struct fy_advice advice;
+    struct fy_pick pick;
+    double model[FY_SIDES]; /* seconds, uncorrected */
+    double least_seconds;   /* of the device, with the least traffic */
+};
+
+/* What a call that has been timed taught, for the counters of its function. */
+struct fy_tried {
+    uint32_t function; /* row of the variant */
+    bool trial;
+    double lost_seconds; /* by the trial */
+};
+
+/* Once, before all others. `settings' stays. */
+void fy_choice_start(const struct fy_settings *settings, const char *device);
+
+/* Those of now; they stay as they are. */
+const struct fy_rates *fy_choice_rates(void);
+
+/* A call that could be offloaded. */
+void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
+                     const void *caller);
+/*
+ * Whether the call goes to the device with that plan's traffic: it is expected to
+ * be faster there, or tried. --force does not ask. Fills what the decision has
+ * about it.
+ */
+bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
+                    const struct fy_traffic *traffic, double touched_bytes,
+                    struct fy_decision *decision);
+/*
+ * The same with the least traffic that any plan could have. A card that nobody
+ * has opened is not opened for less than that costs: until then calls only add up
+ * what they would have gained; or, where what is expected may be that wrong, for
+ * a small part of what calls have taken.
+ */
+bool fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
+                       struct fy_decision *decision);
+
+/* It was planned and ran on the device, in so many seconds. */
+struct fy_tried fy_choice_ran(const struct fy_choice *choice, double seconds);
+/* It did not pay: the original of this thread's call comes next ... */
+void fy_choice_declined(const struct fy_choice *choice);
+/* ... and has returned. */
+struct fy_tried fy_choice_original_ran(double seconds);
+
+/* The device has been opened. */
+void fy_choice_opened(void);
+/* Whether nobody has called the next yet. */
+bool fy_choice_is_unmeasured(const struct fy_lease *lease);
+/*
+ * With the device for itself: measures what nobody has, once in a process.
+ * `gemm' is the program's own dgemm_, or NULL.
+ */
+void fy_choice_measure(const struct fy_lease *lease, void *gemm);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What calls have really taken, on either side, over what the model expected, and
+ * which side the next one goes to. What is known of a call is what calls of its
+ * site and size took, as far as they are enough; else of its function at that
+ * size, near that size, at any. The side that seems slower is tried again where it
+ * may well be the faster one, while all such trials have cost little of the time
+ * that calls have taken: being wrong about one side is not noticed on the other.
+ * Any thread.
+ */
+#ifndef FERRY_PAGER_DECIDE_LEARN_H
+#define FERRY_PAGER_DECIDE_LEARN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum fy_side {
+    FY_SIDE_ORIGINAL,
+    FY_SIDE_DEVICE,
+    FY_SIDES
+};
+
+/* Whose calls are alike. */
+struct fy_learn_key {
+    uint64_t site;     /* the return address */
+    uint32_t function; /* row of the variant */
+    uint32_t size;     /* fy_learn_size() */
+};
+
+/* Operations by half powers of two, bytes by powers of two. */
+uint32_t fy_learn_size(double operations, double bytes);
+
+/* What is known of a call before it runs. */
+struct fy_advice {
+    double factor[FY_SIDES]; /* to multiply the model's seconds with */
+    double doubt[FY_SIDES];  /* standard deviation of its logarithm */
+    double planned;     /* the device's seconds as planned over those of the
+                              * least traffic, when it was planned last */
+    double spent, lost; /* seconds of this site and size, in trials of them */
+    int8_t last;        /* enum fy_side; -1: none yet */
+};
+
+/* How a call was chosen. */
+struct fy_pick {
+    enum fy_side side;
+    bool trial;               /* it seems the slower one */
+    double expected, instead; /* corrected seconds, of the other side, too */
+};
+
+/*
+ * `prior': the logarithm of how wrong the model may be where nothing is known. Also
+ * counts the call.
+ */
+void fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
+                  struct fy_advice *out);
+/* With `seconds' as corrected. */
+void fy_learn_pick(const struct fy_advice *advice,
+                   const double seconds[FY_SIDES], struct fy_pick *out);
+/* See fy_advice. */
+void fy_learn_planned(const struct fy_learn_key *key, double ratio);
+/*
+ * What it took, and over the model's own, uncorrected seconds. Returns the seconds
+ * that it lost as a trial, 0 where it was none.
+ */
+double fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
+                     double model, double seconds);
+/* Whether so many seconds could be lost for knowledge; if so, they are. */
+bool fy_learn_spend(double seconds);
+
+/* The model's seconds are others from now on; what trials cost stays. */
+void fy_learn_forget(void);
+
+/* In a forked child: a parent's thread may have held the lock. */
+void fy_learn_after_fork(void);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the pager asks of a place that computes: one table of operations per
+ * kind of device, asynchronous from the start. A new device is one file that
+ * fills this table and one row in device.c. The host device implements it with
+ * worker threads and an arena; nothing here names a vendor.
+ */
+#ifndef FERRY_PAGER_DEVICE_DEVICE_H
+#define FERRY_PAGER_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "annotations/model/model.h"
+#include "common/status.h"
+
+struct fy_device; /* one opened device; first member of each implementation */
+struct fy_stream; /* operations on one stream run in order */
+struct fy_event;
+struct fy_range; /* execute/hostmem.h */
+
+enum {
+    FY_COPY_AXES = 4
+};
+
+enum fy_direction {
+    FY_TO_DEVICE,
+    FY_TO_HOST
+};
+
+/*
+ * A strided copy of exactly the elements (i0, i1, ...) with 0 <= ik < extent[k]
+ * and, when sign != 0, lo <= i0 + sign * i1 <= hi. Strides are in elements and
+ * may be negative or zero-extent; host and device point at element (0, 0, ..).
+ * Bytes between those elements are neither read nor written on the host's
+ * side, nor on a device's whose memory the CPU can address. Others may read
+ * and write what lies between them: it belongs to the same buffer.
+ */
+struct fy_copy {
+    enum fy_direction direction;
+    void *host;
+    uint64_t device;
+    uint32_t element_bytes;
+    uint8_t naxes; /* 1..FY_COPY_AXES */
+    int8_t sign;   /* 0, +1, -1 */
+    int64_t extent[FY_COPY_AXES];
+    int64_t host_stride[FY_COPY_AXES];
+    int64_t device_stride[FY_COPY_AXES];
+    int64_t lo, hi; /* INT64_MIN / INT64_MAX: unbounded */
+};
+
+enum fy_transform_kind {
+    FY_TRANSFORM_C2C = 1,
+    FY_TRANSFORM_R2C, /* real to the half that says all */
+    FY_TRANSFORM_C2R, /* ... and back */
+};
+
+/* How the elements of one side of a transform lie, in elements of that side. */
+struct fy_transform_side {
+    int64_t stride, distance; /* between elements; between transforms */
+    int64_t embed[3];         /* extents of the array it is a part of */
+};
+
+/* Discrete Fourier transforms of one shape, row-major. */
+struct fy_transform {
+    uint8_t kind; /* enum fy_transform_kind; 0: none */
+    uint8_t rank; /* 1 .. 3 */
+    bool is_double;
+    int64_t n[3]; /* those of the real side, where there is one */
+    int64_t batch;
+    struct fy_transform_side from, to;
+};
+
+/* A kernel in CUDA C, for kernel(). Borrowed. */
+struct fy_kernel_program {
+    const char *text;
+    const char *file;  /* for messages */
+    const char *entry; /* extern "C" */
+    bool
+        fmad; /* products may be fused with sums; else every result is IEEE's */
+    uint16_t nargs; /* types holds enum fy_type values, as for a launch */
+    const uint8_t *types;
+};
+
+struct fy_grid {
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+};
+
+enum {
+    FY_GRID_X_MAX = INT32_MAX,
+    FY_GRID_YZ_MAX = 65535,
+    FY_BLOCK_MAX = 1024, /* threads */
+    FY_BLOCK_Z_MAX = 64,
+    FY_SHARED_BYTES_MAX = 48 << 10
+};
+
+/*
+ * One call of a function by its prototype. `types' holds enum fy_type values;
+ * values[i] points at the i-th argument, already in the type it is passed as.
+ * The device copies the values during launch(); `result' (8 or 16 bytes, may
+ * be NULL) is written when the call has run and must stay valid until then.
+ * FY_ERR_UNSUPPORTED: FY_T_INTEGER anywhere (say I32 or I64), complex results.
+ */
+struct fy_launch {
+    void *function;
+    uint8_t return_type; /* enum fy_type */
+    uint16_t nargs;
+    const uint8_t *types;
+    void *const *values;
+    void *result;
+    /* All of the rest may be NULL, 0: the host device has none of it. */
+    const uint8_t *words; /* nargs of enum fy_word; NONE: values[i] as it is */
+    /*
+     * WORKSPACE: f(arguments in front of the workspace..., int *elements), which
+     * returns a status; elements of element_bytes. size_arguments: bit i for
+     * each argument it takes; 0: all in front.
+     */
+    void *size_function;
+    uint32_t size_arguments;
+    uint32_t element_bytes;
+    const struct fy_transform *transform; /* CUFFT: what the plan is for */
+    int64_t *info; /* INFO: what the int holds afterwards; valid as `result' */
+    bool status;   /* the function returns a status: not 0 is an error */
+    /* A kernel is launched so; `function' is what kernel() gave. NULL: a call. */
+    const struct fy_grid *grid;
+};
+
+enum fy_stream_kind {
+    FY_STREAM_COPY_IN,
+    FY_STREAM_COMPUTE,
+    FY_STREAM_COPY_OUT
+};
+
+/* Every int result is 0 or a negative FY_ERR_*; error_text() then says more. */
+struct fy_device_ops {
+    const char *name;
+    /* Which of its units the next open() takes, from 0; NULL: it has one. */
+    void (*choose)(unsigned unit);
+    /*
+     * Whether open() may set up what the program's own use of such a device would
+     * find; as it begins: yes. With no, open() answers FY_ERR_LATER as long as the
+     * program may want to do that itself. Unset: open() leaves nothing behind.
+     */
+    void (*early)(bool early);
+    /* memory_bytes 0: the device's own default. Takes nothing, returns new. */
+    int (*open)(uint64_t memory_bytes, struct fy_device **out);
+    void (*close)(struct fy_device *device);
+    /*
+     * True in a forked child of the process that opened it: every operation
+     * then fails at once, only close() and a new open() make sense.
+     */
+    bool (*inherited)(struct fy_device *device);
+    /* What could be allocated in all, by now; changes where it is shared, and
+     * is 0 on a device that is lost. */
+    uint64_t (*memory_bytes)(struct fy_device *device);
+    /* 256-byte aligned; FY_ERR_NOFIT when the limit would be passed. */
+    int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
+    void (*free)(struct fy_device *device, uint64_t address);
+    /*
+     * Returns to the machine what is allocated by nobody. Unset: there is
+     * nothing that others could use.
+     */
+    void (*give_back)(struct fy_device *device);
+    /*
+     * Before a call that could use so many bytes: has other processes give back
+     * what they need not have; waits for that, at most until then (of
+     * CLOCK_MONOTONIC). With 0 when it is over. Unset: nobody else is there.
+     */
+    void (*claim)(struct fy_device *device, uint64_t bytes,
+                  const struct timespec *until);
+    /*
+     * The next five are unset where no host memory is kept hold of (registered,
+     * page-locked) from call to call. keep(): so much of it at most; UINT64_MAX:
+     * the device's default. Before the first open().
+     */
+    void (*keep)(uint64_t bytes);
+    /* A call on those operands begins; `force': keep them at any price. */
+    void (*operands)(struct fy_device *device, const struct fy_range *ranges,
+                     size_t count, bool force);
+    /* All devices of the kind let go of what they keep; `stay': and keep
+     * nothing more until resume(). */
+    void (*let_go)(bool stay);
+    void (*resume)(void);
+    /* The program is about to load that library; let_go() comes next. */
+    void (*loading)(const char *file);
+    int (*stream_create)(struct fy_device *device, enum fy_stream_kind kind,
+                         struct fy_stream **out);
+    void (*stream_destroy)(struct fy_stream *stream); /* synchronises first */
+    int (*event_create)(struct fy_device *device, struct fy_event **out);
+    void (*event_destroy)(struct fy_event *event);
+    int (*event_record)(struct fy_stream *stream, struct fy_event *event);
+    int (*event_wait)(struct fy_stream *stream, struct fy_event *event);
+    /*
+     * Block the calling thread, which must be the one that enqueued (the host
+     * device runs launches on it). Return the first error of work before; even
+     * then nothing before is still running. An error stays with its stream,
+     * whose later work is skipped, until stream_sync has returned it.
+     */
+    int (*event_sync)(struct fy_event *event);
+    int (*stream_sync)(struct fy_stream *stream);
+    int (*copy)(struct fy_stream *stream, const struct fy_copy *copy);
+    int (*launch)(struct fy_stream *stream, const struct fy_launch *launch);
+    /*
+     * The device's own function of that name, for launch(); NULL: there is none
+     * (no such library, or an older one). Unset where the program's own
+     * functions are launched (host). Any thread.
+     */
+    void *(*resolve)(struct fy_device *device, const char *name);
+    /*
+     * A word for the unit and its driver, for names of files; unset where rates
+     * are not kept. FY_ERR_DEVICE.
+     */
+    int (*identity)(struct fy_device *device, char *out, size_t bytes);
+    /*
+     * The kernel, compiled (or from the cache of earlier processes) and loaded,
+     * for launch(); it lives as long as the device. FY_ERR_COMPILE: it cannot be
+     * compiled, or there is no compiler: error_text() says it in a line, now and
+     * each time it is asked for; others: this time not. Unset as resolve(). Any
+     * thread.
+     */
+    int (*kernel)(struct fy_device *device,
+                  const struct fy_kernel_program *program, void **out);
+    /*
+     * Borrowed text, valid until the next call on this device and thread. Of
+     * NULL: why the last open() of this thread failed.
+     */
+    const char *(*error_text)(struct fy_device *device);
+};
+
+struct fy_device {
+    const struct fy_device_ops *ops;
+};
+
+extern const struct fy_device_ops fy_device_host;
+extern const struct fy_device_ops fy_device_cuda;
+
+/*
+ * The ops of a device by name, or NULL: a kind ("host", "cuda"), or a kind and
+ * a unit of it ("cuda:1"), which its next open() then takes.
+ */
+const struct fy_device_ops *fy_device_find(const char *name);
+
+#endif

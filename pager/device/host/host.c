@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host device: a device made of this process's own memory and threads. It
+ * gives every mechanism of the pager a place to run where there is no
+ * accelerator, with a memory limit of one's choice, and runs originals on the
+ * thread of their caller. In a forked child of the process that opened it,
+ * every operation fails at once and none waits.
+ */
+#include "config.h"
+
+#include "pager/device/host/host.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/debug.h"
+#include "pager/device/host/internal.h"
+#include "pager/device/host_memory.h"
+
+enum {
+    LEAST_DEFAULT_BYTES = 16 << 20
+};
+
+/* What devices opened from now on begin with. */
+static struct fy_host_control initial_control;
+
+bool
+host_is_ours(const struct host_device *device)
+{
+    return *device->alive != 0;
+}
+
+int
+host_error(struct host_device *device, int status, const char *text)
+{
+    __atomic_store_n(&device->error, text, __ATOMIC_RELAXED);
+    fy_debug(DEVICE, "host device: %s: %s", fy_status_text(status), text);
+    return status;
+}
+
+void
+host_begin(struct host_device *device, bool *fail, bool *corrupt)
+{
+    pthread_mutex_lock(&device->lock);
+    const struct fy_host_control *c = &device->control;
+    uint64_t at = ++device->operations;
+    uint64_t count = c->fail_count == 0 ? 1 : c->fail_count;
+    if (fail != NULL) {
+        *fail =
+            (c->fail_at != 0 && at >= c->fail_at && at - c->fail_at < count) ||
+            (c->fail_every != 0 && at % c->fail_every == 0);
+    }
+    if (corrupt != NULL) {
+        *corrupt = c->corrupt_at != 0 && at == c->corrupt_at;
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* A quarter of the machine's memory, and at most half of what is left of it. */
+static uint64_t
+default_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = (uint64_t)1 << 30;
+    uint64_t available = fy_host_available_bytes() / 2;
+    if (pages > 0 && page > 0) {
+        bytes = (uint64_t)pages / 4 * (uint64_t)page;
+    }
+    return bytes < available ? bytes : available;
+}
+
+/*
+ * The arena is mapped at once. Of what limits leave the program it takes a quarter
+ * at most, and where a default is refused nevertheless, less.
+ */
+static int
+open_arena(struct host_device *device, uint64_t memory_bytes)
+{
+    bool guard = device->control.guard;
+    uint64_t room = fy_host_unlimited_bytes() / 4;
+    if (memory_bytes != 0) {
+        return fy_host_arena_new(memory_bytes < room ? memory_bytes : room,
+                                 guard, &device->arena);
+    }
+    uint64_t bytes = default_bytes();
+    bytes = bytes < room ? bytes : room;
+    int status = fy_host_arena_new(bytes, guard, &device->arena);
+    while (status == FY_ERR_NOMEM && bytes > LEAST_DEFAULT_BYTES) {
+        bytes /= 2;
+        status = fy_host_arena_new(bytes, guard, &device->arena);
+    }
+    return status;
+}
+
+static int
+host_open(uint64_t memory_bytes, struct fy_device **out)
+{
+    int status = FY_ERR_NOMEM;
+    struct host_device *device = calloc(1, sizeof *device);
+    if (device == NULL) {
+        return status;
+    }
+    device->base.ops = &fy_device_host;
+    device->error = "";
+    device->control = initial_control;
+    device->random = initial_control.seed;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (alive == MAP_FAILED) {
+        goto free_device;
+    }
+    if (madvise(alive, page, MADV_WIPEONFORK) != 0) {
+        status = FY_ERR_UNSUPPORTED;
+        goto unmap;
+    }
+    *alive = 1;
+    device->alive = alive;
+    status = open_arena(device, memory_bytes);
+    if (status != 0) {
+        goto unmap;
+    }
+    if (pthread_mutex_init(&device->lock, NULL) != 0) {
+        goto free_arena;
+    }
+    if (pthread_cond_init(&device->change, NULL) != 0) {
+        goto destroy_lock;
+    }
+    fy_debug(DEVICE, "host device opened, %llu bytes",
+             (unsigned long long)fy_host_arena_bytes(device->arena));
+    *out = &device->base;
+    return 0;
+
+destroy_lock:
+    pthread_mutex_destroy(&device->lock);
+free_arena:
+    status = FY_ERR_NOMEM;
+    fy_host_arena_free(device->arena);
+unmap:
+    (void)munmap(alive, page);
+free_device:
+    free(device);
+    return status;
+}
+
+/* In a forked child only the memory goes: locks and threads are the parent's. */
+static void
+host_close(struct fy_device *base)
+{
+    struct host_device *device = (struct host_device *)base;
+    if (device == NULL) {
+        return;
+    }
+    fy_debug(DEVICE, "host device closed");
+    if (host_is_ours(device)) {
+        while (device->streams != NULL) {
+            host_stream_destroy(device->streams);
+        }
+        pthread_cond_destroy(&device->change);
+        pthread_mutex_destroy(&device->lock);
+    }
+    while (device->spare != NULL) {
+        struct host_op *op = device->spare;
+        device->spare = op->next;
+        free(op);
+    }
+    fy_host_arena_free(device->arena);
+    (void)munmap((void *)(uintptr_t)device->alive,
+                 (size_t)sysconf(_SC_PAGESIZE));
+    free(device);
+}
+
+static uint64_t
+host_memory_bytes(struct fy_device *base)
+{
+    return fy_host_arena_bytes(((struct host_device *)base)->arena);
+}
+
+static int
+host_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
+{
+    struct host_device *device = (struct host_device *)base;
+    bool fail;
+    if (!host_is_ours(device)) {
+        return host_error(device, FY_ERR_DEVICE,
+                          "the device belongs to the parent process");
+    }
+    host_begin(device, &fail, NULL);
+    if (fail) {
+        return host_error(device, FY_ERR_DEVICE, "injected failure");
+    }
+    pthread_mutex_lock(&device->lock);
+    int status = fy_host_arena_alloc(device->arena, bytes, out);
+    bool poison = device->control.poison;
+    pthread_mutex_unlock(&device->lock);
+    if (status != 0) {
+        return host_error(device, status, "no room in the arena");
+    }
+    if (poison) {
+        memset((void *)(uintptr_t)*out, 0xff, bytes);
+    }
+    return 0;
+}
+
+static void
+host_free(struct fy_device *base, uint64_t address)
+{
+    struct host_device *device = (struct host_device *)base;
+    if (!host_is_ours(device)) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    fy_host_arena_release(device->arena, address);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static const char *
+host_error_text(struct fy_device *base)
+{
+    if (base == NULL) {
+        return "no memory for the device";
+    }
+    return __atomic_load_n(&((struct host_device *)base)->error,
+                           __ATOMIC_RELAXED);
+}
+
+static bool
+host_inherited(struct fy_device *base)
+{
+    return !host_is_ours((struct host_device *)base);
+}
+
+const struct fy_device_ops fy_device_host = {
+    .name = "host",
+    .open = host_open,
+    .close = host_close,
+    .inherited = host_inherited,
+    .memory_bytes = host_memory_bytes,
+    .alloc = host_alloc,
+    .free = host_free,
+    .stream_create = host_stream_create,
+    .stream_destroy = host_stream_destroy,
+    .event_create = host_event_create,
+    .event_destroy = host_event_destroy,
+    .event_record = host_event_record,
+    .event_wait = host_event_wait,
+    .event_sync = host_event_sync,
+    .stream_sync = host_stream_sync,
+    .copy = host_copy,
+    .launch = host_launch,
+    .error_text = host_error_text,
+};
+
+void
+fy_host_control_set(struct fy_device *base,
+                    const struct fy_host_control *control)
+{
+    struct host_device *device = (struct host_device *)base;
+    if (device == NULL) {
+        initial_control = *control;
+        return;
+    }
+    if (!host_is_ours(device)) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    device->control = *control;
+    device->random = control->seed;
+    device->operations = 0;
+    pthread_mutex_unlock(&device->lock);
+}
+
+uint64_t
+fy_host_operations(struct fy_device *base)
+{
+    struct host_device *device = (struct host_device *)base;
+    pthread_mutex_lock(&device->lock);
+    uint64_t operations = device->operations;
+    pthread_mutex_unlock(&device->lock);
+    return operations;
+}
+
+uint64_t
+fy_host_used_bytes(struct fy_device *base)
+{
+    struct host_device *device = (struct host_device *)base;
+    pthread_mutex_lock(&device->lock);
+    uint64_t used = fy_host_arena_used_bytes(device->arena);
+    pthread_mutex_unlock(&device->lock);
+    return used;
+}
+
+/* A decimal number at *text, which moves behind it. No locale, no errno. */
+static int
+parse_number(const char **text, uint64_t *out)
+{
+    uint64_t value = 0;
+    const char *p = *text;
+    if (*p < '0' || *p > '9') {
+        return FY_ERR_INVALID;
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+            return FY_ERR_INVALID;
+        }
+    }
+    *text = p;
+    *out = value;
+    return 0;
+}
+
+int
+fy_host_control_parse(const char *text, struct fy_host_control *out)
+{
+    static const char *const keys[] = {
+        "fail:", "count:", "late:",   "corrupt:", "latency:",
+        "seed:", "guard:", "poison:", "every:"};
+    enum {
+        KEYS = sizeof keys / sizeof keys[0]
+    };
+    uint64_t values[KEYS] = {0};
+    while (*text != '\0') {
+        size_t k = 0;
+        while (k < KEYS && strncmp(text, keys[k], strlen(keys[k])) != 0) {
+            k++;
+        }
+        if (k == KEYS) {
+            return FY_ERR_INVALID;
+        }
+        text += strlen(keys[k]);
+        if (parse_number(&text, &values[k]) != 0) {
+            return FY_ERR_INVALID;
+        }
+        if (*text == ',') {
+            text++;
+        } else if (*text != '\0') {
+            return FY_ERR_INVALID;
+        }
+    }
+    *out = (struct fy_host_control){
+        .fail_at = values[0],
+        .fail_count = values[1],
+        .fail_late = values[2] != 0,
+        .corrupt_at = values[3],
+        .latency_ns = values[4],
+        .seed = values[5],
+        .guard = values[6] != 0,
+        .poison = values[7] != 0,
+        .fail_every = values[8],
+    };
+    return 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared by the files of the host device only.
+ *
+ * A stream is a queue. Copy streams have a worker thread, started when enough
+ * bytes wait to be worth a wake-up; until then, and for everything on the
+ * compute stream, the queue is run by the thread that enqueued, whenever it
+ * waits for something. So small calls never make a thread, and originals run
+ * on their caller's thread. One lock per device protects queues and events;
+ * copies and launches run without it.
+ */
+#ifndef FERRY_PAGER_DEVICE_HOST_INTERNAL_H
+#define FERRY_PAGER_DEVICE_HOST_INTERNAL_H
+
+#include <pthread.h>
+
+#include "pager/device/call.h"
+#include "pager/device/host/host.h"
+#include "pager/device/host_arena.h"
+
+enum host_op_kind {
+    HOST_COPY,
+    HOST_LAUNCH,
+    HOST_RECORD,
+    HOST_WAIT
+};
+
+struct host_op {
+    struct host_op *next;
+    enum host_op_kind kind;
+    bool fail, corrupt;
+    uint64_t latency_ns;
+    uint64_t bytes;
+    union {
+        struct fy_copy copy;
+        struct fy_call *call;
+        struct {
+            struct fy_event *event;
+            uint64_t turn;
+        } mark;
+    } u;
+};
+
+struct fy_event {
+    struct host_device *device;
+    uint64_t recorded;  /* turns enqueued */
+    uint64_t completed; /* the last turn that was reached */
+    int error;          /* of the stream when that was */
+};
+
+struct fy_stream {
+    struct host_device *device;
+    enum fy_stream_kind kind;
+    struct fy_stream *next; /* of the device */
+    struct host_op *head, *tail;
+    uint64_t pending_bytes;
+    int error;    /* first since the last synchronisation */
+    bool running; /* an operation is being executed */
+    bool kicked;  /* the worker runs the queue until it is empty */
+    bool parked;  /* the worker sleeps on `wake' */
+    bool has_worker, stop, no_worker;
+    pthread_t owner; /* the thread that enqueued last */
+    pthread_t worker;
+    pthread_cond_t wake;
+    struct fy_cif *cifs; /* owner's thread only */
+};
+
+struct host_device {
+    struct fy_device base;
+    pthread_mutex_t lock;
+    pthread_cond_t change; /* an operation or event completed */
+    unsigned waiting;      /* threads in wait on `change' */
+    struct fy_stream *streams;
+    struct host_op *spare; /* operations for reuse */
+    struct fy_host_arena *arena;
+    struct fy_host_control control;
+    uint64_t operations;
+    uint64_t random;
+    const volatile unsigned *alive; /* a page that is zero in forked children */
+    const char *error;
+};
+
+/* False in a forked child: its threads are gone and its locks are undefined. */
+bool host_is_ours(const struct host_device *device);
+
+/*
+ * Counts an operation. Takes the lock; *fail says that the control makes this
+ * one fail, *corrupt that its result is to be spoiled (both may be NULL).
+ */
+void host_begin(struct host_device *device, bool *fail, bool *corrupt);
+
+/* Sets the text of the last error and returns `status'. */
+int host_error(struct host_device *device, int status, const char *text);
+
+int host_stream_create(struct fy_device *device, enum fy_stream_kind kind,
+                       struct fy_stream **out);
+void host_stream_destroy(struct fy_stream *stream);
+int host_event_create(struct fy_device *device, struct fy_event **out);
+void host_event_destroy(struct fy_event *event);
+int host_event_record(struct fy_stream *stream, struct fy_event *event);
+int host_event_wait(struct fy_stream *stream, struct fy_event *event);
+int host_event_sync(struct fy_event *event);
+int host_stream_sync(struct fy_stream *stream);
+int host_copy(struct fy_stream *stream, const struct fy_copy *copy);
+int host_launch(struct fy_stream *stream, const struct fy_launch *launch);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ferry's own threads in a host program. libc counts them, and ends a process
+ * by itself only with its last thread; so each says first what it is, and the
+ * shim sees to that end (shim/start/last.c). One that has not said so keeps a process
+ * alive whose other threads have all ended.
+ */
+#ifndef FERRY_PAGER_DEVICE_OWN_THREAD_H
+#define FERRY_PAGER_DEVICE_OWN_THREAD_H
+
+#include <sched.h>
+#include <stdbool.h>
+
+#include "pager/decide/learn.h"
+#include "pager/engine/engine.h"
+
+/* What the engine keeps of each of the program's threads: zeros at first. */
+struct fy_own_block {
+    struct fy_declined {
+        struct fy_learn_key key;
+        struct fy_pick pick;
+        double model;
+        bool waiting;
+    } declined; /* decide/choice.c: by the call whose original comes next */
+    struct checked
+        *checked;        /* verify/checked.c: a call that both sides compute */
+    uint32_t raised;     /* call.c: floating point exceptions of originals */
+    bool has_descriptor; /* deferred/pages.c */
+    bool of_cuda;        /* device/cuda/users.c: a thread of the CUDA device */
+};
+
+enum {
+    FY_RAISED = 0x3f /* the exceptions in MXCSR */
+};
+
+/* MXCSR: control and exceptions of floating point. */
+static inline uint32_t
+fy_floating_point(void)
+{
+    uint32_t control;
+    __asm__ volatile("stmxcsr %0" : "=m"(control));
+    return control;
+}
+
+static inline void
+fy_set_floating_point(uint32_t control)
+{
+    __asm__ volatile("ldmxcsr %0" : : "m"(control));
+}
+
+/* The calling thread's. No allocation, no lock. */
+struct fy_own_block *fy_own_block(void);
+
+/* Whom to tell; without it nobody is told. Before any thread. */
+void fy_own_threads_tell(const struct fy_shim_services *services);
+
+/*
+ * The processors that ferry's threads may use from now on: those that any thread
+ * of the process may, and those of the places of OpenMP runtimes that are loaded
+ * (OMP_PROC_BIND binds the first thread to one of them before there are others). So
+ * what the user has limited the process to stays. The caller's own are not changed.
+ * The loader must be free. Any thread.
+ */
+void fy_own_cpus_look(void);
+/* How many they are; before, those of the caller. */
+unsigned fy_own_cpus(void);
+
+/*
+ * First in each thread that ferry starts; whether it has the program's table of
+ * descriptors. Has it run on those processors.
+ */
+void fy_own_thread_begins(bool shares);
+
+/* In a forked child: its only thread is the main one. */
+void fy_own_threads_child(void);
+
+#endif

@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libferry-engine.so: bind, decide, plan, run. The device and its executors are
+ * execute/pool.c's; calls that cannot have one in time run their originals. Runs in
+ * host programs, on their threads. Long because the way of one call is read in
+ * one piece.
+ */
+#include "config.h"
+
+#include "pager/engine/engine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/debug.h"
+#include "common/record.h"
+#include "common/settings.h"
+#include "pager/base/explain.h"
+#include "pager/bind/handles.h"
+#include "pager/bind/provider.h"
+#include "pager/decide/choice.h"
+#include "pager/deferred/defer.h"
+#include "pager/device/cuda/kernel_compile.h"
+#include "pager/device/cuda/watch.h"
+#include "pager/device/host/host.h"
+#include "pager/device/own_thread.h"
+#include "pager/execute/hostmem.h"
+#include "pager/execute/pool.h"
+#include "pager/plan/plan.h"
+#include "pager/verify/checked.h"
+#include "pager/verify/verify.h"
+
+enum {
+    MAX_DEVICE_ERRORS = 3,
+    LEAST_USEFUL_BYTES = 16 << 20, /* of device memory, of any call */
+};
+
+static const struct fy_shim_services *services;
+static struct fy_settings settings;
+static const struct fy_device_ops *ops; /* NULL: no device */
+
+static struct fy_verifier *verifier;  /* ferry verify: nothing is offloaded */
+static unsigned device_errors;        /* since a call succeeded */
+static unsigned char *without_kernel; /* of functions; NULL: all are tried */
+static bool defers;                   /* see deferred/defer.h */
+
+/* One offloaded call on its way. */
+struct offload {
+    const struct fy_intercepted *call;
+    struct fy_bound bound;
+    struct fy_decision decision;
+    uint64_t lower_bound_bytes;
+    struct fy_choice choice;
+    bool bound_ok;
+    bool held; /* handlers of the program wait */
+};
+
+/*
+ * Nothing stays locked between these: the program's own handlers run in between,
+ * and take locks under which its other threads may be inside a call. What a
+ * parent's thread had locked begins anew in the child.
+ */
+static void
+before_fork(void)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    if (ops && ops->let_go) {
+        ops->let_go(true);
+    }
+    fy_defer_before_fork();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void
+after_fork_parent(void)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    fy_defer_after_fork();
+    if (ops && ops->resume) {
+        ops->resume();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ThreadSanitizer counts the parent's other threads as running in a child. */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+static void
+expect_no_other_thread(bool begins)
+{
+    if (begins) {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    } else {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+}
+#else
+static void
+expect_no_other_thread(bool begins)
+{
+    (void)begins;
+}
+#endif
+
+static void
+after_fork_child(void)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    expect_no_other_thread(true);
+    fy_own_threads_child();
+    fy_pool_after_fork_child();
+    fy_learn_after_fork();
+    fy_handles_after_fork();
+    expect_no_other_thread(false);
+    fy_debug(ENGINE, "a forked child of %d begins", (int)getppid());
+    if (ops && ops->resume) {
+        ops->resume(); /* a child of one that had no device yet */
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* What the device says of its last trouble. */
+static void
+take_note(struct fy_decision *decision, struct fy_device *of)
+{
+    const char *text = ops->error_text(of);
+
+    (void)snprintf(decision->note, sizeof(decision->note), "%s",
+                   text ? text : "");
+}
+
+static enum fy_reason
+plan_reason(int status)
+{
+    switch (status) {
+    case FY_ERR_NOFIT:
+        return FY_REASON_NO_FIT;
+    case FY_ERR_NOMEM:
+        return FY_REASON_HOST_MEMORY;
+    case FY_ERR_OVERFLOW:
+        return FY_REASON_OVERFLOW;
+    case FY_ERR_DEVICE:
+        return FY_REASON_DEVICE_ERROR;
+    case FY_ERR_COMPILE:
+        return FY_REASON_NO_KERNEL;
+    case FY_ERR_FAULT: /* the original meets the fault itself */
+        return FY_REASON_UNMAPPED;
+    default:
+        return FY_REASON_UNSUPPORTED;
+    }
+}
+
+/* The call's return value into the registers it is returned in. */
+static void
+return_value(const struct offload *offload, const union fy_raw *value)
+{
+    struct fy_registers *registers = offload->call->registers;
+    enum fy_type type =
+        fy_type_resolve((enum fy_type)offload->bound.function->return_type,
+                        offload->bound.integer_bits);
+
+    switch (type) {
+    case FY_T_VOID:
+        break;
+    case FY_T_F32:
+    case FY_T_F64:
+    case FY_T_C32:
+        memcpy(&registers->vector_result[0][0], &value->u[0], 8);
+        break;
+    case FY_T_C64:
+        memcpy(&registers->vector_result[0][0], &value->u[0], 8);
+        memcpy(&registers->vector_result[1][0], &value->u[1], 8);
+        break;
+    default: {
+        struct fy_value number = fy_raw_value(type, value);
+        registers->result[0] =
+            number.kind == FY_V_POINTER ? number.p : (uint64_t)number.i;
+        break;
+    }
+    }
+}
+
+/* Of a device that has been lost for good, one is enough. */
+static void
+count_error(const struct fy_decision *decision, struct fy_device *of)
+{
+    unsigned errors = __atomic_add_fetch(&device_errors, 1, __ATOMIC_RELAXED);
+
+    fy_debug(ENGINE, "error %u of the device: %s", errors, decision->note);
+    if (errors >= MAX_DEVICE_ERRORS || ops->memory_bytes(of) == 0) {
+        __atomic_store_n(&device_errors, MAX_DEVICE_ERRORS, __ATOMIC_RELAXED);
+        fy_pool_close(decision->note);
+    }
+}
+
+/* What the device may keep ready for the next call. */
+static void
+tell_operands(const struct offload *offload, const struct fy_lease *lease)
+{
+    struct fy_range ranges[FY_MAX_OPERANDS];
+    size_t count = 0;
+    bool overflow;
+
+    if (!ops->operands) {
+        return;
+    }
+    for (unsigned i = 0; i < offload->bound.function->noperands; i++) {
+        count +=
+            fy_view_range(&offload->bound.views[i], &ranges[count], &overflow);
+    }
+    ops->operands(lease->device, ranges, count, settings.force);
+}
+
+/* A status of fy_executor_run(); 0: *out has what to answer. */
+static int
+run_plan(struct offload *offload, const struct fy_lease *lease,
+         struct fy_plan *plan, enum fy_reason *out)
+{
+    struct fy_decision *decision = &offload->decision;
+    union fy_raw value;
+    decision->note[0] = '\0'; /* of a try with more memory */
+    struct fy_shadow *shadow = fy_checked_begin(&offload->bound, decision);
+    double start = fy_clock_seconds();
+    tell_operands(offload, lease);
+    int status =
+        fy_executor_run(lease->executor, &plan->schedule, &decision->traffic);
+
+    decision->actual_seconds = fy_clock_seconds() - start;
+    if (status == FY_ERR_DEVICE || status == FY_ERR_NOFIT ||
+        status == FY_ERR_BUSY || status == FY_ERR_UNSUPPORTED) {
+        take_note(decision, lease->device);
+    }
+    if (status == FY_ERR_DEVICE) {
+        count_error(decision, lease->device);
+    }
+    if (status) {
+        if (shadow) {
+            fy_shadow_put_back(shadow);
+        }
+        fy_shadow_free(shadow);
+        return status;
+    }
+    __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
+    fy_plan_result(plan, &value);
+    *out = FY_REASON_NONE;
+    if (shadow) {
+        *out = fy_checked_take(shadow, &value);
+    } else {
+        return_value(offload, &value);
+    }
+    return FY_OK;
+}
+
+/* A function whose kernel cannot be made runs no more on the device. */
+static void
+switch_off(uint32_t function)
+{
+    if (without_kernel) {
+        __atomic_store_n(&without_kernel[function], 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void
+count_tried(const struct fy_tried *tried)
+{
+    struct fy_record *record = services->record;
+
+    if (record && tried->trial && tried->function < record->nrows) {
+        FY_RECORD_ADD(record->rows[tried->function].trials, 1);
+        FY_RECORD_ADD(record->rows[tried->function].trial_ns,
+                      tried->lost_seconds * 1e9);
+    }
+}
+
+/* With device and executor: plan, decide again with the plan, run. */
+static enum fy_reason
+plan_and_run(struct offload *offload, const struct fy_lease *lease,
+             bool *ran_out)
+{
+    const struct fy_intercepted *call = offload->call;
+    const struct fy_target target = {
+        .original = call->original,
+        .symbol = call->symbol,
+        .integer_bits = offload->bound.integer_bits,
+        .sibling = services->sibling,
+    };
+    bool missing = false;
+    const struct fy_plan_options options = {
+        .ops = ops,
+        .device = lease->device,
+        .budget_bytes = lease->budget_bytes,
+        .random = settings.chunk_random,
+        .seed = settings.chunk_seed,
+        .missing = &missing,
+    };
+    struct fy_plan *plan;
+    double start = fy_clock_seconds();
+    int status = fy_plan_new(&offload->bound, &target, &options, &plan);
+
+    *ran_out = false;
+    fy_debug(PLAN,
+             "%s with %llu bytes of device memory: %s, %u steps, predicted "
+             "%llu bytes in, %llu out",
+             status ? fy_status_text(status) : plan->method,
+             (unsigned long long)options.budget_bytes,
+             status ? "no plan" : "planned", status ? 0 : plan->schedule.nsteps,
+             status ? 0ULL : (unsigned long long)plan->predicted.bytes_in,
+             status ? 0ULL : (unsigned long long)plan->predicted.bytes_out);
+    if (status && missing) { /* also where an algorithm found no way without */
+        take_note(&offload->decision, lease->device);
+        return FY_REASON_UNSUPPORTED;
+    }
+    if (status == FY_ERR_NOFIT && !offload->decision.note[0]) {
+        (void)snprintf(offload->decision.note, sizeof(offload->decision.note),
+                       "%llu KiB of device memory could be had",
+                       (unsigned long long)(lease->budget_bytes >> 10));
+    }
+    if (status == FY_ERR_COMPILE) {
+        take_note(&offload->decision, lease->device);
+        switch_off(offload->bound.function_index);
+    }
+    if (status) {
+        return plan_reason(status);
+    }
+    offload->decision.method = plan->method;
+    offload->lower_bound_bytes =
+        fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
+    enum fy_reason reason = FY_REASON_UNPROFITABLE;
+    if (fy_choice_pays(&offload->choice, &offload->bound, &plan->predicted,
+                       plan->touched_bytes, &offload->decision)) {
+        status = run_plan(offload, lease, plan, &reason);
+        if (status == FY_OK) {
+            struct fy_tried tried =
+                fy_choice_ran(&offload->choice, fy_clock_seconds() - start);
+            count_tried(&tried);
+        } else if (status == FY_ERR_FAULT) {
+            /* It is computed twice, as all calls may be that find it so. */
+            (void)fy_choice_ran(&offload->choice,
+                                fy_clock_seconds() - start +
+                                    offload->decision.original_seconds);
+        }
+        *ran_out = status == FY_ERR_NOFIT;
+        reason = status ? plan_reason(status) : reason;
+    }
+    fy_plan_free(plan);
+    return reason;
+}
+
+/*
+ * More device memory than this does not help the call: its operands as boxes,
+ * and as much again for what an algorithm keeps beside them.
+ */
+static uint64_t
+useful_bytes(const struct fy_bound *bound)
+{
+    double bytes = LEAST_USEFUL_BYTES;
+
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        const struct fy_view *view = &bound->views[i];
+        double box = 2.0 * view->element_bytes;
+        for (unsigned k = 0; k < view->naxes; k++) {
+            box *= (double)view->extent[k];
+        }
+        bytes += view->naxes > 0 ? box : 0;
+    }
+    return bytes < (double)INT64_MAX ? (uint64_t)bytes : INT64_MAX;
+}
+
+/* The program's own BLAS, by a function that every one has. */
+static void *
+find_gemm(void *original)
+{
+    static const char *const names[] = {"dgemm_", "dgemm_64_", "scipy_dgemm_",
+                                        "scipy_dgemm_64_"};
+    void *found = NULL;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++) {
+        found =
+            services->sibling ? services->sibling(original, names[i]) : NULL;
+    }
+    return found;
+}
+
+/*
+ * Device memory may run out in the middle, also in a library's own allocation
+ * or because of another process: again with half of it, as long as that plans.
+ */
+static enum fy_reason
+run_on_device(struct offload *offload)
+{
+    struct fy_decision *decision = &offload->decision;
+    struct fy_lease lease;
+    bool ran_out;
+    double worth = settings.force ? INFINITY : decision->original_seconds;
+    enum fy_reason reason = fy_pool_take(useful_bytes(&offload->bound), worth,
+                                         decision->note, &lease);
+
+    if (reason != FY_REASON_NONE) {
+        return reason;
+    }
+    fy_choice_opened();
+    if (fy_choice_is_unmeasured(&lease)) {
+        fy_choice_measure(&lease, find_gemm(offload->call->original));
+        fy_choice_begin(&offload->choice, &offload->bound,
+                        offload->call->caller);
+    }
+    do {
+        reason = plan_and_run(offload, &lease, &ran_out);
+    } while (ran_out && fy_pool_shrink(&lease));
+    fy_pool_release(&lease);
+    return reason;
+}
+
+/* A device with functions of its own runs only what is told to it: whether some
+ * variant of the function is. Asked first, since most calls are of no other. */
+static bool
+has_device_call(uint32_t function)
+{
+    const struct fy_function *rows =
+        FY_TABLE(services->model, fy_function, functions);
+
+    for (; function != FY_NIL; function = rows[function].next_variant) {
+        if (rows[function].cuda_call != FY_NIL || rows[function].blocked_by) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* See `hold' and `call' in engine.h. */
+static bool
+hold(struct offload *offload)
+{
+    if (!offload->held && services->hold(offload->call)) {
+        offload->held = true;
+        fy_own_block()->raised = 0;
+        fy_watch_callers_stack(offload->call->registers->stack);
+    }
+    return offload->held;
+}
+
+static enum fy_reason
+decide(struct offload *offload)
+{
+    const struct fy_intercepted *call = offload->call;
+    const struct fy_symbol *symbol =
+        &FY_TABLE(services->model, fy_symbol, symbols)[call->symbol];
+    unsigned bits = symbol->integer_bits;
+    enum fy_reason reason;
+
+    if ((verifier || defers || fy_explains()) && !hold(offload)) {
+        return FY_REASON_IN_HANDLER;
+    }
+    if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >=
+        MAX_DEVICE_ERRORS) {
+        fy_pool_why(offload->decision.note);
+        return FY_REASON_DISABLED;
+    }
+    if (fy_pool_is_closed()) {
+        fy_pool_why(offload->decision.note);
+        return FY_REASON_NO_DEVICE;
+    }
+    if (fy_checked_is_off(call->function)) {
+        return FY_REASON_DISABLED;
+    }
+    if (!verifier && ops->resolve && !has_device_call(call->function)) {
+        return FY_REASON_NO_DEVICE_CALL;
+    }
+    if (bits == 0 &&
+        fy_function_uses_integer(services->model, call->function) &&
+        !fy_provider_is_known(call->original, &bits)) {
+        if (!hold(offload)) {
+            return FY_REASON_IN_HANDLER;
+        }
+        bits = fy_provider_integer_bits(services, call->original);
+    }
+    if (verifier) {
+        fy_verify_intercepted(verifier, call, bits, fy_handle_find);
+        return FY_REASON_DISABLED;
+    }
+    reason = fy_bind(services->model, call->function, bits, call->registers,
+                     fy_handle_find, &offload->bound);
+    if (reason != FY_REASON_NONE) {
+        return reason;
+    }
+    offload->bound_ok = true;
+    if (offload->bound.function->flags & FY_FN_OBSERVE_ONLY) {
+        return FY_REASON_UNSUPPORTED; /* nothing would come back */
+    }
+    if (without_kernel &&
+        __atomic_load_n(&without_kernel[offload->bound.function_index],
+                        __ATOMIC_RELAXED)) {
+        return FY_REASON_NO_KERNEL;
+    }
+    if (defers) {
+        if (fy_defer_call(call, &offload->bound) == FY_REASON_NONE) {
+            offload->decision.method = "deferred";
+            return FY_REASON_NONE;
+        }
+        fy_defer_settle(&offload->bound);
+    }
+    fy_choice_begin(&offload->choice, &offload->bound, call->caller);
+    if (!fy_choice_may_pay(&offload->choice, &offload->bound,
+                           &offload->decision)) {
+        return FY_REASON_UNPROFITABLE;
+    }
+    if (!hold(offload)) {
+        return FY_REASON_IN_HANDLER;
+    }
+    reason = fy_bound_check_memory(&offload->bound);
+    if (reason != FY_REASON_NONE) {
+        return reason;
+    }
+    return run_on_device(offload);
+}
+
+static void
+count(const struct offload *offload)
+{
+    const struct fy_decision *decision = &offload->decision;
+
+    if (!services->record ||
+        (decision->reason != FY_REASON_NONE &&
+         decision->reason != FY_REASON_VERIFIED) ||
+        offload->call->function >= services->record->nrows) {
+        return;
+    }
+    struct fy_record_row *row =
+        &services->record->rows[offload->call->function];
+    if (decision->reason == FY_REASON_NONE) {
+        FY_RECORD_ADD(row->offloaded, 1);
+    }
+    FY_RECORD_ADD(row->bytes_in, decision->traffic.bytes_in);
+    FY_RECORD_ADD(row->bytes_out, decision->traffic.bytes_out);
+    FY_RECORD_ADD(row->chunks, decision->traffic.chunks);
+    FY_RECORD_ADD(row->lower_bound_bytes, offload->lower_bound_bytes);
+    FY_RECORD_ADD(row->device_ns, decision->actual_seconds * 1e9);
+}
+
+static void
+log_decision(const struct offload *offload)
+{
+    const struct fy_decision *d = &offload->decision;
+    const struct fy_symbol *symbol =
+        &FY_TABLE(services->model, fy_symbol, symbols)[offload->call->symbol];
+    fy_debug(
+        DECIDE,
+        "%s called from %p: %s; predicted %.3g s here, %.3g s on the "
+        "device; took %.3g s%s%s",
+        fy_model_string(services->model, symbol->name), offload->call->caller,
+        d->reason == FY_REASON_NONE ? "offloaded" : fy_reason_word(d->reason),
+        d->original_seconds, d->device_seconds, d->actual_seconds,
+        d->note[0] ? ": " : "", d->note);
+}
+
+static enum fy_reason
+engine_call(const struct fy_intercepted *call)
+{
+    int saved = errno;
+    uint32_t raised = fy_floating_point() & FY_RAISED;
+    struct offload offload;
+
+    offload.call = call;
+    offload.bound_ok = false;
+    offload.held = false;
+    offload.lower_bound_bytes = 0;
+    memset(&offload.decision, 0, sizeof(offload.decision));
+    enum fy_reason reason = decide(&offload);
+    offload.decision.reason = reason;
+    offload.decision.model = services->model;
+    offload.decision.symbol = call->symbol;
+    offload.decision.function = call->function;
+    offload.decision.caller = call->caller;
+    offload.decision.bound = offload.bound_ok ? &offload.bound : NULL;
+    count(&offload);
+    if (fy_debugs(DECIDE)) {
+        log_decision(&offload);
+    }
+    if (reason == FY_REASON_UNPROFITABLE) {
+        fy_choice_declined(&offload.choice);
+    }
+    if (reason == FY_REASON_VERIFIED) {
+        fy_checked_decision(&offload.decision);
+    } else if (offload.held) { /* all are, where anything is explained */
+        fy_explain(&offload.decision);
+    }
+    if (offload.held) {
+        raised |= fy_own_block()->raised;
+    }
+    fy_set_floating_point((fy_floating_point() & ~FY_RAISED) | raised);
+    errno = saved;
+    return reason;
+}
+
+static enum fy_reason
+engine_compare(const struct fy_intercepted *call)
+{
+    int saved = errno;
+    services->enter(1);
+    enum fy_reason reason = fy_checked_compare(call);
+    services->enter(-1);
+    errno = saved;
+    return reason;
+}
+
+static void
+engine_before_change(void)
+{
+    if (defers) {
+        fy_defer_before_change();
+    }
+}
+
+static void
+engine_after_change(void)
+{
+    if (defers) {
+        fy_defer_after_change();
+    }
+}
+
+static void
+engine_ran(uint64_t nanoseconds)
+{
+    struct fy_tried tried = fy_choice_original_ran(1e-9 * (double)nanoseconds);
+
+    count_tried(&tried);
+}
+
+static void
+engine_observe(const struct fy_intercepted *call)
+{
+    const struct fy_function *function =
+        &FY_TABLE(services->model, fy_function, functions)[call->function];
+    const struct fy_symbol *symbol =
+        &FY_TABLE(services->model, fy_symbol, symbols)[call->symbol];
+    struct fy_value cells[FY_MAX_CELLS];
+    unsigned bits = symbol->integer_bits;
+    int saved = errno;
+
+    services->enter(1);
+    if (function->flags & FY_FN_FREES) {
+        fy_handle_freed(call->registers->integer[0]);
+    }
+    if (function->flags & FY_FN_MAKES && call->registers->result[0] != 0) {
+        if (bits == 0 &&
+            fy_function_uses_integer(services->model, call->function)) {
+            bits = fy_provider_integer_bits(services, call->original);
+        }
+        if (fy_bind_cells(services->model, call->function, bits,
+                          call->registers, cells) == FY_REASON_NONE) {
+            fy_handle_made(call->registers->result[0], call->function,
+                           function->ncells, cells);
+        } else {
+            fy_handle_freed(call->registers->result[0]);
+        }
+    }
+    services->enter(-1);
+    errno = saved;
+}
+
+/*
+ * The device is left as it is, in the middle of a step: a new one is opened at
+ * the next call, unless that happens again and again.
+ */
+static void
+engine_abandon(void)
+{
+    fy_checked_drop();
+    if (fy_pool_abandon()) {
+        __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void
+engine_loading(const char *file)
+{
+    int saved = errno;
+
+    if (ops && ops->loading) {
+        ops->loading(file);
+        ops->let_go(false);
+    }
+    errno = saved;
+}
+
+static const struct fy_engine engine = {
+    .size_bytes = sizeof(engine),
+    .call = engine_call,
+    .observe = engine_observe,
+    .abandon = engine_abandon,
+    .forget = fy_provider_forget,
+    .compare = engine_compare,
+    .ran = engine_ran,
+    .loading = engine_loading,
+    .before_change = engine_before_change,
+    .after_change = engine_after_change,
+};
+
+__attribute__((visibility("default"))) const struct fy_engine *
+fy_engine_start(const struct fy_shim_services *given)
+{
+    int saved = errno;
+
+    if (!given || given->size_bytes < sizeof(*given) || !given->model ||
+        !given->enter || !given->hold) {
+        return NULL;
+    }
+    services = given;
+    fy_own_threads_tell(given);
+    if (fy_settings_decode(given->settings, &settings, NULL)) {
+        errno = saved; /* the tool has checked it: someone else's text */
+        return NULL;
+    }
+    fy_debug_start((uint32_t)settings.debug, settings.debug_file);
+    if (settings.faults[0]) {
+        struct fy_host_control control;
+        if (fy_host_control_parse(settings.faults, &control)) {
+            errno = saved;
+            return NULL;
+        }
+        fy_host_control_set(NULL, &control);
+    }
+    /* The tool has looked for a card: whoever still says auto wants one. */
+    ops = fy_device_find(
+        strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);
+    const char *kind = ops ? ops->name : "host";
+    fy_choice_start(&settings, kind);
+    fy_kernel_cache_to(settings.kernels);
+    without_kernel = calloc(given->model->functions.count + 1, 1);
+    fy_explain_to(settings.explain);
+    fy_checked_start(&settings, given->model);
+    if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,
+                                              given->sibling, &verifier)) {
+        errno = saved;
+        return NULL;
+    }
+    if (fy_pool_start(ops, settings.memory_bytes) ||
+        pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
+        errno = saved;
+        return NULL;
+    }
+    if (settings.defer && ops && !verifier && settings.check_rate <= 0) {
+        const struct fy_defer_options defer = {
+            .ops = ops,
+            .services = services,
+            .force = settings.force,
+            .chunk_random = settings.chunk_random,
+            .chunk_seed = settings.chunk_seed,
+        };
+        defers = fy_defer_start(&defer) == FY_OK;
+        if (!defers) {
+            fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
+                            "glibc's own malloc, and no GLIBC_TUNABLES");
+        }
+    }
+    if (ops && ops->early) {
+        ops->early(settings.early);
+    }
+    if (ops && ops->keep) {
+        /* Deferring moves the operands' pages away, and watches them, too. */
+        ops->keep(defers ? 0 : settings.register_bytes);
+    }
+    fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s%s",
+             ops ? ops->name : "none",
+             (unsigned long long)settings.memory_bytes,
+             verifier ? ", verifies" : "", defers ? ", defers" : "",
+             settings.force ? ", forced" : "");
+    errno = saved;
+    return &engine;
+}

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+libferry_engine_la_SOURCES += \
+	pager/engine/engine.c \
+	pager/engine/engine.h

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a schedule: stages each step's tiles on the copy-in lane ahead of the
+ * compute lane, writes results back on the copy-out lane after their last use
+ * or when their room is needed, and undoes everything when anything fails.
+ * One thread; blocks only in fy_lane_wait, so that the host device can run the
+ * originals there.
+ */
+#include "config.h"
+
+#include "pager/execute/executor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/debug.h"
+#include "pager/device/copy.h"
+#include "pager/execute/lane.h"
+#include "pager/execute/replica.h"
+#include "pager/execute/undo.h"
+
+enum {
+    AHEAD = 2, /* steps staged before the one that must have been computed */
+};
+
+/* A buffer whose replica is gone, until the last operation on it has run. */
+struct retired {
+    uint64_t buffer;
+    uint8_t lane; /* index of the lane to wait for */
+    uint64_t turn;
+};
+
+struct fy_executor {
+    struct fy_device *device;
+    const struct fy_device_ops *ops;
+    struct fy_lane lanes[FY_LANES]; /* by enum fy_stream_kind */
+    struct fy_replica_table table;
+    struct fy_undo undo;
+    struct fy_replica *resident; /* list of those with a buffer */
+    struct retired *retired;     /* a queue in an array: first .. end */
+    size_t retired_first, retired_end, retired_capacity;
+    /* of the run in progress */
+    const struct fy_schedule *schedule;
+    struct fy_traffic traffic;
+    uint64_t *addresses;
+    size_t addresses_capacity;
+};
+
+int
+fy_executor_new(struct fy_device *device, struct fy_executor **out)
+{
+    struct fy_executor *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        return FY_ERR_NOMEM;
+    }
+    x->device = device;
+    x->ops = device->ops;
+    for (int i = 0; i < FY_LANES; i++) {
+        int status = fy_lane_init(&x->lanes[i], device, (enum fy_stream_kind)i);
+        if (status != 0) {
+            fy_executor_free(x);
+            return status;
+        }
+    }
+    *out = x;
+    return 0;
+}
+
+void
+fy_executor_free(struct fy_executor *x)
+{
+    if (x == NULL) {
+        return;
+    }
+    for (int i = 0; i < FY_LANES; i++) {
+        fy_lane_fini(&x->lanes[i]);
+    }
+    fy_replica_table_free(&x->table);
+    fy_undo_release(&x->undo, true);
+    free(x->retired);
+    free(x->addresses);
+    free(x);
+}
+
+uint64_t
+fy_executor_budget_bytes(const struct fy_executor *x)
+{
+    return x->ops->memory_bytes(x->device);
+}
+
+static void
+resident_add(struct fy_executor *x, struct fy_replica *r)
+{
+    r->before = NULL;
+    r->after = x->resident;
+    if (x->resident != NULL) {
+        x->resident->before = r;
+    }
+    x->resident = r;
+}
+
+static void
+resident_remove(struct fy_executor *x, struct fy_replica *r)
+{
+    if (r->before != NULL) {
+        r->before->after = r->after;
+    } else {
+        x->resident = r->after;
+    }
+    if (r->after != NULL) {
+        r->after->before = r->before;
+    }
+}
+
+/* Hands r's buffer over to be freed after `turn' of `lane'. */
+static int
+retire(struct fy_executor *x, struct fy_replica *r, int lane, uint64_t turn)
+{
+    if (x->retired_end == x->retired_capacity && x->retired_first > 0) {
+        x->retired_end -= x->retired_first;
+        memmove(x->retired, x->retired + x->retired_first,
+                x->retired_end * sizeof *x->retired);
+        x->retired_first = 0;
+    }
+    if (x->retired_end == x->retired_capacity) {
+        size_t capacity = x->retired_capacity * 2 + 64;
+        struct retired *bigger = realloc(x->retired, capacity * sizeof *bigger);
+        if (bigger == NULL) {
+            return FY_ERR_NOMEM;
+        }
+        x->retired = bigger;
+        x->retired_capacity = capacity;
+    }
+    x->retired[x->retired_end++] =
+        (struct retired){r->buffer, (uint8_t)lane, turn};
+    resident_remove(x, r);
+    r->buffer = 0;
+    r->state = FY_REPLICA_HOST;
+    return 0;
+}
+
+/* Frees the buffers whose turn has come; waits for the oldest if told to. */
+static int
+reap(struct fy_executor *x, bool wait)
+{
+    while (x->retired_first < x->retired_end) {
+        struct retired *oldest = &x->retired[x->retired_first];
+        struct fy_lane *lane = &x->lanes[oldest->lane];
+        if (oldest->turn > lane->completed) {
+            if (!wait) {
+                return 0;
+            }
+            int status = fy_lane_wait(lane, oldest->turn);
+            if (status != 0) {
+                return status;
+            }
+        }
+        wait = false;
+        x->ops->free(x->device, oldest->buffer);
+        x->retired_first++;
+    }
+    x->retired_first = x->retired_end = 0;
+    return 0;
+}
+
+/* Enqueues the write-back of a dirty replica, its old content saved first. */
+static int
+write_back(struct fy_executor *x, struct fy_replica *r)
+{
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    int status = fy_lane_after(out, &x->lanes[FY_STREAM_COMPUTE], r->used_turn);
+    if (status != 0) {
+        return status;
+    }
+    status = fy_undo_save(&x->undo, r);
+    if (status != 0) {
+        return status;
+    }
+    r->copy.direction = FY_TO_HOST;
+    status = x->ops->copy(out->stream, &r->copy);
+    if (status != 0) {
+        return status;
+    }
+    fy_debug(EXECUTE, "copies %llu bytes out, view %u",
+             (unsigned long long)r->elements_bytes, r->key.view);
+    x->traffic.bytes_out += r->elements_bytes;
+    r->state = FY_REPLICA_SHARED;
+    return 0;
+}
+
+static bool
+is_dirty(const struct fy_replica *r)
+{
+    return r->state == FY_REPLICA_DEVICE && !r->scratch;
+}
+
+/* Takes a replica off the device; its buffer is freed when reaped. */
+static int
+drop(struct fy_executor *x, struct fy_replica *r)
+{
+    if (!is_dirty(r)) {
+        return retire(x, r, FY_STREAM_COMPUTE, r->used_turn);
+    }
+    int status = write_back(x, r);
+    if (status == 0) {
+        status = fy_lane_mark(&x->lanes[FY_STREAM_COPY_OUT], &r->out_turn);
+    }
+    if (status == 0) {
+        status = retire(x, r, FY_STREAM_COPY_OUT, r->out_turn);
+    }
+    return status;
+}
+
+/* Belady: the one used last in the future; the clean one of two alike. */
+static struct fy_replica *
+victim(const struct fy_executor *x, uint32_t step)
+{
+    struct fy_replica *best = NULL;
+    for (struct fy_replica *r = x->resident; r != NULL; r = r->after) {
+        if (r->pinned_by == step + 1) {
+            continue;
+        }
+        if (best == NULL || r->next_use > best->next_use ||
+            (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r))) {
+            best = r;
+        }
+    }
+    return best;
+}
+
+/*
+ * A buffer for r: from what is free, else from what is retiring, else by
+ * eviction. FY_ERR_NOFIT when the tiles of this step leave too little.
+ */
+static int
+give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
+{
+    for (;;) {
+        uint64_t buffer;
+        int status = x->ops->alloc(x->device, r->buffer_bytes, &buffer);
+        if (status == 0) {
+            r->buffer = buffer;
+            r->copy.device = buffer + r->origin_bytes;
+            r->state = FY_REPLICA_HOST;
+            resident_add(x, r);
+            return 0;
+        }
+        if (status != FY_ERR_NOFIT) {
+            return status;
+        }
+        if (x->retired_first == x->retired_end) {
+            struct fy_replica *evicted = victim(x, step);
+            if (evicted == NULL) {
+                return FY_ERR_NOFIT;
+            }
+            fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
+                     (unsigned long long)evicted->buffer_bytes,
+                     evicted->key.view);
+            status = drop(x, evicted);
+            if (status != 0) {
+                return status;
+            }
+        }
+        status = reap(x, true);
+        if (status != 0) {
+            return status;
+        }
+    }
+}
+
+/* Buffers for every tile of a step. */
+static int
+give_buffers(struct fy_executor *x, uint32_t index)
+{
+    const struct fy_step *step = &x->schedule->steps[index];
+    const struct fy_use *uses = x->table.uses + step->tiles;
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        if (uses[k].replica->buffer != 0) {
+            continue;
+        }
+        int status = give_buffer(x, uses[k].replica, index);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+/*
+ * The step's tiles would fit, but not between one another: empties the device
+ * and places them again from its start.
+ */
+static int
+repack(struct fy_executor *x, uint32_t index)
+{
+    fy_debug(EXECUTE, "step %u: the device is emptied and packed again", index);
+    while (x->resident != NULL) {
+        int status = drop(x, x->resident);
+        if (status != 0) {
+            return status;
+        }
+    }
+    while (x->retired_first < x->retired_end) {
+        int status = reap(x, true);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return give_buffers(x, index);
+}
+
+static bool
+step_reads(const struct fy_executor *x, const struct fy_step *step,
+           const struct fy_replica *r)
+{
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        if (x->table.uses[step->tiles + k].replica == r &&
+            (x->schedule->tiles[step->tiles + k].access & FY_ACCESS_IN) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Enqueues what the step reads and the device has not. */
+static int
+copy_in(struct fy_executor *x, const struct fy_step *step)
+{
+    struct fy_lane *in = &x->lanes[FY_STREAM_COPY_IN];
+    bool copied = false;
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        struct fy_replica *r = x->table.uses[step->tiles + k].replica;
+        if (r->state != FY_REPLICA_HOST || r->scratch ||
+            !step_reads(x, step, r)) {
+            continue;
+        }
+        if (r->loaded && x->schedule->views[r->key.view].once) {
+            return FY_ERR_NOFIT; /* it may have been written over */
+        }
+        r->loaded = true;
+        int status =
+            fy_lane_after(in, &x->lanes[FY_STREAM_COPY_OUT], r->out_turn);
+        if (status != 0) {
+            return status;
+        }
+        r->copy.direction = FY_TO_DEVICE;
+        status = x->ops->copy(in->stream, &r->copy);
+        if (status != 0) {
+            return status;
+        }
+        fy_debug(EXECUTE, "copies %llu bytes in, view %u",
+                 (unsigned long long)r->elements_bytes, r->key.view);
+        x->traffic.bytes_in += r->elements_bytes;
+        r->state = FY_REPLICA_SHARED;
+        copied = true;
+    }
+    if (!copied) {
+        return 0;
+    }
+    uint64_t turn;
+    int status = fy_lane_mark(in, &turn);
+    if (status == 0) {
+        status = fy_lane_after(&x->lanes[FY_STREAM_COMPUTE], in, turn);
+    }
+    return status;
+}
+
+/* Writes everything back, and has what is copied in later wait for it. */
+static int
+flush(struct fy_executor *x)
+{
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    uint64_t turn;
+    while (x->resident != NULL) {
+        int status = drop(x, x->resident);
+        if (status != 0) {
+            return status;
+        }
+    }
+    int status = fy_lane_mark(out, &turn);
+    return status != 0 ? status
+                       : fy_lane_after(&x->lanes[FY_STREAM_COPY_IN], out, turn);
+}
+
+static int
+stage(struct fy_executor *x, uint32_t index)
+{
+    const struct fy_step *step = &x->schedule->steps[index];
+    int status = step->after ? flush(x) : 0;
+    if (status != 0) {
+        return status;
+    }
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        x->table.uses[step->tiles + k].replica->pinned_by = index + 1;
+    }
+    status = reap(x, false);
+    if (status == 0) {
+        status = give_buffers(x, index);
+    }
+    if (status == FY_ERR_NOFIT) {
+        status = repack(x, index);
+    }
+    if (status == 0) {
+        status = copy_in(x, step);
+    }
+    return status;
+}
+
+static int
+compute(struct fy_executor *x, uint32_t index, uint64_t *turn)
+{
+    const struct fy_schedule *s = x->schedule;
+    const struct fy_step *step = &s->steps[index];
+    struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        x->addresses[k] = x->table.uses[step->tiles + k].replica->copy.device;
+    }
+    int status = s->launch(s->planner, step, s->tiles + step->tiles,
+                           x->addresses, lane->stream);
+    fy_debug(EXECUTE, "step %u of %u: chunk of %u tiles launched: %s",
+             index + 1, s->nsteps, step->ntiles, fy_status_text(status));
+    if (status != 0) {
+        return status;
+    }
+    x->traffic.chunks++;
+    return fy_lane_mark(lane, turn);
+}
+
+/* Marks what the step wrote, and lets go of what no later step uses. */
+static int
+settle(struct fy_executor *x, uint32_t index, uint64_t turn)
+{
+    const struct fy_step *step = &x->schedule->steps[index];
+    const struct fy_use *uses = x->table.uses + step->tiles;
+    struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
+    bool wrote_back = false;
+    uint64_t out_turn = 0;
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        struct fy_replica *r = uses[k].replica;
+        r->used_turn = turn;
+        r->next_use = uses[k].next;
+        if ((x->schedule->tiles[step->tiles + k].access & FY_ACCESS_OUT) != 0) {
+            r->state = FY_REPLICA_DEVICE;
+        }
+    }
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        struct fy_replica *r = uses[k].replica;
+        if (r->next_use != FY_NIL || !is_dirty(r)) {
+            continue;
+        }
+        int status = write_back(x, r);
+        if (status != 0) {
+            return status;
+        }
+        r->leaving = wrote_back = true;
+    }
+    if (wrote_back) {
+        int status = fy_lane_mark(out, &out_turn);
+        if (status != 0) {
+            return status;
+        }
+    }
+    for (unsigned k = 0; k < step->ntiles; k++) {
+        struct fy_replica *r = uses[k].replica;
+        if (r->next_use != FY_NIL || r->buffer == 0) {
+            continue;
+        }
+        int status = r->leaving ? retire(x, r, FY_STREAM_COPY_OUT, out_turn)
+                                : retire(x, r, FY_STREAM_COMPUTE, turn);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+static int
+run_steps(struct fy_executor *x)
+{
+    struct fy_lane *lane = &x->lanes[FY_STREAM_COMPUTE];
+    for (uint32_t i = 0; i < x->schedule->nsteps; i++) {
+        uint64_t turn;
+        int status = stage(x, i);
+        if (status == 0) {
+            status = compute(x, i, &turn);
+        }
+        if (status == 0) {
+            status = settle(x, i, turn);
+        }
+        if (status == 0 && turn > AHEAD) {
+            status = fy_lane_wait(lane, turn - AHEAD);
+        }
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+/* Waits until no lane has work, and gives every buffer back. */
+static int
+finish(struct fy_executor *x, int status)
+{
+    static const enum fy_stream_kind order[] = {
+        FY_STREAM_COMPUTE, FY_STREAM_COPY_IN, FY_STREAM_COPY_OUT};
+    for (int i = 0; i < FY_LANES; i++) {
+        int drained = fy_lane_drain(&x->lanes[order[i]]);
+        if (status == 0) {
+            status = drained;
+        }
+    }
+    while (x->resident != NULL) {
+        struct fy_replica *r = x->resident;
+        resident_remove(x, r);
+        x->ops->free(x->device, r->buffer);
+    }
+    while (x->retired_first < x->retired_end) {
+        x->ops->free(x->device, x->retired[x->retired_first++].buffer);
+    }
+    x->retired_first = x->retired_end = 0;
+    return status;
+}
+
+static int
+reserve_addresses(struct fy_executor *x, const struct fy_schedule *s)
+{
+    size_t most = 1;
+    for (uint32_t i = 0; i < s->nsteps; i++) {
+        if (s->steps[i].ntiles > most) {
+            most = s->steps[i].ntiles;
+        }
+    }
+    if (most <= x->addresses_capacity) {
+        return 0;
+    }
+    uint64_t *addresses = calloc(most, sizeof *addresses);
+    if (addresses == NULL) {
+        return FY_ERR_NOMEM;
+    }
+    free(x->addresses);
+    x->addresses = addresses;
+    x->addresses_capacity = most;
+    return 0;
+}
+
+int
+fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
+                struct fy_traffic *traffic)
+{
+    int saved_errno = errno;
+    memset(&x->traffic, 0, sizeof x->traffic);
+    x->schedule = schedule;
+    int status = reserve_addresses(x, schedule);
+    if (status == 0) {
+        status = fy_replica_build(&x->table, schedule);
+    }
+    if (status == 0) {
+        status = fy_undo_reserve(&x->undo, &x->table);
+        if (status == 0) {
+            status = finish(x, run_steps(x));
+            if (status == 0 && schedule->accept != NULL &&
+                !schedule->accept(schedule->planner)) {
+                status = FY_ERR_UNSUPPORTED;
+            }
+            if (status != 0) {
+                fy_debug(EXECUTE, "undone: %s", fy_status_text(status));
+                fy_undo_restore(&x->undo, &x->table);
+            }
+        }
+        fy_undo_release(&x->undo, false);
+        fy_replica_reset(&x->table);
+    }
+    *traffic = x->traffic;
+    errno = saved_errno;
+    return status;
+}

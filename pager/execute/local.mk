@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += \
+	pager/execute/executor.h \
+	pager/execute/schedule.h
+libfypager_la_SOURCES += \
+	pager/execute/executor.c \
+	pager/execute/hostmem.c \
+	pager/execute/hostmem.h \
+	pager/execute/lane.c \
+	pager/execute/lane.h \
+	pager/execute/pool.c \
+	pager/execute/pool.h \
+	pager/execute/replica.c \
+	pager/execute/replica.h \
+	pager/execute/undo.c \
+	pager/execute/undo.h

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which parts of a call's operands are on the device, where, and whether host
+ * memory or the device holds their content. One replica per distinct tile of a
+ * schedule. Used by the executor's thread only.
+ */
+#ifndef FERRY_PAGER_EXECUTE_REPLICA_H
+#define FERRY_PAGER_EXECUTE_REPLICA_H
+
+#include "pager/execute/schedule.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Who holds the content. (Residency will add: being computed, armed.) */
+enum fy_replica_state {
+    FY_REPLICA_HOST,   /* host memory alone; there may be a buffer already */
+    FY_REPLICA_SHARED, /* both */
+    FY_REPLICA_DEVICE, /* the device alone: dirty */
+};
+
+struct fy_replica_key {
+    uint32_t view;
+    uint32_t naxes;
+    int64_t lo[FY_MAX_OPERAND_AXES];
+    int64_t n[FY_MAX_OPERAND_AXES];
+};
+
+struct fy_replica {
+    struct fy_replica_key key;
+    UT_hash_handle hh;
+    struct fy_copy copy;     /* its elements; device is set with the buffer */
+    uint64_t elements_bytes; /* declared elements only */
+    uint64_t buffer_bytes;
+    uint64_t origin_bytes; /* from the buffer's start to element (0, 0, ..) */
+    uint64_t buffer;       /* 0: none */
+    uint8_t state;         /* enum fy_replica_state */
+    bool scratch;          /* never copied either way */
+    bool used, written;    /* by any step */
+    bool old_matters;      /* the call may read its old host content */
+    bool leaving;          /* written back after its last use */
+    bool loaded;           /* has been copied in */
+    bool logged;           /* which is in the undo log, at undo_at */
+    uint32_t first_use;    /* step */
+    uint32_t next_use;     /* step, or FY_NIL */
+    uint32_t pinned_by;    /* step + 1 that it must stay for */
+    uint64_t used_turn;    /* of the compute lane, last use */
+    uint64_t out_turn;     /* of the copy-out lane, last write-back */
+    size_t undo_at;
+    struct fy_replica *before, *after; /* of those with a buffer, or spare */
+};
+
+/* One row of a schedule's tiles, resolved. */
+struct fy_use {
+    struct fy_replica *replica;
+    uint32_t next; /* the next step that uses the replica, or FY_NIL */
+};
+
+struct fy_replica_table {
+    struct fy_replica *by_box; /* hash */
+    struct fy_replica *spare;
+    struct fy_use *uses; /* one per row of schedule->tiles */
+    uint32_t capacity;
+};
+
+/*
+ * Fills the table for a schedule (borrowed until fy_replica_reset): finds equal
+ * tiles, the future of each, and which need undo. FY_ERR_INVALID when a tile
+ * lies outside its view or contradicts it, FY_ERR_OVERFLOW, FY_ERR_NOMEM; the
+ * table is empty then.
+ */
+int fy_replica_build(struct fy_replica_table *table,
+                     const struct fy_schedule *schedule) FY_MUST_CHECK;
+/* Forgets all replicas, keeping memory for the next schedule. */
+void fy_replica_reset(struct fy_replica_table *table);
+void fy_replica_table_free(struct fy_replica_table *table);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What planners of pager/ share: a plan under construction. A *variant* is a
+ * leaf call with everything filled in but addresses; steps that compute chunks
+ * of one shape share it. Private to the planner.
+ */
+#ifndef FERRY_PAGER_PLAN_BUILD_H
+#define FERRY_PAGER_PLAN_BUILD_H
+
+#include "pager/plan/plan.h"
+
+enum {
+    FY_MAX_SLOTS = 2 * FY_MAX_ARGS, /* arguments and hidden lengths */
+    FY_DEFAULT_MAX_STEPS = 1 << 15,
+};
+
+enum fy_slot_kind {
+    FY_SLOT_VALUE,     /* passed as it is */
+    FY_SLOT_REFERENCE, /* passed as the address of `value' in the variant */
+    FY_SLOT_TILE,      /* a device address: of tile `tile', plus `offset' */
+    FY_SLOT_STRUCT,    /* a copy of the caller's struct, patched */
+    FY_SLOT_INFO,      /* address of the step's own status integer */
+    FY_SLOT_WORD,      /* the device fills in `word' */
+};
+
+struct fy_slot {
+    uint8_t kind;
+    uint8_t type; /* as passed, resolved */
+    uint8_t tile;
+    uint8_t word;   /* WORD: enum fy_word */
+    uint32_t image; /* STRUCT: index in the variant's images */
+    int64_t offset; /* bytes */
+    union fy_raw value;
+    union fy_raw given; /* REFERENCE in a call of the function itself */
+};
+
+enum {
+    FY_IMAGE_BYTES = 256,
+    FY_MAX_IMAGES = 4,
+    FY_MAX_PATCHES = 16
+};
+
+/* Bytes of a struct argument with this variant's numbers in it. */
+struct fy_image {
+    uint32_t bytes;
+    _Alignas(16) unsigned char content[FY_IMAGE_BYTES];
+};
+
+/*
+ * A place of an image that belongs to a tile: a pointer, which gets its address,
+ * or a field that the call writes, which is copied from it and to it.
+ */
+struct fy_patch {
+    uint8_t image, tile;
+    uint32_t at;    /* byte of the image */
+    uint32_t bytes; /* of the field; 0: a pointer */
+    int64_t offset; /* added to the address */
+};
+
+struct fy_variant_tile {
+    uint16_t view;
+    uint8_t access;
+    uint8_t naxes;
+    int64_t n[FY_MAX_OPERAND_AXES];
+    int64_t device_stride[FY_MAX_OPERAND_AXES];
+};
+
+struct fy_variant {
+    void *function;
+    uint8_t return_type; /* resolved */
+    uint16_t nslots;
+    uint8_t ntiles, nimages, npatches;
+    bool
+        of_itself; /* the call's own function, on structs and scalars of the plan */
+    bool on_device; /* a function of the device's own, which returns a status */
+    uint32_t element_bytes; /* of its workspace */
+    uint32_t size_arguments;
+    void *size_function; /* likewise, or NULL */
+    struct fy_transform transform;
+    bool is_kernel; /* launched by `grid' */
+    struct fy_grid grid;
+    struct fy_variant *then; /* the next step on the same tiles, of which only
+                              * what stands above and the slots count */
+    struct fy_slot slots[FY_MAX_SLOTS];
+    struct fy_variant_tile tiles[FY_MAX_OPERANDS];
+    struct fy_image images[FY_MAX_IMAGES];
+    struct fy_patch patches[FY_MAX_PATCHES];
+};
+
+/* The first element of a workspace as the caller shall find it. */
+struct fy_answer {
+    char *host;
+    uint32_t bytes;
+    unsigned char content[16];
+};
+
+/* Of a factor, in the caller's memory. */
+struct fy_diagonal {
+    const char *host;
+    int64_t count, stride_bytes;
+    uint8_t element; /* enum fy_type */
+    bool zeros;      /* may be there */
+};
+
+/* Whether all of it is finite, and nothing 0 that may not be. */
+bool fy_diagonal_is_regular(const struct fy_diagonal *diagonal);
+
+enum {
+    FY_MAX_ANSWERS = 3 /* work, rwork, iwork */
+};
+void fy_variant_free(struct fy_variant *variant); /* and those behind it */
+
+struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
+struct fy_step_memory;
+struct fy_held_memory;
+
+struct fy_planner {
+    struct fy_plan plan; /* first: what the outside sees */
+    const struct fy_bound *bound;
+    const struct fy_target *target;
+    struct fy_plan_options options;
+    struct fy_view *views;
+    uint32_t nviews;
+    struct fy_variant **variants;
+    uint32_t nvariants, variant_room;
+    uint32_t tile_room, step_room;
+    union fy_raw *results; /* one per step */
+    int64_t *infos;        /* one per step */
+    bool uses_info;
+    char *info_pointer; /* of the call: set to 0 when all went well */
+    /* Pivots count from their panel: then each panel's start is added. */
+    char *pivots;
+    int64_t *pivot_starts; /* npivot_panels + 1 */
+    uint32_t npivot_panels;
+    /* Column i of a view and column swaps[i] change places in the end, from the
+     * last one on. */
+    int64_t *swaps;
+    struct fy_view swapped;
+    bool narrow_pivots; /* 64-bit ones of which the low halves came */
+    /* Of an algorithm on the host device, which has no other: LAPACK's WORK. */
+    void *workspace;
+    void *factors; /* what an algorithm needs beside the caller's operands */
+    struct fy_diagonal diagonal;
+    bool wants_finite; /* what is left in the first operand */
+    /* What the original says of its workspaces: stored when all went well. */
+    struct fy_answer answers[FY_MAX_ANSWERS];
+    uint32_t nanswers;
+    struct fy_tile_entry *registry;
+    struct fy_step_memory *step_memory;
+    struct fy_held_memory *held;
+};
+
+/* Parts of one dimension: [start[i], start[i + 1]), 0 <= i < count. */
+struct fy_cuts {
+    uint32_t count;
+    int64_t *start;
+};
+
+/* `count' nearly equal parts, their length a multiple of `multiple'. */
+int fy_cuts_even(int64_t extent, uint32_t count, int64_t multiple,
+                 struct fy_cuts *out) FY_MUST_CHECK;
+/* Random parts of at most `largest', at most `most' of them where it can. */
+int fy_cuts_random(int64_t extent, int64_t largest, uint32_t most,
+                   int64_t multiple, uint64_t *state,
+                   struct fy_cuts *out) FY_MUST_CHECK;
+void fy_cuts_free(struct fy_cuts *cuts);
+int64_t fy_cuts_length(const struct fy_cuts *cuts, uint32_t i);
+int64_t fy_cuts_longest(const struct fy_cuts *cuts);
+uint64_t fy_random(uint64_t *state); /* splitmix64 */
+uint64_t fy_random_below(uint64_t *state, uint64_t bound);
+
+/* Both reset everything but the borrowed parts. */
+void fy_planner_reset(struct fy_planner *planner);
+/*
+ * Host memory for views of the plan's own, zero, until the plan is reset or
+ * freed. NULL: there is not enough, or less than is wise to take.
+ */
+void *fy_planner_hold(struct fy_planner *planner, uint64_t bytes);
+void fy_planner_let_go(struct fy_planner *planner);
+/* Copies `views' in; tiles refer to them by index. */
+int fy_planner_views(struct fy_planner *planner, const struct fy_view *views,
+                     uint32_t count) FY_MUST_CHECK;
+/* Takes `variant' (malloc), also on failure. */
+int fy_planner_add_variant(struct fy_planner *planner,
+                           struct fy_variant *variant,
+                           uint32_t *out) FY_MUST_CHECK;
+/*
+ * A step of a variant; lo[i] is where its i-th tile begins. FY_ERR_UNSUPPORTED
+ * when an equal tile was used with another layout; FY_ERR_NOFIT when the step
+ * alone is over the budget.
+ */
+int fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
+                        const int64_t (*lo)[FY_MAX_OPERAND_AXES]) FY_MUST_CHECK;
+/* Fills the schedule and its predicted traffic. */
+int fy_planner_finish(struct fy_planner *planner) FY_MUST_CHECK;
+
+/* A chunk of the call itself, as the generic planner cuts it. */
+struct fy_chunk {
+    int64_t lo[FY_MAX_AXES], n[FY_MAX_AXES];
+    uint32_t later; /* bit a: axis a's `with' cell is replaced */
+};
+
+/* Whether the axis's extent stands in that cell. */
+bool fy_axis_uses_cell(const struct fy_bound *bound, unsigned axis,
+                       uint32_t cell);
+
+/*
+ * The variant of the call's own annotation for chunks of that shape. Returns
+ * new in *out. FY_ERR_UNSUPPORTED when the annotation does not hold for it.
+ */
+int fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
+                 struct fy_variant **out) FY_MUST_CHECK;
+
+/*
+ * Whether every element that the annotation wants finite is; what a device's own
+ * functions or a blocked algorithm make of others is not what the original does.
+ */
+bool fy_bound_is_finite(const struct fy_bound *bound);
+
+/* Whether all elements of an operand of at most two axes are. */
+bool fy_view_is_finite(const struct fy_view *view, enum fy_type element);
+
+/* Whether the largest magnitude in an operand is lo to hi: not 0, a NaN, ... */
+bool fy_view_is_in_range(const struct fy_view *view, enum fy_type element,
+                         double lo, double hi);
+
+/*
+ * Asks the original what it leaves in workspaces that the plan does not hand to
+ * it. FY_ERR_UNSUPPORTED: it refuses to tell.
+ */
+int fy_plan_query(struct fy_planner *planner) FY_MUST_CHECK;
+
+/* Planners: each leaves a finished plan, or an error and anything at all. */
+int fy_plan_whole(struct fy_planner *planner) FY_MUST_CHECK;
+int fy_plan_axes(struct fy_planner *planner) FY_MUST_CHECK;
+
+/* A built-in algorithm; FY_ERR_UNSUPPORTED when there is none of that name. */
+int fy_plan_blocked(struct fy_planner *planner) FY_MUST_CHECK;
+/*
+ * Has accept() look at the diagonal that a factorisation leaves, or at all of an
+ * inverse: NaNs, and what cannot be divided by, are the original's.
+ */
+void fy_plan_diagonal(struct fy_planner *planner);
+/* Elements its schedule must move with room for `elements'; 0: unknown. */
+double fy_blocked_bound(const struct fy_bound *bound, double elements);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a schedule moves when tiles are kept by the known future (Belady): the
+ * number candidates are compared by, and the bounds nothing can beat.
+ */
+#include "config.h"
+
+#define HASH_NONFATAL_OOM         1
+#define uthash_nonfatal_oom(elem) ((elem)->failed = true)
+
+#include "pager/plan/traffic.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "pager/execute/executor.h"
+
+enum {
+    NEVER = UINT32_MAX
+};
+
+/* A binary heap of (next use, tile), the latest on top; stale rows stay. */
+struct heap {
+    struct {
+        uint32_t next, tile;
+    } * rows;
+    uint32_t used, room;
+};
+
+struct state {
+    uint32_t next; /* step of the next use, or NEVER */
+    bool resident, dirty;
+};
+
+static int
+heap_push(struct heap *heap, uint32_t next, uint32_t tile)
+{
+    if (heap->used == heap->room) {
+        uint32_t room = heap->room ? heap->room * 2 : 64;
+        void *rows = realloc(heap->rows, room * sizeof(heap->rows[0]));
+        if (!rows) {
+            return FY_ERR_NOMEM;
+        }
+        heap->rows = rows;
+        heap->room = room;
+    }
+    uint32_t i = heap->used++;
+    while (i > 0 && heap->rows[(i - 1) / 2].next < next) {
+        heap->rows[i] = heap->rows[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap->rows[i].next = next;
+    heap->rows[i].tile = tile;
+    return FY_OK;
+}
+
+static bool
+heap_pop(struct heap *heap, uint32_t *next, uint32_t *tile)
+{
+    if (heap->used == 0) {
+        return false;
+    }
+    *next = heap->rows[0].next;
+    *tile = heap->rows[0].tile;
+    uint32_t last = --heap->used, i = 0, child;
+    while ((child = 2 * i + 1) < last) {
+        if (child + 1 < last &&
+            heap->rows[child + 1].next > heap->rows[child].next) {
+            child++;
+        }
+        if (heap->rows[child].next <= heap->rows[last].next) {
+            break;
+        }
+        heap->rows[i] = heap->rows[child];
+        i = child;
+    }
+    heap->rows[i] = heap->rows[last];
+    return true;
+}
+
+struct cache {
+    const struct fy_access_trace *trace;
+    struct state *states;
+    struct heap heap;
+    uint64_t used, budget;
+    uint64_t in, out;
+};
+
+/* Makes room by dropping what is used last, never what `step' uses. */
+static int
+make_room(struct cache *cache, uint64_t bytes, uint32_t step)
+{
+    while (cache->used + bytes > cache->budget) {
+        uint32_t next, tile;
+        if (!heap_pop(&cache->heap, &next, &tile)) {
+            return FY_ERR_NOFIT;
+        }
+        struct state *state = &cache->states[tile];
+        if (!state->resident || state->next != next || next <= step) {
+            continue; /* stale, or in use by this step */
+        }
+        state->resident = false;
+        cache->used -= cache->trace->tiles[tile].device_bytes;
+        if (state->dirty) {
+            cache->out += cache->trace->tiles[tile].bytes;
+        }
+        state->dirty = false;
+    }
+    return FY_OK;
+}
+
+/* next[i]: the step after its own in which row i's tile is used again. */
+static uint32_t *
+next_uses(const struct fy_access_trace *trace)
+{
+    uint32_t *next = malloc(sizeof(*next) * (trace->naccesses + 1));
+    uint32_t *seen = malloc(sizeof(*seen) * (trace->ntiles + 1));
+
+    if (next && seen) {
+        for (uint32_t t = 0; t < trace->ntiles; t++) {
+            seen[t] = NEVER;
+        }
+        for (uint32_t i = trace->naccesses; i-- > 0;) {
+            next[i] = seen[trace->accesses[i].tile];
+            seen[trace->accesses[i].tile] = trace->accesses[i].step;
+        }
+    } else {
+        free(next);
+        next = NULL;
+    }
+    free(seen);
+    return next;
+}
+
+static int
+run_step(struct cache *cache, const uint32_t *next, uint32_t first,
+         uint32_t end)
+{
+    const struct fy_trace_access *rows = cache->trace->accesses;
+    uint32_t step = rows[first].step;
+    int status;
+
+    for (uint32_t i = first; i < end; i++) {
+        cache->states[rows[i].tile].next = step; /* pinned */
+    }
+    for (uint32_t i = first; i < end; i++) {
+        const struct fy_trace_tile *tile = &cache->trace->tiles[rows[i].tile];
+        struct state *state = &cache->states[rows[i].tile];
+        if (!state->resident) {
+            status = make_room(cache, tile->device_bytes, step);
+            if (status) {
+                return status;
+            }
+            cache->used += tile->device_bytes;
+            state->resident = true;
+            if (rows[i].access & FY_ACCESS_IN) {
+                cache->in += tile->bytes;
+            }
+        }
+        if (rows[i].access & FY_ACCESS_OUT) {
+            state->dirty = true;
+        }
+    }
+    for (uint32_t i = first; i < end; i++) {
+        cache->states[rows[i].tile].next = next[i];
+        status = heap_push(&cache->heap, next[i], rows[i].tile);
+        if (status) {
+            return status;
+        }
+    }
+    return FY_OK;
+}
+
+int
+fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
+             struct fy_traffic *out)
+{
+    struct cache cache = {.trace = trace, .budget = budget_bytes};
+    uint32_t *next = next_uses(trace);
+    uint32_t steps = 0;
+    int status = FY_OK;
+
+    cache.states = calloc(trace->ntiles + 1, sizeof(*cache.states));
+    if (!next || !cache.states) {
+        status = FY_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; status == FY_OK && i < trace->naccesses;) {
+        uint32_t end = i + 1;
+        while (end < trace->naccesses &&
+               trace->accesses[end].step == trace->accesses[i].step) {
+            end++;
+        }
+        status = run_step(&cache, next, i, end);
+        steps++;
+        i = end;
+    }
+    for (uint32_t t = 0; status == FY_OK && t < trace->ntiles; t++) {
+        if (cache.states[t].dirty) {
+            cache.out += trace->tiles[t].bytes;
+        }
+    }
+    if (status == FY_OK) {
+        *out = (struct fy_traffic){cache.in, cache.out, steps};
+    }
+    free(cache.heap.rows);
+    free(cache.states);
+    free(next);
+    return status;
+}
+
+struct known_tile {
+    struct {
+        int64_t view;
+        int64_t lo[FY_MAX_OPERAND_AXES];
+        int64_t n[FY_MAX_OPERAND_AXES];
+    } key;
+    uint32_t number;
+    bool failed;
+    UT_hash_handle hh;
+};
+
+/* The tile's number in the trace; new tiles are added. */
+static int
+number_tile(struct known_tile **known, const struct fy_view *view,
+            const struct fy_tile *tile, struct fy_trace_tile *rows,
+            uint32_t *count, uint32_t *out)
+{
+    struct known_tile *found, probe;
+
+    memset(&probe.key, 0, sizeof(probe.key));
+    probe.key.view = tile->view;
+    memcpy(probe.key.lo, tile->lo, sizeof(probe.key.lo));
+    memcpy(probe.key.n, tile->n, sizeof(probe.key.n));
+    HASH_FIND(hh, *known, &probe.key, sizeof(probe.key), found);
+    if (!found) {
+        found = calloc(1, sizeof(*found));
+        if (!found) {
+            return FY_ERR_NOMEM;
+        }
+        found->key = probe.key;
+        found->number = *count;
+        HASH_ADD(hh, *known, key, sizeof(found->key), found);
+        if (found->failed) {
+            free(found);
+            return FY_ERR_NOMEM;
+        }
+        rows[*count] = (struct fy_trace_tile){
+            .bytes =
+                fy_view_elements(view, tile->lo, tile->n) * view->element_bytes,
+            .device_bytes = fy_tile_device_bytes(view, tile),
+        };
+        ++*count;
+    }
+    *out = found->number;
+    return FY_OK;
+}
+
+int
+fy_plan_traffic(const struct fy_schedule *schedule, uint64_t budget_bytes,
+                struct fy_traffic *out)
+{
+    struct fy_access_trace trace = {0};
+    struct known_tile *known = NULL, *row, *next;
+    int status = FY_OK;
+
+    trace.tiles = malloc(sizeof(*trace.tiles) * (schedule->ntiles + 1));
+    trace.accesses = malloc(sizeof(*trace.accesses) * (schedule->ntiles + 1));
+    if (!trace.tiles || !trace.accesses) {
+        status = FY_ERR_NOMEM;
+    }
+    for (uint32_t s = 0; status == FY_OK && s < schedule->nsteps; s++) {
+        const struct fy_step *step = &schedule->steps[s];
+        for (unsigned i = 0; status == FY_OK && i < step->ntiles; i++) {
+            const struct fy_tile *tile = &schedule->tiles[step->tiles + i];
+            struct fy_trace_access *access = &trace.accesses[trace.naccesses++];
+            access->step = s;
+            access->access = tile->access;
+            status = number_tile(&known, &schedule->views[tile->view], tile,
+                                 trace.tiles, &trace.ntiles, &access->tile);
+        }
+    }
+    if (status == FY_OK) {
+        status = fy_trace_run(&trace, budget_bytes, out);
+    }
+    if (status == FY_OK) {
+        out->chunks = schedule->nsteps;
+    }
+    row = known; /* clearing frees the table only: the rows stay linked */
+    HASH_CLEAR(hh, known);
+    for (; row; row = next) {
+        next = row->hh.next;
+        free(row);
+    }
+    free(trace.tiles);
+    free(trace.accesses);
+    return status;
+}
+
+uint64_t
+fy_compulsory_bytes(const struct fy_view *views, unsigned nviews)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < nviews; i++) {
+        uint64_t bytes =
+            fy_view_all_elements(&views[i]) * views[i].element_bytes;
+        if (views[i].access & FY_ACCESS_IN) {
+            total += bytes;
+        }
+        if (views[i].access & FY_ACCESS_OUT) {
+            total += bytes;
+        }
+    }
+    return total;
+}

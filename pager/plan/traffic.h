@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A schedule reduced to which step touches which tile, to count what a cache
+ * that knows the future would move. Private to the planner.
+ */
+#ifndef FERRY_PAGER_PLAN_TRAFFIC_H
+#define FERRY_PAGER_PLAN_TRAFFIC_H
+
+#include "pager/plan/plan.h"
+
+struct fy_trace_tile {
+    uint64_t bytes;        /* declared elements: what a copy moves */
+    uint64_t device_bytes; /* what it occupies */
+};
+
+struct fy_trace_access {
+    uint32_t step; /* ascending */
+    uint32_t tile;
+    uint8_t access; /* enum fy_access */
+};
+
+struct fy_access_trace {
+    struct fy_trace_tile *tiles;
+    uint32_t ntiles;
+    struct fy_trace_access *accesses;
+    uint32_t naccesses;
+};
+
+/* FY_ERR_NOFIT when a step's tiles exceed the budget; FY_ERR_NOMEM. */
+int fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
+                 struct fy_traffic *out) FY_MUST_CHECK;
+
+#endif

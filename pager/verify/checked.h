@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's part of `ferry run --verify': which calls are sampled, the one of
+ * this thread whose original runs now, and the functions that are switched off
+ * because their results differed. Any thread; a call stays on its own.
+ */
+#ifndef FERRY_PAGER_VERIFY_CHECKED_H
+#define FERRY_PAGER_VERIFY_CHECKED_H
+
+#include "common/settings.h"
+#include "pager/base/explain.h"
+#include "pager/engine/engine.h"
+#include "pager/verify/shadow.h"
+
+/* Once, before all others; without it no call is sampled. */
+void fy_checked_start(const struct fy_settings *settings,
+                      const struct fy_model *model);
+
+/* Whether calls of this function have differed. */
+bool fy_checked_is_off(uint32_t function);
+
+/* Before a call runs on the device. Returns new when it is sampled and can be
+ * compared, else NULL; decision->note says why it cannot. */
+struct fy_shadow *fy_checked_begin(const struct fy_bound *bound,
+                                   struct fy_decision *decision);
+/*
+ * The device has computed it: takes `shadow'. FY_REASON_VERIFIED: the original
+ * has to run, then fy_checked_compare(); else it has to run all the same.
+ */
+enum fy_reason fy_checked_take(struct fy_shadow *shadow,
+                               const union fy_raw *value);
+/* What is told about it, once compared. */
+void fy_checked_decision(const struct fy_decision *decision);
+/* The original of this thread's call has returned; the reason to count. */
+enum fy_reason fy_checked_compare(const struct fy_intercepted *call);
+/* Forgets this thread's call: an exception or longjmp() has left it. */
+void fy_checked_drop(void);
+
+#endif

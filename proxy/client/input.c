@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stdin that is sent from here to a stage at a proxy. The stub may read ahead of
+ * the command, so this is only for what nobody else reads: a pipe of which the
+ * stub is the only reader, a file that nobody else has open (or that the command
+ * reads to its end anyway). The stub reads what the proxy has room for, and
+ * keeps what it read of a pipe as long as the command may have to run again.
+ */
+#include "config.h"
+
+#include "proxy/client/holders.h"
+#include "proxy/client/stage.h"
+
+enum {
+    STEP_BYTES =
+        32 << 10, /* less is not worth a frame, but when nothing goes */
+};
+
+bool
+fy_input_is_own(const struct stage *stage)
+{
+    const struct fy_stream_fact *fact = &stage->facts.streams[0];
+    return stage->invocation.drains ||
+           fy_holders_alone(stage->session->holders, fact->path, fact->device,
+                            fact->inode, stage->hello.pid);
+}
+
+void
+fy_input_want(struct stage *stage)
+{
+    if (!stage->streams || stage->state != STAGE_RUNNING || !stage->guest ||
+        stage->input_ended || !stage->out.reach) {
+        return;
+    }
+    uint64_t ahead = stage->wanted_bytes - stage->input_bytes;
+    uint64_t room = fy_wire_room(stage->out.reach->wire, stage->out.stream);
+    if (room <= ahead || (ahead > 0 && room - ahead < STEP_BYTES)) {
+        return;
+    }
+    uint32_t more = (uint32_t)(room - ahead); /* a window is no larger */
+    stage->wanted_bytes += more;
+    stage->consumed = stage->plan.in.is_pipe && !stage->keeps;
+    fy_guest_send(stage->guest, FY_STUB_WANT, &more, sizeof more);
+}
+
+void
+fy_input_add(struct stage *stage, const char *bytes, size_t n)
+{
+    if (stage->state != STAGE_RUNNING || !stage->out.reach) {
+        return; /* it has ended: nobody reads that any more */
+    }
+    if (!stage->streams || stage->input_ended ||
+        n > stage->wanted_bytes - stage->input_bytes) {
+        fy_guest_drop(stage->guest);
+        return;
+    }
+    stage->input_bytes += n;
+    int status =
+        fy_wire_send(stage->out.reach->wire, stage->out.stream, bytes, n);
+    if (status && status != FY_ERR_NOENT) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                           "its input cannot be sent");
+        return;
+    }
+    fy_input_want(stage);
+}
+
+void
+fy_input_end(struct stage *stage)
+{
+    if (stage->state != STAGE_RUNNING || !stage->streams ||
+        stage->input_ended || !stage->out.reach) {
+        return;
+    }
+    stage->input_ended = true;
+    int status =
+        fy_wire_finish(stage->out.reach->wire, stage->out.stream, NULL, 0);
+    if (status && status != FY_ERR_NOENT) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                           "its input cannot be sent");
+    }
+}
+
+/* The rest of a pipe is only taken if that is not needed: else the original has
+ * all of it. A stage that could not be repeated anyway loses nothing. */
+void
+fy_input_full(struct stage *stage)
+{
+    if (stage->state != STAGE_RUNNING || !stage->keeps) {
+        return;
+    }
+    if (fy_stage_may_fall_back(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LIMITS,
+                           "more input than can be kept for another try");
+        return;
+    }
+    stage->keeps = false;
+    stage->consumed = true;
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_FORGET, NULL, 0);
+    }
+    fy_input_want(stage);
+}

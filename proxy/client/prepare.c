@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What waits for file systems around a stage. Before it, what it reads of this
+ * machine is looked at, all that was written here is on the mount's host, and the
+ * mount is known to show that host's files; after an effect, what this machine
+ * remembers is forgotten. Each in a thread of the pool; the stage's state waits
+ * meanwhile, for this machine's own files not for long.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "annotations/model/model.h"
+#include "common/clock.h"
+#include "proxy/client/barrier.h"
+#include "proxy/client/stage.h"
+#include "proxy/sandbox/confine.h"
+#include "proxy/storage/fresh.h"
+#include "proxy/storage/work.h"
+#include "proxy/wire/protocol.h"
+
+enum {
+    STUCK_MAX = 4, /* threads whose mount does not answer; the rest go on */
+    /* A mount whose barrier takes longer is far: names are read ahead there. */
+    FAR_NS = 4000000,
+};
+
+struct fy_job {
+    struct fy_work work;
+    struct stage *stage; /* NULL: it is gone */
+    struct fy_session *session;
+    struct fy_gather *gather; /* before */
+    struct fy_alike *alike;
+    const char *is_output; /* an operand: `alike' has it */
+    int gathered;          /* atomic: it was run */
+    bool stuck;            /* it is not waited for */
+    bool cached;           /* the mounts' caches are dealt with too */
+    bool again;            /* what was written before is there by now */
+    struct fy_mount mounts[FY_STAGE_MOUNTS];
+    struct fy_quiet quiet[FY_STAGE_MOUNTS]; /* before */
+    unsigned nmounts;
+    char **paths; /* before: what is read ahead; after: what may have changed */
+    size_t npaths, capacity;
+    bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
+    bool owners_changed; /* after: to those of touched.folders */
+    bool cut;            /* after: more may have changed than `paths' */
+    unsigned stale; /* after: so many of them are perhaps shown as before */
+    char *touched_bytes; /* after: what `touched' borrows */
+    struct fy_touched touched;
+    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
+    int status;
+};
+
+static void
+job_free(struct fy_job *job)
+{
+    for (size_t i = 0; i < job->npaths; i++) {
+        free(job->paths[i]);
+    }
+    free(job->paths);
+    fy_touched_clear(&job->touched);
+    free(job->touched_bytes);
+    fy_gather_free(job->gather);
+    fy_alike_free(job->alike);
+    free(job);
+}
+
+/* Its session is gone, and its stage. */
+static void
+drop(struct fy_work *work)
+{
+    job_free((struct fy_job *)work);
+}
+
+static struct fy_job *
+job_new(struct stage *stage)
+{
+    struct fy_job *job = calloc(1, sizeof *job);
+    if (job) {
+        job->work.drop = drop;
+        job->stage = stage;
+        job->session = stage->session;
+        for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+            struct fy_mount *mount = &job->mounts[job->nmounts++];
+            *mount = *stage->plan.mounts[i];
+            mount->uid = stage->reach ? stage->reach->hello.uid : 0;
+        }
+    }
+    return job;
+}
+
+/* False: no memory. */
+static bool
+add_path(struct fy_job *job, const char *text, size_t n)
+{
+    if (job->npaths + 1 >= job->capacity) {
+        size_t capacity = job->capacity ? 2 * job->capacity : 16;
+        char **larger = realloc(job->paths, capacity * sizeof *larger);
+        if (!larger) {
+            return false;
+        }
+        job->paths = larger;
+        job->capacity = capacity;
+    }
+    char *copy = strndup(text, n);
+    if (!copy) {
+        return false;
+    }
+    job->paths[job->npaths++] = copy;
+    job->paths[job->npaths] = NULL;
+    return true;
+}
+
+/* The path, and with `parent' the folder that it is in, as far as they are on a
+ * mount. */
+static bool
+add_changed(struct fy_job *job, const char *path, size_t n, bool parent)
+{
+    for (unsigned i = 0; i < job->nmounts; i++) {
+        const char *mount = job->mounts[i].path;
+        size_t top = strlen(mount), folder = n;
+        if (n < top || memcmp(path, mount, top) != 0 ||
+            (n > top && path[top] != '/')) {
+            continue;
+        }
+        while (folder > top && path[folder - 1] != '/') {
+            folder--;
+        }
+        return add_path(job, path, n) &&
+               (!parent ||
+                add_path(job, path, folder <= top + 1 ? top : folder - 1));
+    }
+    return true;
+}
+
+/* All that is above it: which of that is new only its host knows. */
+static bool
+add_above(struct fy_job *job, const char *path)
+{
+    for (size_t n = strlen(path); n > 1; n--) {
+        if (path[n - 1] == '/' && !add_changed(job, path, n - 1, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The operands that are written; false: no memory. */
+static bool
+add_operands(struct fy_job *job, const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    char path[PATH_MAX];
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->is_stdin || use->access == FY_ACCESS_IN ||
+            fy_path_join(stage->facts.cwd, stage->argv[use->arg] + use->offset,
+                         path)) {
+            continue;
+        }
+        if (!add_changed(job, path, strlen(path), true)) {
+            return false;
+        }
+        /* `mkdir -p' makes more folders than it names. */
+        if (strcmp(invocation->command, "mkdir") == 0 &&
+            !add_above(job, path)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Files of this machine have no caches but the kernel's own. */
+static bool
+is_cached(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        if (stage->plan.mounts[i]->type[0] != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- before ---------------------------------------------------------------------------- */
+
+static void
+run_before(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    const char *why;
+    fy_gather_run(job->gather);
+    __atomic_store_n(&job->gathered, 1, __ATOMIC_RELEASE);
+    job->is_output = fy_alike_find(job->alike);
+    if (fy_gather_reason(job->gather, &why) || !job->cached) {
+        return;
+    }
+    uint64_t began_ns = fy_clock_ns(), trip_ns = 0;
+    for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
+        const struct fy_mount *mount = &job->mounts[i];
+        job->status = job->again ? 0 : fy_barrier(mount, &job->quiet[i]);
+        trip_ns = fy_clock_ns() - began_ns;
+        if (!job->status && job->refresh_root[i]) {
+            const char *root[] = {mount->path, NULL};
+            (void)fy_fresh_after(mount, root, NULL);
+        }
+        if (!job->status && job->hash_root[i]) {
+            job->status = fy_config_hash(mount->path, job->root_hashes[i]);
+        }
+    }
+    for (size_t i = 0; !job->status && trip_ns > FAR_NS && i < job->npaths;
+         i++) {
+        fy_fresh_ahead(job->paths[i]);
+    }
+}
+
+static void
+done_before(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    struct stage *stage = job->stage;
+    job->session->nstuck -= job->stuck ? 1 : 0;
+    if (stage) {
+        stage->job = NULL;
+        for (unsigned i = 0; job->cached && i < job->nmounts; i++) {
+            size_t at =
+                (size_t)(stage->plan.mounts[i] - stage->session->mounts);
+            stage->session->quiet[at] = job->quiet[i];
+        }
+        fy_gather_free(stage->gather);
+        stage->gather = job->gather;
+        job->gather = NULL;
+        stage->has_root_hash = false;
+        for (unsigned i = 0; i < job->nmounts; i++) {
+            stage->hashed[i] = job->hash_root[i] && !job->status;
+            stage->has_root_hash = stage->has_root_hash || stage->hashed[i];
+        }
+        memcpy(stage->root_hashes, job->root_hashes, sizeof job->root_hashes);
+        if (job->is_output && stage->state < STAGE_ASKED) {
+            char why[256];
+            (void)snprintf(why, sizeof why, "it reads what it writes: %.200s",
+                           job->is_output);
+            fy_stage_decline(stage, FY_STAGE_ODD_STREAM, why);
+        } else {
+            fy_stage_prepared(stage, job->status);
+        }
+    }
+    job_free(job);
+}
+
+/* What only a mount with caches needs. */
+static void
+add_caches(struct fy_job *job, const struct stage *stage)
+{
+    struct reach *reach = stage->reach;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        size_t at = (size_t)(mount - stage->session->mounts);
+        job->quiet[i] = stage->session->quiet[at];
+        /* Files of this machine are what they are. */
+        job->hash_root[i] = mount->type[0] != '\0' && !reach->proven[at];
+        /* It looked otherwise than there: perhaps old names, in sshfs's
+         * cache. */
+        job->refresh_root[i] = job->hash_root[i] && reach->asked[at];
+        reach->asked[at] = reach->asked[at] || job->hash_root[i];
+    }
+    job->cached = true;
+}
+
+/* What is said to be written is read ahead while the login goes on. */
+static bool
+add_ahead(struct fy_job *job, const struct stage *stage)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    bool waits = stage->state == STAGE_WAIT_REACH && stage->plan.nmounts == 1;
+    for (uint32_t i = 0; waits && i < invocation->nwritten; i++) {
+        const struct fy_written *written = &invocation->written[i];
+        char path[PATH_MAX];
+        if (written->how == FY_WRITTEN &&
+            fy_path_join(stage->facts.cwd, written->path, path) == 0 &&
+            !add_changed(job, path, strlen(path), false)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+fy_prepare_before(struct stage *stage)
+{
+    struct fy_session *session = stage->session;
+    struct fy_job *job = session->nstuck < STUCK_MAX ? job_new(stage) : NULL;
+    if (!job) {
+        return false;
+    }
+    job->work.run = run_before;
+    job->work.done = done_before;
+    job->again = stage->retried;
+    if (is_cached(stage)) {
+        add_caches(job, stage);
+    }
+    if ((job->cached && !add_ahead(job, stage)) ||
+        fy_gather_new(stage, &job->gather) ||
+        fy_alike_new(stage, &job->alike) ||
+        fy_pool_submit(session->pool, &job->work)) {
+        job_free(job);
+        return false;
+    }
+    stage->job = job;
+    return true;
+}
+
+bool
+fy_prepare_is_stuck(struct stage *stage)
+{
+    struct fy_job *job = stage->job;
+    if (!job || !job->gather || job->stuck ||
+        __atomic_load_n(&job->gathered, __ATOMIC_ACQUIRE)) {
+        return false;
+    }
+    job->stuck = true;
+    stage->session->nstuck++;
+    return true;
+}
+
+/* ---- after ----------------------------------------------------------------------------- */
+
+static void
+run_after(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    const struct fy_touched *touched = &job->touched;
+    const struct fy_told told = {.changed = touched->paths,
+                                 .nchanged = touched->npaths,
+                                 .owners = job->owners_changed,
+                                 .folders = touched->folders,
+                                 .nfolders = touched->nfolders,
+                                 .links = touched->links,
+                                 .nlinks = touched->nlinks,
+                                 .files = touched->files,
+                                 .nfiles = touched->nfiles};
+    for (unsigned i = 0; i < job->nmounts; i++) {
+        job->stale += fy_fresh_after(&job->mounts[i],
+                                     (const char *const *)job->paths, &told);
+    }
+}
+
+/* Nobody can say what else changed: what is remembered by now must end. */
+static void
+wait_out(struct stage *stage)
+{
+    uint64_t longest_ms = 0;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        longest_ms =
+            mount->forgets_ms > longest_ms ? mount->forgets_ms : longest_ms;
+    }
+    if (longest_ms) {
+        stage->fresh_ns = stage->ended_ns + longest_ms * UINT64_C(1000000);
+    }
+}
+
+static uint64_t
+lag_ms(const struct stage *stage)
+{
+    uint64_t longest_ms = 0;
+    for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+        const struct fy_mount *mount = stage->plan.mounts[i];
+        longest_ms = mount->lags_ms > longest_ms ? mount->lags_ms : longest_ms;
+    }
+    return longest_ms;
+}
+
+uint64_t
+fy_prepare_lag_ns(const struct stage *stage)
+{
+    uint64_t now = fy_clock_ns();
+    uint64_t end = stage->began_ns + lag_ms(stage) * UINT64_C(1000000);
+    return end > now ? end - now : 0;
+}
+
+static void
+done_after(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    struct stage *stage = job->stage;
+    if (stage) {
+        stage->job = NULL;
+        stage->refreshing = false;
+        /* Where time alone refreshes, it must pass each time. */
+        if (job->cut || job->stale || lag_ms(stage)) {
+            wait_out(stage);
+        }
+        fy_stage_try_end(stage);
+    }
+    job_free(job);
+}
+
+static void
+refresh(struct stage *stage)
+{
+    struct fy_job *job = stage->job;
+    if (job->npaths > 0 &&
+        fy_pool_submit(stage->session->pool, &job->work) == 0) {
+        return;
+    }
+    job->cut = job->cut || job->npaths > 0;
+    done_after(&job->work);
+}
+
+static void
+touched_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    struct stage *stage =
+        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+    if (n > FY_SPEC_MAX_BYTES - stage->touched_used) {
+        return;
+    }
+    char *larger = realloc(stage->touched_bytes, stage->touched_used + n + 1);
+    if (larger) {
+        memcpy(larger + stage->touched_used, bytes, n);
+        stage->touched_used += n;
+        larger[stage->touched_used] = '\0';
+        stage->touched_bytes = larger;
+    }
+}
+
+/* Of what begins with a path: struct fy_bytes, fy_folder, fy_link_told. */
+static int
+by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct fy_bytes *)a)->at,
+                  ((const struct fy_bytes *)b)->at);
+}
+
+static void
+sort(void *list, size_t n, size_t bytes)
+{
+    if (n > 1) {
+        qsort(list, n, bytes, by_path);
+    }
+}
+
+/* The job takes what the proxy told. */
+static void
+take_touched(struct fy_job *job, struct stage *stage)
+{
+    struct fy_touched *touched = &job->touched;
+    job->touched_bytes = stage->touched_bytes;
+    stage->touched_bytes = NULL;
+    if (stage->touched_used > 0 &&
+        fy_touched_decode(job->touched_bytes, stage->touched_used, touched,
+                          NULL) == 0) {
+        uint32_t i = 0;
+        while (i < touched->npaths && add_changed(job, touched->paths[i].at,
+                                                  touched->paths[i].n, false)) {
+            i++;
+        }
+        job->cut = i < touched->npaths || !touched->complete;
+        sort(touched->paths, touched->npaths, sizeof *touched->paths);
+        sort(touched->folders, touched->nfolders, sizeof *touched->folders);
+        sort(touched->links, touched->nlinks, sizeof *touched->links);
+        sort(touched->files, touched->nfiles, sizeof *touched->files);
+    }
+}
+
+static void
+touched_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage =
+        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+    (void)error;
+    stage->touched_open = false;
+    if (stage->retrying) {
+        fy_stage_retry(stage);
+    } else if (stage->state == STAGE_ENDED && stage->job) {
+        take_touched(stage->job, stage);
+        refresh(stage);
+    }
+}
+
+static const struct exchange touched_exchange = {
+    .data = touched_data,
+    .closed = touched_closed,
+};
+
+static bool
+ask_touched(struct stage *stage)
+{
+    char path[64];
+    if (!stage->reach->wire || stage->reach->broken) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "/stage/%llu/touched",
+                   (unsigned long long)stage->number);
+    stage->touched = touched_exchange;
+    if (fy_reach_request(stage->reach, path, false, &stage->touched)) {
+        return false;
+    }
+    stage->touched_open = true;
+    if (fy_wire_grant(stage->reach->wire, stage->touched.stream,
+                      FY_SPEC_MAX_BYTES)) {
+        fy_wire_cancel(stage->reach->wire, stage->touched.stream);
+    }
+    return true;
+}
+
+void
+fy_prepare_touched(struct stage *stage)
+{
+    stage->touched_used = 0;
+    if (stage->plan.effect && stage->invocation.effect && is_cached(stage)) {
+        (void)ask_touched(stage);
+    }
+}
+
+/* What the shell here has opened for it: names in their folders stay. */
+static bool
+add_files(struct fy_job *job, const struct stage *stage)
+{
+    const struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
+    for (int i = 0; i < 2; i++) {
+        if (plans[i]->kind == FY_STREAM_FILE &&
+            !add_path(job, plans[i]->path, strlen(plans[i]->path))) {
+            return false;
+        }
+    }
+    /* Of what is said to be written in it, the folder is told as well. */
+    return !stage->invocation.writes_cwd || stage->invocation.nwritten > 0 ||
+           add_path(job, stage->facts.cwd, strlen(stage->facts.cwd));
+}
+
+bool
+fy_prepare_after(struct stage *stage)
+{
+    if (!stage->plan.effect || !is_cached(stage)) {
+        return false;
+    }
+    struct fy_job *job = job_new(stage);
+    if (!job || !add_operands(job, stage) || !add_files(job, stage)) {
+        if (job) {
+            job_free(job);
+        }
+        wait_out(stage);
+        return false;
+    }
+    /* One that only reads them (tar -c to its output) changes none. */
+    job->owners_changed = stage->invocation.owners && stage->invocation.effect;
+    job->work.run = run_after;
+    job->work.done = done_after;
+    stage->job = job;
+    stage->refreshing = true;
+    job->cut = stage->state == STAGE_ENDED && stage->invocation.effect;
+    if (job->cut && stage->touched_used > 0 && !stage->touched_open) {
+        take_touched(job, stage);
+    } else if (job->cut && (stage->touched_open || ask_touched(stage))) {
+        return true;
+    }
+    refresh(stage);
+    return true;
+}
+
+void
+fy_prepare_forget(struct stage *stage)
+{
+    if (stage->job) {
+        /* It may be held by a dead file, and nobody asks any more. */
+        (void)fy_prepare_is_stuck(stage);
+        stage->job->stage = NULL;
+        stage->job = NULL;
+    }
+    fy_gather_free(stage->gather);
+    free(stage->touched_bytes);
+}

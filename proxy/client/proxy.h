@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The outside of proxy/: the session of a run, on the client, and the proxy on
+ * the storage host. For tools/.
+ */
+#ifndef FERRY_PROXY_CLIENT_PROXY_H
+#define FERRY_PROXY_CLIENT_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "annotations/commands/command.h"
+#include "common/buffer.h"
+#include "common/status.h"
+#include "proxy/wire/reason.h"
+#include "proxy/wire/transport.h"
+
+/* ---- the session ------------------------------------------------------------- */
+
+struct fy_session;
+
+struct fy_session_options {
+    /* Borrowed, must outlive the session. NULL: fy_session_publish() follows. */
+    const struct fy_commands *commands;
+    const struct fy_mount *mounts; /* copied */
+    unsigned nmounts;
+    /* Folder of the shipped annotations: they speak of the system's own tools,
+     * so programs elsewhere run here unless a user's file declares them. NULL:
+     * all are taken. */
+    const char *library;
+    const char *folder; /* private, exists: snapshot and socket are made here */
+    const char *stub;   /* path of ferry-stub */
+    const char *ferry;  /* path of ferry, for loopback */
+    const char *history;    /* SQLite file of what was learned; NULL: none */
+    bool force;             /* offload whatever may be, not only what pays */
+    bool whole_environment; /* send all variables, not only those declared */
+    bool record;            /* keep stages for fy_session_stage() */
+};
+
+/*
+ * Makes the snapshot FOLDER/snapshot and listens on FOLDER/session, then serves
+ * in a thread of its own with all signals blocked. Returns at once; proxies are
+ * reached when first wanted (configured mounts: at once, in the background).
+ */
+int fy_session_start(const struct fy_session_options *options,
+                     struct fy_buffer *why,
+                     struct fy_session **out) FY_MUST_CHECK;
+/*
+ * The second half of a start without commands: connections are made while they
+ * are compiled. Before any program of the run starts.
+ */
+int fy_session_publish(struct fy_session *session,
+                       const struct fy_commands *commands,
+                       struct fy_buffer *why) FY_MUST_CHECK;
+/* Path of the snapshot, for the settings of the shim. */
+const char *fy_session_snapshot(const struct fy_session *session);
+/* The unix socket that stubs are given. */
+const char *fy_session_socket(const struct fy_session *session);
+
+/*
+ * Ends it: stages that still run (background jobs) go on being served until
+ * they end when `linger', else they are cancelled. Then connections are closed
+ * and the thread is joined.
+ */
+void fy_session_end(struct fy_session *session, bool linger);
+/* Makes a lingering end, in progress or to come, one that does not wait. May be
+ * called in a handler of signals. */
+void fy_session_hurry(struct fy_session *session);
+
+/* One stage, after it has ended (or as it is). Strings live as long as the
+ * session. */
+struct fy_stage_report {
+    const char *const *argv;
+    uint32_t argc;
+    int32_t pid;
+    const char *placed; /* the place's name, or NULL: here */
+    unsigned declined;  /* enum fy_stage_reason; NONE when placed */
+    const char *why;    /* one clause more, or "" */
+    int32_t linked_to;  /* pid of the stage that reads its stdout there; 0 */
+    uint64_t bytes_from_link, bytes_to_link; /* that crossed the network */
+    double seconds;
+    double predicted_seconds; /* there, 0: no prediction */
+    double predicted_local_seconds;
+    int32_t exit; /* 128 + signal as shells do; -1: unknown (here) */
+};
+
+struct fy_link_report {
+    const char *place;
+    uint64_t received_bytes, sent_bytes;
+    double seconds; /* connected */
+    double rtt_seconds;
+    const char *trouble; /* why it cannot be used, or "" */
+    const char *open;    /* what stages there are not kept from, or "" */
+};
+
+/* After fy_session_end() (the session still exists): rows, then free. */
+unsigned fy_session_stages(const struct fy_session *session);
+void fy_session_stage(const struct fy_session *session, unsigned i,
+                      struct fy_stage_report *out);
+unsigned fy_session_links(const struct fy_session *session);
+void fy_session_link(const struct fy_session *session, unsigned i,
+                     struct fy_link_report *out);
+void fy_session_free(struct fy_session *session);
+
+/* ---- the proxy ---------------------------------------------------------------- */
+
+struct fy_proxy_options {
+    const struct fy_commands *commands; /* this host's own annotations */
+    const char *const *roots;           /* --root; NULL-terminated, or NULL */
+    unsigned stages_max;                /* 0: 16 times the cores */
+    uint64_t memory_bytes;              /* of one stage; 0: no limit */
+    double seconds;                     /* of one stage; 0: no limit */
+    /* For the stage that it reads, 0: a minute; and the most for a reader of its
+     * stderr, 0: 10 s. */
+    double wait_seconds;
+    double load_max; /* refuse above this load per core; 0: never */
+    bool landlock;
+    bool setid; /* with roots: stages may make setuid and setgid files */
+};
+
+/*
+ * Serves one connection until it ends; every stage still running is killed, and
+ * whatever else descends from the calling process, which adopts what its stages
+ * leave behind and should do nothing else. Takes both descriptors, which should
+ * not be 0-2. The exit status; what is wrong is said on stderr.
+ */
+int fy_proxy_serve(int in_fd, int out_fd,
+                   const struct fy_proxy_options *options);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the session: the connections to proxies, one a host. Made when first
+ * wanted (those of configured mounts at once), given up after a bounded time;
+ * one that failed is not tried again in this run, one that broke a few times.
+ */
+#ifndef FERRY_PROXY_CLIENT_REACH_H
+#define FERRY_PROXY_CLIENT_REACH_H
+
+#include "proxy/client/session.h"
+
+enum reach_state {
+    REACH_IDLE,
+    REACH_GREETING, /* the proxy was started, its first line is awaited */
+    REACH_HELLO,    /* its hello is awaited */
+    REACH_READY,
+    REACH_BAD,
+};
+
+/* One stream of a connection. Unset functions are not called. */
+struct exchange {
+    struct reach *reach; /* NULL once it is closed */
+    int32_t stream;
+    void (*response)(struct exchange *exchange, int status,
+                     const struct fy_wire_pair *pairs, size_t n);
+    void (*data)(struct exchange *exchange, const void *bytes, size_t n);
+    void (*end)(struct exchange *exchange, const struct fy_wire_pair *trailers,
+                size_t n);
+    void (*room)(struct exchange *exchange);
+    void (*closed)(struct exchange *exchange, uint32_t error);
+};
+
+struct reach {
+    struct fy_session *session;
+    struct fy_place place;
+    bool eager;
+    enum reach_state state;
+    unsigned breaks;
+    struct fy_link link;
+    struct fy_wire *wire;
+    struct watch in, out; /* one descriptor: only `in' */
+    struct timer limit;   /* of connecting; then the keep-alive */
+    struct exchange hello_exchange;
+    char *hello_bytes;
+    size_t hello_used;
+    struct fy_hello hello;      /* READY: points into hello_bytes */
+    bool proven[FY_MAX_MOUNTS]; /* the mounts that show its files indeed */
+    bool asked[FY_MAX_MOUNTS];  /* they were compared before */
+    bool broken;                /* to be given up at the end of this round */
+    /* Its host has greeted before: what is sent before it does now is read by a
+     * proxy. `waits': that went wrong, so the next connection greets first. */
+    bool early, waits;
+    char name[512], trouble[256], open[160];
+    uint64_t began_ns, connected_ns; /* of all connections so far */
+    double bytes_a_second;           /* as its stages measured; 0: unknown */
+    uint64_t heard_bytes;            /* at the last keep-alive */
+    uint64_t received_bytes, sent_bytes, rtt_ns;
+};
+
+int fy_reaches_new(struct fy_session *session) FY_MUST_CHECK;
+void fy_reaches_start(struct fy_session *session);
+void fy_reaches_flush(struct fy_session *session);
+void fy_reaches_end(struct fy_session *session);
+void fy_reaches_free(struct fy_session *session);
+
+/* Of a mount; starts connecting if need be. */
+struct reach *fy_reach_of(struct fy_session *session,
+                          const struct fy_mount *mount);
+/* About how long it takes until it is READY; 0: it is, or never will be. */
+double fy_reach_login_seconds(const struct reach *reach);
+/* Whether the stage may be asked for: of what the hello says nothing is needed, or
+ * it has come; what cannot be repeated is sent to a proxy that has greeted, and
+ * answered if the hello was sent before. */
+bool fy_reach_takes(const struct reach *reach, const struct stage *stage);
+/* A request. `exchange' has its functions set, and lives until `closed'. */
+int fy_reach_request(struct reach *reach, const char *path, bool body,
+                     struct exchange *exchange) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session of one run: a thread with one loop over the stubs' sockets and
+ * the proxies' connections. It starts and ends here; what a stage is, is
+ * elsewhere (see session.h). Whatever fails here, programs run as they would
+ * without it.
+ */
+#include "config.h"
+
+#include "proxy/client/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "proxy/client/holders.h"
+#include "proxy/client/reach.h"
+#include "proxy/client/stage.h"
+#include "proxy/storage/work.h"
+
+/* ---- the loop ----------------------------------------------------------------- */
+
+int
+fy_session_watch(struct fy_session *session, struct watch *watch,
+                 uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    watch->events = events;
+    return epoll_ctl(session->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0
+               ? 0
+               : FY_ERR_IO;
+}
+
+void
+fy_session_change(struct fy_session *session, struct watch *watch,
+                  uint32_t events)
+{
+    if (watch->fd >= 0 && watch->events != events) {
+        struct epoll_event event = {.events = events, .data.ptr = watch};
+        watch->events = events;
+        (void)epoll_ctl(session->epoll, EPOLL_CTL_MOD, watch->fd, &event);
+    }
+}
+
+void
+fy_session_unwatch(struct fy_session *session, struct watch *watch)
+{
+    if (watch->fd >= 0) {
+        (void)epoll_ctl(session->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+        (void)close(watch->fd);
+        watch->fd = -1;
+    }
+}
+
+void
+fy_session_unset(struct fy_session *session, struct timer *timer)
+{
+    for (struct timer **link = &session->timers; *link; link = &(*link)->next) {
+        if (*link == timer) {
+            *link = timer->next;
+            break;
+        }
+    }
+    timer->due_ns = 0;
+}
+
+void
+fy_session_set(struct fy_session *session, struct timer *timer,
+               uint64_t delay_ns)
+{
+    fy_session_unset(session, timer);
+    timer->due_ns = fy_clock_ns() + delay_ns;
+    timer->next = session->timers;
+    session->timers = timer;
+}
+
+static void
+run_timers(struct fy_session *session)
+{
+    uint64_t now = fy_clock_ns();
+    struct timer *due;
+    do {
+        due = session->timers;
+        while (due && due->due_ns > now) {
+            due = due->next;
+        }
+        if (due) {
+            fy_session_unset(session, due);
+            due->run(due);
+        }
+    } while (due);
+}
+
+/* Milliseconds to the next timer; -1: none. */
+static int
+next_timer(const struct fy_session *session)
+{
+    uint64_t now = fy_clock_ns(), next = UINT64_MAX;
+    for (const struct timer *timer = session->timers; timer;
+         timer = timer->next) {
+        next = timer->due_ns < next ? timer->due_ns : next;
+    }
+    if (next == UINT64_MAX || next <= now) {
+        return next == UINT64_MAX ? -1 : 0;
+    }
+    uint64_t wait_ms = (next - now + 999999) / 1000000;
+    return wait_ms < 60000 ? (int)wait_ms : 60000;
+}
+
+static void
+stop_listening(struct fy_session *session)
+{
+    fy_snapshot_disable(session);
+    if (session->listener.fd >= 0) {
+        (void)unlink(session->socket_path);
+        fy_session_unwatch(session, &session->listener);
+    }
+}
+
+static void
+ring(struct watch *watch, uint32_t events)
+{
+    uint64_t count;
+    struct fy_session *session =
+        (struct fy_session *)((char *)watch -
+                              offsetof(struct fy_session, bell));
+    (void)events;
+    (void)!read(watch->fd, &count, sizeof count);
+    fy_work_collect(session->pool);
+}
+
+static void *
+serve(void *argument)
+{
+    struct fy_session *session = argument;
+    struct epoll_event events[64];
+    fy_reaches_start(session);
+    fy_reaches_flush(session);
+    for (;;) {
+        int ending = __atomic_load_n(&session->ending, __ATOMIC_ACQUIRE);
+        if (ending && (ending > 1 || (!session->stages && !session->guests))) {
+            break;
+        }
+        int n = epoll_wait(session->epoll, events, 64, next_timer(session));
+        for (int i = 0; i < n; i++) {
+            struct watch *watch = events[i].data.ptr;
+            if (watch->fd >= 0) { /* not closed by an earlier one */
+                watch->ready(watch, events[i].events);
+            }
+        }
+        run_timers(session);
+        fy_signals_release(session);
+        fy_reaches_flush(session); /* nothing that was queued waits */
+        fy_guests_sweep(session);
+        fy_stages_sweep(session);
+    }
+    stop_listening(session);
+    fy_observed_end(session);
+    for (struct guest *guest = session->guests; guest; guest = guest->next) {
+        fy_guest_drop(guest);
+    }
+    fy_guests_sweep(session);
+    fy_stages_sweep(session);
+    fy_reaches_end(session);
+    fy_stages_sweep(session);
+    return NULL;
+}
+
+/* ---- start ---------------------------------------------------------------------- */
+
+static int
+listen_at(struct fy_session *session, struct fy_buffer *why)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(session->socket_path) >= sizeof address.sun_path) {
+        fy_buffer_add(why, session->socket_path);
+        fy_buffer_add(why, ": too long for the path of a socket");
+        return FY_ERR_OVERFLOW;
+    }
+    strcpy(address.sun_path, session->socket_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 ||
+        bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        chmod(session->socket_path, 0600) != 0 || listen(fd, SOMAXCONN) != 0) {
+        fy_buffer_add(why, session->socket_path);
+        fy_buffer_add(why, ": ");
+        fy_buffer_add(why, strerrordesc_np(errno));
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return FY_ERR_IO;
+    }
+    session->listener.fd = fd;
+    session->listener.ready = fy_guests_accept;
+    return fy_session_watch(session, &session->listener, EPOLLIN);
+}
+
+static int
+start_thread(struct fy_session *session)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        return FY_ERR_IO;
+    }
+    session->started =
+        pthread_create(&session->thread, NULL, serve, session) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return session->started ? 0 : FY_ERR_NOMEM;
+}
+
+static int
+set_up(struct fy_session *session, struct fy_buffer *why)
+{
+    const char *folder = session->options.folder;
+    int a = snprintf(session->snapshot_path, PATH_MAX, "%s/snapshot", folder);
+    int b = snprintf(session->socket_path, PATH_MAX, "%s/session", folder);
+    if (a < 0 || a >= PATH_MAX || b < 0 || b >= PATH_MAX) {
+        fy_buffer_add(why, "the session's folder has too long a name");
+        return FY_ERR_OVERFLOW;
+    }
+    session->mounts = calloc(session->nmounts + 1, sizeof *session->mounts);
+    if (!session->mounts) {
+        return FY_ERR_NOMEM;
+    }
+    memcpy(session->mounts, session->options.mounts,
+           session->nmounts * sizeof *session->mounts);
+    int status = fy_reaches_new(session);
+    if (status) {
+        return status;
+    }
+    status = fy_holders_new(&session->holders);
+    if (status) {
+        return status;
+    }
+    status = fy_history_open(session->options.history, &session->history);
+    if (status) {
+        return status;
+    }
+    session->epoll = epoll_create1(EPOLL_CLOEXEC);
+    session->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    session->bell.ready = ring;
+    if (session->epoll < 0 || session->bell.fd < 0 ||
+        fy_session_watch(session, &session->bell, EPOLLIN)) {
+        fy_buffer_add(why, strerrordesc_np(errno));
+        return FY_ERR_IO;
+    }
+    status = fy_pool_new(session->bell.fd, &session->pool);
+    if (status) {
+        return status;
+    }
+    status = listen_at(session, why);
+    if (!status && session->options.commands) {
+        status = fy_snapshot_write(session, why);
+    }
+    return status;
+}
+
+int
+fy_session_start(const struct fy_session_options *options,
+                 struct fy_buffer *why, struct fy_session **out)
+{
+    struct fy_session *session = calloc(1, sizeof *session);
+    if (!session) {
+        return FY_ERR_NOMEM;
+    }
+    fy_link_prepare();
+    session->options = *options;
+    session->nmounts = options->nmounts;
+    session->epoll = session->bell.fd = session->listener.fd = -1;
+    session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    session->rest.run = fy_guests_rested;
+    session->records_end = &session->records;
+    session->next_stage = 1;
+    int status = set_up(session, why);
+    if (!status) {
+        status = start_thread(session);
+    }
+    if (status) {
+        fy_session_free(session);
+        return status;
+    }
+    *out = session;
+    return 0;
+}
+
+/* Nobody knows of the socket before the snapshot is there, so its thread looks
+ * at neither meanwhile. */
+int
+fy_session_publish(struct fy_session *session,
+                   const struct fy_commands *commands, struct fy_buffer *why)
+{
+    session->options.commands = commands;
+    return fy_snapshot_write(session, why);
+}
+
+const char *
+fy_session_snapshot(const struct fy_session *session)
+{
+    return session->snapshot_path;
+}
+
+const char *
+fy_session_socket(const struct fy_session *session)
+{
+    return session->socket_path;
+}
+
+/* ---- end ------------------------------------------------------------------------ */
+
+void
+fy_session_hurry(struct fy_session *session)
+{
+    const uint64_t one = 1;
+    __atomic_fetch_or(&session->ending, 2, __ATOMIC_RELEASE);
+    (void)!write(session->bell.fd, &one, sizeof one);
+}
+
+void
+fy_session_end(struct fy_session *session, bool linger)
+{
+    if (!session->started) {
+        return;
+    }
+    /* Not less than what a signal asked for. */
+    __atomic_fetch_or(&session->ending, linger ? 1 : 2, __ATOMIC_RELEASE);
+    const uint64_t one = 1;
+    (void)!write(session->bell.fd, &one, sizeof one);
+    (void)pthread_join(session->thread, NULL);
+    session->started = false;
+    /* What was learned is worth a try, no more. */
+    if (fy_history_save(session->history)) {
+        fy_history_free(session->history);
+        session->history = NULL;
+    }
+    session->table = calloc(session->nrecords + 1, sizeof *session->table);
+    unsigned i = 0;
+    for (struct record *record = session->records; record && session->table;
+         record = record->next) {
+        session->table[i++] = record;
+    }
+    session->nrecords = i;
+}
+
+unsigned
+fy_session_stages(const struct fy_session *session)
+{
+    return session->nrecords;
+}
+
+void
+fy_session_stage(const struct fy_session *session, unsigned i,
+                 struct fy_stage_report *out)
+{
+    *out = session->table[i]->report;
+}
+
+void
+fy_session_free(struct fy_session *session)
+{
+    if (!session) {
+        return;
+    }
+    fy_session_end(session, false);
+    fy_pool_free(session->pool);
+    fy_snapshot_free(session);
+    if (session->listener.fd >= 0) {
+        (void)unlink(session->socket_path);
+        (void)close(session->listener.fd);
+    }
+    if (session->bell.fd >= 0) {
+        (void)close(session->bell.fd);
+    }
+    if (session->epoll >= 0) {
+        (void)close(session->epoll);
+    }
+    if (session->spare_fd >= 0) {
+        (void)close(session->spare_fd);
+    }
+    while (session->records) {
+        struct record *record = session->records;
+        session->records = record->next;
+        fy_record_free(record);
+    }
+    free(session->table);
+    fy_history_free(session->history);
+    fy_holders_free(session->holders);
+    fy_reaches_free(session);
+    free(session->mounts);
+    free(session);
+}

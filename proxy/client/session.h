@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the session: what its files share. Everything here is touched by the
+ * session's thread only, but for the few words that say so.
+ *
+ * session.c     start, end, the loop, timers; reports
+ * snapshot.c    the block that the exec wrappers read
+ * guest.c       one stub's connection: frames in and out
+ * classify.c    what a stage reads and writes, and where that is
+ * stage.c       the life of one stage up to its request
+ * stage_end.c   its ends
+ * stage_parts.c one that runs as several, on several hosts
+ * placement.c   whether it pays
+ * prepare.c     the mount's caches around it; storage/work.c: in threads
+ * ask.c         the request
+ * alike.c       whether it reads what it writes
+ * flow.c        bytes, credits, signals, results
+ * order.c       signals to those that read first
+ * input.c       stdin that is sent from here
+ * observe.c     what originals that run here teach
+ * link.c        which stages are joined, by what holders.c finds
+ * reach.c       connections to proxies
+ */
+#ifndef FERRY_PROXY_CLIENT_SESSION_H
+#define FERRY_PROXY_CLIENT_SESSION_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proxy/client/barrier.h"
+#include "proxy/client/classify.h"
+#include "proxy/client/history.h"
+#include "proxy/client/proxy.h"
+#include "proxy/client/stub.h"
+#include "proxy/wire/spec.h"
+#include "proxy/wire/transport.h"
+#include "proxy/wire/wire.h"
+
+/* A descriptor of the loop. */
+struct watch {
+    int fd; /* -1: none */
+    uint32_t events;
+    void (*ready)(struct watch *watch, uint32_t events);
+};
+
+struct timer {
+    uint64_t due_ns; /* CLOCK_MONOTONIC; 0: not set */
+    void (*run)(struct timer *timer);
+    struct timer *next;
+};
+
+enum {
+    RECORDS_MAX = 1 << 17
+}; /* further stages are not kept for reports */
+
+struct record {
+    char **argv;
+    uint32_t argc;
+    struct fy_stage_report report;
+    char why[256], placed[512];
+    struct record *next;
+};
+
+struct guest;
+struct stage;
+struct reach;
+struct fy_observed;
+
+struct fy_session {
+    struct fy_session_options options;
+    struct fy_mount *mounts;
+    struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
+    unsigned nmounts;
+    char snapshot_path[PATH_MAX], socket_path[PATH_MAX];
+    void *snapshot; /* mapped, shared with every process of the run */
+    size_t snapshot_bytes;
+    pthread_t thread;
+    bool started;
+    int epoll;
+    int spare_fd;                /* guest.c: given up where no other is left */
+    struct timer rest;           /* likewise: of the listener */
+    struct watch listener, bell; /* bell: an eventfd of the other thread */
+    /* Set by the other thread, read at the bell. */
+    int ending; /* atomic; 0, 1: when all stages ended, 2: now */
+    struct timer *timers;
+    struct guest *guests;
+    struct stage *stages;
+    struct reach *reaches;
+    unsigned nreaches;
+    uint64_t next_stage;
+    struct fy_history *history;
+    struct timer held; /* order.c: looks at signals that wait */
+    unsigned nheld;    /* stages that have some */
+    struct timer scan; /* link.c: looks at who holds the pipes */
+    uint64_t scan_delay_ms;
+    struct fy_holders *holders;
+    struct fy_pool *pool;
+    unsigned nstuck;              /* threads of it that files do not answer */
+    struct fy_observed *observed; /* observe.c */
+    unsigned nobserved;
+    struct record *records, **records_end;
+    unsigned nrecords;
+    struct record **table; /* after the end: the records by number */
+};
+
+/* ---- session.c */
+
+int fy_session_watch(struct fy_session *session, struct watch *watch,
+                     uint32_t events) FY_MUST_CHECK;
+void fy_session_change(struct fy_session *session, struct watch *watch,
+                       uint32_t events);
+/* Takes it out of the loop and closes it. */
+void fy_session_unwatch(struct fy_session *session, struct watch *watch);
+void fy_session_set(struct fy_session *session, struct timer *timer,
+                    uint64_t delay_ns);
+void fy_session_unset(struct fy_session *session, struct timer *timer);
+
+/* ---- snapshot.c */
+
+int fy_snapshot_write(struct fy_session *session,
+                      struct fy_buffer *why) FY_MUST_CHECK;
+/* Every exec from now on is the original's. */
+void fy_snapshot_disable(struct fy_session *session);
+void fy_snapshot_free(struct fy_session *session);
+
+/* ---- guest.c */
+
+/* One stub. `fds' are closed as soon as the stage is classified: a session
+ * that holds the end of a pipe would change what its readers and writers see. */
+struct guest {
+    struct watch watch; /* first: a guest is found by it */
+    struct fy_session *session;
+    struct guest *next;
+    struct stage *stage; /* NULL before the hello */
+    int fds[4];
+    unsigned nfds;
+    char *in; /* a frame being received */
+    size_t in_used, in_capacity;
+    char *out; /* frames to be sent */
+    size_t out_at, out_used, out_capacity;
+    pid_t pid; /* by the kernel */
+    bool greeted, gone;
+};
+
+void fy_guests_accept(struct watch *watch, uint32_t events);
+void fy_guests_rested(struct timer *timer);
+/*
+ * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent; the frames
+ * that say what becomes of the command find room even then, for a stub that is
+ * dropped runs its original, while those joined to it may go on without it.
+ */
+int fy_guest_send(struct guest *guest, uint32_t type, const void *bytes,
+                  size_t n);
+/* Sends what is queued (EXEC, EXIT), as far as it goes, then closes. */
+void fy_guest_finish(struct guest *guest);
+/* Closes at once; the stub execs the original if it may still. */
+void fy_guest_drop(struct guest *guest);
+void fy_guest_close_fds(struct guest *guest);
+/* Frees those that are gone; between two rounds of the loop. */
+void fy_guests_sweep(struct fy_session *session);
+
+/* ---- order.c */
+
+/* Passes on signals that need not wait any more; once in each round of the loop. */
+void fy_signals_release(struct fy_session *session);
+
+/* ---- stage.c */
+
+/* A hello came: body of the frame, `guest->fds' hold the descriptors. */
+void fy_stage_begin(struct guest *guest, const char *body, size_t n);
+void fy_stage_frame(struct stage *stage, uint32_t type, const char *body,
+                    size_t n);
+/* The stub is gone. */
+void fy_stage_orphan(struct stage *stage);
+void fy_stages_sweep(struct fy_session *session);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the session: one command that may run elsewhere, from its stub's hello
+ * to its end. See session.h for who does what.
+ */
+#ifndef FERRY_PROXY_CLIENT_STAGE_H
+#define FERRY_PROXY_CLIENT_STAGE_H
+
+#include "common/sha256.h"
+#include "proxy/client/classify.h"
+#include "proxy/client/cost.h"
+#include "proxy/client/reach.h"
+#include "proxy/client/session.h"
+#include "proxy/wire/compress.h"
+
+enum stage_state {
+    STAGE_WAIT_REACH, /* for the connection */
+    STAGE_PREPARING,  /* for the mount: prepare.c */
+    STAGE_WAIT_INPUT, /* a filter: for what feeds it */
+    STAGE_ASKED,      /* the proxy has the request */
+    STAGE_RUNNING,    /* it was accepted */
+    STAGE_ENDED,      /* its result is known */
+    STAGE_DONE,       /* the stub has its last word */
+};
+
+/* Of a stage that is one of several parts. */
+struct fy_part {
+    unsigned at;
+    bool placed, running, finished;
+    bool looked; /* at how it begins */
+    char *held;
+    size_t nheld;
+};
+
+struct stage {
+    struct fy_session *session;
+    struct stage *next;
+    struct guest *guest; /* NULL: the stub is gone or has its last word */
+    enum stage_state state;
+    struct fy_stub_hello hello;
+    char *block; /* the strings of the hello */
+    const char **argv, **env;
+    struct fy_stage_facts facts;
+    struct fy_invocation invocation;
+    bool parsed;
+    struct fy_stage_plan plan;
+    const struct fy_mount *mount; /* the plan's, or its feeder's */
+    struct reach *reach;
+    uint64_t number;
+    struct exchange out, err;
+    bool out_open, err_open;      /* these streams are not closed yet */
+    bool settled;                 /* who reads its stdout is known */
+    struct stage *feeds, *fed_by; /* joined there */
+    bool joined;  /* it reads another stage, also when that is gone */
+    int files[3]; /* descriptions that are moved at the end; -1: none */
+    struct timer timer;
+    uint64_t began_ns, asked_ns;
+    /* What link.c saw at its last look. */
+    uint64_t seen_ns, seen;
+    /* Flow: bytes the proxy may send, that came, that the stub wrote. */
+    uint64_t granted_bytes[2], received_bytes[2];
+    uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
+    struct fy_sha256 *hash[2];
+    struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
+    uint64_t packed_bytes;          /* of it that came */
+    /* input.c: what the stub may send of its stdin, and what it did. */
+    bool streams;  /* its stdin is sent from here */
+    bool fed_here; /* a pipe that somebody here wrote into */
+    bool keeps;    /* a pipe; what its stub takes of it, it keeps */
+    bool consumed; /* some of it may be gone, and nobody can read it again */
+    bool input_ended;
+    uint64_t wanted_bytes, input_bytes;
+    int64_t taken_bytes; /* of them by the command; -1: nobody says */
+    /* stage_parts.c: it runs as several, or is one of those. */
+    struct fy_parts *parts;
+    struct fy_part *part;
+    struct stage *whole;                    /* that it is a part of, or NULL */
+    double predicted_there, predicted_here; /* seconds; 0: nobody asked */
+    /* The result. */
+    bool has_result;
+    bool feeder_ended;     /* so its result comes as well */
+    int last_signal;       /* of those, the one that came last */
+    uint64_t held_signals; /* order.c: bit n-1 of signal n, since held_ns */
+    uint64_t held_ns;
+    unsigned pings;            /* that its stub has not answered */
+    bool signalled;            /* its stub passed on one that may end it */
+    bool left_unread;          /* the commands that it runs lost their reader */
+    bool refused;              /* the proxy has not begun anything */
+    bool plan_repeatable_here; /* with all that feeds it */
+    int exit_status, exit_signal;
+    int64_t offsets[3]; /* -1: none */
+    int64_t read_bytes; /* of its input, in all; -1: not known */
+    uint64_t cpu_ns, out_bytes;
+    uint64_t ended_ns;
+    struct record *record;
+    /* placement.c */
+    struct fy_placement *placement; /* sizes are asked for; owns itself */
+    struct fy_look *look;           /* likewise, before the host is there */
+    /* It does not pay; not even if its output is read there; it is for its size. */
+    bool unprofitable, hopeless, small;
+    /* prepare.c */
+    struct fy_job *job;       /* under way; owns itself */
+    struct fy_gather *gather; /* what it found; NULL: not yet */
+    bool looked, judged;      /* from here; that settles it */
+    bool prepared, refreshed, refreshing;
+    bool retried, retrying; /* asked once more, about a fresh root */
+    bool has_root_hash;     /* it proves that a mount shows its host's files */
+    bool hashed[FY_STAGE_MOUNTS];
+    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
+    uint64_t
+        fresh_ns; /* when the mount has forgotten what changed; 0: it has */
+    struct exchange touched;
+    bool touched_open;
+    char *touched_bytes;
+    size_t touched_used;
+};
+
+/* Who writes its output. */
+static inline struct guest *
+fy_stage_guest(const struct stage *stage)
+{
+    return stage->whole ? stage->whole->guest : stage->guest;
+}
+
+/* ---- stage_end.c */
+
+void fy_record_new(struct stage *stage);
+void fy_record_free(struct record *record);
+/* The last lines of a record. */
+void fy_stage_note(struct stage *stage, unsigned reason, const char *why,
+                   int exit_status);
+/* The original runs here. Only while the stub may still do that. */
+void fy_stage_decline(struct stage *stage, unsigned reason, const char *why);
+/* The stage and what is joined to it cannot go on there. */
+void fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why);
+/* Whether that would be the originals', from their beginnings. */
+bool fy_stage_may_fall_back(struct stage *stage);
+/* Its stub gets its last word if all is known. */
+void fy_stage_try_end(struct stage *stage);
+void fy_stage_detach(struct stage *stage); /* its streams are cancelled */
+/* The stub has its last word, or is gone. */
+void fy_stage_finish(struct stage *stage);
+
+/* The original runs again, behind what was delivered. */
+void fy_stage_repeat(struct stage *stage, unsigned reason, const char *why);
+
+/* ---- stage_parts.c */
+
+/* Makes parts of a stage whose operands lie on several hosts. FY_STAGE_NONE:
+ * fy_parts_start() follows; or why it cannot run so. */
+unsigned fy_parts_make(struct stage *whole, struct fy_buffer *why);
+void fy_parts_start(struct stage *whole);
+/* The part whose output goes out; NULL: none yet, or none any more. */
+struct stage *fy_parts_current(const struct stage *whole);
+/* Part i; NULL: there are no more. */
+struct stage *fy_parts_get(const struct stage *whole, unsigned i);
+/* Something went wrong with one: the original runs. */
+void fy_parts_fail(struct stage *whole, unsigned reason, const char *why);
+/* The whole has ended: so do they. */
+void fy_parts_end(struct stage *whole);
+/* Whether some are not yet freed. */
+bool fy_parts_left(const struct stage *whole);
+void fy_parts_name(const struct stage *whole, char *out, size_t capacity);
+/* Of one part: its sizes are known; it was accepted; bytes of it; it has ended
+ * and all of it is written. */
+void fy_part_placed(struct stage *part);
+void fy_part_runs(struct stage *part);
+void fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n);
+/* Bytes of a part to the stub of the whole, or kept for a while. */
+void fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n);
+/* Delivers what was held back; false: it failed. */
+bool fy_part_flush(struct stage *part);
+void fy_part_ended(struct stage *part);
+/* Whether its turn has come, or has passed. */
+bool fy_part_may_send(const struct stage *part);
+bool fy_part_is_over(const struct stage *part);
+/* Frees what either keeps. */
+void fy_part_forget(struct stage *part);
+
+/* ---- stage.c */
+
+/* A new stage's fields that are not 0. */
+void fy_stage_clear(struct stage *stage);
+/* The one place that changes a stage's state. */
+void fy_stage_enter(struct stage *stage, enum stage_state state);
+/* Connects, if need be, and prepares. */
+void fy_stage_place(struct stage *stage);
+/* Sends the request; `feeder' is joined to its stdin, or NULL. */
+void fy_stage_ask(struct stage *stage, struct stage *feeder);
+/* Its output may come: nobody there reads it. */
+void fy_stage_open(struct stage *stage);
+/* A connection became ready, or bad. */
+void fy_stages_reached(struct fy_session *session, struct reach *reach);
+/* The mount is ready for it, or (status) it is not. */
+void fy_stage_prepared(struct stage *stage, int status);
+/* Refused for its mount's root, as it was remembered here: once more, with what is
+ * joined to it; none of that runs yet. */
+void fy_stage_retry(struct stage *stage);
+/* Sizes are known, or nobody needs them. */
+void fy_stage_placed(struct stage *stage);
+/* The look is over. */
+void fy_stage_looked(struct stage *stage);
+
+/* ---- placement.c */
+
+/* Whether a look is taken at how much it reads, because its host is not there yet
+ * or the answer would come late. fy_stage_looked() follows, then. */
+bool fy_placement_look(struct stage *stage);
+/* False: nothing is to be waited for. Else fy_stage_placed() follows. */
+bool fy_placement_ask(struct stage *stage);
+void fy_placement_forget(struct stage *stage);
+
+/* ---- prepare.c */
+
+/* fy_stage_prepared() follows. False: it cannot be done. */
+bool fy_prepare_before(struct stage *stage);
+/* Whether files of this machine do not answer; they are not waited for. */
+bool fy_prepare_is_stuck(struct stage *stage);
+/* False: likewise. Else fy_stage_try_end() is called again. */
+bool fy_prepare_after(struct stage *stage);
+/* Along with the request of a stage with effects: what it will have changed is
+ * told with its result. */
+void fy_prepare_touched(struct stage *stage);
+/* Until its host sees all that was written here before the stage began. */
+uint64_t fy_prepare_lag_ns(const struct stage *stage);
+void fy_prepare_forget(struct stage *stage);
+
+/* ---- flow.c */
+
+extern const struct exchange fy_out_exchange, fy_err_exchange;
+
+void fy_flow_grant(struct stage *stage);
+void fy_flow_credit(struct stage *stage, uint32_t bytes);
+/* To its stub, counted and hashed. */
+void fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n);
+/* A signal, or a new window size, to the proxy. */
+void fy_flow_signal(struct stage *stage, uint32_t number);
+void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
+/* Its stub cannot write to `fd', or read its stdin. */
+void fy_flow_broken(struct stage *stage, int fd, int error);
+/* Once it has ended: whether the stub has written all of its output. BUSY: not
+ * yet; IO: some of it is missing. */
+int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
+void fy_flow_free(struct stage *stage);
+
+/* ---- order.c */
+
+/* Whether it ends a process that does not catch it. */
+bool fy_signal_ends(uint32_t signal);
+/* Whether a process can have died of it: no stop, none that is ignored. */
+bool fy_signal_kills(int64_t signal);
+/* From the stage's stub; fy_flow_signal() follows, when its readers have theirs. */
+void fy_signal_take(struct stage *stage, uint32_t signal);
+/* Its stub has answered a PING. */
+void fy_signal_answered(struct stage *stage);
+
+/* ---- input.c */
+
+/* Whether its stdin, a file, is read by nobody else, or read to its end. */
+bool fy_input_is_own(const struct stage *stage);
+/* Nobody else reads the pipe, and what comes is from here: sends it. */
+void fy_stage_stream(struct stage *stage);
+/* Asks its stub for what the proxy takes. */
+void fy_input_want(struct stage *stage);
+void fy_input_add(struct stage *stage, const char *bytes, size_t n);
+void fy_input_end(struct stage *stage);
+/* Its stub cannot keep more of it. */
+void fy_input_full(struct stage *stage);
+
+/* ---- observe.c */
+
+/* The original runs here: it is looked at until it ends, and what it reads and
+ * writes is learned. */
+void fy_observe(const struct stage *stage);
+/* Forgets all that still run. */
+void fy_observed_end(struct fy_session *session);
+
+/* ---- alike.c */
+
+struct fy_alike;
+
+/* The files on mounts that its stub writes: its host has to compare them with what
+ * it reads. False: one cannot be named, so the stage runs here. */
+bool fy_alike_outputs(const struct stage *stage, struct fy_bytes out[2],
+                      unsigned *out_n);
+/* What to compare here; NULL: nothing is to be. FY_ERR_NOMEM. */
+int fy_alike_new(const struct stage *stage,
+                 struct fy_alike **out) FY_MUST_CHECK;
+/* An operand that is the file to which it writes, or may be; NULL: none is. Any
+ * thread. */
+const char *fy_alike_find(const struct fy_alike *alike);
+void fy_alike_free(struct fy_alike *alike);
+
+/* ---- ask.c */
+
+struct fy_gather;
+
+/* What must be known of this machine's files for the request; fy_gather_run()
+ * finds it out, in any thread. FY_ERR_NOMEM. */
+int fy_gather_new(const struct stage *stage,
+                  struct fy_gather **out) FY_MUST_CHECK;
+void fy_gather_run(struct fy_gather *gather);
+/* FY_STAGE_NONE: the stage may be asked for. */
+unsigned fy_gather_reason(const struct fy_gather *gather, const char **out_why);
+void fy_gather_free(struct fy_gather *gather);
+
+/* Where a mount tells users by their numbers, the proxy's user is this one. */
+bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
+
+/* The bytes of the request: u32 length and the spec. New in *out.
+ * FY_ERR_UNSUPPORTED: whether it reads what it writes cannot be told. */
+int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
+                  size_t *out_n) FY_MUST_CHECK;
+
+/* ---- link.c */
+
+/* Something that a decision hangs on has changed: looks soon. */
+void fy_link_poke(struct fy_session *session);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ends of a stage: by itself, by the original, by running again, by an
+ * error. The rule of every doubt: as long as nothing was delivered and no effect
+ * begun, the original runs, and nobody sees that anything was tried.
+ */
+#include "config.h"
+
+#include "common/clock.h"
+#include "common/sha256.h"
+#include "proxy/client/stage.h"
+
+#include "common/debug.h"
+#include "common/plain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    /* How long a stage that ended before what feeds it waits for the end of
+     * that. Its result is certain; but if the link breaks, what feeds it has the
+     * status of one that nobody reads, unless both are run again. */
+    FEEDER_MS = 200,
+    GROUP_MAX = 64, /* stages that are joined */
+    FAILED = 125,   /* the status of a stage that is known to be incomplete */
+};
+static const uint64_t ms_ns = 1000000;
+
+/* ---- records ---------------------------------------------------------------------- */
+
+void
+fy_record_free(struct record *record)
+{
+    if (record) {
+        free(record->argv);
+        free(record);
+    }
+}
+
+/* Remembers the words of a stage: one block behind the pointers. */
+void
+fy_record_new(struct stage *stage)
+{
+    struct fy_session *session = stage->session;
+    if (!session->options.record || session->nrecords >= RECORDS_MAX) {
+        return;
+    }
+    size_t n = 0, argc = stage->hello.argc;
+    for (size_t i = 0; i < argc; i++) {
+        n += strlen(stage->argv[i]) + 1;
+    }
+    struct record *record = calloc(1, sizeof *record);
+    char **argv = malloc((argc + 1) * sizeof *argv + n);
+    if (!record || !argv) {
+        free(record);
+        free(argv);
+        return;
+    }
+    char *to = (char *)(argv + argc + 1);
+    for (size_t i = 0; i < argc; i++) {
+        argv[i] = to;
+        to = stpcpy(to, stage->argv[i]) + 1;
+    }
+    argv[argc] = NULL;
+    record->argv = argv;
+    record->report.argv = (const char *const *)argv;
+    record->report.argc = (uint32_t)argc;
+    record->report.pid = stage->hello.pid;
+    record->report.exit = -1;
+    record->report.declined = FY_STAGE_DISABLED;
+    record->report.why = "";
+    *session->records_end = record;
+    session->records_end = &record->next;
+    session->nrecords++;
+    stage->record = record;
+}
+
+void
+fy_stage_note(struct stage *stage, unsigned reason, const char *why,
+              int exit_status)
+{
+    struct record *record = stage->record;
+    if (!record) {
+        return;
+    }
+    record->report.declined = reason;
+    record->report.exit = exit_status;
+    record->report.placed =
+        reason == FY_STAGE_NONE && stage->reach ? stage->reach->name : NULL;
+    if (reason == FY_STAGE_NONE && stage->parts) {
+        fy_parts_name(stage, record->placed, sizeof record->placed);
+        record->report.placed = record->placed;
+    }
+    record->report.seconds = (double)(fy_clock_ns() - stage->began_ns) / 1e9;
+    record->report.bytes_from_link =
+        stage->received_bytes[0] + stage->received_bytes[1];
+    record->report.bytes_to_link = stage->input_bytes;
+    (void)snprintf(record->why, sizeof record->why, "%s", why ? why : "");
+    record->report.why = record->why;
+}
+
+/* ---- the last word ------------------------------------------------------------------ */
+
+void
+fy_stage_finish(struct stage *stage)
+{
+    struct guest *guest = stage->guest;
+    fy_session_unset(stage->session, &stage->timer);
+    fy_stage_enter(stage, STAGE_DONE);
+    stage->guest = NULL;
+    if (stage->parts) {
+        fy_parts_end(stage);
+    }
+    if (guest) {
+        fy_guest_finish(guest);
+    }
+    fy_link_poke(stage->session);
+}
+
+void
+fy_stage_detach(struct stage *stage)
+{
+    if (stage->feeds) {
+        stage->feeds->fed_by = NULL;
+        stage->feeds = NULL;
+    }
+    if (stage->fed_by) {
+        stage->fed_by->feeds = NULL;
+        stage->fed_by = NULL;
+    }
+    if (stage->out_open && stage->out.reach) {
+        fy_wire_cancel(stage->out.reach->wire, stage->out.stream);
+    }
+    if (stage->err_open && stage->err.reach) {
+        fy_wire_cancel(stage->err.reach->wire, stage->err.stream);
+    }
+    if (stage->touched_open && stage->touched.reach) {
+        fy_wire_cancel(stage->touched.reach->wire, stage->touched.stream);
+    }
+}
+
+void
+fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
+{
+    if (stage->whole) {
+        fy_parts_fail(stage->whole, reason, why);
+        return;
+    }
+    fy_debug(CLIENT, "stage of pid %d runs here: %s %s", stage->hello.pid,
+             fy_stage_reason_word(reason), why ? why : "");
+    fy_stage_note(stage, reason, why, -1);
+    if (stage->guest) {
+        fy_observe(stage);
+        fy_guest_send(stage->guest, FY_STUB_EXEC, NULL, 0);
+    }
+    fy_stage_finish(stage);
+}
+
+static void
+end_with(struct stage *stage, int signal, int status, int64_t input_bytes)
+{
+    const struct fy_stub_exit end = {signal, status, input_bytes};
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_EXIT, &end, sizeof end);
+    }
+    fy_stage_finish(stage);
+}
+
+/* The command may have done something that cannot be done twice. */
+static void
+fail(struct stage *stage, const char *why)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "%.100s: ferry: %.200s; what it did at %.100s is "
+                   "incomplete or unknown\n",
+                   stage->argv[0], why,
+                   stage->reach ? stage->reach->name : "its proxy");
+    fy_plain(text, "\n"); /* the proxy may have said why */
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_ERR, text, strlen(text));
+    }
+    /* What it did shows here as soon as it can; nobody waits for that. */
+    (void)fy_prepare_after(stage);
+    fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
+    end_with(stage, 0, FAILED, -1);
+}
+
+void
+fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
+{
+    struct fy_stub_again again = {{0}, {{0}}};
+    for (int i = 0; i < 2; i++) {
+        again.skip_bytes[i] = stage->received_bytes[i];
+        if (stage->hash[i]) {
+            fy_sha256_end(stage->hash[i], again.hash[i]);
+        }
+    }
+    fy_debug(CLIENT,
+             "stage of pid %d runs again here, behind %llu + %llu bytes: %s %s",
+             stage->hello.pid, (unsigned long long)stage->received_bytes[0],
+             (unsigned long long)stage->received_bytes[1],
+             fy_stage_reason_word(reason), why ? why : "");
+    fy_stage_note(stage, reason, why, -1);
+    if (stage->guest) {
+        fy_guest_send(stage->guest, FY_STUB_AGAIN, &again, sizeof again);
+    }
+    fy_stage_finish(stage);
+}
+
+/* One stage of those that cannot go on; its streams are cancelled. */
+static void
+recover(struct stage *stage, unsigned reason, const char *why)
+{
+    bool delivered =
+        stage->received_bytes[0] > 0 || stage->received_bytes[1] > 0;
+    bool begun = stage->state >= STAGE_ASKED && !stage->refused;
+    fy_stage_detach(stage);
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
+    if (begun && !stage->plan_repeatable_here) {
+        fail(stage, why);
+    } else if (delivered) {
+        fy_stage_repeat(stage, reason, why);
+    } else {
+        fy_stage_decline(stage, reason, why);
+    }
+}
+
+/* From its beginning: it changes nothing, and its input is still there. */
+static bool
+is_repeatable(const struct stage *stage)
+{
+    return stage->plan.repeatable && !stage->consumed;
+}
+
+/* The stage and those joined to it, from the first; how many. Those of which the
+ * original may run are marked. */
+static unsigned
+gather(struct stage *stage, struct stage *group[GROUP_MAX])
+{
+    unsigned n = 0;
+    struct stage *first = stage;
+    while (first->fed_by) {
+        first = first->fed_by;
+    }
+    /* What feeds a stage that runs again has to run again as well. */
+    bool repeatable = !first->joined;
+    for (struct stage *each = first; each && n < GROUP_MAX;
+         each = each->feeds) {
+        group[n++] = each;
+        bool begun = each->state >= STAGE_ASKED && !each->refused;
+        repeatable = repeatable && (!begun || is_repeatable(each)) &&
+                     (each->guest || each->state != STAGE_DONE);
+        each->plan_repeatable_here = repeatable;
+    }
+    return n;
+}
+
+bool
+fy_stage_may_fall_back(struct stage *stage)
+{
+    struct stage *group[GROUP_MAX];
+    unsigned n = gather(stage, group);
+    return group[n - 1]->plan_repeatable_here;
+}
+
+void
+fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
+{
+    if (stage->whole || stage->parts) {
+        fy_parts_fail(stage->whole ? stage->whole : stage, reason, why);
+        return;
+    }
+    struct stage *group[GROUP_MAX];
+    unsigned n = gather(stage, group);
+    for (unsigned i = 0; i < n; i++) {
+        recover(group[i], reason, why);
+    }
+}
+
+void
+fy_stage_try_end(struct stage *stage)
+{
+    if (stage->state != STAGE_ENDED || stage->err_open || stage->out_open) {
+        return;
+    }
+    if (stage->whole && (!fy_part_may_send(stage) || !fy_part_flush(stage))) {
+        return; /* its turn comes later, or is over */
+    }
+    if (stage->feeds && is_repeatable(stage) &&
+        stage->feeds->state < STAGE_DONE) {
+        return; /* it may have to run again for its reader */
+    }
+    /* If that is lost, both run again. It comes, or the link breaks; what still
+     * runs may do so for ever, and this stage has not read it to its end. */
+    if (stage->fed_by && !stage->fed_by->has_result) {
+        if (stage->feeder_ended) {
+            return;
+        }
+        uint64_t waited = fy_clock_ns() - stage->ended_ns;
+        if (waited < FEEDER_MS * ms_ns) {
+            fy_session_set(stage->session, &stage->timer,
+                           FEEDER_MS * ms_ns - waited + ms_ns);
+            return;
+        }
+    }
+    /* What a signal ended here has written what its reader had room for. */
+    bool cut = stage->signalled && stage->exit_signal;
+    int whole = cut ? 0 : fy_flow_whole(stage);
+    if (whole == FY_ERR_BUSY) {
+        return; /* the stub has not yet taken what came */
+    }
+    if (whole) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                           "some of its output is missing");
+        return;
+    }
+    /* None of the commands that it ran wrote after its reader had gone: so it was
+     * not told. Here one would have been ended, and it would have said so. */
+    if (stage->left_unread && stage->exit_signal == 0 &&
+        stage->exit_status == 0 && stage->received_bytes[1] == 0 &&
+        fy_stage_may_fall_back(stage)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(EPIPE));
+        return;
+    }
+    if (!stage->refreshed) {
+        stage->refreshed = true;
+        if (fy_prepare_after(stage)) {
+            return;
+        }
+    }
+    if (stage->refreshing) {
+        return;
+    }
+    uint64_t now = fy_clock_ns();
+    if (now < stage->fresh_ns && !cut) {
+        fy_session_set(stage->session, &stage->timer, stage->fresh_ns - now);
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (stage->files[i] >= 0 && stage->offsets[i] >= 0) {
+            (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
+        }
+    }
+    if (!stage->parts && stage->read_bytes > 0) {
+        fy_history_add(stage->session->history, stage->invocation.key,
+                       (uint64_t)stage->read_bytes, stage->out_bytes,
+                       (double)stage->cpu_ns / 1e9);
+    }
+    if (stage->whole) {
+        fy_part_ended(stage);
+        return;
+    }
+    fy_debug(CLIENT,
+             "stage of pid %d ended: status %d, signal %d, %llu bytes written",
+             stage->hello.pid, stage->exit_status, stage->exit_signal,
+             (unsigned long long)stage->out_bytes);
+    fy_stage_note(stage, FY_STAGE_NONE, "",
+                  stage->exit_signal ? 128 + stage->exit_signal
+                                     : stage->exit_status);
+    struct stage *feeder = stage->fed_by;
+    end_with(stage, stage->exit_signal, stage->exit_status,
+             stage->streams ? stage->taken_bytes : -1);
+    if (feeder) {
+        feeder->feeds = NULL;
+        stage->fed_by = NULL;
+        fy_stage_try_end(feeder);
+    }
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command whose operands lie on several hosts, and whose annotation says
+ * `split files': it runs as parts, each a stage without a stub of its own, over
+ * operands that follow each other and lie on one host. They run at once; their
+ * output goes out in the order of the operands, through the stub and the hash of
+ * the whole. Whatever one of them cannot do, the original does over all: by
+ * itself, or again behind what was delivered.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "annotations/model/model.h"
+#include "common/clock.h"
+#include "proxy/client/stage.h"
+
+enum {
+    PARTS_MAX = 16,
+    EARLY_BYTES = 4096, /* what stdio writes into a pipe at once */
+    NO_PART = 0xff,
+};
+
+struct fy_parts {
+    struct stage *stages[PARTS_MAX]; /* NULL: freed */
+    unsigned n, current;             /* current: its output goes out */
+    unsigned placed, running;
+    bool asked;
+    bool pipes;   /* the whole writes into a pipe */
+    bool flowing; /* and more than fits here: */
+    char early[EARLY_BYTES];
+    size_t nearly;
+    int worst, best; /* of the statuses of those that ended */
+};
+
+/* ---- making them -------------------------------------------------------------- */
+
+static unsigned
+decline(struct fy_buffer *why, unsigned reason, const char *text,
+        const char *name)
+{
+    why->used = 0;
+    fy_buffer_add(why, text);
+    fy_buffer_add(why, name);
+    return reason;
+}
+
+/*
+ * Which part each word belongs to; NO_PART: every one. Returns how many there
+ * are; 0: it cannot run so.
+ */
+static unsigned
+share_out(const struct stage *stage, unsigned char *parts)
+{
+    const struct fy_invocation *invocation = &stage->invocation;
+    const struct fy_session *session = stage->session;
+    const struct fy_mount *last = NULL;
+    uint32_t next = 0;
+    unsigned n = 0;
+    char path[PATH_MAX];
+    memset(parts, NO_PART, stage->hello.argc);
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        const struct fy_use *use = &invocation->uses[i];
+        if (use->is_stdin || use->access != FY_ACCESS_IN) {
+            return 0;
+        }
+        if (!use->is_listed) {
+            continue; /* in every part: there it is seen whether it may */
+        }
+        /* What stands between them may be refused where it stands (find): a
+         * part would not. */
+        if (n > 0 && use->arg != next) {
+            return 0;
+        }
+        next = use->arg + 1;
+        const struct fy_mount *mount =
+            use->offset == 0 && fy_path_join(stage->facts.cwd,
+                                             stage->argv[use->arg], path) == 0
+                ? fy_mount_of(session->mounts, session->nmounts, path)
+                : NULL;
+        if (!mount) {
+            return 0;
+        }
+        if (!last || !fy_place_same_host(&last->place, &mount->place)) {
+            if (n == PARTS_MAX) {
+                return 0;
+            }
+            n++;
+        }
+        last = mount;
+        parts[use->arg] = (unsigned char)(n - 1);
+    }
+    return n > 1 ? n : 0;
+}
+
+/* The words of one part: those of all, and its own operands. */
+static bool
+take_words(struct stage *part, const struct stage *whole, unsigned at,
+           const unsigned char *parts)
+{
+    uint32_t argc = whole->hello.argc, n = 0;
+    const char *with = whole->invocation.split_with;
+    part->argv = calloc(argc + 2u, sizeof *part->argv);
+    part->env = calloc(whole->hello.envc + 1u, sizeof *part->env);
+    if (!part->argv || !part->env) {
+        return false;
+    }
+    for (uint32_t i = 0; i < argc; i++) {
+        if (parts[i] == NO_PART || parts[i] == at) {
+            part->argv[n++] = whole->argv[i];
+        }
+        if (i == 0 && with) {
+            part->argv[n++] = with;
+        }
+    }
+    memcpy(part->env, whole->env, whole->hello.envc * sizeof *part->env);
+    part->hello = whole->hello;
+    part->hello.argc = n;
+    memcpy(&part->facts, &whole->facts, sizeof part->facts);
+    part->facts.argv = part->argv;
+    part->facts.env = part->env;
+    return true;
+}
+
+/* A file that it would write: the stub does, for all of them. */
+static unsigned
+bring_home(struct stage *part, struct fy_buffer *why)
+{
+    struct fy_stream_plan *plans[] = {&part->plan.out, &part->plan.err};
+    for (int i = 0; i < 2; i++) {
+        plans[i]->is_pipe = false;
+        if (plans[i]->kind != FY_STREAM_FILE) {
+            continue;
+        }
+        if (fy_classify_reads(&part->facts, &part->invocation,
+                              plans[i]->path)) {
+            return decline(why, FY_STAGE_ODD_STREAM,
+                           "it may read what it writes: ", plans[i]->path);
+        }
+        plans[i]->kind = FY_STREAM_WIRE;
+    }
+    part->plan.effect = false;
+    part->plan.repeatable = true;
+    return FY_STAGE_NONE;
+}
+
+static unsigned
+fill(struct stage *part, const struct stage *whole, unsigned at,
+     const unsigned char *parts, struct fy_buffer *why)
+{
+    struct fy_session *session = whole->session;
+    const char *slash = strrchr(whole->facts.path, '/');
+    if (!take_words(part, whole, at, parts)) {
+        return decline(why, FY_STAGE_BUSY, "no memory", "");
+    }
+    if (fy_invocation_parse(session->options.commands,
+                            slash ? slash + 1 : whole->facts.path, part->argv,
+                            part->env, &part->invocation, why)) {
+        return FY_STAGE_MIXED_PLACES;
+    }
+    part->parsed = true;
+    if (!part->invocation.pure || part->invocation.reads_stdin ||
+        part->invocation.command != whole->invocation.command ||
+        part->invocation.line != whole->invocation.line) {
+        return decline(why, FY_STAGE_MIXED_PLACES,
+                       "it would mean something else in parts", "");
+    }
+    unsigned reason =
+        fy_classify(&part->facts, &part->invocation, session->mounts,
+                    session->nmounts, &part->plan, why);
+    if (!reason && (!part->plan.mount || part->plan.needs_link ||
+                    part->plan.in.kind != FY_STREAM_NULL)) {
+        reason = decline(why, FY_STAGE_LOCAL_INPUT, "stdin", "");
+    }
+    return reason ? reason : bring_home(part, why);
+}
+
+static void
+part_free(struct stage *part)
+{
+    fy_part_forget(part);
+    if (part->parsed) {
+        fy_invocation_clear(&part->invocation);
+    }
+    free(part->argv);
+    free(part->env);
+    free(part);
+}
+
+static struct stage *
+part_new(struct stage *whole, unsigned at)
+{
+    struct stage *part = calloc(1, sizeof *part);
+    struct fy_part *own = calloc(1, sizeof *own);
+    if (!part || !own) {
+        free(part);
+        free(own);
+        return NULL;
+    }
+    own->at = at;
+    part->part = own;
+    part->whole = whole;
+    part->session = whole->session;
+    part->began_ns = whole->began_ns;
+    fy_stage_clear(part);
+    return part;
+}
+
+unsigned
+fy_parts_make(struct stage *whole, struct fy_buffer *why)
+{
+    const struct fy_invocation *invocation = &whole->invocation;
+    if (invocation->split != FY_SPLIT_FILES ||
+        invocation->merge != FY_MERGE_CONCAT || !invocation->pure ||
+        invocation->reads_stdin) {
+        return FY_STAGE_MIXED_PLACES;
+    }
+    unsigned char *shares = malloc(whole->hello.argc);
+    struct fy_parts *parts = calloc(1, sizeof *parts);
+    unsigned reason = FY_STAGE_MIXED_PLACES;
+    unsigned n = shares && parts ? share_out(whole, shares) : 0;
+    if (n == 0) {
+        goto free_parts;
+    }
+    parts->best = INT32_MAX;
+    reason = FY_STAGE_NONE;
+    while (!reason && parts->n < n) {
+        struct stage *part = part_new(whole, parts->n);
+        if (!part) {
+            reason = FY_STAGE_BUSY;
+            break;
+        }
+        parts->stages[parts->n++] = part;
+        reason = fill(part, whole, parts->n - 1, shares, why);
+    }
+    if (!reason) {
+        memset(&whole->plan, 0, sizeof whole->plan);
+        whole->plan.out.kind = parts->stages[0]->plan.out.kind;
+        whole->plan.err.kind = parts->stages[0]->plan.err.kind;
+        whole->plan.repeatable = true;
+        whole->settled = true;
+        parts->pipes = S_ISFIFO(whole->facts.streams[1].mode);
+        whole->parts = parts;
+        parts = NULL;
+    }
+free_parts:
+    for (unsigned i = 0; parts && i < parts->n; i++) {
+        part_free(parts->stages[i]);
+    }
+    free(parts);
+    free(shares);
+    return reason;
+}
+
+/* ---- their life ----------------------------------------------------------------- */
+
+void
+fy_parts_start(struct stage *whole)
+{
+    struct fy_parts *parts = whole->parts;
+    fy_stage_enter(whole, STAGE_ASKED);
+    /* In front of the whole, so that they are freed before it. */
+    for (unsigned i = 0; i < parts->n; i++) {
+        struct stage *part = parts->stages[i];
+        part->next = whole->session->stages;
+        whole->session->stages = part;
+        part->mount = part->plan.mount;
+        part->reach = fy_reach_of(whole->session, part->mount);
+    }
+    for (unsigned i = 0; i < parts->n && whole->state != STAGE_DONE; i++) {
+        fy_stage_place(parts->stages[i]);
+    }
+}
+
+/* Together they must be no slower than the original. */
+static bool
+pays(struct stage *whole)
+{
+    const struct fy_parts *parts = whole->parts;
+    double there = 0, here = 0;
+    bool known = true;
+    for (unsigned i = 0; i < parts->n; i++) {
+        const struct stage *part = parts->stages[i];
+        known = known && part->predicted_here > 0;
+        here += part->predicted_here;
+        there = part->predicted_there > there ? part->predicted_there : there;
+    }
+    const struct fy_cost cost = {.there_seconds = there, .here_seconds = here};
+    const struct fy_cost_input input = {.known = known};
+    if (whole->record && known) {
+        whole->record->report.predicted_seconds = there;
+        whole->record->report.predicted_local_seconds = here;
+    }
+    return whole->session->options.force || fy_cost_pays(&input, &cost);
+}
+
+void
+fy_part_placed(struct stage *part)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    if (parts->asked && part->reach->state == REACH_READY) {
+        fy_stage_ask(part, NULL); /* once more */
+        return;
+    }
+    if (parts->asked) {
+        fy_parts_fail(whole, FY_STAGE_NO_PROXY, "the connection broke");
+        return;
+    }
+    parts->placed += !part->part->placed;
+    part->part->placed = true;
+    if (parts->placed < parts->n) {
+        return;
+    }
+    if (!pays(whole)) {
+        fy_parts_fail(whole, FY_STAGE_UNPROFITABLE, "");
+        return;
+    }
+    parts->asked = true;
+    for (unsigned i = 0; i < parts->n && whole->state != STAGE_DONE; i++) {
+        if (parts->stages[i]->reach->state == REACH_READY) {
+            fy_stage_ask(parts->stages[i], NULL);
+        } else {
+            fy_parts_fail(whole, FY_STAGE_NO_PROXY, "the connection broke");
+        }
+    }
+}
+
+bool
+fy_part_may_send(const struct stage *part)
+{
+    return part->whole->state == STAGE_RUNNING &&
+           part->whole->parts->current == part->part->at;
+}
+
+void
+fy_part_runs(struct stage *part)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    const struct fy_stub_run run = {.reads_stdin = 0};
+    parts->running += !part->part->running;
+    part->part->running = true;
+    if (parts->running < parts->n || whole->state != STAGE_ASKED) {
+        return;
+    }
+    fy_stage_enter(whole, STAGE_RUNNING);
+    if (whole->guest) {
+        fy_guest_send(whole->guest, FY_STUB_RUN, &run, sizeof run);
+    }
+    fy_flow_grant(parts->stages[0]);
+    fy_stage_try_end(parts->stages[0]);
+}
+
+struct stage *
+fy_parts_current(const struct stage *whole)
+{
+    const struct fy_parts *parts = whole->parts;
+    return whole->state == STAGE_RUNNING && parts->current < parts->n
+               ? parts->stages[parts->current]
+               : NULL;
+}
+
+struct stage *
+fy_parts_get(const struct stage *whole, unsigned i)
+{
+    return i < whole->parts->n ? whole->parts->stages[i] : NULL;
+}
+
+bool
+fy_part_is_over(const struct stage *part)
+{
+    return part->part->finished;
+}
+
+/* What the annotation makes of several statuses. */
+static int
+status_of(const struct stage *whole)
+{
+    const struct fy_parts *parts = whole->parts;
+    bool found = whole->invocation.status_found;
+    return found && parts->worst <= 1 ? parts->best : parts->worst;
+}
+
+/* What was kept goes out. */
+static void
+flush(struct stage *whole)
+{
+    struct fy_parts *parts = whole->parts;
+    size_t n = parts->nearly;
+    parts->flowing = true;
+    parts->nearly = 0;
+    if (n > 0) {
+        fy_flow_hand(whole, 0, parts->early, n);
+    }
+}
+
+/*
+ * Most commands write little output at once when they end, so that a reader that
+ * leaves after the first line does no harm: so do they in parts.
+ */
+void
+fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    part->handed_bytes += n;
+    if (i == 0 && parts->pipes && !parts->flowing) {
+        if (n <= EARLY_BYTES - parts->nearly) {
+            memcpy(parts->early + parts->nearly, bytes, n);
+            parts->nearly += n;
+            part->credited_bytes += n;
+            return;
+        }
+        flush(whole);
+    }
+    fy_flow_hand(whole, i, bytes, n);
+}
+
+void
+fy_part_ended(struct stage *part)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    int status = part->exit_status;
+    part->part->finished = true;
+    parts->worst = status > parts->worst ? status : parts->worst;
+    parts->best = status < parts->best ? status : parts->best;
+    whole->out_bytes += part->out_bytes;
+    whole->cpu_ns += part->cpu_ns;
+    parts->current++;
+    if (part->exit_signal || parts->current == parts->n) {
+        flush(whole);
+        if (whole->state == STAGE_DONE) {
+            return;
+        }
+        whole->has_result = true;
+        whole->exit_signal = part->exit_signal;
+        whole->exit_status = part->exit_signal ? 0 : status_of(whole);
+        whole->signalled = whole->signalled || part->signalled;
+        whole->ended_ns = fy_clock_ns();
+        fy_stage_enter(whole, STAGE_ENDED);
+        fy_stage_try_end(whole);
+        return;
+    }
+    struct stage *next = parts->stages[parts->current];
+    fy_flow_grant(next);
+    fy_stage_try_end(next);
+}
+
+/* ---- their end -------------------------------------------------------------------- */
+
+void
+fy_parts_end(struct stage *whole)
+{
+    struct fy_parts *parts = whole->parts;
+    for (unsigned i = 0; i < parts->n; i++) {
+        struct stage *part = parts->stages[i];
+        if (part && part->state != STAGE_DONE) {
+            fy_session_unset(whole->session, &part->timer);
+            fy_stage_enter(part, STAGE_DONE);
+            fy_stage_detach(part);
+        }
+    }
+}
+
+void
+fy_parts_fail(struct stage *whole, unsigned reason, const char *why)
+{
+    if (whole->state == STAGE_DONE) {
+        return;
+    }
+    char text[200];
+    (void)snprintf(text, sizeof text, "%s", why ? why : "");
+    fy_parts_end(whole);
+    if (whole->received_bytes[0] > 0 || whole->received_bytes[1] > 0) {
+        fy_stage_repeat(whole, reason, text);
+    } else {
+        fy_stage_decline(whole, reason, text);
+    }
+}
+
+void
+fy_parts_name(const struct stage *whole, char *out, size_t capacity)
+{
+    struct fy_buffer buffer;
+    fy_buffer_start(&buffer, out, capacity);
+    for (unsigned i = 0; i < whole->parts->n; i++) {
+        const struct stage *part = whole->parts->stages[i];
+        bool named = !part || !part->reach;
+        for (unsigned j = 0; j < i && !named; j++) {
+            const struct stage *other = whole->parts->stages[j];
+            named = other && other->reach == part->reach;
+        }
+        if (!named) {
+            fy_buffer_add(&buffer, i ? ", " : "");
+            fy_buffer_add(&buffer, part->reach->name);
+        }
+    }
+}
+
+bool
+fy_parts_left(const struct stage *whole)
+{
+    bool left = false;
+    for (unsigned i = 0; whole->parts && i < whole->parts->n; i++) {
+        left = left || whole->parts->stages[i];
+    }
+    return left;
+}
+
+void
+fy_part_forget(struct stage *part)
+{
+    struct fy_part *own = part->part;
+    if (own) {
+        if (part->whole->parts) {
+            part->whole->parts->stages[own->at] = NULL;
+        }
+        free(own->held);
+        free(own);
+        part->part = NULL;
+    }
+    free(part->parts); /* a whole's */
+}

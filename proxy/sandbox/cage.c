@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a stage's process does to itself between fork and exec, and the Landlock
+ * rules that it puts on: its root, the system's folders to read and execute, a
+ * private folder for temporary files, no TCP, no signals or abstract sockets to
+ * others. So a path that changed since the check still leads nowhere else.
+ *
+ * The kernel's structures are spelt here: Debian 12's headers are older than
+ * what kernels offer.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proxy/sandbox/confines.h"
+
+struct ruleset_attributes { /* as of ABI 6 */
+    uint64_t files, network, scopes;
+};
+
+struct beneath_rule {
+    uint64_t access;
+    int32_t parent;
+} __attribute__((packed));
+
+enum {
+    RULE_BENEATH = 1,
+    CREATE_VERSION = 1,
+};
+
+#define EXECUTE     (UINT64_C(1) << 0)
+#define WRITE_FILE  (UINT64_C(1) << 1)
+#define READ_FILE   (UINT64_C(1) << 2)
+#define READ_FOLDER (UINT64_C(1) << 3)
+#define MAKE_ANY    UINT64_C(0x1ff0) /* remove, make */
+#define REFER       (UINT64_C(1) << 13)
+#define TRUNCATE    (UINT64_C(1) << 14)
+#define READ        (READ_FILE | READ_FOLDER)
+#define ANYTHING    (WRITE_FILE | READ | MAKE_ANY | REFER | TRUNCATE)
+#define DEVICE      (READ_FILE | WRITE_FILE | TRUNCATE)
+#define BIND_TCP    UINT64_C(1)
+#define CONNECT_TCP UINT64_C(2)
+#define SCOPES      UINT64_C(3) /* abstract unix sockets, signals */
+
+unsigned
+fy_landlock_version(void)
+{
+    long version =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION);
+    /* The first version forbids every rename to another folder. */
+    return version >= 2 ? (unsigned)version : 0;
+}
+
+static const struct {
+    const char *path;
+    uint64_t access;
+} system_paths[] = {
+    {"/usr", READ | EXECUTE},
+    {"/bin", READ | EXECUTE},
+    {"/sbin", READ | EXECUTE},
+    {"/lib", READ | EXECUTE},
+    {"/lib32", READ | EXECUTE},
+    {"/lib64", READ | EXECUTE},
+    {"/libx32", READ | EXECUTE},
+    {"/opt", READ | EXECUTE},
+    {"/nix/store", READ | EXECUTE},
+    {"/gnu/store", READ | EXECUTE},
+    {"/etc", READ},
+    {"/proc", READ},
+    {"/sys/devices/system", READ},
+    {"/var/cache/fontconfig", READ},
+    {"/dev/null", DEVICE},
+    {"/dev/zero", DEVICE},
+    {"/dev/full", DEVICE},
+    {"/dev/random", READ_FILE},
+    {"/dev/urandom", READ_FILE},
+    {"/dev/tty", DEVICE},
+};
+
+static void
+add_system(struct fy_confine *confine, const char *path, uint64_t access)
+{
+    int fd =
+        confine->nsystem < FY_MAX_SYSTEM ? open(path, O_PATH | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        confine->system[confine->nsystem].fd = fd;
+        confine->system[confine->nsystem++].access = access;
+    }
+}
+
+void
+fy_landlock_system(struct fy_confine *confine)
+{
+    for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++) {
+        const char *path = system_paths[i].path;
+        /* A proxy of root's would show its keys and hashes; and what is in
+         * /opt may be what is exported, to be read but not executed. */
+        if (!confine->limited ||
+            (strcmp(path, "/etc") != 0 && strcmp(path, "/opt") != 0)) {
+            add_system(confine, path, system_paths[i].access);
+        }
+    }
+    size_t n;
+    const char *const *settings = fy_strict_settings(&n);
+    for (size_t i = 0; confine->limited && i < n; i++) {
+        add_system(confine, settings[i], READ);
+    }
+}
+
+static uint64_t
+known(unsigned version)
+{
+    return version >= 3 ? ANYTHING | EXECUTE : (ANYTHING | EXECUTE) & ~TRUNCATE;
+}
+
+static int
+allow(unsigned version, int ruleset, int fd, uint64_t access)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0) {
+        return FY_ERR_IO;
+    }
+    if (!S_ISDIR(about.st_mode)) {
+        access &= EXECUTE | DEVICE;
+    }
+    struct beneath_rule rule = {.access = access & known(version),
+                                .parent = fd};
+    return syscall(SYS_landlock_add_rule, ruleset, RULE_BENEATH, &rule, 0) == 0
+               ? 0
+               : FY_ERR_IO;
+}
+
+int
+fy_landlock_ruleset(const struct fy_confine *confine,
+                    const struct fy_landlock_wish *wish, int *out)
+{
+    unsigned version = confine->landlock;
+    struct ruleset_attributes attributes = {
+        .files = known(version),
+        .network = version >= 4 ? BIND_TCP | CONNECT_TCP : 0,
+        .scopes = version >= 6 ? SCOPES : 0,
+    };
+    /* Older kernels refuse a structure with more than they know. */
+    size_t bytes = version >= 6 ? 24 : version >= 4 ? 16 : 8;
+    int ruleset =
+        (int)syscall(SYS_landlock_create_ruleset, &attributes, bytes, 0);
+    if (ruleset < 0) {
+        return FY_ERR_IO;
+    }
+    int status = 0;
+    for (unsigned i = 0; !status && i < confine->nsystem; i++) {
+        status =
+            allow(version, ruleset, confine->system[i].fd,
+                  wish->any_program ? confine->system[i].access
+                                    : confine->system[i].access & ~EXECUTE);
+    }
+    for (unsigned i = 0; !status && i < wish->nfiles; i++) {
+        status = allow(version, ruleset, wish->files[i], READ_FILE | EXECUTE);
+    }
+    for (unsigned i = 0; !status && i < wish->nseen; i++) {
+        status = allow(version, ruleset, wish->seen[i].root.fd,
+                       wish->seen[i].writes ? ANYTHING : READ);
+    }
+    if (!status && wish->temporary_fd >= 0) {
+        status = allow(version, ruleset, wish->temporary_fd, ANYTHING);
+    }
+    if (status) {
+        close(ruleset);
+        return status;
+    }
+    *out = ruleset;
+    return 0;
+}
+
+/* Nothing that changes the machine; what files need (chown) stays. */
+static void
+drop_capabilities(bool guarded, bool setid)
+{
+    /* With the last one a program that is written to stays setuid. */
+    static const int kept[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER,
+                               CAP_FSETID};
+    size_t nkept = sizeof kept / sizeof kept[0] - !setid;
+    static const int dropped[] = {CAP_SYS_ADMIN,
+                                  CAP_SYS_MODULE,
+                                  CAP_SYS_RAWIO,
+                                  CAP_SYS_PTRACE,
+                                  CAP_SYS_BOOT,
+                                  CAP_SYS_TIME,
+                                  CAP_SYS_PACCT,
+                                  CAP_SYS_TTY_CONFIG,
+                                  CAP_NET_ADMIN,
+                                  CAP_NET_RAW,
+                                  CAP_SYSLOG,
+                                  CAP_MAC_ADMIN,
+                                  CAP_MAC_OVERRIDE,
+                                  CAP_BPF,
+                                  CAP_PERFMON,
+                                  CAP_WAKE_ALARM,
+                                  CAP_BLOCK_SUSPEND,
+                                  CAP_AUDIT_CONTROL,
+                                  CAP_CHECKPOINT_RESTORE};
+    for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++) {
+        /* Refused to an ordinary user, who has none to lose. */
+        (void)prctl(PR_CAPBSET_DROP, dropped[i], 0, 0, 0);
+    }
+    /* Nor that makes devices or opens files by number, for those who may not
+     * do everything anyway. */
+    for (int i = 0; guarded && i < 64; i++) {
+        bool keep = false;
+        for (size_t j = 0; j < nkept; j++) {
+            keep = keep || kept[j] == i;
+        }
+        if (!keep) {
+            (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+        }
+    }
+}
+
+int
+fy_cage_enter(struct fy_cage *cage)
+{
+    static const int types[FY_NAMESPACES] = {CLONE_NEWUSER, CLONE_NEWNS,
+                                             CLONE_NEWNET, CLONE_NEWIPC};
+    for (unsigned i = 0; cage->has_space && i < FY_NAMESPACES; i++) {
+        if (cage->namespaces[i] >= 0 &&
+            setns(cage->namespaces[i], types[i]) != 0) {
+            return -1;
+        }
+    }
+    char folder[PATH_MAX];
+    if (chdir(cage->folder) != 0 ||
+        syscall(SYS_getcwd, folder, sizeof folder) < 0) {
+        return -1;
+    }
+    if (strcmp(folder, cage->folder) != 0) {
+        errno = ESTALE; /* a link, since the check */
+        return -1;
+    }
+    umask(cage->umask);
+    for (unsigned i = 0; i < 16; i++) {
+        if (cage->limited[i] &&
+            setrlimit((__rlimit_resource_t)i, &cage->limits[i]) != 0) {
+            return -1;
+        }
+    }
+    if (cage->nice > getpriority(PRIO_PROCESS, 0) &&
+        setpriority(PRIO_PROCESS, 0, cage->nice) != 0) {
+        return -1;
+    }
+    drop_capabilities(cage->guarded, !cage->denied);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return -1;
+    }
+    if (cage->ruleset >= 0 &&
+        syscall(SYS_landlock_restrict_self, cage->ruleset, 0) != 0) {
+        return -1;
+    }
+    if (cage->filtered && fy_filter_enter() != 0) {
+        return -1;
+    }
+    return fy_filter_guard(cage->alone ? cage->program : NULL, cage->denied);
+}
+
+void
+fy_cage_free(struct fy_cage *cage)
+{
+    if (cage && cage->ruleset >= 0) {
+        close(cage->ruleset);
+    }
+    for (unsigned i = 0; cage && cage->has_space && i < FY_NAMESPACES; i++) {
+        if (cage->namespaces[i] >= 0) {
+            close(cage->namespaces[i]);
+        }
+    }
+    free(cage);
+}
+
+const char *
+fy_cage_program(const struct fy_cage *cage)
+{
+    return cage->program;
+}
+
+const char *
+fy_cage_tmpdir(const struct fy_cage *cage)
+{
+    return *cage->tmpdir ? cage->tmpdir : NULL;
+}
+
+bool
+fy_cage_is_guarded(const struct fy_cage *cage)
+{
+    return cage->guarded;
+}
+
+bool
+fy_cage_search(const struct fy_cage *cage, const char *search, char **out)
+{
+    *out = NULL;
+    return !cage->guarded || cage->alone ||
+           (*out = fy_strict_shorten(search)) != NULL;
+}

@@ -1,0 +1,1270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The check of a stage before anything is started: folder by folder, operand by
+ * operand, program, configuration and limits. Refuses on every doubt; the
+ * client then runs the command itself. Runs in threads of the proxy; what they
+ * share is the fy_confine.
+ * Long because the steps of one check share its state and serve nothing else.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "annotations/model/model.h"
+#include "common/debug.h"
+#include "proxy/client/classify.h"
+#include "proxy/sandbox/confines.h"
+#include "proxy/storage/needs.h"
+
+enum {
+    FILES_MAX = 24, /* that a stage may read beside its root */
+    LINKERS_MAX = 4,
+    OUTPUTS_MAX = 2, /* stdout and stderr */
+};
+
+/* Of one check. */
+struct check {
+    struct fy_confine *confine;
+    const struct fy_stage_spec *spec;
+    const struct fy_invocation *invocation;
+    struct fy_seen seen[FY_MAX_SEEN]; /* by name, none beneath another */
+    unsigned nseen;
+    struct fy_seen *on;  /* the mount of `base' */
+    char base[PATH_MAX]; /* folder of relative operands; "" when outside */
+    bool writes;
+    struct {
+        dev_t device;
+        ino_t inode;
+        bool linked; /* it has other names, too */
+    } outputs[OUTPUTS_MAX];
+    unsigned noutputs;
+    bool strangers; /* it may see files of others, and names them */
+    int files[FILES_MAX];
+    char *paths[FILES_MAX];
+    unsigned nfiles;
+    unsigned nprograms;     /* of these; they are executed */
+    struct fy_names *names; /* NULL: the client's mounts keep none */
+    struct fy_cage *cage;
+    unsigned *out_reason;
+    struct fy_buffer *why;
+};
+
+static int
+refuse(struct check *check, unsigned reason, const char *a, const char *b,
+       const char *c)
+{
+    return fy_refuse(check->out_reason, reason, check->why, a, b, c);
+}
+
+/* As a C string: no NUL inside, and it fits. */
+static bool
+text_of(const struct fy_bytes *bytes, char *out, size_t capacity)
+{
+    if (!bytes->at || bytes->n >= capacity ||
+        memchr(bytes->at, '\0', bytes->n)) {
+        return false;
+    }
+    memcpy(out, bytes->at, bytes->n);
+    out[bytes->n] = '\0';
+    return true;
+}
+
+static void
+trim_slashes(char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') {
+        path[--n] = '\0';
+    }
+}
+
+static int
+check_place(struct check *check, const struct fy_bytes *mount_bytes,
+            const struct fy_bytes *root_bytes)
+{
+    char root[PATH_MAX];
+    struct fy_seen *seen = &check->seen[check->nseen];
+    if (!text_of(mount_bytes, seen->mount, sizeof seen->mount) ||
+        seen->mount[0] != '/' || !text_of(root_bytes, root, sizeof root) ||
+        !*root) {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
+    }
+    trim_slashes(seen->mount);
+    if (check->confine->limited && !fy_strict_mount(seen->mount)) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, seen->mount,
+                      " is the system's own there", NULL);
+    }
+    int status = fy_roots_find(check->confine, root, &seen->root,
+                               check->out_reason, check->why);
+    check->nseen += !status;
+    return status;
+}
+
+static int
+by_mount(const void *a, const void *b)
+{
+    return strcmp(((const struct fy_seen *)a)->mount,
+                  ((const struct fy_seen *)b)->mount);
+}
+
+/*
+ * Of several mounts none may be in another, there or here: the client would see
+ * one file as two, or one mount's point in the other one's files.
+ */
+static bool
+is_apart(const struct fy_seen *a, const struct fy_seen *b)
+{
+    char ignored[PATH_MAX];
+    return !fy_client_relative(a->mount, b->mount, ignored, sizeof ignored) &&
+           !fy_client_relative(a->root.path, b->root.path, ignored,
+                               sizeof ignored) &&
+           (a->root.device != b->root.device || a->root.inode != b->root.inode);
+}
+
+static int
+check_places(struct check *check)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    int status = check_place(check, &spec->mount, &spec->root);
+    for (uint32_t i = 0; !status && i < spec->nmounts; i++) {
+        status =
+            check->nseen == FY_MAX_SEEN
+                ? refuse(check, FY_STAGE_REFUSED, "too many mounts", NULL, NULL)
+                : check_place(check, &spec->mounts[i].mount,
+                              &spec->mounts[i].root);
+    }
+    qsort(check->seen, check->nseen, sizeof check->seen[0], by_mount);
+    for (unsigned i = 0; !status && i < check->nseen; i++) {
+        for (unsigned j = 0; !status && j < check->nseen; j++) {
+            if (i != j && !is_apart(&check->seen[i], &check->seen[j])) {
+                status =
+                    refuse(check, FY_STAGE_NESTED_MOUNT, check->seen[i].mount,
+                           " and ", check->seen[j].mount);
+            }
+        }
+    }
+    check->on = check->seen;
+    return status;
+}
+
+static struct fy_seen *
+seen_of(struct check *check, const char *path, char out[PATH_MAX])
+{
+    return fy_seen_of(check->seen, check->nseen, path, out, PATH_MAX);
+}
+
+/*
+ * What a stage that shows owners will look at. A long listing of the mount's own
+ * folder shows "..": a folder of the client.
+ */
+static int
+check_shown(struct check *check, int fd, bool tree)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    struct stat about;
+    if (!invocation->owners) {
+        return 0;
+    }
+    bool looks = invocation->attributes && fstat(fd, &about) == 0;
+    for (unsigned i = 0; looks && i < check->nseen; i++) {
+        if (about.st_dev == check->seen[i].root.device &&
+            about.st_ino == check->seen[i].root.inode) {
+            return refuse(
+                check, FY_STAGE_OTHER_NAMES,
+                "the mount's own folder may be shown with what it is in", NULL,
+                NULL);
+        }
+    }
+    if (fy_space_kind(check->confine) == FY_SPACE_USER && !check->strangers) {
+        check->strangers = !invocation->pure || !fy_all_owned(fd, tree);
+    }
+    return 0;
+}
+
+/* Whether a mount point lies in that folder, which so exists there too. */
+static bool
+is_above(const struct check *check, const char *folder)
+{
+    char ignored[PATH_MAX];
+    bool above = false;
+    for (unsigned i = 0; i < check->nseen; i++) {
+        above = above || fy_client_relative(folder, check->seen[i].mount,
+                                            ignored, sizeof ignored);
+    }
+    return above && folder[1] && !strstr(folder, "//") && !strstr(folder, "/.");
+}
+
+/*
+ * A command that looks for something in the folders above its own (.git) goes by
+ * the tree that begins there: the highest such folder.
+ */
+static void
+find_top(const struct check *check, char *out)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    char folder[PATH_MAX], path[PATH_MAX];
+    strcpy(folder, check->base);
+    strcpy(out, check->base);
+    for (bool more = true; more;) {
+        for (uint32_t i = 0; i < invocation->nabsents; i++) {
+            const char *name = invocation->absents[i].path;
+            size_t n = strcspn(name, "/");
+            int used =
+                snprintf(path, sizeof path, "%s/%.*s", folder, (int)n, name);
+            int fd;
+            unsigned ignored;
+            if (n > 0 && *name != '~' && used > 0 &&
+                (size_t)used < sizeof path &&
+                fy_resolve(&check->on->root, path, 0, "", &fd, &ignored,
+                           NULL) == 0) {
+                close(fd);
+                strcpy(out, folder);
+                break;
+            }
+        }
+        char *slash = strrchr(folder, '/');
+        more = strcmp(folder, ".") != 0;
+        if (slash) {
+            *slash = '\0';
+        } else {
+            strcpy(folder, ".");
+        }
+    }
+}
+
+/* What is looked at for the working folder as such. */
+static int
+check_tree(struct check *check, const char *shown)
+{
+    const struct fy_invocation *invocation = check->invocation;
+    unsigned flags = FY_RESOLVE_FOLDER;
+    char top[PATH_MAX];
+    int fd;
+    flags |= invocation->cwd_is_tree ? FY_RESOLVE_TREE : FY_RESOLVE_SHALLOW;
+    flags |= invocation->cwd_follows ? FY_RESOLVE_FOLLOWS : 0;
+    if (check->spec->hides_links && invocation->targets) {
+        flags |= FY_RESOLVE_TARGETS;
+    }
+    if (!(flags & (FY_RESOLVE_FOLLOWS | FY_RESOLVE_TARGETS))) {
+        return 0;
+    }
+    find_top(check, top);
+    int status = fy_resolve(&check->on->root, top, flags, shown, &fd,
+                            check->out_reason, check->why);
+    if (!status) {
+        close(fd);
+    }
+    return status;
+}
+
+/* The working folder: beneath the mount, or a stage that does not use it. */
+static int
+check_folder(struct check *check)
+{
+    char folder[PATH_MAX];
+    int fd;
+    if (!text_of(&check->spec->cwd, folder, sizeof folder) ||
+        folder[0] != '/') {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed working folder",
+                      NULL, NULL);
+    }
+    const struct fy_invocation *invocation = check->invocation;
+    struct fy_seen *on = seen_of(check, folder, check->base);
+    if (!on) {
+        if (invocation->reads_cwd || invocation->writes_cwd) {
+            return refuse(check, FY_STAGE_OUTSIDE, "the working folder ",
+                          folder, " is not on the mount");
+        }
+        check->base[0] = '\0';
+        strcpy(check->cage->folder, is_above(check, folder) ? folder : "/");
+        return 0;
+    }
+    check->on = on;
+    unsigned flags =
+        FY_RESOLVE_FOLDER | (invocation->cwd_is_tree ? FY_RESOLVE_TREE : 0);
+    int status = fy_resolve(&on->root, check->base, flags, folder, &fd,
+                            check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    if (invocation->reads_cwd) {
+        status = check_shown(check, fd, invocation->cwd_is_tree);
+        status = status ? status : check_tree(check, folder);
+    }
+    close(fd);
+    trim_slashes(folder);
+    strcpy(check->cage->folder, folder);
+    return status;
+}
+
+static bool
+is_device(const char *path)
+{
+    return strcmp(path, "/dev/null") == 0 || strcmp(path, "/dev/zero") == 0 ||
+           strcmp(path, "/dev/full") == 0;
+}
+
+/* An operand or folder as the client names it: relative to the root. */
+static int
+to_relative(struct check *check, const char *text, char *out,
+            struct fy_seen **on)
+{
+    *on = check->on;
+    if (*text == '/') {
+        *on = seen_of(check, text, out);
+        if (!*on) {
+            return refuse(check, FY_STAGE_OUTSIDE, text, " is not on the mount",
+                          NULL);
+        }
+        return 0;
+    }
+    if (!*check->base && check->cage->folder[1]) {
+        char whole[PATH_MAX];
+        *on = fy_path_join(check->cage->folder, text, whole)
+                  ? NULL
+                  : seen_of(check, whole, out);
+        if (*on) {
+            return 0;
+        }
+    }
+    if (!*check->base) {
+        return refuse(check, FY_STAGE_OUTSIDE, text,
+                      " is relative to a folder that is not on the mount",
+                      NULL);
+    }
+    /* Not collapsed: the kernel knows what .. means behind links. */
+    int n = snprintf(out, PATH_MAX, "%s/%s", check->base, text);
+    if (n < 0 || n >= PATH_MAX) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
+                      NULL);
+    }
+    return 0;
+}
+
+/* The files that the client writes the stage's output to. */
+static int
+check_outputs(struct check *check)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    int status = 0;
+    if (spec->noutputs > OUTPUTS_MAX) {
+        return refuse(check, FY_STAGE_REFUSED, "too many outputs", NULL, NULL);
+    }
+    for (uint32_t i = 0; !status && i < spec->noutputs; i++) {
+        char path[PATH_MAX], relative[PATH_MAX];
+        struct stat about;
+        int fd;
+        struct fy_seen *on = text_of(&spec->outputs[i], path, sizeof path)
+                                 ? seen_of(check, path, relative)
+                                 : NULL;
+        if (!on) {
+            return refuse(check, FY_STAGE_OUTSIDE, "an output",
+                          " is not on the mount", NULL);
+        }
+        status = fy_resolve(&on->root, relative, 0, path, &fd,
+                            check->out_reason, check->why);
+        if (status) {
+            break;
+        }
+        if (fstat(fd, &about) != 0) {
+            status = refuse(check, FY_STAGE_UNCLEAR_PATH, path, NULL, NULL);
+        } else {
+            check->outputs[check->noutputs].device = about.st_dev;
+            check->outputs[check->noutputs].inode = about.st_ino;
+            check->outputs[check->noutputs++].linked = about.st_nlink > 1;
+        }
+        close(fd);
+    }
+    return status;
+}
+
+/* Whether what the stage reads is a file that its output goes to. In a tree it
+ * has its own name, which the client has looked for, or another one. */
+static int
+check_alike(struct check *check, int fd, bool tree, const char *shown)
+{
+    struct stat about;
+    bool alike = false;
+    if (check->noutputs == 0) {
+        return 0;
+    }
+    bool known = fstat(fd, &about) == 0;
+    for (unsigned i = 0; i < check->noutputs; i++) {
+        alike = alike || !known || (tree && check->outputs[i].linked) ||
+                (about.st_dev == check->outputs[i].device &&
+                 about.st_ino == check->outputs[i].inode);
+    }
+    return alike ? refuse(check, FY_STAGE_ODD_STREAM,
+                          "it reads what it writes: ", shown, NULL)
+                 : 0;
+}
+
+static int
+check_use(struct check *check, const struct fy_use *use)
+{
+    char text[PATH_MAX], relative[PATH_MAX];
+    const struct fy_stage_spec *spec = check->spec;
+    if (use->is_stdin) {
+        return 0;
+    }
+    if (use->arg >= spec->argc || use->offset > spec->argv[use->arg].n) {
+        return refuse(check, FY_STAGE_REFUSED, "a malformed operand", NULL,
+                      NULL);
+    }
+    struct fy_bytes bytes = {spec->argv[use->arg].at + use->offset,
+                             spec->argv[use->arg].n - use->offset};
+    if (!text_of(&bytes, text, sizeof text)) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, "a path is too long", NULL,
+                      NULL);
+    }
+    if (!*text || is_device(text)) {
+        return 0; /* "" exists nowhere */
+    }
+    struct fy_seen *on;
+    int status = to_relative(check, text, relative, &on);
+    if (status) {
+        return status;
+    }
+    unsigned flags = FY_RESOLVE_MISSING;
+    if (use->kind == FY_USE_FOLDER) {
+        flags = FY_RESOLVE_FOLDER;
+    } else if (use->kind == FY_USE_TREE) {
+        flags |= FY_RESOLVE_TREE | (use->follows ? FY_RESOLVE_FOLLOWS : 0);
+        if (spec->hides_links && check->invocation->targets) {
+            flags |= FY_RESOLVE_TARGETS;
+        }
+    }
+    int fd;
+    status = fy_resolve(&on->root, relative, flags, text, &fd,
+                        check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    if (fd >= 0) {
+        status = check_shown(check, fd, use->kind == FY_USE_TREE);
+        if (!status && use->access != FY_ACCESS_OUT) {
+            status = check_alike(check, fd, use->kind == FY_USE_TREE, text);
+        }
+        close(fd);
+    }
+    if (!status && check->names && use->access != FY_ACCESS_IN &&
+        use->kind != FY_USE_FOLDER) {
+        status = fy_names_check(check->names, &on->root, relative, use, text);
+    }
+    if (status) {
+        return status;
+    }
+    on->writes = on->writes || use->access != FY_ACCESS_IN;
+    check->writes = check->writes || on->writes;
+    if (use->kind == FY_USE_FOLDER) {
+        check->on = on;
+        strcpy(check->base, relative);
+    }
+    return 0;
+}
+
+static int
+check_uses(struct check *check)
+{
+    int status = 0;
+    const struct fy_invocation *invocation = check->invocation;
+    bool names_outputs = false;
+    for (uint32_t i = 0; i < invocation->nuses; i++) {
+        names_outputs =
+            names_outputs || (!invocation->uses[i].is_stdin &&
+                              invocation->uses[i].access != FY_ACCESS_IN);
+    }
+    check->writes = invocation->effect || invocation->writes_cwd;
+    /* What writes without saying where may do so on every mount. */
+    for (unsigned i = 0; i < check->nseen; i++) {
+        check->seen[i].writes =
+            check->writes &&
+            (check->nseen == 1 || invocation->writes_cwd || !names_outputs);
+    }
+    for (uint32_t i = 0; !status && i < check->invocation->nuses; i++) {
+        status = check_use(check, &check->invocation->uses[i]);
+    }
+    /* What is written there by git is no link. */
+    if (!status && check->names && invocation->writes_cwd &&
+        !invocation->nwritten) {
+        status = fy_names_check_folder(check->names, &check->on->root,
+                                       check->base, "the working folder");
+    }
+    return status;
+}
+
+/* A descriptor of the host's file `path' (or of the mount's, by the client's
+ * path), *out_fd -1 when there is none. What cannot be told is an error. */
+static int
+open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
+{
+    char relative[PATH_MAX];
+    struct fy_seen *on = seen_of(check, path, relative);
+    *in_root = on != NULL;
+    if (!*in_root) {
+        *out_fd = open(path, O_PATH | O_CLOEXEC);
+        return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
+                   ? 0
+                   : FY_ERR_UNSUPPORTED;
+    }
+    unsigned ignored;
+    return fy_resolve(&on->root, relative, FY_RESOLVE_MISSING, path, out_fd,
+                      &ignored, NULL);
+}
+
+/* Takes fd; the stage may read and execute it, by this path. */
+static bool
+keep_file(struct check *check, int fd, const char *path)
+{
+    if (check->nfiles == FILES_MAX ||
+        !(check->paths[check->nfiles] = strdup(path))) {
+        close(fd);
+        return false;
+    }
+    check->files[check->nfiles++] = fd;
+    return true;
+}
+
+/*
+ * The linker is asked what a program loads, and runs what that names as auditors:
+ * where the client may be anybody, not for a file that somebody may have written.
+ */
+static bool
+may_be_identified(const struct check *check, int fd)
+{
+    return !check->confine->limited || fy_strict_program(fd);
+}
+
+/* The program at `path' is the client's: held. */
+static bool
+is_same_tool(struct check *check, const char *path, const char *identity)
+{
+    char link[40], here[512];
+    bool in_root;
+    int fd;
+    if (open_any(check, path, &in_root, &fd) != 0 || fd < 0) {
+        return false;
+    }
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (!may_be_identified(check, fd) ||
+        faccessat(AT_FDCWD, link, X_OK, 0) != 0 ||
+        fy_tool_identity(link, here, sizeof here) != 0 ||
+        strcmp(here, identity) != 0) {
+        close(fd);
+        return false;
+    }
+    check->nprograms++;
+    return keep_file(check, fd, path);
+}
+
+static int
+check_words(struct check *check)
+{
+    int status = fy_strict_name(check->spec, check->out_reason, check->why);
+    return status ? status
+                  : fy_strict_terminal(check->spec, check->invocation,
+                                       check->out_reason, check->why);
+}
+
+static int
+check_tool(struct check *check)
+{
+    static const char *const folders[] = {"/usr/bin", "/bin", "/usr/local/bin",
+                                          "/usr/sbin", "/sbin"};
+    char path[PATH_MAX], identity[512];
+    const struct fy_tool *tool = &check->spec->tool;
+    if (!text_of(&tool->path, path, sizeof path) || path[0] != '/' ||
+        !text_of(&tool->identity, identity, sizeof identity) || !*identity) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, "a malformed program", NULL,
+                      NULL);
+    }
+    /* A wrapper that somebody gave a tool's name is not what the annotation
+     * speaks of; those of the system (zgrep, egrep) are. */
+    if (strchr(identity, '+') && strncmp(path, "/usr/bin/", 9) != 0 &&
+        strncmp(path, "/bin/", 5) != 0) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, path,
+                      " is a script that is no part of the system", NULL);
+    }
+    if (is_same_tool(check, path, identity)) {
+        strcpy(check->cage->program, path);
+        return 0;
+    }
+    const char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char other[PATH_MAX];
+        int n = snprintf(other, sizeof other, "%s/%s", folders[i], name);
+        if (*name && n > 0 && (size_t)n < sizeof other &&
+            strcmp(other, path) != 0 && is_same_tool(check, other, identity)) {
+            strcpy(check->cage->program, other);
+            return 0;
+        }
+    }
+    return refuse(check, FY_STAGE_OTHER_TOOL, path,
+                  " is missing or another version there", NULL);
+}
+
+static const char *
+variable(const struct fy_stage_spec *spec, const char *name)
+{
+    size_t n = strlen(name);
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const struct fy_bytes *entry = &spec->env[i];
+        if (entry->n > n && memcmp(entry->at, name, n) == 0 &&
+            entry->at[n] == '=') {
+            return entry->at + n + 1;
+        }
+    }
+    return "";
+}
+
+/* Variables that change what the program is, and the locale. */
+static int
+check_environment(struct check *check)
+{
+    static const char *const locales[] = {"LOCPATH",
+                                          "LC_ALL",
+                                          "LC_CTYPE",
+                                          "LC_NUMERIC",
+                                          "LC_TIME",
+                                          "LC_COLLATE",
+                                          "LC_MONETARY",
+                                          "LC_MESSAGES",
+                                          "LC_PAPER",
+                                          "LC_NAME",
+                                          "LC_ADDRESS",
+                                          "LC_TELEPHONE",
+                                          "LC_MEASUREMENT",
+                                          "LC_IDENTIFICATION",
+                                          "LANG"};
+    const struct fy_stage_spec *spec = check->spec;
+    int status = fy_strict_environment(spec, check->confine->limited,
+                                       check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    char texts[sizeof locales / sizeof locales[0]][160];
+    const char *environment[sizeof locales / sizeof locales[0] + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
+        const char *value = variable(spec, locales[i]);
+        if (strlen(value) > 120) {
+            return refuse(check, FY_STAGE_OTHER_TOOL, "an odd ", locales[i],
+                          NULL);
+        }
+        if (*value) {
+            (void)snprintf(texts[n], sizeof texts[n], "%s=%s", locales[i],
+                           value);
+            environment[n] = texts[n];
+            n++;
+        }
+    }
+    environment[n] = NULL;
+    char said[200];
+    struct fy_buffer buffer;
+    fy_buffer_start(&buffer, said, sizeof said);
+    if (!fy_locales_fit(environment, check->invocation->encoded, &buffer)) {
+        return refuse(check, FY_STAGE_OTHER_TOOL, said, " there", NULL);
+    }
+    return 0;
+}
+
+static bool
+is_names(const char *path)
+{
+    return strcmp(path, "/etc/passwd") == 0 || strcmp(path, "/etc/group") == 0;
+}
+
+/* One of them, of this path; *out_same when it is the client's. */
+static int
+check_config(struct check *check, const char *path,
+             const struct fy_config_hash *config, bool *out_same)
+{
+    unsigned char here[32] = {0};
+    char link[40];
+    bool in_root;
+    int fd = -1;
+    int status = open_any(check, path, &in_root, &fd);
+    struct stat about = {0};
+    bool limited = check->confine->limited && !in_root;
+    if (limited && fd >= 0 &&
+        fy_strict_config(path, check->confine->home) != FY_STRICT_COMPARED) {
+        status = FY_ERR_UNSUPPORTED; /* that it is missing is all one learns */
+    } else if (fd >= 0 &&
+               (fstat(fd, &about) != 0 ||
+                (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))) {
+        status = FY_ERR_UNSUPPORTED; /* to open a device may do something */
+    } else if (fd >= 0 && S_ISREG(about.st_mode) && (about.st_mode & 0111) &&
+               !may_be_identified(check, fd)) {
+        status = FY_ERR_UNSUPPORTED; /* a program is identified */
+    } else if (fd >= 0) {
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        status = fy_config_hash(link, here);
+    }
+    bool same = !status && memcmp(here, config->sha256, sizeof here) == 0;
+    /* Who knows it may read it; a program is what the annotation says that
+     * the command starts. */
+    bool program = (about.st_mode & 0111) != 0;
+    bool shown =
+        fd >= 0 && same && S_ISREG(about.st_mode) && (!in_root || program);
+    check->nprograms += shown && program;
+    *out_same = same;
+    if (shown ? !keep_file(check, fd, path) : fd >= 0 && close(fd) != 0) {
+        return refuse(check, FY_STAGE_OTHER_CONFIG,
+                      "too many configuration files", NULL, NULL);
+    }
+    return 0;
+}
+
+/* Nothing is looked at that the annotation here does not ask for. */
+static int
+check_configs(struct check *check)
+{
+    const struct fy_stage_spec *spec = check->spec;
+    struct fy_asked asked;
+    unsigned names = 0;
+    int status = fy_asked_new(spec, check->invocation, check->confine->limited,
+                              check->seen, check->nseen, &asked);
+    if (status) {
+        return status;
+    }
+    for (uint32_t i = 0; !status && i < spec->nconfigs; i++) {
+        char text[PATH_MAX], path[PATH_MAX], beneath[PATH_MAX];
+        bool same = false;
+        if (!text_of(&spec->configs[i].path, text, sizeof text) ||
+            !fy_asked_path(text, path)) {
+            status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
+                            NULL, NULL);
+        } else if (!fy_asked_take(&asked, path) ||
+                   (check->confine->limited && !seen_of(check, path, beneath) &&
+                    !fy_strict_config(path, check->confine->home))) {
+            status = refuse(check, FY_STAGE_OTHER_CONFIG, path,
+                            " is not compared there", NULL);
+        } else {
+            status = check_config(check, path, &spec->configs[i], &same);
+        }
+        if (!status && !same) {
+            status = refuse(check,
+                            is_names(path) ? FY_STAGE_OTHER_NAMES
+                                           : FY_STAGE_OTHER_CONFIG,
+                            path, " is another there", NULL);
+        }
+        names |= !status && strcmp(path, "/etc/passwd") == 0 ? 1u : 0u;
+        names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
+    }
+    fy_asked_clear(&asked);
+    if (!status && check->invocation->owners && names != 3) {
+        return refuse(check, FY_STAGE_OTHER_NAMES,
+                      "users may be named otherwise there", NULL, NULL);
+    }
+    return status;
+}
+
+/*
+ * Names of users may come from daemons, which are asked through sockets; and a
+ * 32-bit program (only 64-bit ones have a build-id here) has other numbers.
+ */
+static bool
+is_to_be_filtered(const struct check *check)
+{
+    const struct fy_bytes *identity = &check->spec->tool.identity;
+    static const char native[] = "build-id:";
+    return !check->invocation->owners && check->confine->known_user &&
+           (memchr(identity->at, '+', identity->n) ||
+            strncmp(identity->at, native, sizeof native - 1) == 0);
+}
+
+/* What the stage's limits are here. Never above our own. */
+static int
+check_limits(struct check *check)
+{
+    static const unsigned carried[] = {
+        RLIMIT_CPU,  RLIMIT_FSIZE,  RLIMIT_DATA,    RLIMIT_STACK,
+        RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS};
+    for (size_t i = 0; i < sizeof carried / sizeof carried[0]; i++) {
+        unsigned resource = carried[i];
+        struct rlimit own;
+        if (getrlimit((__rlimit_resource_t)resource, &own) != 0) {
+            continue;
+        }
+        rlim_t soft = check->spec->limits[resource][0];
+        rlim_t hard = check->spec->limits[resource][1];
+        if (soft > own.rlim_max && resource != RLIMIT_NOFILE &&
+            resource != RLIMIT_MEMLOCK && resource != RLIMIT_CORE) {
+            /* It would end there where it would go on here. */
+            return refuse(check, FY_STAGE_LIMITS,
+                          "a resource limit is lower there", NULL, NULL);
+        }
+        hard = hard < own.rlim_max ? hard : own.rlim_max;
+        soft = soft < hard ? soft : hard;
+        check->cage->limits[resource].rlim_cur = soft;
+        check->cage->limits[resource].rlim_max = hard;
+        check->cage->limited[resource] = true;
+    }
+    check->cage->filtered = is_to_be_filtered(check);
+    check->cage->umask = check->spec->umask & 0777;
+    if (check->spec->masks && check->writes &&
+        check->confine->umask & ~check->cage->umask) {
+        return refuse(check, FY_STAGE_OTHER_CONFIG, "its umask is stricter",
+                      NULL, NULL);
+    }
+    check->cage->nice = check->spec->nice < 19 ? check->spec->nice : 19;
+    return 0;
+}
+
+static int
+open_stream(struct check *check, const struct fy_stream_spec *stream,
+            int *out_fd)
+{
+    char path[PATH_MAX], relative[PATH_MAX], link[40];
+    if (stream->kind != FY_STREAM_FILE) {
+        return 0;
+    }
+    struct fy_seen *on = text_of(&stream->path, path, sizeof path)
+                             ? seen_of(check, path, relative)
+                             : NULL;
+    if (!on) {
+        return refuse(check, FY_STAGE_OUTSIDE, "a redirected file",
+                      " is not on the mount", NULL);
+    }
+    int fd;
+    int status = fy_resolve(&on->root, relative, 0, path, &fd,
+                            check->out_reason, check->why);
+    if (status) {
+        return status;
+    }
+    struct stat about;
+    bool writes = (stream->flags & O_ACCMODE) != O_RDONLY;
+    if (fstat(fd, &about) != 0 ||
+        (stream->inode && stream->inode != about.st_ino)) {
+        close(fd);
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, path,
+                      " is another file there", NULL);
+    }
+    if (writes && !S_ISREG(about.st_mode)) {
+        close(fd);
+        return refuse(check, FY_STAGE_ODD_STREAM, path, " is no file", NULL);
+    }
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int opened = open(link, (int)(stream->flags & (O_ACCMODE | O_APPEND)) |
+                                O_NOCTTY | O_CLOEXEC);
+    int saved = errno;
+    close(fd);
+    if (opened < 0) {
+        return refuse(check, FY_STAGE_UNCLEAR_PATH, path, ": ",
+                      strerrordesc_np(saved));
+    }
+    if (S_ISREG(about.st_mode) &&
+        (stream->offset < 0 ||
+         lseek(opened, stream->offset, SEEK_SET) != stream->offset)) {
+        close(opened);
+        return refuse(check, FY_STAGE_ODD_STREAM, path, ": a bad offset", NULL);
+    }
+    on->writes = on->writes || writes;
+    check->writes = check->writes || writes;
+    *out_fd = opened;
+    return 0;
+}
+
+/*
+ * What the stage may execute: the command, what its annotation names, and their
+ * linkers. A script's annotation names no programs; it is one of the system's.
+ */
+static int
+check_programs(struct check *check, const struct fy_landlock_wish *wish)
+{
+    char link[40], linker[PATH_MAX];
+    int files[FILES_MAX + LINKERS_MAX];
+    unsigned n = check->nfiles;
+    int status = 0;
+    memcpy(files, check->files, n * sizeof *files);
+    for (unsigned i = 0;
+         !status && i < check->nfiles && n < check->nfiles + LINKERS_MAX; i++) {
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", check->files[i]);
+        int fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 &&
+            errno != EACCES) { /* what is unreadable may be executed */
+            status = FY_ERR_IO;
+        }
+        if (fd >= 0 && fy_needs_linker(fd, linker) == 0 && *linker == '/') {
+            files[n] = open(linker, O_PATH | O_CLOEXEC);
+            status = files[n] < 0 ? FY_ERR_IO : status;
+            n += files[n] >= 0;
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    struct fy_landlock_wish all = *wish;
+    all.files = files;
+    all.nfiles = n;
+    if (!status) {
+        status =
+            fy_landlock_ruleset(check->confine, &all, &check->cage->ruleset);
+    }
+    for (unsigned i = check->nfiles; i < n; i++) {
+        close(files[i]);
+    }
+    return status;
+}
+
+/* The check's own descriptors of a space, which may be closed by the next one. */
+static int
+hold_space(struct check *check, const struct fy_space *space)
+{
+    struct fy_cage *cage = check->cage;
+    cage->has_space = true;
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        cage->namespaces[i] = -1;
+    }
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        if (space->fds[i] >= 0) {
+            cage->namespaces[i] = fcntl(space->fds[i], F_DUPFD_CLOEXEC, 3);
+            if (cage->namespaces[i] < 0) {
+                return refuse(check, FY_STAGE_BUSY, "too many open files", NULL,
+                              NULL);
+            }
+        }
+    }
+    return 0;
+}
+
+/* The namespaces and rules. With the lock. */
+static int
+furnish_now(struct check *check)
+{
+    struct fy_confine *confine = check->confine;
+    struct fy_cage *cage = check->cage;
+    bool equal = true;
+    for (unsigned i = 0; i < check->nseen; i++) {
+        equal = equal &&
+                strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
+    }
+    bool strangers = fy_space_kind(confine) == FY_SPACE_USER &&
+                     check->invocation->owners &&
+                     (check->strangers || !check->invocation->pure);
+    const struct fy_space *space = NULL;
+    int temporary = -1;
+    if (equal && (fy_space_kind(confine) == FY_SPACE_NONE || strangers)) {
+        /* Nothing is read-only there, and Landlock lets owners, modes and times
+         * be changed through a link that was no link when it was checked. */
+        if (confine->limited && check->writes) {
+            return refuse(check, FY_STAGE_OTHER_NAMES,
+                          "without a namespace nothing is changed in what is ",
+                          "exported", NULL);
+        }
+        if (!*confine->plain_temporary &&
+            fy_temporary_new(confine, confine->plain_temporary,
+                             sizeof confine->plain_temporary) != 0) {
+            return refuse(check, FY_STAGE_REFUSED, "no temporary folder", NULL,
+                          NULL);
+        }
+        if (confine->plain_temporary_fd < 0) {
+            confine->plain_temporary_fd =
+                open(confine->plain_temporary, O_PATH | O_CLOEXEC);
+        }
+        temporary = confine->plain_temporary_fd;
+        strcpy(cage->tmpdir, confine->plain_temporary);
+    } else if (strangers) {
+        return refuse(check, FY_STAGE_OTHER_NAMES,
+                      "in a user namespace other users have no names", NULL,
+                      NULL);
+    } else {
+        int status = fy_space_get(confine, check->seen, check->nseen, &space,
+                                  check->out_reason, check->why);
+        if (status) {
+            return status;
+        }
+        for (unsigned i = 0; i < check->nfiles; i++) {
+            if (fy_space_hides(space, check->paths[i])) {
+                return refuse(check, FY_STAGE_OTHER_CONFIG, check->paths[i],
+                              " is not seen by stages there", NULL);
+            }
+        }
+        status = hold_space(check, space);
+        if (status) {
+            return status;
+        }
+        temporary = space->temporary_fd;
+    }
+    char beneath[PATH_MAX];
+    const char *wanted = variable(check->spec, "TMPDIR");
+    if (cage->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
+        strcmp(wanted, "/var/tmp") != 0 &&
+        !(check->writes && seen_of(check, wanted, beneath))) {
+        strcpy(cage->tmpdir, "/tmp");
+    }
+    const struct fy_bytes *identity = &check->spec->tool.identity;
+    bool is_script = memchr(identity->at, '+', identity->n) != NULL;
+    cage->alone = !is_script && check->nprograms == 1;
+    if (!cage->alone &&
+        !fy_strict_search(check->spec, check->seen, check->nseen)) {
+        return refuse(check, FY_STAGE_OTHER_TOOL,
+                      "PATH leads to programs on the mount", NULL, NULL);
+    }
+    if (!confine->landlock) {
+        return 0;
+    }
+    struct fy_landlock_wish wish = {.seen = check->seen,
+                                    .nseen = check->nseen,
+                                    .any_program = is_script,
+                                    .temporary_fd = temporary};
+    if (check_programs(check, &wish) != 0) {
+        return refuse(check, FY_STAGE_REFUSED,
+                      "Landlock rules: ", strerrordesc_np(errno), NULL);
+    }
+    return 0;
+}
+
+static int
+furnish(struct check *check)
+{
+    (void)pthread_mutex_lock(&check->confine->lock);
+    int status = furnish_now(check);
+    (void)pthread_mutex_unlock(&check->confine->lock);
+    return status;
+}
+
+static int
+check_absents(struct check *check)
+{
+    const struct fy_absent_places places = {
+        .root = &check->on->root,
+        .base = check->base,
+        .home = variable(check->spec, "HOME"),
+        .seen = check->seen,
+        .nseen = check->nseen,
+        .own_home = check->confine->limited ? check->confine->home : NULL};
+    return fy_check_absents(&places, check->invocation, check->out_reason,
+                            check->why);
+}
+
+static int
+check_all(struct check *check, int out_files[3])
+{
+    int (*const steps[])(struct check *) = {
+        check_folder,  check_outputs,     check_uses,
+        check_absents, check_tool,        check_words,
+        check_limits,  check_environment, check_configs};
+    int status = 0;
+    for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
+        status = steps[i](check);
+    }
+    const struct fy_stream_spec *streams[] = {
+        &check->spec->in, &check->spec->out, &check->spec->err};
+    for (unsigned i = 0; !status && i < 3; i++) {
+        status = open_stream(check, streams[i], &out_files[i]);
+    }
+    if (!status && out_files[0] >= 0) {
+        status = check_alike(check, out_files[0], false, "stdin");
+    }
+    return status ? status : furnish(check);
+}
+
+int
+fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation,
+                 struct fy_cage **out_cage, int out_files[3],
+                 unsigned *out_reason, struct fy_buffer *why)
+{
+    int files[3] = {-1, -1, -1};
+    struct check *check = calloc(1, sizeof *check);
+    struct fy_cage *cage = calloc(1, sizeof *cage);
+    int status = FY_ERR_NOMEM;
+    if (!check || !cage) {
+        goto free_check;
+    }
+    cage->ruleset = -1;
+    cage->guarded = confine->limited;
+    /* Who may enter the folder on this host would run it as the proxy's user. A
+     * group's bit on a folder is often meant, and only root gives away groups. */
+    if (confine->limited && !confine->setid) {
+        cage->denied = geteuid() == 0 ? S_ISUID | S_ISGID : S_ISUID;
+    }
+    check->confine = confine;
+    check->spec = spec;
+    check->invocation = invocation;
+    check->cage = cage;
+    check->out_reason = out_reason;
+    check->why = why;
+    if (spec->keeps_names &&
+        !(check->names = fy_names_new(spec, invocation, out_reason, why))) {
+        goto free_check;
+    }
+    if (confine->limited && !confine->landlock) {
+        status = refuse(check, FY_STAGE_REFUSED,
+                        "folders are exported, but this kernel has no Landlock",
+                        NULL, NULL);
+        goto free_check;
+    }
+    status = check_places(check);
+    if (!status) {
+        status = check_all(check, files);
+    }
+    for (unsigned i = 0; i < check->nseen; i++) {
+        fy_root_close(&check->seen[i].root);
+    }
+    for (unsigned i = 0; i < check->nfiles; i++) {
+        close(check->files[i]);
+        free(check->paths[i]);
+    }
+    if (!status) {
+        fy_debug(SANDBOX,
+                 "%s in %s: Landlock %s, namespaces %s, system calls %s",
+                 cage->program, cage->folder, cage->ruleset >= 0 ? "yes" : "no",
+                 cage->has_space ? "yes" : "no",
+                 cage->filtered ? "filtered" : "not filtered");
+        memcpy(out_files, files, sizeof files);
+        *out_cage = cage;
+        cage = NULL;
+    } else {
+        fy_debug(SANDBOX, "refused: %s %s", fy_stage_reason_word(*out_reason),
+                 why->text);
+    }
+free_check:
+    for (unsigned i = 0; status && i < 3; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+    if (cage) {
+        fy_cage_free(cage);
+    }
+    if (check) {
+        fy_names_free(check->names);
+    }
+    free(check);
+    if (status == FY_ERR_NOMEM) {
+        *out_reason = FY_STAGE_BUSY;
+    }
+    return status;
+}
+
+static bool
+is_in_passwd(uid_t uid)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    struct passwd row, *found = NULL;
+    char text[4096];
+    while (file && fgetpwent_r(file, &row, text, sizeof text, &found) == 0 &&
+           found->pw_uid != uid) {
+        found = NULL;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return found != NULL;
+}
+
+int
+fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
+               struct fy_confine **out)
+{
+    struct fy_confine *confine = calloc(1, sizeof *confine);
+    if (!confine) {
+        return FY_ERR_NOMEM;
+    }
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0) {
+        free(confine);
+        return FY_ERR_NOMEM;
+    }
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&confine->lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
+    confine->plain_temporary_fd = -1;
+    confine->temporary_fd = -1;
+    confine->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    for (const char *const *at = options->roots; at && *at; at++) {
+        int status = confine->nroots == FY_MAX_ROOTS || **at != '/'
+                         ? FY_ERR_INVALID
+                         : fy_root_open(*at, &confine->roots[confine->nroots]);
+        if (status) {
+            fy_buffer_add(why, "cannot export the folder ");
+            fy_buffer_add(why, *at);
+            fy_confine_free(confine);
+            return status;
+        }
+        confine->nroots++;
+    }
+    confine->limited = options->roots != NULL;
+    confine->setid = options->setid;
+    confine->landlock = options->landlock ? fy_landlock_version() : 0;
+    fy_space_begin(confine);
+    confine->known_user = is_in_passwd(geteuid());
+    confine->umask = umask(077);
+    (void)umask(confine->umask);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
+    const char *home = getenv("HOME");
+    const struct passwd *user =
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): likewise */
+        home && *home == '/' ? NULL : getpwuid(geteuid());
+    home = user ? user->pw_dir : home;
+    (void)snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");
+    if (confine->landlock) {
+        fy_landlock_system(confine);
+    }
+    *out = confine;
+    return 0;
+}
+
+void
+fy_confine_end(struct fy_confine *confine)
+{
+    if (pthread_mutex_trylock(&confine->lock) == 0) {
+        fy_space_drop(confine);
+        (void)pthread_mutex_unlock(&confine->lock);
+    }
+}
+
+void
+fy_confine_leave(struct fy_confine *confine)
+{
+    if (*confine->temporary) {
+        fy_temporary_remove(confine->temporary);
+    }
+}
+
+void
+fy_confine_free(struct fy_confine *confine)
+{
+    if (!confine) {
+        return;
+    }
+    fy_space_drop(confine);
+    for (unsigned i = 0; i < confine->nroots; i++) {
+        fy_root_close(&confine->roots[i]);
+    }
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        fy_space_close(&confine->spaces[i]);
+    }
+    for (unsigned i = 0; i < confine->nsystem; i++) {
+        close(confine->system[i].fd);
+    }
+    if (confine->plain_temporary_fd >= 0) {
+        close(confine->plain_temporary_fd);
+    }
+    if (confine->mountinfo_fd >= 0) {
+        close(confine->mountinfo_fd);
+    }
+    if (*confine->temporary) {
+        fy_temporary_remove(confine->temporary);
+        close(confine->temporary_fd);
+    }
+    (void)pthread_mutex_destroy(&confine->lock);
+    free(confine);
+}
+
+void
+fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
+{
+    hello->spaces = fy_space_kind(confine) != FY_SPACE_NONE;
+    hello->all_users = fy_space_kind(confine) != FY_SPACE_USER;
+    hello->landlock = confine->landlock;
+    hello->filter = confine->known_user && fy_filter_works();
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a stage may see and touch on the storage host. The proxy calls
+ * fy_confine_check() before it starts anything, and the child calls
+ * fy_cage_enter() between fork and exec.
+ *
+ * A root is a folder of this host that the user lets clients work in; without
+ * any, those that the client names are taken as far as the user's own rights go
+ * (ssh: the client is the user). The client's path of the mount is made to exist
+ * in a private mount namespace, so that every path, getcwd() and every message
+ * is what it would be on the client; where the kernel refuses that, only equal
+ * paths and relative operands are possible.
+ */
+#ifndef FERRY_PROXY_SANDBOX_CONFINE_H
+#define FERRY_PROXY_SANDBOX_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "annotations/commands/command.h"
+#include "common/buffer.h"
+#include "common/status.h"
+#include "proxy/wire/reason.h"
+#include "proxy/wire/spec.h"
+
+struct
+    fy_confine; /* of one proxy: roots, kernel features, spaces; any thread */
+
+struct fy_confine_options {
+    const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
+    bool landlock;            /* use it if the kernel has it (default); with
+                               * roots nothing runs without it */
+    bool setid; /* with roots: stages may make setuid and setgid files */
+};
+
+int fy_confine_new(const struct fy_confine_options *options,
+                   struct fy_buffer *why,
+                   struct fy_confine **out) FY_MUST_CHECK;
+/* Ends what it keeps ready, its child among it: no stage is checked any more. Does
+ * not wait for a check. */
+void fy_confine_end(struct fy_confine *confine);
+/* Instead of fy_confine_free(), where a check goes on until the process ends. */
+void fy_confine_leave(struct fy_confine *confine);
+void fy_confine_free(struct fy_confine *confine);
+
+/* spaces, all_users, landlock of the hello. */
+void fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello);
+
+/*
+ * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home)
+ * that lies beneath an exported root; the caller closes it. FY_ERR_UNSUPPORTED
+ * with *out_reason and `why' otherwise.
+ */
+int fy_confine_open_root(struct fy_confine *confine, const char *root,
+                         int *out_fd, unsigned *out_reason,
+                         struct fy_buffer *why) FY_MUST_CHECK;
+
+/* Everything the child needs, made by the check; owned by the caller. */
+struct fy_cage;
+
+/*
+ * Whether the stage may run here: the mount's root is beneath an exported root
+ * (openat2, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, opened once and held), the
+ * working folder and every operand resolve beneath it, output files' parents
+ * too, the tool exists with the same identity, implicit inputs are equal.
+ * May wait for a file system; any thread, also several at a time.
+ * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
+ * 0: new cage. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
+ */
+int fy_confine_check(struct fy_confine *confine,
+                     const struct fy_stage_spec *spec,
+                     const struct fy_invocation *invocation,
+                     struct fy_cage **out_cage, int out_files[3],
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * In the child, single-threaded, after its fds are in place: enters the
+ * namespace, changes folder, sets umask, limits, no_new_privs, Landlock.
+ * Async-signal-safe functions only. 0, or -1 with errno: _exit(126).
+ */
+int fy_cage_enter(struct fy_cage *cage) FY_MUST_CHECK;
+void fy_cage_free(struct fy_cage *cage);
+
+/* The path to exec, as the check resolved it (also after enter). */
+const char *fy_cage_program(const struct fy_cage *cage);
+
+/* What TMPDIR has to be in the stage's environment: a private folder of this
+ * host; NULL: leave it as the client has it. */
+const char *fy_cage_tmpdir(const struct fy_cage *cage);
+
+/* Whether folders are exported: then the stage gets the variables that its
+ * annotation names and no others. */
+bool fy_cage_is_guarded(const struct fy_cage *cage);
+/* Its entry "PATH=..." for the client's search path, new; NULL: as it is. False: no
+ * memory. */
+bool fy_cage_search(const struct fy_cage *cage, const char *search,
+                    char **out) FY_MUST_CHECK;
+
+/* ---- storage/tools.c, storage/configs.c: is it the same program? ----------------------------- */
+
+/*
+ * "build-id:HEX" of an ELF file that has one, else "sha256:HEX" of its bytes;
+ * "/libraries:HEX" of what the dynamic linker loads with it, found as
+ * `library_path' (LD_LIBRARY_PATH, of absolute folders; NULL: none) says; for a
+ * script also its interpreter's, joined by '+'. Cached by inode, size and times of
+ * all of that. FY_ERR_IO, FY_ERR_OVERFLOW; FY_ERR_UNSUPPORTED: see storage/needs.h. Any
+ * thread.
+ */
+int fy_tool_identity_with(const char *path, const char *library_path, char *out,
+                          size_t capacity) FY_MUST_CHECK;
+/* Without a search path. */
+int fy_tool_identity(const char *path, char *out,
+                     size_t capacity) FY_MUST_CHECK;
+
+/* Whether NAME=VALUE may make programs load other code. LD_LIBRARY_PATH is left
+ * to fy_tool_identity_with(): a stage runs without it. */
+bool fy_loads_code(const char *entry);
+
+/*
+ * SHA-256 of a file of at most 1 MiB; all zero when there is none. Of a folder:
+ * of its names, their types and its time of change in seconds, so that both
+ * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
+ */
+int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
+/* The same; of a program: its identity, with what it loads. */
+int fy_config_hash_with(const char *path, const char *library_path,
+                        unsigned char out[32]) FY_MUST_CHECK;
+
+/*
+ * Whether every locale that the environment (NAME=VALUE, NULL-terminated)
+ * chooses exists on this host; both sides ask: a program falls back to "C"
+ * silently. `encoded': its words were read as bytes (struct fy_invocation), so that
+ * the locale's characters must be single bytes or UTF-8: in others a byte of ASCII
+ * may be the second one of a character. `why' names the one that does not fit.
+ */
+bool fy_locales_fit(const char *const *environment, bool encoded,
+                    struct fy_buffer *why);
+
+#endif

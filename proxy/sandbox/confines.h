@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of confine.c, roots.c, space.c and cage.c.
+ */
+#ifndef FERRY_PROXY_SANDBOX_CONFINES_H
+#define FERRY_PROXY_SANDBOX_CONFINES_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "proxy/sandbox/confine.h"
+
+enum {
+    FY_MAX_ROOTS = 32,
+    FY_MAX_SEEN = FY_SPEC_MAX_MOUNTS + 1, /* mounts of one stage */
+    FY_MAX_SPACES = 64,
+    FY_MAX_SYSTEM = 48,
+    FY_NAMESPACES = 4,
+};
+
+/* A folder that is held open: what is beneath it can be resolved safely. */
+struct fy_root {
+    char path[PATH_MAX]; /* its true path on this host */
+    int fd;              /* O_PATH */
+    dev_t device;
+    ino_t inode;
+};
+
+enum fy_space_kind {
+    FY_SPACE_NONE, /* the kernel refuses */
+    FY_SPACE_ROOT, /* mount namespace; every user as it is */
+    FY_SPACE_USER, /* user namespace as well: other users are "nobody" */
+};
+
+/* A mount of the client, and the folder here that it shows. */
+struct fy_seen {
+    char mount[PATH_MAX]; /* plain: "/a/b" */
+    struct fy_root root;
+    bool writes; /* a stage may change what is in it */
+};
+
+/* Client mounts as they are seen there. */
+struct fy_space {
+    struct fy_shown {
+        char mount[PATH_MAX];
+        dev_t device;
+        ino_t inode;
+        size_t emptied_bytes; /* so much of mount names a folder that shows
+                               * nothing else of the host; 0: none */
+    } shown[FY_MAX_SEEN];
+    unsigned nshown;
+    int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
+    int temporary_fd;        /* the private /tmp, O_PATH */
+    uint64_t mounts_below;   /* hash of the host's mounts below the roots */
+    unsigned mounts_changed; /* when that was true */
+    bool stale;              /* the host's mounts are others now */
+};
+
+/* A child whose namespaces are made while everything else starts. Another thread
+ * may reap it: its number is used only while it is known to wait for us. */
+struct fy_spare {
+    pid_t pid;   /* 0: none */
+    int process; /* a pidfd */
+    int up, down;
+    bool asked; /* its first word was read */
+};
+
+struct fy_confine {
+    struct fy_root roots[FY_MAX_ROOTS];
+    unsigned nroots;
+    unsigned landlock;       /* ABI version, 0: not used */
+    pthread_mutex_t lock;    /* recursive: of all below, but for system */
+    enum fy_space_kind kind; /* by fy_space_kind() */
+    _Atomic bool kind_known; /* true: kind stays */
+    struct fy_spare spare;
+    bool known_user; /* by /etc/passwd: no daemon has to be asked */
+    bool limited;    /* roots were given: without Landlock nothing runs */
+    bool setid;      /* ... and stages may make setuid files all the same */
+    char plain_temporary[PATH_MAX]; /* for stages without a space, "" */
+    int plain_temporary_fd;
+    struct fy_space spaces[FY_MAX_SPACES];
+    unsigned nspaces;
+    int mountinfo_fd;        /* becomes readable (POLLPRI) on changes; or -1 */
+    unsigned mounts_changed; /* so often */
+    char home[PATH_MAX];
+    mode_t umask;             /* what the host's login gave us */
+    char temporary[PATH_MAX]; /* private folder, "" until needed */
+    int temporary_fd;         /* of it, locked while it is in use */
+    unsigned ntemporaries;    /* made in it */
+    struct {
+        int fd;
+        uint64_t access;
+    } system[FY_MAX_SYSTEM];
+    unsigned nsystem;
+};
+
+struct fy_cage {
+    char program[PATH_MAX];
+    char folder[PATH_MAX]; /* working folder inside */
+    char tmpdir[PATH_MAX]; /* "" */
+    bool has_space;
+    int namespaces[FY_NAMESPACES]; /* -1: none; with has_space */
+    int ruleset;                   /* -1: none */
+    mode_t umask;
+    int nice;
+    bool guarded;  /* it keeps only the privileges that files need */
+    bool filtered; /* filter.c */
+    bool alone;    /* it executes `program' and nothing else */
+    mode_t denied; /* bits of modes that it may give no file */
+    struct rlimit limits[16];
+    bool limited[16];
+};
+
+/* ---- roots.c ------------------------------------------------------------------ */
+
+/* Refusal: sets *out_reason, appends up to three texts, returns
+ * FY_ERR_UNSUPPORTED. */
+int fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
+              const char *a, const char *b, const char *c);
+
+int fy_root_open(const char *path, struct fy_root *out) FY_MUST_CHECK;
+void fy_root_close(struct fy_root *root);
+int fy_roots_find(struct fy_confine *confine, const char *path,
+                  struct fy_root *out, unsigned *out_reason,
+                  struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * `path' as the client names it, relative to the mount: "." for the mount
+ * itself; false when it is not lexically beneath it. Absolute paths only.
+ */
+bool fy_client_relative(const char *mount, const char *path, char *out,
+                        size_t capacity);
+/* The mount that the path is on, and the path beneath it; NULL: none. */
+struct fy_seen *fy_seen_of(struct fy_seen *seen, unsigned n, const char *path,
+                           char *out, size_t capacity);
+
+enum fy_resolve_flag {
+    FY_RESOLVE_MISSING = 1 << 0, /* may be missing (the command will say so) */
+    FY_RESOLVE_FOLDER = 1 << 1,  /* must be a folder */
+    FY_RESOLVE_TREE = 1 << 2,    /* no other mount below it */
+    FY_RESOLVE_FOLLOWS =
+        1 << 3, /* links inside are followed: all are looked at */
+    FY_RESOLVE_TARGETS =
+        1 << 4, /* links inside are read: all mean the same to the client */
+    FY_RESOLVE_SHALLOW = 1 << 5, /* inside: only what it holds itself */
+};
+
+/*
+ * Opens (O_PATH) what `relative' means beneath the root: neither it nor a link
+ * on the way leaves it, no link that a client could take otherwise (absolute,
+ * "..") is used, it is a regular file or a folder. *out_fd -1 when missing.
+ * `shown' is for messages.
+ */
+int fy_resolve(const struct fy_root *root, const char *relative, unsigned flags,
+               const char *shown, int *out_fd, unsigned *out_reason,
+               struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * Everything that a look at it shows is this user's and their first group's: a
+ * file; a folder, what it holds and the folder it is in; with `tree' all below.
+ * False when that is too much to look at.
+ */
+bool fy_all_owned(int fd, bool tree);
+
+/* ---- absent.c ----------------------------------------------------------------- */
+
+/* Where a stage looks for files. */
+struct fy_absent_places {
+    const struct fy_root *root;
+    const char *base; /* the folder it works in, relative to the root */
+    const char *home; /* its HOME, which may be on one of its mounts */
+    struct fy_seen *seen;
+    unsigned nseen;
+    const char
+        *own_home; /* the proxy's, where folders are exported; else NULL */
+};
+
+/*
+ * Refuses a stage for a file that an annotation says must be absent, or for all
+ * missing of those that must be present. 0 or FY_ERR_UNSUPPORTED with reason.
+ */
+int fy_check_absents(const struct fy_absent_places *places,
+                     const struct fy_invocation *invocation,
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+
+/* ---- asked.c ------------------------------------------------------------------ */
+
+/* Paths that a client may compare; see fy_asked_take(). */
+struct fy_asked {
+    char **paths;
+    size_t n;
+};
+
+/* `path' (absolute) without "." and doubled slashes. False: it is none, has "..",
+ * is "/" or too long. */
+bool fy_asked_path(const char *path, char out[PATH_MAX]) FY_MUST_CHECK;
+/* Those that the invocation names, the time zone (`limited': only the host's), the
+ * mounts' own folders and, for owners, the names of users: new in *out.
+ * FY_ERR_NOMEM. */
+int fy_asked_new(const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation, bool limited,
+                 const struct fy_seen *seen, unsigned nseen,
+                 struct fy_asked *out) FY_MUST_CHECK;
+/* Whether a path that fy_asked_path() made is one of them; then it is none any
+ * more, so that nothing is hashed twice. */
+bool fy_asked_take(struct fy_asked *asked, const char *path) FY_MUST_CHECK;
+void fy_asked_clear(struct fy_asked *asked);
+
+/* ---- names.c ------------------------------------------------------------------ */
+
+/*
+ * Refuses a stage that may remove or replace a link, or change names in another
+ * user's folder, before it has done anything: the client's mount would go on
+ * showing the old ones. One look serves all that a stage writes; it borrows what
+ * it is given. NULL: no memory. One thread.
+ */
+struct fy_names;
+struct fy_names *fy_names_new(const struct fy_stage_spec *spec,
+                              const struct fy_invocation *invocation,
+                              unsigned *out_reason, struct fy_buffer *why);
+/*
+ * What `use' writes, `relative' beneath the root, may be written; or any name in
+ * and below the folder `relative'. `shown' is for messages. 0, FY_ERR_UNSUPPORTED with
+ * reason.
+ */
+int fy_names_check(struct fy_names *names, const struct fy_root *root,
+                   const char *relative, const struct fy_use *use,
+                   const char *shown) FY_MUST_CHECK;
+int fy_names_check_folder(struct fy_names *names, const struct fy_root *root,
+                          const char *relative,
+                          const char *shown) FY_MUST_CHECK;
+void fy_names_free(struct fy_names *names);
+
+/* ---- strict.c ----------------------------------------------------------------- */
+
+/*
+ * Refuse a variable that loads code or names files to write (`limited': more of
+ * them), a program that is called by another name than its file's, and one that
+ * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
+ */
+int fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
+                          unsigned *out_reason,
+                          struct fy_buffer *why) FY_MUST_CHECK;
+int fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+int fy_strict_terminal(const struct fy_stage_spec *spec,
+                       const struct fy_invocation *invocation,
+                       unsigned *out_reason,
+                       struct fy_buffer *why) FY_MUST_CHECK;
+/* Of a stage that may execute several programs: whether its PATH names folders, and
+ * none on a mount, where a file of a program's name would not run here. */
+bool fy_strict_search(const struct fy_stage_spec *spec,
+                      const struct fy_seen *seen, unsigned nseen);
+/* Where folders are exported: "PATH=..." with those of `search' that are the
+ * system's, new; in others a link to what the stage may execute can have any name.
+ * NULL: no memory. */
+char *fy_strict_shorten(const char *search) FY_MUST_CHECK;
+/* Where folders are exported: whether the open file is a program of the
+ * system's that only root can change; and whether a client may compare a file
+ * of that path, which fy_asked_path() made. home: the proxy's. */
+bool fy_strict_program(int fd);
+/* Whether a mount may be there: it would hide, or be taken for, the system's
+ * programs, libraries and settings (/etc/ld.so.preload). */
+bool fy_strict_mount(const char *mount);
+enum fy_strict_config {
+    FY_STRICT_NOT,     /* it is not looked at */
+    FY_STRICT_MISSING, /* only whether it is missing: in a home that is elsewhere */
+    FY_STRICT_COMPARED,
+};
+enum fy_strict_config fy_strict_config(const char *path, const char *home);
+/* What of /etc a stage may read there. */
+const char *const *fy_strict_settings(size_t *out_n);
+
+/* ---- space.c ------------------------------------------------------------------ */
+
+/* Begins to make one whose mounts are not known yet: of the first that is wanted,
+ * unless the host's mounts change meanwhile. */
+void fy_space_begin(struct fy_confine *confine);
+/* What this kernel allows; waits for what was begun. */
+enum fy_space_kind fy_space_kind(struct fy_confine *confine);
+/* Ends what was begun and was not wanted. */
+void fy_space_drop(struct fy_confine *confine);
+/* Finds or makes the space of mounts, none beneath another, in the order of
+ * their names; borrowed. FY_ERR_UNSUPPORTED with reason. */
+int fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
+                 unsigned nseen, const struct fy_space **out,
+                 unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+/* Whether a file of the host cannot be seen in it by its path. */
+bool fy_space_hides(const struct fy_space *space, const char *path);
+void fy_space_close(struct fy_space *space);
+/* Makes a new private folder beneath confine->temporary. */
+int fy_temporary_new(struct fy_confine *confine, char *out,
+                     size_t capacity) FY_MUST_CHECK;
+void fy_temporary_remove(const char *path);
+
+/* ---- filter.c ----------------------------------------------------------------- */
+
+/* In the child, after no_new_privs: no system calls but those that a tool makes.
+ * 0, or -1 with errno. */
+int fy_filter_enter(void) FY_MUST_CHECK;
+/*
+ * Of every stage, likewise: no user namespaces, in which it would have privileges;
+ * and unless `only' is NULL no execve() but one with this very pointer, which means
+ * nothing any more in the program that it starts.
+ * Nor any of the bits `denied' in the mode of a file: EPERM.
+ */
+int fy_filter_guard(const char *only, mode_t denied) FY_MUST_CHECK;
+/* Whether this kernel has it. */
+bool fy_filter_works(void);
+
+/* ---- cage.c ------------------------------------------------------------------- */
+
+/* The ABI version that this kernel offers and we can use, or 0. */
+unsigned fy_landlock_version(void);
+void fy_landlock_system(struct fy_confine *confine);
+struct fy_landlock_wish {
+    const struct fy_seen *seen; /* their roots */
+    unsigned nseen;
+    bool any_program; /* those of the system's folders are executed */
+    int temporary_fd; /* -1: none; all rights */
+    const int *files; /* more files to be read and executed */
+    unsigned nfiles;
+};
+int fy_landlock_ruleset(const struct fy_confine *confine,
+                        const struct fy_landlock_wish *wish,
+                        int *out) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that no stage has a use for, taken from it by seccomp: user
+ * namespaces; programs that its annotation does not name; and, of most, sockets
+ * (agents and daemons of the user's and of the host's, which no rule about paths
+ * keeps anybody from), the memory of other processes, the kernel's key rings, and
+ * what would go around this filter. A tool that is not exploited does not notice:
+ * where libc would ask a daemon about users (nscd, sssd), the stage is started
+ * without it.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "proxy/sandbox/confines.h"
+
+#if defined __x86_64__
+#define NATIVE      AUDIT_ARCH_X86_64
+#define FOREIGN_BIT 0x40000000 /* x32 */
+/* Of the 32-bit calls. */
+#define FOREIGN_UNSHARE  310
+#define FOREIGN_EXECVEAT 358
+#elif defined __aarch64__
+#define NATIVE           AUDIT_ARCH_AARCH64
+#define FOREIGN_UNSHARE  337
+#define FOREIGN_EXECVEAT 387
+#endif
+#define FOREIGN_EXECVE 11
+#define FOREIGN_CLONE  120
+
+#ifdef NATIVE
+
+#define FIELD(name) \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, name))
+#define FAIL(number) \
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((number)&SECCOMP_RET_DATA))
+#define UNLESS(number, skip) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(number), 0, skip)
+#define DENY(number, error) UNLESS(number, 1), FAIL(error)
+
+#ifdef FOREIGN_BIT
+#define NO_FOREIGN \
+    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_BIT, 0, 1), FAIL(ENOSYS),
+#else
+#define NO_FOREIGN
+#endif
+
+static struct sock_filter rules[] = {
+    FIELD(arch),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0),
+    FAIL(ENOSYS), /* of another kind: other numbers */
+    FIELD(nr),
+    NO_FOREIGN DENY(SYS_socket, EACCES),
+    DENY(SYS_io_uring_setup, ENOSYS),
+    DENY(SYS_ptrace, EPERM),
+    DENY(SYS_process_vm_readv, EPERM),
+    DENY(SYS_process_vm_writev, EPERM),
+    DENY(SYS_pidfd_getfd, EPERM),
+    DENY(SYS_keyctl, EPERM),
+    DENY(SYS_add_key, EPERM),
+    DENY(SYS_request_key, EPERM),
+    DENY(SYS_userfaultfd, EPERM),
+    DENY(SYS_perf_event_open, EPERM),
+    DENY(SYS_bpf, EPERM),
+    /* Everybody at once: kill(-1). */
+    UNLESS(SYS_kill, 3),
+    FIELD(args[0]),
+    UNLESS(-1, 1),
+    FAIL(EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static int
+install(struct sock_filter *filter, size_t n)
+{
+    const struct sock_fprog program = {.len = (unsigned short)n,
+                                       .filter = filter};
+    /* A kernel without it confines by what else it has. */
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 ||
+                   errno == EINVAL || errno == ENOSYS
+               ? 0
+               : -1;
+}
+
+int
+fy_filter_enter(void)
+{
+    return install(rules, sizeof rules / sizeof rules[0]);
+}
+
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define HALF(name, at)                 \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
+             offsetof(struct seccomp_data, name) + (size_t)(at))
+/* Of unshare() and clone(): the flags are the first. */
+#define NO_USER(number)                                            \
+    UNLESS(number, 4), FIELD(args[0]),                             \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER, 0, 1), \
+        FAIL(EPERM), ALLOW
+
+/* A call that gives a file a mode: its arguments; `flags' -1: always, else where
+ * these say that a file is made. */
+struct mode_call {
+    uint32_t number;
+    int mode, flags;
+};
+
+static const struct mode_call mode_calls[] = {
+#ifdef SYS_chmod
+    {SYS_chmod, 1, -1},  {SYS_creat, 1, -1},    {SYS_open, 2, 1},
+    {SYS_mknod, 1, -1},
+#endif
+    {SYS_fchmod, 1, -1}, {SYS_fchmodat, 2, -1}, {452 /* fchmodat2 */, 2, -1},
+    {SYS_openat, 3, 2},  {SYS_mknodat, 2, -1},
+};
+
+/* Of 32-bit programs. */
+static const struct mode_call foreign_mode_calls[] = {
+    {15 /* chmod */, 1, -1},     {8 /* creat */, 1, -1},
+    {5 /* open */, 2, 1},        {14 /* mknod */, 1, -1},
+    {94 /* fchmod */, 1, -1},    {452 /* fchmodat2 */, 2, -1},
+#if defined __x86_64__
+    {306 /* fchmodat */, 2, -1}, {295 /* openat */, 3, 2},
+    {297 /* mknodat */, 2, -1},
+#else
+    {333 /* fchmodat */, 2, -1}, {322 /* openat */, 3, 2},
+    {324 /* mknodat */, 2, -1},
+#endif
+};
+
+enum {
+    MODE_CALLS = sizeof foreign_mode_calls / sizeof *foreign_mode_calls,
+    MODE_RULES = 2 * (8 * MODE_CALLS + 5) + 4,
+};
+
+/* Rules behind FIELD(nr); where they end, it is allowed. */
+static struct sock_filter *
+add_mode_calls(struct sock_filter *to, const struct mode_call *calls, size_t n,
+               mode_t denied)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct sock_filter made[] = {
+            HALF(args[0], 8 * calls[i].flags),
+            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K,
+                     O_CREAT | (O_TMPFILE & ~O_DIRECTORY), 1, 0),
+            ALLOW,
+        };
+        const struct sock_filter rows[] = {
+            HALF(args[0], 8 * calls[i].mode),
+            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, denied, 0, 1),
+            FAIL(EPERM),
+            ALLOW,
+        };
+        size_t nmade = calls[i].flags < 0 ? 0 : sizeof made / sizeof *made;
+        size_t nrows = sizeof rows / sizeof *rows;
+        *to++ = (struct sock_filter)UNLESS(calls[i].number,
+                                           (uint8_t)(nmade + nrows));
+        memcpy(to, made, nmade * sizeof *made);
+        to += nmade;
+        memcpy(to, rows, sizeof rows);
+        to += nrows;
+    }
+    /* Their modes are in memory; they have the same number everywhere. */
+    const struct sock_filter rest[] = {DENY(437 /* openat2 */, ENOSYS),
+                                       DENY(425 /* io_uring_setup */, ENOSYS),
+                                       ALLOW};
+    memcpy(to, rest, sizeof rest);
+    return to + sizeof rest / sizeof *rest;
+}
+
+static int
+deny_modes(mode_t denied)
+{
+    struct sock_filter rules_of_modes[MODE_RULES];
+    const struct sock_filter start[] = {FIELD(arch), FIELD(nr)};
+    struct sock_filter *to = rules_of_modes;
+    *to++ = start[0];
+    struct sock_filter *jump = to++;
+    *to++ = start[1];
+    to = add_mode_calls(to, foreign_mode_calls, MODE_CALLS, denied);
+    *jump = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE,
+                                         (uint8_t)(to - jump - 1), 0);
+    *to++ = start[1];
+    to = add_mode_calls(to, mode_calls, sizeof mode_calls / sizeof *mode_calls,
+                        denied);
+    return install(rules_of_modes, (size_t)(to - rules_of_modes));
+}
+
+int
+fy_filter_guard(const char *only, mode_t denied)
+{
+    const uint64_t at = (uintptr_t)only;
+    struct sock_filter all[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 12, 0),
+        FIELD(nr), /* of a 32-bit program */
+        NO_USER(FOREIGN_CLONE),
+        NO_USER(FOREIGN_UNSHARE),
+        ALLOW,
+        FIELD(nr),
+        NO_FOREIGN NO_USER(SYS_clone),
+        NO_USER(SYS_unshare),
+        /* Its flags are in memory; libc then does without it. */
+        DENY(SYS_clone3, ENOSYS),
+        ALLOW,
+    };
+    struct sock_filter once[] = {
+        FIELD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 6, 0),
+        FIELD(nr),
+        DENY(FOREIGN_EXECVE, EACCES),
+        DENY(FOREIGN_EXECVEAT, EACCES),
+        ALLOW,
+        FIELD(nr),
+        NO_FOREIGN DENY(SYS_execveat, EACCES),
+        UNLESS(SYS_execve, 5),
+        HALF(args[0], 0),
+        UNLESS((uint32_t)at, 2),
+        HALF(args[0], 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(at >> 32), 1, 0),
+        FAIL(EACCES),
+        ALLOW,
+    };
+    if (only && install(once, sizeof once / sizeof once[0]) != 0) {
+        return -1;
+    }
+    if (denied && deny_modes(denied) != 0) {
+        return -1;
+    }
+    return install(all, sizeof all / sizeof all[0]);
+}
+
+bool
+fy_filter_works(void)
+{
+    /* EFAULT: it would read the program. */
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) != 0 &&
+           errno == EFAULT;
+}
+
+#else
+
+int
+fy_filter_enter(void)
+{
+    return 0;
+}
+
+int
+fy_filter_guard(const char *only, mode_t denied)
+{
+    (void)only;
+    (void)denied;
+    return 0;
+}
+
+bool
+fy_filter_works(void)
+{
+    return false;
+}
+
+#endif

@@ -1,0 +1,1106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spaces: namespaces in which the client's mount point exists on this host and
+ * shows the root. Each is made once, by a child that then ends, and lives on in
+ * the descriptors that stages enter by setns(). Nothing of the host is changed:
+ * a mount point that does not exist here is made in a file system of memory
+ * that shows everything else of its folder as it was.
+ *
+ * The child uses system calls only; what it cannot do it writes into a pipe.
+ * Long because what it mounts in which order can only be read in one piece.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/trust.h"
+#include "common/whole.h"
+#include "proxy/sandbox/confines.h"
+#include "proxy/wire/transport.h"
+
+enum {
+    DEPTH_MAX = 200,    /* of folders that are removed */
+    ENTRIES_MAX = 1024, /* of the folder in which the mount point is missing */
+};
+
+/* What the child is to make. Made before fork. */
+struct plan {
+    enum fy_space_kind kind;
+    const struct fy_seen *seen;
+    unsigned nseen;
+    const char *temporary; /* private folder for /tmp */
+    bool limited;          /* the root is exported to anybody */
+    uid_t uid;
+    gid_t gid;
+};
+
+/* What it could not do, and what it left out. */
+struct failure {
+    int error;
+    char what[60];
+    size_t emptied_bytes[FY_MAX_SEEN]; /* see struct fy_space; no failure */
+};
+
+/* File systems of memory that were put over the host's folders so far. */
+struct covers {
+    dev_t devices[FY_MAX_SEEN];
+    unsigned n;
+};
+
+static bool
+failed(struct failure *failure, const char *what)
+{
+    failure->error = errno;
+    strncpy(failure->what, what, sizeof failure->what - 1);
+    return false;
+}
+
+static bool
+write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    return written;
+}
+
+static bool
+map_ids(const struct plan *plan, struct failure *failure)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "%u %u 1", plan->uid, plan->uid);
+    if (!write_file("/proc/self/setgroups", "deny") ||
+        !write_file("/proc/self/uid_map", text)) {
+        return failed(failure, "mapping the user");
+    }
+    (void)snprintf(text, sizeof text, "%u %u 1", plan->gid, plan->gid);
+    return write_file("/proc/self/gid_map", text) ||
+           failed(failure, "mapping the group");
+}
+
+static bool
+unshare_all(const struct plan *plan, struct failure *failure)
+{
+    if (plan->kind == FY_SPACE_USER) {
+        if (unshare(CLONE_NEWUSER) != 0) {
+            return failed(failure, "a user namespace");
+        }
+        if (!map_ids(plan, failure)) {
+            return false;
+        }
+    }
+    if (unshare(CLONE_NEWNS) != 0) {
+        return failed(failure, "a mount namespace");
+    }
+    /* Without them a stage still has no TCP (Landlock). */
+    (void)(unshare(CLONE_NEWNET) == 0);
+    (void)(unshare(CLONE_NEWIPC) == 0);
+    /* Slave: what the host unmounts goes away here too, nothing goes back. */
+    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
+        return failed(failure, "private mounts");
+    }
+    return true;
+}
+
+static int
+clone_tree(int fd, const char *path, unsigned flags)
+{
+    return (int)syscall(SYS_open_tree, fd, path,
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
+}
+
+static int
+attach(int tree, const char *to)
+{
+    return (int)syscall(SYS_move_mount, tree, "", AT_FDCWD, to,
+                        MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* Shows one entry of `from' in `to', which is ours. */
+static bool
+show(int from, int to, const char *name, unsigned type)
+{
+    char target[PATH_MAX];
+    if (type == DT_LNK) {
+        ssize_t n = readlinkat(from, name, target, sizeof target - 1);
+        if (n < 0) {
+            return false;
+        }
+        target[n] = '\0';
+        return symlinkat(target, to, name) == 0;
+    }
+    if (type == DT_DIR) {
+        if (mkdirat(to, name, 0755) != 0) {
+            return false;
+        }
+    } else {
+        int fd =
+            openat(to, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+        if (fd < 0) {
+            return false;
+        }
+        close(fd);
+    }
+    int tree = clone_tree(from, name,
+                          AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+                              (type == DT_DIR ? AT_RECURSIVE : 0));
+    bool shown = tree >= 0 && syscall(SYS_move_mount, tree, "", to, name,
+                                      MOVE_MOUNT_F_EMPTY_PATH) == 0;
+    if (tree >= 0) {
+        close(tree);
+    }
+    /* What cannot be shown stays empty: nothing there is the client's. */
+    return shown || errno == EACCES || errno == ENOENT || errno == EINVAL;
+}
+
+struct entry { /* linux_dirent64 */
+    uint64_t inode;
+    int64_t offset;
+    unsigned short bytes;
+    unsigned char type;
+    char name[];
+};
+
+/* Everything of `from' in `to'. A folder of too many entries (homes) stays
+ * empty: a stage reaches only its mount and the system's folders anyway. */
+static bool
+show_all(int from, int to, bool must, bool *emptied)
+{
+    int dir = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) {
+        *emptied = true;
+        return errno == EACCES && !must;
+    }
+    _Alignas(struct entry) char block[32768];
+    unsigned count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        long n;
+        lseek(dir, 0, SEEK_SET);
+        while ((n = syscall(SYS_getdents64, dir, block, sizeof block)) > 0) {
+            for (long at = 0; at < n;) {
+                struct entry *entry = (struct entry *)(block + at);
+                unsigned type = entry->type;
+                struct stat about;
+                at += entry->bytes;
+                if (strcmp(entry->name, ".") == 0 ||
+                    strcmp(entry->name, "..") == 0) {
+                    continue;
+                }
+                if (pass == 0) {
+                    count++;
+                    continue;
+                }
+                if (type == DT_UNKNOWN) {
+                    if (fstatat(dir, entry->name, &about,
+                                AT_SYMLINK_NOFOLLOW) != 0) {
+                        continue;
+                    }
+                    type = IFTODT(about.st_mode);
+                }
+                if (!show(from, to, entry->name, type) && errno != EEXIST) {
+                    close(dir);
+                    return false;
+                }
+            }
+        }
+        if (count > ENTRIES_MAX) {
+            errno = E2BIG;
+            close(dir);
+            *emptied = true;
+            return !must;
+        }
+    }
+    close(dir);
+    return true;
+}
+
+/*
+ * The mount point's last existing folder is `folder' (an absolute path without
+ * links, "" for "/"): covers it by a file system of memory which shows the same
+ * and, at `rest', new folders.
+ */
+static bool
+cover(const char *folder, const char *rest, struct covers *covers,
+      size_t *out_emptied, struct failure *failure)
+{
+    /* Made in our private /tmp, then moved. */
+    static const char scratch[] = "/tmp/.ferry-cover";
+    const char *from_path = *folder ? folder : "/";
+    int from = open(from_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || (mkdir(scratch, 0755) != 0 && errno != EEXIST) ||
+        mount("ferry", scratch, "tmpfs", MS_NOSUID | MS_NODEV,
+              "mode=0755,size=4m") != 0) {
+        return failed(failure, "a file system of memory");
+    }
+    /* Showing /tmp must not show it within itself. */
+    if (mount("none", scratch, NULL, MS_UNBINDABLE, NULL) != 0) {
+        return failed(failure, "a private file system of memory");
+    }
+    int to = open(scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX];
+    size_t n = strcspn(rest, "/");
+    memcpy(path, rest, n);
+    for (;;) {
+        path[n] = '\0';
+        if (to < 0 || mkdirat(to, path, 0755) != 0) {
+            return failed(failure, "the folders of the mount point");
+        }
+        size_t more = strspn(rest + n, "/");
+        if (!rest[n + more]) {
+            break;
+        }
+        size_t next = n + more + strcspn(rest + n + more, "/");
+        memcpy(path, rest, next);
+        n = next;
+    }
+    bool must = !*folder || strncmp(folder, "/usr", 4) == 0 ||
+                strncmp(folder, "/etc", 4) == 0 ||
+                strncmp(folder, "/opt", 4) == 0;
+    bool emptied = false;
+    if (!show_all(from, to, must, &emptied)) {
+        return failed(failure, "showing the mount point's folder");
+    }
+    struct stat about;
+    if (covers->n == FY_MAX_SEEN || fstat(to, &about) != 0) {
+        return failed(failure, "a file system of memory");
+    }
+    covers->devices[covers->n++] = about.st_dev;
+    *out_emptied = emptied ? strlen(folder) : 0;
+    if (*folder) {
+        if (mount(scratch, folder, NULL, MS_MOVE, NULL) != 0) {
+            return failed(failure, "covering the mount point's folder");
+        }
+    } else if (fchdir(to) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 ||
+               umount2(".", MNT_DETACH) != 0 || chdir("/") != 0) {
+        return failed(failure, "a root of its own");
+    }
+    rmdir(scratch);
+    close(to);
+    close(from);
+    return true;
+}
+
+/* Whether the folder is ours: in our /tmp, or of memory. */
+static bool
+is_ours(const char *path, dev_t device, const struct covers *covers)
+{
+    bool ours = strncmp(path, "/tmp/", 5) == 0;
+    for (unsigned i = 0; i < covers->n; i++) {
+        ours = ours || covers->devices[i] == device;
+    }
+    return ours;
+}
+
+/* Walks to `mount'; makes what is missing. */
+static bool
+make_point(const char *mount_path, struct covers *covers, size_t *out_emptied,
+           struct failure *failure)
+{
+    char path[PATH_MAX];
+    size_t done = 0, n = 0;
+    dev_t device = 0; /* of the folder that `path' was looked up in */
+    path[0] = '\0';
+    struct stat top;
+    if (stat("/", &top) == 0) {
+        device = top.st_dev;
+    }
+    for (;;) {
+        n = done + 1 + strcspn(mount_path + done + 1, "/");
+        memcpy(path, mount_path, n);
+        path[n] = '\0';
+        struct stat about;
+        if (lstat(path, &about) != 0) {
+            if (errno != ENOENT) {
+                return failed(failure, "the mount point");
+            }
+            if (!is_ours(path, device, covers)) {
+                path[done] = '\0';
+                return cover(path, mount_path + done + 1, covers, out_emptied,
+                             failure);
+            }
+            if (mkdir(path, 0755) != 0 || lstat(path, &about) != 0) {
+                return failed(failure, "the mount point in a folder of ours");
+            }
+        } else if (!S_ISDIR(about.st_mode)) {
+            errno = S_ISLNK(about.st_mode) ? ELOOP : ENOTDIR;
+            return failed(failure, "the mount point");
+        }
+        if (!mount_path[n]) {
+            return true;
+        }
+        device = about.st_dev;
+        done = n;
+    }
+}
+
+struct mount_change { /* struct mount_attr */
+    uint64_t set, clear, propagation, user_namespace;
+};
+
+#define READ_ONLY UINT64_C(1)
+#define NO_SETID  UINT64_C(2)
+#define NO_DEVICE UINT64_C(4)
+
+/*
+ * Landlock says nothing of owners, modes and times, and a path that was checked
+ * may be a link by now: so what is not the mount cannot be changed at all. The
+ * mount itself was cloned before.
+ */
+static bool
+keep_read_only(const struct plan *plan, const int *trees,
+               struct failure *failure)
+{
+    struct mount_change all = {.set = READ_ONLY};
+    struct mount_change devices = {.set = NO_SETID | NO_DEVICE};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &all,
+                sizeof all) != 0 &&
+        plan->limited) {
+        return failed(failure, "protecting what is not exported");
+    }
+    for (unsigned i = 0; plan->limited && i < plan->nseen; i++) {
+        if (syscall(SYS_mount_setattr, trees[i], "",
+                    AT_EMPTY_PATH | AT_RECURSIVE, &devices,
+                    sizeof devices) != 0) {
+            return failed(failure, "a mount without devices");
+        }
+    }
+    return true;
+}
+
+/* A copy of the mounts at a root, which must be what was checked; -1. */
+static int
+clone_root(const struct fy_root *root, struct failure *failure)
+{
+    struct stat about;
+    int fd = open(root->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0 || about.st_dev != root->device ||
+        about.st_ino != root->inode) {
+        errno = fd < 0 ? errno : ESTALE;
+        (void)failed(failure, "the root");
+        return -1;
+    }
+    int tree = clone_tree(fd, "", AT_EMPTY_PATH | AT_RECURSIVE);
+    if (tree < 0) {
+        (void)failed(failure, "copies of mounts");
+    }
+    close(fd);
+    return tree;
+}
+
+static bool
+place(const struct fy_seen *seen, int tree, struct covers *covers,
+      size_t *out_emptied, struct failure *failure)
+{
+    if (!make_point(seen->mount, covers, out_emptied, failure)) {
+        return false;
+    }
+    if (attach(tree, seen->mount) != 0) {
+        return failed(failure, "the mount");
+    }
+    close(tree);
+    return true;
+}
+
+/* Once all are there: a later one may have covered an earlier one. */
+static bool
+look_at(const struct fy_seen *seen, struct failure *failure)
+{
+    struct stat about;
+    char path[PATH_MAX];
+    if (chdir(seen->mount) != 0 || stat(".", &about) != 0) {
+        return failed(failure, "entering the mount");
+    }
+    if (about.st_dev != seen->root.device || about.st_ino != seen->root.inode ||
+        syscall(SYS_getcwd, path, sizeof path) < 0 ||
+        strcmp(path, seen->mount) != 0) {
+        errno = ESTALE;
+        return failed(failure, "the mount is not what it should be");
+    }
+    return true;
+}
+
+static bool
+build(const struct plan *plan, struct failure *failure)
+{
+    struct covers covers = {.n = 0};
+    int trees[FY_MAX_SEEN];
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        trees[i] = clone_root(&plan->seen[i].root, failure);
+        if (trees[i] < 0) {
+            return false;
+        }
+    }
+    int temporary = clone_tree(AT_FDCWD, plan->temporary, 0);
+    int again = clone_tree(AT_FDCWD, plan->temporary, 0);
+    if (temporary < 0 || again < 0) {
+        return failed(failure, "copies of mounts");
+    }
+    if (!keep_read_only(plan, trees, failure)) {
+        return false;
+    }
+    if (attach(temporary, "/tmp") != 0) {
+        return failed(failure, "a private /tmp");
+    }
+    (void)(attach(again, "/var/tmp") == 0);
+    close(temporary);
+    close(again);
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        if (!place(&plan->seen[i], trees[i], &covers,
+                   &failure->emptied_bytes[i], failure)) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < plan->nseen; i++) {
+        if (!look_at(&plan->seen[i], failure)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+_Noreturn static void
+child(const struct plan *plan, int to_parent, int from_parent)
+{
+    struct failure failure = {0};
+    (void)(unshare_all(plan, &failure) && build(plan, &failure));
+    ssize_t n = write(to_parent, &failure, sizeof failure);
+    char go;
+    if (n == sizeof failure) {
+        /* Until it holds our namespaces. */
+        (void)!read(from_parent, &go, 1);
+    }
+    _exit(0);
+}
+
+static const char *const namespace_names[FY_NAMESPACES] = {"user", "mnt", "net",
+                                                           "ipc"};
+
+/* Those of the child that are not our own. */
+static void
+hold(pid_t pid, int fds[FY_NAMESPACES])
+{
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        char path[64];
+        struct stat ours, theirs;
+        (void)snprintf(path, sizeof path, "/proc/self/ns/%s",
+                       namespace_names[i]);
+        bool known = stat(path, &ours) == 0;
+        (void)snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid,
+                       namespace_names[i]);
+        fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+        if (fds[i] >= 0 && known && fstat(fds[i], &theirs) == 0 &&
+            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) {
+            close(fds[i]);
+            fds[i] = -1;
+        }
+    }
+}
+
+/* A child keeps two of the proxy's descriptors. */
+static void
+keep_descriptors(int a, int b)
+{
+    int low = a < b ? a : b, high = a < b ? b : a;
+    if (low > 0) {
+        (void)close_range(0, (unsigned)low - 1, 0);
+    }
+    if (high > low + 1) {
+        (void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    }
+    (void)close_range((unsigned)high + 1, ~0U, 0);
+}
+
+/* Makes it now. */
+static int
+make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
+{
+    int up[2], down[2];
+    int status = FY_ERR_IO;
+    memset(failure, 0, sizeof *failure);
+    failure->error = EIO;
+    if (pipe2(up, O_CLOEXEC) != 0) {
+        return FY_ERR_IO;
+    }
+    if (pipe2(down, O_CLOEXEC) != 0) {
+        goto close_up;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* Pipes of stages among them, whose ends count. */
+        keep_descriptors(up[1], down[0]);
+        child(plan, up[1], down[0]);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(up[1]);
+    up[1] = -1;
+    close(down[0]);
+    down[0] = -1;
+    if (pid > 0) {
+        ssize_t n;
+        do {
+            n = read(up[0], failure, sizeof *failure);
+        } while (n < 0 && errno == EINTR);
+        if (n == sizeof *failure && !failure->error) {
+            status = 0;
+            hold(pid, fds);
+        }
+        close(down[1]);
+        down[1] = -1;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (down[i] >= 0) {
+            close(down[i]);
+        }
+    }
+close_up:
+    for (int i = 0; i < 2; i++) {
+        if (up[i] >= 0) {
+            close(up[i]);
+        }
+    }
+    return status;
+}
+
+/* ---- a child that is ready before it is known for what ------------------------ */
+
+/* What the child is told; the mounts follow. */
+struct order {
+    char temporary[PATH_MAX];
+    unsigned nseen;
+    bool limited;
+};
+
+/*
+ * The parent's ends are closed one by one as well: where there is no close_range()
+ * the child would otherwise wait for itself once its parent is gone.
+ */
+_Noreturn static void
+spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
+{
+    const int to_parent = up[1], from_parent = down[0];
+    static struct order order;
+    static struct fy_seen seen[FY_MAX_SEEN];
+    struct failure failure = {0};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(0); /* gone before that */
+    }
+    close(up[0]);
+    close(down[1]);
+    keep_descriptors(to_parent, from_parent);
+    bool good = unshare_all(plan, &failure);
+    if (fy_write_whole(to_parent, &failure, sizeof failure) || !good ||
+        fy_read_whole(from_parent, &order, sizeof order) ||
+        fy_read_whole(from_parent, seen, order.nseen * sizeof *seen)) {
+        _exit(0);
+    }
+    plan->seen = seen;
+    plan->nseen = order.nseen;
+    plan->temporary = order.temporary;
+    plan->limited = order.limited;
+    (void)build(plan, &failure);
+    char go;
+    if (!fy_write_whole(to_parent, &failure, sizeof failure)) {
+        /* Until the parent holds our namespaces. */
+        (void)!read(from_parent, &go, 1);
+    }
+    _exit(0);
+}
+
+/* False: no process. */
+static bool
+start_spare(struct fy_confine *confine, enum fy_space_kind kind)
+{
+    struct plan plan = {.kind = kind, .uid = geteuid(), .gid = getegid()};
+    struct fy_spare *spare = &confine->spare;
+    int up[2], down[2];
+    *spare = (struct fy_spare){.up = -1, .down = -1};
+    if (pipe2(up, O_CLOEXEC) != 0) {
+        return false;
+    }
+    if (pipe2(down, O_CLOEXEC) != 0) {
+        goto close_up;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        spare_child(&plan, parent, up, down);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(up[1]);
+    close(down[0]);
+    int process = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (process >= 0) {
+        *spare = (struct fy_spare){
+            .pid = pid, .process = process, .up = up[0], .down = down[1]};
+        return true;
+    }
+    close(down[1]); /* which ends it */
+    close(up[0]);
+    return false;
+close_up:
+    close(up[0]);
+    close(up[1]);
+    return false;
+}
+
+void
+fy_space_drop(struct fy_confine *confine)
+{
+    struct fy_spare *spare = &confine->spare;
+    siginfo_t info;
+    if (spare->pid != 0) {
+        close(spare->up);
+        close(spare->down);
+        (void)syscall(SYS_pidfd_send_signal, spare->process, SIGKILL, NULL, 0);
+        /* ECHILD: the proxy's loop has reaped it. */
+        while (waitid(P_PIDFD, (id_t)spare->process, &info, WEXITED) < 0 &&
+               errno == EINTR) {
+        }
+        close(spare->process);
+    }
+    spare->pid = 0;
+}
+
+void
+fy_space_begin(struct fy_confine *confine)
+{
+    confine->kind = geteuid() == 0 ? FY_SPACE_ROOT : FY_SPACE_USER;
+    if (!start_spare(confine, confine->kind)) {
+        confine->kind = FY_SPACE_NONE;
+        confine->kind_known = true;
+    }
+}
+
+static void
+find_kind(struct fy_confine *confine)
+{
+    while (!confine->kind_known) {
+        struct failure failure;
+        bool root = confine->kind == FY_SPACE_ROOT;
+        if (!fy_read_whole(confine->spare.up, &failure, sizeof failure) &&
+            !failure.error) {
+            confine->kind_known = true;
+            break;
+        }
+        fy_space_drop(confine);
+        /* Root without its privileges, in a container, may be allowed that. */
+        bool none = !root || !start_spare(confine, FY_SPACE_USER);
+        confine->kind = none ? FY_SPACE_NONE : FY_SPACE_USER;
+        confine->kind_known = none;
+    }
+}
+
+enum fy_space_kind
+fy_space_kind(struct fy_confine *confine)
+{
+    if (!confine->kind_known) {
+        (void)pthread_mutex_lock(&confine->lock);
+        find_kind(confine);
+        (void)pthread_mutex_unlock(&confine->lock);
+    }
+    return confine->kind;
+}
+
+/* Lets the child that is ready do it. FY_ERR_BUSY: there is none. */
+static int
+make_of_spare(struct fy_confine *confine, const struct plan *plan,
+              int fds[FY_NAMESPACES], struct failure *failure)
+{
+    static struct order order;
+    struct fy_spare *spare = &confine->spare;
+    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
+    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        confine->mounts_changed++;
+    }
+    /* It has the mounts of the beginning. */
+    if (spare->pid == 0 || confine->mountinfo_fd < 0 ||
+        confine->mounts_changed > 0) {
+        fy_space_drop(confine);
+        return FY_ERR_BUSY;
+    }
+    order.nseen = plan->nseen;
+    order.limited = plan->limited;
+    strcpy(order.temporary, plan->temporary);
+    int status = FY_ERR_BUSY;
+    if (!fy_write_whole(spare->down, &order, sizeof order) &&
+        !fy_write_whole(spare->down, plan->seen,
+                        plan->nseen * sizeof *plan->seen) &&
+        !fy_read_whole(spare->up, failure, sizeof *failure)) {
+        status = failure->error ? FY_ERR_IO : 0;
+    }
+    if (!status) {
+        hold(spare->pid, fds);
+    }
+    fy_space_drop(confine);
+    return status;
+}
+
+/* Where a client's mount point cannot be. */
+static bool
+is_possible(const char *mount)
+{
+    static const char *const taken[] = {"/proc", "/sys"};
+    static const char *const system[] = {
+        "/usr",     "/bin", "/sbin",    "/lib",  "/lib32", "/lib64",
+        "/libx32",  "/etc", "/dev",     "/proc", "/sys",   "/usr/bin",
+        "/usr/lib", "/tmp", "/var/tmp", "/var"};
+    if (mount[0] != '/' || !mount[1] || strstr(mount, "//") ||
+        strstr(mount, "/./") || strstr(mount, "/../")) {
+        return false;
+    }
+    const char *last = strrchr(mount, '/');
+    if (!last[1] || strcmp(last, "/.") == 0 || strcmp(last, "/..") == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof system / sizeof system[0]; i++) {
+        if (strcmp(mount, system[i]) == 0) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        size_t n = strlen(taken[i]);
+        if (strncmp(mount, taken[i], n) == 0 && mount[n] == '/') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of the mounts below a folder, so that one more or less is noticed. */
+static uint64_t
+hash_mounts_below(const char *path)
+{
+    char **below = fy_mounts_below(path);
+    uint64_t hash = FY_HASH_START;
+    for (char **at = below; at && *at; at++) {
+        hash = fy_hash_bytes(hash, *at, strlen(*at) + 1);
+    }
+    free(below);
+    return hash;
+}
+
+static uint64_t
+hash_all_below(const struct fy_seen *seen, unsigned nseen)
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < nseen; i++) {
+        hash = hash * 31 + hash_mounts_below(seen[i].root.path);
+    }
+    return hash;
+}
+
+static bool
+shows(const struct fy_space *space, const struct fy_seen *seen, unsigned nseen)
+{
+    bool same = space->nshown == nseen;
+    for (unsigned i = 0; same && i < nseen; i++) {
+        const struct fy_shown *shown = &space->shown[i];
+        same = shown->device == seen[i].root.device &&
+               shown->inode == seen[i].root.inode &&
+               strcmp(shown->mount, seen[i].mount) == 0;
+    }
+    return same;
+}
+
+/*
+ * A space shows the mounts that there were when it was made, and those that the
+ * host made or removed since only where they are shared. Stages that have
+ * entered it go on; it is not entered again.
+ */
+static bool
+is_current(struct fy_confine *confine, struct fy_space *space,
+           const struct fy_seen *seen, unsigned nseen)
+{
+    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
+    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        confine->mounts_changed++;
+    }
+    if (space->mounts_changed != confine->mounts_changed) {
+        space->stale = hash_all_below(seen, nseen) != space->mounts_below;
+        space->mounts_changed = confine->mounts_changed;
+    }
+    return !space->stale;
+}
+
+/* One that is entered no more, or a new one, stale or not counted until it is
+ * made; NULL: none is left. The private /tmp of the former stays: stages that
+ * entered it may have their files there. */
+static struct fy_space *
+free_space(struct fy_confine *confine)
+{
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        if (confine->spaces[i].stale) {
+            fy_space_close(&confine->spaces[i]);
+            return &confine->spaces[i];
+        }
+    }
+    if (confine->nspaces == FY_MAX_SPACES) {
+        return NULL;
+    }
+    return &confine->spaces[confine->nspaces];
+}
+
+int
+fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
+             unsigned nseen, const struct fy_space **out, unsigned *out_reason,
+             struct fy_buffer *why)
+{
+    for (unsigned i = 0; i < confine->nspaces; i++) {
+        struct fy_space *space = &confine->spaces[i];
+        if (shows(space, seen, nseen) && !space->stale &&
+            is_current(confine, space, seen, nseen)) {
+            *out = space;
+            return 0;
+        }
+    }
+    if (fy_space_kind(confine) == FY_SPACE_NONE) {
+        return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why,
+                         "this host's kernel lets it make no namespace, so ",
+                         seen[0].mount, " cannot exist there");
+    }
+    struct fy_space *space = free_space(confine);
+    for (unsigned i = 0; i < nseen; i++) {
+        if (!space || !is_possible(seen[i].mount)) {
+            return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why,
+                             seen[i].mount,
+                             " cannot be made a mount point there", NULL);
+        }
+    }
+    char temporary[PATH_MAX];
+    if (fy_temporary_new(confine, temporary, sizeof temporary) != 0) {
+        return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
+                         "no private folder for temporary files", NULL, NULL);
+    }
+    struct plan plan = {.kind = confine->kind,
+                        .seen = seen,
+                        .nseen = nseen,
+                        .temporary = temporary,
+                        .limited = confine->limited,
+                        .uid = geteuid(),
+                        .gid = getegid()};
+    struct failure failure;
+    space->mounts_below = hash_all_below(seen, nseen);
+    int status = make_of_spare(confine, &plan, space->fds, &failure);
+    if (status == FY_ERR_BUSY) {
+        status = make(&plan, space->fds, &failure);
+    }
+    if (status) {
+        failure.what[sizeof failure.what - 1] = '\0';
+        fy_temporary_remove(temporary);
+        fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, seen[0].mount,
+                  nseen > 1 ? " and others" : NULL, " cannot be made there: ");
+        return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, failure.what,
+                         ": ", strerrordesc_np(failure.error));
+    }
+    space->mounts_changed = confine->mounts_changed;
+    space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
+    if (space->fds[1] < 0 || space->temporary_fd < 0) {
+        fy_space_close(space);
+        fy_temporary_remove(temporary);
+        return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
+                         "a namespace could not be held", NULL, NULL);
+    }
+    for (unsigned i = 0; i < nseen; i++) {
+        struct fy_shown *shown = &space->shown[i];
+        strcpy(shown->mount, seen[i].mount);
+        shown->emptied_bytes = failure.emptied_bytes[i];
+        shown->device = seen[i].root.device;
+        shown->inode = seen[i].root.inode;
+    }
+    space->nshown = nseen;
+    space->stale = false;
+    if (space == &confine->spaces[confine->nspaces]) {
+        confine->nspaces++;
+    }
+    *out = space;
+    return 0;
+}
+
+bool
+fy_space_hides(const struct fy_space *space, const char *path)
+{
+    bool hides =
+        strncmp(path, "/tmp/", 5) == 0 || strncmp(path, "/var/tmp/", 9) == 0;
+    for (unsigned i = 0; i < space->nshown; i++) {
+        const struct fy_shown *shown = &space->shown[i];
+        size_t n = shown->emptied_bytes, mount = strlen(shown->mount);
+        if (strncmp(path, shown->mount, mount) == 0 && path[mount] == '/') {
+            return false;
+        }
+        hides = hides ||
+                (n && strncmp(path, shown->mount, n) == 0 && path[n] == '/');
+    }
+    return hides;
+}
+
+#define TEMPORARY "ferry-proxy-"
+
+/*
+ * Takes `fd', a folder, and removes what is in it. Always by the open folder: what
+ * outlived a proxy that was killed may exchange folders for links meanwhile.
+ */
+static void
+remove_below(int fd, dev_t device, unsigned depth)
+{
+    struct stat about;
+    struct dirent *entry;
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 ||
+            strcmp(entry->d_name, "..") == 0 ||
+            unlinkat(fd, entry->d_name, 0) == 0) {
+            continue;
+        }
+        int below = openat(fd, entry->d_name,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below < 0 || fstat(below, &about) != 0 || about.st_dev != device ||
+            depth == DEPTH_MAX) {
+            if (below >= 0) {
+                close(below);
+            }
+            continue;
+        }
+        (void)fchmod(below, 0700);
+        remove_below(below, device, depth + 1);
+        (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(dir);
+}
+
+void
+fy_temporary_remove(const char *path)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &about) == 0) {
+        remove_below(fd, about.st_dev, 0);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    (void)rmdir(path);
+}
+
+/* Those of proxies of ours that were killed: nobody locks them any more. */
+static void
+remove_abandoned(const char *place)
+{
+    DIR *dir = opendir(place);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        struct stat about;
+        char path[PATH_MAX];
+        if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) != 0) {
+            continue;
+        }
+        int fd = openat(dirfd(dir), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int n = snprintf(path, sizeof path, "%s/%s", place, entry->d_name);
+        /* One that was made this minute may not be locked yet. */
+        if (fd >= 0 && fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
+            time(NULL) - about.st_ctim.tv_sec > 60 && n > 0 &&
+            (size_t)n < sizeof path && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            fy_temporary_remove(path);
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+/* The folder of this proxy's temporary folders. */
+static int
+start_temporary(struct fy_confine *confine)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy sets no variables */
+    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char place[PATH_MAX];
+        if (!places[i] || fy_trusted_folder(places[i], false, place) != 0) {
+            continue;
+        }
+        int n = snprintf(path, sizeof path, "%s/" TEMPORARY "XXXXXX", place);
+        if (n <= 0 || (size_t)n >= sizeof path - 16) {
+            continue;
+        }
+        remove_abandoned(place);
+        if (!mkdtemp(path)) {
+            continue;
+        }
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            rmdir(path);
+            close(fd);
+            continue;
+        }
+        strcpy(confine->temporary, path);
+        confine->temporary_fd = fd;
+        return 0;
+    }
+    return FY_ERR_IO;
+}
+
+int
+fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
+{
+    if (!*confine->temporary && start_temporary(confine) != 0) {
+        return FY_ERR_IO;
+    }
+    int n = snprintf(out, capacity, "%s/%u", confine->temporary,
+                     confine->ntemporaries);
+    if (n <= 0 || (size_t)n >= capacity || mkdir(out, 0700) != 0) {
+        return FY_ERR_IO;
+    }
+    confine->ntemporaries++;
+    return 0;
+}
+
+void
+fy_space_close(struct fy_space *space)
+{
+    for (unsigned i = 0; i < FY_NAMESPACES; i++) {
+        if (space->fds[i] >= 0) {
+            close(space->fds[i]);
+        }
+        space->fds[i] = -1;
+    }
+    if (space->temporary_fd >= 0) {
+        close(space->temporary_fd);
+    }
+    space->temporary_fd = -1;
+}

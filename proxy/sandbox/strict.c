@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client may not bring along: variables and names that make a program do
+ * something else than its annotation says, and, where folders are exported (the
+ * client may be anybody), programs and files that are not the system's. The
+ * annotation speaks of argv; the loader, the C library and interpreters listen to
+ * the environment before the program sees any of it. Refuses; nothing is taken
+ * out, since the program would then be another one than on the client.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/path.h"
+#include "proxy/sandbox/confines.h"
+
+/* Load code or name files to write. A `*' at the end stands for anything. */
+static const char *const loaders[] = {
+    "LD_*",         "GCONV_PATH",      "GETCONF_DIR",     "MALLOC_TRACE",
+    "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "BASH_ENV",
+};
+
+/* Of a shell that a tool may start. Some systems set them for everybody, so only
+ * where the client may be anybody. */
+static const char *const shells[] = {
+    "ENV", "BASH_FUNC_*", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES",
+};
+
+/* Of what runs a tool that is a script; likewise. */
+static const char *const interpreters[] = {
+    "PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "PYTHON*",
+    "RUBYOPT",  "RUBYLIB",  "NODE_*",  "LUA_*",
+};
+
+/* Where the system's programs and their parts are; not /opt, where data may be
+ * as well. */
+static const char *const system_folders[] = {
+    "/usr",   "/bin",    "/sbin",      "/lib",      "/lib32",
+    "/lib64", "/libx32", "/nix/store", "/gnu/store"};
+
+/* What the system's programs read beside it; the rest of /etc may be secret. */
+static const char *const settings[] = {
+    "/etc/ld.so.cache",   "/etc/passwd",          "/etc/group",
+    "/etc/localtime",     "/etc/nsswitch.conf",   "/etc/locale.alias",
+    "/etc/magic",         "/etc/magic.mime",      "/etc/mime.types",
+    "/etc/gitconfig",     "/etc/gitattributes",   "/etc/fonts",
+    "/etc/alternatives",  "/etc/ssl/openssl.cnf", "/etc/ImageMagick-6",
+    "/etc/ImageMagick-7", "/etc/DIR_COLORS",      "/etc/terminfo",
+    "/etc/timezone",
+};
+
+const char *const *
+fy_strict_settings(size_t *out_n)
+{
+    *out_n = sizeof settings / sizeof settings[0];
+    return settings;
+}
+
+static bool
+is_listed(const char *entry, const char *const *list, size_t n)
+{
+    size_t bytes = strcspn(entry, "=");
+    for (size_t i = 0; i < n; i++) {
+        size_t least = strlen(list[i]);
+        if (list[i][least - 1] == '*'
+                ? strncmp(entry, list[i], least - 1) == 0
+                : least == bytes && memcmp(entry, list[i], least) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_loads_code(const char *entry)
+{
+    static const char *const harmless[] = {
+        /* The identity says what it leads to, and stages do without it. */
+        "LD_LIBRARY_PATH",
+        /* The linker's that makes programs; modules' own notes; what makes a
+         * program resolve its symbols earlier. */
+        "LD_RUN_PATH", "LD_OPTIONS", "LD_LIBRARY_PATH_*", "LD_BIND_NOW"};
+    const char *value = strchr(entry, '=');
+    return value && value[1] &&
+           is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) &&
+           !is_listed(entry, harmless, sizeof harmless / sizeof harmless[0]);
+}
+
+int
+fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
+                      unsigned *out_reason, struct fy_buffer *why)
+{
+    char name[80];
+    bool is_script = memchr(spec->tool.identity.at, '+', spec->tool.identity.n);
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const char *entry = spec->env[i].at;
+        const char *value = memchr(entry, '=', spec->env[i].n);
+        if (!value || value == entry) {
+            /* Programs differ in what they take it for. */
+            return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why,
+                             "a malformed variable", NULL, NULL);
+        }
+        if (value[1] &&
+            (fy_loads_code(entry) ||
+             (limited &&
+              is_listed(entry, shells, sizeof shells / sizeof shells[0])) ||
+             (limited && is_script &&
+              is_listed(entry, interpreters,
+                        sizeof interpreters / sizeof interpreters[0])))) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)(value - entry),
+                           entry);
+            return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why, name,
+                             " may make the program another one there", NULL);
+        }
+    }
+    return 0;
+}
+
+/*
+ * Many programs in one file (busybox, git) choose by their own name: the one
+ * that the annotation was chosen by.
+ */
+int
+fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+               struct fy_buffer *why)
+{
+    const char *path = strrchr(spec->tool.path.at, '/');
+    const char *name = spec->argc ? strrchr(spec->argv[0].at, '/') : NULL;
+    path = path ? path + 1 : spec->tool.path.at;
+    name = name ? name + 1 : spec->argc ? spec->argv[0].at : "";
+    return strcmp(path, name) == 0
+               ? 0
+               : fy_refuse(out_reason, FY_STAGE_NOT_PARSED, why, path,
+                           " is started by another name: ", name);
+}
+
+static bool
+is_system_path(const char *path)
+{
+    for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
+         i++) {
+        if (fy_path_is_beneath(path, system_folders[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_strict_program(int fd)
+{
+    char link[40], path[PATH_MAX];
+    struct stat about;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n <= 0 || fstat(fd, &about) != 0) {
+        return false;
+    }
+    path[n] = '\0';
+    return is_system_path(path) && about.st_uid == 0 &&
+           !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool
+fy_strict_mount(const char *mount)
+{
+    size_t n = strlen(mount);
+    if (n < 2 || strstr(mount, "//") || strstr(mount, "/./") ||
+        strstr(mount, "/../") || is_system_path(mount) ||
+        fy_path_is_beneath(mount, "/etc")) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof system_folders / sizeof system_folders[0];
+         i++) {
+        if (fy_path_is_beneath(system_folders[i], mount)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+is_apart(const char *search, const struct fy_seen *seen, unsigned nseen)
+{
+    char folder[PATH_MAX], beneath[PATH_MAX];
+    size_t n;
+    for (bool more = true; more; search += n + 1) {
+        n = strcspn(search, ":");
+        more = search[n] != '\0';
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)n, search);
+        if (folder[0] != '/' || n >= sizeof folder) {
+            return false;
+        }
+        for (unsigned i = 0; i < nseen; i++) {
+            if (fy_client_relative(seen[i].mount, folder, beneath,
+                                   sizeof beneath)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool
+fy_strict_search(const struct fy_stage_spec *spec, const struct fy_seen *seen,
+                 unsigned nseen)
+{
+    static const char name[] = "PATH=";
+    for (uint32_t i = 0; i < spec->envc; i++) {
+        const char *entry = spec->env[i].at;
+        if (strncmp(entry, name, sizeof name - 1) == 0 &&
+            !is_apart(entry + sizeof name - 1, seen, nseen)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+char *
+fy_strict_shorten(const char *search)
+{
+    /* An empty one would name the working folder. */
+    static const char start[] = "PATH=/usr/bin:/bin";
+    char folder[PATH_MAX];
+    char *entry = malloc(sizeof start + 1 + strlen(search)), *to = entry;
+    size_t n = 0;
+    bool more = entry != NULL;
+    if (entry) {
+        strcpy(entry, start);
+        to = entry + 5;
+    }
+    for (; more; search += n + 1) {
+        n = strcspn(search, ":");
+        more = search[n] != '\0';
+        (void)snprintf(folder, sizeof folder, "%.*s/", (int)n, search);
+        if (n < sizeof folder - 1 && is_system_path(folder) &&
+            !strstr(folder, "/../")) {
+            to += sprintf(to, "%s%.*s", to == entry + 5 ? "" : ":", (int)n,
+                          search);
+        }
+    }
+    return entry;
+}
+
+enum fy_strict_config
+fy_strict_config(const char *path, const char *home)
+{
+    if (is_system_path(path) || (*home == '/' && home[strspn(home, "/")] &&
+                                 fy_path_is_beneath(path, home))) {
+        return FY_STRICT_COMPARED;
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (fy_path_is_beneath(path, settings[i])) {
+            return FY_STRICT_COMPARED;
+        }
+    }
+    return strstr(path, "/.") && strncmp(path, "/etc/", 5) != 0 &&
+                   strncmp(path, "/dev/", 5) != 0 &&
+                   strncmp(path, "/proc/", 6) != 0 &&
+                   strncmp(path, "/sys/", 5) != 0
+               ? FY_STRICT_MISSING
+               : FY_STRICT_NOT;
+}
+
+/* A program that does more on a terminal (git's pager runs what PAGER says). */
+int
+fy_strict_terminal(const struct fy_stage_spec *spec,
+                   const struct fy_invocation *invocation, unsigned *out_reason,
+                   struct fy_buffer *why)
+{
+    bool has = spec->in.kind == FY_STREAM_PTY ||
+               spec->out.kind == FY_STREAM_PTY ||
+               spec->err.kind == FY_STREAM_PTY;
+    return has && invocation->terminal
+               ? fy_refuse(out_reason, FY_STAGE_ODD_STREAM, why,
+                           invocation->command, " depends on its terminal",
+                           NULL)
+               : 0;
+}

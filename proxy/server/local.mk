@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+libfyproxy_la_SOURCES += \
+	proxy/server/end.c \
+	proxy/server/facts.c \
+	proxy/server/pump.c \
+	proxy/server/request.c \
+	proxy/server/run.c \
+	proxy/server/run.h \
+	proxy/server/run_end.c \
+	proxy/server/server.c \
+	proxy/server/server.h \
+	proxy/server/split.c \
+	proxy/server/split.h \
+	proxy/server/split_parts.c \
+	proxy/server/split_parts.h \
+	proxy/server/split_sort.c \
+	proxy/server/split_text.c \
+	proxy/server/stage.c \
+	proxy/server/start.c \
+	proxy/server/touched.c \
+	proxy/server/work.c

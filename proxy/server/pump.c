@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes between a stage's pipes and the wire. stdout is read only as far as the
+ * client's window allows: what was not asked for waits in the kernel's pipe,
+ * where the stage feels it, and where another stage can still take the pipe
+ * over. stdin is granted as the pipe takes it. Nothing blocks.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proxy/server/server.h"
+
+enum {
+    TURNS = 4, /* reads of one pipe before the others have theirs */
+};
+
+/* ---- stdin -------------------------------------------------------------------- */
+
+static void
+close_in(struct fy_server_stage *stage)
+{
+    if (stage->in.fd < 0) {
+        return;
+    }
+    if (stage->spec.in.kind == FY_STREAM_WIRE &&
+        stage->state <= FY_STAGE_RUNNING) {
+        /* One that reads nothing, so that it sees its end, and is asked how
+         * much was left when it has ended. */
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", stage->in.fd);
+        stage->in_left = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    fy_watch_set(stage->server, &stage->in, 0);
+    fy_run_close(&stage->run.in);
+    stage->in.fd = -1;
+    stage->queue.n = 0;
+}
+
+void
+fy_pump_in_settle(struct fy_server_stage *stage)
+{
+    int left = 0;
+    close_in(stage);
+    if (stage->in_left >= 0 && ioctl(stage->in_left, FIONREAD, &left) == 0 &&
+        left > 0 && (uint64_t)left <= stage->in_bytes) {
+        stage->in_bytes -= (uint64_t)left;
+    }
+    fy_run_close(&stage->in_left);
+}
+
+/* The client may send what the stage has taken. */
+static void
+grant(struct fy_server_stage *stage, size_t bytes)
+{
+    if (stage->out_exchange && bytes) {
+        fy_exchange_grant(stage->out_exchange, bytes);
+    }
+}
+
+/* Writes; how many bytes went, -1 when nobody reads them any more. */
+static ssize_t
+push(struct fy_server_stage *stage, const char *bytes, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t wrote = write(stage->in.fd, bytes + done, n - done);
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (wrote < 0) {
+            return -1;
+        }
+        done += (size_t)wrote;
+        stage->in_bytes += (size_t)wrote; /* also when nobody reads the rest */
+    }
+    return (ssize_t)done;
+}
+
+void
+fy_pump_in(struct fy_server_stage *stage)
+{
+    struct fy_queue *queue = &stage->queue;
+    if (stage->in.fd < 0 || stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    if (queue->n) {
+        ssize_t done = push(stage, queue->bytes + queue->at, queue->n);
+        if (done < 0) {
+            close_in(stage);
+            return;
+        }
+        queue->at += (size_t)done;
+        queue->n -= (size_t)done;
+        grant(stage, (size_t)done);
+    }
+    if (queue->n) {
+        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+        return;
+    }
+    queue->at = 0;
+    fy_watch_set(stage->server, &stage->in, 0);
+    if (stage->in_ended) {
+        if (stage->spec.in.kind == FY_STREAM_PTY) {
+            (void)!write(stage->in.fd, "\004", 1);
+        }
+        close_in(stage);
+    }
+}
+
+static int
+queue_add(struct fy_queue *queue, const char *bytes, size_t n)
+{
+    if (queue->at && queue->at + queue->n + n > queue->capacity) {
+        memmove(queue->bytes, queue->bytes + queue->at, queue->n);
+        queue->at = 0;
+    }
+    if (queue->n + n > queue->capacity) {
+        size_t capacity = queue->capacity ? queue->capacity : 64 << 10;
+        while (capacity < queue->n + n) {
+            capacity *= 2;
+        }
+        char *larger = realloc(queue->bytes, capacity);
+        if (!larger) {
+            return FY_ERR_NOMEM;
+        }
+        queue->bytes = larger;
+        queue->capacity = capacity;
+    }
+    memcpy(queue->bytes + queue->at + queue->n, bytes, n);
+    queue->n += n;
+    return 0;
+}
+
+void
+fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
+                      size_t n)
+{
+    bool early =
+        stage->state == FY_STAGE_CHECKING || stage->state == FY_STAGE_STARTING;
+    bool later = stage->state == FY_STAGE_CHECKING &&
+                 (stage->spec.in.kind == FY_STREAM_WIRE ||
+                  stage->spec.in.kind == FY_STREAM_PTY);
+    if (stage->in.fd < 0 && !later) {
+        return; /* nobody reads it; the client is not asked for more */
+    }
+    if (!early && stage->queue.n == 0) {
+        ssize_t done = push(stage, bytes, n);
+        if (done < 0) {
+            close_in(stage);
+            return;
+        }
+        grant(stage, (size_t)done);
+        bytes += done;
+        n -= (size_t)done;
+    }
+    if (n && queue_add(&stage->queue, bytes, n)) {
+        /* A stage that lost input must not end as if it had seen it all. */
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+        return;
+    }
+    if (n && !early) {
+        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+    }
+}
+
+void
+fy_server_stage_input_end(struct fy_server_stage *stage)
+{
+    stage->in_ended = true;
+    fy_pump_in(stage);
+}
+
+/* ---- stdout ------------------------------------------------------------------- */
+
+/* Whether all was read and nobody can write any more. */
+static bool
+at_end(int fd)
+{
+    struct pollfd row = {.fd = fd};
+    int left = 0;
+    return poll(&row, 1, 0) == 1 && (row.revents & POLLHUP) &&
+           ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+/*
+ * read(2). What a stage writes when its input has ended is not passed on before it
+ * is certain that this was an end: what is there now was written before we ask.
+ * EBUSY until then; the next death is looked at.
+ */
+static ssize_t
+take(const struct fy_server_stage *stage, int fd, char *bytes, size_t most)
+{
+    int waiting = 0;
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        if (ioctl(fd, FIONREAD, &waiting) != 0) {
+            return -1;
+        }
+        if (waiting == 0 && !at_end(fd)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        if (waiting > 0 && fy_server_stage_doubts(stage)) {
+            errno = EBUSY;
+            return -1;
+        }
+        most = waiting > 0 && (size_t)waiting < most ? (size_t)waiting : most;
+    }
+    return read(fd, bytes, most);
+}
+
+static int
+sink(void *context, const void *bytes, size_t n)
+{
+    const struct fy_server_stage *stage = context;
+    return fy_wire_send(stage->server->wire, stage->out_exchange->stream, bytes,
+                        n);
+}
+
+/* Compressed, if the link is slower than that, as far as it came: whoever waits
+ * for a line gets it. */
+static int
+send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
+{
+    if (!stage->squeeze) {
+        return sink(stage, bytes, n);
+    }
+    struct fy_wire_counters counters;
+    fy_wire_counters(stage->server->wire, &counters);
+    double rate = (double)counters.link_rate;
+    double speed = counters.link_rate ? fy_squeeze_speed() : 0;
+    if (fy_squeeze_pays(rate, speed, 0)) {
+        double load = fy_server_load(stage->server);
+        speed /= load > 1 ? load : 1;
+    }
+    fy_squeeze_set(stage->squeeze, rate, speed);
+    return fy_squeeze_add(stage->squeeze, bytes, n, true, sink, stage);
+}
+
+static void
+out_ended(struct fy_server_stage *stage)
+{
+    fy_watch_set(stage->server, &stage->out, 0);
+    fy_run_close(&stage->run.out);
+    stage->out.fd = -1;
+    if (stage->squeeze && stage->out_exchange &&
+        !stage->out_exchange->finished &&
+        fy_squeeze_end(stage->squeeze, sink, stage)) {
+        stage->failed = FY_STAGE_LIMITS;
+    }
+}
+
+void
+fy_pump_out(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_exchange *exchange = stage->out_exchange;
+    if (stage->out.fd < 0 || !exchange || stage->out_linked ||
+        stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        size_t room = fy_wire_room(server->wire, exchange->stream);
+        if (room == 0) {
+            /* A signal of the client's ends it while it waits for its reader:
+             * what the reader has no room for goes with it, for the client
+             * waits for the end. It may have been done with writing here, but
+             * where it is read it is in the middle of that. */
+            bool whole = at_end(stage->out.fd);
+            bool cut = !whole && stage->signalled &&
+                       stage->state == FY_STAGE_EXITED &&
+                       (WIFSIGNALED(stage->status) || stage->last_signal);
+            if (stage->out_opened && (whole || cut)) {
+                if (cut && WIFEXITED(stage->status)) {
+                    stage->status = stage->last_signal;
+                }
+                out_ended(stage);
+                return;
+            }
+            fy_watch_set(server, &stage->out, 0);
+            return;
+        }
+        stage->out_opened = true;
+        size_t want =
+            room < sizeof server->buffer ? room : sizeof server->buffer;
+        ssize_t n = take(stage, stage->out.fd, server->buffer, want);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && errno == EBUSY) {
+            fy_watch_set(server, &stage->out, 0);
+            return;
+        }
+        if (n < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (n == 0 || (n < 0 && errno == EIO)) {
+            out_ended(stage); /* EIO: the last one closed the terminal */
+            return;
+        }
+        if (n < 0) {
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+            return;
+        }
+        stage->out_bytes += (uint64_t)n;
+        /* What it said before that goes before that: stdout may be the end of
+         * whoever writes it. */
+        fy_pump_err(stage);
+        if (send_out(stage, server->buffer, (size_t)n)) {
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+            return;
+        }
+    }
+    fy_watch_set(server, &stage->out, EPOLLIN);
+}
+
+/* ---- stderr ------------------------------------------------------------------- */
+
+void
+fy_pump_err(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_exchange *exchange = stage->err_exchange;
+    if (stage->err.fd < 0 || !exchange || stage->state == FY_STAGE_STARTING) {
+        return;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        size_t room = fy_wire_room(server->wire, exchange->stream);
+        if (room == 0 && !at_end(stage->err.fd)) {
+            fy_watch_set(server, &stage->err, 0);
+            return;
+        }
+        size_t want =
+            room < sizeof server->err_buffer ? room : sizeof server->err_buffer;
+        ssize_t n =
+            want ? take(stage, stage->err.fd, server->err_buffer, want) : 0;
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && errno == EBUSY) {
+            fy_watch_set(server, &stage->err, 0);
+            return;
+        }
+        if (n < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (n <= 0) {
+            fy_watch_set(server, &stage->err, 0);
+            fy_run_close(&stage->run.err);
+            stage->err.fd = -1;
+            fy_exchange_finish(exchange, NULL, 0);
+            return;
+        }
+        if (fy_wire_send(server->wire, exchange->stream, server->err_buffer,
+                         (size_t)n)) {
+            fy_wire_cancel(server->wire, exchange->stream);
+            return;
+        }
+    }
+    fy_watch_set(server, &stage->err, EPOLLIN);
+}
+
+void
+fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd)
+{
+    struct fy_exchange *exchange = stage->err_exchange;
+    if (fd == 1 && stage->spec.out.kind == FY_STREAM_WIRE &&
+        stage->out.fd >= 0 && !stage->out_linked) {
+        out_ended(stage);
+    } else if (fd == 2 && stage->spec.err.kind == FY_STREAM_WIRE &&
+               stage->err.fd >= 0) {
+        fy_watch_close(stage, &stage->err, &stage->run.err);
+        if (exchange && !exchange->finished) {
+            fy_exchange_finish(exchange, NULL, 0);
+        }
+    }
+    fy_server_stage_settle(stage);
+}
+
+void
+fy_server_stage_ready(struct fy_server_stage *stage,
+                      const struct fy_exchange *exchange)
+{
+    if (exchange == stage->out_exchange) {
+        fy_pump_out(stage);
+    } else {
+        fy_pump_err(stage);
+    }
+    fy_server_stage_settle(stage);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One stage as a process of the storage host: started with exactly the
+ * descriptors, environment, signals and limits that the client named, and ended
+ * with all that descended from it. Used by the proxy's one thread.
+ */
+#ifndef FERRY_PROXY_SERVER_RUN_H
+#define FERRY_PROXY_SERVER_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buffer.h"
+#include "common/status.h"
+#include "proxy/sandbox/confine.h"
+#include "proxy/wire/spec.h"
+
+/* A stage's process and our ends of what it reads and writes; -1: none. */
+struct fy_run {
+    pid_t pid;    /* its own session and process group; not yet reaped */
+    int started;  /* ends without a byte: it was exec'd; else an int, errno */
+    int in;       /* write: its stdin (a pipe, or the terminal) */
+    int out;      /* read: its stdout */
+    int err;      /* read: its stderr, where that is not its stdout */
+    int terminal; /* for the window size */
+    int files[3]; /* FY_STREAM_FILE descriptions, kept for their offsets */
+};
+
+/*
+ * Whether these three streams can be made: LINK only for stdin, SAME only for
+ * stderr. FY_ERR_INVALID with `why'.
+ */
+int fy_run_check(const struct fy_stage_spec *spec,
+                 struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * Forks the stage. `files' as fy_confine_check() opened them: taken in every
+ * case. spec->copies above 1: as many copies of it, where the invocation allows
+ * (split.h). `link': the read end that becomes stdin when that is FY_STREAM_LINK;
+ * borrowed, the caller closes its own once the stage has started. `group': as
+ * struct fy_group's join, borrowed; a stage that cannot join runs without it.
+ * Everything
+ * that fy_run holds is non-blocking and close-on-exec; nothing else of this
+ * process reaches the stage. FY_ERR_IO (errno), FY_ERR_NOMEM, with `why'.
+ */
+int fy_run_start(const struct fy_stage_spec *spec,
+                 const struct fy_invocation *invocation, struct fy_cage *cage,
+                 int files[3], int link, int group, struct fy_run *out,
+                 struct fy_buffer *why) FY_MUST_CHECK;
+
+/* Closes *fd unless it is -1, and makes it -1. */
+void fy_run_close(int *fd);
+/* All of them; the process is left alone. */
+void fy_run_clear(struct fy_run *run);
+
+/* ---- run_end.c: what descended from a process -------------------------------- */
+
+/*
+ * Sends `signal' to every process that descends from `ancestor', itself
+ * excluded, and when `session' is not 0 only to those of that session or below
+ * the process of that number. How many were found.
+ */
+unsigned fy_descendants_signal(pid_t ancestor, pid_t session, int signal);
+
+enum {
+    FY_STRAYS_MAX = 4096, /* of one look */
+};
+
+/* Processes that descend from this one and of which no stage is known: they left
+ * its session, and those between them and it have ended. */
+struct fy_strays {
+    uint64_t bytes; /* resident, of all */
+    unsigned n;
+    struct {
+        pid_t pid;
+        uint64_t bytes;
+    } rows[FY_STRAYS_MAX];
+};
+
+/*
+ * By one look at /proc: the resident bytes of the processes of each of `n' stages
+ * (by their first process; below it, or of its session), and the strays.
+ */
+void fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
+                         struct fy_strays *out);
+/* How many strays this process has adopted; those below them are not counted. A
+ * cheap look; 0 where the kernel lists no children. */
+unsigned fy_strays_count(const pid_t *stages, size_t n);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What descends from a process, by the parents and sessions in /proc: the proxy
+ * is a subreaper, so whatever a stage left behind, even in a session of its own,
+ * is found below it. Numbers are read once and signalled at once; a process that
+ * ended in between is nobody's, as its number is not given out again that soon
+ * and the proxy itself reaps it.
+ */
+#include "config.h"
+
+#include "proxy/server/run.h"
+#include "proxy/wire/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MAX_DEPTH = 64, /* of a family */
+};
+
+struct process {
+    struct fy_process is;
+    bool below, chosen;
+};
+
+struct processes {
+    struct process *rows;
+    size_t n, capacity;
+};
+
+static int
+by_pid(const void *a, const void *b)
+{
+    const struct process *one = a, *other = b;
+    return (one->is.pid > other->is.pid) - (one->is.pid < other->is.pid);
+}
+
+static void
+read_processes(struct processes *out)
+{
+    *out = (struct processes){0};
+    DIR *folder = opendir("/proc");
+    if (!folder) {
+        return;
+    }
+    struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
+    while ((entry = readdir(folder))) {
+        struct process row = {0};
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
+            !fy_process_read(dirfd(folder), entry->d_name, &row.is)) {
+            continue;
+        }
+        if (out->n == out->capacity) {
+            size_t capacity = out->capacity ? 2 * out->capacity : 256;
+            struct process *rows = realloc(out->rows, capacity * sizeof row);
+            if (!rows) {
+                break; /* those found so far are dealt with; the next scan
+                        * finds others */
+            }
+            out->rows = rows;
+            out->capacity = capacity;
+        }
+        out->rows[out->n++] = row;
+    }
+    (void)closedir(folder);
+    if (out->n) {
+        qsort(out->rows, out->n, sizeof *out->rows, by_pid);
+    }
+}
+
+static struct process *
+find(const struct processes *all, pid_t pid)
+{
+    const struct process key = {.is.pid = pid};
+    if (all->n == 0) {
+        return NULL;
+    }
+    return bsearch(&key, all->rows, all->n, sizeof key, by_pid);
+}
+
+/* Marks all below `ancestor', and of these what is of, or below, `session'. */
+static void
+mark(struct processes *all, pid_t ancestor, pid_t session)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < all->n; i++) {
+            struct process *row = &all->rows[i];
+            const struct process *parent = find(all, row->is.parent);
+            bool below =
+                row->is.parent == ancestor || (parent && parent->below);
+            bool chosen =
+                below && (session == 0 || row->is.session == session ||
+                          row->is.pid == session || (parent && parent->chosen));
+            if ((below && !row->below) || (chosen && !row->chosen)) {
+                row->below = below;
+                row->chosen = chosen;
+                more = true;
+            }
+        }
+    }
+}
+
+unsigned
+fy_descendants_signal(pid_t ancestor, pid_t session, int signal)
+{
+    struct processes all;
+    unsigned found = 0;
+    read_processes(&all);
+    mark(&all, ancestor, session);
+    for (size_t i = 0; i < all.n; i++) {
+        if (all.rows[i].chosen && all.rows[i].is.state != 'Z' &&
+            all.rows[i].is.state != 'X') {
+            (void)kill(all.rows[i].is.pid, signal);
+            found++;
+        }
+    }
+    free(all.rows);
+    return found;
+}
+
+/* Which of the stages it is of: below it, or of its session; `n': none. Parents may
+ * have changed while they were read, so not for ever. */
+static size_t
+stage_of(const struct processes *all, const struct process *row,
+         const pid_t *stages, size_t n)
+{
+    const struct process *at = row;
+    for (int depth = 0; at && depth < MAX_DEPTH; depth++) {
+        for (size_t i = 0; i < n; i++) {
+            if (stages[i] == at->is.pid || stages[i] == at->is.session) {
+                return i;
+            }
+        }
+        at = find(all, at->is.parent);
+    }
+    return n;
+}
+
+void
+fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
+                    struct fy_strays *out)
+{
+    struct processes all;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    pid_t own = getsid(0);
+    read_processes(&all);
+    mark(&all, getpid(), 0);
+    memset(out_bytes, 0, n * sizeof *out_bytes);
+    out->n = 0;
+    out->bytes = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        const struct process *row = &all.rows[i];
+        uint64_t bytes = row->is.resident_pages * page_bytes;
+        /* The proxy's helpers are of its own session, stages never. */
+        if (!row->below || row->is.session == own || row->is.state == 'Z' ||
+            row->is.state == 'X') {
+            continue;
+        }
+        size_t stage = stage_of(&all, row, stages, n);
+        if (stage < n) {
+            out_bytes[stage] += bytes;
+            continue;
+        }
+        out->bytes += bytes;
+        if (out->n < FY_STRAYS_MAX) {
+            out->rows[out->n].pid = row->is.pid;
+            out->rows[out->n++].bytes = bytes;
+        }
+    }
+    free(all.rows);
+}
+
+unsigned
+fy_strays_count(const pid_t *stages, size_t n)
+{
+    char path[64], text[32768];
+    unsigned count = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children",
+                   (int)getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[bytes > 0 ? bytes : 0] = '\0';
+    char *end;
+    for (char *at = text; *at; at = end) {
+        pid_t pid = (pid_t)strtol(at, &end, 10);
+        if (end == at) {
+            break;
+        }
+        size_t i = 0;
+        while (i < n && stages[i] != pid) {
+            i++;
+        }
+        siginfo_t dead = {0};
+        count +=
+            i == n && getsid(pid) != getsid(0) &&
+            waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            dead.si_pid == 0;
+    }
+    return count;
+}

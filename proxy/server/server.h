@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the proxy: one connection, one epoll, and one thread that all of this
+ * belongs to; what may wait for a file system is a job of another thread, which
+ * sees what the job borrows and nothing else. A stage is a process
+ * with up to four streams of the wire; either may end before the other, so each
+ * points at the other and is told when it goes. Nothing is freed while events
+ * are handed out: what ended waits for the end of the turn.
+ */
+#ifndef FERRY_PROXY_SERVER_SERVER_H
+#define FERRY_PROXY_SERVER_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "annotations/commands/command.h"
+#include "proxy/client/proxy.h"
+#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/group.h"
+#include "proxy/server/run.h"
+#include "proxy/storage/work.h"
+#include "proxy/wire/compress.h"
+#include "proxy/wire/spec.h"
+#include "proxy/wire/wire.h"
+
+struct fy_server;
+struct fy_exchange;
+struct fy_server_stage;
+
+/* A descriptor in the epoll, or none (fd -1). */
+struct fy_watch {
+    int fd;
+    uint32_t events; /* that epoll waits for; 0: not in it */
+    void (*ready)(void *owner, uint32_t events);
+    void *owner;
+};
+
+enum fy_exchange_kind {
+    FY_EXCHANGE_OTHER, /* answered at once */
+    FY_EXCHANGE_HELLO,
+    FY_EXCHANGE_PROBE,
+    FY_EXCHANGE_STAGE,
+    FY_EXCHANGE_STDERR,
+    FY_EXCHANGE_TOUCHED,
+};
+
+/* One stream of the wire. */
+struct fy_exchange {
+    struct fy_server *server;
+    struct fy_exchange *next, **link;
+    int32_t stream;
+    enum fy_exchange_kind kind;
+    bool responded, finished;      /* our head, and our end, are queued */
+    struct fy_server_stage *stage; /* STAGE, STDERR: while both exist */
+    uint64_t number; /* STDERR, TOUCHED: of the stage that is wanted */
+    char *body;      /* what came of a request that is read whole */
+    size_t body_bytes, body_capacity;
+    struct fy_job *job; /* that makes its answer; NULL: none */
+};
+
+/* A job; its owner puts what it needs behind it. */
+struct fy_job {
+    struct fy_work work; /* the first */
+    struct fy_server *server;
+    struct fy_server_stage *stage;   /* or NULL: its spec, its invocation and
+                                    * `before' stay as they are meanwhile */
+    struct fy_exchange *exchange;    /* to be answered; NULL: none, or gone */
+    void (*run)(struct fy_job *job); /* in a thread: of the server only the
+                                      * confine, which guards itself */
+    void (*finish)(struct fy_job *job); /* in the loop; frees the job */
+};
+
+/* Bytes of the client on their way to a stage's stdin. */
+struct fy_queue {
+    char *bytes;
+    size_t at, n, capacity; /* bytes[at .. at + n) */
+};
+
+enum fy_stage_state {
+    FY_STAGE_WAITING,  /* for the stage whose stdout becomes its stdin */
+    FY_STAGE_CHECKING, /* by a job; has no process yet */
+    FY_STAGE_STARTING, /* forked, not yet exec'd */
+    FY_STAGE_RUNNING,
+    FY_STAGE_EXITED, /* reaped; its output may go on */
+    FY_STAGE_OVER,   /* nothing of it runs; kept for /touched, or freed */
+};
+
+struct fy_server_stage {
+    struct fy_server *server;
+    struct fy_server_stage *next, **link; /* `next' also holds when dead */
+    struct fy_server_stage *dead_next;
+    uint64_t number;
+    uint64_t group; /* its control group's number; 0: none */
+    enum fy_stage_state state;
+    char *spec_bytes; /* what `spec' borrows from */
+    size_t nspec_bytes;
+    struct fy_stage_spec spec;
+    struct fy_invocation invocation;
+    struct fy_cage *cage;
+    struct fy_exchange *out_exchange, *err_exchange;
+    struct fy_run run;
+    struct fy_watch started, in, out, err;
+
+    struct fy_queue queue; /* for stdin */
+    bool in_ended;         /* the client's body is complete */
+    int in_left; /* read: what it has not read of it, once `in' is closed */
+    uint64_t in_bytes, out_bytes;
+    /* That it read and wrote in all, as the kernel counts; 0: not known. */
+    uint64_t read_bytes, written_bytes;
+
+    bool out_opened; /* the client opened the window: no link any more */
+    bool out_linked; /* another stage reads it, or is about to */
+    int io;          /* its /proc/PID/io, while it runs; -1: none */
+    struct fy_squeeze *squeeze; /* its output is sent compressed */
+
+    unsigned jobs;   /* that borrow it */
+    bool orphaned;   /* freed when there are none */
+    bool abandoned;  /* its result is not waited for */
+    bool killed;     /* by us or the client: a death by KILL is no surprise */
+    bool signalled;  /* by the client */
+    int last_signal; /* of those that end a process; 0 */
+    uint64_t kept_signals; /* that came while it waited: bit n-1 for signal n */
+    unsigned failed;    /* enum fy_stage_reason, when we ended it; else NONE */
+    int status;         /* of wait, when EXITED */
+    int64_t offsets[3]; /* FILE streams after it; -1: none */
+    uint64_t cpu_ns, started_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+    struct {
+        int64_t seconds;
+        uint32_t ns;
+    } began;                  /* of the files' clock */
+    struct fy_before *before; /* touched.c; NULL: not known */
+    uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
+    uint64_t kill_ns;    /* when the next, harsher step is due; 0: none */
+    unsigned kill_step;
+};
+
+/* A control group that may have processes, also when its stage is gone. */
+struct fy_server_group {
+    struct fy_server_group *next;
+    uint64_t number, stage, deadline_ns;
+};
+
+struct fy_server {
+    const struct fy_proxy_options *options;
+    struct fy_wire *wire;
+    struct fy_confine *confine;
+    struct fy_exchange *exchanges;
+    struct fy_server_stage *stages;
+    struct fy_server_stage *dead; /* freed at the end of the turn */
+    unsigned running;             /* stages of which a process may live */
+    unsigned stages_max, cores;
+    unsigned over;          /* stages kept for /touched */
+    size_t over_bytes;      /* of their specs */
+    size_t receiving_bytes; /* of bodies that are not complete */
+    double speed;           /* of one core, measured once; 0: not yet */
+    int epoll;
+    struct fy_watch wire_in, wire_out, signals, bell;
+    struct fy_pool *pool;
+    unsigned jobs;
+    uint64_t memory_ns; /* when processes are looked at next */
+    struct fy_groups groups;
+    struct fy_server_group *grouped;
+    uint64_t strays_ns;     /* since when there are strays; 0: none */
+    bool left_some;         /* strays may be there: a stage has begun */
+    uint64_t ping_ns;       /* when the next PING goes */
+    bool ending;            /* a signal asked us to */
+    bool closed;            /* the wire takes nothing any more */
+    char buffer[128 << 10]; /* for one read of stdout at a time */
+    char err_buffer[64 << 10];
+};
+
+/* ---- server.c: the loop ------------------------------------------------------ */
+
+/* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
+void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
+                  uint32_t events);
+
+/* ---- work.c: what may wait for a file system --------------------------- */
+
+/* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
+ * taken. */
+int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
+int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
+/* Waits at most so long for those that run. False: one goes on, with what it
+ * borrows; only the end of the process ends it. */
+bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
+
+/* ---- request.c: the wire's requests ----------------------------------- */
+
+extern const struct fy_wire_events fy_server_events;
+
+/* Head, body and end in one; bytes may be NULL. */
+void fy_exchange_answer(struct fy_exchange *exchange, int status,
+                        const void *bytes, size_t n);
+/* Lets the client send more; ends our body. What cannot be done resets the
+ * stream, and `closed' follows. */
+void fy_exchange_grant(struct fy_exchange *exchange, size_t bytes);
+void fy_exchange_finish(struct fy_exchange *exchange,
+                        const struct fy_wire_pair *trailers, size_t n);
+/* The same without a body, with ferry-reason and ferry-why. */
+void fy_exchange_refuse(struct fy_exchange *exchange, int status,
+                        unsigned reason, const char *why);
+/* A stage began, started or ended: whoever waited for that goes on. */
+void fy_server_settle(struct fy_server *server);
+/* Whether the spec of some stage is still on its way. */
+bool fy_server_receiving(const struct fy_server *server);
+
+/* ---- start.c: from the spec to the exec -------------------------------- */
+
+/* The whole spec has come: starts it, or refuses. `bytes' is taken. */
+void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
+/* Starts it, if the stage that it reads has started. */
+void fy_server_stage_unblock(struct fy_server_stage *stage);
+/* It does not read another stage after all, which was joined to it. */
+void fy_server_stage_unlink(struct fy_server_stage *stage);
+/* Joins the exchange that reads its stderr. */
+void fy_server_stage_stderr(struct fy_server_stage *stage,
+                            struct fy_exchange *exchange);
+
+/* ---- stage.c: while it runs, and its result ----------------------------- */
+
+/* The one place that changes a stage's state. */
+void fy_server_stage_enter(struct fy_server_stage *stage,
+                           enum fy_stage_state state);
+struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
+                                             uint64_t number);
+/* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
+void fy_server_stage_settle(struct fy_server_stage *stage);
+/* Whether what it reads may have ended only because this host ends what feeds it:
+ * that is not known yet. A process that has ended is the next to be looked at. */
+bool fy_server_stage_doubts(const struct fy_server_stage *stage);
+/* Opens the kernel's counters of a process that was just forked: they tell what it
+ * read and wrote when it has ended. Where it has ended already, only root can. */
+void fy_server_stage_count(struct fy_server_stage *stage);
+/* Every process that has ended. */
+void fy_server_reap(struct fy_server *server);
+/* The stream is gone: a stage that nobody waits for is ended. */
+void fy_server_stage_detach(struct fy_server_stage *stage,
+                            const struct fy_exchange *exchange);
+/* Takes it off its exchanges. */
+void fy_server_stage_leave(struct fy_server_stage *stage);
+/* Takes it out of the list; freed when nothing can point at it any more. */
+void fy_server_stage_discard(struct fy_server_stage *stage);
+void fy_server_stage_free(struct fy_server_stage *stage);
+/* Closes one of its descriptors and what waits for it. */
+void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
+                    int *fd);
+
+/* ---- end.c: before its own end ------------------------------------------ */
+
+/* A signal of the client's; one for a stage that waits is kept. */
+void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
+/* It has a process now: that gets what was kept. */
+void fy_server_stage_signal_kept(struct fy_server_stage *stage);
+/* Nobody waits for its output any more: it is brought to its end. */
+void fy_server_stage_abandon(struct fy_server_stage *stage);
+/* This host ends it, and with it what reads from it, which would see an end of
+ * input that is none. */
+void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
+/* A control group for the stage, where limits are to be kept and one can be had. The
+ * caller closes `join'. */
+struct fy_group fy_server_group(struct fy_server_stage *stage);
+/* How many processes of stages that are not known any more go on: each counts as a
+ * stage. */
+unsigned fy_server_strays(struct fy_server *server);
+/* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
+uint64_t fy_server_timers(struct fy_server *server);
+/* Ends every stage at once and waits until nothing of them lives. */
+void fy_server_end_stages(struct fy_server *server);
+
+/* ---- pump.c: between the stage's pipes and the wire -------------------- */
+
+void fy_pump_in(struct fy_server_stage *stage);
+void fy_pump_out(struct fy_server_stage *stage);
+void fy_pump_err(struct fy_server_stage *stage);
+/* Nobody reads its descriptor `fd' (1, 2) any more; its end is still of interest. */
+void fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd);
+/* More of its output may be sent, or all was. */
+void fy_server_stage_ready(struct fy_server_stage *stage,
+                           const struct fy_exchange *exchange);
+/* Bytes for its stdin; the end of them. */
+void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
+                           size_t n);
+void fy_server_stage_input_end(struct fy_server_stage *stage);
+/* It has ended: what is left in its stdin was never read. */
+void fy_pump_in_settle(struct fy_server_stage *stage);
+
+enum {
+    /* What the client may send ahead of the stage's reading. */
+    FY_SERVER_INPUT_BYTES = 1 << 20,
+};
+
+/* ---- facts.c ----------------------------------------------------------- */
+
+/* Answers with what this host is; the bytes are the client's hello. */
+void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
+/* Later, by a job. */
+void fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n);
+/* Load of the last minute per core. */
+double fy_server_load(const struct fy_server *server);
+/* Bytes a second that one core hashes; 0: unknown. */
+double fy_server_speed(struct fy_server *server);
+
+/* ---- touched.c --------------------------------------------------------- */
+
+/* The paths that the stage may write and that exist before it begins; NULL: not
+ * all of them are known. Any thread. */
+struct fy_before *fy_server_touched_before(const struct fy_server_stage *stage);
+void fy_before_free(struct fy_before *before);
+
+/* Answers, by a job, with what the stage's effects changed, once its trailers are
+ * sent; before that, does nothing. See PROTOCOL.md. */
+void fy_server_touched(struct fy_server_stage *stage,
+                       struct fy_exchange *exchange);
+/* The stage's trailers are sent: answers those that have asked for that. */
+void fy_server_touched_wanted(struct fy_server_stage *stage);
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Beginning a stage: what it may do is decided here, by this host's own
+ * annotations and by sandbox/confine.h, never by the client. It is started in a process
+ * of its own and accepted when that has exec'd; a stage that reads another one
+ * waits until the other has started.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/debug.h"
+#include "proxy/server/server.h"
+#include "proxy/wire/protocol.h"
+
+enum {
+    /* For the stage that another one reads: on its way or starting, unless the
+     * client is broken; and for files that do not answer. */
+    WAIT_SECONDS = 60,
+};
+
+static void
+refuse(struct fy_server_stage *stage, int status, unsigned reason,
+       const char *why)
+{
+    if (stage->out_exchange) {
+        fy_exchange_refuse(stage->out_exchange, status, reason, why);
+    }
+}
+
+/* The writer's output is the client's again, or the reader's for good. */
+static void
+settle_link(struct fy_server_stage *stage, bool started)
+{
+    struct fy_server_stage *writer =
+        stage->spec.in.kind == FY_STREAM_LINK
+            ? fy_server_stage_find(stage->server, stage->spec.in.stage)
+            : NULL;
+    if (!writer || writer->out.fd < 0) {
+        return;
+    }
+    if (started) {
+        fy_watch_close(writer, &writer->out, &writer->run.out);
+    } else {
+        writer->out_linked = false;
+        int flags = fcntl(writer->out.fd, F_GETFL);
+        if (flags < 0 ||
+            fcntl(writer->out.fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+            fy_server_stage_fail(writer, FY_STAGE_LIMITS);
+        } else {
+            fy_pump_out(writer);
+        }
+    }
+    fy_server_stage_settle(writer);
+}
+
+void
+fy_server_stage_unlink(struct fy_server_stage *stage)
+{
+    settle_link(stage, false);
+}
+
+static void
+on_started(void *owner, uint32_t events)
+{
+    struct fy_server_stage *stage = owner;
+    int error = 0;
+    (void)events;
+    ssize_t n = read(stage->started.fd, &error, sizeof error);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    fy_watch_close(stage, &stage->started, &stage->run.started);
+    fy_server_stage_enter(stage, FY_STAGE_RUNNING);
+    settle_link(stage, n == 0 && !stage->abandoned);
+    if (n != 0) {
+        char why[256];
+        errno = n == sizeof error ? error : EIO;
+        (void)snprintf(why, sizeof why, "it could not be executed: %m");
+        refuse(stage, 409,
+               error == ENOENT || error == EACCES || error == ENOEXEC
+                   ? FY_STAGE_OTHER_TOOL
+                   : FY_STAGE_LIMITS,
+               why);
+        stage->killed = true;
+        fy_server_stage_abandon(stage);
+    } else if (stage->out_exchange) {
+        struct fy_exchange *exchange = stage->out_exchange;
+        const struct fy_wire_pair pair = {FY_FIELD_ENCODING, FY_ENCODING_ZSTD};
+        exchange->responded = true;
+        if (fy_wire_respond(stage->server->wire, exchange->stream, 200, &pair,
+                            stage->squeeze ? 1 : 0, true)) {
+            fy_wire_cancel(stage->server->wire, exchange->stream);
+        }
+        fy_pump_in(stage);
+        fy_pump_out(stage);
+        fy_pump_err(stage);
+    }
+    fy_server_settle(stage->server);
+}
+
+static void
+on_in(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_in(owner);
+}
+
+static void
+on_out(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_out(owner);
+    fy_server_stage_settle(owner);
+}
+
+static void
+on_err(void *owner, uint32_t events)
+{
+    (void)events;
+    fy_pump_err(owner);
+    fy_server_stage_settle(owner);
+}
+
+static struct fy_watch
+watch(struct fy_server_stage *stage, int fd,
+      void (*ready)(void *owner, uint32_t events))
+{
+    return (struct fy_watch){.fd = fd, .ready = ready, .owner = stage};
+}
+
+/* For as long as a stage may take here: to wait, then to run; 0: for ever. */
+static void
+set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
+{
+    stage->deadline_ns = seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* The check of a stage, and what it found. */
+struct check {
+    struct fy_job job;
+    struct fy_cage *cage;
+    struct fy_before *before;
+    int files[3], status;
+    unsigned reason;
+    char why[512];
+};
+
+static void
+run_check(struct fy_job *job)
+{
+    struct check *check = (struct check *)job;
+    struct fy_server_stage *stage = job->stage;
+    struct fy_buffer why;
+    fy_buffer_start(&why, check->why, sizeof check->why);
+    check->status =
+        fy_confine_check(job->server->confine, &stage->spec, &stage->invocation,
+                         &check->cage, check->files, &check->reason, &why);
+    if (!check->status && stage->invocation.effect) {
+        check->before = fy_server_touched_before(stage);
+    }
+}
+
+/* The stage that it reads, whose output is its own by now; *out_fd, or -1: it
+ * reads none. False: that is gone. */
+static bool
+find_link(const struct fy_server_stage *stage, int *out_fd)
+{
+    *out_fd = -1;
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        const struct fy_server_stage *writer =
+            fy_server_stage_find(stage->server, stage->spec.in.stage);
+        *out_fd = writer && !writer->abandoned ? writer->out.fd : -1;
+        return *out_fd >= 0;
+    }
+    return true;
+}
+
+/* Forks it. FY_ERR_*: it was refused. */
+static int
+launch(struct fy_server_stage *stage, struct check *check)
+{
+    struct fy_server *server = stage->server;
+    char text[512];
+    struct fy_buffer why;
+    int link;
+    fy_buffer_start(&why, text, sizeof text);
+    if (!find_link(stage, &link)) {
+        refuse(stage, 409, FY_STAGE_ODD_STREAM,
+               "the stage that it reads cannot be linked any more");
+        return FY_ERR_INVALID;
+    }
+    struct timespec clock;
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
+    stage->began.seconds = clock.tv_sec;
+    stage->began.ns = (uint32_t)clock.tv_nsec;
+    stage->cage = check->cage;
+    stage->before = check->before;
+    check->cage = NULL;
+    check->before = NULL;
+    struct fy_group group = fy_server_group(stage);
+    int status =
+        fy_run_start(&stage->spec, &stage->invocation, stage->cage,
+                     check->files, link, group.join, &stage->run, &why);
+    fy_run_close(&group.join);
+    if (status) {
+        refuse(stage, 503, FY_STAGE_BUSY, text);
+        return status;
+    }
+    fy_server_stage_enter(stage, FY_STAGE_STARTING);
+    fy_server_stage_count(stage);
+    server->left_some = true;
+    stage->started_ns = fy_clock_ns();
+    set_deadline(stage, stage->started_ns, server->options->seconds);
+    fy_server_stage_signal_kept(stage);
+    stage->started = watch(stage, stage->run.started, on_started);
+    stage->in = watch(stage, stage->run.in, on_in);
+    stage->out = watch(stage, stage->run.out, on_out);
+    stage->err = watch(stage, stage->run.err, on_err);
+    fy_watch_set(server, &stage->started, EPOLLIN);
+    return 0;
+}
+
+static void
+finish_check(struct fy_job *job)
+{
+    struct check *check = (struct check *)job;
+    struct fy_server_stage *stage = job->stage;
+    if (stage->state == FY_STAGE_CHECKING) {
+        int status = check->status;
+        if (status) {
+            refuse(stage, status == FY_ERR_UNSUPPORTED ? 403 : 503,
+                   status == FY_ERR_UNSUPPORTED ? check->reason : FY_STAGE_BUSY,
+                   check->why);
+        } else {
+            status = launch(stage, check);
+        }
+        if (status) {
+            fy_server_stage_abandon(stage);
+            fy_server_settle(job->server);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        fy_run_close(&check->files[i]);
+    }
+    if (check->cage) {
+        fy_cage_free(check->cage);
+    }
+    fy_before_free(check->before);
+    free(check);
+}
+
+/* For as long as a stage may take before it runs. */
+static void
+set_patience(struct fy_server_stage *stage)
+{
+    const struct fy_proxy_options *options = stage->server->options;
+    double most = options->wait_seconds > 0 ? options->wait_seconds
+                                            : (double)WAIT_SECONDS;
+    set_deadline(stage, fy_clock_ns(),
+                 options->seconds > 0 && options->seconds < most
+                     ? options->seconds
+                     : most);
+}
+
+/* By a job; it goes on in finish_check(). */
+static void
+begin_check(struct fy_server_stage *stage)
+{
+    struct check *check = calloc(1, sizeof *check);
+    fy_server_stage_enter(stage, FY_STAGE_CHECKING);
+    set_patience(stage);
+    if (check) {
+        check->job = (struct fy_job){.server = stage->server,
+                                     .stage = stage,
+                                     .run = run_check,
+                                     .finish = finish_check};
+        check->reason = FY_STAGE_REFUSED;
+        check->files[0] = check->files[1] = check->files[2] = -1;
+    }
+    if (!check || fy_job_start(&check->job)) {
+        free(check);
+        refuse(stage, 503, FY_STAGE_BUSY, "out of memory");
+        fy_server_stage_abandon(stage);
+    }
+}
+
+/* Whether the stages before it never start, as one of them waits for itself. */
+static bool
+waits_for_ever(const struct fy_server_stage *stage)
+{
+    for (unsigned n = 0; n < stage->server->running; n++) {
+        stage = fy_server_stage_find(stage->server, stage->spec.in.stage);
+        if (!stage || stage->state != FY_STAGE_WAITING) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether what it runs may take for paths what the other one prints. */
+static bool
+feeds(const struct fy_server_stage *writer, const struct fy_server_stage *stage)
+{
+    const struct fy_stage_spec *from = &writer->spec, *to = &stage->spec;
+    return !stage->invocation.fed ||
+           (writer->invocation.lists && from->nmounts == 0 &&
+            to->nmounts == 0 && strcmp(from->mount.at, to->mount.at) == 0 &&
+            strcmp(from->root.at, to->root.at) == 0 &&
+            strcmp(from->cwd.at, to->cwd.at) == 0);
+}
+
+void
+fy_server_stage_unblock(struct fy_server_stage *stage)
+{
+    struct fy_server *server = stage->server;
+    struct fy_server_stage *writer =
+        fy_server_stage_find(server, stage->spec.in.stage);
+    const char *why = NULL;
+    if (waits_for_ever(stage)) {
+        why = "it reads, through others or not, itself";
+    } else if (writer ? writer->state < FY_STAGE_RUNNING
+                      : fy_server_receiving(server)) {
+        return; /* that may still come */
+    } else if (!writer) {
+        why = "the stage that it reads does not exist";
+    } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
+               writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE) {
+        why = "the stage that it reads cannot be linked any more";
+    } else if (!feeds(writer, stage)) {
+        why = "the stage that it reads lists no paths for it";
+    }
+    if (why) {
+        refuse(stage, 409, FY_STAGE_ODD_STREAM, why);
+        fy_server_stage_abandon(stage);
+        return;
+    }
+    writer->out_linked = true;
+    begin_check(stage);
+}
+
+/* Whether this host has room for one more. */
+static int
+check_room(struct fy_server *server, const struct fy_stage_spec *spec,
+           struct fy_buffer *why)
+{
+    double limit = server->options->load_max;
+    if (server->running + fy_server_strays(server) >= server->stages_max) {
+        fy_buffer_add(why, "as many stages run as may");
+        return FY_ERR_BUSY;
+    }
+    /* A stage that continues one that runs here costs less than its output. */
+    if (limit > 0 && spec->in.kind != FY_STREAM_LINK &&
+        fy_server_load(server) > limit) {
+        fy_buffer_add(why, "the load is too high");
+        return FY_ERR_BUSY;
+    }
+    return 0;
+}
+
+/* By this host's own annotations. */
+static int
+understand(struct fy_server_stage *stage, unsigned *reason,
+           struct fy_buffer *why)
+{
+    const struct fy_stage_spec *spec = &stage->spec;
+    const char *slash = strrchr(spec->tool.path.at, '/');
+    const char **argv = calloc((size_t)spec->argc + 1, sizeof *argv);
+    const char **env = calloc((size_t)spec->envc + 1, sizeof *env);
+    int status = FY_ERR_NOMEM;
+    if (argv && env) {
+        for (uint32_t i = 0; i < spec->argc; i++) {
+            argv[i] = spec->argv[i].at;
+        }
+        for (uint32_t i = 0; i < spec->envc; i++) {
+            env[i] = spec->env[i].at;
+        }
+        status = fy_invocation_parse(stage->server->options->commands,
+                                     slash ? slash + 1 : spec->tool.path.at,
+                                     argv, env, &stage->invocation, why);
+        if (!status && stage->invocation.fed &&
+            spec->in.kind != FY_STREAM_LINK) {
+            fy_buffer_add(why, "its paths come from another host");
+            status = FY_ERR_UNSUPPORTED;
+        }
+        *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
+                  : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED
+                  : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN
+                                                 : FY_STAGE_BUSY;
+    }
+    free((void *)argv);
+    free((void *)env);
+    return status;
+}
+
+/* A stage that is in no list yet. */
+static struct fy_server_stage *
+new_stage(struct fy_exchange *exchange, char *bytes)
+{
+    struct fy_server_stage *stage = calloc(1, sizeof *stage);
+    if (!stage) {
+        return NULL;
+    }
+    stage->server = exchange->server;
+    stage->spec_bytes = bytes;
+    stage->run = (struct fy_run){.started = -1,
+                                 .in = -1,
+                                 .out = -1,
+                                 .err = -1,
+                                 .terminal = -1,
+                                 .files = {-1, -1, -1}};
+    stage->started.fd = stage->in.fd = stage->out.fd = stage->err.fd = -1;
+    stage->in_left = stage->io = -1;
+    for (int i = 0; i < 3; i++) {
+        stage->offsets[i] = -1;
+    }
+    return stage;
+}
+
+/* Whether it may run at all; its answer when not. */
+static int
+admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
+{
+    char text[512];
+    struct fy_buffer why;
+    unsigned reason = FY_STAGE_REFUSED;
+    fy_buffer_start(&why, text, sizeof text);
+    int status = fy_stage_spec_decode(stage->spec_bytes, n, &stage->spec, &why);
+    if (!status) {
+        status = fy_run_check(&stage->spec, &why);
+    }
+    if (!status &&
+        fy_server_stage_find(stage->server, stage->spec.stage) != NULL) {
+        fy_buffer_add(&why, "there is a stage of that number");
+        status = FY_ERR_INVALID;
+    }
+    if (status) {
+        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
+        return status;
+    }
+    if (check_room(stage->server, &stage->spec, &why)) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, text);
+        return FY_ERR_BUSY;
+    }
+    status = understand(stage, &reason, &why);
+    fy_debug(SERVER, "stage %llu: %s: %s %s", (unsigned long long)stage->number,
+             status ? "not understood" : stage->invocation.command,
+             status ? fy_stage_reason_word(reason) : "matches its annotation",
+             text);
+    if (status) {
+        fy_exchange_refuse(exchange, 403, reason, text);
+        return status;
+    }
+    if (stage->spec.compress && stage->spec.out.kind == FY_STREAM_WIRE) {
+        if (fy_squeeze_new(0, &stage->squeeze)) {
+            fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+            return FY_ERR_NOMEM;
+        }
+    }
+    return 0;
+}
+
+void
+fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
+{
+    struct fy_server *server = exchange->server;
+    struct fy_server_stage *stage = new_stage(exchange, bytes);
+    if (!stage) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+        free(bytes);
+        return;
+    }
+    if (admit(stage, exchange, n)) {
+        fy_server_stage_free(stage);
+        return;
+    }
+    stage->nspec_bytes = n;
+    stage->number = stage->spec.stage;
+    stage->link = &server->stages;
+    stage->next = server->stages;
+    if (stage->next) {
+        stage->next->link = &stage->next;
+    }
+    server->stages = stage;
+    server->running++;
+    stage->out_exchange = exchange;
+    exchange->stage = stage;
+    /* A reader is started by fy_server_settle(), when its writer runs. */
+    if (stage->spec.in.kind == FY_STREAM_LINK) {
+        set_patience(stage);
+    } else {
+        begin_check(stage);
+    }
+}
+
+void
+fy_server_stage_stderr(struct fy_server_stage *stage,
+                       struct fy_exchange *exchange)
+{
+    exchange->responded = true;
+    if (fy_wire_respond(stage->server->wire, exchange->stream, 200, NULL, 0,
+                        true)) {
+        fy_wire_cancel(stage->server->wire, exchange->stream);
+        return;
+    }
+    if (stage->err_exchange ||
+        (stage->state > FY_STAGE_CHECKING && stage->err.fd < 0) ||
+        (stage->spec.err.kind != FY_STREAM_WIRE &&
+         stage->spec.err.kind != FY_STREAM_PTY)) {
+        fy_exchange_finish(exchange, NULL, 0);
+        return;
+    }
+    stage->err_exchange = exchange;
+    exchange->stage = stage;
+    fy_pump_err(stage);
+    fy_server_stage_settle(stage);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs of the proxy that may wait for a file system: looking at what a stage reads,
+ * at what one changed, at how much there is. They run in threads (storage/work.h), so that
+ * the loop answers within milliseconds, ends stages when they are due, and ends
+ * itself with its connection, whatever a disk does.
+ */
+#include "config.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "proxy/server/server.h"
+
+static void
+run(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    job->run(job);
+}
+
+static void
+done(struct fy_work *work)
+{
+    struct fy_job *job = (struct fy_job *)work;
+    struct fy_server *server = job->server;
+    struct fy_server_stage *stage = job->stage;
+    server->jobs--;
+    if (job->exchange) {
+        job->exchange->job = NULL;
+    }
+    if (stage) {
+        stage->jobs--;
+    }
+    job->finish(job);
+    if (stage && stage->orphaned && !stage->jobs) {
+        fy_server_stage_free(stage);
+    }
+}
+
+static void
+on_bell(void *owner, uint32_t events)
+{
+    struct fy_server *server = owner;
+    uint64_t count;
+    (void)events;
+    (void)!read(server->bell.fd, &count, sizeof count);
+    fy_work_collect(server->pool);
+}
+
+int
+fy_job_start(struct fy_job *job)
+{
+    job->work = (struct fy_work){.run = run, .done = done};
+    int status = fy_pool_submit(job->server->pool, &job->work);
+    if (!status) {
+        job->server->jobs++;
+        if (job->stage) {
+            job->stage->jobs++;
+        }
+        if (job->exchange) {
+            job->exchange->job = job;
+        }
+    }
+    return status;
+}
+
+int
+fy_jobs_open(struct fy_server *server)
+{
+    server->bell =
+        (struct fy_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                          .ready = on_bell,
+                          .owner = server};
+    if (server->bell.fd < 0) {
+        return FY_ERR_IO;
+    }
+    fy_watch_set(server, &server->bell, EPOLLIN);
+    return fy_pool_new(server->bell.fd, &server->pool);
+}
+
+bool
+fy_jobs_close(struct fy_server *server, unsigned wait_ms)
+{
+    uint64_t until = fy_clock_ns() + wait_ms * UINT64_C(1000000);
+    while (server->pool && server->jobs && fy_clock_ns() < until) {
+        (void)usleep(1000);
+        fy_work_collect(server->pool);
+    }
+    if (server->jobs) {
+        return false;
+    }
+    fy_pool_free(server->pool);
+    if (server->bell.fd >= 0) {
+        (void)close(server->bell.fd);
+    }
+    return true;
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+libfyproxy_la_SOURCES += \
+	proxy/storage/configs.c \
+	proxy/storage/fresh.c \
+	proxy/storage/fresh.h \
+	proxy/storage/gluster.c \
+	proxy/storage/index.c \
+	proxy/storage/index.h \
+	proxy/storage/mount_process.c \
+	proxy/storage/mounts.c \
+	proxy/storage/mounts.h \
+	proxy/storage/needs.c \
+	proxy/storage/needs.h \
+	proxy/storage/sshfs.c \
+	proxy/storage/tools.c \
+	proxy/storage/work.c \
+	proxy/storage/work.h

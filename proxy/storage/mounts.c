@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of this machine's mounts are another host's files: what the user
+ * configured, and what mountinfo names. Refuses mounts of other users, hidden
+ * ones, and those that show the files otherwise than their host does. Asks no
+ * file system anything but for configured folders, so a dead mount cannot hang
+ * it.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/debug.h"
+#include "common/path.h"
+#include "common/whole.h"
+#include "proxy/storage/mounts.h"
+
+enum {
+    LONGEST_S = 3600 /* nobody waits so long for an old name to end */
+};
+
+/* Octal escapes of mountinfo, in place. */
+static void
+unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; to++) {
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' &&
+            from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
+            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 |
+                         (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+static bool
+has_ro(const char *options)
+{
+    return strcmp(options, "ro") == 0 || strncmp(options, "ro,", 3) == 0;
+}
+
+/* The line is cut in pieces. */
+static bool
+parse_line(char *line, struct fy_mount_line *out)
+{
+    char *rest = NULL;
+    char *words[64];
+    unsigned n = 0;
+    for (char *word = strtok_r(line, " ", &rest); word && n < 64;
+         word = strtok_r(NULL, " ", &rest)) {
+        words[n++] = word;
+    }
+    unsigned dash = 6;
+    while (dash < n && strcmp(words[dash], "-") != 0) {
+        dash++;
+    }
+    if (n < 10 || dash + 3 >= n) {
+        return false;
+    }
+    unsigned major_number, minor_number;
+    if (sscanf(words[0], "%u", &out->id) != 1 ||
+        sscanf(words[1], "%u", &out->parent) != 1 ||
+        sscanf(words[2], "%u:%u", &major_number, &minor_number) != 2) {
+        return false;
+    }
+    out->device = makedev(major_number, minor_number);
+    out->root = words[3];
+    out->point = words[4];
+    out->type = words[dash + 1];
+    out->source = words[dash + 2];
+    out->options = words[dash + 3];
+    out->read_only = has_ro(words[5]) || has_ro(words[dash + 3]);
+    unescape(words[3]);
+    unescape(words[4]);
+    unescape(words[dash + 1]);
+    unescape(words[dash + 2]);
+    return out->point[0] == '/'; /* else nothing of the program's names it */
+}
+
+void
+fy_mount_table_clear(struct fy_mount_table *table)
+{
+    free(table->text);
+    free(table->lines);
+    table->text = NULL;
+    table->lines = NULL;
+    table->n = 0;
+}
+
+int
+fy_mount_table_parse(const char *text, struct fy_mount_table *out)
+{
+    size_t lines = 1;
+    for (const char *at = text; (at = strchr(at, '\n')); at++) {
+        lines++;
+    }
+    struct fy_mount_table table = {.text = strdup(text)};
+    table.lines = calloc(lines, sizeof *table.lines);
+    if (!table.text || !table.lines) {
+        fy_mount_table_clear(&table);
+        return FY_ERR_NOMEM;
+    }
+    char *rest = NULL;
+    for (char *line = strtok_r(table.text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (parse_line(line, &table.lines[table.n])) {
+            table.n++;
+        }
+    }
+    *out = table;
+    return 0;
+}
+
+char *
+fy_mountinfo_read(void)
+{
+    size_t bytes;
+    return fy_read_file("/proc/self/mountinfo", SIZE_MAX, &bytes);
+}
+
+/* Absolute paths without a slash at the end; false when equal. */
+static bool
+is_beneath(const char *path, const char *folder)
+{
+    return strcmp(path, folder) != 0 && fy_path_is_beneath(path, folder);
+}
+
+static bool
+is_ancestor(const struct fy_mount_table *table, unsigned ancestor,
+            const struct fy_mount_line *line)
+{
+    unsigned id = line->parent;
+    for (size_t depth = 0; depth < table->n; depth++) {
+        if (id == ancestor) {
+            return true;
+        }
+        size_t i = 0;
+        while (i < table->n && table->lines[i].id != id) {
+            i++;
+        }
+        if (i == table->n || table->lines[i].parent == id) {
+            return false;
+        }
+        id = table->lines[i].parent;
+    }
+    return false;
+}
+
+/* Another mount lies over it or over a folder on the way to it. */
+static bool
+is_hidden(const struct fy_mount_table *table, const struct fy_mount_line *line)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *other = &table->lines[i];
+        if (other == line || is_ancestor(table, other->id, line)) {
+            continue;
+        }
+        if (is_beneath(line->point, other->point) ||
+            (strcmp(line->point, other->point) == 0 &&
+             is_ancestor(table, line->id, other))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* [user@]host:path of sshfs and nfs; host perhaps in brackets. */
+static bool
+parse_source(const char *source, const char *root, struct fy_place *place)
+{
+    const char *host = source;
+    const char *bracket = strchr(source, '[');
+    const char *colon = strchr(source, ':');
+    const char *at = NULL;
+    if (bracket && colon && bracket < colon) {
+        const char *close = strchr(bracket, ']');
+        if (!close || close[1] != ':') {
+            return false;
+        }
+        colon = close + 1;
+    }
+    if (!colon) {
+        return false;
+    }
+    at = memrchr(source, '@', (size_t)(colon - source));
+    if (at) {
+        size_t n = (size_t)(at - source);
+        if (n >= sizeof place->user) {
+            return false;
+        }
+        memcpy(place->user, source, n);
+        place->user[n] = '\0';
+        host = at + 1;
+    }
+    size_t n = (size_t)(colon - host);
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+        host++;
+        n -= 2;
+    }
+    if (n >= sizeof place->host) {
+        return false;
+    }
+    memcpy(place->host, host, n);
+    place->host[n] = '\0';
+    if ((*place->user && !fy_place_word(place->user, "._-+@\\$")) ||
+        !fy_place_word(place->host, ".-_:%")) {
+        return false;
+    }
+    const char *path = colon + 1;
+    if (strcmp(root, "/") == 0) {
+        root = "";
+    }
+    int wrote;
+    if (*path == '/') {
+        wrote = snprintf(place->path, sizeof place->path, "%s%s",
+                         strcmp(path, "/") == 0 && *root ? "" : path, root);
+    } else if (*path == '~') {
+        return false; /* sftp would take it for a name; be sure */
+    } else {
+        /* sftp begins in the home of the user there. */
+        wrote = snprintf(place->path, sizeof place->path, "~%s%s%s",
+                         *path ? "/" : "", path, root);
+    }
+    if (wrote < 0 || (size_t)wrote >= sizeof place->path) {
+        return false;
+    }
+    size_t used = (size_t)wrote;
+    while (used > 1 && place->path[used - 1] == '/') {
+        place->path[--used] = '\0';
+    }
+    return true;
+}
+
+/* A bind mount's process was started for another mount point. */
+static bool
+learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
+      const char *proc, struct fy_mount *out)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *other = &table->lines[i];
+        if (other->device == line->device &&
+            strcmp(other->source, line->source) == 0 &&
+            fy_sshfs_learn(other, proc, out)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_nfs(const char *type)
+{
+    return strcmp(type, "nfs") == 0 || strcmp(type, "nfs4") == 0;
+}
+
+/*
+ * For how long the kernel believes what an NFS server said. Only what is not the
+ * default is listed; `actimeo' never is, but the four that it stands for.
+ */
+static uint32_t
+nfs_forgets_ms(const char *options)
+{
+    static const char *const names[] = {
+        "acregmax=", "acdirmax=", "acregmin=", "acdirmin="};
+    unsigned long longest_s[2] = {60, 60}; /* of files, of folders */
+    char list[4096];
+    char *rest = NULL;
+    if (strlen(options) >= sizeof list) {
+        return UINT32_MAX;
+    }
+    strcpy(list, options);
+    for (char *option = strtok_r(list, ",", &rest); option;
+         option = strtok_r(NULL, ",", &rest)) {
+        if (strcmp(option, "noac") == 0) {
+            return 0;
+        }
+        for (unsigned i = 0; i < 4; i++) {
+            size_t n = strlen(names[i]);
+            unsigned long seconds;
+            if (strncmp(option, names[i], n) == 0 &&
+                sscanf(option + n, "%lu", &seconds) == 1 &&
+                (i < 2 || seconds > longest_s[i - 2])) {
+                longest_s[i % 2] = seconds;
+            }
+        }
+    }
+    unsigned long seconds =
+        longest_s[0] > longest_s[1] ? longest_s[0] : longest_s[1];
+    return seconds > LONGEST_S ? UINT32_MAX : (uint32_t)seconds * 1000 + 500;
+}
+
+/*
+ * What the mount shows otherwise than its host, and for how long. False: nobody
+ * can tell; then nothing is changed behind its back.
+ */
+static bool
+describe(const struct fy_mount_table *table, const struct fy_mount_line *line,
+         const char *proc, struct fy_mount *out)
+{
+    bool known = true;
+    if (strcmp(line->type, "fuse.sshfs") == 0) {
+        known = learn(table, line, proc, out);
+        out->hides_links = !known || out->hides_links;
+    } else if (strcmp(line->type, "fuse.glusterfs") == 0) {
+        known = fy_gluster_learn(line, proc, out);
+        out->by_number = true;
+    } else if (is_nfs(line->type)) {
+        out->by_number = true;
+        out->forgets_ms = nfs_forgets_ms(line->options);
+        known = out->forgets_ms != UINT32_MAX;
+    } else {
+        known = strncmp(line->type, "fuse", 4) != 0;
+    }
+    if (!known) {
+        out->keeps = true;
+        out->forgets_ms = 0;
+    }
+    return known;
+}
+
+static bool
+discover_line(const struct fy_mount_table *table,
+              const struct fy_mount_line *line, const char *proc,
+              struct fy_mount *out)
+{
+    bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
+    bool gluster = strcmp(line->type, "fuse.glusterfs") == 0;
+    uid_t user;
+    if ((!ssh && !gluster && !is_nfs(line->type)) ||
+        ((ssh || gluster) && !fy_mount_user(line, &user)) ||
+        strlen(line->point) >= sizeof out->path ||
+        !(gluster ? fy_gluster_source(line->source, line->root, &out->place)
+                  : parse_source(line->source, line->root, &out->place))) {
+        return false;
+    }
+    out->place.transport = fy_transport_find("ssh", 3);
+    strcpy(out->path, line->point);
+    strcpy(out->type, line->type);
+    strcpy(out->found_by, "mountinfo");
+    out->device = line->device;
+    out->read_only = line->read_only;
+    return describe(table, line, proc, out) || is_nfs(line->type);
+}
+
+static void
+discover(const struct fy_mount_table *table, const char *proc,
+         struct fy_mount *out, unsigned *out_n)
+{
+    for (size_t i = 0; i < table->n && *out_n < FY_MAX_MOUNTS; i++) {
+        const struct fy_mount_line *line = &table->lines[i];
+        bool known = false;
+        for (unsigned j = 0; j < *out_n; j++) {
+            known = known || strcmp(out[j].path, line->point) == 0;
+        }
+        struct fy_mount *mount = &out[*out_n];
+        memset(mount, 0, sizeof *mount);
+        if (!known && !is_hidden(table, line) &&
+            discover_line(table, line, proc, mount)) {
+            ++*out_n;
+        }
+    }
+}
+
+void
+fy_mounts_discover(const char *mountinfo, const char *proc,
+                   struct fy_mount *out, unsigned *out_n)
+{
+    struct fy_mount_table table;
+    if (fy_mount_table_parse(mountinfo, &table) == 0) {
+        discover(&table, proc, out, out_n);
+        fy_mount_table_clear(&table);
+    }
+}
+
+static bool
+is_remote(const char *type)
+{
+    static const char *const types[] = {"nfs", "nfs4", "cifs",  "smb3",
+                                        "9p",  "ceph", "lustre"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(type, types[i]) == 0) {
+            return true;
+        }
+    }
+    return strncmp(type, "fuse", 4) == 0;
+}
+
+/* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */
+static int
+configure(const char *text, const struct fy_mount_table *table,
+          struct fy_mount *out, struct fy_buffer *why)
+{
+    const char *scheme = strstr(text, "://");
+    const char *equals =
+        scheme ? memrchr(text, '=', (size_t)(scheme - text)) : NULL;
+    if (!equals || equals == text || (size_t)(equals - text) >= PATH_MAX) {
+        fy_buffer_add(why, "not DIR=PLACE: \"");
+        fy_buffer_add(why, text);
+        fy_buffer_add(why, "\"");
+        return FY_ERR_INVALID;
+    }
+    memset(out, 0, sizeof *out);
+    int status = fy_place_parse(equals + 1, &out->place, why);
+    if (status) {
+        return status;
+    }
+    char folder[PATH_MAX];
+    memcpy(folder, text, (size_t)(equals - text));
+    folder[equals - text] = '\0';
+    /* A mount point's host is not asked: ssh would be started a round trip later. */
+    struct statx about;
+    if (!realpath(folder, out->path) ||
+        statx(AT_FDCWD, out->path, AT_STATX_DONT_SYNC, STATX_TYPE, &about) !=
+            0 ||
+        !S_ISDIR(about.stx_mode)) {
+        fy_buffer_add(why, "no folder: ");
+        fy_buffer_add(why, folder);
+        return FY_ERR_INVALID;
+    }
+    if (strcmp(out->path, "/") == 0) {
+        fy_buffer_add(why, "the root folder cannot be a mount of ferry");
+        return FY_ERR_INVALID;
+    }
+    out->configured = true;
+    strcpy(out->found_by, "--mount");
+    /* A folder of a local file system is told by its path alone: its device is
+     * that of files which are not meant. */
+    dev_t device = makedev(about.stx_dev_major, about.stx_dev_minor);
+    for (size_t i = 0; i < table->n; i++) {
+        const struct fy_mount_line *line = &table->lines[i];
+        if (line->device != device || is_hidden(table, line)) {
+            continue;
+        }
+        if (strcmp(line->point, out->path) == 0 ||
+            (is_remote(line->type) && is_beneath(out->path, line->point))) {
+            out->device = device;
+            out->read_only = line->read_only;
+            snprintf(out->type, sizeof out->type, "%s", line->type);
+            struct fy_mount seen = *out;
+            (void)describe(table, line, "/proc", &seen);
+            seen.place = out->place;
+            *out = seen;
+        }
+    }
+    return 0;
+}
+
+int
+fy_mounts_find(const char *const *configured, bool discovery,
+               struct fy_mount *out, unsigned *out_n, struct fy_buffer *why)
+{
+    char *text = fy_mountinfo_read();
+    struct fy_mount_table table;
+    int status = fy_mount_table_parse(text ? text : "", &table);
+    free(text);
+    if (status) {
+        return status;
+    }
+    unsigned n = 0;
+    for (; configured && *configured; configured++) {
+        if (n == FY_MAX_MOUNTS) {
+            fy_buffer_add(why, "more mounts than ferry can hold");
+            status = FY_ERR_INVALID;
+            goto clear;
+        }
+        status = configure(*configured, &table, &out[n], why);
+        if (status) {
+            goto clear;
+        }
+        unsigned same = 0;
+        while (strcmp(out[same].path, out[n].path) != 0) {
+            same++;
+        }
+        if (same != n) {
+            out[same] = out[n]; /* the later one overrides */
+        } else {
+            n++;
+        }
+    }
+    if (discovery) {
+        discover(&table, "/proc", out, &n);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        fy_debug(STORAGE, "mount %s of %s://%s, found by %s", out[i].path,
+                 out[i].place.transport->scheme, out[i].place.host,
+                 out[i].found_by);
+    }
+    *out_n = n;
+clear:
+    fy_mount_table_clear(&table);
+    return status;
+}
+
+char **
+fy_mounts_below(const char *path)
+{
+    char *text = fy_mountinfo_read();
+    struct fy_mount_table table;
+    char **below = NULL;
+    int status = text ? fy_mount_table_parse(text, &table) : FY_ERR_IO;
+    free(text);
+    if (status) {
+        return NULL;
+    }
+    /* One block: the pointers, then the texts. */
+    size_t bytes = sizeof *below, n = 0;
+    for (size_t i = 0; i < table.n; i++) {
+        if (is_beneath(table.lines[i].point, path)) {
+            bytes += sizeof *below + strlen(table.lines[i].point) + 1;
+            n++;
+        }
+    }
+    below = malloc(bytes);
+    if (below) {
+        char *to = (char *)(below + n + 1);
+        n = 0;
+        for (size_t i = 0; i < table.n; i++) {
+            if (is_beneath(table.lines[i].point, path)) {
+                below[n++] = strcpy(to, table.lines[i].point);
+                to += strlen(to) + 1;
+            }
+        }
+        below[n] = NULL;
+    }
+    fy_mount_table_clear(&table);
+    return below;
+}

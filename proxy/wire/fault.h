@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bad links, for tests: a relay between a transport and the wire that cuts,
+ * stalls, spoils or slows what passes. A place asks for it by ?fault=TEXT;
+ * nothing else ever does.
+ *
+ * TEXT is words joined by commas. Offsets count the bytes of one direction from
+ * its first, the proxy's line of greeting included; A..B is a place between,
+ * chosen by the seed.
+ *   down, up       the words after it are for what the proxy sends (this at
+ *                  first), for what is sent to it; both: for each of them
+ *   seed=N         1 at first
+ *   cut=AT         so many bytes pass, then both directions are closed
+ *   stall=AT       nothing passes for ...
+ *   for=TIME       ... so long (forever without): 500ms, 2s, 10us
+ *   corrupt=AT     the byte there is inverted
+ *   reorder=AT     from there on, a record of a sealed connection (seal.h) is
+ *                  swapped once with the one that follows within 200 ms; of a
+ *                  plain one its first frame or a HEADERS, with the next frame
+ *                  of its stream
+ *   slow=RATE      so many bytes a second: 1MiB/s, 64KiB
+ *   delay=TIME     each byte comes so much later
+ *   chunk=N        at most so many bytes in one write
+ * corrupt and reorder are what no real transport does; sealed connections, which
+ * all with a fault are, find it before they look at anything that was sent.
+ */
+#ifndef FERRY_PROXY_WIRE_FAULT_H
+#define FERRY_PROXY_WIRE_FAULT_H
+
+#include "common/buffer.h"
+#include "common/status.h"
+
+/* Whether the text can be read: FY_ERR_INVALID with `why'. */
+int fy_fault_check(const char *text, struct fy_buffer *why) FY_MUST_CHECK;
+
+/*
+ * Puts the relay, a thread of its own, before the descriptors that carry a
+ * connection (may be the same): takes them and sets both to the one that is to
+ * be used instead, which is non-blocking and close-on-exec. The relay ends when
+ * either side has. On an error nothing is taken. FY_ERR_INVALID, _NOMEM, _IO.
+ */
+int fy_fault_start(const char *text, int *in_fd, int *out_fd,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process as /proc/PID/stat and io tell it: who holds a pipe (client/holders.c), what
+ * descends from a stage (server/run_end.c) and who sent a signal (tools/child.c) are
+ * found out from these.
+ */
+#ifndef FERRY_PROXY_WIRE_PROCESS_H
+#define FERRY_PROXY_WIRE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fy_process {
+    pid_t pid, parent, session;
+    char state;     /* 'Z', 'X': it has ended */
+    bool exiting;   /* it closes what it has, or has closed it */
+    bool forked;    /* it has not executed a program since its fork */
+    uint64_t start; /* clock ticks since the machine started */
+    uint64_t resident_pages;
+};
+
+/* `name' is its number, in the open folder /proc. False: it is gone. */
+bool fy_process_read(int proc, const char *name, struct fy_process *out);
+
+/* What a process and its children that were waited for have used so far. */
+struct fy_process_io {
+    uint64_t read_bytes, written_bytes; /* of files, pipes and all else */
+    uint64_t writes;                    /* write(2) and its like */
+    uint64_t cpu_ns;                    /* without those of children */
+};
+
+/* `io' is its open /proc/PID/io. Until it is reaped; false: it is gone, or may
+ * not be looked at. Any thread. */
+bool fy_process_io(pid_t pid, int io, struct fy_process_io *out);
+
+#endif

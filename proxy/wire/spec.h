@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CBOR bodies of the wire (PROTOCOL.md): what the client says of itself
+ * and the proxy of itself, and one stage. Encoded and decoded here only.
+ * Everything decoded is untrusted: lengths are checked before allocation; what
+ * is missing, there twice, of the wrong type or out of range is refused with its
+ * name in `why', as is a NUL in anything but tool.identity; unknown keys are
+ * skipped unless they begin with '!' (required).
+ */
+#ifndef FERRY_PROXY_WIRE_SPEC_H
+#define FERRY_PROXY_WIRE_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/status.h"
+
+#define FY_PROTOCOL_VERSION 1
+
+enum {
+    FY_SPEC_MAX_MOUNTS = 7, /* beside the first */
+    FY_SPEC_MAX_BYTES = 8 << 20,
+    FY_SPEC_MAX_STRINGS = 1 << 18, /* argv + env */
+};
+
+/* Bytes, not text; borrowed from the block they were decoded from. */
+struct fy_bytes {
+    const char *at; /* a NUL follows that is not counted */
+    size_t n;
+};
+
+enum fy_stream_kind {
+    FY_STREAM_NULL,   /* /dev/null */
+    FY_STREAM_CLOSED, /* not open at all */
+    FY_STREAM_WIRE,   /* the request's or response's body, a pipe there */
+    FY_STREAM_FILE,   /* a file on the mount, opened there */
+    FY_STREAM_LINK,   /* stdin: the stdout of another stage of this proxy */
+    FY_STREAM_PTY,    /* a terminal there; bytes as FY_STREAM_WIRE */
+    FY_STREAM_SAME,   /* stderr: whatever stdout is */
+};
+
+struct fy_stream_spec {
+    enum fy_stream_kind kind;
+    struct fy_bytes path; /* FILE: as the client names it, absolute */
+    int64_t offset;       /* FILE: where the description stands */
+    uint32_t flags;       /* FILE: O_ACCMODE | O_APPEND, Linux values */
+    uint64_t inode;       /* FILE: as the client sees it; 0 unknown */
+    uint64_t stage;       /* LINK: number of the writer's stage */
+};
+
+struct fy_tool {
+    struct fy_bytes path;     /* of the program, as resolved on the client */
+    struct fy_bytes identity; /* see tools.h of the proxy: build-id or hash */
+};
+
+struct fy_config_hash { /* an implicit input on the client */
+    struct fy_bytes path;
+    unsigned char sha256[32]; /* all zero: does not exist there */
+};
+
+struct fy_mount_spec {
+    struct fy_bytes mount; /* the client's mount point */
+    struct fy_bytes root;  /* what it is on the storage host */
+};
+
+struct fy_stage_spec {
+    uint64_t stage; /* chosen by the client, unique on the connection */
+    struct fy_tool tool;
+    uint32_t argc, envc;
+    struct fy_bytes *argv, *env;  /* arrays are owned; env entries NAME=VALUE */
+    struct fy_bytes mount;        /* the client's mount point */
+    struct fy_bytes root;         /* what it is on the storage host */
+    struct fy_mount_spec *mounts; /* further ones that it sees; owned array */
+    uint32_t nmounts;
+    struct fy_bytes cwd; /* as on the client, absolute */
+    uint32_t umask;
+    bool hides_links; /* links that are absolute or go back by .. cannot be
+                       * read there */
+    bool keeps_names; /* links that are gone or others are shown for a while */
+    bool masks;       /* what is made there has the host's umask as well */
+    struct fy_bytes *outputs; /* files of the mounts that the client writes its
+                               * output to; owned array */
+    uint32_t noutputs;
+    int32_t nice;
+    uint64_t ignored;       /* signals that are ignored; bit n-1 */
+    uint64_t limits[16][2]; /* see client/stub.h; UINT64_MAX: infinity */
+    uint16_t rows, columns;
+    struct fy_stream_spec in, out, err;
+    uint32_t copies; /* the most copies it may be split into; 1: none */
+    bool compress;   /* zstd on the body of the response */
+    struct fy_config_hash *configs;
+    uint32_t nconfigs;
+};
+
+/* Both: sent by the client as the body of POST /hello and answered likewise. */
+struct fy_hello {
+    uint32_t version;      /* FY_PROTOCOL_VERSION */
+    struct fy_bytes ferry; /* package version */
+    uint32_t uid, gid;
+    struct fy_bytes user, host, kernel, machine; /* names; uname fields */
+    uint32_t cores;
+    double load; /* of the last minute */
+    uint64_t memory_bytes;
+    double speed;      /* of one core: bytes/s that it hashes; 0: unknown */
+    bool spaces;       /* stages see the client's paths (mount namespaces) */
+    bool all_users;    /* ... and every uid as it is */
+    uint32_t landlock; /* its ABI version; 0: none */
+    bool filter;       /* stages without owners' names get no sockets */
+    uint32_t stages_max, stages_now;
+};
+
+/* POST /probe: how much is behind these operands. */
+struct fy_probe {
+    struct fy_bytes mount, root, cwd;
+    struct fy_mount_spec *mounts; /* as of a stage */
+    uint32_t nmounts;
+    uint32_t npaths;
+    struct fy_bytes *paths; /* owned array */
+    bool tree;              /* add up whole trees (bounded walk) */
+};
+struct fy_probe_result {
+    uint64_t bytes, files;
+    bool complete; /* false: the walk was cut short */
+};
+
+/* GET /stage/N/touched: files and folders that the stage changed, as the client
+ * names them; for its caches. */
+struct fy_touched {
+    uint32_t npaths;
+    struct fy_bytes *paths; /* owned array */
+    bool complete;          /* false: there may be more */
+    uint32_t nfolders;
+    struct fy_folder *folders; /* owned array: those of `paths', and by a stage
+                                  that may have changed owners its files */
+    uint32_t nlinks;
+    struct fy_link_told *links; /* owned array: those of `paths' */
+    uint32_t nfiles;
+    struct fy_file_told *files; /* owned array: the regular ones of `paths' */
+};
+struct fy_folder {
+    struct fy_bytes path;
+    uint32_t uid; /* its owner, now */
+};
+struct fy_link_told {
+    struct fy_bytes path, target;
+    uint64_t modified_s; /* since the epoch, two's complement */
+};
+struct fy_file_told {
+    struct fy_bytes path;
+    uint64_t bytes, modified_s; /* as of a link */
+    uint32_t mode;              /* permissions: 07777 */
+    bool created;               /* since the stage began */
+};
+
+/*
+ * Encoders return new bytes (free()) in *out, *out_bytes. FY_ERR_NOMEM,
+ * FY_ERR_OVERFLOW beyond FY_SPEC_MAX_BYTES.
+ * Decoders fill *out with pointers into `bytes', which must stay and are
+ * changed: a decoded string moves by a byte to end in a NUL; `why' (may be NULL) gets what is wrong. FY_ERR_INVALID, _NOMEM.
+ */
+int fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
+                         size_t *out_bytes) FY_MUST_CHECK;
+int fy_stage_spec_decode(char *bytes, size_t n, struct fy_stage_spec *out,
+                         struct fy_buffer *why) FY_MUST_CHECK;
+void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
+
+/* Mount i of 0 .. nmounts: the first, then the further ones. */
+struct fy_mount_spec fy_stage_spec_mount(const struct fy_stage_spec *spec,
+                                         uint32_t i);
+
+int fy_hello_encode(const struct fy_hello *hello, char **out,
+                    size_t *out_bytes) FY_MUST_CHECK;
+int fy_hello_decode(char *bytes, size_t n, struct fy_hello *out,
+                    struct fy_buffer *why) FY_MUST_CHECK;
+
+int fy_probe_encode(const struct fy_probe *probe, char **out,
+                    size_t *out_bytes) FY_MUST_CHECK;
+int fy_probe_decode(char *bytes, size_t n, struct fy_probe *out,
+                    struct fy_buffer *why) FY_MUST_CHECK;
+void fy_probe_clear(struct fy_probe *probe);
+int fy_probe_result_encode(const struct fy_probe_result *result, char **out,
+                           size_t *out_bytes) FY_MUST_CHECK;
+int fy_probe_result_decode(char *bytes, size_t n, struct fy_probe_result *out,
+                           struct fy_buffer *why) FY_MUST_CHECK;
+int fy_touched_encode(const struct fy_touched *touched, char **out,
+                      size_t *out_bytes) FY_MUST_CHECK;
+int fy_touched_decode(char *bytes, size_t n, struct fy_touched *out,
+                      struct fy_buffer *why) FY_MUST_CHECK;
+void fy_touched_clear(struct fy_touched *touched);
+
+/* Row i of all keys of all maps, for tests against PROTOCOL.md; false: none. */
+struct fy_spec_key {
+    const char *map, *key, *type;
+    bool required;
+};
+bool fy_spec_key(unsigned i, struct fy_spec_key *out);
+
+#endif

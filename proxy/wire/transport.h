@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a session reaches a proxy: a child process (or socket) whose two
+ * descriptors carry the wire. One row a kind in transport.c; a new kind is one
+ * function and one row.
+ */
+#ifndef FERRY_PROXY_WIRE_TRANSPORT_H
+#define FERRY_PROXY_WIRE_TRANSPORT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buffer.h"
+#include "common/status.h"
+
+/*
+ * Where a mount's files really are:
+ *   ssh://[user@]host[:port]/path     ferry proxy --stdio over ssh
+ *   loopback:///path                  a proxy on this machine, by socketpair
+ *   tls://host[:port]/path            refused for now: FY_ERR_UNSUPPORTED
+ * "/~" and "/~/x" are the home of the user there: path is then "~" or "~/x".
+ * %XX stands for a byte; a '?' or '%' in the path has to be written so. After
+ * a '?', joined by '&':
+ *   fault=...    tests, see fault.c
+ *   option=K=V   as ssh -o K=V; may be repeated
+ *   config=FILE  as ssh -F; "none" for none
+ *   command=CMD  instead of ssh; blanks separate its words
+ *   ferry=PATH   of ferry on that host; it is tried before its PATH
+ */
+struct fy_place {
+    const struct fy_transport *transport;
+    char user[64], host[256]; /* "" when absent */
+    char port[8];
+    char path[PATH_MAX];  /* absolute on that host, or "~", "~/..." */
+    char fault[256];      /* "" without */
+    char options[8][256]; /* of ssh */
+    unsigned noptions;
+    char config[256], command[256], ferry[256]; /* "" without */
+};
+
+/* A proxy that was started. */
+struct fy_link {
+    int in, out;            /* the wire's bytes: read, write; may be one */
+    int said;               /* a file of what it wrote to stderr */
+    pid_t pid;              /* of the child, 0: none */
+    bool relays;            /* it holds nothing of its own: SIGTERM ends it */
+    unsigned skipped_bytes; /* before the magic line */
+    unsigned matched;
+};
+
+struct fy_transport {
+    const char *scheme;
+    /* Starts it; never waits. */
+    int (*open)(const struct fy_place *place, const char *ferry_path,
+                struct fy_buffer *why, struct fy_link *out);
+};
+
+/* What a proxy writes first (what a login prints before is skipped). */
+#define FY_PROXY_MAGIC "ferry-proxy 1\n"
+
+/* Copies the environment of the links to come; before any other thread may
+ * change it. Without it each reads the environment as it is. */
+void fy_link_prepare(void);
+/*
+ * Starts the proxy of a place. `ferry_path': of this machine's own ferry, for
+ * loopback. Never waits: fy_link_greet() tells when it is there.
+ * FY_ERR_UNSUPPORTED, FY_ERR_IO with `why'.
+ */
+int fy_link_open(const struct fy_place *place, const char *ferry_path,
+                 struct fy_buffer *why, struct fy_link *out) FY_MUST_CHECK;
+/*
+ * Call when `in' is readable until it returns 0: the magic line was read and
+ * what follows is the wire. FY_ERR_BUSY: not yet. FY_ERR_IO: it ended, or what
+ * came is no proxy's; `why' says the last that it wrote to stderr.
+ */
+int fy_link_greet(struct fy_link *link, struct fy_buffer *why) FY_MUST_CHECK;
+/* The last line that it wrote to stderr; nothing is added when there is none. */
+void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
+/* Closes what is open (in and out only when not -1: set them to -1 when a wire
+ * took them) and waits for the child, which is killed after `patience_ms'. */
+void fy_link_close(struct fy_link *link, unsigned patience_ms);
+
+int fy_place_parse(const char *text, struct fy_place *out,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+/* Same host, user, port, options: one connection serves both. */
+bool fy_place_same_host(const struct fy_place *a, const struct fy_place *b);
+/* On this machine, by nothing that could spoil a byte: neither sealed nor
+ * compressed. */
+bool fy_place_is_near(const struct fy_place *place);
+/* "ssh://user@host:port", for reports. */
+void fy_place_name(const struct fy_place *place, struct fy_buffer *out);
+
+/* ---- storage/mounts.c ---------------------------------------------------------------- */
+
+struct fy_mount {
+    char path[PATH_MAX]; /* mount point on this machine, absolute, no link */
+    uint64_t device;     /* st_dev */
+    char type[32]; /* "fuse.sshfs", "nfs4", ...; "" when only configured */
+    struct fy_place place;
+    bool configured;    /* by --mount or ferry.conf: said when it fails */
+    bool owners_differ; /* users or modes are shown otherwise than there */
+    bool modes_differ;  /* modes are (umask=) */
+    bool follows;       /* it shows what links lead to, and no links */
+    bool unlike;        /* its files have other names or contents than there */
+    bool maps_users;    /* a uid that is written may be another one there */
+    bool one_user;  /* all is shown as one user's, uids are written as given */
+    uint32_t uid;   /* of its user there; set by the session when one_user */
+    bool read_only; /* mounted so here: nothing may be changed there */
+    bool hides_links; /* links that are absolute or hold .. cannot be read */
+    bool keeps;       /* it remembers what it cannot be made to forget */
+    bool by_number;   /* users are who they are here, by their numbers */
+    /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once; and so
+     * long the host itself may not see what was written here. */
+    uint32_t forgets_ms, lags_ms;
+    uint32_t kernel_ms; /* sshfs: of that, what the kernel knew; 0: not known */
+    pid_t pid;          /* of the sshfs that serves it; 0: not known */
+    char found_by[64]; /* for --explain: "mountinfo", "--mount", "ferry.conf" */
+};
+
+enum {
+    FY_MAX_MOUNTS = 64
+};
+
+/*
+ * `configured': texts "DIR=PLACE" (NULL-terminated, may be NULL). Adds what
+ * /proc/self/mountinfo names (sshfs, nfs, gluster) unless configured. A text that cannot
+ * be parsed or a DIR that is no folder: FY_ERR_INVALID with `why'.
+ */
+int fy_mounts_find(const char *const *configured, bool discover,
+                   struct fy_mount *out, unsigned *out_n,
+                   struct fy_buffer *why) FY_MUST_CHECK;
+
+/* The same from a text like that file's; `proc': where processes are looked
+ * up, "/proc" (tests: another folder). Appends to *out_n. */
+void fy_mounts_discover(const char *mountinfo, const char *proc,
+                        struct fy_mount *out, unsigned *out_n);
+
+/* Other mounts of this machine below `path'; NULL-terminated, new; or NULL. */
+char **fy_mounts_below(const char *path);
+
+#endif

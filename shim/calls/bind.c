@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps what calls of an annotated name lead to: lists of bindings that only
+ * grow at their head, without locks, and the stubs that dlsym gives out.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/debug.h"
+#include "shim/calls/object.h"
+#include "shim/calls/shim.h"
+
+enum {
+    CHUNK_BYTES = 64 * 1024, /* of bindings, mapped as needed */
+};
+
+static struct fy_binding **
+slots(void)
+{
+    return FY_IMAGE_TABLE(struct fy_binding *, slots);
+}
+
+static struct fy_binding **
+pool(void)
+{
+    return FY_IMAGE_TABLE(struct fy_binding *, pool);
+}
+
+/* ---- names ------------------------------------------------------------- */
+
+uint32_t
+fy_names_find(const char *name)
+{
+    if (!fy_image.model) {
+        return FY_NIL;
+    }
+    uint32_t h = 5381;
+    for (const unsigned char *c = (const void *)name; *c; c++) {
+        h = h * 33 + *c;
+    }
+    const uint64_t *bloom = FY_IMAGE_TABLE(const uint64_t, bloom);
+    uint64_t word = bloom[(h / 64) & (fy_image.nbloom - 1)];
+    if (!(word >> (h % 64) & word >> ((h >> fy_image.bloom_shift) % 64) & 1)) {
+        return FY_NIL;
+    }
+    const struct fy_model *model = fy_shim_model();
+    const struct fy_symbol *rows = FY_TABLE(model, fy_symbol, symbols);
+    uint32_t low = 0, high = fy_image.nsymbols;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = strcmp(name, fy_model_string(model, rows[middle].name));
+        if (order == 0) {
+            return FY_IMAGE_TABLE(const struct fy_thunk_info, info)[middle]
+                           .thunk
+                       ? middle
+                       : FY_NIL;
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return FY_NIL;
+}
+
+bool
+fy_is_thunk(const void *address)
+{
+    intptr_t offset = (intptr_t)((uintptr_t)address - (uintptr_t)&fy_image);
+    return fy_image.model && offset >= fy_image.code_low &&
+           offset < fy_image.code_high;
+}
+
+const char *
+fy_symbol_name(uint32_t symbol)
+{
+    const struct fy_model *model = fy_shim_model();
+    return fy_model_string(model,
+                           FY_TABLE(model, fy_symbol, symbols)[symbol].name);
+}
+
+static void *
+exported(uint32_t symbol)
+{
+    return (char *)(uintptr_t)&fy_image +
+           FY_IMAGE_TABLE(const struct fy_thunk_info, info)[symbol].thunk;
+}
+
+/* ---- bindings ----------------------------------------------------------- */
+
+static struct fy_binding *
+new_binding(void)
+{
+    static struct fy_binding first[64];
+    static unsigned first_used;
+    static struct chunk {
+        size_t used;
+        struct fy_binding row[];
+    } * current;
+    if (__atomic_load_n(&first_used, __ATOMIC_RELAXED) < 64) {
+        unsigned i = __atomic_fetch_add(&first_used, 1, __ATOMIC_RELAXED);
+        if (i < 64) {
+            return &first[i];
+        }
+    }
+    enum {
+        ROWS = (CHUNK_BYTES - sizeof(struct chunk)) / sizeof(struct fy_binding)
+    };
+    for (;;) {
+        struct chunk *chunk = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+        if (chunk) {
+            size_t i = __atomic_fetch_add(&chunk->used, 1, __ATOMIC_RELAXED);
+            if (i < ROWS) {
+                return &chunk->row[i];
+            }
+        }
+        if (__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
+            return NULL;
+        }
+        struct chunk *fresh = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (fresh == MAP_FAILED) {
+            return NULL;
+        }
+        if (!__atomic_compare_exchange_n(&current, &chunk, fresh, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            munmap(fresh, CHUNK_BYTES);
+        }
+    }
+}
+
+static void
+fill_binding(struct fy_binding *binding, uint32_t symbol, void *original)
+{
+    binding->original = original;
+    binding->target = FY_MODE_COUNTS(fy_mode)
+                          ? (void *)(uintptr_t)fy_thunk_declined
+                          : original;
+    binding->bound =
+        (char *)(uintptr_t)&fy_image +
+        FY_IMAGE_TABLE(const struct fy_thunk_info, info)[symbol].bound;
+    binding->symbol = symbol;
+}
+
+static void
+prepend(struct fy_binding **head, struct fy_binding *binding)
+{
+    struct fy_binding *old = __atomic_load_n(head, __ATOMIC_RELAXED);
+    do {
+        binding->next = old;
+    } while (!__atomic_compare_exchange_n(head, &old, binding, true,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* As the dynamic linker ends a program whose lazily bound name has no target. */
+static void __attribute__((noreturn)) undefined(const char *name)
+{
+    static const char text[] = "symbol lookup error: undefined symbol: ";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0 ||
+        write(STDERR_FILENO, name, strlen(name)) < 0 ||
+        write(STDERR_FILENO, "\n", 1) < 0) {
+        _exit(127);
+    }
+    _exit(127);
+}
+
+/* ---- lists ---------------------------------------------------------------- */
+
+/*
+ * Guards the retired list, the pool, and the stores to other objects' slots: a
+ * word on a page that a fork wipes in the child, so that a holder which is not
+ * there is forgotten; one that shares the memory (vfork, CLONE_VM) sees it held.
+ */
+static unsigned *lock_word;
+static sigset_t holder_mask; /* of the thread that holds it */
+static struct fy_binding *graveyard;
+static uint32_t stubs_used;
+static unsigned closing; /* calls of dlclose that are on their way */
+
+/* NULL: no memory. */
+static unsigned *
+lock_page(void)
+{
+    unsigned *known = __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE);
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (known) {
+        return known;
+    }
+    unsigned *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(page, bytes, MADV_WIPEONFORK);
+    if (__atomic_compare_exchange_n(&lock_word, &known, page, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        return page;
+    }
+    munmap(page, bytes);
+    return known;
+}
+
+bool
+fy_lock(void)
+{
+    sigset_t all, mask;
+    int *error = &errno, saved = *error;
+    unsigned *word = lock_page();
+    *error = saved;
+    if (!word) {
+        return false;
+    }
+    sigfillset(&all);
+    sigdelset(&all, SIGTRAP); /* a program that steps through itself */
+    pthread_sigmask(SIG_BLOCK, &all, &mask);
+    while (__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    holder_mask = mask;
+    return true;
+}
+
+void
+fy_unlock(void)
+{
+    sigset_t mask = holder_mask;
+    __atomic_store_n(lock_word, 0, __ATOMIC_RELEASE);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+/* A plugin that is closed and opened again gets its old binding back. */
+static struct fy_binding *
+revive(const struct fy_binding *wanted)
+{
+    struct fy_binding **link = &graveyard;
+    for (; *link; link = &(*link)->retired) {
+        struct fy_binding *old = *link;
+        if (old->symbol == wanted->symbol && old->low == wanted->low &&
+            old->size == wanted->size && old->original == wanted->original) {
+            *link = old->retired;
+            return old;
+        }
+    }
+    return NULL;
+}
+
+const struct fy_binding *
+fy_bind_call(struct fy_frame *frame)
+{
+    int *error = &errno, saved = *error;
+    uint32_t symbol = (uint32_t)frame->u.symbol;
+    const char *name = fy_symbol_name(symbol);
+    void *original = fy_scope_startup(name);
+    bool for_all = original != NULL;
+    if (!original) {
+        original = fy_original_find(symbol, frame->caller);
+    }
+    if (!original) {
+        original = fy_scope_anywhere(name);
+    }
+    if (!original) {
+        undefined(name);
+    }
+    /*
+     * Serves calls from code of no object, during a dlclose (the next object may
+     * lie where this one does), and without memory for more.
+     */
+    static __thread struct fy_binding mine
+        __attribute__((tls_model("initial-exec")));
+    fill_binding(&mine, symbol, original);
+    mine.low = mine.size = 0;
+    struct fy_binding *binding = &mine;
+    struct fy_object object;
+    bool kept = for_all || (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
+                            fy_object_at(frame->caller, &object) == 0);
+    if (kept) {
+        mine.low = for_all ? 0 : object.low;
+        mine.size = for_all ? UINT64_MAX : object.high - object.low;
+        binding = NULL;
+        if (__atomic_load_n(&graveyard, __ATOMIC_RELAXED) &&
+            !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && fy_lock()) {
+            binding = revive(&mine);
+            fy_unlock();
+        }
+        if (!binding && (binding = new_binding()) != NULL) {
+            *binding = mine;
+        }
+        if (binding) {
+            prepend(&slots()[symbol], binding);
+        } else {
+            binding = &mine;
+        }
+    }
+    fy_debug(CALLS, "%s called from %p is bound to %p%s", name,
+             (const void *)frame->caller, original,
+             for_all ? " for all callers" : "");
+    *error = saved;
+    return binding;
+}
+
+void
+fy_bind_retire(void)
+{
+    if (!fy_image.model || !fy_lock()) {
+        return;
+    }
+    for (uint32_t i = 0; i < fy_image.nsymbols; i++) {
+        struct fy_binding **head = &slots()[i], **link = head;
+        while (*link) {
+            struct fy_binding *binding = *link;
+            if (binding->size == UINT64_MAX) {
+                link = &binding->next;
+                continue;
+            }
+            /* Its own next stays: a thread may stand on it. */
+            struct fy_binding *expected = binding;
+            if (!__atomic_compare_exchange_n(link, &expected, binding->next,
+                                             false, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_RELAXED)) {
+                link = head; /* a new head came in between */
+                continue;
+            }
+            binding->retired = graveyard;
+            graveyard = binding;
+        }
+    }
+    fy_unlock();
+}
+
+void
+fy_bind_closing(int delta)
+{
+    __atomic_add_fetch(&closing, (unsigned)delta, __ATOMIC_SEQ_CST);
+}
+
+/* ---- pointers -------------------------------------------------------------- */
+
+static void *
+stub_at(uint32_t i)
+{
+    return FY_IMAGE_TABLE(char, stubs) + (size_t)i * FY_STUB_BYTES;
+}
+
+static void *
+find_stub(uint32_t symbol, void *original)
+{
+    for (uint32_t i = 0; i < stubs_used; i++) {
+        if (pool()[i]->symbol == symbol && pool()[i]->original == original) {
+            return stub_at(i);
+        }
+    }
+    if (stubs_used == fy_image.nstubs) {
+        return original;
+    }
+    struct fy_binding *binding = new_binding();
+    if (!binding) {
+        return original;
+    }
+    fill_binding(binding, symbol, original);
+    pool()[stubs_used] = binding;
+    return stub_at(stubs_used++);
+}
+
+void *
+fy_bind_stub(uint32_t symbol, void *original)
+{
+    if (fy_mode == 0 || !fy_lock()) {
+        return original;
+    }
+    void *stub = find_stub(symbol, original);
+    fy_unlock();
+    return stub;
+}
+
+void *
+fy_bind_pointer(uint32_t symbol, void *original)
+{
+    uintptr_t low, high;
+    struct fy_object object;
+    if (fy_mode == 0 || fy_is_thunk(original)) {
+        return original;
+    }
+    if (fy_object_at(original, &object) ||
+        !fy_object_code(&object, original, &low, &high)) {
+        return original; /* a variable of that name */
+    }
+    if (fy_scope_global(fy_symbol_name(symbol)) == original) {
+        return exported(symbol);
+    }
+    return fy_bind_stub(symbol, original);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that puts a seccomp filter upon itself may not live through a system call
+ * that the program never makes. So when it does, by prctl(2) or by number, ferry
+ * leaves every later call to its original, and asks the kernel nothing (fy_mode is
+ * 0, see enter.S; bindings that are known are used, new ones where a table has room). Not
+ * for filters that are inherited: a process that was started under one, as all in
+ * containers are, is taken to live with ferry's start-up, too. Any thread, any handler.
+ */
+#include "config.h"
+
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+
+#include "common/debug.h"
+#include "shim/programs/exec.h"
+
+unsigned fy_filters;
+static uint8_t mode_before; /* of the first of them */
+
+/* What was put off is done; from here on nothing is asked. */
+static bool
+begin(bool strict)
+{
+    bool told = fy_engine_before_change();
+    if (strict) {
+        fy_last_silent(true);
+    }
+    uint8_t mode = fy_mode;
+    if (__atomic_fetch_add(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0 && mode) {
+        mode_before = mode; /* 0: another thread is just putting it back */
+    }
+    __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
+    return told;
+}
+
+/* There is no filter: programs ask in this way whether there could be one. */
+static void
+failed(bool strict, bool told)
+{
+    if (strict) {
+        fy_last_silent(false);
+    }
+    if (__atomic_sub_fetch(&fy_filters, 1, __ATOMIC_SEQ_CST) == 0) {
+        __atomic_store_n(&fy_mode, mode_before, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&fy_filters, __ATOMIC_SEQ_CST)) {
+            __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
+        }
+    }
+    fy_engine_after_change(told);
+}
+
+long
+fy_syscall_filter(long number, long a, long b, long c, long d, long e)
+{
+    fy_syscall_fn *original = FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL);
+    if (number == SYS_seccomp && a != SECCOMP_SET_MODE_STRICT &&
+        a != SECCOMP_SET_MODE_FILTER) {
+        return original(number, a, b, c, d, e);
+    }
+    bool strict = number == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT
+                                        : b == SECCOMP_MODE_STRICT;
+    bool told = begin(strict);
+    if (number == SYS_seccomp && (b & SECCOMP_FILTER_FLAG_TSYNC)) {
+        fy_last_settle();
+    }
+    long result = original(number, a, b, c, d, e);
+    if (result < 0) {
+        failed(strict, told);
+    }
+    return result;
+}
+
+/* As libc's, which reads the arguments whether there are so many or not. */
+__attribute__((visibility("default"))) int
+prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+      unsigned long d)
+{
+    fy_prctl_fn *original = FY_ORIGINAL(fy_prctl_fn, FY_PRCTL);
+    if (option != PR_SET_SECCOMP) {
+        return original(option, a, b, c, d);
+    }
+    bool strict = a == SECCOMP_MODE_STRICT;
+    bool told = begin(strict);
+    int result = original(option, a, b, c, d);
+    if (result < 0) {
+        failed(strict, told);
+    }
+    return result;
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+libferry_la_SOURCES += \
+	shim/calls/bind.c \
+	shim/calls/dispatch.c \
+	shim/calls/dl.c \
+	shim/calls/filter.c \
+	shim/calls/object.c \
+	shim/calls/object.h \
+	shim/calls/patch.c \
+	shim/calls/remap.c \
+	shim/calls/scope.c \
+	shim/calls/shim.h \
+	shim/calls/stack.c

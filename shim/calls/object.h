@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loaded ELF objects of this process, read where they are mapped: no
+ * handle is opened, no lock of the dynamic linker is held while we look (only
+ * dl_iterate_phdr's own, which no constructor runs under), nothing allocated.
+ */
+#ifndef FERRY_SHIM_CALLS_OBJECT_H
+#define FERRY_SHIM_CALLS_OBJECT_H
+
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* What an object says about itself. Borrows its mapping. */
+struct fy_object {
+    uintptr_t base;
+    const char *name; /* path as loaded; "" is the program */
+    unsigned index;   /* in load order */
+    unsigned nphdr;
+    /*
+     * Index plus the objects unloaded until it was read: never less than that
+     * of an object that came before, at whatever time that one was read.
+     */
+    uint64_t serial;
+    uintptr_t low, high; /* addresses of its segments */
+    const ElfW(Phdr) * phdr;
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Half) * versions; /* or NULL */
+    const uint32_t *gnu_hash;    /* or NULL */
+    const uint32_t *sysv_hash;   /* or NULL */
+    const char *soname;          /* or NULL */
+};
+
+/* Return non-zero to stop; that is what the walk returns. */
+typedef int fy_object_visit(const struct fy_object *object, void *closure);
+
+/*
+ * Visits the loaded objects in load order, without ourselves. The visitor runs
+ * under dl_iterate_phdr's lock: it must not load, look up by dlsym, or wait.
+ */
+int fy_object_each(fy_object_visit *visit, void *closure);
+
+/*
+ * As fy_object_each(), but those behind us come first, and no lock is taken, so
+ * that it can be called where another process or thread may hold it for ever: the
+ * visitor must stop at an object that was there before main. Of `out' it has
+ * what fy_object_symbol() needs, soname, and index: 0 for the program alone.
+ */
+int fy_object_each_early(fy_object_visit *visit, void *closure);
+
+/* How many objects were ever loaded and unloaded. */
+void fy_object_counts(uint64_t *loaded, uint64_t *unloaded);
+
+/* The object that contains `address', also ourselves. */
+int fy_object_at(const void *address, struct fy_object *out) FY_MUST_CHECK;
+
+/*
+ * The symbol that the object defines and exports under that name, in its
+ * default version; NULL when it does not.
+ */
+const ElfW(Sym) *
+    fy_object_symbol(const struct fy_object *object, const char *name);
+
+/* The calling thread's own of a thread-local variable that the object of that soname
+ * exports; NULL: none. */
+void *fy_object_thread_local(const char *soname, const char *name);
+
+/* Its address; the target, for an IFUNC. */
+void *fy_object_address(const struct fy_object *object,
+                        const ElfW(Sym) * symbol);
+
+/* Calls visit for each name that the object needs (DT_NEEDED). */
+bool fy_object_needs(const struct fy_object *object,
+                     const struct fy_object *other);
+
+/* Number of undefined symbols at the start of its table, with the null one. */
+uint32_t fy_object_undefined(const struct fy_object *object);
+
+/* The executable segment around `address'; false when it is in none. */
+bool fy_object_code(const struct fy_object *object, const void *address,
+                    uintptr_t *low, uintptr_t *high);
+
+/* Every relocation that stores a symbol's address; return non-zero to stop. */
+typedef int fy_relocation_visit(const struct fy_object *object,
+                                const ElfW(Rela) * relocation, bool lazy,
+                                void *closure);
+int fy_object_relocations(const struct fy_object *object,
+                          fy_relocation_visit *visit, void *closure);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the original of a name as the dynamic linker would for some caller:
+ * first the objects of the start, in load order (that is the order of the
+ * global scope), then what came later with RTLD_GLOBAL, then the caller and its
+ * dependencies, breadth first. Reads the loaded objects; opens none, and takes
+ * no lock that a constructor may hold.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "shim/calls/object.h"
+#include "shim/calls/shim.h"
+
+enum {
+    MAX_STARTUP = 48,  /* objects remembered; more are walked to */
+    MAX_CLOSURE = 128, /* objects, of one caller's dependencies */
+    MAX_GLOBAL = 64,
+};
+
+/* ---- one object after the other ------------------------------------------- */
+
+struct lookup {
+    const char *name;
+    unsigned low, high; /* of load order */
+    struct fy_object object;
+    const ElfW(Sym) * symbol;
+};
+
+static int
+look_in(const struct fy_object *object, void *closure)
+{
+    struct lookup *lookup = closure;
+    if (object->index < lookup->low || object->index >= lookup->high) {
+        return 0;
+    }
+    lookup->symbol = fy_object_symbol(object, lookup->name);
+    lookup->object = *object;
+    return lookup->symbol != NULL;
+}
+
+/* An IFUNC's resolver is foreign code: called after the walk. */
+static void *
+find_between(const char *name, unsigned low, unsigned high)
+{
+    struct lookup lookup = {.name = name, .low = low, .high = high};
+    if (!fy_object_each(look_in, &lookup)) {
+        return NULL;
+    }
+    return fy_object_address(&lookup.object, lookup.symbol);
+}
+
+void *
+fy_scope_anywhere(const char *name)
+{
+    return find_between(name, 0, UINT32_MAX);
+}
+
+/* ---- the start -------------------------------------------------------------- */
+
+/* These objects are never unloaded: read once. */
+static struct fy_object startup[MAX_STARTUP];
+static unsigned startup_count;
+static uint8_t startup_state; /* 0, 1 being filled, 2 ready, 3 too many */
+
+static int
+remember(const struct fy_object *object, void *closure)
+{
+    (void)closure;
+    if (object->index >= fy_startup_objects) {
+        return 1;
+    }
+    if (startup_count == MAX_STARTUP) {
+        return 2;
+    }
+    startup[startup_count++] = *object;
+    return 0;
+}
+
+static bool
+startup_ready(void)
+{
+    uint8_t state = __atomic_load_n(&startup_state, __ATOMIC_ACQUIRE), none = 0;
+    if (state == 0 &&
+        __atomic_compare_exchange_n(&startup_state, &none, 1, false,
+                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        state = fy_object_each(remember, NULL) == 2 ? 3 : 2;
+        __atomic_store_n(&startup_state, state, __ATOMIC_RELEASE);
+    }
+    return state == 2;
+}
+
+void *
+fy_scope_startup(const char *name)
+{
+    /*
+     * The program itself (0) is before us in every scope: whoever reached a
+     * thunk was not bound to it, except through a pointer we gave out.
+     */
+    if (!startup_ready()) {
+        void *found = find_between(name, 1, fy_startup_objects);
+        return found ? found : find_between(name, 0, 1);
+    }
+    for (unsigned n = startup_count, k = 1; k <= n; k++) {
+        const struct fy_object *object = &startup[k % n];
+        const ElfW(Sym) *symbol = fy_object_symbol(object, name);
+        if (symbol) {
+            return fy_object_address(object, symbol);
+        }
+    }
+    return NULL;
+}
+
+/* ---- a caller and its dependencies -------------------------------------------- */
+
+struct closure {
+    const ElfW(Dyn) * member[MAX_CLOSURE]; /* by their dynamic sections */
+    unsigned count;
+    const ElfW(Dyn) * wanted;
+    struct fy_object current;
+};
+
+static int
+fetch(const struct fy_object *object, void *data)
+{
+    struct closure *closure = data;
+    if (object->dynamic != closure->wanted) {
+        return 0;
+    }
+    closure->current = *object;
+    return 1;
+}
+
+static int
+add_needed(const struct fy_object *object, void *data)
+{
+    struct closure *closure = data;
+    if (closure->count == MAX_CLOSURE) {
+        return 1;
+    }
+    for (unsigned i = 0; i < closure->count; i++) {
+        if (closure->member[i] == object->dynamic) {
+            return 0;
+        }
+    }
+    if (fy_object_needs(&closure->current, object)) {
+        closure->member[closure->count++] = object->dynamic;
+    }
+    return 0;
+}
+
+static void *
+find_local(const struct fy_object *root, const char *name)
+{
+    struct closure closure = {.count = 1, .current = *root};
+    closure.member[0] = root->dynamic;
+    for (unsigned at = 0; at < closure.count; at++) {
+        closure.wanted = closure.member[at];
+        if (at > 0 && !fy_object_each(fetch, &closure)) {
+            continue; /* unloaded meanwhile */
+        }
+        const ElfW(Sym) *symbol = fy_object_symbol(&closure.current, name);
+        if (symbol) {
+            return fy_object_address(&closure.current, symbol);
+        }
+        fy_object_each(add_needed, &closure);
+    }
+    return NULL;
+}
+
+/* ---- everything global ------------------------------------------------------------ */
+
+/* Dynamic sections of what was opened with RTLD_GLOBAL, in that order. */
+static const void *global_roots[MAX_GLOBAL];
+static unsigned global_count; /* more than MAX_GLOBAL: not all are known */
+
+void
+fy_bind_note_global(const void *dynamic)
+{
+    unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; dynamic && i < count && i < MAX_GLOBAL; i++) {
+        if (__atomic_load_n(&global_roots[i], __ATOMIC_RELAXED) == dynamic) {
+            return;
+        }
+    }
+    if (!dynamic) {
+        __atomic_store_n(&global_count, MAX_GLOBAL + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    /* Readers skip a place that is counted but not filled yet. */
+    if (count <= MAX_GLOBAL) {
+        count = __atomic_fetch_add(&global_count, 1, __ATOMIC_ACQ_REL);
+    }
+    if (count < MAX_GLOBAL) {
+        __atomic_store_n(&global_roots[count], dynamic, __ATOMIC_RELEASE);
+    }
+}
+
+void *
+fy_scope_global(const char *name)
+{
+    void *found = fy_scope_startup(name);
+    unsigned count = __atomic_load_n(&global_count, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < count && i < MAX_GLOBAL && !found; i++) {
+        struct fy_object object;
+        const void *root = __atomic_load_n(&global_roots[i], __ATOMIC_ACQUIRE);
+        if (root && fy_object_at(root, &object) == 0 &&
+            object.dynamic == root) {
+            found = find_local(&object, name);
+        }
+    }
+    if (found || count <= MAX_GLOBAL) {
+        return found;
+    }
+    /* Not a tail call: the real dlsym must see us as its caller. */
+    fy_linker_error_find();
+    void *error = fy_linker_error_aside();
+    void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
+    fy_linker_error_back(error);
+    return fy_is_thunk(next) ? NULL : next;
+}
+
+/* ---- originals --------------------------------------------------------------------- */
+
+void *
+fy_original_deep(uint32_t symbol, const struct fy_object *root)
+{
+    const char *name = fy_symbol_name(symbol);
+    void *found = root->dynamic ? find_local(root, name) : NULL;
+    return found ? found : fy_scope_global(name);
+}
+
+void *
+fy_original_local(uint32_t symbol, const struct fy_object *root)
+{
+    const char *name = fy_symbol_name(symbol);
+    return fy_scope_global(name) ? NULL : find_local(root, name);
+}
+
+void *
+fy_original_find(uint32_t symbol, const void *caller)
+{
+    const char *name = fy_symbol_name(symbol);
+    void *found = fy_scope_global(name);
+    struct fy_object object;
+    if (!found && fy_object_at(caller, &object) == 0) {
+        found = find_local(&object, name);
+    }
+    return found;
+}
+
+void *
+fy_bind_sibling(void *original, const char *name)
+{
+    int *error = &errno, saved = *error;
+    struct fy_object object;
+    void *found = NULL;
+    if (fy_object_at(original, &object) == 0) {
+        found = find_local(&object, name);
+    }
+    *error = saved;
+    return found;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a program's file begins, and whether glibc's dynamic linker would load us
+ * into it. Raw system calls that programs make at their start, too; nothing is
+ * allocated, no lock: for the exec wrappers, also in a vfork child, and the tool.
+ */
+#ifndef FERRY_SHIM_IMAGE_HEAD_H
+#define FERRY_SHIM_IMAGE_HEAD_H
+
+#include <elf.h>
+#include <stdbool.h>
+
+enum {
+    FY_HEAD_BYTES = 256, /* the kernel's own limit for a #! line */
+};
+
+struct fy_head {
+    long bytes; /* as read; 0: it cannot be read */
+    /*
+     * An ELF file, or a script for one, that is not for this machine or names
+     * another dynamic linker than glibc's: a preloaded object would stop it.
+     */
+    bool foreign;
+    union {
+        Elf64_Ehdr elf;
+        char text[FY_HEAD_BYTES]; /* terminated */
+    } u;
+};
+
+/* Names as openat(2) does; path NULL: `dir' is the file itself. */
+void fy_head_read(int dir, const char *path, struct fy_head *out);
+
+bool fy_head_is_elf(const struct fy_head *head);
+
+#endif

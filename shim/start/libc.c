@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions that we export too, as the next object in line defines them:
+ * libc (libdl, before glibc 2.34) or another preloaded tool. They cannot be
+ * imported, because we export the same names first, nor looked up with dlsym,
+ * which is one of them: so symbol tables are read by hand.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "shim/calls/object.h"
+#include "shim/calls/shim.h"
+#include "shim/programs/exec.h"
+
+enum {
+    FUNCTIONS = 4
+};
+static const char *const names[FUNCTIONS] = {"dlsym", "dlvsym", "dlopen",
+                                             "dlclose"};
+
+static int
+look(const struct fy_object *object, void *closure)
+{
+    void **out = closure;
+    unsigned missing = 0;
+    if (object->index == 0) {
+        return 0; /* a program that defines them comes before us anyway */
+    }
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        const ElfW(Sym) *symbol =
+            out[i] ? NULL : fy_object_symbol(object, names[i]);
+        if (symbol) {
+            out[i] = fy_object_address(object, symbol);
+        }
+        missing += !out[i];
+    }
+    return missing == 0;
+}
+
+const struct fy_libc *
+fy_libc_find(void)
+{
+    static struct fy_libc found;
+    static bool ready;
+    /* Every thread that races here stores the same four values. */
+    if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+        void *at[FUNCTIONS] = {NULL};
+        /* Not by dl_iterate_phdr: it may be the one of a library (libtsan)
+         * that is asking us for the real one. */
+        fy_object_each_early(look, at);
+        found.dlsym = (void *(*)(void *, const char *))at[0];
+        found.dlvsym = (void *(*)(void *, const char *, const char *))at[1];
+        found.dlopen = (void *(*)(const char *, int))at[2];
+        found.dlclose = (int (*)(void *))at[3];
+        __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+    }
+    return &found;
+}
+
+/* ---- dlerror --------------------------------------------------------------------- */
+
+/* Of libc's variable that points to what dlerror() of this thread will say; libc's
+ * thread-local memory is at one distance from each thread's pointer. 0: not found. */
+static ptrdiff_t error_offset;
+
+static char *
+thread_pointer(void)
+{
+    char *self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+}
+
+void
+fy_linker_error_find(void)
+{
+    if (!__atomic_load_n(&error_offset, __ATOMIC_RELAXED)) {
+        char *at = fy_object_thread_local("libc.so.6", "__libc_dlerror_result");
+        if (at) {
+            __atomic_store_n(&error_offset, at - thread_pointer(),
+                             __ATOMIC_RELAXED);
+        }
+    }
+}
+
+static void **
+error_of_thread(void)
+{
+    ptrdiff_t offset = __atomic_load_n(&error_offset, __ATOMIC_RELAXED);
+    return offset ? (void **)(void *)(thread_pointer() + offset) : NULL;
+}
+
+void *
+fy_linker_error_aside(void)
+{
+    void **error = error_of_thread(), *program = error ? *error : NULL;
+    if (error) {
+        *error = NULL;
+    }
+    return program;
+}
+
+void
+fy_linker_error_back(void *program)
+{
+    void **error = error_of_thread();
+    if (!error) {
+        return;
+    }
+    if (*error && program) {
+        /* What has no error any more is freed with the next one. */
+        (void)fy_libc_find()->dlsym(RTLD_DEFAULT, "ferry's own");
+    }
+    if (*error) {
+        (void)dlerror();
+        (void)dlerror(); /* what was told is freed */
+    }
+    if (program) {
+        *error = program;
+    }
+}
+
+/* ---- those of programs/exec.h --------------------------------------------------------- */
+
+/* In the order of enum fy_wrapped. */
+static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
+    "execve",      "execvpe",      "fexecve",       "execveat",
+    "posix_spawn", "posix_spawnp", "pidfd_spawn",   "pidfd_spawnp",
+    "syscall",     "system",       "popen",         "pclose",
+    "fclose",      "mremap",       "prctl",         "longjmp",
+    "_longjmp",    "siglongjmp",   "__longjmp_chk",
+};
+
+struct wanted {
+    const char *name;
+    void *found;
+    bool foreign;
+};
+
+static bool
+is_libc(const struct fy_object *object)
+{
+    return object->soname && strcmp(object->soname, "libc.so.6") == 0;
+}
+
+static int
+look_for(const struct fy_object *object, void *closure)
+{
+    struct wanted *wanted = closure;
+    if (object->index == 0) {
+        return 0;
+    }
+    const ElfW(Sym) *symbol = fy_object_symbol(object, wanted->name);
+    if (symbol) {
+        wanted->found = fy_object_address(object, symbol);
+        wanted->foreign = !is_libc(object);
+        return 1;
+    }
+    return is_libc(object); /* nobody behind it has them */
+}
+
+void *
+fy_original(enum fy_wrapped which)
+{
+    static FY_NEAR void *known[FY_WRAPPED_COUNT];
+    /* Whoever races here, or runs on shared memory, stores the same. */
+    void *original = __atomic_load_n(&known[which], __ATOMIC_RELAXED);
+    if (!original) {
+        struct wanted wanted = {.name = wrapped_names[which]};
+        fy_object_each_early(look_for, &wanted);
+        original = wanted.found;
+        __atomic_store_n(&known[which], original, __ATOMIC_RELAXED);
+    }
+    return original;
+}
+
+bool
+fy_original_is_foreign(enum fy_wrapped which)
+{
+    struct wanted wanted = {.name = wrapped_names[which]};
+    fy_object_each_early(look_for, &wanted);
+    return wanted.foreign;
+}

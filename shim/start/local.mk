@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+libferry_la_SOURCES += \
+	shim/start/asan.c \
+	shim/start/count.c \
+	shim/start/engine.c \
+	shim/start/handler.c \
+	shim/start/last.c \
+	shim/start/libc.c \
+	shim/start/start.c

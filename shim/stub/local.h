@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside ferry-stub only: what its files share. One process, one thread; no
+ * stdio, no locale, nothing of the environment is looked at.
+ */
+#ifndef FERRY_SHIM_STUB_LOCAL_H
+#define FERRY_SHIM_STUB_LOCAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proxy/client/stub.h"
+
+struct stub {
+    int socket;
+    const char *path; /* of the original */
+    char *folder;     /* of the run's private files; NULL: unknown */
+    char **argv, **envp;
+    bool same;           /* fds 1 and 2 are one description */
+    bool terminal;       /* fd 1 is one: WINCH means something */
+    struct stub_output { /* what was written to fds 1 and 2, see [fd] */
+        int64_t begin;   /* the file's offset before that; -1: it has none */
+        uint64_t written_bytes; /* but for those that were held */
+        int error;              /* that stopped it, or 0 */
+    } outputs[3];
+};
+
+/* ---- stub.c */
+
+/* Runs the original in this process. */
+void stub_exec(const struct stub *stub) __attribute__((noreturn));
+/* "NAME: a: b" on stderr. */
+void stub_complain(const struct stub *stub, const char *a, const char *b);
+/* An fd above those that programs expect; closes `fd'. -1: none. */
+int stub_high(int fd);
+
+/* ---- hello.c */
+
+/* Connects and says who we are; -1: no session. Sets the socket. */
+int stub_hello(struct stub *stub, const char *socket_path);
+
+/* ---- serve.c */
+
+/* From the hello to the end. */
+void stub_serve(struct stub *stub) __attribute__((noreturn));
+/* 0, or the errno of write(2). Waits where the fd would block. */
+int stub_write(int fd, const void *bytes, size_t n);
+
+/* ---- held.c */
+
+/* Keeps bytes for stub_held_write(); -1: no memory. */
+int stub_hold(int fd, const void *bytes, size_t n);
+/* Where the first of them go; -1: there are none. */
+int stub_held_fd(void);
+size_t stub_held_bytes(void);
+/* Writes what can be written at once, or all. 0, or the errno of a write to
+ * *out_fd; some of its bytes are dropped, and there may be more to do. */
+int stub_held_write(bool waits, int *out_fd);
+
+/* ---- spool.c */
+
+/* Whether FY_STUB_DATA_BYTES more can be kept; `folder' for what is long. */
+bool stub_spool_room(const char *folder);
+/* Keeps them; only after stub_spool_room(). */
+void stub_spool_add(const char *bytes, size_t n);
+void stub_spool_forget(void);
+/* Stdin becomes a pipe from which comes what was kept, then the rest of what
+ * stdin was. -1: it cannot be had again. */
+int stub_spool_replay(void);
+
+/* ---- signal.c */
+
+/* From here on signals are passed on to the session, or to `child' once it
+ * is set, instead of having their default effect. */
+void stub_signals_catch(const struct stub *stub);
+void stub_signals_to(pid_t child);
+/* Those that were passed on and would have ended the command if it did not
+ * care: bit n-1 of signal n. */
+uint64_t stub_signals_passed(void);
+/* The first of them that no command survives; 0: there was none. */
+int stub_signals_fatal(void);
+/* From the first of them until this is called every wait is broken off again and
+ * again: it may have come just before write(2) began to wait. */
+void stub_signals_seen(void);
+/* A signal that would end this process is ignored until stub_signals_leave(). */
+void stub_signals_ignore(int number);
+/* Whether SIGPIPE would end the command; this process ignores it. */
+bool stub_pipe_kills(void);
+/* A write(2) has failed with EPIPE: ends this process by SIGPIPE where that is due,
+ * but not after a signal that no command survives. */
+void stub_pipe_broken(void);
+/* Signals have their default effect again. */
+void stub_signals_leave(void);
+/* Likewise, and one that no command survives has it now if it was passed on. */
+void stub_signals_obey(void);
+/* Stops this process as SIGTSTP would, and says when it goes on. */
+void stub_stop(void);
+/* Where frames go from here on. */
+void stub_send_to(int socket);
+/* One frame; signals that come meanwhile are sent after it. -1: no session. */
+int stub_send(uint32_t type, const void *bytes, uint32_t n);
+/* Ends by `signal' (no core file), or with `status' when it is 0. */
+void stub_end(int signal, int status) __attribute__((noreturn));
+
+/* ---- again.c */
+
+void stub_again(const struct stub *stub, const struct fy_stub_again *again)
+    __attribute__((noreturn));
+
+#endif
