@@ -168,6 +168,8 @@ tests_unit_test_verify_compare_LDADD = libfypager.la libfyannotations.la $(CHECK
 dist_check_SCRIPTS += tests/style/sources.sh tests/style/scripts.sh
 dist_check_SCRIPTS += tests/style/manuals.sh tests/style/tidy.sh
 dist_check_SCRIPTS += tests/style/names.py tests/style/check.sh
+dist_check_SCRIPTS += tests/style/layers.py
+EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
 EXTRA_DIST += tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h
@@ -176,6 +178,7 @@ EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
 TESTS += tests/style/sources.sh tests/style/scripts.sh
 TESTS += tests/style/manuals.sh tests/style/names.py tests/style/check.sh
+TESTS += tests/style/layers.py
 endif
 
 # Calls of installed libraries by their shipped annotations.

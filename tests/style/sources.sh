@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the house rules say of the sources that a machine can check: format,
-# licence lines, layers, length, and nothing generated in git.
+# licence lines, length, and nothing generated in git.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 . "$srcdir/tests/tap.sh"
 cd "$srcdir" || exit 1
@@ -29,35 +29,6 @@ empty "every source names its licence in the first three lines" "$(
             echo "$file"
     done)"
 
-# Includes point one way; pager and proxy never see each other.
-allowed()
-{
-    case $1 in
-        common) echo common ;;
-        annotations) echo "annotations common" ;;
-        pager) echo "pager annotations common" ;;
-        proxy) echo "proxy annotations common" ;;
-        shim) echo "shim pager proxy annotations common" ;;
-        tools) echo "tools shim pager proxy annotations common" ;;
-    esac
-}
-findings=
-for folder in common annotations pager proxy shim tools; do
-    [ -d "$folder" ] || continue
-    for seen in common annotations pager proxy shim tools tests bench; do
-        case " $(allowed $folder) " in *" $seen "*) continue ;; esac
-        found=$(grep -rnE "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]$seen/" \
-            --include='*.[chSly]' "$folder")
-        findings="$findings$found"
-    done
-done
-empty "includes point one way" "$findings"
-
-# The preloaded object and the engine have one outside header each way.
-empty "shim includes only the outside headers of pager" "$(
-    grep -nE '#[[:space:]]*include "pager/' shim/*.[ch] 2>/dev/null |
-        grep -v '"pager/engine/engine.h"')"
-
 # shellcheck disable=SC2086
 empty "no source is longer than 600 lines without saying why" "$(
     # Tables of tests (*.test) are data.
@@ -72,7 +43,7 @@ empty "no source is longer than 600 lines without saying why" "$(
 empty "every lock of shim/ and pager/ has a row in docs/ARCHITECTURE.md" "$(
     sed -n '/^## Locks/,/^## Verification/p' docs/ARCHITECTURE.md >"${TMPDIR:-/tmp}/locks.$$"
     grep -lE '^ *(static )?(pthread_mutex_t|pthread_rwlock_t|pthread_spinlock_t|struct fy_brief) [a-z_]+( =|;)|^static .*lock_word;' \
-        shim/*.[ch] pager/*.[ch] | while read -r file; do
+        -r shim pager --include='*.[ch]' | while read -r file; do
         grep -qF "\`$file\`" "${TMPDIR:-/tmp}/locks.$$" || echo "$file"
     done
     rm -f "${TMPDIR:-/tmp}/locks.$$")"
