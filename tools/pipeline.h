@@ -6,7 +6,7 @@
 #ifndef FERRY_TOOLS_PIPELINE_H
 #define FERRY_TOOLS_PIPELINE_H
 
-#include "proxy/client/proxy.h"
+#include "proxy/client/client.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/tool.h"

@@ -18,7 +18,7 @@
 #include "annotations/commands/command.h"
 #include "common/debug.h"
 #include "common/lines.h"
-#include "proxy/client/proxy.h"
+#include "proxy/server/proxy.h"
 #include "tools/options.h"
 #include "tools/pipeline.h"
 #include "tools/tool.h"

@@ -13,7 +13,7 @@
 #include "annotations/model/model.h"
 #include "common/record.h"
 #include "common/status.h"
-#include "proxy/client/proxy.h"
+#include "proxy/client/client.h"
 
 struct fy_report_row {
     char name[128]; /* the annotation's name, as "dgemm" or "cblas_dgemm" */

@@ -12,6 +12,16 @@
 
 #include "annotations/base/diagnostics.h"
 
+/* Limits of a text, in blocks of both kinds. */
+enum {
+    FY_MAX_FILE_BYTES = 4 << 20,
+    FY_MAX_NAME_BYTES = 256,    /* a name or a number */
+    FY_MAX_STRING_BYTES = 1024, /* between the quotes */
+    FY_MAX_BRACKETS = 48,       /* open at once */
+    FY_MAX_EXPR_DEPTH = 64,     /* of the text; see FY_MAX_NODE_DEPTH */
+    FY_MAX_DOC_BYTES = 4096,
+};
+
 /* A name or a string, possibly with <placeholders>. */
 struct ast_name {
     const char *text; /* NULL: absent */

@@ -8,8 +8,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-#include "annotations/model/annotations.h"
+struct fy_diagnostics; /* an ordered list of errors and warnings */
+
+struct fy_diagnostics *fy_diagnostics_new(void); /* returns new or NULL */
+void fy_diagnostics_free(struct fy_diagnostics *diagnostics);
+unsigned fy_diagnostics_errors(const struct fy_diagnostics *diagnostics);
+unsigned fy_diagnostics_warnings(const struct fy_diagnostics *diagnostics);
+/* file:line:column: error: text, the source line, a caret, a hint. */
+void fy_diagnostics_print(const struct fy_diagnostics *diagnostics, FILE *to);
 
 /* One text. */
 struct fy_source {
@@ -73,5 +81,13 @@ void fy_suggestion_try(struct fy_suggestion *suggestion, const char *name);
 /* The hint "did you mean 'best'?" when there is one. */
 void fy_diagnostic_suggest(struct fy_diagnostic *diagnostic,
                            const struct fy_suggestion *suggestion);
+
+/* For a struct with the member `diagnostics'. */
+#define fy_error(front, span, ...)                                    \
+    fy_diagnostics_add((front)->diagnostics, FY_SEVERITY_ERROR, span, \
+                       __VA_ARGS__)
+#define fy_warning(front, span, ...)                                    \
+    fy_diagnostics_add((front)->diagnostics, FY_SEVERITY_WARNING, span, \
+                       __VA_ARGS__)
 
 #endif

@@ -7,8 +7,9 @@
 #ifndef FERRY_ANNOTATIONS_COMMANDS_CHECK_H
 #define FERRY_ANNOTATIONS_COMMANDS_CHECK_H
 
+#include "annotations/base/arena.h"
+#include "annotations/base/ast.h"
 #include "annotations/commands/model.h"
-#include "annotations/functions/compile.h"
 
 struct fy_command_check {
     struct fy_diagnostics *diagnostics;

@@ -5,9 +5,9 @@
 #ifndef FERRY_ANNOTATIONS_COMMANDS_PARSE_H
 #define FERRY_ANNOTATIONS_COMMANDS_PARSE_H
 
-#include "annotations/base/diagnostics.h"
+#include "annotations/base/arena.h"
+#include "annotations/base/ast.h"
 #include "annotations/commands/ast.h"
-#include "annotations/functions/parse.h"
 
 struct fy_command_text {
     struct fy_arena *arena;

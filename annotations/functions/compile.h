@@ -9,7 +9,7 @@
 #define FERRY_ANNOTATIONS_FUNCTIONS_COMPILE_H
 
 #include "annotations/functions/parse.h"
-#include "annotations/model/model.h"
+#include "annotations/model/annotations.h"
 
 enum {
     FY_MAX_FILES = 512,
@@ -220,12 +220,6 @@ struct fy_body {
 
 /* ---- messages ---- */
 
-#define fy_error(front, span, ...)                                    \
-    fy_diagnostics_add((front)->diagnostics, FY_SEVERITY_ERROR, span, \
-                       __VA_ARGS__)
-#define fy_warning(front, span, ...)                                    \
-    fy_diagnostics_add((front)->diagnostics, FY_SEVERITY_WARNING, span, \
-                       __VA_ARGS__)
 /* "%s" for a place: "file:line" of a span, in the arena. */
 const char *fy_place(struct fy_front *front, struct fy_span span);
 

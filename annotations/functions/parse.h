@@ -8,15 +8,6 @@
 #include "annotations/base/arena.h"
 #include "annotations/base/ast.h"
 
-enum {
-    FY_MAX_FILE_BYTES = 4 << 20,
-    FY_MAX_NAME_BYTES = 256,    /* a name or a number */
-    FY_MAX_STRING_BYTES = 1024, /* between the quotes */
-    FY_MAX_BRACKETS = 48,       /* open at once */
-    FY_MAX_EXPR_DEPTH = 64,     /* of the text; see FY_MAX_NODE_DEPTH */
-    FY_MAX_DOC_BYTES = 4096,
-};
-
 struct fy_parse {
     struct fy_arena *arena;
     struct fy_diagnostics *diagnostics;

@@ -8,17 +8,9 @@
 
 #include <stdio.h>
 
+#include "annotations/base/diagnostics.h"
 #include "annotations/model/model.h"
 #include "common/status.h"
-
-struct fy_diagnostics; /* an ordered list of errors and warnings */
-
-struct fy_diagnostics *fy_diagnostics_new(void); /* returns new or NULL */
-void fy_diagnostics_free(struct fy_diagnostics *diagnostics);
-unsigned fy_diagnostics_errors(const struct fy_diagnostics *diagnostics);
-unsigned fy_diagnostics_warnings(const struct fy_diagnostics *diagnostics);
-/* file:line:column: error: text, the source line, a caret, a hint. */
-void fy_diagnostics_print(const struct fy_diagnostics *diagnostics, FILE *to);
 
 /*
  * Compiles files (a folder means every *.ferry in it, sorted). Imports are

@@ -3,4 +3,5 @@ libfypager_la_SOURCES += \
 	pager/base/brief.h \
 	pager/base/explain.c \
 	pager/base/explain.h \
-	pager/base/libm.h
+	pager/base/libm.h \
+	pager/base/pick.h

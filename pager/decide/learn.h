@@ -14,18 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum fy_side {
-    FY_SIDE_ORIGINAL,
-    FY_SIDE_DEVICE,
-    FY_SIDES
-};
-
-/* Whose calls are alike. */
-struct fy_learn_key {
-    uint64_t site;     /* the return address */
-    uint32_t function; /* row of the variant */
-    uint32_t size;     /* fy_learn_size() */
-};
+#include "pager/base/pick.h"
 
 /* Operations by half powers of two, bytes by powers of two. */
 uint32_t fy_learn_size(double operations, double bytes);
@@ -38,13 +27,6 @@ struct fy_advice {
                               * least traffic, when it was planned last */
     double spent, lost; /* seconds of this site and size, in trials of them */
     int8_t last;        /* enum fy_side; -1: none yet */
-};
-
-/* How a call was chosen. */
-struct fy_pick {
-    enum fy_side side;
-    bool trial;               /* it seems the slower one */
-    double expected, instead; /* corrected seconds, of the other side, too */
 };
 
 /*

@@ -19,7 +19,12 @@
 struct fy_device; /* one opened device; first member of each implementation */
 struct fy_stream; /* operations on one stream run in order */
 struct fy_event;
-struct fy_range; /* execute/hostmem.h */
+/* Bytes of the host program's memory. */
+struct fy_range {
+    uintptr_t start;
+    uint64_t bytes;
+    bool write; /* must be writable; else readable */
+};
 
 enum {
     FY_COPY_AXES = 4

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "pager/decide/learn.h"
+#include "pager/base/pick.h"
 #include "pager/engine/engine.h"
 
 /* What the engine keeps of each of the program's threads: zeros at first. */

@@ -9,12 +9,6 @@
 
 #include "pager/execute/schedule.h"
 
-struct fy_range {
-    uintptr_t start;
-    uint64_t bytes;
-    bool write; /* must be writable; else readable */
-};
-
 /*
  * Whether every byte of every range is mapped with the access it needs, asked
  * of the kernel once for all (PROCMAP_QUERY, else /proc/self/maps). 0;

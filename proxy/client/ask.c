@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/client/stage.h"
-#include "proxy/sandbox/confine.h"
+#include "proxy/storage/tools.h"
 
 enum {
     CONFIGS_MAX = 64,

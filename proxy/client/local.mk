@@ -24,7 +24,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/part_words.c \
 	proxy/client/placement.c \
 	proxy/client/prepare.c \
-	proxy/client/proxy.h \
+	proxy/client/client.h \
 	proxy/client/reach.c \
 	proxy/client/reach.h \
 	proxy/client/session.c \

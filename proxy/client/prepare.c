@@ -15,8 +15,8 @@
 #include "common/clock.h"
 #include "proxy/client/barrier.h"
 #include "proxy/client/stage.h"
-#include "proxy/sandbox/confine.h"
 #include "proxy/storage/fresh.h"
+#include "proxy/storage/tools.h"
 #include "proxy/storage/work.h"
 #include "proxy/wire/protocol.h"
 

@@ -33,8 +33,8 @@
 
 #include "proxy/client/barrier.h"
 #include "proxy/client/classify.h"
+#include "proxy/client/client.h"
 #include "proxy/client/history.h"
-#include "proxy/client/proxy.h"
 #include "proxy/client/stub.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/transport.h"

@@ -21,6 +21,7 @@
 #include "proxy/client/classify.h"
 #include "proxy/sandbox/confines.h"
 #include "proxy/storage/needs.h"
+#include "proxy/storage/tools.h"
 
 enum {
     FILES_MAX = 24, /* that a stage may read beside its root */

@@ -97,44 +97,4 @@ bool fy_cage_is_guarded(const struct fy_cage *cage);
 bool fy_cage_search(const struct fy_cage *cage, const char *search,
                     char **out) FY_MUST_CHECK;
 
-/* ---- storage/tools.c, storage/configs.c: is it the same program? ----------------------------- */
-
-/*
- * "build-id:HEX" of an ELF file that has one, else "sha256:HEX" of its bytes;
- * "/libraries:HEX" of what the dynamic linker loads with it, found as
- * `library_path' (LD_LIBRARY_PATH, of absolute folders; NULL: none) says; for a
- * script also its interpreter's, joined by '+'. Cached by inode, size and times of
- * all of that. FY_ERR_IO, FY_ERR_OVERFLOW; FY_ERR_UNSUPPORTED: see storage/needs.h. Any
- * thread.
- */
-int fy_tool_identity_with(const char *path, const char *library_path, char *out,
-                          size_t capacity) FY_MUST_CHECK;
-/* Without a search path. */
-int fy_tool_identity(const char *path, char *out,
-                     size_t capacity) FY_MUST_CHECK;
-
-/* Whether NAME=VALUE may make programs load other code. LD_LIBRARY_PATH is left
- * to fy_tool_identity_with(): a stage runs without it. */
-bool fy_loads_code(const char *entry);
-
-/*
- * SHA-256 of a file of at most 1 MiB; all zero when there is none. Of a folder:
- * of its names, their types and its time of change in seconds, so that both
- * hosts can see whether they mean the same folder. FY_ERR_IO, FY_ERR_OVERFLOW.
- */
-int fy_config_hash(const char *path, unsigned char out[32]) FY_MUST_CHECK;
-/* The same; of a program: its identity, with what it loads. */
-int fy_config_hash_with(const char *path, const char *library_path,
-                        unsigned char out[32]) FY_MUST_CHECK;
-
-/*
- * Whether every locale that the environment (NAME=VALUE, NULL-terminated)
- * chooses exists on this host; both sides ask: a program falls back to "C"
- * silently. `encoded': its words were read as bytes (struct fy_invocation), so that
- * the locale's characters must be single bytes or UTF-8: in others a byte of ASCII
- * may be the second one of a character. `why' names the one that does not fit.
- */
-bool fy_locales_fit(const char *const *environment, bool encoded,
-                    struct fy_buffer *why);
-
 #endif

@@ -17,12 +17,7 @@
 
 #include "common/path.h"
 #include "proxy/sandbox/confines.h"
-
-/* Load code or name files to write. A `*' at the end stands for anything. */
-static const char *const loaders[] = {
-    "LD_*",         "GCONV_PATH",      "GETCONF_DIR",     "MALLOC_TRACE",
-    "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "BASH_ENV",
-};
+#include "proxy/storage/tools.h"
 
 /* Of a shell that a tool may start. Some systems set them for everybody, so only
  * where the client may be anybody. */
@@ -60,36 +55,6 @@ fy_strict_settings(size_t *out_n)
     return settings;
 }
 
-static bool
-is_listed(const char *entry, const char *const *list, size_t n)
-{
-    size_t bytes = strcspn(entry, "=");
-    for (size_t i = 0; i < n; i++) {
-        size_t least = strlen(list[i]);
-        if (list[i][least - 1] == '*'
-                ? strncmp(entry, list[i], least - 1) == 0
-                : least == bytes && memcmp(entry, list[i], least) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool
-fy_loads_code(const char *entry)
-{
-    static const char *const harmless[] = {
-        /* The identity says what it leads to, and stages do without it. */
-        "LD_LIBRARY_PATH",
-        /* The linker's that makes programs; modules' own notes; what makes a
-         * program resolve its symbols earlier. */
-        "LD_RUN_PATH", "LD_OPTIONS", "LD_LIBRARY_PATH_*", "LD_BIND_NOW"};
-    const char *value = strchr(entry, '=');
-    return value && value[1] &&
-           is_listed(entry, loaders, sizeof loaders / sizeof loaders[0]) &&
-           !is_listed(entry, harmless, sizeof harmless / sizeof harmless[0]);
-}
-
 int
 fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
                       unsigned *out_reason, struct fy_buffer *why)
@@ -104,13 +69,14 @@ fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
             return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why,
                              "a malformed variable", NULL, NULL);
         }
-        if (value[1] &&
-            (fy_loads_code(entry) ||
-             (limited &&
-              is_listed(entry, shells, sizeof shells / sizeof shells[0])) ||
-             (limited && is_script &&
-              is_listed(entry, interpreters,
-                        sizeof interpreters / sizeof interpreters[0])))) {
+        if (value[1] && (fy_loads_code(entry) ||
+                         (limited && fy_variable_is_listed(
+                                         entry, shells,
+                                         sizeof shells / sizeof shells[0])) ||
+                         (limited && is_script &&
+                          fy_variable_is_listed(entry, interpreters,
+                                                sizeof interpreters /
+                                                    sizeof interpreters[0])))) {
             (void)snprintf(name, sizeof name, "%.*s", (int)(value - entry),
                            entry);
             return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why, name,

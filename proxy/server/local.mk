@@ -2,6 +2,7 @@
 libfyproxy_la_SOURCES += \
 	proxy/server/end.c \
 	proxy/server/facts.c \
+	proxy/server/proxy.h \
 	proxy/server/pump.c \
 	proxy/server/request.c \
 	proxy/server/run.c \

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #include "annotations/commands/command.h"
-#include "proxy/client/proxy.h"
 #include "proxy/sandbox/confine.h"
 #include "proxy/sandbox/group.h"
+#include "proxy/server/proxy.h"
 #include "proxy/server/run.h"
 #include "proxy/storage/work.h"
 #include "proxy/wire/compress.h"

@@ -18,7 +18,7 @@
 
 #include "common/sha256.h"
 #include "common/whole.h"
-#include "proxy/sandbox/confine.h"
+#include "proxy/storage/tools.h"
 
 enum {
     CONFIG_MAX_BYTES = 1 << 20,

@@ -6,6 +6,7 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/gluster.c \
 	proxy/storage/index.c \
 	proxy/storage/index.h \
+	proxy/storage/loaders.c \
 	proxy/storage/mount_process.c \
 	proxy/storage/mounts.c \
 	proxy/storage/mounts.h \
@@ -13,5 +14,6 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/needs.h \
 	proxy/storage/sshfs.c \
 	proxy/storage/tools.c \
+	proxy/storage/tools.h \
 	proxy/storage/work.c \
 	proxy/storage/work.h

@@ -21,8 +21,8 @@
 #include "common/hash.h"
 #include "common/sha256.h"
 #include "common/whole.h"
-#include "proxy/sandbox/confine.h"
 #include "proxy/storage/needs.h"
+#include "proxy/storage/tools.h"
 
 enum {
     PROGRAM_MAX_BYTES = 1 << 30,

@@ -41,6 +41,7 @@
 #include "proxy/client/barrier.h"
 #include "proxy/sandbox/confine.h"
 #include "proxy/storage/fresh.h"
+#include "proxy/storage/tools.h"
 #include "proxy/wire/transport.h"
 
 static struct fy_mount mounts[FY_MAX_MOUNTS];

@@ -33,6 +33,7 @@
 #include "annotations/model/model.h"
 #include "proxy/sandbox/confines.h"
 #include "proxy/server/run.h"
+#include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -19,6 +19,7 @@
 #include "annotations/base/diagnostics.h"
 #include "annotations/commands/command.h"
 #include "proxy/sandbox/confines.h"
+#include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

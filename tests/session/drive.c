@@ -19,7 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy/client/proxy.h"
+#include "proxy/client/client.h"
+#include "proxy/server/proxy.h"
 
 extern char **environ;
 

@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proxy/client/proxy.h"
+#include "proxy/client/client.h"
+#include "proxy/server/proxy.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/wire.h"
 

@@ -29,6 +29,7 @@
 
 #include "annotations/model/model.h"
 #include "proxy/sandbox/confines.h"
+#include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proxy/sandbox/confine.h"
+#include "proxy/storage/tools.h"
 #include "tests/unit/runner.h"
 
 static char folder[] = "/tmp/ferry-tools-XXXXXX";

@@ -10,7 +10,6 @@
 
 #include "pager/device/cuda/pieces.h"
 #include "pager/device/device.h"
-#include "pager/execute/hostmem.h"
 
 struct cuda_device;
 struct cuda_registry;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outside of proxy/: the session of a run, on the client, and the proxy on
- * the storage host. For tools/.
+ * The outside of the client: the session of a run. For tools/.
  */
-#ifndef FERRY_PROXY_CLIENT_PROXY_H
-#define FERRY_PROXY_CLIENT_PROXY_H
+#ifndef FERRY_PROXY_CLIENT_CLIENT_H
+#define FERRY_PROXY_CLIENT_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,8 +14,6 @@
 #include "common/status.h"
 #include "proxy/wire/reason.h"
 #include "proxy/wire/transport.h"
-
-/* ---- the session ------------------------------------------------------------- */
 
 struct fy_session;
 
@@ -102,30 +99,5 @@ unsigned fy_session_links(const struct fy_session *session);
 void fy_session_link(const struct fy_session *session, unsigned i,
                      struct fy_link_report *out);
 void fy_session_free(struct fy_session *session);
-
-/* ---- the proxy ---------------------------------------------------------------- */
-
-struct fy_proxy_options {
-    const struct fy_commands *commands; /* this host's own annotations */
-    const char *const *roots;           /* --root; NULL-terminated, or NULL */
-    unsigned stages_max;                /* 0: 16 times the cores */
-    uint64_t memory_bytes;              /* of one stage; 0: no limit */
-    double seconds;                     /* of one stage; 0: no limit */
-    /* For the stage that it reads, 0: a minute; and the most for a reader of its
-     * stderr, 0: 10 s. */
-    double wait_seconds;
-    double load_max; /* refuse above this load per core; 0: never */
-    bool landlock;
-    bool setid; /* with roots: stages may make setuid and setgid files */
-};
-
-/*
- * Serves one connection until it ends; every stage still running is killed, and
- * whatever else descends from the calling process, which adopts what its stages
- * leave behind and should do nothing else. Takes both descriptors, which should
- * not be 0-2. The exit status; what is wrong is said on stderr.
- */
-int fy_proxy_serve(int in_fd, int out_fd,
-                   const struct fy_proxy_options *options);
 
 #endif
