@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recognising a call that a blocked algorithm can make: its arguments by
- * position, its matrices, and the functions the algorithm uses. Long because
- * every algorithm has its row and its check of arguments here.
+ * position and its matrices.
  */
 #include "config.h"
 
@@ -12,11 +11,7 @@
 #include "pager/plan/device_call.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-const double fy_one[2] = {1, 0}, fy_minus_one[2] = {-1, 0};
 
 static const struct fy_algo_row *const tables[] = {
     fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
@@ -35,39 +30,6 @@ find_algorithm(const char *name)
         }
     }
     return NULL;
-}
-
-static const char *
-signature_of(const char *routine)
-{
-    static const char *const rows[][2] = {
-        {"gemm", "tTmnkaA1B2bC3"}, {"symm", "sumnaA1B2bC3"},
-        {"hemm", "sumnaA1B2bC3"},  {"syrk", "utnkaA1bC3"},
-        {"herk", "utnkaA1bC3"},    {"syr2k", "utnkaA1B2bC3"},
-        {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
-        {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
-        {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
-        {"geqrf", "mnA1BwWi"},     {"ormqr", "stmnkA1BC3wWi"},
-        {"getrs", "tnkA1BC3i"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (strcmp(rows[i][0], routine) == 0) {
-            return rows[i][1];
-        }
-    }
-    return NULL;
-}
-
-char
-fy_algo_adjoint(const struct fy_algo *algo)
-{
-    return algo->hermitian ? 'C' : 'T';
-}
-
-int64_t
-fy_algo_length(const struct fy_algo *algo, unsigned dimension, uint32_t i)
-{
-    return fy_cuts_length(&algo->cuts[dimension], i);
 }
 
 static char
@@ -257,40 +219,6 @@ annotated_view(const struct fy_bound *bound, unsigned arg)
     return NULL;
 }
 
-void
-fy_algo_view(const struct fy_algo *algo, const struct fy_matrix *matrix,
-             struct fy_view *view)
-{
-    *view = (struct fy_view){.lo = INT64_MIN, .hi = INT64_MAX};
-    if (!matrix->access) {
-        return;
-    }
-    view->host = matrix->host;
-    view->element_bytes =
-        matrix->element_bytes ? matrix->element_bytes : algo->element_bytes;
-    view->access = matrix->access;
-    view->once = matrix->once;
-    view->naxes = 2;
-    view->extent[0] = matrix->rows;
-    view->extent[1] = matrix->cols;
-    const bool rows = (algo->row_major || algo->turned) != matrix->flipped;
-    view->stride[rows ? 1 : 0] = 1;
-    view->stride[rows ? 0 : 1] = matrix->ld;
-    if (matrix->narrow) {
-        view->element_bytes /= 2;
-        view->stride[0] *= 2;
-        view->stride[1] *= 2;
-    }
-    if (matrix->triangle) {
-        view->sign = -1;
-        if (matrix->triangle == 'L') {
-            view->lo = matrix->strict ? 1 : 0;
-        } else {
-            view->hi = matrix->strict ? -1 : 0;
-        }
-    }
-}
-
 /*
  * The algorithm knows its operands by itself; it may only be used when the
  * annotation says the same: accesses, address and number of elements.
@@ -341,175 +269,6 @@ check_views(struct fy_algo *algo, struct fy_view *views)
         /* A vendor's pivots are ints, whatever the caller's are. */
         algo->matrices[which].narrow = fy_plan_on_device(algo->planner) &&
                                        algo->matrices[which].element_bytes == 8;
-    }
-    return FY_OK;
-}
-
-/* The address of another function of the model, in this call's spelling. */
-static void *
-resolve(const struct fy_algo *algo, uint32_t function, uint32_t *from)
-{
-    const struct fy_target *target = algo->planner->target;
-    const struct fy_model *model = algo->planner->bound->model;
-    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
-    void *address = NULL;
-
-    if (!target->sibling) {
-        return NULL;
-    }
-    const uint8_t own_bits = target->symbol < model->symbols.count
-                                 ? symbols[target->symbol].integer_bits
-                                 : 0;
-    /* The same spelling first; then any of the same integer width. */
-    for (unsigned round = 0; round < 2 && !address; round++) {
-        for (uint32_t i = 0; i < model->symbols.count && !address; i++) {
-            const struct fy_symbol *symbol = &symbols[i];
-            bool same = target->symbol < model->symbols.count &&
-                        symbol->spelling == symbols[target->symbol].spelling;
-            if (symbol->function != function || same != (round == 0)) {
-                continue;
-            }
-            if (round == 1 && symbol->integer_bits != 0 &&
-                symbol->integer_bits != target->integer_bits) {
-                continue;
-            }
-            /* Of LAPACKE with a suffix, routines with one. */
-            if (algo->lapacke && symbol->integer_bits != own_bits) {
-                continue;
-            }
-            address = target->sibling(target->original,
-                                      fy_model_string(model, symbol->name));
-            *from = i;
-        }
-    }
-    return address;
-}
-
-/* The type letter and prefix of the `using' list: "d" or "cblas_d". */
-static int
-using_prefix(const struct fy_bound *bound, char *prefix, size_t room)
-{
-    const char *list =
-        fy_model_string(bound->model, bound->function->blocked_using);
-
-    for (; *list; list += strspn(list, " ")) {
-        size_t length = strcspn(list, " ");
-        if (length > 4 && length - 4 < room &&
-            memcmp(list + length - 4, "gemm", 4) == 0) {
-            memcpy(prefix, list, length - 4);
-            prefix[length - 4] = '\0';
-            return FY_OK;
-        }
-        list += length;
-    }
-    return FY_ERR_UNSUPPORTED;
-}
-
-static int
-find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
-{
-    const struct fy_bound *bound = algo->planner->bound;
-    const struct fy_model *model = bound->model;
-    const struct fy_function *functions =
-        FY_TABLE(model, fy_function, functions);
-    const char *family = algo->lapacke
-                             ? "fortran"
-                             : fy_model_string(model, bound->function->family);
-    char name[64], prefix[32];
-
-    if (using_prefix(bound, prefix, sizeof(prefix))) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    (void)snprintf(name, sizeof(name), "%s%s", prefix,
-                   algo->is_complex && strcmp(routine, "ormqr") == 0 ? "unmqr"
-                                                                     : routine);
-    for (uint32_t f = 0; f < model->functions.count; f++) {
-        if (strcmp(fy_model_string(model, functions[f].family), family) != 0 ||
-            strcmp(fy_model_string(model, functions[f].name), name) != 0) {
-            continue;
-        }
-        out->function = &functions[f];
-        out->signature = signature_of(routine);
-        /* A device has functions of its own: plan/device_call.c finds them. */
-        bool own = fy_plan_on_device(algo->planner);
-        out->address = own ? NULL : resolve(algo, f, &out->symbol);
-        if ((own || out->address) && out->signature &&
-            strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
-                functions[f].nargs) {
-            return FY_OK;
-        }
-    }
-    return FY_ERR_UNSUPPORTED;
-}
-
-/*
- * Row interchanges: exported by every LAPACK beside getrf, under the call's own
- * spelling, but not annotated (what it touches is in its pivots).
- */
-static int
-find_laswp(const struct fy_algo *algo, struct fy_routine *out)
-{
-    const struct fy_target *target = algo->planner->target;
-    const struct fy_model *model = algo->planner->bound->model;
-    const struct fy_symbol *symbols = FY_TABLE(model, fy_symbol, symbols);
-    const char *stem = algo->lapacke ? "getrf" : algo->row->name;
-    uint32_t symbol = target->symbol;
-    char name[96];
-
-    for (unsigned i = 0; algo->lapacke && i < algo->nroutines; i++) {
-        if (algo->routines[i].address &&
-            strcmp(algo->routines[i].signature, signature_of(stem)) == 0) {
-            symbol = algo->routines[i].symbol;
-        }
-    }
-    if (!target->sibling || symbol >= model->symbols.count) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    const char *own = fy_model_string(model, symbols[symbol].name);
-    const char *tail = strstr(own, stem);
-    if (!tail || strlen(own) + 2 > sizeof(name)) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    (void)snprintf(name, sizeof(name), "%.*slaswp%s", (int)(tail - own), own,
-                   tail + strlen(stem));
-    *out =
-        (struct fy_routine){.address = target->sibling(target->original, name),
-                            .signature = "nA1flBx"};
-    return out->address ? FY_OK : FY_ERR_UNSUPPORTED;
-}
-
-static int
-find_routines(struct fy_algo *algo)
-{
-    algo->routines[FY_SELF] = (struct fy_routine){
-        .function = algo->planner->bound->function,
-        .address = algo->planner->target->original,
-        .signature = algo->row->signature,
-    };
-    algo->nroutines = 1;
-    if (algo->lapacke && signature_of(algo->row->name)) {
-        int found = find_routine(algo, algo->row->name, &algo->routines[0]);
-        if (found) {
-            return found;
-        }
-    }
-    for (unsigned i = 0; i + 1 < FY_MAX_ROUTINES && algo->row->using[i]; i++) {
-        const char *wanted = algo->row->using[i];
-        if (algo->hermitian && strcmp(wanted, "syrk") == 0) {
-            wanted = "herk";
-        }
-        if (strcmp(wanted, "laswp") == 0 && !fy_plan_on_device(algo->planner)) {
-            int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
-            if (found) {
-                return found;
-            }
-            continue;
-        }
-        int status =
-            find_routine(algo, wanted, &algo->routines[algo->nroutines++]);
-        if (status) {
-            return status;
-        }
     }
     return FY_OK;
 }
@@ -599,7 +358,7 @@ fy_plan_blocked(struct fy_planner *planner)
         status = check_views(&algo, views);
     }
     if (status == FY_OK) {
-        status = find_routines(&algo);
+        status = fy_algo_find_routines(&algo);
     }
     algo.room = (double)planner->options.budget_bytes /
                 (algo.element_bytes ? algo.element_bytes : 8);

@@ -166,6 +166,9 @@ struct fy_product { /* C := alpha op(A) op(B) + beta C */
 int fy_algo_gemm(struct fy_algo *algo, unsigned routine,
                  const struct fy_product *product) FY_MUST_CHECK;
 
+/* Fills the routines of the algorithm's row. FY_ERR_UNSUPPORTED: one is missing. */
+int fy_algo_find_routines(struct fy_algo *algo) FY_MUST_CHECK;
+
 extern const double fy_one[2], fy_minus_one[2];
 
 /* 'T', or 'C' where the algorithm is the Hermitian one. */

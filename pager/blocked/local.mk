@@ -10,9 +10,11 @@ libfypager_la_SOURCES += \
 	pager/blocked/inverse.c \
 	pager/blocked/invert.c \
 	pager/blocked/lu.c \
+	pager/blocked/matrix.c \
 	pager/blocked/panels.c \
 	pager/blocked/qr.c \
 	pager/blocked/rank.c \
+	pager/blocked/routines.c \
 	pager/blocked/search.c \
 	pager/blocked/symm.c \
 	pager/blocked/triangle.c \

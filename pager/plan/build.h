@@ -110,8 +110,15 @@ enum {
 };
 void fy_variant_free(struct fy_variant *variant); /* and those behind it */
 
+/* Images of structs, patched for one step; live until the plan is freed. */
+struct fy_step_memory {
+    struct fy_step_memory *next;
+    const struct fy_variant *variant;
+    struct fy_image images[FY_MAX_IMAGES]; /* given to the call, which writes */
+    struct fy_image given[FY_MAX_IMAGES];  /* as they were before */
+};
+
 struct fy_tile_entry; /* the registry: equal tiles agree, others are disjoint */
-struct fy_step_memory;
 struct fy_held_memory;
 
 struct fy_planner {
@@ -191,6 +198,11 @@ int fy_planner_add_variant(struct fy_planner *planner,
  */
 int fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
                         const int64_t (*lo)[FY_MAX_OPERAND_AXES]) FY_MUST_CHECK;
+/* launch and accept of the schedule, whose planner is a struct fy_planner. */
+int fy_plan_launch(void *planner, const struct fy_step *step,
+                   const struct fy_tile *tiles, const uint64_t *address,
+                   struct fy_stream *stream);
+bool fy_plan_accept(void *planner);
 /* Fills the schedule and its predicted traffic. */
 int fy_planner_finish(struct fy_planner *planner) FY_MUST_CHECK;
 

@@ -10,10 +10,13 @@ libfypager_la_SOURCES += \
 	pager/plan/device_call.h \
 	pager/plan/kernel_call.c \
 	pager/plan/kernel_call.h \
+	pager/plan/launch.c \
 	pager/plan/leaf.c \
 	pager/plan/memory.c \
+	pager/plan/plan.c \
 	pager/plan/plan.h \
 	pager/plan/query.c \
+	pager/plan/result.c \
 	pager/plan/search.c \
 	pager/plan/traffic.c \
 	pager/plan/traffic.h

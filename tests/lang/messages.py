@@ -51,7 +51,7 @@ def main():
     # C joins literals that stand side by side.
     seen = re.sub(r'"\s*"', "", "\n".join(read(path) for path in tests))
     failed = total = 0
-    for path in sorted(glob.glob(os.path.join(SOURCE, "annotations/*.[cly]"))):
+    for path in sorted(glob.glob(os.path.join(SOURCE, "annotations/*/*.[cly]"))):
         found = sorted(set(messages(read(path))))
         missing = [m for m in found if not re.search(
             FORMATS.sub(".*", re.escape(m)).replace("%%", "%"), seen)]

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which planner makes a call's plan: the whole call, a blocked program, or the
+ * call cut along its axes.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "pager/plan/build.h"
+#include "pager/plan/device_call.h"
+
+/* What the original would do beside the work, when it is not the one that runs
+ * or not on the whole of its operands. */
+static int
+stand_in(struct fy_planner *planner, bool blocked)
+{
+    const bool other = blocked || fy_plan_on_device(planner);
+
+    if (other && !fy_bound_is_finite(planner->bound)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    if (other && planner->bound->function->blocked_by != 0) {
+        fy_plan_diagonal(planner);
+    }
+    return other || planner->plan.schedule.nsteps > 1 ? fy_plan_query(planner)
+                                                      : FY_OK;
+}
+
+int
+fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
+            const struct fy_plan_options *options, struct fy_plan **out)
+{
+    struct fy_planner *planner = calloc(1, sizeof(*planner));
+    int status = FY_ERR_NOFIT;
+    bool blocked = false, refused = false;
+
+    if (!planner) {
+        return FY_ERR_NOMEM;
+    }
+    planner->bound = bound;
+    planner->target = target;
+    planner->options = *options;
+    fy_planner_reset(planner);
+    if (!options->random) {
+        status = fy_plan_whole(planner);
+    }
+    /* A device may have the parts of a function but not the whole. */
+    if ((status == FY_ERR_NOFIT || status == FY_ERR_UNSUPPORTED) &&
+        bound->function->blocked_by != 0 && options->axes == 0) {
+        fy_planner_reset(planner);
+        refused = status == FY_ERR_UNSUPPORTED;
+        status = fy_plan_blocked(planner);
+        blocked = status == FY_OK;
+        refused = refused && status == FY_ERR_UNSUPPORTED;
+        if (status == FY_ERR_UNSUPPORTED) {
+            status = FY_ERR_NOFIT;
+        }
+    }
+    if (status == FY_ERR_NOFIT) {
+        fy_planner_reset(planner);
+        status = fy_plan_axes(planner);
+        if (status == FY_ERR_NOFIT && refused) {
+            status = FY_ERR_UNSUPPORTED; /* with any memory */
+        }
+    }
+    if (status == FY_OK) {
+        status = stand_in(planner, blocked);
+    }
+    if (status) {
+        fy_plan_free(&planner->plan);
+        return status;
+    }
+    *out = &planner->plan;
+    return FY_OK;
+}
