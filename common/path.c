@@ -42,3 +42,45 @@ fy_path_is_beneath(const char *path, const char *folder)
     }
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
+
+int
+fy_path_join(const char *base, const char *text, char out[PATH_MAX])
+{
+    size_t used = 0;
+    bool named = text[0] == '/'; /* a name was passed: ".." is uncertain */
+    if (text[0] != '/') {
+        used = strlen(base);
+        if (used >= PATH_MAX || base[0] != '/') {
+            return FY_ERR_INVALID;
+        }
+        memcpy(out, base, used);
+        while (used > 0 && out[used - 1] == '/') {
+            used--;
+        }
+    }
+    for (const char *at = text; *at != '\0';) {
+        size_t n = strcspn(at, "/");
+        if (n == 2 && at[0] == '.' && at[1] == '.') {
+            if (named) {
+                return FY_ERR_INVALID;
+            }
+            while (used > 0 && out[--used] != '/') {
+            }
+        } else if (n > 0 && !(n == 1 && at[0] == '.')) {
+            if (n + 2 > PATH_MAX - used) {
+                return FY_ERR_OVERFLOW;
+            }
+            out[used++] = '/';
+            memcpy(out + used, at, n);
+            used += n;
+            named = true;
+        }
+        at += n;
+        at += *at == '/';
+    }
+    if (used == 0) {
+        out[used++] = '/';
+    }
+    out[used] = '\0';
+    return 0;
+}

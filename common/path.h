@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "common/status.h"
+
 /*
  * The executable file that execvp(3) would start: the name itself where it has
  * a slash, else the first by PATH (/bin:/usr/bin where that is not set). False:
@@ -16,5 +18,13 @@ bool fy_path_search(const char *name, char out[PATH_MAX]);
 /* Whether the path is the folder or beneath it, by their texts: both absolute and
  * without "." and ".."; slashes at the folder's end do not count. */
 bool fy_path_is_beneath(const char *path, const char *folder);
+
+/*
+ * Joins `text' to the absolute folder `base', without "." and doubled slashes.
+ * ".." is followed only where it is certain: in front of a text, on a physical
+ * base. FY_ERR_INVALID elsewhere, FY_ERR_OVERFLOW beyond PATH_MAX.
+ */
+int fy_path_join(const char *base, const char *text,
+                 char out[PATH_MAX]) FY_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decision log, see explain.h.
+ * The file of the decision log, see explain.h.
  */
 #include "config.h"
 
@@ -8,22 +8,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/lines.h"
 
-enum {
-    MAX_LINES = 4096,
-    TOLD = 2 * MAX_LINES, /* slots for the hashes of what was told */
-    MAX_SCALARS = 12
-};
-
-/* Words without a lock: a handler of the program may interrupt here. */
-static uint64_t told[TOLD];
+/* A word without a lock: a handler of the program may interrupt here. */
 static unsigned lines;
 static char lines_path[PATH_MAX]; /* empty: nothing is to be told */
 
@@ -41,183 +32,38 @@ fy_explains(void)
     return lines_path[0] != '\0';
 }
 
-/* A power of two for the size of the call. */
-static uint32_t
-bucket(const struct fy_decision *decision)
+bool
+fy_explain_is_full(void)
 {
-    double size = 0;
-    uint32_t log = 0;
-
-    if (!decision->bound) {
-        return 0;
-    }
-    for (unsigned i = 0; i < decision->bound->function->naxes; i++) {
-        size += (double)decision->bound->extents[i];
-    }
-    while (size >= 2) {
-        size /= 2;
-        log++;
-    }
-    return log;
+    return __atomic_load_n(&lines, __ATOMIC_RELAXED) >= FY_EXPLAIN_LINES;
 }
 
-/* Whether one more line may be written; counts it. */
-static bool
-has_room(void)
+bool
+fy_explain_count(void)
 {
-    return __atomic_load_n(&lines, __ATOMIC_RELAXED) < MAX_LINES &&
-           __atomic_fetch_add(&lines, 1, __ATOMIC_RELAXED) < MAX_LINES;
-}
-
-/* splitmix64's mixing. */
-static uint64_t
-mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebU;
-    return z ^ z >> 31;
-}
-
-static bool
-first_time(const struct fy_decision *decision)
-{
-    uint64_t where = (uint64_t)decision->function << 32 |
-                     decision->reason << 16 | bucket(decision);
-    uint64_t hash = mix((uint64_t)(uintptr_t)decision->caller ^ mix(where)) | 1;
-
-    for (unsigned i = 0; i < TOLD; i++) {
-        uint64_t *slot = &told[(hash / 2 + i) % TOLD];
-        uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
-        if (seen == 0 &&
-            __atomic_load_n(&lines, __ATOMIC_RELAXED) < MAX_LINES &&
-            __atomic_compare_exchange_n(slot, &seen, hash, false,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            return has_room();
-        }
-        if (seen == hash || seen == 0) {
-            return false;
-        }
-    }
-    return false;
-}
-
-struct line {
-    char text[1024];
-    size_t used;
-};
-
-static void __attribute__((format(printf, 2, 3)))
-add(struct line *line, const char *format, ...)
-{
-    va_list list;
-    size_t room = sizeof(line->text) - line->used;
-
-    va_start(list, format);
-    int n = vsnprintf(line->text + line->used, room, format, list);
-    va_end(list);
-    if (n > 0) {
-        line->used += (size_t)n < room ? (size_t)n : room - 1;
-    }
-}
-
-/* The call's integers: "m=4096 n=4096 k=4096 lda=4096". */
-static void
-add_scalars(struct line *line, const struct fy_bound *bound)
-{
-    const struct fy_cell *cells =
-        FY_TABLE(bound->model, fy_cell, cells) + bound->function->cells;
-    unsigned shown = 0;
-
-    for (unsigned i = 0; i < bound->function->ncells; i++) {
-        const char *name = fy_model_string(bound->model, cells[i].name);
-        if (bound->cells[i].kind != FY_V_INT || shown == MAX_SCALARS) {
-            continue;
-        }
-        if (cells[i].type == FY_T_CHAR) {
-            add(line, " %s=%c", name, (char)bound->cells[i].i);
-        } else {
-            add(line, " %s=%lld", name, (long long)bound->cells[i].i);
-        }
-        shown++;
-    }
-}
-
-static void
-add_call(struct line *line, const struct fy_decision *decision)
-{
-    const struct fy_symbol *symbol =
-        &FY_TABLE(decision->model, fy_symbol, symbols)[decision->symbol];
-
-    add(line, "%s", fy_model_string(decision->model, symbol->name));
-    if (decision->bound) {
-        add_scalars(line, decision->bound);
-    }
-    add(line, " caller=%p pid=%ld:", decision->caller, (long)getpid());
+    return !fy_explain_is_full() &&
+           __atomic_fetch_add(&lines, 1, __ATOMIC_RELAXED) < FY_EXPLAIN_LINES;
 }
 
 void
-fy_explain_difference(const char *path, const struct fy_decision *decision)
+fy_explain_write(const char *line, size_t bytes)
 {
-    struct line line = {.used = 0};
-    int saved = errno;
-
-    if (*path) {
-        add_call(&line, decision);
-        add(&line, " %s; not offloaded any more\n", decision->note);
-        (void)fy_lines_append(path, line.text, line.used);
-    }
-    errno = saved;
-}
-
-void
-fy_explain(const struct fy_decision *decision)
-{
-    struct line line = {.used = 0};
-    int saved = errno;
-
-    if (!lines_path[0] || !first_time(decision)) {
-        errno = saved;
-        return;
-    }
-    add_call(&line, decision);
-    if (decision->reason == FY_REASON_NONE) {
-        add(&line, " offloaded");
-        if (decision->method) {
-            add(&line, " (%s)", decision->method);
-        }
-        add(&line, ", %llu bytes in, %llu out, %llu chunks",
-            (unsigned long long)decision->traffic.bytes_in,
-            (unsigned long long)decision->traffic.bytes_out,
-            (unsigned long long)decision->traffic.chunks);
-    } else {
-        add(&line, " original, %s", fy_reason_word(decision->reason));
-    }
-    if (decision->original_seconds > 0) {
-        add(&line, ", predicted original %.3g s", decision->original_seconds);
-    }
-    if (decision->device_seconds > 0) {
-        add(&line, ", device %.3g s", decision->device_seconds);
-    }
-    if (decision->actual_seconds > 0) {
-        add(&line, ", took %.3g s", decision->actual_seconds);
-    }
-    if (decision->note[0]) {
-        add(&line, ": %s", decision->note);
-    }
-    add(&line, "\n");
-    (void)fy_lines_append(lines_path, line.text, line.used);
-    errno = saved;
+    (void)fy_lines_append(lines_path, line, bytes);
 }
 
 void
 fy_explain_line(const char *text)
 {
-    struct line line = {.used = 0};
+    char line[1024];
     int saved = errno;
 
-    if (lines_path[0] && has_room()) {
-        add(&line, "pid=%ld: %s\n", (long)getpid(), text);
-        (void)fy_lines_append(lines_path, line.text, line.used);
+    if (fy_explains() && fy_explain_count()) {
+        int n =
+            snprintf(line, sizeof line, "pid=%ld: %s\n", (long)getpid(), text);
+        if (n > 0) {
+            fy_explain_write(line, (size_t)n < sizeof line ? (size_t)n
+                                                           : sizeof line - 1);
+        }
     }
     errno = saved;
 }

@@ -1,37 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decision log: one line in a file per (function, reason, call site, shape
- * bucket), at its first occurrence in this process.
+ * The file of the decision log (--explain). decide/decision.h writes calls to it.
  */
 #ifndef FERRY_PAGER_BASE_EXPLAIN_H
 #define FERRY_PAGER_BASE_EXPLAIN_H
 
-#include "pager/bind/bind.h"
+#include <stdbool.h>
+#include <stddef.h>
 
-struct fy_decision {
-    const struct fy_model *model;
-    uint32_t symbol;    /* row of model->symbols */
-    uint32_t function;  /* row of the first variant */
-    const void *caller; /* return address */
-    enum fy_reason reason;
-    const struct fy_bound *bound;            /* NULL: binding failed */
-    const char *method;                      /* of the plan, or NULL */
-    double original_seconds, device_seconds; /* predicted; 0: not asked */
-    double actual_seconds;                   /* 0: did not run */
-    struct fy_traffic traffic;
-    char note[256]; /* what the device said of its trouble, or "" */
+enum {
+    FY_EXPLAIN_LINES = 4096 /* of one process, at most */
 };
 
 /* Where lines go: O_APPEND, one write() each. "" or NULL: nowhere. */
 void fy_explain_to(const char *path);
 /* Whether they go anywhere. */
 bool fy_explains(void);
-/* Any thread. Loses lines rather than failing; keeps errno. */
-void fy_explain(const struct fy_decision *decision);
-/* Appends the line of a call whose result differs to the file of that name. */
-void fy_explain_difference(const char *path,
-                           const struct fy_decision *decision);
-/* A line of its own: what happened to several calls together. */
+/* Whether this process has written as many lines as one may. */
+bool fy_explain_is_full(void);
+/* Counts a line that is to be written; false: it may not be. */
+bool fy_explain_count(void);
+/* Appends `bytes' bytes, a line that was counted. Any thread; errno is kept. */
+void fy_explain_write(const char *line, size_t bytes);
+/* A line that is no call's: what happened to several calls together. */
 void fy_explain_line(const char *text);
 
 #endif

@@ -2,6 +2,7 @@
 /* See choice.h. */
 #include "config.h"
 
+#include "pager/base/explain.h"
 #include "pager/decide/choice.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
 #define FERRY_PAGER_DECIDE_CHOICE_H
 
 #include "common/settings.h"
-#include "pager/base/explain.h"
 #include "pager/decide/cost.h"
+#include "pager/decide/decision.h"
 #include "pager/decide/learn.h"
 #include "pager/execute/pool.h"
 

@@ -5,5 +5,7 @@ libfypager_la_SOURCES += \
 	pager/decide/choice.h \
 	pager/decide/cost.c \
 	pager/decide/cost.h \
+	pager/decide/decision.c \
+	pager/decide/decision.h \
 	pager/decide/learn.c \
 	pager/decide/learn.h

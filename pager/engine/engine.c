@@ -26,6 +26,7 @@
 #include "pager/bind/handles.h"
 #include "pager/bind/provider.h"
 #include "pager/decide/choice.h"
+#include "pager/decide/decision.h"
 #include "pager/deferred/defer.h"
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/cuda/watch.h"

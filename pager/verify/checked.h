@@ -8,7 +8,7 @@
 #define FERRY_PAGER_VERIFY_CHECKED_H
 
 #include "common/settings.h"
-#include "pager/base/explain.h"
+#include "pager/decide/decision.h"
 #include "pager/engine/engine.h"
 #include "pager/verify/shadow.h"
 

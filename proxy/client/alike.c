@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "annotations/model/model.h"
+#include "common/path.h"
 #include "proxy/client/stage.h"
 
 enum {

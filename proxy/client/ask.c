@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/tools.h"
 

@@ -64,49 +64,7 @@ fy_stream_look(int fd, struct fy_stream_fact *out)
     return n > 0 && out->flags >= 0 && out->offset >= 0 ? 0 : FY_ERR_IO;
 }
 
-/* ---- paths ---------------------------------------------------------------------- */
-
-int
-fy_path_join(const char *base, const char *text, char out[PATH_MAX])
-{
-    size_t used = 0;
-    bool named = text[0] == '/'; /* a name was passed: ".." is uncertain */
-    if (text[0] != '/') {
-        used = strlen(base);
-        if (used >= PATH_MAX || base[0] != '/') {
-            return FY_ERR_INVALID;
-        }
-        memcpy(out, base, used);
-        while (used > 0 && out[used - 1] == '/') {
-            used--;
-        }
-    }
-    for (const char *at = text; *at != '\0';) {
-        size_t n = strcspn(at, "/");
-        if (n == 2 && at[0] == '.' && at[1] == '.') {
-            if (named) {
-                return FY_ERR_INVALID;
-            }
-            while (used > 0 && out[--used] != '/') {
-            }
-        } else if (n > 0 && !(n == 1 && at[0] == '.')) {
-            if (n + 2 > PATH_MAX - used) {
-                return FY_ERR_OVERFLOW;
-            }
-            out[used++] = '/';
-            memcpy(out + used, at, n);
-            used += n;
-            named = true;
-        }
-        at += n;
-        at += *at == '/';
-    }
-    if (used == 0) {
-        out[used++] = '/';
-    }
-    out[used] = '\0';
-    return 0;
-}
+/* ---- mounts --------------------------------------------------------------------- */
 
 const struct fy_mount *
 fy_mount_of(const struct fy_mount *mounts, unsigned nmounts, const char *path)

@@ -104,13 +104,6 @@ bool fy_classify_reads(const struct fy_stage_facts *facts,
                        const struct fy_invocation *invocation,
                        const char *path);
 
-/*
- * Joins `text' to the absolute folder `base', without "." and doubled slashes.
- * ".." is followed only where it is certain: in front of a text, on a physical
- * base. FY_ERR_INVALID elsewhere, FY_ERR_OVERFLOW beyond PATH_MAX.
- */
-int fy_path_join(const char *base, const char *text,
-                 char out[PATH_MAX]) FY_MUST_CHECK;
 /* The innermost mount that holds the absolute path; NULL: none. */
 const struct fy_mount *fy_mount_of(const struct fy_mount *mounts,
                                    unsigned nmounts, const char *path);

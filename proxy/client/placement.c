@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "annotations/model/model.h"
+#include "common/path.h"
 #include "proxy/client/cost.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/work.h"

@@ -13,6 +13,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
+#include "common/path.h"
 #include "proxy/client/barrier.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/fresh.h"

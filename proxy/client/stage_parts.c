@@ -15,6 +15,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
+#include "common/path.h"
 #include "proxy/client/stage.h"
 
 enum {

@@ -18,7 +18,7 @@
 
 #include "annotations/model/model.h"
 #include "common/debug.h"
-#include "proxy/client/classify.h"
+#include "common/path.h"
 #include "proxy/sandbox/confines.h"
 #include "proxy/storage/needs.h"
 #include "proxy/storage/tools.h"

@@ -23,7 +23,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
-#include "proxy/client/classify.h"
+#include "common/path.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/server/server.h"
 

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "proxy/client/classify.h"
 #include "tests/unit/runner.h"
 

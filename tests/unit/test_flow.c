@@ -2,8 +2,8 @@
 /*
  * What comes of a stage at a proxy (proxy/client/flow.c): how much it may send, what of it
  * the stub gets, which ends are believed, and what becomes of signals and broken
- * readers. The connection, the stub and the stage's own end are the test's. Long
- * because each answer and each end of a stage has its case here.
+ * readers. The connection, the stub and the stage's own end are the test's.
+ * Long because each answer and each end of a stage has its case here.
  */
 #include "config.h"
 
