@@ -22,3 +22,4 @@ libfycommon_la_SOURCES = \
 	common/trust.c common/trust.h \
 	common/whole.c common/whole.h
 libfycommon_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+EXTRA_DIST += common/README.md

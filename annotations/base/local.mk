@@ -5,3 +5,4 @@ libfyannotations_la_SOURCES += \
 	annotations/base/ast.h \
 	annotations/base/diagnostics.c \
 	annotations/base/diagnostics.h
+EXTRA_DIST += annotations/base/README.md

@@ -32,3 +32,4 @@ CLEANFILES += \
 	annotations/commands/parse.tab.c \
 	annotations/commands/parse.tab.h \
 	annotations/commands/scan.lex.c
+EXTRA_DIST += annotations/commands/README.md

@@ -30,3 +30,4 @@ CLEANFILES += \
 	annotations/functions/parse.tab.c \
 	annotations/functions/parse.tab.h \
 	annotations/functions/scan.lex.c
+EXTRA_DIST += annotations/functions/README.md

@@ -7,3 +7,4 @@ libfymodel_la_SOURCES += \
 	annotations/model/validate.c
 libfyannotations_la_SOURCES += \
 	annotations/model/annotations.h
+EXTRA_DIST += annotations/model/README.md

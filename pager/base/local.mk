@@ -5,3 +5,4 @@ libfypager_la_SOURCES += \
 	pager/base/explain.h \
 	pager/base/libm.h \
 	pager/base/pick.h
+EXTRA_DIST += pager/base/README.md

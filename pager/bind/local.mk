@@ -9,3 +9,4 @@ libfypager_la_SOURCES += \
 	pager/bind/provider.h \
 	pager/bind/raw.c \
 	pager/bind/views.c
+EXTRA_DIST += pager/bind/README.md

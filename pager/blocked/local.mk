@@ -19,3 +19,4 @@ libfypager_la_SOURCES += \
 	pager/blocked/symm.c \
 	pager/blocked/triangle.c \
 	pager/blocked/twiddles.c
+EXTRA_DIST += pager/blocked/README.md

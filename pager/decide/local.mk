@@ -9,3 +9,4 @@ libfypager_la_SOURCES += \
 	pager/decide/decision.h \
 	pager/decide/learn.c \
 	pager/decide/learn.h
+EXTRA_DIST += pager/decide/README.md

@@ -14,3 +14,4 @@ libfypager_la_SOURCES += \
 	pager/deferred/run.h \
 	pager/deferred/where.c \
 	pager/deferred/where.h
+EXTRA_DIST += pager/deferred/README.md

@@ -17,3 +17,4 @@ libfypager_la_SOURCES += \
 	pager/device/mapped.h \
 	pager/device/own_thread.c \
 	pager/device/own_thread.h
+EXTRA_DIST += pager/device/README.md

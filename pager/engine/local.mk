@@ -2,3 +2,4 @@
 libferry_engine_la_SOURCES += \
 	pager/engine/engine.c \
 	pager/engine/engine.h
+EXTRA_DIST += pager/engine/README.md

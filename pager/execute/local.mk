@@ -14,3 +14,4 @@ libfypager_la_SOURCES += \
 	pager/execute/replica.h \
 	pager/execute/undo.c \
 	pager/execute/undo.h
+EXTRA_DIST += pager/execute/README.md

@@ -5,3 +5,4 @@ libfypager_la_SOURCES += \
 	pager/kernel/map_value.h \
 	pager/kernel/source.c \
 	pager/kernel/source.h
+EXTRA_DIST += pager/kernel/README.md

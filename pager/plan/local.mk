@@ -20,3 +20,4 @@ libfypager_la_SOURCES += \
 	pager/plan/search.c \
 	pager/plan/traffic.c \
 	pager/plan/traffic.h
+EXTRA_DIST += pager/plan/README.md

@@ -27,3 +27,4 @@ libfyverify_la_SOURCES += \
 	pager/verify/report.c \
 	pager/verify/tally.c \
 	pager/verify/tally.h
+EXTRA_DIST += pager/verify/README.md

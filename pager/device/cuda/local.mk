@@ -35,3 +35,4 @@ libfypager_la_SOURCES += \
 	pager/device/cuda/users.h \
 	pager/device/cuda/watch.c \
 	pager/device/cuda/watch.h
+EXTRA_DIST += pager/device/cuda/README.md

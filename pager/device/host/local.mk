@@ -4,3 +4,4 @@ libfypager_la_SOURCES += \
 	pager/device/host/host.h \
 	pager/device/host/internal.h \
 	pager/device/host/stream.c
+EXTRA_DIST += pager/device/host/README.md
