@@ -10,7 +10,7 @@ libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 	-Wl,-z,lazy -Wl,-z,norelro -Wl,-z,initfirst -Wl,-z,noseparate-code \
 	-Wl,-z,defs -Wl,--hash-style=gnu -Wl,--build-id
 EXTRA_libferry_la_DEPENDENCIES = shim/libferry.map
-EXTRA_DIST += shim/libferry.map
+EXTRA_DIST += shim/libferry.map shim/arch/README.md
 
 # Stands in for a command that may run elsewhere. Static: it must start fast,
 # and be no program that the preloaded library enters.

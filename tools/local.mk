@@ -61,3 +61,4 @@ installcheck-ferry:
 	'$(DESTDIR)$(bindir)/ferry' check '$(DESTDIR)$(pkgdatadir)/annotations/lib'
 	test -z "`'$(DESTDIR)$(bindir)/ferry' run --device host -- true 2>&1`"
 .PHONY: installcheck-ferry
+EXTRA_DIST += tools/README.md

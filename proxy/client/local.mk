@@ -35,3 +35,4 @@ libfyproxy_la_SOURCES += \
 	proxy/client/stage_end.c \
 	proxy/client/stage_parts.c \
 	proxy/client/stub.h
+EXTRA_DIST += proxy/client/README.md

@@ -15,3 +15,4 @@ libfyproxy_la_SOURCES += \
 	proxy/sandbox/strict.c \
 	proxy/sandbox/walk.c \
 	proxy/sandbox/walk.h
+EXTRA_DIST += proxy/sandbox/README.md

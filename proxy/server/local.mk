@@ -20,3 +20,4 @@ libfyproxy_la_SOURCES += \
 	proxy/server/start.c \
 	proxy/server/touched.c \
 	proxy/server/work.c
+EXTRA_DIST += proxy/server/README.md

@@ -17,3 +17,4 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/tools.h \
 	proxy/storage/work.c \
 	proxy/storage/work.h
+EXTRA_DIST += proxy/storage/README.md

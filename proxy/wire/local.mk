@@ -30,3 +30,4 @@ libfyproxy_la_SOURCES += \
 	proxy/wire/wire_receive.c \
 	proxy/wire/wire_send.c \
 	proxy/wire/wires.h
+EXTRA_DIST += proxy/wire/README.md

@@ -11,3 +11,4 @@ libferry_la_SOURCES += \
 	shim/calls/scope.c \
 	shim/calls/shim.h \
 	shim/calls/stack.c
+EXTRA_DIST += shim/calls/README.md

@@ -14,3 +14,4 @@ libfyshimgen_la_SOURCES += \
 	shim/image/reach.c \
 	shim/image/reach.h \
 	shim/image/unwind.c
+EXTRA_DIST += shim/image/README.md

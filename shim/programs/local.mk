@@ -8,3 +8,4 @@ libferry_la_SOURCES += \
 	shim/programs/spawn.c \
 	shim/programs/system.c \
 	shim/programs/touch.c
+EXTRA_DIST += shim/programs/README.md

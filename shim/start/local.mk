@@ -7,3 +7,4 @@ libferry_la_SOURCES += \
 	shim/start/last.c \
 	shim/start/libc.c \
 	shim/start/start.c
+EXTRA_DIST += shim/start/README.md

@@ -8,3 +8,4 @@ ferry_stub_SOURCES += \
 	shim/stub/signal.c \
 	shim/stub/spool.c \
 	shim/stub/stub.c
+EXTRA_DIST += shim/stub/README.md
