@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Deferred calls: elementwise calls that return at once and are run together,
- * chunk by chunk, when something they wrote is touched (docs/ARCHITECTURE.md).
+ * chunk by chunk, when something they wrote is touched (README.md).
  * Off unless asked for. The engine's threads and any of the program's.
  */
 #ifndef FERRY_PAGER_DEFERRED_DEFER_H

@@ -4,8 +4,7 @@
  * children, on guarded copies and in chunks, before the original runs as if
  * nothing had been. Findings go to a file; see tally.h for their form.
  *
- * docs/ARCHITECTURE: what is tried, and what each experiment can see, is
- * described at the experiments in trial.h.
+ * What is tried, and what each experiment can see, is described in trial.h.
  */
 #ifndef FERRY_PAGER_VERIFY_VERIFY_H
 #define FERRY_PAGER_VERIFY_VERIFY_H

@@ -24,7 +24,7 @@
 
 enum {
     MEMORY_BYTES = 256 << 10, /* no file for what most commands get */
-    LARGEST_BYTES = 1 << 30,  /* of the file; ARCHITECTURE.md names it */
+    LARGEST_BYTES = 1 << 30,  /* of the file; README.md names it */
 };
 
 static char memory[MEMORY_BYTES];

@@ -1129,8 +1129,8 @@ debug(struct debugged *both, pid_t parent)
     _exit(0);
 }
 
-/* docs/ARCHITECTURE.md: a debugger that has stopped the other threads and lets one
- * run munmap() waits until they go on; then all is as without it. */
+/* pager/device/cuda/README.md: a debugger that has stopped the other threads and
+ * lets one run munmap() waits until they go on; then all is as without it. */
 START_TEST(test_munmap_under_a_debugger)
 {
     struct debugged *both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
