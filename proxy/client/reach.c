@@ -96,6 +96,7 @@ disconnect(struct reach *reach)
         bool login = reach->state == REACH_GREETING && reach->link.relays;
         fy_link_close(&reach->link, login ? 0 : CLOSE_MS);
     }
+    reach->held = false;
     free(reach->hello_bytes);
     reach->hello_bytes = NULL;
     reach->hello_used = 0;
@@ -188,11 +189,20 @@ static const struct fy_wire_events wire_events = {
     .closed = on_closed,
 };
 
+/* What is queued goes out before the greeting. */
+static void
+send_early(struct reach *reach)
+{
+    reach->early = reach->early || reach->held;
+    reach->held = false;
+}
+
 int
 fy_reach_request(struct reach *reach, const char *path, bool body,
                  struct exchange *exchange)
 {
     exchange->reach = reach;
+    send_early(reach);
     int status =
         fy_wire_request(reach->wire, path, body, exchange, &exchange->stream);
     if (status) {
@@ -264,14 +274,22 @@ bool
 fy_reach_takes(const struct reach *reach, const struct stage *stage)
 {
     /* Only the answer to an early hello says that nothing of it was lost. */
-    bool ahead =
-        reach->early ? stage->plan.repeatable : reach->state == REACH_HELLO;
+    bool ahead = reach->early || reach->held ? stage->plan.repeatable
+                                             : reach->state == REACH_HELLO;
     switch (reach->state) {
     case REACH_GREETING:
     case REACH_HELLO:
         return !reach->broken && ahead && !needs_hello(stage);
     default:
         return !reach->broken && reach->state == REACH_READY;
+    }
+}
+
+void
+fy_reach_awaited(struct reach *reach, const struct stage *stage)
+{
+    if (needs_hello(stage)) {
+        send_early(reach);
     }
 }
 
@@ -515,6 +533,7 @@ greet(struct reach *reach)
         return;
     }
     enter(reach, REACH_HELLO);
+    reach->held = false;
     if (!reach->wire) {
         open_wire(reach);
     }
@@ -560,9 +579,10 @@ connect_to(struct reach *reach)
         break_reach(reach, "no memory");
         return;
     }
-    reach->early = !reach->waits && is_known(reach);
-    if (reach->early) {
+    reach->early = false;
+    if (!reach->waits && is_known(reach)) {
         open_wire(reach);
+        reach->held = true;
     }
 }
 
@@ -623,12 +643,18 @@ fy_reaches_start(struct fy_session *session)
     }
 }
 
+static bool
+wants_write(const struct reach *reach)
+{
+    return !reach->held && fy_wire_wants_write(reach->wire);
+}
+
 void
 fy_reaches_flush(struct fy_session *session)
 {
     for (unsigned i = 0; i < session->nreaches; i++) {
         struct reach *reach = &session->reaches[i];
-        if (reach->wire && !reach->broken && fy_wire_wants_write(reach->wire)) {
+        if (reach->wire && !reach->broken && wants_write(reach)) {
             move(reach, false, true);
         }
         if (reach->broken) {
@@ -637,7 +663,7 @@ fy_reaches_flush(struct fy_session *session)
         if (!reach->wire) {
             continue;
         }
-        bool more = fy_wire_wants_write(reach->wire);
+        bool more = wants_write(reach);
         if (reach->out.fd >= 0) {
             fy_session_change(session, &reach->out, more ? EPOLLOUT : 0);
         } else {

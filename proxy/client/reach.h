@@ -48,8 +48,10 @@ struct reach {
     bool asked[FY_MAX_MOUNTS];  /* they were compared before */
     bool broken;                /* to be given up at the end of this round */
     /* Its host has greeted before: what is sent before it does now is read by a
-     * proxy. `waits': that went wrong, so the next connection greets first. */
-    bool early, waits;
+     * proxy. `waits': that went wrong, so the next connection greets first. `held':
+     * nothing was sent early yet; a hello without a request gains nothing, and its
+     * answer would be waited for by what cannot be repeated. */
+    bool early, waits, held;
     char name[512], trouble[256], open[160];
     uint64_t began_ns, connected_ns; /* of all connections so far */
     double bytes_a_second;           /* as its stages measured; 0: unknown */
@@ -72,6 +74,8 @@ double fy_reach_login_seconds(const struct reach *reach);
  * it has come; what cannot be repeated is sent to a proxy that has greeted, and
  * answered if the hello was sent before. */
 bool fy_reach_takes(const struct reach *reach, const struct stage *stage);
+/* The stage waits until it may be asked for: a hello that it needs goes out. */
+void fy_reach_awaited(struct reach *reach, const struct stage *stage);
 /* A request. `exchange' has its functions set, and lives until `closed'. */
 int fy_reach_request(struct reach *reach, const char *path, bool body,
                      struct exchange *exchange) FY_MUST_CHECK;

@@ -171,6 +171,7 @@ fy_stage_place(struct stage *stage)
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
         fy_stage_enter(stage, STAGE_WAIT_REACH);
+        fy_reach_awaited(reach, stage);
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
         if (!stage->prepared && !stage->job && !looks(stage)) {
             (void)fy_prepare_before(stage);
