@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ enum {
     STUCK_MAX = 4, /* threads whose mount does not answer; the rest go on */
     /* A mount whose barrier takes longer is far: names are read ahead there. */
     FAR_NS = 4000000,
+    RENEW_TRIPS = 6, /* to forget a root, to read it again, and some to spare */
 };
 
 struct fy_job {
@@ -44,6 +46,10 @@ struct fy_job {
     char **paths; /* before: what is read ahead; after: what may have changed */
     size_t npaths, capacity;
     bool hash_root[FY_STAGE_MOUNTS], refresh_root[FY_STAGE_MOUNTS];
+    /* before: the login is expected to end then; 0: none is waited for */
+    uint64_t login_ns;
+    uint64_t trip_ns;    /* before: as a barrier took */
+    bool effect;         /* before: the stage has one */
     bool owners_changed; /* after: to those of touched.folders */
     bool cut;            /* after: more may have changed than `paths' */
     unsigned stale; /* after: so many of them are perhaps shown as before */
@@ -186,33 +192,60 @@ is_cached(const struct stage *stage)
 
 /* ---- before ---------------------------------------------------------------------------- */
 
+/*
+ * What sshfs remembers of a root is old where others made names in it: the proof is
+ * then asked for twice, with a fresh root in between. A stage with an effect changes
+ * times of status change anyway, so its root is made fresh beside the login.
+ */
+static bool
+renews_root(const struct fy_job *job, unsigned i)
+{
+    return job->hash_root[i] && job->effect && !job->again &&
+           fy_clock_ns() + RENEW_TRIPS * job->trip_ns < job->login_ns;
+}
+
+static void *
+run_ahead(void *context)
+{
+    const struct fy_job *job = context;
+    for (size_t i = 0; i < job->npaths; i++) {
+        fy_fresh_ahead(job->paths[i], job->trip_ns, job->login_ns);
+    }
+    return NULL;
+}
+
 static void
 run_before(struct fy_work *work)
 {
     struct fy_job *job = (struct fy_job *)work;
     const char *why;
+    pthread_t ahead;
     fy_gather_run(job->gather);
     __atomic_store_n(&job->gathered, 1, __ATOMIC_RELEASE);
     job->is_output = fy_alike_find(job->alike);
     if (fy_gather_reason(job->gather, &why) || !job->cached) {
         return;
     }
-    uint64_t began_ns = fy_clock_ns(), trip_ns = 0;
+    uint64_t began_ns = fy_clock_ns();
+    for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
+        job->status =
+            job->again ? 0 : fy_barrier(&job->mounts[i], &job->quiet[i]);
+    }
+    job->trip_ns = fy_clock_ns() - began_ns;
+    bool reads = !job->status && job->npaths > 0 && job->trip_ns > FAR_NS &&
+                 pthread_create(&ahead, NULL, run_ahead, job) == 0;
     for (unsigned i = 0; !job->status && i < job->nmounts; i++) {
         const struct fy_mount *mount = &job->mounts[i];
-        job->status = job->again ? 0 : fy_barrier(mount, &job->quiet[i]);
-        trip_ns = fy_clock_ns() - began_ns;
-        if (!job->status && job->refresh_root[i]) {
+        if (job->refresh_root[i] || renews_root(job, i)) {
             const char *root[] = {mount->path, NULL};
             (void)fy_fresh_after(mount, root, NULL);
         }
-        if (!job->status && job->hash_root[i]) {
+        if (job->hash_root[i]) {
             job->status = fy_config_hash(mount->path, job->root_hashes[i]);
         }
     }
-    for (size_t i = 0; !job->status && trip_ns > FAR_NS && i < job->npaths;
-         i++) {
-        fy_fresh_ahead(job->paths[i]);
+    if (reads) {
+        pthread_join(ahead, NULL);
     }
 }
 
@@ -266,6 +299,11 @@ add_caches(struct fy_job *job, const struct stage *stage)
         job->refresh_root[i] = job->hash_root[i] && reach->asked[at];
         reach->asked[at] = reach->asked[at] || job->hash_root[i];
     }
+    if (stage->state == STAGE_WAIT_REACH) {
+        job->login_ns = fy_clock_ns() +
+                        (uint64_t)(fy_reach_login_seconds(reach) * 1e9);
+    }
+    job->effect = stage->plan.effect;
     job->cached = true;
 }
 
@@ -274,7 +312,7 @@ static bool
 add_ahead(struct fy_job *job, const struct stage *stage)
 {
     const struct fy_invocation *invocation = &stage->invocation;
-    bool waits = stage->state == STAGE_WAIT_REACH && stage->plan.nmounts == 1;
+    bool waits = job->login_ns && stage->plan.nmounts == 1;
     for (uint32_t i = 0; waits && i < invocation->nwritten; i++) {
         const struct fy_written *written = &invocation->written[i];
         char path[PATH_MAX];

@@ -38,9 +38,9 @@ unsigned fy_fresh_after(const struct fy_mount *mount, const char *const *paths,
 
 /*
  * Before a stage that will write in the folder `path': names and attributes there
- * and in a few folders below are asked for, as long as nothing waits for it. Four
- * round trips at the least.
+ * and in the folders below are asked for, depth by depth, as long as an answer comes
+ * before `until_ns' (CLOCK_MONOTONIC) at `trip_ns' a round trip.
  */
-void fy_fresh_ahead(const char *path);
+void fy_fresh_ahead(const char *path, uint64_t trip_ns, uint64_t until_ns);
 
 #endif

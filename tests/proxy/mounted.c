@@ -9,6 +9,7 @@
  *   mounted fresh DIR CHANGE PATH...
  *       looks at the paths, runs sh -c CHANGE, refreshes them, looks again;
  *       prints both looks and how many may be stale
+ *   mounted ahead DIR SECONDS FOLDER    reads the folder's names ahead
  *   mounted held DIR CHANGE FILE        the same through an open descriptor
  *   mounted before DIR CHANGE FILE      writes and keeps FILE open, flushes, runs
  *   mounted mapped DIR HOST FILE [TRIES]
@@ -325,6 +326,14 @@ main(int argc, char **argv)
         return 2;
     }
     char **paths = argv + 4;
+    if (strcmp(what, "ahead") == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        fy_fresh_ahead(paths[0], 1000000,
+                       (uint64_t)(now.tv_sec + atoi(argv[3])) *
+                           UINT64_C(1000000000));
+        return 0;
+    }
     if (strcmp(what, "held") == 0) {
         return hold(mount, argv[3], paths);
     }

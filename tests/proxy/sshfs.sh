@@ -305,6 +305,34 @@ equal "two hundred files: their folder" \
     "$(echo "$got" | grep -c ' 6d ')" 1
 grep -h "201 paths" "$work/spent"
 
+# Names that were read ahead are those of then: sshfs remembers them.
+for way in ahead late; do
+    mkdir -p "$root/$way/a/b/c"
+    for i in $(seq 13); do
+        mkdir -p "$root/$way/hashes/$i"
+    done
+done
+ln -s "$root/ahead/a" "$root/late/link"
+mounted ahead "$point" 60 "$point/ahead"
+mounted ahead "$point" 0 "$point/late"
+for way in ahead late; do
+    for folder in a a/b a/b/c hashes hashes/7; do
+        : >"$root/$way/$folder/new"
+    done
+done
+equal "names are read ahead at each depth, not below many folders" \
+    "$(cd "$point/ahead" && ls a/new a/b/new a/b/c/new hashes/new \
+        hashes/7/new 2>/dev/null; ls a a/b a/b/c hashes/7 | tr '\n' ' ')" \
+    "a/b/c/new
+a/b/new
+a/new
+hashes/7/new
+hashes/new
+a: b  a/b: c  a/b/c:  hashes/7: new "
+equal "none when the login is over" \
+    "$(cd "$point/late" && ls a a/b a/b/c hashes/7 | tr '\n' ' ')" \
+    "a: b new  a/b: c new  a/b/c: new  hashes/7: new "
+
 # Everything together, without any configuration: a script whose commands run
 # there and whose shell looks at what they did here at once.
 ferry=$(realpath "${FERRY_BUILDDIR:-.}")/ferry
