@@ -2,10 +2,6 @@
 libfyproxy_la_SOURCES += \
 	proxy/wire/compress.c \
 	proxy/wire/compress.h \
-	proxy/wire/fault.c \
-	proxy/wire/fault.h \
-	proxy/wire/fault_plan.h \
-	proxy/wire/fault_text.c \
 	proxy/wire/place.c \
 	proxy/wire/process.c \
 	proxy/wire/process.h \

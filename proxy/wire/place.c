@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "common/plain.h"
-#include "proxy/wire/fault.h"
 #include "proxy/wire/transports.h"
 
 static int
@@ -168,8 +167,6 @@ parse_query(const char *at, struct fy_place *out, struct fy_buffer *why,
                 return wrong(why, "too many options", text);
             }
             value = out->options[out->noptions++];
-        } else if (key == 5 && memcmp(at, "fault", 5) == 0) {
-            value = out->fault;
         } else if (key == 6 && memcmp(at, "config", 6) == 0) {
             value = out->config;
         } else if (key == 7 && memcmp(at, "command", 7) == 0) {
@@ -179,7 +176,7 @@ parse_query(const char *at, struct fy_place *out, struct fy_buffer *why,
         } else {
             return wrong(why,
                          "a key that is none of option, config, command, "
-                         "ferry, fault",
+                         "ferry",
                          text);
         }
         if (!equals || !decode(equals + 1, n - key - 1, value, capacity) ||
@@ -187,12 +184,6 @@ parse_query(const char *at, struct fy_place *out, struct fy_buffer *why,
             return wrong(why, "a bad value", text);
         }
         at += n + (at[n] == '&');
-    }
-    if (*out->fault) {
-        int status = fy_fault_check(out->fault, why);
-        if (status) {
-            return status;
-        }
     }
     for (unsigned i = 0; i < out->noptions; i++) {
         /* "-o X" may be "Key=Value" or "Key Value"; ours are the first. */
@@ -262,7 +253,7 @@ fy_place_parse(const char *text, struct fy_place *out, struct fy_buffer *why)
 bool
 fy_place_is_near(const struct fy_place *place)
 {
-    return strcmp(place->transport->scheme, "loopback") == 0 && !*place->fault;
+    return strcmp(place->transport->scheme, "loopback") == 0;
 }
 
 bool
@@ -270,7 +261,7 @@ fy_place_same_host(const struct fy_place *a, const struct fy_place *b)
 {
     if (a->transport != b->transport || strcmp(a->user, b->user) != 0 ||
         strcmp(a->host, b->host) != 0 || strcmp(a->port, b->port) != 0 ||
-        strcmp(a->fault, b->fault) != 0 || strcmp(a->config, b->config) != 0 ||
+        strcmp(a->config, b->config) != 0 ||
         strcmp(a->command, b->command) != 0 ||
         strcmp(a->ferry, b->ferry) != 0 || a->noptions != b->noptions) {
         return false;

@@ -25,7 +25,6 @@
 #include "common/debug.h"
 #include "common/environment.h"
 #include "common/plain.h"
-#include "proxy/wire/fault.h"
 #include "proxy/wire/transports.h"
 
 enum {
@@ -218,14 +217,7 @@ int
 fy_link_open(const struct fy_place *place, const char *ferry_path,
              struct fy_buffer *why, struct fy_link *out)
 {
-    int status = place->transport->open(place, ferry_path, why, out);
-    if (!status && *place->fault) {
-        status = fy_fault_start(place->fault, &out->in, &out->out, why);
-        if (status) {
-            fy_link_close(out, 0);
-        }
-    }
-    return status;
+    return place->transport->open(place, ferry_path, why, out);
 }
 
 int

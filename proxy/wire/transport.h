@@ -23,7 +23,6 @@
  * "/~" and "/~/x" are the home of the user there: path is then "~" or "~/x".
  * %XX stands for a byte; a '?' or '%' in the path has to be written so. After
  * a '?', joined by '&':
- *   fault=...    tests, see fault.c
  *   option=K=V   as ssh -o K=V; may be repeated
  *   config=FILE  as ssh -F; "none" for none
  *   command=CMD  instead of ssh; blanks separate its words
@@ -34,7 +33,6 @@ struct fy_place {
     char user[64], host[256]; /* "" when absent */
     char port[8];
     char path[PATH_MAX];  /* absolute on that host, or "~", "~/..." */
-    char fault[256];      /* "" without */
     char options[8][256]; /* of ssh */
     unsigned noptions;
     char config[256], command[256], ferry[256]; /* "" without */

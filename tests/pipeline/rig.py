@@ -393,18 +393,24 @@ class Rig:
 
     def mount_options(self, fault=""):
         """What `ferry run' is given for all mounts; `fault' is the far one's
-        (see proxy/wire/fault_text.c)."""
+        (see tests/badlink/fault.h)."""
         options = ["--mount", self.mount_option()]
         for (export, mount), ip in zip(self.others(), (STORAGE_IP, FAR_IP)):
-            query = "&fault=" + fault if fault and ip == FAR_IP else ""
+            query = ""
+            if fault and ip == FAR_IP:
+                query = "&command=%s/tests/badlink/badlink%%20%s%%20ssh" % (
+                    self.build, fault)
             if self.kind == "sshfs":
                 text = "%s=ssh://root@%s:%d%s?ferry=%s/ferry%s" % (
                     mount, ip, PORT, export, self.build, query)
             else:
                 # A host is what its words say: here they are two.
                 text = "%s=loopback://%s" % (mount, export)
-                if ip == FAR_IP:
-                    text += "?option=Far=yes" + query
+                if query:
+                    text = "%s=ssh://far%s?ferry=%s/ferry%s" % (
+                        mount, export, self.build, query.replace("%20ssh", ""))
+                elif ip == FAR_IP:
+                    text += "?option=Far=yes"
             options += ["--mount", text]
         return options
 

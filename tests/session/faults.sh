@@ -1,14 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Commands next to their files over bad links (proxy/wire/fault.h): what a script
+# Commands next to their files over bad links (tests/badlink/fault.h): what a script
 # prints, writes and returns is what it does without ferry, and soon.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
-build=${FERRY_BUILDDIR:-$(dirname "$0")/../..}
+build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
 [ -x "$build/ferry" ] || skip_all "ferry is not built"
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT INT TERM
+# badlink FAULT FOLDER: the place of a folder behind such a link.
+badlink()
+{
+    echo "ssh://bad$2?ferry=$build/ferry&command=$build/tests/badlink/badlink%20$1"
+}
 mkdir "$work/data" "$work/home"
 export HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
     XDG_CACHE_HOME="$work/home" LC_ALL=C
@@ -32,7 +37,7 @@ run()
     else
         # Descriptors beyond 2 would be an open file of the commands.
         timeout -k 2 90 "$build/ferry" run --no-discover --force --device none \
-            --mount "$work/data=loopback://$work/data?fault=$1" -- \
+            --mount "$work/data=$(badlink "$1" "$work/data")" -- \
             sh -c "$script" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         echo "status $?" | grep -v 'status 0'
     fi
@@ -90,8 +95,13 @@ equal "a signal while it waits for the background" $? 124
 # it has made goes with it. The login is known by the cases above.
 mkdir "$work/tmp"
 TMPDIR="$work/tmp" timeout -k 2 90 "$build/ferry" run --no-discover --force \
-    --device none --mount "$work/data=loopback://$work/data?fault=down,delay=3s" \
+    --device none --mount "$work/data=$(badlink down,delay=3s "$work/data")" \
     -- timeout 1 cat f 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+# Its transport may be killed before it has ended.
+tries=0
+while [ -n "$(ls "$work/tmp")" ] && [ $((tries += 1)) -lt 100 ]; do
+    sleep 0.1
+done
 equal "nothing is left of early requests" "$(ls "$work/tmp")" ""
 
 # No room for the session's files: one line, and all commands run here.

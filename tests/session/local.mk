@@ -30,6 +30,13 @@ tests_session_drive_CFLAGS = $(AM_CFLAGS)
 tests_session_drive_LDADD = libfyproxy.la libfyannotations.la libfymodel.la \
 	libfycommon.la
 
+# A transport that cuts, stalls, spoils or slows; who runs tests by hand gets it too.
+noinst_PROGRAMS += tests/badlink/badlink
+tests_badlink_badlink_SOURCES = tests/badlink/main.c tests/badlink/fault.c \
+	tests/badlink/fault.h tests/badlink/fault_plan.h tests/badlink/fault_text.c
+tests_badlink_badlink_CFLAGS = $(AM_CFLAGS)
+tests_badlink_badlink_LDADD = libfyproxy.la libfycommon.la
+
 dist_check_SCRIPTS += tests/session/pipes.py
 EXTRA_DIST += tests/session/commands.ferry
 TESTS += tests/session/pipes.py

@@ -44,12 +44,10 @@ def run(top, folder, script, fault):
     """What a script does over such a link, and the session's report."""
     private = tempfile.mkdtemp(dir=top)
     report = os.path.join(private, "report")
-    place = f"{folder}=loopback://{folder}"
-    place += (pipes.PROXY + "&" if pipes.PROXY else "?")
     carried = pipes.run(
         ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
          pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
-         place + "fault=" + fault, "--", "bash", "-c", script], folder)
+         pipes.badly_linked(folder, fault), "--", "bash", "-c", script], folder)
     with open(report, encoding="utf-8") as file:
         rows = file.read()
     shutil.rmtree(private)

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Commands over operands of two hosts, of which one has a bad link
-# (proxy/wire/fault.h), is slow, refuses or is not there: what they print, write and
+# (tests/badlink/fault.h), is slow, refuses or is not there: what they print, write and
 # return is what they do without ferry, in the operands' order.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
-build=${FERRY_BUILDDIR:-$(dirname "$0")/../..}
+build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
 [ -x "$build/ferry" ] || skip_all "ferry is not built"
 
@@ -29,8 +29,18 @@ script='cat $N/f $F/f $N/g $F/g >out; echo $?; grep -c 77 $F/f $N/f
     md5sum $N/f $F/f $N/g; grep "[" $N/f $F/f; echo $?
     find $N -name f $F; echo $?; cut -c1 $F/g $N/g | tail -n 2; cat $N/f $F/f | head -c 1000000 | md5sum'
 
+# place HOST FOLDER [FAULT]: of a folder, behind such a link if one is said.
+place()
+{
+    if [ -z "$3" ]; then
+        echo "loopback://$2?option=$1=yes"
+    else
+        echo "ssh://$1$2?ferry=$build/ferry&command=$build/tests/badlink/badlink%20$3"
+    fi
+}
+
 # run NEAR FAR [SCRIPT]: its output, with the file that it wrote; the two are
-# the queries of the mounts.
+# the faults of the links.
 run()
 {
     rm -f out
@@ -39,8 +49,8 @@ run()
     else
         # Descriptors beyond 2 would be an open file of the commands.
         timeout -k 2 90 "$build/ferry" run --no-discover --force --device none \
-            --mount "$N=loopback://$N?option=Near=yes$1" \
-            --mount "$F=loopback://$F?option=Far=yes$2" -- \
+            --mount "$N=$(place Near "$N" "$1")" \
+            --mount "$F=$(place Far "$F" "$2")" -- \
             sh -c "${3-$script}" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
         echo "status $?" | grep -v 'status 0'
     fi
@@ -63,11 +73,11 @@ for fault in delay=10ms slow=6MiB/s stall=20000,for=200ms cut=0 cut=100 \
     up,cut=1000 up,cut=9000 cut=3000 cut=100000 cut=700000 reorder=3000 \
     reorder=300000 corrupt=700 corrupt=200000 up,corrupt=3000 \
     seed=1,cut=0..200000 seed=2,cut=0..400000; do
-    equal "far: $fault" "$(run "" "&fault=$fault")" "$wanted"
-    equal "near: $fault" "$(run "&fault=$fault" "")" "$wanted"
+    equal "far: $fault" "$(run "" "$fault")" "$wanted"
+    equal "near: $fault" "$(run "$fault" "")" "$wanted"
 done
-equal "both" "$(run "&fault=seed=3,cut=0..300000" \
-    "&fault=seed=4,cut=0..300000")" "$wanted"
+equal "both" "$(run "seed=3,cut=0..300000" \
+    "seed=4,cut=0..300000")" "$wanted"
 
 # One that refuses, or is not there.
 rm -f out

@@ -19,7 +19,17 @@ STUB = os.path.join(BUILD, "ferry-stub")
 # A proxy cannot enter its namespaces under ThreadSanitizer: another build.
 PROXY = os.environ.get("FERRY_TEST_PROXY", "")
 PROXY = f"?ferry={PROXY}" if PROXY else ""
+BADLINK = os.path.join(BUILD, "tests/badlink/badlink")
 COMMANDS = os.path.join(SOURCE, "tests/session/commands.ferry")
+
+def badly_linked(folder, fault, ferry=None):
+    """A place for --mount: the folder behind a link with that fault (see
+    tests/badlink/fault.h)."""
+    ferry = ferry or os.environ.get("FERRY_TEST_PROXY") or DRIVE
+    return (f"{folder}=ssh://bad{folder}?ferry={ferry}"
+            f"&command={BADLINK}%20{fault}")
+
+
 # In the environment of all that a test here starts.
 MARK = f"FERRY_TEST_PIPES={os.getpid()}.{time.time_ns()}".encode()
 

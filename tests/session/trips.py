@@ -55,7 +55,7 @@ def changed(top, folder, body, script):
     os.chmod(program, 0o755)
     os.environ["DRIVE"] = pipes.DRIVE
     return first(top, folder, script,
-                 f"{folder}=loopback://{folder}?ferry={program}")
+                 pipes.badly_linked(folder, "chunk=65536", program))
 
 
 def first(top, folder, script, place=None):
@@ -65,8 +65,7 @@ def first(top, folder, script, place=None):
     times = os.path.join(private, "times")
     os.environ["DRIVE_HISTORY"] = os.path.join(top, "history")
     if not place:
-        place = f"{folder}=loopback://{folder}{pipes.PROXY}"
-        place += f"{'&' if pipes.PROXY else '?'}fault=delay={FIRST_MS}ms"
+        place = pipes.badly_linked(folder, f"delay={FIRST_MS}ms")
     begin = time.time()
     out, said, _ = pipes.run(
         ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
@@ -86,8 +85,6 @@ def first(top, folder, script, place=None):
 def seconds(top, folder, script):
     private = tempfile.mkdtemp(dir=top)
     report = os.path.join(private, "report")
-    place = f"{folder}=loopback://{folder}"
-    place += (pipes.PROXY + "&" if pipes.PROXY else "?")
     times = os.path.join(private, "times")
     # The first one waits for the connection.
     loop = (f"{script}; for i in {{1..{RUNS}}}; do a=$EPOCHREALTIME; {script}; "
@@ -95,7 +92,7 @@ def seconds(top, folder, script):
     _, said, _ = pipes.run(
         ["bash", "-c", 'exec 9>"$1"; shift; exec "$@"', "x", report,
          pipes.DRIVE, pipes.STUB, pipes.COMMANDS, private,
-         f"{place}fault=delay={TRIP_MS}ms", "--", "bash", "-c", loop], folder)
+         pipes.badly_linked(folder, f"delay={TRIP_MS}ms"), "--", "bash", "-c", loop], folder)
     with open(report, encoding="utf-8") as file:
         rows = file.read()
     with open(times, encoding="ascii") as file:

@@ -50,7 +50,9 @@ tests_unit_test_compress_SOURCES = tests/unit/test_compress.c
 tests_unit_test_compress_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_compress_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_fault_SOURCES = tests/unit/test_fault.c
+tests_unit_test_fault_SOURCES = tests/unit/test_fault.c \
+	tests/badlink/fault.c tests/badlink/fault.h tests/badlink/fault_plan.h \
+	tests/badlink/fault_text.c
 tests_unit_test_fault_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_fault_LDADD = $(PROXY_TEST_LIBS) -lpthread
 

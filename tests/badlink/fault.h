@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bad links, for tests: a relay between a transport and the wire that cuts,
- * stalls, spoils or slows what passes. A place asks for it by ?fault=TEXT;
- * nothing else ever does.
+ * Bad links: a relay between a transport and the wire that cuts, stalls, spoils
+ * or slows what passes, as its TEXT says.
  *
  * TEXT is words joined by commas. Offsets count the bytes of one direction from
  * its first, the proxy's line of greeting included; A..B is a place between,
@@ -24,8 +23,8 @@
  * corrupt and reorder are what no real transport does; sealed connections, which
  * all with a fault are, find it before they look at anything that was sent.
  */
-#ifndef FERRY_PROXY_WIRE_FAULT_H
-#define FERRY_PROXY_WIRE_FAULT_H
+#ifndef FERRY_TESTS_FAULT_H
+#define FERRY_TESTS_FAULT_H
 
 #include "common/buffer.h"
 #include "common/status.h"
@@ -34,12 +33,11 @@
 int fy_fault_check(const char *text, struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
- * Puts the relay, a thread of its own, before the descriptors that carry a
- * connection (may be the same): takes them and sets both to the one that is to
- * be used instead, which is non-blocking and close-on-exec. The relay ends when
- * either side has. On an error nothing is taken. FY_ERR_INVALID, _NOMEM, _IO.
+ * Relays between two sockets until either side has ended: what the proxy sends
+ * comes from `inner', `outer' is the session's. Takes both, also on an error:
+ * FY_ERR_INVALID, _NOMEM, _IO.
  */
-int fy_fault_start(const char *text, int *in_fd, int *out_fd,
-                   struct fy_buffer *why) FY_MUST_CHECK;
+int fy_fault_run(const char *text, int inner, int outer,
+                 struct fy_buffer *why) FY_MUST_CHECK;
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * What the text of fault.h says: from fault_text.c, for the relay of fault.c.
  */
-#ifndef FERRY_PROXY_WIRE_FAULT_PLAN_H
-#define FERRY_PROXY_WIRE_FAULT_PLAN_H
+#ifndef FERRY_TESTS_FAULT_PLAN_H
+#define FERRY_TESTS_FAULT_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,14 +5,14 @@
  */
 #include "config.h"
 
-#include "proxy/wire/fault_plan.h"
+#include "tests/badlink/fault_plan.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/wire/fault.h"
+#include "tests/badlink/fault.h"
 
 struct parser {
     const char *at;

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See fault.h. One detached thread for each relay, with all signals blocked; it
- * polls, never spins, and holds at most BLOCK_BYTES for each direction. Not for
- * use outside tests.
+ * See fault.h. It polls, never spins, and holds at most BLOCK_BYTES for each
+ * direction.
  */
 #include "config.h"
 
-#include "proxy/wire/fault.h"
+#include "tests/badlink/fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,9 +19,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "proxy/wire/fault_plan.h"
 #include "proxy/wire/seal.h"
 #include "proxy/wire/wire.h"
+#include "tests/badlink/fault_plan.h"
 
 enum {
     BLOCK_BYTES = 1 << 20, /* held for one direction */
@@ -53,7 +50,6 @@ struct way {
 
 struct relay {
     struct way ways[2]; /* down, up */
-    int inner_in, inner_out, outer;
 };
 
 /* ---- the relay ---- */
@@ -325,10 +321,9 @@ relay_free(struct relay *relay)
     free(relay);
 }
 
-static void *
-run(void *context)
+static void
+run(struct relay *relay)
 {
-    struct relay *relay = context;
     for (;;) {
         uint64_t now = fy_clock_ns(), wake = FY_FAULT_NEVER;
         struct pollfd fds[4];
@@ -366,75 +361,31 @@ run(void *context)
             }
         }
     }
-    close(relay->outer);
-    close(relay->inner_in);
-    if (relay->inner_out != relay->inner_in) {
-        close(relay->inner_out);
-    }
-    relay_free(relay);
-    return NULL;
-}
-
-static int
-start_thread(struct relay *relay)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes)) {
-        return FY_ERR_NOMEM;
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed =
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) ||
-        pthread_create(&thread, &attributes, run, relay);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return failed ? FY_ERR_NOMEM : FY_OK;
 }
 
 int
-fy_fault_start(const char *text, int *in_fd, int *out_fd, struct fy_buffer *why)
+fy_fault_run(const char *text, int inner, int outer, struct fy_buffer *why)
 {
-    int pair[2], status;
     struct fy_fault_plan plans[2] = {0};
-    status = fy_fault_parse(text, plans, why);
-    if (status) {
-        return status;
-    }
     struct relay *relay = calloc(1, sizeof *relay);
-    if (!relay) {
-        return FY_ERR_NOMEM;
-    }
-    for (int i = 0; i < 2; i++) {
+    int status = relay ? fy_fault_parse(text, plans, why) : FY_ERR_NOMEM;
+    for (int i = 0; !status && i < 2; i++) {
         relay->ways[i].plan = plans[i];
+        relay->ways[i].from = i == 0 ? inner : outer;
+        relay->ways[i].to = i == 0 ? outer : inner;
         relay->ways[i].block = malloc(BLOCK_BYTES);
+        status = relay->ways[i].block ? 0 : FY_ERR_NOMEM;
     }
-    if (!relay->ways[0].block || !relay->ways[1].block) {
-        status = FY_ERR_NOMEM;
-        goto free_relay;
-    }
-    if (fy_wire_unblock(*in_fd) || fy_wire_unblock(*out_fd) ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
-                   pair)) {
+    if (!status && (fy_wire_unblock(inner) || fy_wire_unblock(outer))) {
         status = FY_ERR_IO;
-        goto free_relay;
     }
-    relay->inner_in = relay->ways[0].from = *in_fd;
-    relay->inner_out = relay->ways[1].to = *out_fd;
-    relay->outer = relay->ways[0].to = relay->ways[1].from = pair[1];
-    status = start_thread(relay);
-    if (status) {
-        goto close_pair;
+    if (!status) {
+        run(relay);
     }
-    *in_fd = *out_fd = pair[0];
-    return FY_OK;
-
-close_pair:
-    close(pair[0]);
-    close(pair[1]);
-free_relay:
-    relay_free(relay);
+    close(inner);
+    close(outer);
+    if (relay) {
+        relay_free(relay);
+    }
     return status;
 }
