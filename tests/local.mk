@@ -87,7 +87,6 @@ UNIT_TESTS += tests/unit/test_cuda_process
 UNIT_TESTS += tests/unit/test_cuda_register
 UNIT_TESTS += tests/unit/test_cuda_share
 UNIT_TESTS += tests/unit/test_cuda_start
-UNIT_TESTS += tests/unit/test_cuda_svd
 UNIT_TESTS += tests/unit/test_cuda_trouble
 UNIT_TESTS += tests/unit/test_device_call
 if HAVE_CHECK
@@ -310,9 +309,6 @@ tests_unit_test_cuda_start_SOURCES += tests/unit/cuda_rig.c tests/unit/cuda_rig.
 tests_unit_test_cuda_start_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_start_LDADD = libfypager.la $(CHECK_LIBS) -ldl
 tests_unit_test_cuda_start_DEPENDENCIES = libfypager.la tests/unit/constructor.la
-tests_unit_test_cuda_svd_SOURCES = tests/unit/test_cuda_svd.c $(CUDA_RUN)
-tests_unit_test_cuda_svd_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_cuda_svd_LDADD = libfypager.la $(CHECK_LIBS) -lm -ldl
 tests_unit_test_cuda_trouble_SOURCES = tests/unit/test_cuda_trouble.c $(CUDA_RUN)
 tests_unit_test_cuda_trouble_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_trouble_LDADD = libfypager.la $(CHECK_LIBS) -ldl

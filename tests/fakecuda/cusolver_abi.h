@@ -11,7 +11,6 @@
 typedef int cusolverStatus_t;
 typedef int cusolverEigMode_t;
 typedef struct fake_solver *cusolverDnHandle_t;
-typedef struct fake_solver_params *cusolverDnParams_t;
 typedef int cudaDataType;
 
 enum {

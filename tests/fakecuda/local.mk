@@ -107,12 +107,9 @@ tests_fakecuda_libcusolver_la_SOURCES = \
 	tests/fakecuda/netlib.h \
 	tests/fakecuda/solver.c \
 	tests/fakecuda/solver.h \
-	tests/fakecuda/solver_polar.c \
 	tests/fakecuda/solver_routines.c
 tests_fakecuda_libcusolver_la_CFLAGS = $(FAKECUDA_CFLAGS)
-# Tests take names out of it (tests/drive/svd.py), which it then must not need.
-tests_fakecuda_libcusolver_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0 \
-	-Wl,-Bsymbolic-functions
+tests_fakecuda_libcusolver_la_LDFLAGS = $(FAKECUDA_LDFLAGS) -version-info 12:0:0
 tests_fakecuda_libcusolver_la_LIBADD = tests/fakecuda/libcuda.la -ldl
 
 nodist_tests_fakecuda_libcufft_la_SOURCES = tests/fakecuda/cufft_calls.c \

@@ -41,7 +41,6 @@ struct cuda_launch {
     int elements;
     uint32_t element_bytes;
     struct fy_transform transform;
-    struct cuda_svd *svd; /* the same by polar decomposition, or NULL */
     int64_t *info;
     bool returns_status;
     bool is_kernel; /* `kernel' is launched by `grid'; the call is not run */
@@ -245,23 +244,6 @@ int cuda_library_status(struct cuda_device *device,
 /* The library's handle of the stream, made when there is none. */
 int cuda_launch_handle(struct fy_stream *stream, enum fy_cuda_library library,
                        void **out);
-
-/* svd.c */
-/* Matrices with fewer columns are left to gesvd; tests have smaller ones. */
-extern int64_t cuda_svd_least;
-/*
- * Returns new, freed with free(): the launch of a cusolverDn?gesvd as one of
- * cusolverDnXgesvdp; NULL: it is no such launch, or one that stays as it is.
- */
-struct cuda_svd *cuda_svd_new(struct cuda_device *device,
-                              const struct fy_launch *launch);
-/*
- * Computes it on the stream and waits. *done: the results are there and have
- * been found right, and the int at `info' is 0; else all that gesvd reads is as
- * it was.
- */
-int cuda_svd_issue(struct fy_stream *stream, const struct cuda_svd *svd,
-                   uint64_t info, bool *done) FY_MUST_CHECK;
 
 /* fft.c: a plan of that shape with its work area, ready on the stream. */
 int cuda_fft_plan(struct fy_stream *stream,

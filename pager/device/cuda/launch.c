@@ -31,7 +31,6 @@ cuda_launch_free(struct cuda_launch *launch)
     }
     free(launch->call);
     free(launch->size);
-    free(launch->svd);
     free(launch);
 }
 
@@ -131,7 +130,6 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from,
     if (status != 0) {
         goto free_launch;
     }
-    launch->svd = cuda_svd_new(s->device, from);
     *out = launch;
     return 0;
 
@@ -421,16 +419,6 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
     enum fy_cuda_library library = FY_CUDA_CUBLAS;
     uint64_t result = 0;
     int status = put_handles(s, launch, &library);
-    if (status == 0 && launch->svd != NULL) {
-        bool done = false;
-        status = prepare_infos(s);
-        if (status == 0) {
-            status = cuda_svd_issue(s, launch->svd, s->info_device, &done);
-        }
-        if (done) {
-            return fetch_info(s, launch->info);
-        }
-    }
     if (status == 0 && launch->size != NULL) {
         launch->size->result = &result;
         fy_call_run(launch->size);
