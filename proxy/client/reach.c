@@ -497,10 +497,6 @@ open_wire(struct reach *reach)
     }
     int out = link->out == link->in ? -1 : link->out;
     link->in = link->out = -1;
-    if (!fy_place_is_near(&reach->place) && fy_wire_seal(reach->wire)) {
-        break_reach(reach, "no memory");
-        return;
-    }
     if (out >= 0) {
         reach->out.fd = out;
         reach->out.ready = out_ready;

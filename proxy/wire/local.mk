@@ -10,8 +10,6 @@ libfyproxy_la_SOURCES += \
 	proxy/wire/reason.h \
 	proxy/wire/rope.c \
 	proxy/wire/rope.h \
-	proxy/wire/seal.c \
-	proxy/wire/seal.h \
 	proxy/wire/spec.c \
 	proxy/wire/spec.h \
 	proxy/wire/spec_decode.c \

@@ -241,9 +241,21 @@ fy_link_greet(struct fy_link *link, struct fy_buffer *why)
             return FY_ERR_IO;
         }
         link->skipped_bytes++;
+        if (link->whole_line && link->matched == magic_bytes - 2 &&
+            c != magic[link->matched] && c >= '0' && c <= '9') {
+            char other[] = "the ferry there speaks protocol 0, this one 0";
+            other[sizeof "the ferry there speaks protocol " - 1] = c;
+            other[sizeof other - 2] = magic[link->matched];
+            fy_buffer_add(why, other);
+            return FY_ERR_IO;
+        }
         /* It begins with an f and holds no other. */
         link->matched =
             c == magic[link->matched] ? link->matched + 1 : c == magic[0];
+        if (link->matched == 1) {
+            link->whole_line = link->skipped_bytes == 1 || link->last == '\n';
+        }
+        link->last = c;
         if (link->matched == magic_bytes) {
             return 0;
         }

@@ -46,6 +46,8 @@ struct fy_link {
     bool relays;            /* it holds nothing of its own: SIGTERM ends it */
     unsigned skipped_bytes; /* before the magic line */
     unsigned matched;
+    char last;       /* of those before */
+    bool whole_line; /* what matches begins a line */
 };
 
 struct fy_transport {
@@ -56,7 +58,7 @@ struct fy_transport {
 };
 
 /* What a proxy writes first (what a login prints before is skipped). */
-#define FY_PROXY_MAGIC "ferry-proxy 1\n"
+#define FY_PROXY_MAGIC "ferry-proxy 2\n"
 
 /* Copies the environment of the links to come; before any other thread may
  * change it. Without it each reads the environment as it is. */
@@ -84,8 +86,7 @@ int fy_place_parse(const char *text, struct fy_place *out,
                    struct fy_buffer *why) FY_MUST_CHECK;
 /* Same host, user, port, options: one connection serves both. */
 bool fy_place_same_host(const struct fy_place *a, const struct fy_place *b);
-/* On this machine, by nothing that could spoil a byte: neither sealed nor
- * compressed. */
+/* On this machine: nothing is compressed for it. */
 bool fy_place_is_near(const struct fy_place *place);
 /* "ssh://user@host:port", for reports. */
 void fy_place_name(const struct fy_place *place, struct fy_buffer *out);

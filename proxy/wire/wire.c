@@ -171,8 +171,6 @@ fy_wire_new(enum fy_wire_role role, int in_fd, int out_fd,
     wire->context = context;
     wire->in_fd = in_fd;
     wire->out_fd = out_fd;
-    wire->frames = &wire->out;
-    wire->unsure = role == FY_WIRE_SERVER;
     wire->batch_bytes = 4 * (size_t)BATCH_MIN_BYTES;
     wire->head = malloc(sizeof *wire->head);
     wire->block = malloc(FY_WIRE_READ_BYTES);
@@ -208,8 +206,6 @@ fy_wire_free(struct fy_wire *wire)
     }
     nghttp2_session_del(wire->session);
     fy_rope_clear(&wire->out, &wire->pool);
-    fy_rope_clear(&wire->clear, &wire->pool);
-    fy_seal_free(wire->seal);
     fy_block_pool_clear(&wire->pool);
     close(wire->in_fd);
     if (wire->out_fd != wire->in_fd) {
@@ -235,59 +231,17 @@ fy_wire_out_fd(const struct fy_wire *wire)
 bool
 fy_wire_wants_write(const struct fy_wire *wire)
 {
-    return !wire->broken && !wire->unsure &&
-           (wire->out.bytes || wire->any_untold ||
-            nghttp2_session_want_write(wire->session));
+    return !wire->broken && (wire->out.bytes || wire->any_untold ||
+                             nghttp2_session_want_write(wire->session));
 }
 
 /* ---- input and output ---- */
-
-int
-fy_wire_seal(struct fy_wire *wire)
-{
-    int status = fy_seal_new(wire->role == FY_WIRE_CLIENT, &wire->seal);
-    if (!status) {
-        wire->frames = &wire->clear;
-    }
-    return status;
-}
-
-/* The first n bytes of the block were received. */
-static int
-take(struct fy_wire *wire, size_t n)
-{
-    const unsigned char *at = wire->block;
-    if (wire->unsure) {
-        wire->unsure = false;
-        if (at[0] == FY_SEAL_FIRST_BYTE && fy_wire_seal(wire)) {
-            return FY_ERR_NOMEM;
-        }
-    }
-    if (!wire->seal) {
-        return nghttp2_session_mem_recv(wire->session, at, n) < 0 ? FY_ERR_IO
-                                                                  : FY_OK;
-    }
-    int status;
-    size_t holds;
-    while ((status = fy_seal_open(wire->seal, at, n, &holds)) == FY_OK) {
-        at += FY_SEAL_HEAD_BYTES;
-        if (nghttp2_session_mem_recv(wire->session, at, holds) < 0) {
-            return FY_ERR_IO;
-        }
-        at += holds;
-        n -= FY_SEAL_HEAD_BYTES + holds;
-    }
-    memmove(wire->block, at, n);
-    wire->have = n;
-    return status == FY_ERR_BUSY ? FY_OK : FY_ERR_IO;
-}
 
 static int
 read_some(struct fy_wire *wire)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        size_t room = FY_WIRE_READ_BYTES - wire->have;
-        ssize_t n = read(wire->in_fd, wire->block + wire->have, room);
+        ssize_t n = read(wire->in_fd, wire->block, FY_WIRE_READ_BYTES);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -298,10 +252,11 @@ read_some(struct fy_wire *wire)
             return FY_ERR_IO;
         }
         wire->counters.received_bytes += (uint64_t)n;
-        if (take(wire, wire->have + (size_t)n)) {
+        if (nghttp2_session_mem_recv(wire->session, wire->block, (size_t)n) <
+            0) {
             return FY_ERR_IO;
         }
-        if ((size_t)n < room) {
+        if (n < FY_WIRE_READ_BYTES) {
             return FY_OK; /* poll() knows whether there is more */
         }
     }
@@ -391,28 +346,6 @@ write_out(struct fy_wire *wire, bool *out_all)
     return FY_OK;
 }
 
-/* Makes records of the frames. */
-static int
-seal_frames(struct fy_wire *wire)
-{
-    struct iovec vector[VECTORS];
-    unsigned char head[FY_SEAL_HEAD_BYTES];
-    while (wire->clear.bytes) {
-        size_t n = 0;
-        int parts = fy_rope_vector(&wire->clear, vector, VECTORS);
-        for (int i = 0; i < parts && n < FY_SEAL_MAX_BYTES; i++) {
-            n += vector[i].iov_len;
-        }
-        n = n < FY_SEAL_MAX_BYTES ? n : FY_SEAL_MAX_BYTES;
-        if (fy_seal_close(wire->seal, vector, n, head) ||
-            fy_rope_add(&wire->out, &wire->pool, head, sizeof head) ||
-            fy_rope_move(&wire->out, &wire->clear, n)) {
-            return FY_ERR_NOMEM;
-        }
-    }
-    return FY_OK;
-}
-
 /* Frames are made only when those before are written, so that a reset or a
  * grant does not wait behind more than a batch; the batch follows what the
  * descriptor takes. */
@@ -422,8 +355,7 @@ write_some(struct fy_wire *wire)
     for (int round = 0; round < ROUNDS; round++) {
         bool all;
         if (wire->out.bytes < wire->batch_bytes &&
-            (tell_grants(wire) || nghttp2_session_send(wire->session) ||
-             seal_frames(wire))) {
+            (tell_grants(wire) || nghttp2_session_send(wire->session))) {
             return FY_ERR_IO;
         }
         if (!wire->out.bytes && !wire->any_untold) {
@@ -477,7 +409,7 @@ fy_wire_io(struct fy_wire *wire, bool readable, bool writable)
     }
     int status = readable ? read_some(wire) : FY_OK;
     tell_ready(wire);
-    if (!wire->blocked && !wire->unsure) {
+    if (!wire->blocked) {
         int written = write_some(wire);
         status = status ? status : written;
         tell_ready(wire);

@@ -84,11 +84,6 @@ struct fy_wire_events {
 int fy_wire_new(enum fy_wire_role role, int in_fd, int out_fd,
                 const struct fy_wire_events *events, void *context,
                 struct fy_wire **out) FY_MUST_CHECK;
-/*
- * Client, before anything was sent: the connection is sealed (seal.h); the
- * server finds that out by the first byte and sends nothing before. FY_ERR_NOMEM.
- */
-int fy_wire_seal(struct fy_wire *wire) FY_MUST_CHECK;
 void fy_wire_free(struct fy_wire *wire); /* every stream gets `closed' */
 /* Makes a descriptor non-blocking, as fy_wire_new() does with its own. */
 int fy_wire_unblock(int fd) FY_MUST_CHECK;

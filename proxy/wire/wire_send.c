@@ -25,10 +25,10 @@ on_send(nghttp2_session *session, const uint8_t *bytes, size_t n, int flags,
     struct fy_wire *wire = user;
     (void)session;
     (void)flags;
-    if (wire->frames->bytes >= wire->batch_bytes) {
+    if (wire->out.bytes >= wire->batch_bytes) {
         return NGHTTP2_ERR_WOULDBLOCK;
     }
-    return fy_rope_add(wire->frames, &wire->pool, bytes, n)
+    return fy_rope_add(&wire->out, &wire->pool, bytes, n)
                ? NGHTTP2_ERR_CALLBACK_FAILURE
                : (ssize_t)n;
 }
@@ -43,14 +43,14 @@ on_send_data(nghttp2_session *session, nghttp2_frame *frame,
     struct fy_wire_stream *stream = fy_wire_find(wire, frame->hd.stream_id);
     (void)session;
     (void)source;
-    if (wire->frames->bytes >= wire->batch_bytes) {
+    if (wire->out.bytes >= wire->batch_bytes) {
         return NGHTTP2_ERR_WOULDBLOCK;
     }
     if (!stream || stream->queue.bytes < n) { /* cancelled meanwhile */
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
-    if (fy_rope_add(wire->frames, &wire->pool, head, 9) ||
-        fy_rope_move(wire->frames, &stream->queue, n)) {
+    if (fy_rope_add(&wire->out, &wire->pool, head, 9) ||
+        fy_rope_move(&wire->out, &stream->queue, n)) {
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
     fy_wire_mark(stream);

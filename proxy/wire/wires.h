@@ -15,7 +15,6 @@
 #include <nghttp2/nghttp2.h>
 
 #include "proxy/wire/rope.h"
-#include "proxy/wire/seal.h"
 
 enum {
     FY_WIRE_QUEUE_BYTES = 1 << 20, /* of one stream, told by room() */
@@ -67,11 +66,6 @@ struct fy_wire {
     struct fy_wire_stream *streams;
     struct fy_wire_head *head; /* of the block that is being received */
     struct fy_rope out;
-    struct fy_rope clear;   /* frames that are not sealed yet */
-    struct fy_rope *frames; /* where frames go: `clear' or `out' */
-    struct fy_seal *seal;   /* NULL: a plain connection */
-    bool unsure;            /* server: whether it is one; nothing was sent */
-    size_t have;            /* bytes of `block' that are part of a record */
     struct fy_block_pool pool;
     size_t batch_bytes;
     struct fy_wire_counters counters;

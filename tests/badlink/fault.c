@@ -19,15 +19,12 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "proxy/wire/seal.h"
 #include "proxy/wire/wire.h"
 #include "tests/badlink/fault_plan.h"
 
 enum {
     BLOCK_BYTES = 1 << 20, /* held for one direction */
     MAX_MARKS = 512,       /* reads whose time is remembered, for delay= */
-    FRAME_HEAD_BYTES = 9,
-    HOLD_NS = 200000000, /* a frame waits for the next so long */
 };
 
 struct mark {
@@ -37,12 +34,10 @@ struct mark {
 struct way {
     struct fy_fault_plan plan;
     int from, to;
-    bool ended;               /* `from' has no more */
-    uint64_t first, last;     /* offsets: written so far, read so far */
-    uint64_t paid_ns;         /* slow=: when the next byte may go */
-    uint64_t wait_ns;         /* a stall ends */
-    uint64_t frame, frame_ns; /* reorder=: the frame looked at, since when */
-    bool greeted, framed;     /* ... what stands before; one frame */
+    bool ended;                   /* `from' has no more */
+    uint64_t first, last;         /* offsets: written so far, read so far */
+    uint64_t paid_ns;             /* slow=: when the next byte may go */
+    uint64_t wait_ns;             /* a stall ends */
     struct mark marks[MAX_MARKS]; /* a ring */
     unsigned mark, nmarks;
     unsigned char *block; /* byte `offset' lies at offset % BLOCK_BYTES */
@@ -53,12 +48,6 @@ struct relay {
 };
 
 /* ---- the relay ---- */
-
-static unsigned char *
-byte_at(const struct way *way, uint64_t at)
-{
-    return &way->block[at % BLOCK_BYTES];
-}
 
 /* Reads what there is room for. */
 static void
@@ -83,7 +72,7 @@ fill(struct way *way, uint64_t now)
         const struct fy_fault *fault = &way->plan.faults[i];
         if (fault->kind == FY_FAULT_CORRUPT && fault->at >= way->last &&
             fault->at < way->last + (uint64_t)n) {
-            *byte_at(way, fault->at) ^= 0xff;
+            way->block[fault->at % BLOCK_BYTES] ^= 0xff;
         }
     }
     way->last += (uint64_t)n;
@@ -91,126 +80,6 @@ fill(struct way *way, uint64_t now)
         way->marks[(way->mark + way->nmarks++) % MAX_MARKS] =
             (struct mark){way->last, now};
     }
-}
-
-/* What stands before the first frame: the proxy's greeting, HTTP/2's preface.
- * False: not all of it has come. */
-static bool
-skip_greeting(struct way *way)
-{
-    static const char *const greetings[] = {"ferry-proxy 1\n",
-                                            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
-    for (size_t k = 0; k < sizeof greetings / sizeof greetings[0]; k++) {
-        size_t n = strlen(greetings[k]), i = 0;
-        while (i < n && i < way->last &&
-               *byte_at(way, i) == (unsigned char)greetings[k][i]) {
-            i++;
-        }
-        if (i == n) {
-            way->frame = n;
-            break;
-        }
-        if (i == way->last) {
-            return false;
-        }
-    }
-    way->greeted = true;
-    return true;
-}
-
-enum {
-    HEADERS = 1,
-    SETTINGS = 4
-};
-
-struct frame {
-    uint64_t end;
-    uint32_t stream;
-    unsigned char type;
-};
-
-/* A record of a sealed connection; all of them are of one stream. */
-static bool
-read_record(const struct way *way, uint64_t at, struct frame *out)
-{
-    if (at + FY_SEAL_HEAD_BYTES > way->last) {
-        return false;
-    }
-    out->end = at + FY_SEAL_HEAD_BYTES +
-               ((uint64_t)*byte_at(way, at + 1) << 16 |
-                (uint64_t)*byte_at(way, at + 2) << 8 | *byte_at(way, at + 3));
-    out->type = HEADERS;
-    out->stream = 0;
-    return true;
-}
-
-static bool
-read_frame(const struct way *way, uint64_t at, struct frame *out)
-{
-    unsigned char head[FRAME_HEAD_BYTES];
-    if (at < way->last && *byte_at(way, at) == FY_SEAL_FIRST_BYTE) {
-        return read_record(way, at, out);
-    }
-    if (at + FRAME_HEAD_BYTES > way->last) {
-        return false;
-    }
-    for (unsigned i = 0; i < FRAME_HEAD_BYTES; i++) {
-        head[i] = *byte_at(way, at + i);
-    }
-    out->end = at + FRAME_HEAD_BYTES +
-               ((uint64_t)head[0] << 16 | (uint64_t)head[1] << 8 | head[2]);
-    out->type = head[3];
-    out->stream = (uint32_t)(head[5] & 0x7f) << 24 | (uint32_t)head[6] << 16 |
-                  (uint32_t)head[7] << 8 | head[8];
-    return true;
-}
-
-static void
-reverse(struct way *way, uint64_t from, uint64_t to)
-{
-    while (from < to && from < --to) {
-        unsigned char byte = *byte_at(way, from);
-        *byte_at(way, from++) = *byte_at(way, to);
-        *byte_at(way, to) = byte;
-    }
-}
-
-/* Up to where reorder= lets bytes pass. */
-static uint64_t
-reorder(struct way *way, struct fy_fault *fault, uint64_t now)
-{
-    struct frame one, two;
-    if (!way->greeted && !skip_greeting(way)) {
-        return 0;
-    }
-    while (read_frame(way, way->frame, &one)) {
-        bool wanted =
-            way->frame >= fault->at && way->frame >= way->first &&
-            (one.type == HEADERS || (one.type == SETTINGS && !way->framed)) &&
-            one.end - way->frame < BLOCK_BYTES / 4;
-        if (wanted && !read_frame(way, one.end, &two)) {
-            way->frame_ns = way->frame_ns ? way->frame_ns : now;
-            if (now - way->frame_ns < HOLD_NS) {
-                return way->frame;
-            }
-            wanted = false; /* nothing follows */
-        }
-        if (wanted && two.stream == one.stream &&
-            two.end - one.end < BLOCK_BYTES / 4) {
-            if (two.end > way->last) {
-                return way->frame;
-            }
-            reverse(way, way->frame, one.end);
-            reverse(way, one.end, two.end);
-            reverse(way, way->frame, two.end);
-            fault->done = true;
-            return FY_FAULT_NEVER;
-        }
-        way->frame = one.end;
-        way->frame_ns = 0;
-        way->framed = true;
-    }
-    return way->frame > way->first ? way->frame : way->first;
 }
 
 /* How far bytes may go now; *cut: it ends there. Sets *wake to when to look
@@ -222,14 +91,6 @@ allowed(struct way *way, uint64_t now, bool *cut, uint64_t *wake)
     for (unsigned i = 0; i < way->plan.n; i++) {
         struct fy_fault *fault = &way->plan.faults[i];
         if (fault->done || fault->kind == FY_FAULT_CORRUPT) {
-            continue;
-        }
-        if (fault->kind == FY_FAULT_REORDER) {
-            uint64_t limit = reorder(way, fault, now);
-            to = limit < to ? limit : to;
-            if (way->frame_ns && way->frame_ns + HOLD_NS < *wake) {
-                *wake = way->frame_ns + HOLD_NS;
-            }
             continue;
         }
         if (fault->kind == FY_FAULT_STALL && fault->at <= way->first) {

@@ -12,16 +12,10 @@
  *   cut=AT         so many bytes pass, then both directions are closed
  *   stall=AT       nothing passes for ...
  *   for=TIME       ... so long (forever without): 500ms, 2s, 10us
- *   corrupt=AT     the byte there is inverted
- *   reorder=AT     from there on, a record of a sealed connection (seal.h) is
- *                  swapped once with the one that follows within 200 ms; of a
- *                  plain one its first frame or a HEADERS, with the next frame
- *                  of its stream
+ *   corrupt=AT     the byte there is inverted; ssh would end the connection
  *   slow=RATE      so many bytes a second: 1MiB/s, 64KiB
  *   delay=TIME     each byte comes so much later
  *   chunk=N        at most so many bytes in one write
- * corrupt and reorder are what no real transport does; sealed connections, which
- * all with a fault are, find it before they look at anything that was sent.
  */
 #ifndef FERRY_TESTS_FAULT_H
 #define FERRY_TESTS_FAULT_H

@@ -21,7 +21,6 @@ enum fy_fault_kind {
     FY_FAULT_CUT,
     FY_FAULT_STALL,
     FY_FAULT_CORRUPT,
-    FY_FAULT_REORDER,
 };
 
 struct fy_fault {

@@ -136,8 +136,7 @@ clause(struct parser *p, struct fy_fault_plan plans[2])
         enum fy_fault_kind kind;
     } kinds[] = {{"cut=", FY_FAULT_CUT},
                  {"stall=", FY_FAULT_STALL},
-                 {"corrupt=", FY_FAULT_CORRUPT},
-                 {"reorder=", FY_FAULT_REORDER}};
+                 {"corrupt=", FY_FAULT_CORRUPT}};
     uint64_t value = 0;
     int status;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

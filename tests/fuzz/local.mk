@@ -82,10 +82,6 @@ FUZZ_TARGETS += tests/fuzz/fuzz_rope
 tests_fuzz_fuzz_rope_SOURCES = tests/fuzz/fuzz_rope.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_rope_LDADD = libfyproxy.la libfycommon.la $(FUZZ_LIBS)
 
-FUZZ_TARGETS += tests/fuzz/fuzz_seal
-tests_fuzz_fuzz_seal_SOURCES = tests/fuzz/fuzz_seal.c $(FUZZ_DRIVER)
-tests_fuzz_fuzz_seal_LDADD = libfyproxy.la libfycommon.la $(FUZZ_LIBS)
-
 FUZZ_TARGETS += tests/fuzz/fuzz_settings
 tests_fuzz_fuzz_settings_SOURCES = tests/fuzz/fuzz_settings.c tools/config.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_settings_LDADD = libfycommon.la $(FUZZ_LIBS)

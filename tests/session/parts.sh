@@ -70,8 +70,7 @@ else
     not_ok "only $placed commands run at two proxies"
 fi
 for fault in delay=10ms slow=6MiB/s stall=20000,for=200ms cut=0 cut=100 \
-    up,cut=1000 up,cut=9000 cut=3000 cut=100000 cut=700000 reorder=3000 \
-    reorder=300000 corrupt=700 corrupt=200000 up,corrupt=3000 \
+    up,cut=1000 up,cut=9000 cut=3000 cut=100000 cut=700000 \
     seed=1,cut=0..200000 seed=2,cut=0..400000; do
     equal "far: $fault" "$(run "" "$fault")" "$wanted"
     equal "near: $fault" "$(run "$fault" "")" "$wanted"

@@ -8,7 +8,6 @@ UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_flow
 UNIT_TESTS += tests/unit/test_fresh
 UNIT_TESTS += tests/unit/test_protocol
-UNIT_TESTS += tests/unit/test_seal
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
@@ -34,9 +33,6 @@ tests_unit_test_split_SOURCES = tests/unit/test_split.c
 tests_unit_test_split_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_split_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_seal_SOURCES = tests/unit/test_seal.c
-tests_unit_test_seal_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_seal_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

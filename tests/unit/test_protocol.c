@@ -15,7 +15,6 @@
 #include "proxy/wire/compress.h"
 #include "proxy/wire/protocol.h"
 #include "proxy/wire/reason.h"
-#include "proxy/wire/seal.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/wire.h"
 #include "tests/unit/runner.h"
@@ -146,7 +145,6 @@ START_TEST(the_tables_are_those_of_the_code)
         LIMIT(FY_WIRE_FRAME_BYTES),    LIMIT(FY_WIRE_REQUEST_WINDOW),
         LIMIT(FY_WIRE_MAX_GRANT),      LIMIT(FY_SPEC_MAX_BYTES),
         LIMIT(FY_SPEC_MAX_STRINGS),    LIMIT(FY_SPEC_LENGTH_BYTES),
-        LIMIT(FY_SEAL_HEAD_BYTES),     LIMIT(FY_SEAL_MAX_BYTES),
     };
     char text[CELL_BYTES];
     read_document();
@@ -191,7 +189,7 @@ START_TEST(the_constants_are_those_rows)
     ck_assert_int_eq(FY_PROTOCOL_VERSION, 1);
     ck_assert_int_eq(1 << FY_SQUEEZE_WINDOW_LOG, 1 << 20); /* "1 MiB" */
     read_document();
-    ck_assert_ptr_nonnull(strstr(document, "\nVersion 1. "));
+    ck_assert_ptr_nonnull(strstr(document, "\nVersion 2. "));
     static const char *const kinds =
         "0 null, 1 closed, 2 wire, 3 file, 4 link, 5 pty, 6 same";
     ck_assert_str_eq(row("stream", "kind")->cells[3], kinds);
