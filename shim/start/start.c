@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <link.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/debug.h"
@@ -319,12 +320,19 @@ hex(char c)
 bool
 fy_settings_value(const char *key, char *out, size_t capacity)
 {
-    const char *at = find_value(key);
-    if (!at) {
-        return false;
+    size_t key_bytes = strlen(key);
+    const char *at = text;
+    /* By libc, whose functions are bound here: the exec wrappers, which come next, may
+     * be on a small stack and further down it. */
+    while (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=') {
+        at = strchr(at, ';');
+        if (!at) {
+            return false;
+        }
+        at++;
     }
     size_t used = 0;
-    for (; *at && *at != ';'; at++) {
+    for (at += key_bytes + 1; *at && *at != ';'; at++) {
         char c = *at;
         if (c == '%' && hex(at[1]) >= 0 && hex(at[2]) >= 0) {
             c = (char)(hex(at[1]) * 16 + hex(at[2]));
