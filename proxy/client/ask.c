@@ -404,15 +404,16 @@ static void
 add_configs(struct request *request)
 {
     const struct stage *stage = request->stage;
-    const struct fy_gather *gather = stage->gather;
+    const struct fy_gather *gather = stage->prepare.gather;
     struct fy_stage_spec *spec = &request->spec;
     spec->configs = request->configs;
     /* Once a connection: a mount's own folder must look alike there. */
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
-        if (stage->hashed[i]) {
+        if (stage->prepare.hashed[i]) {
             struct fy_config_hash *root = &spec->configs[spec->nconfigs++];
             root->path = bytes_of(stage->plan.mounts[i]->path);
-            memcpy(root->sha256, stage->root_hashes[i], sizeof root->sha256);
+            memcpy(root->sha256, stage->prepare.root_hashes[i],
+                   sizeof root->sha256);
         }
     }
     for (unsigned i = 0; i < gather->npaths; i++) {
@@ -441,8 +442,8 @@ fill(struct request *request, struct stage *feeder)
     struct stage *stage = request->stage;
     struct fy_stage_spec *spec = &request->spec;
     spec->stage = stage->number;
-    spec->tool.path = bytes_of(stage->gather->program);
-    spec->tool.identity = bytes_of(stage->gather->identity);
+    spec->tool.path = bytes_of(stage->prepare.gather->program);
+    spec->tool.identity = bytes_of(stage->prepare.gather->identity);
     spec->argc = stage->hello.argc;
     spec->argv = calloc(spec->argc + 1u, sizeof *spec->argv);
     spec->env = calloc(stage->hello.envc + 1u, sizeof *spec->env);

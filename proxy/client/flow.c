@@ -3,6 +3,7 @@
  * Bytes, credits, signals and the result of a stage that runs at a proxy.
  * Memory is bounded: the proxy may send what the stub has not yet written up to
  * FY_STUB_WINDOW_BYTES, and nothing before its reader is known.
+ * Long because the windows, the bytes and the end of a stage are one account.
  */
 #include "config.h"
 
@@ -27,13 +28,15 @@ enum {
 static struct stage *
 of_out(struct exchange *exchange)
 {
-    return (struct stage *)((char *)exchange - offsetof(struct stage, out));
+    return (struct stage *)((char *)exchange -
+                            offsetof(struct stage, flow.out));
 }
 
 static struct stage *
 of_err(struct exchange *exchange)
 {
-    return (struct stage *)((char *)exchange - offsetof(struct stage, err));
+    return (struct stage *)((char *)exchange -
+                            offsetof(struct stage, flow.err));
 }
 
 /* Whether it is that command and has the flag, by either name. */
@@ -66,40 +69,40 @@ grant(struct stage *stage, int i, struct exchange *exchange, uint64_t bytes)
     if (exchange->reach &&
         fy_wire_grant(exchange->reach->wire, exchange->stream, (size_t)bytes) ==
             0) {
-        stage->granted_bytes[i] += bytes;
+        stage->flow.granted_bytes[i] += bytes;
     }
 }
 
 void
 fy_flow_grant(struct stage *stage)
 {
+    struct stage_flow *flow = &stage->flow;
     /* Along with the request, unless it may yet turn out not to pay. */
     bool early =
-        stage->state == STAGE_ASKED && !stage->placement && !stage->whole;
+        stage->state == STAGE_ASKED && !stage->place.probe && !stage->whole;
     if ((!early && stage->state != STAGE_RUNNING &&
          stage->state != STAGE_ENDED) ||
-        !stage->settled || (stage->whole && !fy_part_may_send(stage))) {
+        !stage->join.settled || (stage->whole && !fy_part_may_send(stage))) {
         return;
     }
-    uint64_t held = stage->granted_bytes[1] - stage->credited_bytes;
-    held +=
-        stage->unsqueeze ? stage->received_bytes[0] : stage->granted_bytes[0];
+    uint64_t held = flow->granted_bytes[1] - flow->credited_bytes;
+    held += flow->unsqueeze ? flow->received_bytes[0] : flow->granted_bytes[0];
     uint64_t room =
         held < FY_STUB_WINDOW_BYTES ? FY_STUB_WINDOW_BYTES - held : 0;
-    uint64_t open = stage->granted_bytes[1] - stage->received_bytes[1];
-    if (stage->err_open && open < ERR_BYTES / 2 && room >= ERR_BYTES) {
-        grant(stage, 1, &stage->err, ERR_BYTES - open);
+    uint64_t open = flow->granted_bytes[1] - flow->received_bytes[1];
+    if (flow->err_open && open < ERR_BYTES / 2 && room >= ERR_BYTES) {
+        grant(stage, 1, &flow->err, ERR_BYTES - open);
         room -= ERR_BYTES - open;
     }
     /* Joined to a reader there, it has no output here. */
-    if (stage->out_open && !stage->feeds && stage->unsqueeze) {
-        uint64_t ahead = stage->granted_bytes[0] - stage->packed_bytes +
-                         fy_unsqueeze_waiting(stage->unsqueeze);
+    if (flow->out_open && !stage->join.feeds && flow->unsqueeze) {
+        uint64_t ahead = flow->granted_bytes[0] - flow->packed_bytes +
+                         fy_unsqueeze_waiting(flow->unsqueeze);
         if (ahead <= PACKED_BYTES / 2) {
-            grant(stage, 0, &stage->out, PACKED_BYTES - ahead);
+            grant(stage, 0, &flow->out, PACKED_BYTES - ahead);
         }
-    } else if (stage->out_open && !stage->feeds && room >= STEP_BYTES) {
-        grant(stage, 0, &stage->out, room);
+    } else if (flow->out_open && !stage->join.feeds && room >= STEP_BYTES) {
+        grant(stage, 0, &flow->out, room);
     }
 }
 
@@ -108,10 +111,11 @@ static void unpack(struct stage *stage);
 void
 fy_flow_credit(struct stage *stage, uint32_t bytes)
 {
-    if (bytes > stage->handed_bytes - stage->credited_bytes) {
-        bytes = (uint32_t)(stage->handed_bytes - stage->credited_bytes);
+    struct stage_flow *flow = &stage->flow;
+    if (bytes > flow->handed_bytes - flow->credited_bytes) {
+        bytes = (uint32_t)(flow->handed_bytes - flow->credited_bytes);
     }
-    stage->credited_bytes += bytes;
+    flow->credited_bytes += bytes;
     if (stage->parts && fy_parts_current(stage)) {
         fy_flow_credit(fy_parts_current(stage), bytes);
         return;
@@ -128,7 +132,7 @@ deliver(struct stage *stage, int i, const char *bytes, size_t n)
         return;
     }
     if (stage->whole) {
-        stage->received_bytes[i] += n;
+        stage->flow.received_bytes[i] += n;
         fy_part_deliver(stage, i, bytes, n);
     } else {
         fy_flow_hand(stage, i, bytes, n);
@@ -138,13 +142,14 @@ deliver(struct stage *stage, int i, const char *bytes, size_t n)
 void
 fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
 {
-    if (!stage->hash[i]) {
-        stage->hash[i] = malloc(sizeof *stage->hash[i]);
-        if (!stage->hash[i]) {
+    struct stage_flow *flow = &stage->flow;
+    if (!flow->hash[i]) {
+        flow->hash[i] = malloc(sizeof *flow->hash[i]);
+        if (!flow->hash[i]) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
             return;
         }
-        fy_sha256_start(stage->hash[i]);
+        fy_sha256_start(flow->hash[i]);
     }
     while (n > 0) {
         size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
@@ -154,9 +159,9 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
             return;
         }
-        stage->received_bytes[i] += part;
-        stage->handed_bytes += part;
-        fy_sha256_add(stage->hash[i], bytes, part);
+        flow->received_bytes[i] += part;
+        flow->handed_bytes += part;
+        fy_sha256_add(flow->hash[i], bytes, part);
         bytes += part;
         n -= part;
     }
@@ -166,15 +171,16 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
 static void
 unpack(struct stage *stage)
 {
+    struct stage_flow *flow = &stage->flow;
     char block[FY_STUB_DATA_BYTES];
-    while (stage->unsqueeze && fy_stage_guest(stage) &&
+    while (flow->unsqueeze && fy_stage_guest(stage) &&
            (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
-        uint64_t held = stage->handed_bytes - stage->credited_bytes;
+        uint64_t held = flow->handed_bytes - flow->credited_bytes;
         size_t n = held < FY_STUB_WINDOW_BYTES
                        ? (size_t)(FY_STUB_WINDOW_BYTES - held)
                        : 0;
         n = n < sizeof block ? n : sizeof block;
-        if (n && fy_unsqueeze_take(stage->unsqueeze, block, n, &n)) {
+        if (n && fy_unsqueeze_take(flow->unsqueeze, block, n, &n)) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                                "its output cannot be decoded");
             return;
@@ -189,13 +195,14 @@ unpack(struct stage *stage)
 int
 fy_flow_whole(const struct stage *stage)
 {
+    const struct stage_flow *flow = &stage->flow;
     /* A write that fails is told before its credit, and is no good end. */
-    if (fy_stage_guest(stage) && stage->handed_bytes > stage->credited_bytes) {
+    if (fy_stage_guest(stage) && flow->handed_bytes > flow->credited_bytes) {
         return FY_ERR_BUSY;
     }
-    return fy_stage_guest(stage) && stage->granted_bytes[0] &&
+    return fy_stage_guest(stage) && flow->granted_bytes[0] &&
                    stage->plan.out.kind == FY_STREAM_WIRE &&
-                   stage->received_bytes[0] != stage->out_bytes
+                   flow->received_bytes[0] != stage->result.out_bytes
                ? FY_ERR_IO
                : FY_OK;
 }
@@ -253,8 +260,10 @@ pipes(const struct stage *stage)
 static bool
 may_retry(const struct stage *stage)
 {
-    bool waits = stage->has_root_hash && !stage->retried && !stage->fed_by;
-    for (const struct stage *each = stage->feeds; each; each = each->feeds) {
+    bool waits = stage->prepare.has_root_hash && !stage->prepare.retried &&
+                 !stage->join.fed_by;
+    for (const struct stage *each = stage->join.feeds; each;
+         each = each->join.feeds) {
         waits = waits && each->state == STAGE_ASKED;
     }
     return waits;
@@ -269,25 +278,25 @@ out_response(struct exchange *exchange, int status,
         return;
     }
     if (status == 200) {
-        stage->keeps =
-            stage->streams && stage->plan.in.is_pipe && stage->plan.repeatable;
-        const struct fy_stub_run run = {.reads_stdin = stage->streams,
-                                        .keeps_stdin = stage->keeps,
+        stage->input.keeps = stage->input.streams && stage->plan.in.is_pipe &&
+                             stage->plan.repeatable;
+        const struct fy_stub_run run = {.reads_stdin = stage->input.streams,
+                                        .keeps_stdin = stage->input.keeps,
                                         .pipes = pipes(stage)};
         const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
-        fy_stage_enter(stage, STAGE_RUNNING);
+        fy_stage_event(stage, STAGE_IS_ACCEPTED);
         if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
-                         fy_unsqueeze_new(&stage->unsqueeze))) {
+                         fy_unsqueeze_new(&stage->flow.unsqueeze))) {
             fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                                "its output cannot be decoded");
             return;
         }
-        if (stage->has_root_hash) {
+        if (stage->prepare.has_root_hash) {
             for (unsigned i = 0; i < stage->plan.nmounts; i++) {
                 size_t at =
                     (size_t)(stage->plan.mounts[i] - stage->session->mounts);
                 stage->reach->proven[at] =
-                    stage->reach->proven[at] || stage->hashed[i];
+                    stage->reach->proven[at] || stage->prepare.hashed[i];
             }
         }
         if (stage->guest) {
@@ -315,8 +324,8 @@ out_response(struct exchange *exchange, int status,
         return;
     }
     /* Nothing has begun, here or there; what feeds it goes on by itself. */
-    struct stage *feeder = stage->fed_by;
-    stage->refused = true;
+    struct stage *feeder = stage->join.fed_by;
+    stage->result.refused = true;
     fy_stage_detach(stage);
     fy_stage_decline(stage, reason, why);
     if (feeder) {
@@ -335,12 +344,12 @@ static void
 out_data(struct exchange *exchange, const void *bytes, size_t n)
 {
     struct stage *stage = of_out(exchange);
-    if (!stage->unsqueeze) {
+    if (!stage->flow.unsqueeze) {
         deliver(stage, 0, bytes, n);
         return;
     }
-    stage->packed_bytes += n;
-    if (fy_unsqueeze_add(stage->unsqueeze, bytes, n)) {
+    stage->flow.packed_bytes += n;
+    if (fy_unsqueeze_add(stage->flow.unsqueeze, bytes, n)) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
         return;
     }
@@ -371,12 +380,12 @@ read_end(struct stage *stage, const struct fy_wire_pair *trailers, size_t n)
     }
     if (ends > 1 || word || status > 255 ||
         (status < 0 && !fy_signal_kills(death)) ||
-        (stage->streams && taken > (int64_t)stage->input_bytes)) {
+        (stage->input.streams && taken > (int64_t)stage->input.sent_bytes)) {
         return absurd;
     }
-    stage->exit_status = status >= 0 ? (int)status : 0;
-    stage->exit_signal = status >= 0 ? 0 : (int)death;
-    stage->taken_bytes = taken;
+    stage->result.status = status >= 0 ? (int)status : 0;
+    stage->result.signal = status >= 0 ? 0 : (int)death;
+    stage->input.taken_bytes = taken;
     return NULL;
 }
 
@@ -385,6 +394,7 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         size_t n)
 {
     struct stage *stage = of_out(exchange);
+    struct stage_result *result = &stage->result;
     if (stage->state != STAGE_RUNNING) {
         return;
     }
@@ -393,14 +403,14 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, why);
         return;
     }
-    stage->has_result = true;
-    stage->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
-    stage->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
-    stage->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
-    stage->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
-    stage->read_bytes = number(trailers, n, FY_FIELD_READ_BYTES, -1);
-    stage->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
-    stage->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
+    result->known = true;
+    result->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
+    result->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
+    result->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
+    result->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
+    result->read_bytes = number(trailers, n, FY_FIELD_READ_BYTES, -1);
+    result->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
+    result->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
     if (rate > 0) { /* a lower bound: the best that was seen */
         stage->reach->bytes_a_second =
@@ -408,14 +418,15 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
                 ? (double)rate
                 : stage->reach->bytes_a_second;
     }
-    stage->ended_ns = fy_clock_ns();
-    fy_stage_enter(stage, STAGE_ENDED);
+    result->ended_ns = fy_clock_ns();
+    fy_stage_event(stage, STAGE_HAS_RESULT);
     /* It had ended there before the signal came; here it is in the middle of its
      * output, which its reader may never take. */
-    if (stage->signalled && !stage->exit_signal &&
-        (stage->handed_bytes > stage->credited_bytes ||
-         (stage->unsqueeze && fy_unsqueeze_waiting(stage->unsqueeze) > 0))) {
-        stage->exit_signal = stage->last_signal;
+    if (stage->order.signalled && !result->signal &&
+        (stage->flow.handed_bytes > stage->flow.credited_bytes ||
+         (stage->flow.unsqueeze &&
+          fy_unsqueeze_waiting(stage->flow.unsqueeze) > 0))) {
+        result->signal = stage->order.last;
     }
 }
 
@@ -433,13 +444,13 @@ out_closed(struct exchange *exchange, uint32_t error)
 {
     struct stage *stage = of_out(exchange);
     (void)error;
-    stage->out_open = false;
-    if (stage->retrying) {
+    stage->flow.out_open = false;
+    if (stage->state == STAGE_RETRYING) {
         fy_stage_retry(stage);
     } else if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
         lose(stage);
     } else if (stage->state == STAGE_ENDED) {
-        struct stage *reader = stage->feeds;
+        struct stage *reader = stage->join.feeds;
         fy_stage_try_end(stage);
         if (reader && reader->state == STAGE_ENDED) {
             fy_stage_try_end(reader);
@@ -457,11 +468,11 @@ static void
 err_closed(struct exchange *exchange, uint32_t error)
 {
     struct stage *stage = of_err(exchange);
-    stage->err_open = false;
+    stage->flow.err_open = false;
     if (stage->state == STAGE_DONE) {
         return;
     }
-    if (stage->retrying) {
+    if (stage->state == STAGE_RETRYING) {
         fy_stage_retry(stage);
     } else if (error != 0) {
         lose(stage);
@@ -526,19 +537,19 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         return;
     }
     if (fy_signal_ends(signal)) {
-        stage->signalled = true;
-        stage->last_signal = (int)signal;
+        stage->order.signalled = true;
+        stage->order.last = (int)signal;
     }
     if (stage->state == STAGE_ENDED && fy_signal_ends(signal) &&
-        !stage->exit_signal) {
+        !stage->result.signal) {
         /* Nothing is left there; here it still writes. */
-        stage->exit_signal = (int)signal;
+        stage->result.signal = (int)signal;
         fy_stage_try_end(stage);
         return;
     }
-    if (stage->unsqueeze && stage->out_open && !stage->feeds) {
+    if (stage->flow.unsqueeze && stage->flow.out_open && !stage->join.feeds) {
         /* The end of a compressed body may not find room in its window. */
-        grant(stage, 0, &stage->out, SIGNAL_BYTES);
+        grant(stage, 0, &stage->flow.out, SIGNAL_BYTES);
     }
     (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
                    (unsigned long long)stage->number, signal);
@@ -558,13 +569,13 @@ fy_flow_broken(struct stage *stage, int fd, int error)
      * What still runs commands says itself how they end when their reader goes; if
      * there never was one, none of them may do what it did there. */
     bool runs = stage->invocation.nruns > 0 && stage->state == STAGE_RUNNING &&
-                stage->credited_bytes > 0;
+                stage->flow.credited_bytes > 0;
     bool later =
-        error == EPIPE && (runs || stage->signalled || stage->held_signals);
+        error == EPIPE && (runs || stage->order.signalled || stage->order.held);
     if (fd < 1 || fd > 2 || (!later && fy_stage_may_fall_back(stage))) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(error));
     } else if (error == EPIPE) {
-        stage->left_unread = stage->left_unread || runs;
+        stage->flow.left_unread = stage->flow.left_unread || runs;
         (void)snprintf(path, sizeof path, "/stage/%llu/unread?%d",
                        (unsigned long long)stage->number, fd);
         tell(stage, path);
@@ -590,7 +601,7 @@ void
 fy_flow_free(struct stage *stage)
 {
     for (int i = 0; i < 2; i++) {
-        free(stage->hash[i]);
+        free(stage->flow.hash[i]);
     }
-    fy_unsqueeze_free(stage->unsqueeze);
+    fy_unsqueeze_free(stage->flow.unsqueeze);
 }

@@ -28,35 +28,36 @@ fy_input_is_own(const struct stage *stage)
 void
 fy_input_want(struct stage *stage)
 {
-    if (!stage->streams || stage->state != STAGE_RUNNING || !stage->guest ||
-        stage->input_ended || !stage->out.reach) {
+    if (!stage->input.streams || stage->state != STAGE_RUNNING ||
+        !stage->guest || stage->input.ended || !stage->flow.out.reach) {
         return;
     }
-    uint64_t ahead = stage->wanted_bytes - stage->input_bytes;
-    uint64_t room = fy_wire_room(stage->out.reach->wire, stage->out.stream);
+    uint64_t ahead = stage->input.wanted_bytes - stage->input.sent_bytes;
+    uint64_t room =
+        fy_wire_room(stage->flow.out.reach->wire, stage->flow.out.stream);
     if (room <= ahead || (ahead > 0 && room - ahead < STEP_BYTES)) {
         return;
     }
     uint32_t more = (uint32_t)(room - ahead); /* a window is no larger */
-    stage->wanted_bytes += more;
-    stage->consumed = stage->plan.in.is_pipe && !stage->keeps;
+    stage->input.wanted_bytes += more;
+    stage->input.consumed = stage->plan.in.is_pipe && !stage->input.keeps;
     fy_guest_send(stage->guest, FY_STUB_WANT, &more, sizeof more);
 }
 
 void
 fy_input_add(struct stage *stage, const char *bytes, size_t n)
 {
-    if (stage->state != STAGE_RUNNING || !stage->out.reach) {
+    if (stage->state != STAGE_RUNNING || !stage->flow.out.reach) {
         return; /* it has ended: nobody reads that any more */
     }
-    if (!stage->streams || stage->input_ended ||
-        n > stage->wanted_bytes - stage->input_bytes) {
+    if (!stage->input.streams || stage->input.ended ||
+        n > stage->input.wanted_bytes - stage->input.sent_bytes) {
         fy_guest_drop(stage->guest);
         return;
     }
-    stage->input_bytes += n;
-    int status =
-        fy_wire_send(stage->out.reach->wire, stage->out.stream, bytes, n);
+    stage->input.sent_bytes += n;
+    int status = fy_wire_send(stage->flow.out.reach->wire,
+                              stage->flow.out.stream, bytes, n);
     if (status && status != FY_ERR_NOENT) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                            "its input cannot be sent");
@@ -68,13 +69,13 @@ fy_input_add(struct stage *stage, const char *bytes, size_t n)
 void
 fy_input_end(struct stage *stage)
 {
-    if (stage->state != STAGE_RUNNING || !stage->streams ||
-        stage->input_ended || !stage->out.reach) {
+    if (stage->state != STAGE_RUNNING || !stage->input.streams ||
+        stage->input.ended || !stage->flow.out.reach) {
         return;
     }
-    stage->input_ended = true;
-    int status =
-        fy_wire_finish(stage->out.reach->wire, stage->out.stream, NULL, 0);
+    stage->input.ended = true;
+    int status = fy_wire_finish(stage->flow.out.reach->wire,
+                                stage->flow.out.stream, NULL, 0);
     if (status && status != FY_ERR_NOENT) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
                            "its input cannot be sent");
@@ -86,7 +87,7 @@ fy_input_end(struct stage *stage)
 void
 fy_input_full(struct stage *stage)
 {
-    if (stage->state != STAGE_RUNNING || !stage->keeps) {
+    if (stage->state != STAGE_RUNNING || !stage->input.keeps) {
         return;
     }
     if (fy_stage_may_fall_back(stage)) {
@@ -94,8 +95,8 @@ fy_input_full(struct stage *stage)
                            "more input than can be kept for another try");
         return;
     }
-    stage->keeps = false;
-    stage->consumed = true;
+    stage->input.keeps = false;
+    stage->input.consumed = true;
     if (stage->guest) {
         fy_guest_send(stage->guest, FY_STUB_FORGET, NULL, 0);
     }

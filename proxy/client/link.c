@@ -32,7 +32,7 @@ static bool
 is_writer(const struct stage *stage)
 {
     return (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) &&
-           !stage->settled && stage->plan.out.is_pipe;
+           !stage->join.settled && stage->plan.out.is_pipe;
 }
 
 /* What it writes may still be joined to a reader there. */
@@ -40,9 +40,7 @@ static bool
 may_feed(const struct stage *stage)
 {
     return stage->plan.out.is_pipe &&
-           (stage->state == STAGE_WAIT_REACH ||
-            stage->state == STAGE_PREPARING ||
-            stage->state == STAGE_WAIT_INPUT || is_writer(stage));
+           (stage->state < STAGE_ASKED || is_writer(stage));
 }
 
 static struct stage *
@@ -126,10 +124,10 @@ see(const struct fy_session *session, const struct fy_pipe_holders *row,
 static bool
 seen_before(struct stage *stage, uint64_t what, uint64_t now)
 {
-    bool before =
-        stage->seen == what && now > stage->seen_ns && stage->seen_ns != 0;
-    stage->seen = what;
-    stage->seen_ns = now;
+    bool before = stage->join.seen == what && now > stage->join.seen_ns &&
+                  stage->join.seen_ns != 0;
+    stage->join.seen = what;
+    stage->join.seen_ns = now;
     return before;
 }
 
@@ -150,8 +148,8 @@ may_feed_paths(const struct stage *writer, const struct stage *reader)
 static bool
 may_join(const struct stage *writer, const struct stage *reader)
 {
-    return reader->state == STAGE_WAIT_INPUT && reader->prepared &&
-           !reader->fed_here &&
+    return reader->state == STAGE_WAIT_INPUT && reader->prepare.done &&
+           !reader->input.fed_here &&
            (!reader->invocation.fed || may_feed_paths(writer, reader)) &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
@@ -163,7 +161,7 @@ may_join(const struct stage *writer, const struct stage *reader)
 static bool
 may_join_later(const struct stage *reader)
 {
-    return reader->state == STAGE_WAIT_INPUT && !reader->prepared;
+    return reader->state == STAGE_WAIT_INPUT && !reader->prepare.done;
 }
 
 static void
@@ -203,7 +201,7 @@ decide_writer(struct stage *stage, const struct view *view, uint64_t now)
     } else if (view->quiet && seen_before(stage, somebody_here, now)) {
         fy_stage_open(stage);
     }
-    if (!stage->settled && now - stage->asked_ns > PATIENCE_MS * ms_ns) {
+    if (!stage->join.settled && now - stage->asked_ns > PATIENCE_MS * ms_ns) {
         fy_stage_open(stage);
     }
 }
@@ -221,10 +219,10 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
     uint64_t what = 2 + (alone ? 4 : 0) + (view->quiet ? 1 : 0);
     bool again = seen_before(stage, what, now);
     bool late = now - stage->began_ns > PATIENCE_MS * ms_ns;
-    if (view->feeder && !stage->fed_here) {
+    if (view->feeder && !stage->input.fed_here) {
         return; /* it is decided with that one */
     }
-    if (!stage->fed_here && view->writers != 0 &&
+    if (!stage->input.fed_here && view->writers != 0 &&
         !(view->writers == 1 && view->writer) && !(view->quiet && again) &&
         !late) {
         return;
@@ -344,7 +342,7 @@ all_wait_for_login(const struct fy_session *session,
                 continue;
             }
             see(session, &rows[i], hidden, &view);
-            waiting += view.feeder && !stage->fed_here &&
+            waiting += view.feeder && !stage->input.fed_here &&
                        view.feeder->state == STAGE_WAIT_REACH;
         }
     }

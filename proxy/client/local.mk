@@ -34,5 +34,6 @@ libfyproxy_la_SOURCES += \
 	proxy/client/stage.h \
 	proxy/client/stage_end.c \
 	proxy/client/stage_parts.c \
+	proxy/client/stage_state.c \
 	proxy/client/stub.h
 EXTRA_DIST += proxy/client/README.md

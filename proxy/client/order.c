@@ -63,23 +63,24 @@ void
 fy_signal_take(struct stage *stage, uint32_t signal)
 {
     struct fy_session *session = stage->session;
-    bool waits = stage->state == STAGE_RUNNING && stage->feeds && signal >= 1 &&
-                 signal <= SIGNALS && fy_signal_ends(signal);
+    bool waits = stage->state == STAGE_RUNNING && stage->join.feeds &&
+                 signal >= 1 && signal <= SIGNALS && fy_signal_ends(signal);
     if (!waits) {
         fy_flow_signal(stage, signal);
         return;
     }
-    for (struct stage *reader = stage->feeds; reader; reader = reader->feeds) {
+    for (struct stage *reader = stage->join.feeds; reader;
+         reader = reader->join.feeds) {
         if (reader->guest) {
-            reader->pings++;
+            reader->order.pings++;
             fy_guest_send(reader->guest, FY_STUB_PING, NULL, 0);
         }
     }
-    if (!stage->held_signals) {
+    if (!stage->order.held) {
         session->nheld++;
-        stage->held_ns = fy_clock_ns();
+        stage->order.held_ns = fy_clock_ns();
     }
-    stage->held_signals |= UINT64_C(1) << (signal - 1);
+    stage->order.held |= UINT64_C(1) << (signal - 1);
     session->held.run = woken;
     fy_session_set(session, &session->held, PATIENCE_MS * UINT64_C(1000000));
 }
@@ -87,7 +88,7 @@ fy_signal_take(struct stage *stage, uint32_t signal)
 void
 fy_signal_answered(struct stage *stage)
 {
-    stage->pings -= stage->pings > 0;
+    stage->order.pings -= stage->order.pings > 0;
 }
 
 static bool
@@ -110,14 +111,14 @@ is_due(const struct stage *stage, uint64_t now)
     if (stage->state != STAGE_RUNNING) {
         return true;
     }
-    uint64_t waited_ms = (now - stage->held_ns) / 1000000;
-    for (const struct stage *reader = stage->feeds; reader;
-         reader = reader->feeds) {
+    uint64_t waited_ms = (now - stage->order.held_ns) / 1000000;
+    for (const struct stage *reader = stage->join.feeds; reader;
+         reader = reader->join.feeds) {
         if (!reader->guest) {
             continue;
         }
-        if (reader->held_signals ||
-            (reader->pings &&
+        if (reader->order.held ||
+            (reader->order.pings &&
              (waited_ms < PATIENCE_MS ||
               (waited_ms < LONGEST_MS && is_runnable(reader->guest->pid))))) {
             return false;
@@ -135,11 +136,11 @@ fy_signals_release(struct fy_session *session)
         again = false;
         for (struct stage *stage = session->stages; stage;
              stage = stage->next) {
-            if (!stage->held_signals || !is_due(stage, now)) {
+            if (!stage->order.held || !is_due(stage, now)) {
                 continue;
             }
-            uint64_t signals = stage->held_signals;
-            stage->held_signals = 0;
+            uint64_t signals = stage->order.held;
+            stage->order.held = 0;
             session->nheld--;
             again = session->nheld > 0;
             for (uint32_t i = 1; i <= SIGNALS; i++) {

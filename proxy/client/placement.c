@@ -50,7 +50,7 @@ static bool
 output_stays(const struct stage *stage)
 {
     return stage->plan.out.kind == FY_STREAM_FILE ||
-           stage->plan.out.kind == FY_STREAM_NULL || stage->feeds;
+           stage->plan.out.kind == FY_STREAM_NULL || stage->join.feeds;
 }
 
 /* Whether it reads files there, beside its stdin. */
@@ -74,7 +74,7 @@ add_local(const struct stage *stage, const struct fy_learned *learned,
           struct fy_cost_input *out)
 {
     const struct fy_invocation *invocation = &stage->invocation;
-    if (!stage->streams) {
+    if (!stage->input.streams) {
         return;
     }
     out->local_bytes =
@@ -158,7 +158,7 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
     add_local(stage, &learned, &input);
     const struct fy_cost_host host = host_of(reach, login);
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
-    stage->hopeless = !fy_cost_pays(&input, &cost);
+    stage->place.hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
     /* What its mount makes it wait for, before and after. */
@@ -166,14 +166,14 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
     if (stage->mount->lags_ms && stage->plan.effect) {
         cost.there_seconds += stage->mount->forgets_ms / 1e3;
     }
-    stage->predicted_there = cost.there_seconds;
-    stage->predicted_here = cost.here_seconds;
+    stage->place.predicted_there = cost.there_seconds;
+    stage->place.predicted_here = cost.here_seconds;
     if (stage->record) {
         stage->record->report.predicted_seconds = cost.there_seconds;
         stage->record->report.predicted_local_seconds = cost.here_seconds;
     }
-    stage->small = result->bytes + input.local_bytes < SMALL_BYTES;
-    stage->unprofitable = !fy_cost_pays(&input, &cost);
+    stage->place.small = result->bytes + input.local_bytes < SMALL_BYTES;
+    stage->place.unprofitable = !fy_cost_pays(&input, &cost);
 }
 
 static void
@@ -197,7 +197,7 @@ probe_closed(struct exchange *exchange, uint32_t error)
     struct stage *stage = placement->stage;
     struct fy_probe_result result;
     if (stage) {
-        stage->placement = NULL;
+        stage->place.probe = NULL;
         if (error == 0 && stage->reach->wire &&
             fy_probe_result_decode(placement->result, placement->used, &result,
                                    NULL) == 0) {
@@ -290,7 +290,7 @@ needs_sizes(const struct stage *stage, bool *out_tiny)
         input.remote_files > 0 &&
         fy_cost_needs_sizes(&stage->invocation, &learned, &input, &host);
     input.output_stays = output_stays(stage);
-    return *out_tiny || stage->streams || stage->mount->lags_ms ||
+    return *out_tiny || stage->input.streams || stage->mount->lags_ms ||
            (stage->plan.repeatable &&
             fy_cost_needs_sizes(&stage->invocation, &learned, &input, &host));
 }
@@ -330,12 +330,13 @@ look_done(struct fy_work *work)
     struct fy_look *look = (struct fy_look *)work;
     struct stage *stage = look->stage;
     if (stage) {
-        stage->look = NULL;
+        stage->place.look = NULL;
         if (look->result.complete) {
             judge(stage, &look->result, fy_reach_login_seconds(stage->reach));
             /* What holds while its host is not there may change. */
-            stage->judged = stage->reach->state == REACH_READY;
-            stage->unprofitable = stage->unprofitable && stage->judged;
+            stage->place.judged = stage->reach->state == REACH_READY;
+            stage->place.unprofitable =
+                stage->place.unprofitable && stage->place.judged;
         }
         fy_stage_looked(stage);
     }
@@ -349,7 +350,7 @@ fy_placement_look(struct stage *stage)
     bool tiny = false;
     if ((stage->reach->state == REACH_READY &&
          !(needs_sizes(stage, &tiny) && tiny)) ||
-        stage->session->options.force || stage->streams || stage->whole ||
+        stage->session->options.force || stage->input.streams || stage->whole ||
         stage->parts || invocation->nuses > LOOKS_MAX ||
         invocation->writes_cwd || invocation->cwd_is_tree) {
         return false;
@@ -394,7 +395,7 @@ fy_placement_look(struct stage *stage)
         look_free(&look->work);
         return false;
     }
-    stage->look = look;
+    stage->place.look = look;
     return true;
 }
 
@@ -405,14 +406,14 @@ fy_placement_ask(struct stage *stage)
 {
     char *body;
     size_t n;
-    if (stage->streams && !stage->session->options.force &&
+    if (stage->input.streams && !stage->session->options.force &&
         !reads_there(stage)) {
         const struct fy_probe_result nothing = {.complete = true};
         judge(stage, &nothing, 0);
         return false;
     }
     bool tiny = false;
-    if (stage->judged || !needs_sizes(stage, &tiny) ||
+    if (stage->place.judged || !needs_sizes(stage, &tiny) ||
         encode(stage, &body, &n)) {
         return false;
     }
@@ -430,7 +431,7 @@ fy_placement_ask(struct stage *stage)
         return false;
     }
     placement->stage = stage;
-    stage->placement = placement;
+    stage->place.probe = placement;
     struct fy_wire *wire = stage->reach->wire;
     int32_t stream = placement->exchange.stream;
     if (fy_wire_grant(wire, stream, RESULT_BYTES) ||
@@ -441,19 +442,19 @@ fy_placement_ask(struct stage *stage)
     free(body);
     /* Into a pipe: it is started, and the answer is kept. But no input is read
      * that the original might still want. */
-    return !stage->plan.out.is_pipe || stage->streams || tiny ||
+    return !stage->plan.out.is_pipe || stage->input.streams || tiny ||
            stage->mount->lags_ms > 0;
 }
 
 void
 fy_placement_forget(struct stage *stage)
 {
-    if (stage->placement) {
-        stage->placement->stage = NULL;
-        stage->placement = NULL;
+    if (stage->place.probe) {
+        stage->place.probe->stage = NULL;
+        stage->place.probe = NULL;
     }
-    if (stage->look) {
-        stage->look->stage = NULL;
-        stage->look = NULL;
+    if (stage->place.look) {
+        stage->place.look->stage = NULL;
+        stage->place.look = NULL;
     }
 }

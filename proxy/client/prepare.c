@@ -256,21 +256,23 @@ done_before(struct fy_work *work)
     struct stage *stage = job->stage;
     job->session->nstuck -= job->stuck ? 1 : 0;
     if (stage) {
-        stage->job = NULL;
+        stage->prepare.job = NULL;
         for (unsigned i = 0; job->cached && i < job->nmounts; i++) {
             size_t at =
                 (size_t)(stage->plan.mounts[i] - stage->session->mounts);
             stage->session->quiet[at] = job->quiet[i];
         }
-        fy_gather_free(stage->gather);
-        stage->gather = job->gather;
+        fy_gather_free(stage->prepare.gather);
+        stage->prepare.gather = job->gather;
         job->gather = NULL;
-        stage->has_root_hash = false;
+        stage->prepare.has_root_hash = false;
         for (unsigned i = 0; i < job->nmounts; i++) {
-            stage->hashed[i] = job->hash_root[i] && !job->status;
-            stage->has_root_hash = stage->has_root_hash || stage->hashed[i];
+            stage->prepare.hashed[i] = job->hash_root[i] && !job->status;
+            stage->prepare.has_root_hash =
+                stage->prepare.has_root_hash || stage->prepare.hashed[i];
         }
-        memcpy(stage->root_hashes, job->root_hashes, sizeof job->root_hashes);
+        memcpy(stage->prepare.root_hashes, job->root_hashes,
+               sizeof job->root_hashes);
         if (job->is_output && stage->state < STAGE_ASKED) {
             char why[256];
             (void)snprintf(why, sizeof why, "it reads what it writes: %.200s",
@@ -335,7 +337,7 @@ fy_prepare_before(struct stage *stage)
     }
     job->work.run = run_before;
     job->work.done = done_before;
-    job->again = stage->retried;
+    job->again = stage->prepare.retried;
     if (is_cached(stage)) {
         add_caches(job, stage);
     }
@@ -346,14 +348,14 @@ fy_prepare_before(struct stage *stage)
         job_free(job);
         return false;
     }
-    stage->job = job;
+    stage->prepare.job = job;
     return true;
 }
 
 bool
 fy_prepare_is_stuck(struct stage *stage)
 {
-    struct fy_job *job = stage->job;
+    struct fy_job *job = stage->prepare.job;
     if (!job || !job->gather || job->stuck ||
         __atomic_load_n(&job->gathered, __ATOMIC_ACQUIRE)) {
         return false;
@@ -396,7 +398,8 @@ wait_out(struct stage *stage)
             mount->forgets_ms > longest_ms ? mount->forgets_ms : longest_ms;
     }
     if (longest_ms) {
-        stage->fresh_ns = stage->ended_ns + longest_ms * UINT64_C(1000000);
+        stage->prepare.fresh_ns =
+            stage->result.ended_ns + longest_ms * UINT64_C(1000000);
     }
 }
 
@@ -425,8 +428,8 @@ done_after(struct fy_work *work)
     struct fy_job *job = (struct fy_job *)work;
     struct stage *stage = job->stage;
     if (stage) {
-        stage->job = NULL;
-        stage->refreshing = false;
+        stage->prepare.job = NULL;
+        stage->prepare.refresh = REFRESH_DONE;
         /* Where time alone refreshes, it must pass each time. */
         if (job->cut || job->stale || lag_ms(stage)) {
             wait_out(stage);
@@ -439,7 +442,7 @@ done_after(struct fy_work *work)
 static void
 refresh(struct stage *stage)
 {
-    struct fy_job *job = stage->job;
+    struct fy_job *job = stage->prepare.job;
     if (job->npaths > 0 &&
         fy_pool_submit(stage->session->pool, &job->work) == 0) {
         return;
@@ -452,16 +455,18 @@ static void
 touched_data(struct exchange *exchange, const void *bytes, size_t n)
 {
     struct stage *stage =
-        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
-    if (n > FY_SPEC_MAX_BYTES - stage->touched_used) {
+        (struct stage *)((char *)exchange -
+                         offsetof(struct stage, prepare.touched));
+    if (n > FY_SPEC_MAX_BYTES - stage->prepare.touched_used) {
         return;
     }
-    char *larger = realloc(stage->touched_bytes, stage->touched_used + n + 1);
+    char *larger = realloc(stage->prepare.touched_bytes,
+                           stage->prepare.touched_used + n + 1);
     if (larger) {
-        memcpy(larger + stage->touched_used, bytes, n);
-        stage->touched_used += n;
-        larger[stage->touched_used] = '\0';
-        stage->touched_bytes = larger;
+        memcpy(larger + stage->prepare.touched_used, bytes, n);
+        stage->prepare.touched_used += n;
+        larger[stage->prepare.touched_used] = '\0';
+        stage->prepare.touched_bytes = larger;
     }
 }
 
@@ -486,11 +491,11 @@ static void
 take_touched(struct fy_job *job, struct stage *stage)
 {
     struct fy_touched *touched = &job->touched;
-    job->touched_bytes = stage->touched_bytes;
-    stage->touched_bytes = NULL;
-    if (stage->touched_used > 0 &&
-        fy_touched_decode(job->touched_bytes, stage->touched_used, touched,
-                          NULL) == 0) {
+    job->touched_bytes = stage->prepare.touched_bytes;
+    stage->prepare.touched_bytes = NULL;
+    if (stage->prepare.touched_used > 0 &&
+        fy_touched_decode(job->touched_bytes, stage->prepare.touched_used,
+                          touched, NULL) == 0) {
         uint32_t i = 0;
         while (i < touched->npaths && add_changed(job, touched->paths[i].at,
                                                   touched->paths[i].n, false)) {
@@ -508,13 +513,14 @@ static void
 touched_closed(struct exchange *exchange, uint32_t error)
 {
     struct stage *stage =
-        (struct stage *)((char *)exchange - offsetof(struct stage, touched));
+        (struct stage *)((char *)exchange -
+                         offsetof(struct stage, prepare.touched));
     (void)error;
-    stage->touched_open = false;
-    if (stage->retrying) {
+    stage->prepare.touched_open = false;
+    if (stage->state == STAGE_RETRYING) {
         fy_stage_retry(stage);
-    } else if (stage->state == STAGE_ENDED && stage->job) {
-        take_touched(stage->job, stage);
+    } else if (stage->state == STAGE_ENDED && stage->prepare.job) {
+        take_touched(stage->prepare.job, stage);
         refresh(stage);
     }
 }
@@ -533,14 +539,14 @@ ask_touched(struct stage *stage)
     }
     (void)snprintf(path, sizeof path, "/stage/%llu/touched",
                    (unsigned long long)stage->number);
-    stage->touched = touched_exchange;
-    if (fy_reach_request(stage->reach, path, false, &stage->touched)) {
+    stage->prepare.touched = touched_exchange;
+    if (fy_reach_request(stage->reach, path, false, &stage->prepare.touched)) {
         return false;
     }
-    stage->touched_open = true;
-    if (fy_wire_grant(stage->reach->wire, stage->touched.stream,
+    stage->prepare.touched_open = true;
+    if (fy_wire_grant(stage->reach->wire, stage->prepare.touched.stream,
                       FY_SPEC_MAX_BYTES)) {
-        fy_wire_cancel(stage->reach->wire, stage->touched.stream);
+        fy_wire_cancel(stage->reach->wire, stage->prepare.touched.stream);
     }
     return true;
 }
@@ -548,7 +554,7 @@ ask_touched(struct stage *stage)
 void
 fy_prepare_touched(struct stage *stage)
 {
-    stage->touched_used = 0;
+    stage->prepare.touched_used = 0;
     if (stage->plan.effect && stage->invocation.effect && is_cached(stage)) {
         (void)ask_touched(stage);
     }
@@ -588,12 +594,14 @@ fy_prepare_after(struct stage *stage)
     job->owners_changed = stage->invocation.owners && stage->invocation.effect;
     job->work.run = run_after;
     job->work.done = done_after;
-    stage->job = job;
-    stage->refreshing = true;
+    stage->prepare.job = job;
+    stage->prepare.refresh = REFRESH_RUNS;
     job->cut = stage->state == STAGE_ENDED && stage->invocation.effect;
-    if (job->cut && stage->touched_used > 0 && !stage->touched_open) {
+    if (job->cut && stage->prepare.touched_used > 0 &&
+        !stage->prepare.touched_open) {
         take_touched(job, stage);
-    } else if (job->cut && (stage->touched_open || ask_touched(stage))) {
+    } else if (job->cut &&
+               (stage->prepare.touched_open || ask_touched(stage))) {
         return true;
     }
     refresh(stage);
@@ -603,12 +611,12 @@ fy_prepare_after(struct stage *stage)
 void
 fy_prepare_forget(struct stage *stage)
 {
-    if (stage->job) {
+    if (stage->prepare.job) {
         /* It may be held by a dead file, and nobody asks any more. */
         (void)fy_prepare_is_stuck(stage);
-        stage->job->stage = NULL;
-        stage->job = NULL;
+        stage->prepare.job->stage = NULL;
+        stage->prepare.job = NULL;
     }
-    fy_gather_free(stage->gather);
-    free(stage->touched_bytes);
+    fy_gather_free(stage->prepare.gather);
+    free(stage->prepare.touched_bytes);
 }

@@ -26,37 +26,23 @@ enum {
 };
 static const uint64_t ms_ns = 1000000;
 
-void
-fy_stage_enter(struct stage *stage, enum stage_state state)
-{
-    static const char *const words[] = {"waits for its host",
-                                        "prepares",
-                                        "waits for input",
-                                        "asked",
-                                        "runs",
-                                        "ended",
-                                        "done"};
-    fy_debug(CLIENT, "stage of pid %d%s: %s -> %s", stage->hello.pid,
-             stage->whole ? ", part" : "", words[stage->state], words[state]);
-    stage->state = state;
-}
-
 /* ---- asking -------------------------------------------------------------------------- */
 
 static void
 decline_cost(struct stage *stage)
 {
     fy_stage_decline(
-        stage, stage->small ? FY_STAGE_TOO_SMALL : FY_STAGE_UNPROFITABLE, "");
+        stage, stage->place.small ? FY_STAGE_TOO_SMALL : FY_STAGE_UNPROFITABLE,
+        "");
 }
 
 void
 fy_stage_open(struct stage *stage)
 {
-    stage->settled = true;
-    if (stage->unprofitable && !stage->feeds && stage->plan.out.is_pipe &&
-        !stage->fed_by && stage->plan.repeatable &&
-        stage->received_bytes[1] == 0) {
+    stage->join.settled = true;
+    if (stage->place.unprofitable && !stage->join.feeds &&
+        stage->plan.out.is_pipe && !stage->join.fed_by &&
+        stage->plan.repeatable && stage->flow.received_bytes[1] == 0) {
         fy_stage_detach(stage);
         decline_cost(stage);
         return;
@@ -89,26 +75,27 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         fy_stage_decline(stage, FY_STAGE_BUSY, "out of memory");
         return;
     }
-    fy_stage_enter(stage, STAGE_ASKED);
+    fy_stage_event(stage, STAGE_ASKS);
     stage->asked_ns = fy_clock_ns();
-    stage->out = fy_out_exchange;
-    stage->err = fy_err_exchange;
-    if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->out)) {
+    stage->flow.out = fy_out_exchange;
+    stage->flow.err = fy_err_exchange;
+    if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->flow.out)) {
         goto refuse;
     }
-    stage->out_open = true;
+    stage->flow.out_open = true;
     struct fy_wire *wire = stage->reach->wire;
-    if (fy_wire_send(wire, stage->out.stream, body, n) ||
-        (!stage->streams && fy_wire_finish(wire, stage->out.stream, NULL, 0))) {
+    if (fy_wire_send(wire, stage->flow.out.stream, body, n) ||
+        (!stage->input.streams &&
+         fy_wire_finish(wire, stage->flow.out.stream, NULL, 0))) {
         goto refuse;
     }
     if (stage->plan.err.kind == FY_STREAM_WIRE) {
         (void)snprintf(path, sizeof path, "/stage/%llu/stderr",
                        (unsigned long long)stage->number);
-        if (fy_reach_request(stage->reach, path, false, &stage->err)) {
+        if (fy_reach_request(stage->reach, path, false, &stage->flow.err)) {
             goto refuse;
         }
-        stage->err_open = true;
+        stage->flow.err_open = true;
     }
     fy_prepare_touched(stage);
     free(body);
@@ -116,23 +103,23 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
     }
     if (feeder) {
-        stage->joined = true;
-        feeder->feeds = stage;
-        stage->fed_by = feeder;
+        stage->join.joined = true;
+        feeder->join.feeds = stage;
+        stage->join.fed_by = feeder;
         if (feeder->record) {
             feeder->record->report.linked_to = stage->hello.pid;
         }
         fy_stage_open(feeder); /* its stderr, that is */
     }
     if (!stage->plan.out.is_pipe) {
-        stage->settled = true;
+        stage->join.settled = true;
         fy_flow_grant(stage);
     }
     fy_link_poke(stage->session);
     return;
 refuse:
     free(body);
-    stage->refused = true;
+    stage->result.refused = true;
     fy_stage_detach(stage);
     fy_stage_decline(stage, FY_STAGE_BUSY, "the request cannot be sent");
 }
@@ -140,7 +127,7 @@ refuse:
 static void
 prepare(struct stage *stage)
 {
-    if (stage->job || fy_prepare_before(stage)) {
+    if (stage->prepare.job || fy_prepare_before(stage)) {
         fy_session_set(stage->session, &stage->timer, ANSWER_MS * ms_ns);
     } else {
         fy_stage_decline(stage, FY_STAGE_BUSY, "no thread can be had");
@@ -151,7 +138,8 @@ prepare(struct stage *stage)
 static bool
 looks(struct stage *stage)
 {
-    return stage->look || (!stage->looked && fy_placement_look(stage));
+    return stage->place.look ||
+           (!stage->place.looked && fy_placement_look(stage));
 }
 
 void
@@ -162,18 +150,18 @@ fy_stage_place(struct stage *stage)
     if (!reach || reach->state == REACH_BAD) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
     } else if (fy_reach_takes(reach, stage)) {
-        fy_stage_enter(stage, STAGE_PREPARING);
-        if (stage->prepared) {
+        fy_stage_event(stage, STAGE_IS_TAKEN);
+        if (stage->prepare.done) {
             fy_stage_prepared(stage, 0);
-        } else if (stage->job || !looks(stage)) {
+        } else if (stage->prepare.job || !looks(stage)) {
             prepare(stage);
         }
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
-        fy_stage_enter(stage, STAGE_WAIT_REACH);
+        fy_stage_event(stage, STAGE_LACKS_HOST);
         fy_reach_awaited(reach, stage);
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
-        if (!stage->prepared && !stage->job && !looks(stage)) {
+        if (!stage->prepare.done && !stage->prepare.job && !looks(stage)) {
             (void)fy_prepare_before(stage);
         }
     }
@@ -182,13 +170,13 @@ fy_stage_place(struct stage *stage)
 void
 fy_stage_looked(struct stage *stage)
 {
-    stage->looked = true;
+    stage->place.looked = true;
     if (stage->state != STAGE_WAIT_REACH && stage->state != STAGE_PREPARING) {
         return;
     }
-    if (stage->hopeless && !stage->out_open) {
+    if (stage->place.hopeless && !stage->flow.out_open) {
         decline_cost(stage);
-    } else if (!stage->prepared && !stage->job) {
+    } else if (!stage->prepare.done && !stage->prepare.job) {
         fy_stage_place(stage);
     }
 }
@@ -202,12 +190,12 @@ fy_stage_prepared(struct stage *stage, int status)
         return;
     }
     /* What fails while the proxy is waited for is tried again then. */
-    stage->prepared = !status || stage->state != STAGE_WAIT_REACH;
+    stage->prepare.done = !status || stage->state != STAGE_WAIT_REACH;
     if (stage->state != STAGE_PREPARING && stage->state != STAGE_WAIT_INPUT) {
         return;
     }
     const char *why;
-    unsigned reason = fy_gather_reason(stage->gather, &why);
+    unsigned reason = fy_gather_reason(stage->prepare.gather, &why);
     fy_session_unset(stage->session, &stage->timer);
     if (reason) {
         fy_stage_decline(stage, reason, why);
@@ -229,31 +217,29 @@ fy_stage_prepared(struct stage *stage, int status)
 void
 fy_stage_retry(struct stage *stage)
 {
-    if (!stage->retrying) {
-        struct stage *reader = stage->feeds;
-        stage->retrying = true;
-        stage->retried = stage->retried || !stage->joined;
-        fy_stage_enter(stage, STAGE_PREPARING);
-        stage->settled = false;
+    if (stage->state != STAGE_RETRYING) {
+        struct stage *reader = stage->join.feeds;
+        stage->prepare.retried = stage->prepare.retried || !stage->join.joined;
+        fy_stage_event(stage, STAGE_RETRIES);
+        stage->join.settled = false;
         fy_session_unset(stage->session, &stage->timer); /* of a login */
         fy_placement_forget(stage);
         fy_stage_detach(stage);
-        memset(stage->granted_bytes, 0, sizeof stage->granted_bytes);
+        memset(stage->flow.granted_bytes, 0, sizeof stage->flow.granted_bytes);
         if (reader) {
             fy_stage_retry(reader);
         }
     }
-    if (stage->state != STAGE_PREPARING || stage->out_open || stage->err_open ||
-        stage->touched_open) {
+    if (stage->state != STAGE_RETRYING || stage->flow.out_open ||
+        stage->flow.err_open || stage->prepare.touched_open) {
         return;
     }
-    stage->retrying = false;
-    if (stage->joined) {
-        stage->joined = false;
-        fy_stage_enter(stage, STAGE_WAIT_INPUT);
+    if (stage->join.joined) {
+        stage->join.joined = false;
+        fy_stage_event(stage, STAGE_LACKS_INPUT);
         fy_link_poke(stage->session);
     } else {
-        stage->prepared = false;
+        stage->prepare.done = false;
         fy_stage_place(stage);
     }
 }
@@ -262,13 +248,13 @@ void
 fy_stage_placed(struct stage *stage)
 {
     uint64_t lag_ns = fy_prepare_lag_ns(stage);
-    if (lag_ns && !stage->unprofitable) {
+    if (lag_ns && !stage->place.unprofitable) {
         fy_session_set(stage->session, &stage->timer, lag_ns);
     } else if (stage->whole) {
         fy_part_placed(stage);
-    } else if (stage->unprofitable &&
-               (stage->hopeless || !stage->plan.out.is_pipe || stage->streams ||
-                stage->mount->lags_ms)) {
+    } else if (stage->place.unprofitable &&
+               (stage->place.hopeless || !stage->plan.out.is_pipe ||
+                stage->input.streams || stage->mount->lags_ms)) {
         decline_cost(stage);
     } else if (!fy_reach_takes(stage->reach, stage)) {
         fy_stage_place(stage);
@@ -280,14 +266,15 @@ fy_stage_placed(struct stage *stage)
 void
 fy_stage_stream(struct stage *stage)
 {
-    stage->streams = true;
+    stage->input.streams = true;
     stage->plan.in.kind = FY_STREAM_WIRE;
-    if (!stage->job && stage->prepared && fy_reach_takes(stage->reach, stage)) {
-        fy_stage_enter(stage, STAGE_PREPARING);
+    if (!stage->prepare.job && stage->prepare.done &&
+        fy_reach_takes(stage->reach, stage)) {
+        fy_stage_event(stage, STAGE_IS_TAKEN);
         fy_stage_prepared(stage, 0);
-    } else if (stage->job) {
-        fy_stage_enter(stage,
-                       STAGE_PREPARING); /* it goes on when that is done */
+    } else if (stage->prepare.job) {
+        /* It goes on when that is done. */
+        fy_stage_event(stage, STAGE_IS_TAKEN);
     } else {
         fy_stage_place(stage);
     }
@@ -322,10 +309,10 @@ on_timer(struct timer *timer)
     } else if (fy_prepare_is_stuck(stage)) {
         fy_stage_decline(stage, FY_STAGE_OTHER_CONFIG,
                          "files that it reads here do not answer");
-    } else if (stage->state == STAGE_PREPARING && stage->prepared) {
+    } else if (stage->state == STAGE_PREPARING && stage->prepare.done) {
         fy_stage_placed(stage);
-    } else if (stage->state == STAGE_WAIT_INPUT && !stage->prepared &&
-               !stage->job) {
+    } else if (stage->state == STAGE_WAIT_INPUT && !stage->prepare.done &&
+               !stage->prepare.job) {
         fy_stage_prepared(stage, 0);
     } else {
         fy_stage_try_end(stage);
@@ -548,7 +535,7 @@ void
 fy_stage_clear(struct stage *stage)
 {
     memset(stage->files, -1, sizeof stage->files);
-    memset(stage->offsets, -1, sizeof stage->offsets);
+    memset(stage->result.offsets, -1, sizeof stage->result.offsets);
     stage->timer.run = on_timer;
 }
 
@@ -593,8 +580,8 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         fy_parts_start(stage);
         return;
     }
-    stage->streams = stage->plan.in.kind == FY_STREAM_WIRE;
-    if (stage->streams && !fy_input_is_own(stage)) {
+    stage->input.streams = stage->plan.in.kind == FY_STREAM_WIRE;
+    if (stage->input.streams && !fy_input_is_own(stage)) {
         fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                          "others may read that file as well");
         return;
@@ -604,7 +591,7 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
         stage->reach = fy_reach_of(stage->session, stage->mount);
     }
     if (stage->plan.needs_link) {
-        fy_stage_enter(stage, STAGE_WAIT_INPUT);
+        fy_stage_event(stage, STAGE_LACKS_INPUT);
         prepare(stage);
     } else {
         fy_stage_place(stage);
@@ -625,7 +612,7 @@ fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     switch (type) {
     case FY_STUB_READABLE:
         if (stage->state == STAGE_WAIT_INPUT && stage->plan.may_stream) {
-            stage->fed_here = true; /* link.c looks who else reads it */
+            stage->input.fed_here = true; /* link.c looks who else reads it */
             fy_link_poke(stage->session);
         } else if (stage->state == STAGE_WAIT_INPUT) {
             fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
@@ -676,7 +663,7 @@ fy_stage_orphan(struct stage *stage)
     }
     /* It was killed, or SIGPIPE ended it: what runs there must end too. */
     fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
-    struct stage *feeder = stage->fed_by, *reader = stage->feeds;
+    struct stage *feeder = stage->join.fed_by, *reader = stage->join.feeds;
     bool asked = stage->state == STAGE_ASKED;
     fy_stage_detach(stage);
     fy_stage_finish(stage);
@@ -720,17 +707,18 @@ fy_stages_sweep(struct fy_session *session)
     struct stage **link = &session->stages;
     while (*link) {
         struct stage *stage = *link;
-        if (stage->state != STAGE_DONE || stage->out_open || stage->err_open ||
-            stage->touched_open || fy_parts_left(stage)) {
+        if (stage->state != STAGE_DONE || stage->flow.out_open ||
+            stage->flow.err_open || stage->prepare.touched_open ||
+            fy_parts_left(stage)) {
             link = &stage->next;
             continue;
         }
         *link = stage->next;
-        if (stage->feeds) {
-            stage->feeds->fed_by = NULL;
+        if (stage->join.feeds) {
+            stage->join.feeds->join.fed_by = NULL;
         }
-        if (stage->fed_by) {
-            stage->fed_by->feeds = NULL;
+        if (stage->join.fed_by) {
+            stage->join.fed_by->join.feeds = NULL;
         }
         stage_free(stage);
     }

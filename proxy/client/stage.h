@@ -13,14 +13,28 @@
 #include "proxy/client/session.h"
 #include "proxy/wire/compress.h"
 
+/* Where a stage stands. Those before ASKED have begun nothing at the proxy. */
 enum stage_state {
-    STAGE_WAIT_REACH, /* for the connection */
-    STAGE_PREPARING,  /* for the mount: prepare.c */
+    STAGE_WAIT_REACH, /* for the connection; where a new stage begins */
+    STAGE_PREPARING, /* for the mount: prepare.c; then for sizes: placement.c */
     STAGE_WAIT_INPUT, /* a filter: for what feeds it */
+    STAGE_RETRYING,   /* for the streams of a request that is asked once more */
     STAGE_ASKED,      /* the proxy has the request */
     STAGE_RUNNING,    /* it was accepted */
     STAGE_ENDED,      /* its result is known */
     STAGE_DONE,       /* the stub has its last word */
+};
+
+/* What moves it: stage_state.c has a row for each. */
+enum stage_event {
+    STAGE_LACKS_HOST,
+    STAGE_IS_TAKEN,
+    STAGE_LACKS_INPUT,
+    STAGE_ASKS,
+    STAGE_RETRIES,
+    STAGE_IS_ACCEPTED,
+    STAGE_HAS_RESULT,
+    STAGE_LEAVES,
 };
 
 /* Of a stage that is one of several parts. */
@@ -32,6 +46,96 @@ struct fy_part {
     size_t nheld;
 };
 
+/* flow.c: the streams of a stage at its proxy, and the bytes of its output. */
+struct stage_flow {
+    struct exchange out, err;
+    bool out_open, err_open; /* these streams are not closed yet */
+    bool left_unread;        /* the commands that it runs lost their reader */
+    /* Bytes that the proxy may send, that came, that the stub wrote. */
+    uint64_t granted_bytes[2], received_bytes[2];
+    uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
+    struct fy_sha256 *hash[2];
+    struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
+    uint64_t packed_bytes;          /* of it that came */
+};
+
+/* input.c: what the stub may send of its stdin, and what it did. */
+struct stage_input {
+    bool streams;  /* its stdin is sent from here */
+    bool fed_here; /* a pipe that a process of this host wrote into */
+    bool keeps;    /* a pipe; what its stub takes of it, it keeps */
+    bool consumed; /* some of it may be gone, and cannot be read again */
+    bool ended;
+    uint64_t wanted_bytes, sent_bytes;
+    int64_t taken_bytes; /* of them by the command; -1: not known */
+};
+
+/* link.c: the stages that it is joined to at the proxy. */
+struct stage_join {
+    struct stage *feeds, *fed_by;
+    bool joined;            /* it reads another stage, also when that is gone */
+    bool settled;           /* who reads its stdout is known */
+    uint64_t seen_ns, seen; /* what the last look saw */
+};
+
+/* order.c: signals on their way to it. */
+struct stage_order {
+    uint64_t held; /* bit n-1 of signal n, since held_ns */
+    uint64_t held_ns;
+    unsigned pings; /* that its stub has not answered */
+    bool signalled; /* its stub passed on one that may end it */
+    int last;       /* of those, the one that came last */
+};
+
+/* placement.c: whether it pays. */
+struct stage_place {
+    struct fy_placement *probe; /* sizes are asked for; owns itself */
+    struct fy_look *look;       /* likewise, before the host is there */
+    bool looked, judged;        /* from here; that settles it */
+    double predicted_there, predicted_here; /* seconds; 0: not predicted */
+    /* It does not pay; not even if its output is read there; it is for its size. */
+    bool unprofitable, hopeless, small;
+};
+
+/* Of what the mount remembers, after the stage. */
+enum stage_refresh {
+    REFRESH_DUE,
+    REFRESH_RUNS, /* fy_stage_try_end() follows */
+    REFRESH_DONE, /* or there was nothing to do */
+};
+
+/* prepare.c: the mount before its request and after its end. */
+struct stage_prepare {
+    struct fy_job *job;       /* under way; owns itself */
+    struct fy_gather *gather; /* what it found; NULL: not yet */
+    bool done;                /* the mount is ready for it */
+    bool retried;             /* asked once more, about a fresh root */
+    bool has_root_hash; /* it proves that a mount shows its host's files */
+    bool hashed[FY_STAGE_MOUNTS];
+    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
+    enum stage_refresh refresh;
+    uint64_t
+        fresh_ns; /* when the mount has forgotten what changed; 0: it has */
+    struct exchange touched;
+    bool touched_open;
+    char *touched_bytes;
+    size_t touched_used;
+};
+
+/* stage_end.c: its result. */
+struct stage_result {
+    bool known;
+    bool feeder_ended;    /* so the result of what feeds it comes as well */
+    bool refused;         /* the proxy has not begun anything */
+    bool repeatable_here; /* with all that feeds it */
+    int status, signal;
+    int64_t offsets[3]; /* -1: none */
+    int64_t read_bytes; /* of its input, in all; -1: not known */
+    uint64_t cpu_ns, out_bytes;
+    uint64_t ended_ns;
+};
+
+/* What a stage is; each concern's file owns the struct of its name. */
 struct stage {
     struct fy_session *session;
     struct stage *next;
@@ -47,72 +151,21 @@ struct stage {
     const struct fy_mount *mount; /* the plan's, or its feeder's */
     struct reach *reach;
     uint64_t number;
-    struct exchange out, err;
-    bool out_open, err_open;      /* these streams are not closed yet */
-    bool settled;                 /* who reads its stdout is known */
-    struct stage *feeds, *fed_by; /* joined there */
-    bool joined;  /* it reads another stage, also when that is gone */
     int files[3]; /* descriptions that are moved at the end; -1: none */
     struct timer timer;
     uint64_t began_ns, asked_ns;
-    /* What link.c saw at its last look. */
-    uint64_t seen_ns, seen;
-    /* Flow: bytes the proxy may send, that came, that the stub wrote. */
-    uint64_t granted_bytes[2], received_bytes[2];
-    uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
-    struct fy_sha256 *hash[2];
-    struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
-    uint64_t packed_bytes;          /* of it that came */
-    /* input.c: what the stub may send of its stdin, and what it did. */
-    bool streams;  /* its stdin is sent from here */
-    bool fed_here; /* a pipe that somebody here wrote into */
-    bool keeps;    /* a pipe; what its stub takes of it, it keeps */
-    bool consumed; /* some of it may be gone, and nobody can read it again */
-    bool input_ended;
-    uint64_t wanted_bytes, input_bytes;
-    int64_t taken_bytes; /* of them by the command; -1: nobody says */
+    struct record *record;
     /* stage_parts.c: it runs as several, or is one of those. */
     struct fy_parts *parts;
     struct fy_part *part;
-    struct stage *whole;                    /* that it is a part of, or NULL */
-    double predicted_there, predicted_here; /* seconds; 0: nobody asked */
-    /* The result. */
-    bool has_result;
-    bool feeder_ended;     /* so its result comes as well */
-    int last_signal;       /* of those, the one that came last */
-    uint64_t held_signals; /* order.c: bit n-1 of signal n, since held_ns */
-    uint64_t held_ns;
-    unsigned pings;            /* that its stub has not answered */
-    bool signalled;            /* its stub passed on one that may end it */
-    bool left_unread;          /* the commands that it runs lost their reader */
-    bool refused;              /* the proxy has not begun anything */
-    bool plan_repeatable_here; /* with all that feeds it */
-    int exit_status, exit_signal;
-    int64_t offsets[3]; /* -1: none */
-    int64_t read_bytes; /* of its input, in all; -1: not known */
-    uint64_t cpu_ns, out_bytes;
-    uint64_t ended_ns;
-    struct record *record;
-    /* placement.c */
-    struct fy_placement *placement; /* sizes are asked for; owns itself */
-    struct fy_look *look;           /* likewise, before the host is there */
-    /* It does not pay; not even if its output is read there; it is for its size. */
-    bool unprofitable, hopeless, small;
-    /* prepare.c */
-    struct fy_job *job;       /* under way; owns itself */
-    struct fy_gather *gather; /* what it found; NULL: not yet */
-    bool looked, judged;      /* from here; that settles it */
-    bool prepared, refreshed, refreshing;
-    bool retried, retrying; /* asked once more, about a fresh root */
-    bool has_root_hash;     /* it proves that a mount shows its host's files */
-    bool hashed[FY_STAGE_MOUNTS];
-    unsigned char root_hashes[FY_STAGE_MOUNTS][32];
-    uint64_t
-        fresh_ns; /* when the mount has forgotten what changed; 0: it has */
-    struct exchange touched;
-    bool touched_open;
-    char *touched_bytes;
-    size_t touched_used;
+    struct stage *whole; /* that it is a part of, or NULL */
+    struct stage_flow flow;
+    struct stage_input input;
+    struct stage_join join;
+    struct stage_order order;
+    struct stage_place place;
+    struct stage_prepare prepare;
+    struct stage_result result;
 };
 
 /* Who writes its output. */
@@ -121,6 +174,11 @@ fy_stage_guest(const struct stage *stage)
 {
     return stage->whole ? stage->whole->guest : stage->guest;
 }
+
+/* ---- stage_state.c */
+
+/* The one place that changes a stage's state. */
+void fy_stage_event(struct stage *stage, enum stage_event event);
 
 /* ---- stage_end.c */
 
@@ -181,8 +239,6 @@ void fy_part_forget(struct stage *part);
 
 /* A new stage's fields that are not 0. */
 void fy_stage_clear(struct stage *stage);
-/* The one place that changes a stage's state. */
-void fy_stage_enter(struct stage *stage, enum stage_state state);
 /* Connects, if need be, and prepares. */
 void fy_stage_place(struct stage *stage);
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */

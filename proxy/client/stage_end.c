@@ -96,8 +96,8 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
     }
     record->report.seconds = (double)(fy_clock_ns() - stage->began_ns) / 1e9;
     record->report.bytes_from_link =
-        stage->received_bytes[0] + stage->received_bytes[1];
-    record->report.bytes_to_link = stage->input_bytes;
+        stage->flow.received_bytes[0] + stage->flow.received_bytes[1];
+    record->report.bytes_to_link = stage->input.sent_bytes;
     (void)snprintf(record->why, sizeof record->why, "%s", why ? why : "");
     record->report.why = record->why;
 }
@@ -109,7 +109,7 @@ fy_stage_finish(struct stage *stage)
 {
     struct guest *guest = stage->guest;
     fy_session_unset(stage->session, &stage->timer);
-    fy_stage_enter(stage, STAGE_DONE);
+    fy_stage_event(stage, STAGE_LEAVES);
     stage->guest = NULL;
     if (stage->parts) {
         fy_parts_end(stage);
@@ -123,22 +123,23 @@ fy_stage_finish(struct stage *stage)
 void
 fy_stage_detach(struct stage *stage)
 {
-    if (stage->feeds) {
-        stage->feeds->fed_by = NULL;
-        stage->feeds = NULL;
+    if (stage->join.feeds) {
+        stage->join.feeds->join.fed_by = NULL;
+        stage->join.feeds = NULL;
     }
-    if (stage->fed_by) {
-        stage->fed_by->feeds = NULL;
-        stage->fed_by = NULL;
+    if (stage->join.fed_by) {
+        stage->join.fed_by->join.feeds = NULL;
+        stage->join.fed_by = NULL;
     }
-    if (stage->out_open && stage->out.reach) {
-        fy_wire_cancel(stage->out.reach->wire, stage->out.stream);
+    if (stage->flow.out_open && stage->flow.out.reach) {
+        fy_wire_cancel(stage->flow.out.reach->wire, stage->flow.out.stream);
     }
-    if (stage->err_open && stage->err.reach) {
-        fy_wire_cancel(stage->err.reach->wire, stage->err.stream);
+    if (stage->flow.err_open && stage->flow.err.reach) {
+        fy_wire_cancel(stage->flow.err.reach->wire, stage->flow.err.stream);
     }
-    if (stage->touched_open && stage->touched.reach) {
-        fy_wire_cancel(stage->touched.reach->wire, stage->touched.stream);
+    if (stage->prepare.touched_open && stage->prepare.touched.reach) {
+        fy_wire_cancel(stage->prepare.touched.reach->wire,
+                       stage->prepare.touched.stream);
     }
 }
 
@@ -194,15 +195,16 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
 {
     struct fy_stub_again again = {{0}, {{0}}};
     for (int i = 0; i < 2; i++) {
-        again.skip_bytes[i] = stage->received_bytes[i];
-        if (stage->hash[i]) {
-            fy_sha256_end(stage->hash[i], again.hash[i]);
+        again.skip_bytes[i] = stage->flow.received_bytes[i];
+        if (stage->flow.hash[i]) {
+            fy_sha256_end(stage->flow.hash[i], again.hash[i]);
         }
     }
     fy_debug(CLIENT,
              "stage of pid %d runs again here, behind %llu + %llu bytes: %s %s",
-             stage->hello.pid, (unsigned long long)stage->received_bytes[0],
-             (unsigned long long)stage->received_bytes[1],
+             stage->hello.pid,
+             (unsigned long long)stage->flow.received_bytes[0],
+             (unsigned long long)stage->flow.received_bytes[1],
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->guest) {
@@ -216,13 +218,13 @@ static void
 recover(struct stage *stage, unsigned reason, const char *why)
 {
     bool delivered =
-        stage->received_bytes[0] > 0 || stage->received_bytes[1] > 0;
-    bool begun = stage->state >= STAGE_ASKED && !stage->refused;
+        stage->flow.received_bytes[0] > 0 || stage->flow.received_bytes[1] > 0;
+    bool begun = stage->state >= STAGE_ASKED && !stage->result.refused;
     fy_stage_detach(stage);
     if (stage->state == STAGE_DONE) {
         return;
     }
-    if (begun && !stage->plan_repeatable_here) {
+    if (begun && !stage->result.repeatable_here) {
         fail(stage, why);
     } else if (delivered) {
         fy_stage_repeat(stage, reason, why);
@@ -235,7 +237,7 @@ recover(struct stage *stage, unsigned reason, const char *why)
 static bool
 is_repeatable(const struct stage *stage)
 {
-    return stage->plan.repeatable && !stage->consumed;
+    return stage->plan.repeatable && !stage->input.consumed;
 }
 
 /* The stage and those joined to it, from the first; how many. Those of which the
@@ -245,18 +247,18 @@ gather(struct stage *stage, struct stage *group[GROUP_MAX])
 {
     unsigned n = 0;
     struct stage *first = stage;
-    while (first->fed_by) {
-        first = first->fed_by;
+    while (first->join.fed_by) {
+        first = first->join.fed_by;
     }
     /* What feeds a stage that runs again has to run again as well. */
-    bool repeatable = !first->joined;
+    bool repeatable = !first->join.joined;
     for (struct stage *each = first; each && n < GROUP_MAX;
-         each = each->feeds) {
+         each = each->join.feeds) {
         group[n++] = each;
-        bool begun = each->state >= STAGE_ASKED && !each->refused;
+        bool begun = each->state >= STAGE_ASKED && !each->result.refused;
         repeatable = repeatable && (!begun || is_repeatable(each)) &&
                      (each->guest || each->state != STAGE_DONE);
-        each->plan_repeatable_here = repeatable;
+        each->result.repeatable_here = repeatable;
     }
     return n;
 }
@@ -266,7 +268,7 @@ fy_stage_may_fall_back(struct stage *stage)
 {
     struct stage *group[GROUP_MAX];
     unsigned n = gather(stage, group);
-    return group[n - 1]->plan_repeatable_here;
+    return group[n - 1]->result.repeatable_here;
 }
 
 void
@@ -286,23 +288,24 @@ fy_stage_fall_back(struct stage *stage, unsigned reason, const char *why)
 void
 fy_stage_try_end(struct stage *stage)
 {
-    if (stage->state != STAGE_ENDED || stage->err_open || stage->out_open) {
+    if (stage->state != STAGE_ENDED || stage->flow.err_open ||
+        stage->flow.out_open) {
         return;
     }
     if (stage->whole && (!fy_part_may_send(stage) || !fy_part_flush(stage))) {
         return; /* its turn comes later, or is over */
     }
-    if (stage->feeds && is_repeatable(stage) &&
-        stage->feeds->state < STAGE_DONE) {
+    if (stage->join.feeds && is_repeatable(stage) &&
+        stage->join.feeds->state < STAGE_DONE) {
         return; /* it may have to run again for its reader */
     }
     /* If that is lost, both run again. It comes, or the link breaks; what still
      * runs may do so for ever, and this stage has not read it to its end. */
-    if (stage->fed_by && !stage->fed_by->has_result) {
-        if (stage->feeder_ended) {
+    if (stage->join.fed_by && !stage->join.fed_by->result.known) {
+        if (stage->result.feeder_ended) {
             return;
         }
-        uint64_t waited = fy_clock_ns() - stage->ended_ns;
+        uint64_t waited = fy_clock_ns() - stage->result.ended_ns;
         if (waited < FEEDER_MS * ms_ns) {
             fy_session_set(stage->session, &stage->timer,
                            FEEDER_MS * ms_ns - waited + ms_ns);
@@ -310,7 +313,7 @@ fy_stage_try_end(struct stage *stage)
         }
     }
     /* What a signal ended here has written what its reader had room for. */
-    bool cut = stage->signalled && stage->exit_signal;
+    bool cut = stage->order.signalled && stage->result.signal;
     int whole = cut ? 0 : fy_flow_whole(stage);
     if (whole == FY_ERR_BUSY) {
         return; /* the stub has not yet taken what came */
@@ -322,35 +325,35 @@ fy_stage_try_end(struct stage *stage)
     }
     /* None of the commands that it ran wrote after its reader had gone: so it was
      * not told. Here one would have been ended, and it would have said so. */
-    if (stage->left_unread && stage->exit_signal == 0 &&
-        stage->exit_status == 0 && stage->received_bytes[1] == 0 &&
+    if (stage->flow.left_unread && stage->result.signal == 0 &&
+        stage->result.status == 0 && stage->flow.received_bytes[1] == 0 &&
         fy_stage_may_fall_back(stage)) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(EPIPE));
         return;
     }
-    if (!stage->refreshed) {
-        stage->refreshed = true;
-        if (fy_prepare_after(stage)) {
-            return;
-        }
+    if (stage->prepare.refresh == REFRESH_DUE) {
+        stage->prepare.refresh = REFRESH_DONE;
+        (void)fy_prepare_after(stage);
     }
-    if (stage->refreshing) {
+    if (stage->prepare.refresh == REFRESH_RUNS) {
         return;
     }
     uint64_t now = fy_clock_ns();
-    if (now < stage->fresh_ns && !cut) {
-        fy_session_set(stage->session, &stage->timer, stage->fresh_ns - now);
+    if (now < stage->prepare.fresh_ns && !cut) {
+        fy_session_set(stage->session, &stage->timer,
+                       stage->prepare.fresh_ns - now);
         return;
     }
     for (int i = 0; i < 3; i++) {
-        if (stage->files[i] >= 0 && stage->offsets[i] >= 0) {
-            (void)lseek(stage->files[i], stage->offsets[i], SEEK_SET);
+        if (stage->files[i] >= 0 && stage->result.offsets[i] >= 0) {
+            (void)lseek(stage->files[i], stage->result.offsets[i], SEEK_SET);
         }
     }
-    if (!stage->parts && stage->read_bytes > 0) {
+    if (!stage->parts && stage->result.read_bytes > 0) {
         fy_history_add(stage->session->history, stage->invocation.key,
-                       (uint64_t)stage->read_bytes, stage->out_bytes,
-                       (double)stage->cpu_ns / 1e9);
+                       (uint64_t)stage->result.read_bytes,
+                       stage->result.out_bytes,
+                       (double)stage->result.cpu_ns / 1e9);
     }
     if (stage->whole) {
         fy_part_ended(stage);
@@ -358,17 +361,17 @@ fy_stage_try_end(struct stage *stage)
     }
     fy_debug(CLIENT,
              "stage of pid %d ended: status %d, signal %d, %llu bytes written",
-             stage->hello.pid, stage->exit_status, stage->exit_signal,
-             (unsigned long long)stage->out_bytes);
+             stage->hello.pid, stage->result.status, stage->result.signal,
+             (unsigned long long)stage->result.out_bytes);
     fy_stage_note(stage, FY_STAGE_NONE, "",
-                  stage->exit_signal ? 128 + stage->exit_signal
-                                     : stage->exit_status);
-    struct stage *feeder = stage->fed_by;
-    end_with(stage, stage->exit_signal, stage->exit_status,
-             stage->streams ? stage->taken_bytes : -1);
+                  stage->result.signal ? 128 + stage->result.signal
+                                       : stage->result.status);
+    struct stage *feeder = stage->join.fed_by;
+    end_with(stage, stage->result.signal, stage->result.status,
+             stage->input.streams ? stage->input.taken_bytes : -1);
     if (feeder) {
-        feeder->feeds = NULL;
-        stage->fed_by = NULL;
+        feeder->join.feeds = NULL;
+        stage->join.fed_by = NULL;
         fy_stage_try_end(feeder);
     }
 }

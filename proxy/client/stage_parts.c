@@ -241,7 +241,7 @@ fy_parts_make(struct stage *whole, struct fy_buffer *why)
         whole->plan.out.kind = parts->stages[0]->plan.out.kind;
         whole->plan.err.kind = parts->stages[0]->plan.err.kind;
         whole->plan.repeatable = true;
-        whole->settled = true;
+        whole->join.settled = true;
         parts->pipes = S_ISFIFO(whole->facts.streams[1].mode);
         whole->parts = parts;
         parts = NULL;
@@ -261,7 +261,7 @@ void
 fy_parts_start(struct stage *whole)
 {
     struct fy_parts *parts = whole->parts;
-    fy_stage_enter(whole, STAGE_ASKED);
+    fy_stage_event(whole, STAGE_ASKS);
     /* In front of the whole, so that they are freed before it. */
     for (unsigned i = 0; i < parts->n; i++) {
         struct stage *part = parts->stages[i];
@@ -284,9 +284,11 @@ pays(struct stage *whole)
     bool known = true;
     for (unsigned i = 0; i < parts->n; i++) {
         const struct stage *part = parts->stages[i];
-        known = known && part->predicted_here > 0;
-        here += part->predicted_here;
-        there = part->predicted_there > there ? part->predicted_there : there;
+        known = known && part->place.predicted_here > 0;
+        here += part->place.predicted_here;
+        there = part->place.predicted_there > there
+                    ? part->place.predicted_there
+                    : there;
     }
     const struct fy_cost cost = {.there_seconds = there, .here_seconds = here};
     const struct fy_cost_input input = {.known = known};
@@ -347,7 +349,7 @@ fy_part_runs(struct stage *part)
     if (parts->running < parts->n || whole->state != STAGE_ASKED) {
         return;
     }
-    fy_stage_enter(whole, STAGE_RUNNING);
+    fy_stage_event(whole, STAGE_IS_ACCEPTED);
     if (whole->guest) {
         fy_guest_send(whole->guest, FY_STUB_RUN, &run, sizeof run);
     }
@@ -407,12 +409,12 @@ fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n)
 {
     struct stage *whole = part->whole;
     struct fy_parts *parts = whole->parts;
-    part->handed_bytes += n;
+    part->flow.handed_bytes += n;
     if (i == 0 && parts->pipes && !parts->flowing) {
         if (n <= EARLY_BYTES - parts->nearly) {
             memcpy(parts->early + parts->nearly, bytes, n);
             parts->nearly += n;
-            part->credited_bytes += n;
+            part->flow.credited_bytes += n;
             return;
         }
         flush(whole);
@@ -425,24 +427,25 @@ fy_part_ended(struct stage *part)
 {
     struct stage *whole = part->whole;
     struct fy_parts *parts = whole->parts;
-    int status = part->exit_status;
+    int status = part->result.status;
     part->part->finished = true;
     parts->worst = status > parts->worst ? status : parts->worst;
     parts->best = status < parts->best ? status : parts->best;
-    whole->out_bytes += part->out_bytes;
-    whole->cpu_ns += part->cpu_ns;
+    whole->result.out_bytes += part->result.out_bytes;
+    whole->result.cpu_ns += part->result.cpu_ns;
     parts->current++;
-    if (part->exit_signal || parts->current == parts->n) {
+    if (part->result.signal || parts->current == parts->n) {
         flush(whole);
         if (whole->state == STAGE_DONE) {
             return;
         }
-        whole->has_result = true;
-        whole->exit_signal = part->exit_signal;
-        whole->exit_status = part->exit_signal ? 0 : status_of(whole);
-        whole->signalled = whole->signalled || part->signalled;
-        whole->ended_ns = fy_clock_ns();
-        fy_stage_enter(whole, STAGE_ENDED);
+        whole->result.known = true;
+        whole->result.signal = part->result.signal;
+        whole->result.status = part->result.signal ? 0 : status_of(whole);
+        whole->order.signalled =
+            whole->order.signalled || part->order.signalled;
+        whole->result.ended_ns = fy_clock_ns();
+        fy_stage_event(whole, STAGE_HAS_RESULT);
         fy_stage_try_end(whole);
         return;
     }
@@ -461,7 +464,7 @@ fy_parts_end(struct stage *whole)
         struct stage *part = parts->stages[i];
         if (part && part->state != STAGE_DONE) {
             fy_session_unset(whole->session, &part->timer);
-            fy_stage_enter(part, STAGE_DONE);
+            fy_stage_event(part, STAGE_LEAVES);
             fy_stage_detach(part);
         }
     }
@@ -476,7 +479,8 @@ fy_parts_fail(struct stage *whole, unsigned reason, const char *why)
     char text[200];
     (void)snprintf(text, sizeof text, "%s", why ? why : "");
     fy_parts_end(whole);
-    if (whole->received_bytes[0] > 0 || whole->received_bytes[1] > 0) {
+    if (whole->flow.received_bytes[0] > 0 ||
+        whole->flow.received_bytes[1] > 0) {
         fy_stage_repeat(whole, reason, text);
     } else {
         fy_stage_decline(whole, reason, text);

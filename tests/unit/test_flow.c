@@ -40,12 +40,6 @@ static char said[256], requested[256]; /* the last word about it; requests */
 static struct fy_stub_run run_frame;
 
 void
-fy_stage_enter(struct stage *of, enum stage_state state)
-{
-    of->state = state;
-}
-
-void
 fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
 {
     (void)of;
@@ -137,7 +131,7 @@ fy_stage_try_end(struct stage *of)
 void
 fy_stage_detach(struct stage *of)
 {
-    of->fed_by = NULL;
+    of->join.fed_by = NULL;
 }
 
 void
@@ -216,12 +210,12 @@ setup(void)
     stage.guest = &guest;
     stage.state = STAGE_RUNNING;
     stage.reach = &reach;
-    stage.out = fy_out_exchange;
-    stage.err = fy_err_exchange;
-    stage.out.reach = stage.err.reach = &reach;
-    stage.out.stream = OUT_STREAM;
-    stage.err.stream = ERR_STREAM;
-    stage.out_open = stage.err_open = stage.settled = true;
+    stage.flow.out = fy_out_exchange;
+    stage.flow.err = fy_err_exchange;
+    stage.flow.out.reach = stage.flow.err.reach = &reach;
+    stage.flow.out.stream = OUT_STREAM;
+    stage.flow.err.stream = ERR_STREAM;
+    stage.flow.out_open = stage.flow.err_open = stage.join.settled = true;
     stage.number = 3;
     stage.argv = argv;
     stage.hello.argc = 2;
@@ -245,7 +239,7 @@ data(size_t n)
 {
     static char block[1 << 21];
     ck_assert_uint_le(n, sizeof block);
-    stage.out.data(&stage.out, block, n);
+    stage.flow.out.data(&stage.flow.out, block, n);
 }
 
 /* ---- windows --------------------------------------------------------------------- */
@@ -269,14 +263,14 @@ START_TEST(both_windows_share_the_stub)
     ck_assert_uint_eq(granted[1], ERR_WINDOW);
     /* A stub that says more than it was given gets no more for it. */
     fy_flow_credit(&stage, UINT32_MAX);
-    ck_assert_uint_eq(stage.credited_bytes, 200 << 10);
+    ck_assert_uint_eq(stage.flow.credited_bytes, 200 << 10);
     ck_assert_uint_le(granted[0] + granted[1], WINDOW + (200 << 10));
     /* Of stderr the rest, when less than half is left. */
     static const char text[ERR_WINDOW];
-    stage.err.data(&stage.err, text, ERR_WINDOW / 2);
+    stage.flow.err.data(&stage.flow.err, text, ERR_WINDOW / 2);
     fy_flow_credit(&stage, ERR_WINDOW / 2);
     ck_assert_uint_eq(granted[1], ERR_WINDOW);
-    stage.err.data(&stage.err, text, 1);
+    stage.flow.err.data(&stage.flow.err, text, 1);
     fy_flow_credit(&stage, 1);
     ck_assert_uint_eq(granted[1], ERR_WINDOW + ERR_WINDOW / 2 + 1);
     ck_assert_uint_eq(sent[FY_STUB_ERR], 2);
@@ -288,7 +282,7 @@ static uint64_t
 granted_in(enum stage_state state)
 {
     memset(granted, 0, sizeof granted);
-    memset(stage.granted_bytes, 0, sizeof stage.granted_bytes);
+    memset(stage.flow.granted_bytes, 0, sizeof stage.flow.granted_bytes);
     stage.state = state;
     fy_flow_grant(&stage);
     return granted[0] + granted[1];
@@ -303,13 +297,13 @@ START_TEST(a_window_opens_when_its_reader_is_known)
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW);
     ck_assert_uint_eq(granted_in(STAGE_ENDED), WINDOW);
     ck_assert_uint_eq(granted_in(STAGE_DONE), 0);
-    stage.settled = false;
+    stage.join.settled = false;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
-    stage.settled = true;
-    stage.placement = placement; /* it may yet turn out not to pay */
+    stage.join.settled = true;
+    stage.place.probe = placement; /* it may yet turn out not to pay */
     ck_assert_uint_eq(granted_in(STAGE_ASKED), 0);
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW);
-    stage.placement = NULL;
+    stage.place.probe = NULL;
     stage.whole = &other;
     ck_assert_uint_eq(granted_in(STAGE_ASKED), 0);
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
@@ -317,20 +311,20 @@ START_TEST(a_window_opens_when_its_reader_is_known)
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW);
     stage.whole = NULL;
     /* A reader there: of its output nothing comes here. */
-    stage.feeds = &other;
+    stage.join.feeds = &other;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), ERR_WINDOW);
-    stage.feeds = NULL;
-    stage.err_open = false;
+    stage.join.feeds = NULL;
+    stage.flow.err_open = false;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), WINDOW);
     ck_assert_uint_eq(granted[1], 0);
-    stage.out_open = false;
+    stage.flow.out_open = false;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
-    stage.out_open = true;
+    stage.flow.out_open = true;
     grant_fails = true;
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
-    ck_assert_uint_eq(stage.granted_bytes[0], 0);
+    ck_assert_uint_eq(stage.flow.granted_bytes[0], 0);
     grant_fails = false;
-    stage.out.reach = NULL; /* its stream is closed */
+    stage.flow.out.reach = NULL; /* its stream is closed */
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
 }
 END_TEST
@@ -341,7 +335,7 @@ static int
 arrive(void *context, const void *bytes, size_t n)
 {
     (void)context;
-    stage.out.data(&stage.out, bytes, n);
+    stage.flow.out.data(&stage.flow.out, bytes, n);
     return 0;
 }
 
@@ -352,9 +346,9 @@ START_TEST(compressed_output_is_decoded_as_it_is_written)
     struct fy_squeeze *squeeze;
 
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, zstd, 1);
+    stage.flow.out.response(&stage.flow.out, 200, zstd, 1);
     ck_assert_int_eq(stage.state, STAGE_RUNNING);
-    ck_assert_ptr_nonnull(stage.unsqueeze);
+    ck_assert_ptr_nonnull(stage.flow.unsqueeze);
     ck_assert_uint_eq(granted[0], PACKED);
     ck_assert_uint_eq(granted[1], ERR_WINDOW);
     ck_assert_int_eq(fy_squeeze_new(0, &squeeze), 0);
@@ -368,7 +362,7 @@ START_TEST(compressed_output_is_decoded_as_it_is_written)
     fy_flow_credit(&stage, WINDOW - 1);
     ck_assert_uint_eq(sent_bytes, 3 * WINDOW - 1);
     stage.state = STAGE_ENDED;
-    stage.out_bytes = sizeof text;
+    stage.result.out_bytes = sizeof text;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_ERR_BUSY);
     fy_flow_credit(&stage, WINDOW);
     ck_assert_uint_eq(sent_bytes, sizeof text);
@@ -386,12 +380,12 @@ START_TEST(output_that_cannot_be_decoded_ends_it)
     snprintf(wanted_text, sizeof wanted_text,
              "falls back %d its output cannot be decoded", FY_STAGE_LOST_LINK);
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, lz4, 1);
+    stage.flow.out.response(&stage.flow.out, 200, lz4, 1);
     ck_assert_str_eq(said, wanted_text);
     *said = '\0';
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, zstd, 1);
-    stage.out.data(&stage.out, "no frame of zstd", 16);
+    stage.flow.out.response(&stage.flow.out, 200, zstd, 1);
+    stage.flow.out.data(&stage.flow.out, "no frame of zstd", 16);
     ck_assert_str_eq(said, wanted_text);
     ck_assert_uint_eq(sent_bytes, 0);
 }
@@ -408,7 +402,7 @@ pipes(const char *command, const char *a, const char *b)
     stage.invocation.command = command;
     stage.hello.argc = b ? 3 : 2;
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_int_eq(stage.state, STAGE_RUNNING);
     return run_frame.pipes;
 }
@@ -442,31 +436,31 @@ END_TEST
 START_TEST(a_stub_is_told_what_it_reads)
 {
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_uint_eq(run_frame.reads_stdin, 0);
     ck_assert_uint_eq(wanted, 1);
     for (int i = 0; i < 4; i++) {
-        stage.streams = true;
+        stage.input.streams = true;
         stage.plan.in.is_pipe = i & 1;
         stage.plan.repeatable = i & 2;
         stage.state = STAGE_ASKED;
-        stage.out.response(&stage.out, 200, NULL, 0);
+        stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
         ck_assert_uint_eq(run_frame.reads_stdin, 1);
         ck_assert_uint_eq(run_frame.keeps_stdin, i == 3);
-        ck_assert_int_eq(stage.keeps, i == 3);
+        ck_assert_int_eq(stage.input.keeps, i == 3);
     }
     /* A part has no stub. */
     stage.state = STAGE_ASKED;
     stage.guest = NULL;
     stage.whole = &other;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_uint_eq(part_runs, 1);
     ck_assert_uint_eq(wanted, 5);
     /* An answer to what has run for long is none. */
     wanted = 0;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_uint_eq(wanted + part_runs, 1);
-    stage.out.room(&stage.out);
+    stage.flow.out.room(&stage.flow.out);
     ck_assert_uint_eq(wanted, 1);
 }
 END_TEST
@@ -479,14 +473,14 @@ START_TEST(mounts_that_were_compared_are_proven)
     stage.plan.nmounts = 2;
     stage.plan.mounts[0] = &mounts[2];
     stage.plan.mounts[1] = &mounts[1];
-    stage.hashed[0] = true;
+    stage.prepare.hashed[0] = true;
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert(!reach.proven[2]);
-    stage.has_root_hash = true;
+    stage.prepare.has_root_hash = true;
     reach.proven[1] = true; /* by another stage */
     stage.state = STAGE_ASKED;
-    stage.out.response(&stage.out, 200, NULL, 0);
+    stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert(reach.proven[2]);
     ck_assert(reach.proven[1]);
     ck_assert(!reach.proven[0]);
@@ -500,8 +494,8 @@ refuse(const char *reason)
                                          {FY_FIELD_REASON, reason}};
     *said = '\0';
     stage.state = STAGE_ASKED;
-    stage.refused = false;
-    stage.out.response(&stage.out, 404, pairs, reason ? 2 : 1);
+    stage.result.refused = false;
+    stage.flow.out.response(&stage.flow.out, 404, pairs, reason ? 2 : 1);
 }
 
 START_TEST(a_refusal_is_told_by_its_reason)
@@ -511,7 +505,7 @@ START_TEST(a_refusal_is_told_by_its_reason)
     snprintf(expected, sizeof expected, "declined %d so", FY_STAGE_OTHER_TOOL);
     refuse(fy_stage_reason_word(FY_STAGE_OTHER_TOOL));
     ck_assert_str_eq(said, expected);
-    ck_assert(stage.refused);
+    ck_assert(stage.result.refused);
     /* None, unknown ones, and those that only this host can mean. */
     const char *const odd[] = {
         NULL,
@@ -528,7 +522,7 @@ START_TEST(a_refusal_is_told_by_its_reason)
     }
     /* What feeds it goes on by itself. */
     ck_assert_uint_eq(opened, 0);
-    stage.fed_by = &other;
+    stage.join.fed_by = &other;
     refuse("x");
     ck_assert_uint_eq(opened, 1);
     ck_assert_uint_eq(ended, 100);
@@ -541,24 +535,24 @@ START_TEST(another_root_is_asked_about_once_more)
 
     refuse(word);
     ck_assert_uint_eq(retried, 0);
-    stage.has_root_hash = true;
+    stage.prepare.has_root_hash = true;
     refuse(word);
     ck_assert_uint_eq(retried, 1);
     ck_assert_str_eq(said, "");
-    ck_assert(!stage.refused);
+    ck_assert(!stage.result.refused);
     refuse(fy_stage_reason_word(FY_STAGE_OTHER_TOOL));
     ck_assert_uint_eq(retried, 1);
     /* Not when what it feeds runs already, nor what is fed. */
-    stage.feeds = &other;
+    stage.join.feeds = &other;
     refuse(word);
     ck_assert_uint_eq(retried, 1);
     other.state = STAGE_ASKED;
     refuse(word);
     ck_assert_uint_eq(retried, 2);
-    stage.fed_by = &other;
+    stage.join.fed_by = &other;
     refuse(word);
     ck_assert_uint_eq(retried, 2);
-    stage.retried = true;
+    stage.prepare.retried = true;
     refuse(word);
     ck_assert_uint_eq(retried, 2);
 }
@@ -582,11 +576,11 @@ ends(const char *first, ...)
     va_end(list);
     *said = '\0';
     stage.state = STAGE_RUNNING;
-    stage.has_result = false;
-    stage.out.end(&stage.out, pairs, n);
-    ck_assert(stage.has_result == (stage.state == STAGE_ENDED));
-    ck_assert(stage.has_result == (*said == '\0'));
-    return stage.has_result;
+    stage.result.known = false;
+    stage.flow.out.end(&stage.flow.out, pairs, n);
+    ck_assert(stage.result.known == (stage.state == STAGE_ENDED));
+    ck_assert(stage.result.known == (*said == '\0'));
+    return stage.result.known;
 }
 
 START_TEST(one_status_or_one_signal_is_an_end)
@@ -595,12 +589,13 @@ START_TEST(one_status_or_one_signal_is_an_end)
 
     ck_assert(ends(FY_FIELD_EXIT, "0", NULL));
     ck_assert(ends(FY_FIELD_EXIT, "255", NULL));
-    ck_assert_int_eq(stage.exit_status, 255);
-    ck_assert_int_eq(stage.exit_signal, 0);
-    ck_assert(stage.ended_ns >= began && stage.ended_ns <= fy_clock_ns());
+    ck_assert_int_eq(stage.result.status, 255);
+    ck_assert_int_eq(stage.result.signal, 0);
+    ck_assert(stage.result.ended_ns >= began &&
+              stage.result.ended_ns <= fy_clock_ns());
     ck_assert(ends(FY_FIELD_DEATH, "13", NULL));
-    ck_assert_int_eq(stage.exit_status, 0);
-    ck_assert_int_eq(stage.exit_signal, SIGPIPE);
+    ck_assert_int_eq(stage.result.status, 0);
+    ck_assert_int_eq(stage.result.signal, SIGPIPE);
     ck_assert(ends(FY_FIELD_DEATH, "64", NULL));
 
     ck_assert(!ends(NULL));
@@ -626,14 +621,14 @@ END_TEST
 /* It cannot have taken more of its stdin than was sent. */
 START_TEST(what_was_taken_is_what_was_sent)
 {
-    stage.input_bytes = 10;
+    stage.input.sent_bytes = 10;
     ck_assert(ends(FY_FIELD_EXIT, "0", FY_FIELD_IN_BYTES, "11", NULL));
-    stage.streams = true;
+    stage.input.streams = true;
     ck_assert(ends(FY_FIELD_EXIT, "0", FY_FIELD_IN_BYTES, "10", NULL));
-    ck_assert_int_eq(stage.taken_bytes, 10);
+    ck_assert_int_eq(stage.input.taken_bytes, 10);
     ck_assert(!ends(FY_FIELD_EXIT, "0", FY_FIELD_IN_BYTES, "11", NULL));
     ck_assert(ends(FY_FIELD_EXIT, "0", NULL));
-    ck_assert_int_eq(stage.taken_bytes, -1);
+    ck_assert_int_eq(stage.input.taken_bytes, -1);
 }
 END_TEST
 
@@ -645,27 +640,27 @@ START_TEST(an_end_says_where_files_stand)
                    FY_FIELD_CPU_NS, "14", FY_FIELD_READ_BYTES, "15",
                    FY_FIELD_FEEDER, "1", FY_FIELD_OUT_BYTES, "16",
                    FY_FIELD_RATE, "2000", NULL));
-    ck_assert_int_eq(stage.exit_status, 3);
-    ck_assert_int_eq(stage.offsets[0], 11);
-    ck_assert_int_eq(stage.offsets[1], 12);
-    ck_assert_int_eq(stage.offsets[2], 13);
-    ck_assert_uint_eq(stage.cpu_ns, 14);
-    ck_assert_int_eq(stage.read_bytes, 15);
-    ck_assert(stage.feeder_ended);
-    ck_assert_uint_eq(stage.out_bytes, 16);
+    ck_assert_int_eq(stage.result.status, 3);
+    ck_assert_int_eq(stage.result.offsets[0], 11);
+    ck_assert_int_eq(stage.result.offsets[1], 12);
+    ck_assert_int_eq(stage.result.offsets[2], 13);
+    ck_assert_uint_eq(stage.result.cpu_ns, 14);
+    ck_assert_int_eq(stage.result.read_bytes, 15);
+    ck_assert(stage.result.feeder_ended);
+    ck_assert_uint_eq(stage.result.out_bytes, 16);
     ck_assert_double_eq(reach.bytes_a_second, 2000);
     ck_assert(ends(FY_FIELD_EXIT, "0", FY_FIELD_RATE, "1500", NULL));
     ck_assert_double_eq(reach.bytes_a_second, 2000); /* the best counts */
-    ck_assert_int_eq(stage.offsets[0], -1);
-    ck_assert_int_eq(stage.offsets[1], -1);
-    ck_assert_int_eq(stage.offsets[2], -1);
-    ck_assert_int_eq(stage.read_bytes, -1);
-    ck_assert_uint_eq(stage.cpu_ns + stage.out_bytes, 0);
-    ck_assert(!stage.feeder_ended);
+    ck_assert_int_eq(stage.result.offsets[0], -1);
+    ck_assert_int_eq(stage.result.offsets[1], -1);
+    ck_assert_int_eq(stage.result.offsets[2], -1);
+    ck_assert_int_eq(stage.result.read_bytes, -1);
+    ck_assert_uint_eq(stage.result.cpu_ns + stage.result.out_bytes, 0);
+    ck_assert(!stage.result.feeder_ended);
     /* The end of what is over is none. */
     const struct fy_wire_pair exit[] = {{FY_FIELD_EXIT, "9"}};
-    stage.out.end(&stage.out, exit, 1);
-    ck_assert_int_eq(stage.exit_status, 0);
+    stage.flow.out.end(&stage.flow.out, exit, 1);
+    ck_assert_int_eq(stage.result.status, 0);
 }
 END_TEST
 
@@ -673,8 +668,8 @@ END_TEST
 START_TEST(all_of_the_output_came)
 {
     stage.state = STAGE_ENDED;
-    stage.granted_bytes[0] = WINDOW;
-    stage.out_bytes = 100;
+    stage.flow.granted_bytes[0] = WINDOW;
+    stage.result.out_bytes = 100;
     data(99);
     ck_assert_int_eq(fy_flow_whole(&stage), FY_ERR_BUSY);
     fy_flow_credit(&stage, 98);
@@ -691,9 +686,9 @@ START_TEST(all_of_the_output_came)
     stage.plan.out.kind = FY_STREAM_FILE;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_OK);
     stage.plan.out.kind = FY_STREAM_WIRE;
-    stage.granted_bytes[0] = 0;
+    stage.flow.granted_bytes[0] = 0;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_OK);
-    stage.granted_bytes[0] = WINDOW;
+    stage.flow.granted_bytes[0] = WINDOW;
     stage.guest = NULL;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_OK);
 }
@@ -709,17 +704,17 @@ START_TEST(output_of_what_does_not_run_is_dropped)
     stage.state = STAGE_ENDED;
     data(10);
     ck_assert_uint_eq(sent_bytes, 10);
-    ck_assert_uint_eq(stage.received_bytes[0], 10);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], 10);
     send_fails = true;
     data(10);
     ck_assert_ptr_nonnull(strstr(said, "no memory"));
-    ck_assert_uint_eq(stage.received_bytes[0], 10);
-    ck_assert_uint_eq(stage.handed_bytes, 10);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], 10);
+    ck_assert_uint_eq(stage.flow.handed_bytes, 10);
     stage.state = STAGE_RUNNING;
     stage.whole = &other;
     data(20);
     ck_assert_uint_eq(part_bytes, 20);
-    ck_assert_uint_eq(stage.received_bytes[0], 30);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], 30);
 }
 END_TEST
 
@@ -727,32 +722,32 @@ START_TEST(a_stream_that_closes_too_early_is_a_lost_one)
 {
     char expected[80];
 
-    stage.out.closed(&stage.out, 0);
-    ck_assert(!stage.out_open);
+    stage.flow.out.closed(&stage.flow.out, 0);
+    ck_assert(!stage.flow.out_open);
     snprintf(expected, sizeof expected, "falls back %d the connection broke",
              FY_STAGE_LOST_LINK);
     ck_assert_str_eq(said, expected);
     stage.state = STAGE_ASKED;
     reach.state = REACH_GREETING;
     strcpy(reach.trouble, "no ferry there");
-    stage.out.closed(&stage.out, 0);
+    stage.flow.out.closed(&stage.flow.out, 0);
     snprintf(expected, sizeof expected, "falls back %d no ferry there",
              FY_STAGE_NO_PROXY);
     ck_assert_str_eq(said, expected);
     *said = '\0';
-    stage.out.closed(&stage.out, 1); /* it has fallen back */
+    stage.flow.out.closed(&stage.flow.out, 1); /* it has fallen back */
     ck_assert_str_eq(said, "");
     stage.state = STAGE_ENDED;
-    stage.out.closed(&stage.out, 0);
+    stage.flow.out.closed(&stage.flow.out, 0);
     ck_assert_uint_eq(ended, 1);
-    stage.feeds = &other;
-    stage.out.closed(&stage.out, 0);
+    stage.join.feeds = &other;
+    stage.flow.out.closed(&stage.flow.out, 0);
     ck_assert_uint_eq(ended, 2);
     other.state = STAGE_ENDED;
-    stage.out.closed(&stage.out, 0);
+    stage.flow.out.closed(&stage.flow.out, 0);
     ck_assert_uint_eq(ended, 103);
-    stage.retrying = true;
-    stage.out.closed(&stage.out, 0);
+    stage.state = STAGE_RETRYING;
+    stage.flow.out.closed(&stage.flow.out, 0);
     ck_assert_uint_eq(retried, 1);
     ck_assert_uint_eq(ended, 103);
     ck_assert_str_eq(said, "");
@@ -761,18 +756,18 @@ END_TEST
 
 START_TEST(stderr_closes_by_itself)
 {
-    stage.err.closed(&stage.err, 0);
-    ck_assert(!stage.err_open);
+    stage.flow.err.closed(&stage.flow.err, 0);
+    ck_assert(!stage.flow.err_open);
     ck_assert_uint_eq(ended, 1);
     ck_assert_str_eq(said, "");
-    stage.retrying = true;
-    stage.err.closed(&stage.err, 1);
+    stage.state = STAGE_RETRYING;
+    stage.flow.err.closed(&stage.flow.err, 1);
     ck_assert_uint_eq(retried, 1);
-    stage.retrying = false;
-    stage.err.closed(&stage.err, 1);
+    stage.state = STAGE_RUNNING;
+    stage.flow.err.closed(&stage.flow.err, 1);
     ck_assert_ptr_nonnull(strstr(said, "the connection broke"));
     *said = '\0';
-    stage.err.closed(&stage.err, 1); /* done by now */
+    stage.flow.err.closed(&stage.flow.err, 1); /* done by now */
     ck_assert_str_eq(said, "");
     ck_assert_uint_eq(ended, 1);
 }
@@ -784,13 +779,13 @@ START_TEST(a_signal_is_passed_on)
 {
     fy_flow_signal(&stage, SIGTERM);
     ck_assert_str_eq(requested, "/stage/3/signal?15 ");
-    ck_assert(stage.signalled);
-    ck_assert_int_eq(stage.last_signal, SIGTERM);
+    ck_assert(stage.order.signalled);
+    ck_assert_int_eq(stage.order.last, SIGTERM);
     *requested = '\0';
-    stage.signalled = false;
+    stage.order.signalled = false;
     fy_flow_signal(&stage, SIGCONT); /* which ends nothing */
     ck_assert_str_eq(requested, "/stage/3/signal?18 ");
-    ck_assert(!stage.signalled);
+    ck_assert(!stage.order.signalled);
     *requested = '\0';
     fy_flow_signal(&stage, 0);
     fy_flow_signal(&stage, 65);
@@ -817,14 +812,14 @@ START_TEST(a_signal_reaches_each_part)
     stage.parts = (struct fy_parts *)(void *)&other;
     fy_flow_signal(&stage, SIGTERM);
     ck_assert_str_eq(requested, "/stage/4/signal?15 ");
-    ck_assert(other.signalled);
-    ck_assert(!stage.signalled);
+    ck_assert(other.order.signalled);
+    ck_assert(!stage.order.signalled);
     fy_flow_window(&stage, 24, 80);
     ck_assert_str_eq(requested,
                      "/stage/4/signal?15 /stage/4/window?rows=24&columns=80 ");
     stage.state = STAGE_ENDED; /* what is left to be written is the whole's */
     fy_flow_signal(&stage, SIGTERM);
-    ck_assert_int_eq(stage.exit_signal, SIGTERM);
+    ck_assert_int_eq(stage.result.signal, SIGTERM);
     stage.parts = NULL;
     *requested = '\0';
     stage.whole = &other;
@@ -841,29 +836,29 @@ START_TEST(a_signal_ends_what_still_writes_here)
 {
     stage.state = STAGE_ENDED;
     fy_flow_signal(&stage, SIGCONT);
-    ck_assert_int_eq(stage.exit_signal, 0);
+    ck_assert_int_eq(stage.result.signal, 0);
     ck_assert_uint_eq(ended, 0);
     fy_flow_signal(&stage, SIGINT);
-    ck_assert_int_eq(stage.exit_signal, SIGINT);
+    ck_assert_int_eq(stage.result.signal, SIGINT);
     ck_assert_uint_eq(ended, 1);
     fy_flow_signal(&stage, SIGTERM); /* the first one did */
-    ck_assert_int_eq(stage.exit_signal, SIGINT);
+    ck_assert_int_eq(stage.result.signal, SIGINT);
     ck_assert_str_eq(requested, "");
 
     /* It had ended there before the signal came. */
-    stage.exit_signal = 0;
-    stage.signalled = true;
-    stage.last_signal = SIGHUP;
+    stage.result.signal = 0;
+    stage.order.signalled = true;
+    stage.order.last = SIGHUP;
     ck_assert(ends(FY_FIELD_EXIT, "0", NULL)); /* and all is written */
-    ck_assert_int_eq(stage.exit_signal, 0);
+    ck_assert_int_eq(stage.result.signal, 0);
     data(10);
     ck_assert(ends(FY_FIELD_EXIT, "0", NULL));
-    ck_assert_int_eq(stage.exit_signal, SIGHUP);
+    ck_assert_int_eq(stage.result.signal, SIGHUP);
     ck_assert(ends(FY_FIELD_DEATH, "15", NULL));
-    ck_assert_int_eq(stage.exit_signal, SIGTERM);
-    stage.signalled = false;
+    ck_assert_int_eq(stage.result.signal, SIGTERM);
+    stage.order.signalled = false;
     ck_assert(ends(FY_FIELD_EXIT, "0", NULL));
-    ck_assert_int_eq(stage.exit_signal, 0);
+    ck_assert_int_eq(stage.result.signal, 0);
 }
 END_TEST
 
@@ -882,7 +877,7 @@ START_TEST(a_lost_reader_is_the_originals_to_meet)
     fy_flow_broken(&stage, 2, EPIPE);
     fy_flow_broken(&stage, 1, EPIPE);
     ck_assert_str_eq(requested, "/stage/3/unread?2 /stage/3/unread?1 ");
-    ck_assert(!stage.left_unread);
+    ck_assert(!stage.flow.left_unread);
     *requested = '\0';
     fy_flow_broken(&stage, 1, ENOSPC); /* its stub drops the rest */
     ck_assert_str_eq(requested, "");
@@ -899,19 +894,19 @@ END_TEST
 /* A signal came first: it is what the command gets first. */
 START_TEST(a_signal_comes_before_a_lost_reader)
 {
-    stage.signalled = true;
+    stage.order.signalled = true;
     fy_flow_broken(&stage, 1, EPIPE);
     ck_assert_str_eq(requested, "/stage/3/unread?1 ");
     fy_flow_broken(&stage, 1, EIO);
     ck_assert_ptr_nonnull(strstr(said, "falls back"));
     *said = '\0';
     stage.state = STAGE_RUNNING;
-    stage.signalled = false;
-    stage.held_signals = 2;
+    stage.order.signalled = false;
+    stage.order.held = 2;
     fy_flow_broken(&stage, 1, EPIPE);
     ck_assert_str_eq(said, "");
     /* Commands that are run, once they had a reader. */
-    stage.held_signals = 0;
+    stage.order.held = 0;
     stage.invocation.nruns = 1;
     fy_flow_broken(&stage, 1, EPIPE);
     ck_assert_ptr_nonnull(strstr(said, "falls back"));
@@ -921,7 +916,7 @@ START_TEST(a_signal_comes_before_a_lost_reader)
     fy_flow_credit(&stage, 1);
     fy_flow_broken(&stage, 1, EPIPE);
     ck_assert_str_eq(said, "");
-    ck_assert(stage.left_unread);
+    ck_assert(stage.flow.left_unread);
 }
 END_TEST
 
@@ -929,17 +924,17 @@ END_TEST
 START_TEST(credits_of_parts)
 {
     stage.parts = (struct fy_parts *)(void *)&other;
-    stage.handed_bytes = 100;
-    other.handed_bytes = 100;
+    stage.flow.handed_bytes = 100;
+    other.flow.handed_bytes = 100;
     has_part = true;
     fy_flow_credit(&stage, 60);
-    ck_assert_uint_eq(stage.credited_bytes, 60);
-    ck_assert_uint_eq(other.credited_bytes, 60);
+    ck_assert_uint_eq(stage.flow.credited_bytes, 60);
+    ck_assert_uint_eq(other.flow.credited_bytes, 60);
     ck_assert_uint_eq(ended, 100);
     has_part = false;
     fy_flow_credit(&stage, 10);
-    ck_assert_uint_eq(stage.credited_bytes, 70);
-    ck_assert_uint_eq(other.credited_bytes, 60);
+    ck_assert_uint_eq(stage.flow.credited_bytes, 70);
+    ck_assert_uint_eq(other.flow.credited_bytes, 60);
     ck_assert_uint_eq(ended, 101);
 }
 END_TEST

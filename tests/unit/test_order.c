@@ -80,7 +80,7 @@ setup(void)
             .session = &session,
             .state = STAGE_RUNNING,
             .guest = &guests[i],
-            .feeds = i < 2 ? &stages[i + 1] : NULL,
+            .join.feeds = i < 2 ? &stages[i + 1] : NULL,
             .next = i < 2 ? &stages[i + 1] : NULL,
         };
     }
