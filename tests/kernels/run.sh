@@ -18,13 +18,15 @@ trap 'rm -rf "$work"' EXIT
 XDG_CACHE_HOME=$work/cache
 export XDG_CACHE_HOME
 
-# on DEVICE ANNOTATIONS PART: all numbers are right, what ferry says in $work/err
+# on DEVICE ANNOTATIONS PART: all numbers are right, and as many as without ferry; what
+# ferry says in $work/err
 on()
 {
     LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
         FAKECUDA_LOG=$work/log "$ferry" run --no-discover --device "$1" \
         --annotations "$2" --force --explain -- "$program" "$3" \
-        >"$work/out" 2>"$work/err"
+        >"$work/out" 2>"$work/err" &&
+        "$program" "$3" | cmp -s "$work/out"
 }
 
 # right NAME DEVICE ANNOTATIONS PART
