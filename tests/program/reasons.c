@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One call that ferry leaves to its original, by the argument: handler (made in a
- * handler on the alternate stack), memory (where the process may have no more
- * addresses), handle (of a plan whose making is not
- * annotated, a guru one; argument 2 is FFTW's library).
+ * handler on the alternate stack), first (the process's first, in a handler on the
+ * ordinary stack), memory (where the process may have no more addresses), handle (of
+ * a plan whose making is not annotated, a guru one; argument 2 is FFTW's library).
  */
 #include "common.h"
 
@@ -27,11 +27,11 @@ multiply(int number)
 }
 
 static void
-in_handler(void)
+in_handler(int on_stack)
 {
     static char stack[1 << 16];
     const stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction action = {.sa_handler = multiply, .sa_flags = SA_ONSTACK};
+    struct sigaction action = {.sa_handler = multiply, .sa_flags = on_stack};
     sigaltstack(&alternate, NULL);
     sigaction(SIGUSR1, &action, NULL);
     raise(SIGUSR1);
@@ -92,7 +92,9 @@ main(int argc, char **argv)
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], "handler") == 0) {
-        in_handler();
+        in_handler(SA_ONSTACK);
+    } else if (argc == 2 && strcmp(argv[1], "first") == 0) {
+        in_handler(0);
     } else {
         without_memory();
     }

@@ -475,6 +475,7 @@ def reasons_are_told(context):
     """Calls that stay for want of memory, in a handler, of an unseen plan."""
     for mode, function, reason, lines, argv in (
             ("handler", "dgemm", "in-handler", 0, []),
+            ("first", "dgemm", "in-handler", 0, []),
             ("memory", "dgemm", "host-memory", 2, []),
             ("handle", "fftw_execute", "unknown-handle", 1,
              ["libfftw3.so.3"])):
