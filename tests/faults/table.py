@@ -9,8 +9,8 @@ the return addresses of the calls that are under way (frames.h). Then the script
 run once for each site and each error that the call could meet there (ERRORS), the
 first time, and for the first of these errors the last time: the number of the call
 at this site, of the recorded run with the fewest. Likewise for each site that
-allocates memory (nomem.c). --full runs all (about 7,000), else a sample is drawn
-with a seed that is printed (FERRY_SEED, or 1).
+allocates memory (nomem.c). --full runs all (about 3,500), in a drawn order with
+--seconds; else a sample is drawn, with a seed that is printed (FERRY_SEED, or 1).
 
 Not failed: calls that cannot fail (SILENT), futex(2), what the dynamic linker does
 for ferry run before main() (no ferry has started then), the stub's allocations (it is
@@ -30,6 +30,12 @@ import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                os.pardir))
+sys.dont_write_bytecode = True
+
+from sample import Sample  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = os.path.realpath(os.environ.get("FERRY_BUILDDIR", "."))
 SOURCE = os.path.realpath(os.environ.get("FERRY_SRCDIR", os.path.join(
@@ -401,6 +407,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="every case")
     parser.add_argument("--sample", type=int, default=30)
     parser.add_argument("--seed", type=int)
+    Sample.arguments(parser)
     parser.add_argument("--only", help="a regular expression for case names")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("scripts", nargs="*", default=list(SCRIPTS))
@@ -411,9 +418,8 @@ def main():
     if missing:
         print("1..0 # SKIP needs " + missing[0])
         return 77
-    seed = options.seed if options.seed is not None else int(
-        os.environ.get("FERRY_SEED", "1"))
-    print("# seed %d" % seed, flush=True)
+    sample = Sample(options.seconds, options.seed)
+    print("# seed %d" % sample.seed, flush=True)
     top = tempfile.mkdtemp(dir="/var/tmp")
     work, plains, seen, total = [], {}, set(), 0
     first = Place(os.path.join(top, "0"))
@@ -443,7 +449,7 @@ def main():
                 work.append((name, case))
     if options.only:
         work = [one for one in work if re.search(options.only, label(*one))]
-    work.sort(key=lambda one: drawn(seed, *one))
+    work = sample.draw(work, drawn, always=True)
     if not options.full and not options.only:
         work = work[:options.sample]
     print("# %d cases of %d" % (len(work), total), flush=True)
@@ -456,9 +462,9 @@ def main():
         mine = dict(plains)
         while True:
             with lock:
-                if not work:
+                if not work or not sample.takes():
                     return
-                name, case = work.pop()
+                name, case = work.pop(0)
             answer = None
             for _ in range(TRIES):
                 answer = judge(place, mine[name], case, SCRIPTS[name])
@@ -493,6 +499,7 @@ def main():
         thread.start()
     for thread in threads:
         thread.join()
+    sample.say()
     print("1..%d" % done[0])
     for one in absent:
         print("# did not occur: " + label(*one))
@@ -501,11 +508,11 @@ def main():
     return len(bad) > 0
 
 
-def drawn(seed, name, case):
-    """Orders the cases by chance, each wherever the others are: how often a place
-    is met differs from run to run, and a build has the same sample each time."""
-    text = "%d %s %d" % (seed, label(name, case).rsplit(None, 1)[0], case[4] > 1)
-    return hashlib.sha256(text.encode()).digest()
+def drawn(one):
+    """Names a case as another run of this build does: how often a place is met
+    differs from run to run."""
+    name, case = one
+    return "%s %d" % (label(name, case).rsplit(None, 1)[0], case[4] > 1)
 
 
 def label(name, case):
