@@ -30,7 +30,8 @@ enum {
     UP = 0x4000,    /* rounding */
     MASKS = 0x1f80, /* of exceptions */
     DIVISION_MASK = 0x200,
-    INVALID = 1 /* an exception's flag */
+    INVALID = 1, /* flags of exceptions */
+    INEXACT = 32
 };
 
 int judged(int n), judged_inner(int n), judged_jump(sigjmp_buf *to, int n);
@@ -205,7 +206,7 @@ judged(int n)
     see();
     nanosleep(&pause, NULL);
     int inner = judged_inner(UNSUPPORTED);
-    set_control(control() | INVALID << 5); /* inexact */
+    set_control(control() | INEXACT);
     errno = 200 + n;
     return 995 + n + inner;
 }
@@ -267,8 +268,8 @@ flags(void)
         unsigned now = control();
         set_control(MASKS);
         /* A division by zero was the engine's. */
-        printf("flags of judged(%d): invalid %d, division %d\n", n,
-               (now & INVALID) != 0, (now & 4) != 0);
+        printf("flags of judged(%d): invalid %d, division %d, inexact %d\n", n,
+               (now & INVALID) != 0, (now & 4) != 0, (now & INEXACT) != 0);
     }
 }
 
