@@ -3,6 +3,7 @@
 PROXY_TEST_LIBS = libfyproxy.la libfyannotations.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS)
 UNIT_TESTS += tests/unit/test_placement
+UNIT_TESTS += tests/unit/test_placement_stage
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_flow
@@ -18,6 +19,10 @@ UNIT_TESTS += tests/unit/test_work
 tests_unit_test_placement_SOURCES = tests/unit/test_placement.c
 tests_unit_test_placement_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_placement_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_placement_stage_SOURCES = tests/unit/test_placement_stage.c
+tests_unit_test_placement_stage_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_placement_stage_LDADD = $(PROXY_TEST_LIBS)
 
 
 # Its doubles stand before the library's own.
