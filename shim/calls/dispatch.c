@@ -359,7 +359,6 @@ static void
 tell_engine(void *closure)
 {
     struct dispatch *d = closure;
-    describe(d->frame, &d->call);
     engine_begin(d->frame);
     d->engine->observe(&d->call);
     engine_end(d->frame);

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ enum {
     UNPROFITABLE,
     UNSUPPORTED,
     NOT_HELD, /* done, without hold() */
-    ANSWERS
+    ANSWERS,
+    LEFT /* judged_leave(): the engine's part of it does not come back */
 };
 
 enum {
@@ -35,6 +37,7 @@ enum {
 };
 
 int judged(int n), judged_inner(int n), judged_jump(sigjmp_buf *to, int n);
+int judged_hop(void **to), judged_leave(int n);
 int seen_errno(void);
 unsigned seen_control(void);
 void *judged_make(int n);
@@ -106,6 +109,11 @@ call(const struct fy_intercepted *intercepted)
         ((int (*)(void *, int))intercepted->original)((void *)r->integer[0],
                                                       (int)r->integer[1]);
         _exit(97);
+    }
+    if (n == LEFT) {
+        (void)services->hold(intercepted);
+        ((int (*)(int))intercepted->original)(n);
+        _exit(96);
     }
     if (n != NOT_HELD && !services->hold(intercepted)) {
         note("not held", intercepted, n);
@@ -217,6 +225,19 @@ judged_jump(sigjmp_buf *to, int n)
     siglongjmp(*to, n);
 }
 
+/* By no function of libc. */
+int
+judged_hop(void **to)
+{
+    __builtin_longjmp(to, 1);
+}
+
+int
+judged_leave(int n)
+{
+    pthread_exit((void *)(long)n);
+}
+
 void *
 judged_make(int n)
 {
@@ -296,6 +317,58 @@ jumps(void)
     printf("after a jump: %d\n", judged(UNSUPPORTED));
 }
 
+static int
+blocked(void)
+{
+    sigset_t mask;
+    int count = 0, state;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    for (int number = 1; number < NSIG; number++) {
+        count += sigismember(&mask, number) == 1;
+    }
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    return count + (state == PTHREAD_CANCEL_ENABLE ? 0 : 1000);
+}
+
+/* The next call finds the one that was left, and its mask. */
+static __attribute__((noinline)) void
+hops(void)
+{
+    static void *here[5];
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    for (volatile int i = 0; i < 2; i++) {
+        if (__builtin_setjmp(here) == 0) {
+            judged_hop(here);
+        }
+        printf("after a hop: %d\n", judged(UNSUPPORTED));
+        printf("blocked: %d\n", blocked());
+    }
+}
+
+static void *
+leaver(void *n)
+{
+    judged_leave((int)(long)n);
+    return NULL;
+}
+
+/* Threads that end in a call: one that the engine made, one that only passed. */
+static void
+leaves(void)
+{
+    for (long n = UNSUPPORTED; n <= LEFT; n += LEFT - UNSUPPORTED) {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, leaver, (void *)n);
+        pthread_join(thread, &result);
+        printf("left with %ld\n", (long)result);
+    }
+    printf("%d\n", judged(DONE));
+}
+
 static void
 handler(int signal)
 {
@@ -339,6 +412,10 @@ main(int argc, char **argv)
         handles();
     } else if (strcmp(what, "jumps") == 0) {
         jumps();
+    } else if (strcmp(what, "hops") == 0) {
+        hops();
+    } else if (strcmp(what, "leaves") == 0) {
+        leaves();
     } else if (strcmp(what, "handlers") == 0) {
         handlers(0, 0);
     } else if (strcmp(what, "first") == 0) {

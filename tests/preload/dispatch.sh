@@ -29,7 +29,7 @@ compile -shared -fPIC -DLIBRARY -o "$t/libjudged.so"
 compile -o "$t/program" -L"$t" -ljudged -Wl,-rpath,"$t"
 "$build/tests/preload/make_preload" "$build/.libs/libferry.so" "$t/preload.so" \
     'judged c I' 'judged_inner c I' 'judged_jump c PI' 'judged_make m I' \
-    'judged_free x P' >/dev/null || exit 99
+    'judged_free x P' 'judged_hop c P' 'judged_leave c I' >/dev/null || exit 99
 
 # asked NAME WANTED...: what the engine was asked, in a run in mode 2 and one that
 # counts, whose output is that without ferry.
@@ -42,7 +42,7 @@ asked()
     for mode in 2 4; do
         rm -f "$log"
         : >"$log"
-        "$build/tests/preload/make_preload" record "$t/record" 5
+        "$build/tests/preload/make_preload" record "$t/record" 7
         LD_PRELOAD=$t/preload.so \
             FERRY_SETTINGS="mode=$mode;engine=$t/engine.so;explain=$log;record=$t/record" \
             timeout -k 5 60 "$t/program" "$name" >"$t/ferry" 2>&1
@@ -82,6 +82,9 @@ counted handles "calls=1 timed=1" "calls=1 timed=1"
 asked jumps "call judged_jump 0" "abandon - 0" "call judged 4" "call judged_inner 4"
 counted jumps "calls=1 unsupported=1 timed=1" "calls=1 unsupported=1 timed=1" \
     "calls=1 timed=0"
+asked hops "call judged_hop 0" "abandon - 0" "call judged 4" "call judged_inner 4" \
+    "call judged_hop 0" "abandon - 0" "call judged 4" "call judged_inner 4"
+asked leaves "call judged_leave 4" "call judged_leave 7" "abandon - 0" "call judged 1"
 # In handlers nothing is held; before the first call, and on the alternate stack, the
 # engine is not even asked.
 asked handlers "call judged 1" "call judged 1" "not held judged 1" \
