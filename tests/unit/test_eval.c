@@ -52,7 +52,7 @@ start(struct one *one, const char *expression)
     memset(one, 0, sizeof *one);
     (void)snprintf(text, sizeof text,
                    "function void f(long i, long j, double x, complex double "
-                   "z, char c, double *p) { axis a = i * 2; require %s; "
+                   "z, char c, double *p) { axis a = i * 2, b = j; require %s; "
                    "in p[a]; }",
                    expression);
     if (fy_compile_text("eval", text, strlen(text), NULL, diagnostics,
@@ -109,6 +109,7 @@ START_TEST(test_values)
         {"1 / 0", FY_ERR_INVALID, 0},
         {"1 % (i - 7)", FY_ERR_INVALID, 0},
         {"1.0 / 0", FY_ERR_INVALID, 0},
+        {"p", FY_ERR_INVALID, 0}, /* no number */
         {"j", 0, 9223372036854775807.0},
         {"j + 1", FY_ERR_OVERFLOW, 0},
         {"-j - 2", FY_ERR_OVERFLOW, 0},
@@ -301,8 +302,22 @@ START_TEST(test_truth)
     static const struct {
         const char *expression;
         bool value;
-    } rows[] = {{"i", true}, {"i - 7", false}, {"x", true}, {"x - x", false},
-                {"z", true}, {"p", true},      {"c", true}, {"!z", false}};
+    } rows[] = {{"i", true},
+                {"i - 7", false},
+                {"x", true},
+                {"x - x", false},
+                {"z", true},
+                {"p", true},
+                {"c", true},
+                {"!z", false},
+                {"i > 0 && x > 1", false},
+                {"i > 0 && x < 1", true},
+                {"x > 1 || i < 0", false},
+                {"x > 1 || i > 0", true},
+                {"7 && x - 0.5", false},
+                {"0 || x - 0.5", false},
+                {"7 && x", true},
+                {"0 || x", true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct one one;
         bool value = !rows[i].value;
@@ -343,6 +358,7 @@ START_TEST(test_bare_cells)
         {"i > 0 ? 3 : i", NULL},
         {"1 / 0 ? i : j", NULL},
         {"a", NULL},
+        {"b", "j"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct one one;
