@@ -198,8 +198,44 @@ int main(void) {
 }
 END
 compile -o secure secure.c
+# By system call: with -f where a filter forbids execveat(2).
+cat >number.c <<'END'
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {4, rules};
+    int at = 1;
+    if (strcmp(argv[1], "-f") == 0) {
+        at = 2;
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 98;
+    }
+    syscall(SYS_execve, argv[at], argv + at, environ);
+    perror("execve");
+    return 99;
+}
+END
+compile -o number number.c
+same "execve by number" ./number /bin/cat "$m/f"
+stubs "execve by number" "/bin/cat|/bin/cat|$m/f"
+same "execve by number, no execveat" ./number -f /bin/cat /etc/hostname
+same "execve by number, no such file" ./number -f ./none
 chmod 755 "$t" "$t/work"
 if chown nobody secure 2>/dev/null && chmod 4755 secure; then
+    same "a setuid program's environment, by number" ./number ./secure
     same "a setuid program's environment" sh -c ./secure
     same "a setuid program's environment, found in PATH" env PATH="$t/work" secure
 else
