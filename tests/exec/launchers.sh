@@ -198,9 +198,11 @@ int main(void) {
 }
 END
 compile -o secure secure.c
-# By system call: with -f where a filter forbids execveat(2).
+# By system call: with -f where a filter forbids execveat(2), with -d in a folder.
 cat >number.c <<'END'
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -223,7 +225,11 @@ int main(int argc, char **argv) {
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 98;
     }
-    syscall(SYS_execve, argv[at], argv + at, environ);
+    if (strcmp(argv[1], "-d") == 0) {
+        syscall(SYS_execveat, open(argv[2], O_PATH), argv[3], argv + 3, environ, 0);
+    } else {
+        syscall(SYS_execve, argv[at], argv + at, environ);
+    }
     perror("execve");
     return 99;
 }
@@ -232,6 +238,8 @@ compile -o number number.c
 same "execve by number" ./number /bin/cat "$m/f"
 stubs "execve by number" "/bin/cat|/bin/cat|$m/f"
 same "execve by number, no execveat" ./number -f /bin/cat /etc/hostname
+same "execveat by number, in a folder" ./number -d /bin cat /etc/hostname
+same "execveat by number, not in the folder" ./number -d /bin number
 same "execve by number, no such file" ./number -f ./none
 chmod 755 "$t" "$t/work"
 if chown nobody secure 2>/dev/null && chmod 4755 secure; then
