@@ -436,6 +436,18 @@ all_blocks(struct fy_command_check *check, const struct cmd_block *own,
     }
 }
 
+/* Paths are said to be made below or kept, and none to be written. */
+static bool
+only_limits(const struct fy_rules *written)
+{
+    for (size_t i = 0; i < written->count; i++) {
+        if (written->items[i].word == FY_WRITTEN) {
+            return false;
+        }
+    }
+    return written->count > 0;
+}
+
 /* What must be true of a block as a whole. */
 static void
 check_whole(struct fy_command_check *check, const struct cmd_block *own)
@@ -447,6 +459,12 @@ check_whole(struct fy_command_check *check, const struct cmd_block *own)
             fy_error(check, own->span,
                      "neither `pure' nor `effect' is said of this command"),
             "pure: it may be run twice and writes nothing but its output");
+    }
+    if (only_limits(&block->written)) {
+        fy_diagnostic_hint(
+            fy_error(check, own->span,
+                     "`writes cwd makes' or `keeps' without `writes cwd'"),
+            "they say more of a path that is said to be written");
     }
     if (block->merges.count > 0 && block->splits.count == 0) {
         fy_error(check, own->span, "`merge' without `split'");
