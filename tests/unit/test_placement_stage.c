@@ -16,9 +16,9 @@
 
 #include "annotations/model/model.h"
 #include "proxy/client/cost.h"
-#include "proxy/wire/protocol.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/work.h"
+#include "proxy/wire/protocol.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -44,13 +44,6 @@ static struct fy_work *submitted;
 static struct exchange *exchange;
 static char *body;
 static size_t nbody;
-
-int
-fy_path_join(const char *at, const char *text, char out[PATH_MAX])
-{
-    (void)snprintf(out, PATH_MAX, "%s/%s", at, text);
-    return 0;
-}
 
 bool
 fy_history_find(struct fy_history *history, const char *key,
@@ -270,14 +263,14 @@ look(void)
 {
     submitted = NULL;
     if (!fy_placement_look(&stage)) {
-        ck_assert_ptr_null(stage.look);
+        ck_assert_ptr_null(stage.place.look);
         ck_assert_ptr_null(submitted);
         return false;
     }
-    ck_assert_ptr_nonnull(stage.look);
+    ck_assert_ptr_nonnull(stage.place.look);
     submitted->run(submitted);
     submitted->done(submitted);
-    ck_assert_ptr_null(stage.look);
+    ck_assert_ptr_null(stage.place.look);
     return true;
 }
 
@@ -298,8 +291,8 @@ START_TEST(few_files_are_looked_at_while_their_host_is_not_there)
     /* What does not pay now may pay later: its host is asked then. */
     pays = false;
     ck_assert(look());
-    ck_assert(!stage.judged);
-    ck_assert(!stage.unprofitable);
+    ck_assert(!stage.place.judged);
+    ck_assert(!stage.place.unprofitable);
     /* Standard input from a file of there. */
     stage.invocation.nuses = 1;
     stage.plan.in.kind = FY_STREAM_FILE;
@@ -320,24 +313,24 @@ START_TEST(what_may_be_tiny_is_looked_at_in_any_case)
     pays = false;
     stage.plan.out.kind = FY_STREAM_WIRE;
     ck_assert(look());
-    ck_assert(stage.judged);
-    ck_assert(stage.unprofitable);
-    ck_assert(stage.small);
-    ck_assert(!stage.hopeless);
+    ck_assert(stage.place.judged);
+    ck_assert(stage.place.unprofitable);
+    ck_assert(stage.place.small);
+    ck_assert(!stage.place.hopeless);
     ck_assert_double_eq(host.login_seconds, 0);
     ck_assert_double_eq(host.rtt_seconds, 0.002);
     ck_assert_double_eq(host.bytes_a_second, 1e6);
     ck_assert_double_eq(host.load, 0.5);
-    ck_assert_double_eq(stage.predicted_there, 2);
-    ck_assert_double_eq(stage.predicted_here, 3);
+    ck_assert_double_eq(stage.place.predicted_there, 2);
+    ck_assert_double_eq(stage.place.predicted_here, 3);
     ck_assert_double_eq(record.report.predicted_seconds, 2);
     ck_assert_double_eq(record.report.predicted_local_seconds, 3);
     pays_if_it_stays = false;
     put("a", 64 << 10);
     stage.record = NULL;
     ck_assert(look());
-    ck_assert(stage.hopeless);
-    ck_assert(!stage.small);
+    ck_assert(stage.place.hopeless);
+    ck_assert(!stage.place.small);
 }
 END_TEST
 
@@ -348,9 +341,9 @@ START_TEST(what_few_looks_cannot_tell_is_not_looked_at)
     session.options.force = true;
     ck_assert(!look());
     session.options.force = false;
-    stage.streams = true;
+    stage.input.streams = true;
     ck_assert(!look());
-    stage.streams = false;
+    stage.input.streams = false;
     stage.whole = &stage;
     ck_assert(!look());
     stage.whole = NULL;
@@ -417,7 +410,7 @@ START_TEST(a_stage_that_is_gone_is_told_nothing)
     reach.state = REACH_GREETING;
     ck_assert(fy_placement_look(&stage));
     fy_placement_forget(&stage);
-    ck_assert_ptr_null(stage.look);
+    ck_assert_ptr_null(stage.place.look);
     submitted->run(submitted);
     submitted->done(submitted);
     ck_assert_uint_eq(looked + npredicted, 0);
@@ -461,9 +454,9 @@ START_TEST(sizes_are_asked_for_where_they_matter)
     session.options.force = true;
     ck_assert(!ask());
     session.options.force = false;
-    stage.judged = true;
+    stage.place.judged = true;
     ck_assert(!ask());
-    stage.judged = false;
+    stage.place.judged = false;
     ck_assert_uint_eq(asked, 0);
 
     /* Named files and folders, not what is only written. */
@@ -477,7 +470,7 @@ START_TEST(sizes_are_asked_for_where_they_matter)
     stage.plan.in.path = "/other/input";
     ck_assert(ask());
     ck_assert_uint_eq(asked, 1);
-    ck_assert_ptr_nonnull(stage.placement);
+    ck_assert_ptr_nonnull(stage.place.probe);
     ck_assert_int_eq(fy_probe_decode(body, nbody, &probe, NULL), 0);
     ck_assert_str_eq(probe.mount.at, folder);
     ck_assert_str_eq(probe.root.at, "/export");
@@ -491,11 +484,11 @@ START_TEST(sizes_are_asked_for_where_they_matter)
     fy_probe_clear(&probe);
     answer(100000, 7, true, 0);
     ck_assert_uint_eq(placed, 1);
-    ck_assert_ptr_null(stage.placement);
+    ck_assert_ptr_null(stage.place.probe);
     ck_assert_uint_eq(inputs[1].remote_bytes, 100000);
     ck_assert_uint_eq(inputs[1].remote_files, 7);
     ck_assert(inputs[1].known);
-    ck_assert(!stage.unprofitable);
+    ck_assert(!stage.place.unprofitable);
 
     uses[0].kind = FY_USE_TREE;
     ck_assert(ask());
@@ -505,8 +498,8 @@ START_TEST(sizes_are_asked_for_where_they_matter)
     pays = pays_if_it_stays = false;
     answer(10, 7, false, 0);
     ck_assert(!inputs[1].known);
-    ck_assert(stage.unprofitable);
-    ck_assert(stage.hopeless);
+    ck_assert(stage.place.unprofitable);
+    ck_assert(stage.place.hopeless);
 }
 END_TEST
 
@@ -533,7 +526,7 @@ START_TEST(a_bad_answer_is_none)
     reach.wire = wire;
     ck_assert_uint_eq(placed, 4);
     ck_assert_uint_eq(npredicted, 0);
-    ck_assert(!stage.unprofitable);
+    ck_assert(!stage.place.unprofitable);
     no_wire = true;
     ck_assert(ask());
     ck_assert_uint_eq(cancelled, 1);
@@ -546,7 +539,7 @@ START_TEST(a_bad_answer_is_none)
     stage.state = STAGE_RUNNING;
     ck_assert(ask());
     answer(1, 1, true, 0);
-    ck_assert(stage.unprofitable);
+    ck_assert(stage.place.unprofitable);
     ck_assert(ask());
     fy_placement_forget(&stage);
     answer(1, 1, true, 0);
@@ -572,20 +565,20 @@ START_TEST(what_writes_into_a_pipe_is_not_waited_for)
     stage.invocation.reads_cwd = true; /* no: it reads what is not named */
     ck_assert(!ask());
     answer(1, 1, true, 0);
-    stage.streams = true;
+    stage.input.streams = true;
     ck_assert(ask());
     answer(1, 1, true, 0);
-    stage.streams = false;
+    stage.input.streams = false;
     mounts[0].lags_ms = 1500;
     needs = needs_if_it_stays = false;
     ck_assert(ask());
     answer(1, 1, true, 0);
-    ck_assert_double_eq(stage.predicted_there, 2 + 1.5);
+    ck_assert_double_eq(stage.place.predicted_there, 2 + 1.5);
     stage.plan.effect = true;
     mounts[0].forgets_ms = 20000;
     ck_assert(ask());
     answer(1, 1, true, 0);
-    ck_assert_double_eq(stage.predicted_there, 2 + 1.5 + 20);
+    ck_assert_double_eq(stage.place.predicted_there, 2 + 1.5 + 20);
     mounts[0].lags_ms = 0;
     /* What cannot be repeated is asked about only for its input. */
     stage.plan.repeatable = false;
@@ -598,18 +591,18 @@ END_TEST
 /* What filters data of here reads nothing there: judged without its host. */
 START_TEST(a_filter_of_local_data_is_judged_at_once)
 {
-    stage.streams = true;
+    stage.input.streams = true;
     stage.invocation.nuses = 0;
     stage.plan.local_bytes = 5000;
     pays = false;
     stage.plan.out.kind = FY_STREAM_WIRE;
     ck_assert(!ask());
-    ck_assert(stage.unprofitable);
+    ck_assert(stage.place.unprofitable);
     ck_assert_uint_eq(asked, 0);
     ck_assert_uint_eq(inputs[1].local_bytes, 5000);
     ck_assert_uint_eq(inputs[1].stored_files, 0);
     ck_assert(!inputs[1].output_stays);
-    ck_assert(stage.small);
+    ck_assert(stage.place.small);
     stage.plan.in.is_pipe = true; /* a guess, or what it was before */
     ck_assert(!ask());
     ck_assert_uint_eq(inputs[1].local_bytes, 1 << 20);
@@ -656,7 +649,7 @@ START_TEST(output_that_stays_there)
                 {FY_STREAM_WIRE, true, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         stage.plan.out.kind = rows[i].kind;
-        stage.feeds = rows[i].feeds ? &stage : NULL;
+        stage.join.feeds = rows[i].feeds ? &stage : NULL;
         ck_assert(ask());
         answer(10, 0, true, 0);
         ck_assert(inputs[0].output_stays);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "proxy/protocol.h"
+#include "proxy/wire/protocol.h"
 #include "tests/unit/proxy_client.h"
 #include "tests/unit/runner.h"
 
