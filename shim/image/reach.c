@@ -479,6 +479,14 @@ trusted_linker(const char *interpreter)
 
 /* ---- programs ---------------------------------------------------------------- */
 
+/* A path is opened as it is: whether it is a program is said of its bytes. */
+static bool
+find_program(const char *name, char out[PATH_MAX])
+{
+    return strchr(name, '/') ? snprintf(out, PATH_MAX, "%s", name) < PATH_MAX
+                             : fy_path_search(name, out);
+}
+
 static int scan_program(const struct scan *scan, const char *program,
                         unsigned depth);
 
@@ -531,7 +539,7 @@ scan_program(const struct scan *scan, const char *program, unsigned depth)
     char path[PATH_MAX];
     struct file file = {.bytes = MAP_FAILED};
     int status =
-        fy_path_search(program, path) ? open_file(path, &file) : FY_ERR_NOENT;
+        find_program(program, path) ? open_file(path, &file) : FY_ERR_NOENT;
     if (status) {
         fy_buffer_add(scan->why, program);
         fy_buffer_add(scan->why, status == FY_ERR_INVALID ? " is not a program"
@@ -634,7 +642,7 @@ fy_reach_is_foreign(const char *program)
 {
     char path[PATH_MAX];
     struct fy_head head;
-    if (!fy_path_search(program, path)) {
+    if (!find_program(program, path)) {
         return false;
     }
     fy_head_read(AT_FDCWD, path, &head);
