@@ -5,6 +5,7 @@
  * mount is known to show that host's files; after an effect, what this machine
  * remembers is forgotten. Each in a thread of the pool; the stage's state waits
  * meanwhile, for this machine's own files not for long.
+ * Long because what is done before and after share one kind of job.
  */
 #include "config.h"
 
@@ -302,8 +303,8 @@ add_caches(struct fy_job *job, const struct stage *stage)
         reach->asked[at] = reach->asked[at] || job->hash_root[i];
     }
     if (stage->state == STAGE_WAIT_REACH) {
-        job->login_ns = fy_clock_ns() +
-                        (uint64_t)(fy_reach_login_seconds(reach) * 1e9);
+        job->login_ns =
+            fy_clock_ns() + (uint64_t)(fy_reach_login_seconds(reach) * 1e9);
     }
     job->effect = stage->plan.effect;
     job->cached = true;

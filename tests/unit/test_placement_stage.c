@@ -2,8 +2,8 @@
 /*
  * Whether a stage is worth its way (proxy/client/placement.c): what its cost is computed
  * from, which files are looked at through the mount, what its host is asked for, and
- * which answers count. Costs, threads and the connection are the test's. Long
- * because its doubles are a third of it.
+ * which answers count. Costs, threads and the connection are the test's.
+ * Long because its doubles are a third of it.
  */
 #include "config.h"
 
