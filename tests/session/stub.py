@@ -345,6 +345,57 @@ def blocked_write():
     s.close()
 
 
+def held_output():
+    """Behind a signal output waits for its reader, and the stub for none of it."""
+    def start():
+        s = Session()
+        r, w = os.pipe()
+        p = s.start(["cat"], stdout=w, stderr=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL, restore_signals=False)
+        os.close(w)
+        s.accept()
+        s.run()
+        p.send_signal(signal.SIGINT)
+        assert s.receive() == (SIGNAL, struct.pack("=I", signal.SIGINT))
+        data = os.urandom(6 * 65536)
+        for at in range(0, len(data), 65536):
+            s.send(OUT, data[at:at + 65536])
+        s.send(ERR, b"behind it\n")
+        s.send(PING)
+        while True:
+            kind, _ = s.receive()
+            if kind != CREDIT:
+                break
+        return s, r, p, data, kind
+
+    s, r, p, data, kind = start()
+    check("output that waits keeps no word from the session", kind == PONG)
+    got, more = b"", b"more"
+    while len(got) < len(data) and more:
+        more = os.read(r, 30000)
+        got += more
+    check("all of it arrives", got == data and
+          p.stderr.readline() == b"behind it\n")
+    s.send(EXIT, struct.pack("=ii", 0, 7))
+    check("and the status behind it", p.wait(60) == 7)
+    os.close(r)
+    s.close()
+
+    s, r, p, data, kind = start()
+    os.close(r)
+    while True:
+        kind, body = s.receive()
+        if kind != CREDIT:
+            break
+    check("a reader that goes meanwhile is told once", kind == BROKEN and
+          struct.unpack("=ii", body) == (1, errno.EPIPE) and
+          p.stderr.readline() == b"behind it\n")
+    s.send(EXIT, struct.pack("=ii", 0, 9))
+    check("and the signal ends it, which came while it wrote",
+          p.wait(60) == -signal.SIGINT)
+    s.close()
+
+
 def standard_input():
     s = Session()
     p = s.start(["cat"], stdin=subprocess.PIPE)
@@ -699,7 +750,7 @@ def main():
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
-                 blocked_write, nearly_blocked_write, standard_input,
+                 blocked_write, nearly_blocked_write, held_output, standard_input,
                  kept_input, full_disks, limited_files, ends_again, closed_output,
                  again, signal_and_original, signal_and_unread,
                  write_error, lost, same_output):
