@@ -3,7 +3,7 @@
 """Which variables of the environment the installed tools ask for, against the
 declared ones: a command that runs elsewhere gets no others.
 
-The command lines of touched.py run with proxy/sandbox/asked.c preloaded, which writes down what
+The command lines of touched.py run with asked.c preloaded, which writes down what
 is asked of getenv(3), also by what the tools start. What only other command lines
 make them ask for is found by reading: `strings' has the names.
 With arguments only the cases that match one of these regular expressions run.

@@ -124,7 +124,7 @@ getgroups""".split())
 KNOWN = [
     # The program itself, or a command that runs here, cannot be executed: as env(1)
     # says it, and as a shell ends then.
-    (r" (run|stub|shim) execve ", r"child_main|fy_child_become|stub_exec|shim/programs/exec.c",
+    (r" (run|stub|shim) execve ", r"child_main|fy_child_become|stub_exec|exec.c",
      r"status 126, plain|stdout .*126"),
     # The program's own dlopen() has no memory: it says so, as without ferry.
     (r"^calls shim malloc ", r"^dlopen ", r"stdout b'no dlerror"),
