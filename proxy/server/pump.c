@@ -38,12 +38,12 @@ close_in(struct fy_server_stage *stage)
          * much was left when it has ended. */
         char path[64];
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", stage->in.fd);
-        stage->in_left = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        stage->pump.in_left = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     }
     fy_watch_set(stage->server, &stage->in, 0);
     fy_run_close(&stage->run.in);
     stage->in.fd = -1;
-    stage->queue.n = 0;
+    stage->pump.queue.n = 0;
 }
 
 void
@@ -51,11 +51,12 @@ fy_pump_in_settle(struct fy_server_stage *stage)
 {
     int left = 0;
     close_in(stage);
-    if (stage->in_left >= 0 && ioctl(stage->in_left, FIONREAD, &left) == 0 &&
-        left > 0 && (uint64_t)left <= stage->in_bytes) {
-        stage->in_bytes -= (uint64_t)left;
+    if (stage->pump.in_left >= 0 &&
+        ioctl(stage->pump.in_left, FIONREAD, &left) == 0 && left > 0 &&
+        (uint64_t)left <= stage->pump.in_bytes) {
+        stage->pump.in_bytes -= (uint64_t)left;
     }
-    fy_run_close(&stage->in_left);
+    fy_run_close(&stage->pump.in_left);
 }
 
 /* The client may send what the stage has taken. */
@@ -84,7 +85,8 @@ push(struct fy_server_stage *stage, const char *bytes, size_t n)
             return -1;
         }
         done += (size_t)wrote;
-        stage->in_bytes += (size_t)wrote; /* also when nobody reads the rest */
+        stage->pump.in_bytes +=
+            (size_t)wrote; /* also when nobody reads the rest */
     }
     return (ssize_t)done;
 }
@@ -92,7 +94,7 @@ push(struct fy_server_stage *stage, const char *bytes, size_t n)
 void
 fy_pump_in(struct fy_server_stage *stage)
 {
-    struct fy_queue *queue = &stage->queue;
+    struct fy_queue *queue = &stage->pump.queue;
     if (stage->in.fd < 0 || stage->state == FY_STAGE_STARTING) {
         return;
     }
@@ -112,7 +114,7 @@ fy_pump_in(struct fy_server_stage *stage)
     }
     queue->at = 0;
     fy_watch_set(stage->server, &stage->in, 0);
-    if (stage->in_ended) {
+    if (stage->pump.in_ended) {
         if (stage->spec.in.kind == FY_STREAM_PTY) {
             (void)!write(stage->in.fd, "\004", 1);
         }
@@ -144,9 +146,8 @@ queue_add(struct fy_queue *queue, const char *bytes, size_t n)
     return 0;
 }
 
-void
-fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
-                      size_t n)
+int
+fy_pump_add(struct fy_server_stage *stage, const char *bytes, size_t n)
 {
     bool early =
         stage->state == FY_STAGE_CHECKING || stage->state == FY_STAGE_STARTING;
@@ -154,32 +155,29 @@ fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
                  (stage->spec.in.kind == FY_STREAM_WIRE ||
                   stage->spec.in.kind == FY_STREAM_PTY);
     if (stage->in.fd < 0 && !later) {
-        return; /* nobody reads it; the client is not asked for more */
+        return 0; /* nobody reads it; the client is not asked for more */
     }
-    if (!early && stage->queue.n == 0) {
+    if (!early && stage->pump.queue.n == 0) {
         ssize_t done = push(stage, bytes, n);
         if (done < 0) {
             close_in(stage);
-            return;
+            return 0;
         }
         grant(stage, (size_t)done);
         bytes += done;
         n -= (size_t)done;
     }
-    if (n && queue_add(&stage->queue, bytes, n)) {
-        /* A stage that lost input must not end as if it had seen it all. */
-        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
-        return;
-    }
-    if (n && !early) {
+    int status = n ? queue_add(&stage->pump.queue, bytes, n) : 0;
+    if (!status && n && !early) {
         fy_watch_set(stage->server, &stage->in, EPOLLOUT);
     }
+    return status;
 }
 
 void
-fy_server_stage_input_end(struct fy_server_stage *stage)
+fy_pump_end(struct fy_server_stage *stage)
 {
-    stage->in_ended = true;
+    stage->pump.in_ended = true;
     fy_pump_in(stage);
 }
 
@@ -234,7 +232,7 @@ sink(void *context, const void *bytes, size_t n)
 static int
 send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
 {
-    if (!stage->squeeze) {
+    if (!stage->pump.squeeze) {
         return sink(stage, bytes, n);
     }
     struct fy_wire_counters counters;
@@ -245,8 +243,8 @@ send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
         double load = fy_server_load(stage->server);
         speed /= load > 1 ? load : 1;
     }
-    fy_squeeze_set(stage->squeeze, rate, speed);
-    return fy_squeeze_add(stage->squeeze, bytes, n, true, sink, stage);
+    fy_squeeze_set(stage->pump.squeeze, rate, speed);
+    return fy_squeeze_add(stage->pump.squeeze, bytes, n, true, sink, stage);
 }
 
 static void
@@ -255,21 +253,22 @@ out_ended(struct fy_server_stage *stage)
     fy_watch_set(stage->server, &stage->out, 0);
     fy_run_close(&stage->run.out);
     stage->out.fd = -1;
-    if (stage->squeeze && stage->out_exchange &&
+    if (stage->pump.squeeze && stage->out_exchange &&
         !stage->out_exchange->finished &&
-        fy_squeeze_end(stage->squeeze, sink, stage)) {
-        stage->failed = FY_STAGE_LIMITS;
+        fy_squeeze_end(stage->pump.squeeze, sink, stage)) {
+        stage->end.failed = FY_STAGE_LIMITS;
     }
 }
 
-void
+int
 fy_pump_out(struct fy_server_stage *stage)
 {
     struct fy_server *server = stage->server;
     struct fy_exchange *exchange = stage->out_exchange;
-    if (stage->out.fd < 0 || !exchange || stage->out_linked ||
+    if (stage->out.fd < 0 || !exchange ||
+        stage->pump.output == FY_OUTPUT_LINKED ||
         stage->state == FY_STAGE_STARTING) {
-        return;
+        return 0;
     }
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
@@ -279,20 +278,21 @@ fy_pump_out(struct fy_server_stage *stage)
              * waits for the end. It may have been done with writing here, but
              * where it is read it is in the middle of that. */
             bool whole = at_end(stage->out.fd);
-            bool cut = !whole && stage->signalled &&
-                       stage->state == FY_STAGE_EXITED &&
-                       (WIFSIGNALED(stage->status) || stage->last_signal);
-            if (stage->out_opened && (whole || cut)) {
-                if (cut && WIFEXITED(stage->status)) {
-                    stage->status = stage->last_signal;
+            bool cut =
+                !whole && stage->end.signalled &&
+                stage->state == FY_STAGE_EXITED &&
+                (WIFSIGNALED(stage->result.status) || stage->end.last_signal);
+            if (stage->pump.output == FY_OUTPUT_OPENED && (whole || cut)) {
+                if (cut && WIFEXITED(stage->result.status)) {
+                    stage->result.status = stage->end.last_signal;
                 }
                 out_ended(stage);
-                return;
+                return 0;
             }
             fy_watch_set(server, &stage->out, 0);
-            return;
+            return 0;
         }
-        stage->out_opened = true;
+        stage->pump.output = FY_OUTPUT_OPENED;
         size_t want =
             room < sizeof server->buffer ? room : sizeof server->buffer;
         ssize_t n = take(stage, stage->out.fd, server->buffer, want);
@@ -301,29 +301,29 @@ fy_pump_out(struct fy_server_stage *stage)
         }
         if (n < 0 && errno == EBUSY) {
             fy_watch_set(server, &stage->out, 0);
-            return;
+            return 0;
         }
         if (n < 0 && errno == EAGAIN) {
             break;
         }
         if (n == 0 || (n < 0 && errno == EIO)) {
             out_ended(stage); /* EIO: the last one closed the terminal */
-            return;
+            return 0;
         }
         if (n < 0) {
-            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
-            return;
+            return FY_ERR_IO;
         }
-        stage->out_bytes += (uint64_t)n;
+        stage->pump.out_bytes += (uint64_t)n;
         /* What it said before that goes before that: stdout may be the end of
          * whoever writes it. */
         fy_pump_err(stage);
-        if (send_out(stage, server->buffer, (size_t)n)) {
-            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
-            return;
+        int status = send_out(stage, server->buffer, (size_t)n);
+        if (status) {
+            return status;
         }
     }
     fy_watch_set(server, &stage->out, EPOLLIN);
+    return 0;
 }
 
 /* ---- stderr ------------------------------------------------------------------- */
@@ -373,11 +373,11 @@ fy_pump_err(struct fy_server_stage *stage)
 }
 
 void
-fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd)
+fy_pump_unread(struct fy_server_stage *stage, unsigned fd)
 {
     struct fy_exchange *exchange = stage->err_exchange;
     if (fd == 1 && stage->spec.out.kind == FY_STREAM_WIRE &&
-        stage->out.fd >= 0 && !stage->out_linked) {
+        stage->out.fd >= 0 && stage->pump.output != FY_OUTPUT_LINKED) {
         out_ended(stage);
     } else if (fd == 2 && stage->spec.err.kind == FY_STREAM_WIRE &&
                stage->err.fd >= 0) {
@@ -386,17 +386,4 @@ fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd)
             fy_exchange_finish(exchange, NULL, 0);
         }
     }
-    fy_server_stage_settle(stage);
-}
-
-void
-fy_server_stage_ready(struct fy_server_stage *stage,
-                      const struct fy_exchange *exchange)
-{
-    if (exchange == stage->out_exchange) {
-        fy_pump_out(stage);
-    } else {
-        fy_pump_err(stage);
-    }
-    fy_server_stage_settle(stage);
 }

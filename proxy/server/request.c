@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,65 +21,6 @@ enum {
     RECEIVING_BYTES = 64 << 20, /* of all bodies that are not complete */
     LAST_SIGNAL = 64,
 };
-
-/* ---- answers ------------------------------------------------------------------ */
-
-void
-fy_exchange_answer(struct fy_exchange *exchange, int status, const void *bytes,
-                   size_t n)
-{
-    struct fy_wire *wire = exchange->server->wire;
-    if (exchange->responded) {
-        return;
-    }
-    exchange->responded = exchange->finished = true;
-    if (fy_wire_respond(wire, exchange->stream, status, NULL, 0, n != 0) ||
-        (n && (fy_wire_send(wire, exchange->stream, bytes, n) ||
-               fy_wire_finish(wire, exchange->stream, NULL, 0)))) {
-        fy_wire_cancel(wire, exchange->stream);
-    }
-}
-
-void
-fy_exchange_refuse(struct fy_exchange *exchange, int status, unsigned reason,
-                   const char *why)
-{
-    char text[512];
-    size_t n = 0;
-    if (exchange->responded) {
-        return;
-    }
-    /* It may quote what the client sent. */
-    for (; why[n] && n < sizeof text - 1; n++) {
-        text[n] = isprint((unsigned char)why[n]) ? why[n] : '?';
-    }
-    text[n] = '\0';
-    const struct fy_wire_pair pairs[] = {
-        {FY_FIELD_REASON, fy_stage_reason_word(reason)}, {FY_FIELD_WHY, text}};
-    exchange->responded = exchange->finished = true;
-    if (fy_wire_respond(exchange->server->wire, exchange->stream, status, pairs,
-                        2, false)) {
-        fy_wire_cancel(exchange->server->wire, exchange->stream);
-    }
-}
-
-void
-fy_exchange_grant(struct fy_exchange *exchange, size_t bytes)
-{
-    if (fy_wire_grant(exchange->server->wire, exchange->stream, bytes)) {
-        fy_wire_cancel(exchange->server->wire, exchange->stream);
-    }
-}
-
-void
-fy_exchange_finish(struct fy_exchange *exchange,
-                   const struct fy_wire_pair *trailers, size_t n)
-{
-    exchange->finished = true;
-    if (fy_wire_finish(exchange->server->wire, exchange->stream, trailers, n)) {
-        fy_wire_cancel(exchange->server->wire, exchange->stream);
-    }
-}
 
 /* ---- GET ---------------------------------------------------------------------- */
 
@@ -157,7 +97,8 @@ get_unread(struct fy_exchange *exchange, struct fy_server_stage *stage,
         return;
     }
     fy_exchange_answer(exchange, 200, NULL, 0);
-    fy_server_stage_unread(stage, (unsigned)fd);
+    fy_pump_unread(stage, (unsigned)fd);
+    fy_server_stage_settle(stage);
 }
 
 static void
@@ -231,17 +172,6 @@ spec_bytes(const struct fy_exchange *exchange)
                      (size_t)at[2] << 8 | at[3];
 }
 
-bool
-fy_server_receiving(const struct fy_server *server)
-{
-    for (const struct fy_exchange *at = server->exchanges; at; at = at->next) {
-        if (at->kind == FY_EXCHANGE_STAGE && !at->stage && !at->responded) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Takes what belongs to the head and the spec; what is left is stdin. */
 static void
 stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
@@ -276,8 +206,9 @@ stage_data(struct fy_exchange *exchange, const char *bytes, size_t n)
                                "the spec is empty");
         }
     }
-    if (n && exchange->stage) {
-        fy_server_stage_input(exchange->stage, bytes, n);
+    if (n && exchange->stage && fy_pump_add(exchange->stage, bytes, n)) {
+        /* A stage that lost input must not end as if it had seen it all. */
+        fy_server_stage_fail(exchange->stage, FY_STAGE_LIMITS);
     }
 }
 
@@ -362,7 +293,7 @@ on_end(void *context, int32_t stream, void *user,
     }
     if (exchange->kind == FY_EXCHANGE_STAGE) {
         if (exchange->stage) {
-            fy_server_stage_input_end(exchange->stage);
+            fy_pump_end(exchange->stage);
         } else if (!exchange->responded) {
             fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                                "the spec is incomplete");
@@ -388,9 +319,16 @@ on_ready(void *context, int32_t stream, void *user)
     const struct fy_exchange *exchange = user;
     (void)context;
     (void)stream;
-    if (exchange && exchange->stage) {
-        fy_server_stage_ready(exchange->stage, exchange);
+    struct fy_server_stage *stage = exchange ? exchange->stage : NULL;
+    if (!stage) {
+        return;
     }
+    if (exchange == stage->out_exchange) {
+        fy_server_stage_output(stage);
+    } else {
+        fy_pump_err(stage);
+    }
+    fy_server_stage_settle(stage);
 }
 
 static void

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,57 +32,6 @@ enum {
 
 /* Whatever a login prints comes before it. */
 static const char magic[] = FY_PROXY_MAGIC;
-
-void
-fy_watch_set(struct fy_server *server, struct fy_watch *watch, uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.ptr = watch};
-    if (watch->fd < 0 || watch->events == events) {
-        return;
-    }
-    int op = watch->events == 0 ? EPOLL_CTL_ADD
-             : events == 0      ? EPOLL_CTL_DEL
-                                : EPOLL_CTL_MOD;
-    if (epoll_ctl(server->epoll, op, watch->fd, &event) == 0) {
-        watch->events = events;
-    } else if (errno != EPERM) { /* a file: turn() */
-        server->ending = true; /* what is unwatched may be waited for forever */
-    }
-}
-
-void
-fy_server_settle(struct fy_server *server)
-{
-    struct fy_exchange *next_exchange;
-    if (server->closed) {
-        return;
-    }
-    for (struct fy_exchange *at = server->exchanges; at; at = next_exchange) {
-        next_exchange = at->next;
-        if ((at->kind != FY_EXCHANGE_STDERR &&
-             at->kind != FY_EXCHANGE_TOUCHED) ||
-            at->responded) {
-            continue;
-        }
-        struct fy_server_stage *stage =
-            fy_server_stage_find(server, at->number);
-        if (stage && at->kind == FY_EXCHANGE_STDERR) {
-            fy_server_stage_stderr(stage, at);
-        } else if (stage) {
-            fy_server_touched(stage, at);
-        } else if (!fy_server_receiving(server)) {
-            fy_exchange_refuse(at, 404, FY_STAGE_REFUSED, "no such stage");
-        }
-    }
-    struct fy_server_stage *next;
-    for (struct fy_server_stage *at = server->stages; at; at = next) {
-        next = at->next;
-        if (at->state == FY_STAGE_WAITING && at->out_exchange &&
-            !at->abandoned) {
-            fy_server_stage_unblock(at);
-        }
-    }
-}
 
 /* ---- the loop ------------------------------------------------------------------- */
 

@@ -86,12 +86,76 @@ enum fy_stage_state {
     FY_STAGE_OVER,   /* nothing of it runs; kept for /touched, or freed */
 };
 
+/* What moves a stage on: stage.c has a row for each. */
+enum fy_stage_event {
+    FY_STAGE_IS_CHECKED,
+    FY_STAGE_IS_FORKED,
+    FY_STAGE_HAS_EXECED,
+    FY_STAGE_HAS_EXITED,
+    FY_STAGE_IS_DONE,
+};
+
+/* Whose a stage's stdout is, a pipe to the client. */
+enum fy_stage_output {
+    FY_OUTPUT_HELD,   /* by the pipe: the client has not opened its window */
+    FY_OUTPUT_OPENED, /* the client's; it cannot be linked any more */
+    FY_OUTPUT_LINKED, /* another stage reads the pipe, or is about to */
+};
+
+/* pump.c: bytes between its pipes and the wire. */
+struct fy_stage_pump {
+    struct fy_queue queue; /* for stdin */
+    bool in_ended;         /* the client's body is complete */
+    int in_left; /* read: what it has not read of it, once `in' is closed */
+    uint64_t in_bytes, out_bytes;
+    enum fy_stage_output output;
+    struct fy_squeeze *squeeze; /* its output is sent compressed */
+};
+
+/* end.c: what ends it before its own end. */
+struct fy_stage_ending {
+    bool abandoned;  /* its result is not waited for */
+    bool killed;     /* by us or the client: a death by KILL is no surprise */
+    bool signalled;  /* by the client */
+    int last_signal; /* of those that end a process; 0 */
+    uint64_t kept_signals; /* that came while it waited: bit n-1 for signal n */
+    unsigned failed;  /* enum fy_stage_reason, when we ended it; else NONE */
+    uint64_t kill_ns; /* when the next, harsher step is due; 0: none */
+    unsigned kill_step;
+};
+
+/* reap.c, result.c: how it ended. */
+struct fy_stage_result {
+    int status;         /* of wait, when EXITED */
+    int64_t offsets[3]; /* FILE streams after it; -1: none */
+    uint64_t cpu_ns;
+    int io; /* its /proc/PID/io, while it runs; -1: none */
+    /* That it read and wrote in all, as the kernel counts; 0: not known. */
+    uint64_t read_bytes, written_bytes;
+    uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
+};
+
+/* limits.c */
+struct fy_stage_limits {
+    uint64_t group;       /* its control group's number; 0: none */
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+};
+
+/* touched.c: what was there before it. */
+struct fy_stage_touched {
+    struct {
+        int64_t seconds;
+        uint32_t ns;
+    } began;                  /* of the files' clock */
+    struct fy_before *before; /* NULL: not known */
+};
+
+/* What a stage is; each concern's file owns the struct of its name. */
 struct fy_server_stage {
     struct fy_server *server;
     struct fy_server_stage *next, **link; /* `next' also holds when dead */
     struct fy_server_stage *dead_next;
     uint64_t number;
-    uint64_t group; /* its control group's number; 0: none */
     enum fy_stage_state state;
     char *spec_bytes; /* what `spec' borrows from */
     size_t nspec_bytes;
@@ -101,38 +165,13 @@ struct fy_server_stage {
     struct fy_exchange *out_exchange, *err_exchange;
     struct fy_run run;
     struct fy_watch started, in, out, err;
-
-    struct fy_queue queue; /* for stdin */
-    bool in_ended;         /* the client's body is complete */
-    int in_left; /* read: what it has not read of it, once `in' is closed */
-    uint64_t in_bytes, out_bytes;
-    /* That it read and wrote in all, as the kernel counts; 0: not known. */
-    uint64_t read_bytes, written_bytes;
-
-    bool out_opened; /* the client opened the window: no link any more */
-    bool out_linked; /* another stage reads it, or is about to */
-    int io;          /* its /proc/PID/io, while it runs; -1: none */
-    struct fy_squeeze *squeeze; /* its output is sent compressed */
-
-    unsigned jobs;   /* that borrow it */
-    bool orphaned;   /* freed when there are none */
-    bool abandoned;  /* its result is not waited for */
-    bool killed;     /* by us or the client: a death by KILL is no surprise */
-    bool signalled;  /* by the client */
-    int last_signal; /* of those that end a process; 0 */
-    uint64_t kept_signals; /* that came while it waited: bit n-1 for signal n */
-    unsigned failed;    /* enum fy_stage_reason, when we ended it; else NONE */
-    int status;         /* of wait, when EXITED */
-    int64_t offsets[3]; /* FILE streams after it; -1: none */
-    uint64_t cpu_ns, started_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: none */
-    struct {
-        int64_t seconds;
-        uint32_t ns;
-    } began;                  /* of the files' clock */
-    struct fy_before *before; /* touched.c; NULL: not known */
-    uint64_t err_end_ns; /* when its stderr is not waited for any more; 0 */
-    uint64_t kill_ns;    /* when the next, harsher step is due; 0: none */
-    unsigned kill_step;
+    unsigned jobs; /* that borrow it */
+    bool orphaned; /* freed when there are none */
+    struct fy_stage_pump pump;
+    struct fy_stage_ending end;
+    struct fy_stage_result result;
+    struct fy_stage_limits limits;
+    struct fy_stage_touched touched;
 };
 
 /* A control group that may have processes, also when its stage is gone. */
@@ -170,25 +209,12 @@ struct fy_server {
     char err_buffer[64 << 10];
 };
 
-/* ---- server.c: the loop ------------------------------------------------------ */
+/*
+ * The functions of each file may call those of the files above it here, never
+ * those of a file below.
+ */
 
-/* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
-void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
-                  uint32_t events);
-
-/* ---- work.c: what may wait for a file system --------------------------- */
-
-/* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
- * taken. */
-int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
-int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
-/* Waits at most so long for those that run. False: one goes on, with what it
- * borrows; only the end of the process ends it. */
-bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
-
-/* ---- request.c: the wire's requests ----------------------------------- */
-
-extern const struct fy_wire_events fy_server_events;
+/* ---- exchange.c: answers ------------------------------------------------------ */
 
 /* Head, body and end in one; bytes may be NULL. */
 void fy_exchange_answer(struct fy_exchange *exchange, int status,
@@ -201,97 +227,59 @@ void fy_exchange_finish(struct fy_exchange *exchange,
 /* The same without a body, with ferry-reason and ferry-why. */
 void fy_exchange_refuse(struct fy_exchange *exchange, int status,
                         unsigned reason, const char *why);
-/* A stage began, started or ended: whoever waited for that goes on. */
-void fy_server_settle(struct fy_server *server);
 /* Whether the spec of some stage is still on its way. */
 bool fy_server_receiving(const struct fy_server *server);
 
-/* ---- start.c: from the spec to the exec -------------------------------- */
+/* ---- watch.c: descriptors in the epoll ---------------------------------------- */
 
-/* The whole spec has come: starts it, or refuses. `bytes' is taken. */
-void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
-/* Starts it, if the stage that it reads has started. */
-void fy_server_stage_unblock(struct fy_server_stage *stage);
-/* It does not read another stage after all, which was joined to it. */
-void fy_server_stage_unlink(struct fy_server_stage *stage);
-/* Joins the exchange that reads its stderr. */
-void fy_server_stage_stderr(struct fy_server_stage *stage,
-                            struct fy_exchange *exchange);
+/* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
+void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
+                  uint32_t events);
+/* Closes one of the stage's descriptors and what waits for it. */
+void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
+                    int *fd);
 
-/* ---- stage.c: while it runs, and its result ----------------------------- */
+/* ---- touched.c: what a stage changed ------------------------------------------- */
+
+/* The paths that the stage may write and that exist before it begins; NULL: not
+ * all of them are known. Any thread. */
+struct fy_before *fy_touched_before(const struct fy_server_stage *stage);
+void fy_before_free(struct fy_before *before);
+/* What it changed, encoded: see PROTOCOL.md. New in *out. Any thread.
+ * FY_ERR_NOMEM. */
+int fy_touched_find(const struct fy_server_stage *stage, char **out,
+                    size_t *out_bytes) FY_MUST_CHECK;
+
+/* ---- stage.c: states, and the list ----------------------------------------------- */
 
 /* The one place that changes a stage's state. */
-void fy_server_stage_enter(struct fy_server_stage *stage,
-                           enum fy_stage_state state);
+void fy_server_stage_event(struct fy_server_stage *stage,
+                           enum fy_stage_event event);
 struct fy_server_stage *fy_server_stage_find(struct fy_server *server,
                                              uint64_t number);
-/* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
-void fy_server_stage_settle(struct fy_server_stage *stage);
+/* The stage that it reads, if there is one. */
+struct fy_server_stage *
+fy_server_stage_feeder(const struct fy_server_stage *stage);
 /* Whether what it reads may have ended only because this host ends what feeds it:
  * that is not known yet. A process that has ended is the next to be looked at. */
 bool fy_server_stage_doubts(const struct fy_server_stage *stage);
-/* Opens the kernel's counters of a process that was just forked: they tell what it
- * read and wrote when it has ended. Where it has ended already, only root can. */
-void fy_server_stage_count(struct fy_server_stage *stage);
-/* Every process that has ended. */
-void fy_server_reap(struct fy_server *server);
-/* The stream is gone: a stage that nobody waits for is ended. */
-void fy_server_stage_detach(struct fy_server_stage *stage,
-                            const struct fy_exchange *exchange);
 /* Takes it off its exchanges. */
 void fy_server_stage_leave(struct fy_server_stage *stage);
 /* Takes it out of the list; freed when nothing can point at it any more. */
 void fy_server_stage_discard(struct fy_server_stage *stage);
 void fy_server_stage_free(struct fy_server_stage *stage);
-/* Closes one of its descriptors and what waits for it. */
-void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
-                    int *fd);
 
-/* ---- end.c: before its own end ------------------------------------------ */
+/* ---- work.c: what may wait for a file system --------------------------------- */
 
-/* A signal of the client's; one for a stage that waits is kept. */
-void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
-/* It has a process now: that gets what was kept. */
-void fy_server_stage_signal_kept(struct fy_server_stage *stage);
-/* Nobody waits for its output any more: it is brought to its end. */
-void fy_server_stage_abandon(struct fy_server_stage *stage);
-/* This host ends it, and with it what reads from it, which would see an end of
- * input that is none. */
-void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
-/* A control group for the stage, where limits are to be kept and one can be had. The
- * caller closes `join'. */
-struct fy_group fy_server_group(struct fy_server_stage *stage);
-/* How many processes of stages that are not known any more go on: each counts as a
- * stage. */
-unsigned fy_server_strays(struct fy_server *server);
-/* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
-uint64_t fy_server_timers(struct fy_server *server);
-/* Ends every stage at once and waits until nothing of them lives. */
-void fy_server_end_stages(struct fy_server *server);
+/* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
+ * taken. */
+int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
+int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
+/* Waits at most so long for those that run. False: one goes on, with what it
+ * borrows; only the end of the process ends it. */
+bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
 
-/* ---- pump.c: between the stage's pipes and the wire -------------------- */
-
-void fy_pump_in(struct fy_server_stage *stage);
-void fy_pump_out(struct fy_server_stage *stage);
-void fy_pump_err(struct fy_server_stage *stage);
-/* Nobody reads its descriptor `fd' (1, 2) any more; its end is still of interest. */
-void fy_server_stage_unread(struct fy_server_stage *stage, unsigned fd);
-/* More of its output may be sent, or all was. */
-void fy_server_stage_ready(struct fy_server_stage *stage,
-                           const struct fy_exchange *exchange);
-/* Bytes for its stdin; the end of them. */
-void fy_server_stage_input(struct fy_server_stage *stage, const char *bytes,
-                           size_t n);
-void fy_server_stage_input_end(struct fy_server_stage *stage);
-/* It has ended: what is left in its stdin was never read. */
-void fy_pump_in_settle(struct fy_server_stage *stage);
-
-enum {
-    /* What the client may send ahead of the stage's reading. */
-    FY_SERVER_INPUT_BYTES = 1 << 20,
-};
-
-/* ---- facts.c ----------------------------------------------------------- */
+/* ---- facts.c: /hello and /probe ------------------------------------------------- */
 
 /* Answers with what this host is; the bytes are the client's hello. */
 void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
@@ -302,12 +290,7 @@ double fy_server_load(const struct fy_server *server);
 /* Bytes a second that one core hashes; 0: unknown. */
 double fy_server_speed(struct fy_server *server);
 
-/* ---- touched.c --------------------------------------------------------- */
-
-/* The paths that the stage may write and that exist before it begins; NULL: not
- * all of them are known. Any thread. */
-struct fy_before *fy_server_touched_before(const struct fy_server_stage *stage);
-void fy_before_free(struct fy_before *before);
+/* ---- touched_answer.c: /touched --------------------------------------------------- */
 
 /* Answers, by a job, with what the stage's effects changed, once its trailers are
  * sent; before that, does nothing. See PROTOCOL.md. */
@@ -315,5 +298,96 @@ void fy_server_touched(struct fy_server_stage *stage,
                        struct fy_exchange *exchange);
 /* The stage's trailers are sent: answers those that have asked for that. */
 void fy_server_touched_wanted(struct fy_server_stage *stage);
+
+/* ---- pump.c: between the stage's pipes and the wire ----------------------------- */
+
+void fy_pump_in(struct fy_server_stage *stage);
+/* FY_ERR_*: output is lost. fy_server_stage_output() then fails the stage. */
+int fy_pump_out(struct fy_server_stage *stage) FY_MUST_CHECK;
+void fy_pump_err(struct fy_server_stage *stage);
+/* Nobody reads its descriptor `fd' (1, 2) any more; its end is still of interest. */
+void fy_pump_unread(struct fy_server_stage *stage, unsigned fd);
+/* Bytes for its stdin; the end of them. FY_ERR_NOMEM: input is lost, so the stage
+ * has to be failed. */
+int fy_pump_add(struct fy_server_stage *stage, const char *bytes,
+                size_t n) FY_MUST_CHECK;
+void fy_pump_end(struct fy_server_stage *stage);
+/* It has ended: what is left in its stdin was never read. */
+void fy_pump_in_settle(struct fy_server_stage *stage);
+
+enum {
+    /* What the client may send ahead of the stage's reading. */
+    FY_SERVER_INPUT_BYTES = 1 << 20,
+};
+
+/* ---- result.c: the trailers ----------------------------------------------------- */
+
+/* Sends the trailers, or forgets the stage, once there is nothing to wait for. */
+void fy_server_stage_settle(struct fy_server_stage *stage);
+/* Opens the kernel's counters of a process that was just forked: they tell what it
+ * read and wrote when it has ended. Where it has ended already, only root can. */
+void fy_server_stage_count(struct fy_server_stage *stage);
+/* What it read and wrote in all, once it has ended; not reaped yet. */
+void fy_server_stage_counted(struct fy_server_stage *stage);
+
+/* ---- end.c: before its own end ------------------------------------------------- */
+
+/* A signal of the client's; one for a stage that waits is kept. */
+void fy_server_stage_signal(struct fy_server_stage *stage, int signal);
+/* It has a process now: that gets what was kept. */
+void fy_server_stage_signal_kept(struct fy_server_stage *stage);
+bool fy_server_stage_has_no_process(const struct fy_server_stage *stage);
+/* The next step of a stage's end: first its output goes, then it is asked, then it
+ * is made to end. */
+void fy_server_stage_press(struct fy_server_stage *stage);
+/* Nobody waits for its output any more: it is brought to its end. */
+void fy_server_stage_abandon(struct fy_server_stage *stage);
+/* This host ends it, and with it what reads from it, which would see an end of
+ * input that is none. */
+void fy_server_stage_fail(struct fy_server_stage *stage, unsigned reason);
+/* Passes its stdout on, as far as the client takes it. */
+void fy_server_stage_output(struct fy_server_stage *stage);
+/* A stage that reads another one has started: the pipe is the reader's for good. Or
+ * it will not: the writer's output is the client's again. */
+void fy_server_stage_linked(struct fy_server_stage *stage, bool started);
+/* The stream is gone: a stage that nobody waits for is ended. */
+void fy_server_stage_detach(struct fy_server_stage *stage,
+                            const struct fy_exchange *exchange);
+
+/* ---- reap.c: processes that have ended ------------------------------------------ */
+
+/* Every process that has ended. */
+void fy_server_reap(struct fy_server *server);
+/* Ends every stage at once and waits until nothing of them lives. */
+void fy_server_end_stages(struct fy_server *server);
+
+/* ---- limits.c: memory and time --------------------------------------------------- */
+
+/* A control group for the stage, where limits are to be kept and one can be had. The
+ * caller closes `join'. */
+struct fy_group fy_server_group(struct fy_server_stage *stage);
+/* How many processes of stages that are not known any more go on: each counts as a
+ * stage. */
+unsigned fy_server_strays(struct fy_server *server);
+/* What is due by the clock; when the next is: CLOCK_MONOTONIC, 0: nothing. */
+uint64_t fy_server_timers(struct fy_server *server);
+
+/* ---- admit.c: whether it may run ------------------------------------------------- */
+
+/* A new stage that is in no list yet. NULL: it was refused. `bytes', its spec, are
+ * taken. */
+struct fy_server_stage *fy_server_admit(struct fy_exchange *exchange,
+                                        char *bytes, size_t n);
+
+/* ---- start.c: from the spec to the exec ------------------------------------------ */
+
+/* The whole spec has come: starts it, or refuses. `bytes' is taken. */
+void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
+/* A stage began, started or ended: whoever waited for that goes on. */
+void fy_server_settle(struct fy_server *server);
+
+/* ---- request.c: the wire's requests ---------------------------------------------- */
+
+extern const struct fy_wire_events fy_server_events;
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beginning a stage: what it may do is decided here, by this host's own
- * annotations and by sandbox/confine.h, never by the client. It is started in a process
- * of its own and accepted when that has exec'd; a stage that reads another one
- * waits until the other has started.
+ * Beginning a stage that was admitted: a job checks by sandbox/confine.h what it may
+ * touch, then it is started in a process of its own, and accepted when that has
+ * exec'd. A stage that reads another one waits until the other has started, and so do
+ * streams that ask for its stderr or for what it changed.
  */
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/debug.h"
 #include "proxy/server/server.h"
 #include "proxy/wire/protocol.h"
 
@@ -36,38 +34,6 @@ refuse(struct fy_server_stage *stage, int status, unsigned reason,
     }
 }
 
-/* The writer's output is the client's again, or the reader's for good. */
-static void
-settle_link(struct fy_server_stage *stage, bool started)
-{
-    struct fy_server_stage *writer =
-        stage->spec.in.kind == FY_STREAM_LINK
-            ? fy_server_stage_find(stage->server, stage->spec.in.stage)
-            : NULL;
-    if (!writer || writer->out.fd < 0) {
-        return;
-    }
-    if (started) {
-        fy_watch_close(writer, &writer->out, &writer->run.out);
-    } else {
-        writer->out_linked = false;
-        int flags = fcntl(writer->out.fd, F_GETFL);
-        if (flags < 0 ||
-            fcntl(writer->out.fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-            fy_server_stage_fail(writer, FY_STAGE_LIMITS);
-        } else {
-            fy_pump_out(writer);
-        }
-    }
-    fy_server_stage_settle(writer);
-}
-
-void
-fy_server_stage_unlink(struct fy_server_stage *stage)
-{
-    settle_link(stage, false);
-}
-
 static void
 on_started(void *owner, uint32_t events)
 {
@@ -79,8 +45,8 @@ on_started(void *owner, uint32_t events)
         return;
     }
     fy_watch_close(stage, &stage->started, &stage->run.started);
-    fy_server_stage_enter(stage, FY_STAGE_RUNNING);
-    settle_link(stage, n == 0 && !stage->abandoned);
+    fy_server_stage_event(stage, FY_STAGE_HAS_EXECED);
+    fy_server_stage_linked(stage, n == 0 && !stage->end.abandoned);
     if (n != 0) {
         char why[256];
         errno = n == sizeof error ? error : EIO;
@@ -90,18 +56,18 @@ on_started(void *owner, uint32_t events)
                    ? FY_STAGE_OTHER_TOOL
                    : FY_STAGE_LIMITS,
                why);
-        stage->killed = true;
+        stage->end.killed = true;
         fy_server_stage_abandon(stage);
     } else if (stage->out_exchange) {
         struct fy_exchange *exchange = stage->out_exchange;
         const struct fy_wire_pair pair = {FY_FIELD_ENCODING, FY_ENCODING_ZSTD};
         exchange->responded = true;
         if (fy_wire_respond(stage->server->wire, exchange->stream, 200, &pair,
-                            stage->squeeze ? 1 : 0, true)) {
+                            stage->pump.squeeze ? 1 : 0, true)) {
             fy_wire_cancel(stage->server->wire, exchange->stream);
         }
         fy_pump_in(stage);
-        fy_pump_out(stage);
+        fy_server_stage_output(stage);
         fy_pump_err(stage);
     }
     fy_server_settle(stage->server);
@@ -118,7 +84,7 @@ static void
 on_out(void *owner, uint32_t events)
 {
     (void)events;
-    fy_pump_out(owner);
+    fy_server_stage_output(owner);
     fy_server_stage_settle(owner);
 }
 
@@ -141,7 +107,8 @@ watch(struct fy_server_stage *stage, int fd,
 static void
 set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
 {
-    stage->deadline_ns = seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
+    stage->limits.deadline_ns =
+        seconds > 0 ? from_ns + (uint64_t)(seconds * 1e9) : 0;
 }
 
 /* The check of a stage, and what it found. */
@@ -165,7 +132,7 @@ run_check(struct fy_job *job)
         fy_confine_check(job->server->confine, &stage->spec, &stage->invocation,
                          &check->cage, check->files, &check->reason, &why);
     if (!check->status && stage->invocation.effect) {
-        check->before = fy_server_touched_before(stage);
+        check->before = fy_touched_before(stage);
     }
 }
 
@@ -178,7 +145,7 @@ find_link(const struct fy_server_stage *stage, int *out_fd)
     if (stage->spec.in.kind == FY_STREAM_LINK) {
         const struct fy_server_stage *writer =
             fy_server_stage_find(stage->server, stage->spec.in.stage);
-        *out_fd = writer && !writer->abandoned ? writer->out.fd : -1;
+        *out_fd = writer && !writer->end.abandoned ? writer->out.fd : -1;
         return *out_fd >= 0;
     }
     return true;
@@ -200,10 +167,10 @@ launch(struct fy_server_stage *stage, struct check *check)
     }
     struct timespec clock;
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
-    stage->began.seconds = clock.tv_sec;
-    stage->began.ns = (uint32_t)clock.tv_nsec;
+    stage->touched.began.seconds = clock.tv_sec;
+    stage->touched.began.ns = (uint32_t)clock.tv_nsec;
     stage->cage = check->cage;
-    stage->before = check->before;
+    stage->touched.before = check->before;
     check->cage = NULL;
     check->before = NULL;
     struct fy_group group = fy_server_group(stage);
@@ -215,11 +182,10 @@ launch(struct fy_server_stage *stage, struct check *check)
         refuse(stage, 503, FY_STAGE_BUSY, text);
         return status;
     }
-    fy_server_stage_enter(stage, FY_STAGE_STARTING);
+    fy_server_stage_event(stage, FY_STAGE_IS_FORKED);
     fy_server_stage_count(stage);
     server->left_some = true;
-    stage->started_ns = fy_clock_ns();
-    set_deadline(stage, stage->started_ns, server->options->seconds);
+    set_deadline(stage, fy_clock_ns(), server->options->seconds);
     fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);
     stage->in = watch(stage, stage->run.in, on_in);
@@ -276,7 +242,7 @@ static void
 begin_check(struct fy_server_stage *stage)
 {
     struct check *check = calloc(1, sizeof *check);
-    fy_server_stage_enter(stage, FY_STAGE_CHECKING);
+    fy_server_stage_event(stage, FY_STAGE_IS_CHECKED);
     set_patience(stage);
     if (check) {
         check->job = (struct fy_job){.server = stage->server,
@@ -318,8 +284,9 @@ feeds(const struct fy_server_stage *writer, const struct fy_server_stage *stage)
             strcmp(from->cwd.at, to->cwd.at) == 0);
 }
 
-void
-fy_server_stage_unblock(struct fy_server_stage *stage)
+/* Starts it, if the stage that it reads has started. */
+static void
+unblock(struct fy_server_stage *stage)
 {
     struct fy_server *server = stage->server;
     struct fy_server_stage *writer =
@@ -332,8 +299,9 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
         return; /* that may still come */
     } else if (!writer) {
         why = "the stage that it reads does not exist";
-    } else if (writer->out.fd < 0 || writer->out_opened || writer->out_linked ||
-               writer->abandoned || writer->spec.out.kind != FY_STREAM_WIRE) {
+    } else if (writer->out.fd < 0 || writer->pump.output != FY_OUTPUT_HELD ||
+               writer->end.abandoned ||
+               writer->spec.out.kind != FY_STREAM_WIRE) {
         why = "the stage that it reads cannot be linked any more";
     } else if (!feeds(writer, stage)) {
         why = "the stage that it reads lists no paths for it";
@@ -343,143 +311,16 @@ fy_server_stage_unblock(struct fy_server_stage *stage)
         fy_server_stage_abandon(stage);
         return;
     }
-    writer->out_linked = true;
+    writer->pump.output = FY_OUTPUT_LINKED;
     begin_check(stage);
-}
-
-/* Whether this host has room for one more. */
-static int
-check_room(struct fy_server *server, const struct fy_stage_spec *spec,
-           struct fy_buffer *why)
-{
-    double limit = server->options->load_max;
-    if (server->running + fy_server_strays(server) >= server->stages_max) {
-        fy_buffer_add(why, "as many stages run as may");
-        return FY_ERR_BUSY;
-    }
-    /* A stage that continues one that runs here costs less than its output. */
-    if (limit > 0 && spec->in.kind != FY_STREAM_LINK &&
-        fy_server_load(server) > limit) {
-        fy_buffer_add(why, "the load is too high");
-        return FY_ERR_BUSY;
-    }
-    return 0;
-}
-
-/* By this host's own annotations. */
-static int
-understand(struct fy_server_stage *stage, unsigned *reason,
-           struct fy_buffer *why)
-{
-    const struct fy_stage_spec *spec = &stage->spec;
-    const char *slash = strrchr(spec->tool.path.at, '/');
-    const char **argv = calloc((size_t)spec->argc + 1, sizeof *argv);
-    const char **env = calloc((size_t)spec->envc + 1, sizeof *env);
-    int status = FY_ERR_NOMEM;
-    if (argv && env) {
-        for (uint32_t i = 0; i < spec->argc; i++) {
-            argv[i] = spec->argv[i].at;
-        }
-        for (uint32_t i = 0; i < spec->envc; i++) {
-            env[i] = spec->env[i].at;
-        }
-        status = fy_invocation_parse(stage->server->options->commands,
-                                     slash ? slash + 1 : spec->tool.path.at,
-                                     argv, env, &stage->invocation, why);
-        if (!status && stage->invocation.fed &&
-            spec->in.kind != FY_STREAM_LINK) {
-            fy_buffer_add(why, "its paths come from another host");
-            status = FY_ERR_UNSUPPORTED;
-        }
-        *reason = status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
-                  : status == FY_ERR_INVALID     ? FY_STAGE_NOT_PARSED
-                  : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN
-                                                 : FY_STAGE_BUSY;
-    }
-    free((void *)argv);
-    free((void *)env);
-    return status;
-}
-
-/* A stage that is in no list yet. */
-static struct fy_server_stage *
-new_stage(struct fy_exchange *exchange, char *bytes)
-{
-    struct fy_server_stage *stage = calloc(1, sizeof *stage);
-    if (!stage) {
-        return NULL;
-    }
-    stage->server = exchange->server;
-    stage->spec_bytes = bytes;
-    stage->run = (struct fy_run){.started = -1,
-                                 .in = -1,
-                                 .out = -1,
-                                 .err = -1,
-                                 .terminal = -1,
-                                 .files = {-1, -1, -1}};
-    stage->started.fd = stage->in.fd = stage->out.fd = stage->err.fd = -1;
-    stage->in_left = stage->io = -1;
-    for (int i = 0; i < 3; i++) {
-        stage->offsets[i] = -1;
-    }
-    return stage;
-}
-
-/* Whether it may run at all; its answer when not. */
-static int
-admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
-{
-    char text[512];
-    struct fy_buffer why;
-    unsigned reason = FY_STAGE_REFUSED;
-    fy_buffer_start(&why, text, sizeof text);
-    int status = fy_stage_spec_decode(stage->spec_bytes, n, &stage->spec, &why);
-    if (!status) {
-        status = fy_run_check(&stage->spec, &why);
-    }
-    if (!status &&
-        fy_server_stage_find(stage->server, stage->spec.stage) != NULL) {
-        fy_buffer_add(&why, "there is a stage of that number");
-        status = FY_ERR_INVALID;
-    }
-    if (status) {
-        fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED, text);
-        return status;
-    }
-    if (check_room(stage->server, &stage->spec, &why)) {
-        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, text);
-        return FY_ERR_BUSY;
-    }
-    status = understand(stage, &reason, &why);
-    fy_debug(SERVER, "stage %llu: %s: %s %s", (unsigned long long)stage->number,
-             status ? "not understood" : stage->invocation.command,
-             status ? fy_stage_reason_word(reason) : "matches its annotation",
-             text);
-    if (status) {
-        fy_exchange_refuse(exchange, 403, reason, text);
-        return status;
-    }
-    if (stage->spec.compress && stage->spec.out.kind == FY_STREAM_WIRE) {
-        if (fy_squeeze_new(0, &stage->squeeze)) {
-            fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-            return FY_ERR_NOMEM;
-        }
-    }
-    return 0;
 }
 
 void
 fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
 {
     struct fy_server *server = exchange->server;
-    struct fy_server_stage *stage = new_stage(exchange, bytes);
+    struct fy_server_stage *stage = fy_server_admit(exchange, bytes, n);
     if (!stage) {
-        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-        free(bytes);
-        return;
-    }
-    if (admit(stage, exchange, n)) {
-        fy_server_stage_free(stage);
         return;
     }
     stage->nspec_bytes = n;
@@ -501,9 +342,9 @@ fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n)
     }
 }
 
-void
-fy_server_stage_stderr(struct fy_server_stage *stage,
-                       struct fy_exchange *exchange)
+/* The exchange reads its stderr from now on. */
+static void
+join_stderr(struct fy_server_stage *stage, struct fy_exchange *exchange)
 {
     exchange->responded = true;
     if (fy_wire_respond(stage->server->wire, exchange->stream, 200, NULL, 0,
@@ -522,4 +363,38 @@ fy_server_stage_stderr(struct fy_server_stage *stage,
     exchange->stage = stage;
     fy_pump_err(stage);
     fy_server_stage_settle(stage);
+}
+
+void
+fy_server_settle(struct fy_server *server)
+{
+    struct fy_exchange *next_exchange;
+    if (server->closed) {
+        return;
+    }
+    for (struct fy_exchange *at = server->exchanges; at; at = next_exchange) {
+        next_exchange = at->next;
+        if ((at->kind != FY_EXCHANGE_STDERR &&
+             at->kind != FY_EXCHANGE_TOUCHED) ||
+            at->responded) {
+            continue;
+        }
+        struct fy_server_stage *stage =
+            fy_server_stage_find(server, at->number);
+        if (stage && at->kind == FY_EXCHANGE_STDERR) {
+            join_stderr(stage, at);
+        } else if (stage) {
+            fy_server_touched(stage, at);
+        } else if (!fy_server_receiving(server)) {
+            fy_exchange_refuse(at, 404, FY_STAGE_REFUSED, "no such stage");
+        }
+    }
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        if (at->state == FY_STAGE_WAITING && at->out_exchange &&
+            !at->end.abandoned) {
+            unblock(at);
+        }
+    }
 }

@@ -166,9 +166,9 @@ enters_none(void *context, const char *path, unsigned depth)
 static bool
 since(const struct fy_server_stage *stage, const struct statx_timestamp *time)
 {
-    return time->tv_sec > stage->began.seconds ||
-           (time->tv_sec == stage->began.seconds &&
-            time->tv_nsec >= stage->began.ns);
+    return time->tv_sec > stage->touched.began.seconds ||
+           (time->tv_sec == stage->touched.began.seconds &&
+            time->tv_nsec >= stage->touched.began.ns);
 }
 
 static bool
@@ -195,7 +195,7 @@ static bool
 enters(void *context, const char *path, unsigned depth)
 {
     struct list *list = context;
-    const struct fy_before *before = list->stage->before;
+    const struct fy_before *before = list->stage->touched.before;
     size_t n = strlen(path);
     if (before && depth == 1 && !is_below(list, path) &&
         !existed(before, path) && n < sizeof list->new_path) {
@@ -460,7 +460,7 @@ find_below(const struct fy_invocation *invocation, enum fy_written_how how,
 static void
 add_gone(struct list *list)
 {
-    const struct fy_before *before = list->stage->before;
+    const struct fy_before *before = list->stage->touched.before;
     size_t top = strlen(list->mount);
     const struct statx none = {0};
     for (size_t i = 0; before && i < before->n; i++) {
@@ -579,7 +579,7 @@ walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
 /* As look_everywhere(), what is there before anything is done. NULL: that is not
  * known, or of no use as little will be looked at. */
 struct fy_before *
-fy_server_touched_before(const struct fy_server_stage *stage)
+fy_touched_before(const struct fy_server_stage *stage)
 {
     const struct fy_stage_spec *spec = &stage->spec;
     const struct fy_invocation *invocation = &stage->invocation;
@@ -648,8 +648,9 @@ look_everywhere(struct fy_walk *walk, struct list *list)
     }
 }
 
-static int
-find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
+int
+fy_touched_find(const struct fy_server_stage *stage, char **out,
+                size_t *out_bytes)
 {
     struct list list = {.stage = stage, .complete = true};
     struct fy_walk walk = {
@@ -694,66 +695,4 @@ find_touched(const struct fy_server_stage *stage, char **out, size_t *out_bytes)
     free(list.files);
     free(list.folders);
     return status;
-}
-
-struct job {
-    struct fy_job job;
-    char *bytes;
-    size_t n;
-    int status;
-};
-
-static void
-run_job(struct fy_job *job)
-{
-    struct job *found = (struct job *)job;
-    found->status = find_touched(job->stage, &found->bytes, &found->n);
-}
-
-static void
-finish_job(struct fy_job *job)
-{
-    struct job *found = (struct job *)job;
-    if (job->exchange && found->status) {
-        fy_exchange_refuse(job->exchange, 503, FY_STAGE_BUSY, "out of memory");
-    } else if (job->exchange) {
-        fy_exchange_answer(job->exchange, 200, found->bytes, found->n);
-    }
-    free(found->bytes);
-    free(found);
-}
-
-void
-fy_server_touched(struct fy_server_stage *stage, struct fy_exchange *exchange)
-{
-    const struct fy_exchange *out = stage->out_exchange;
-    if (exchange->job || stage->state < FY_STAGE_EXITED ||
-        (out && !out->finished)) {
-        return;
-    }
-    struct job *job = calloc(1, sizeof *job);
-    if (job) {
-        job->job = (struct fy_job){.server = stage->server,
-                                   .stage = stage,
-                                   .exchange = exchange,
-                                   .run = run_job,
-                                   .finish = finish_job};
-    }
-    if (!job || fy_job_start(&job->job)) {
-        free(job);
-        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-    }
-}
-
-void
-fy_server_touched_wanted(struct fy_server_stage *stage)
-{
-    struct fy_exchange *next;
-    for (struct fy_exchange *at = stage->server->exchanges; at; at = next) {
-        next = at->next;
-        if (at->kind == FY_EXCHANGE_TOUCHED && at->number == stage->number &&
-            !at->responded) {
-            fy_server_touched(stage, at);
-        }
-    }
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes that have ended: their status and offsets go into the stage's result. A
+ * death by SIGKILL that neither client nor proxy asked for counts as a failure of
+ * this host. At the connection's end all that descends from the proxy is ended.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy/server/server.h"
+#include "proxy/server/split.h"
+#include "proxy/wire/process.h"
+
+static void
+exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
+{
+    stage->result.status = status;
+    stage->result.cpu_ns =
+        (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) *
+            UINT64_C(1000000000) +
+        (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+    for (int i = 0; i < 3; i++) {
+        if (stage->run.files[i] >= 0) {
+            stage->result.offsets[i] = lseek(stage->run.files[i], 0, SEEK_CUR);
+        }
+    }
+    fy_pump_in_settle(stage);
+    fy_server_stage_event(stage, FY_STAGE_HAS_EXITED);
+    /* Nobody asked for that: the kernel ran out of memory, or this host's
+     * owner wants it gone. Not the command's own end. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+        !stage->end.killed) {
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+    }
+    if (stage->spec.copies > 1 && WIFEXITED(status) &&
+        WEXITSTATUS(status) == FY_SPLIT_LOST) {
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+    }
+    if (stage->end.abandoned) {
+        (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
+    }
+}
+
+/* A child that has ended, or 0. Jobs wait for their own. */
+static pid_t
+find_ended(void)
+{
+    siginfo_t info = {0};
+    int status;
+    do {
+        status =
+            waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD);
+    } while (status < 0 && errno == EINTR);
+    return status == 0 ? info.si_pid : 0;
+}
+
+void
+fy_server_reap(struct fy_server *server)
+{
+    bool any = false;
+    pid_t pid;
+    while ((pid = find_ended()) != 0) {
+        struct fy_server_stage *stage = server->stages;
+        while (stage &&
+               (stage->run.pid != pid || (stage->state != FY_STAGE_STARTING &&
+                                          stage->state != FY_STAGE_RUNNING))) {
+            stage = stage->next;
+        }
+        if (stage && stage->result.io >= 0) {
+            fy_server_stage_counted(stage);
+        }
+        int status;
+        struct rusage usage;
+        pid_t reaped;
+        do {
+            reaped = wait4(pid, &status, 0, &usage);
+        } while (reaped < 0 && errno == EINTR);
+        if (reaped != pid) {
+            continue; /* a job that had started it has waited for it by now */
+        }
+        if (stage) {
+            if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
+                /* What became of its exec is in the pipe by now. */
+                stage->started.ready(stage, EPOLLIN);
+            }
+            exited(stage, status, &usage);
+            any = true;
+        }
+    }
+    /* Only now: a stage's end may be owed to that of the one before it. */
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; any && at; at = next) {
+        next = at->next;
+        if (at->state == FY_STAGE_EXITED ||
+            at->spec.in.kind == FY_STREAM_LINK) {
+            fy_server_stage_output(at);
+            fy_pump_err(at);
+            fy_server_stage_settle(at);
+        }
+    }
+}
+
+/* Whether this process has no children left. */
+static bool
+alone(struct fy_server *server)
+{
+    siginfo_t info = {0};
+    fy_server_reap(server);
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) <
+               0 &&
+           errno == ECHILD;
+}
+
+void
+fy_server_end_stages(struct fy_server *server)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    struct fy_server_stage *next;
+    for (struct fy_server_stage *at = server->stages; at; at = next) {
+        next = at->next;
+        at->end.killed = true;
+        fy_server_stage_abandon(at);
+    }
+    if (!alone(server)) {
+        (void)fy_descendants_signal(getpid(), 0, SIGTERM);
+        (void)fy_descendants_signal(getpid(), 0, SIGCONT);
+    }
+    /* Time to remove temporary files; then no more. What cannot be killed waits
+     * in the kernel for a disk, and is not waited for. */
+    for (unsigned i = 0; i < 1000 && !alone(server); i++) {
+        if (i >= 60) {
+            (void)fy_descendants_signal(getpid(), 0, SIGKILL);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    while (server->grouped) {
+        struct fy_server_group *group = server->grouped;
+        server->grouped = group->next;
+        free(group);
+    }
+    fy_groups_close(&server->groups);
+}
