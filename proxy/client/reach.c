@@ -427,7 +427,6 @@ say_hello(struct reach *reach)
         .ferry = bytes_of(PACKAGE_VERSION),
         .uid = geteuid(),
         .gid = getegid(),
-        .user = bytes_of(""),
         .host = bytes_of(names.nodename),
         .kernel = bytes_of(names.release),
         .machine = bytes_of(names.machine),

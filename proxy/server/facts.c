@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,10 +52,63 @@ text_bytes(const char *text)
     return (struct fy_bytes){text, strlen(text)};
 }
 
+struct hello {
+    struct fy_job job;
+    struct fy_hello its;
+};
+
+/* Where a stage is being checked, it waits for the sandbox's lock. */
+static void
+run_hello(struct fy_job *job)
+{
+    struct hello *hello = (struct hello *)job;
+    fy_confine_describe(job->server->confine, &hello->its);
+}
+
+static void
+answer_hello(struct fy_exchange *exchange, struct fy_hello *hello)
+{
+    const struct fy_server *server = exchange->server;
+    struct utsname name;
+    char *encoded;
+    size_t nencoded;
+    if (uname(&name) < 0 || getloadavg(&hello->load, 1) < 1) {
+        hello->load = 0;
+    }
+    hello->version = FY_PROTOCOL_VERSION;
+    hello->ferry = text_bytes(PACKAGE_VERSION);
+    hello->uid = geteuid();
+    hello->gid = getegid();
+    hello->host = text_bytes(name.nodename);
+    hello->kernel = text_bytes(name.release);
+    hello->machine = text_bytes(name.machine);
+    hello->cores = server->cores;
+    hello->memory_bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    hello->speed = server->speed;
+    hello->stages_max = server->stages_max;
+    hello->stages_now = server->running;
+    if (fy_hello_encode(hello, &encoded, &nencoded)) {
+        fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
+        return;
+    }
+    fy_exchange_answer(exchange, 200, encoded, nencoded);
+    free(encoded);
+}
+
+static void
+finish_hello(struct fy_job *job)
+{
+    struct hello *hello = (struct hello *)job;
+    if (job->exchange) {
+        answer_hello(job->exchange, &hello->its);
+    }
+    free(hello);
+}
+
 void
 fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n)
 {
-    struct fy_server *server = exchange->server;
     char text[256];
     struct fy_buffer why;
     struct fy_hello client;
@@ -70,39 +122,17 @@ fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n)
                            "another version of the protocol");
         return;
     }
-    struct utsname name;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
-    const struct passwd *user = getpwuid(geteuid());
-    double load = 0;
-    if (uname(&name) < 0 || getloadavg(&load, 1) < 1) {
-        load = 0;
+    struct hello *hello = calloc(1, sizeof *hello);
+    if (hello) {
+        hello->job = (struct fy_job){.server = exchange->server,
+                                     .exchange = exchange,
+                                     .run = run_hello,
+                                     .finish = finish_hello};
     }
-    struct fy_hello hello = {
-        .version = FY_PROTOCOL_VERSION,
-        .ferry = text_bytes(PACKAGE_VERSION),
-        .uid = geteuid(),
-        .gid = getegid(),
-        .user = text_bytes(user ? user->pw_name : ""),
-        .host = text_bytes(name.nodename),
-        .kernel = text_bytes(name.release),
-        .machine = text_bytes(name.machine),
-        .cores = server->cores,
-        .load = load,
-        .memory_bytes =
-            (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-        .speed = server->speed,
-        .stages_max = server->stages_max,
-        .stages_now = server->running,
-    };
-    fy_confine_describe(server->confine, &hello);
-    char *encoded;
-    size_t nencoded;
-    if (fy_hello_encode(&hello, &encoded, &nencoded)) {
+    if (!hello || fy_job_start(&hello->job)) {
+        free(hello);
         fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
-        return;
     }
-    fy_exchange_answer(exchange, 200, encoded, nencoded);
-    free(encoded);
 }
 
 /* ---- /probe ----------------------------------------------------------------------- */

@@ -109,7 +109,6 @@ static const struct fy_spec_field hello_fields[] = {
     F(fy_hello, "ferry", FY_SPEC_BYTES, true, ferry),
     N(fy_hello, "uid", true, uid, UINT32_MAX),
     N(fy_hello, "gid", true, gid, UINT32_MAX),
-    F(fy_hello, "user", FY_SPEC_BYTES, false, user),
     F(fy_hello, "host", FY_SPEC_BYTES, false, host),
     F(fy_hello, "kernel", FY_SPEC_BYTES, false, kernel),
     F(fy_hello, "machine", FY_SPEC_BYTES, false, machine),

@@ -99,7 +99,7 @@ struct fy_hello {
     uint32_t version;      /* FY_PROTOCOL_VERSION */
     struct fy_bytes ferry; /* package version */
     uint32_t uid, gid;
-    struct fy_bytes user, host, kernel, machine; /* names; uname fields */
+    struct fy_bytes host, kernel, machine; /* of uname(2) */
     uint32_t cores;
     double load; /* of the last minute */
     uint64_t memory_bytes;

@@ -161,8 +161,8 @@ START_TEST(hello)
 {
     static struct job job;
     struct fy_hello mine = {.version = FY_PROTOCOL_VERSION}, its;
-    struct fy_bytes *names[] = {&mine.ferry, &mine.user, &mine.host,
-                                &mine.kernel, &mine.machine};
+    struct fy_bytes *names[] = {&mine.ferry, &mine.host, &mine.kernel,
+                                &mine.machine};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         *names[i] = (struct fy_bytes){"x", 1};
     }

@@ -773,8 +773,9 @@ ask(struct job *job, const char *path, const void *body, size_t n)
     }
 }
 
-/* The double's root takes half a minute to open as soon as it holds `stuck': how
- * much is there, and what was changed, are looked at beside the loop. */
+/* The double's root takes half a minute to open as soon as it holds `stuck', and so
+ * does its lock: how much is there, what was changed, and what this host is, are
+ * looked at beside the loop. */
 START_TEST(slow_disk_holds_up_no_other)
 {
     static struct job held, done, asked;
@@ -786,6 +787,8 @@ START_TEST(slow_disk_holds_up_no_other)
                                    .mount = folder,
                                    .cwd = folder,
                                    .root = folder};
+    const struct fy_hello hello = {.version = FY_PROTOCOL_VERSION,
+                                   .ferry = path};
     char *bytes, name[64];
     size_t n;
     job_shell(&held, &shared, "sleep 30");
@@ -798,6 +801,10 @@ START_TEST(slow_disk_holds_up_no_other)
     if (_i == 0) {
         ck_assert_int_eq(fy_probe_encode(&probe, &bytes, &n), 0);
         ask(&asked, FY_PATH_PROBE, bytes, n);
+        free(bytes);
+    } else if (_i == 1) {
+        ck_assert_int_eq(fy_hello_encode(&hello, &bytes, &n), 0);
+        ask(&asked, FY_PATH_HELLO, bytes, n);
         free(bytes);
     } else {
         (void)snprintf(name, sizeof name, "/stage/%llu/touched",
@@ -971,6 +978,6 @@ main(void)
     tcase_add_test(stages, a_hundred_stages);
     tcase_add_test(stages, cancelled_stages_leave_nothing);
     tcase_add_test(files, no_false_end_of_input);
-    tcase_add_loop_test(files, slow_disk_holds_up_no_other, 0, 2);
+    tcase_add_loop_test(files, slow_disk_holds_up_no_other, 0, 3);
     return run_suite(suite);
 }

@@ -172,7 +172,6 @@ START_TEST(the_others_come_back)
                              .ferry = text("0.1.0"),
                              .uid = 1000,
                              .gid = UINT32_MAX,
-                             .user = text("u"),
                              .host = text("h"),
                              .kernel = text("6.1"),
                              .machine = text("x86_64"),
