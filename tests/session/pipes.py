@@ -22,12 +22,12 @@ PROXY = f"?ferry={PROXY}" if PROXY else ""
 BADLINK = os.path.join(BUILD, "tests/badlink/badlink")
 COMMANDS = os.path.join(SOURCE, "tests/session/commands.ferry")
 
-def badly_linked(folder, fault, ferry=None):
+def badly_linked(folder, fault, ferry=None, relay=BADLINK):
     """A place for --mount: the folder behind a link with that fault (see
     tests/badlink/fault.h)."""
     ferry = ferry or os.environ.get("FERRY_TEST_PROXY") or DRIVE
     return (f"{folder}=ssh://bad{folder}?ferry={ferry}"
-            f"&command={BADLINK}%20{fault}")
+            f"&command={relay}%20{fault}")
 
 
 # In the environment of all that a test here starts.
