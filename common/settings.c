@@ -249,20 +249,6 @@ parse_path(const char *value, void *field, struct fy_buffer *why)
     return 0;
 }
 
-/* The engine knows what it means; here only its length and letters matter. */
-static int
-parse_faults(const char *value, void *field, struct fy_buffer *why)
-{
-    size_t bytes = strlen(value) + 1;
-    if (bytes > FY_SETTINGS_FAULTS_BYTES ||
-        strspn(value, "abcdefghijklmnopqrstuvwxyz:,0123456789") != bytes - 1) {
-        fy_buffer_add(why, "expected \"fault:number,...\"");
-        return FY_ERR_INVALID;
-    }
-    memcpy(field, value, bytes);
-    return 0;
-}
-
 /* Adds a line: a setting that may be there several times; "" empties it. */
 static int
 parse_mount(const char *value, void *field, struct fy_buffer *why)
@@ -331,8 +317,6 @@ static const struct fy_setting table[] = {
      WIRE | USER, AT(register_bytes), parse_register, print_register},
     {"chunk", "planned", "chunk shapes: planned, random or random:SEED",
      WIRE | USER, AT(chunk_random), parse_chunk, print_chunk},
-    {"faults", "", "what the host device does wrong, for tests", WIRE | USER,
-     AT(faults), parse_faults, print_text},
     {"explain", "", "file to which every decision is appended", WIRE,
      AT(explain), parse_path, print_text},
     {"record", "", "file of counters, shared by the processes of a run", WIRE,

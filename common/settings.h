@@ -21,10 +21,9 @@
 #define FY_SETTINGS_ENV "FERRY_SETTINGS"
 
 enum {
-    FY_SETTINGS_PATH_BYTES = 4096,      /* one path, with its NUL */
-    FY_SETTINGS_TEXT_BYTES = 64 * 1024, /* an encoded text, with its NUL */
-    FY_SETTINGS_NAME_BYTES = 16,        /* a device's name, with its NUL */
-    FY_SETTINGS_FAULTS_BYTES = 256,
+    FY_SETTINGS_PATH_BYTES = 4096,        /* one path, with its NUL */
+    FY_SETTINGS_TEXT_BYTES = 64 * 1024,   /* an encoded text, with its NUL */
+    FY_SETTINGS_NAME_BYTES = 16,          /* a device's name, with its NUL */
     FY_SETTINGS_MOUNTS_BYTES = 16 * 1024, /* all of them, with the NUL */
 };
 
@@ -48,8 +47,6 @@ struct fy_settings {
     bool defer;        /* run elementwise calls together */
     bool chunk_random; /* random chunk shapes (tests, verify) */
     uint64_t chunk_seed;
-    char faults
-        [FY_SETTINGS_FAULTS_BYTES]; /* see pager/device/host/host.h; for tests */
     /* Paths; "" means not set. */
     char explain[FY_SETTINGS_PATH_BYTES];     /* decisions are appended here */
     char record[FY_SETTINGS_PATH_BYTES];      /* struct fy_record to map */

@@ -30,6 +30,7 @@ TESTS += tests/exec/calls.sh tests/verify/maps tests/gpu/trouble.py
 # Programs that are linked with libcheck.
 UNIT_TESTS =
 
+include tests/baddevice/local.mk
 include tests/commands/local.mk
 include tests/drive/local.mk
 include tests/defer/local.mk
@@ -148,6 +149,7 @@ tests_unit_test_host_arena_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_host_arena_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
+tests_unit_test_host_SOURCES += tests/baddevice/control.c tests/baddevice/control.h
 tests_unit_test_host_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
 

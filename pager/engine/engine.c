@@ -30,7 +30,6 @@
 #include "pager/deferred/defer.h"
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/cuda/watch.h"
-#include "pager/device/host/host.h"
 #include "pager/device/own_thread.h"
 #include "pager/execute/hostmem.h"
 #include "pager/execute/pool.h"
@@ -735,14 +734,6 @@ fy_engine_start(const struct fy_shim_services *given)
         return NULL;
     }
     fy_debug_start((uint32_t)settings.debug, settings.debug_file);
-    if (settings.faults[0]) {
-        struct fy_host_control control;
-        if (fy_host_control_parse(settings.faults, &control)) {
-            errno = saved;
-            return NULL;
-        }
-        fy_host_control_set(NULL, &control);
-    }
     /* The tool has looked for a card: whoever still says auto wants one. */
     ops = fy_device_find(
         strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);

@@ -17,7 +17,6 @@
 
 #include "common/clock.h"
 #include "common/debug.h"
-#include "pager/device/host/host.h"
 
 enum {
     MAX_BUSY_OPENS = 3,

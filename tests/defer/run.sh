@@ -6,6 +6,7 @@
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 builddir=${FERRY_BUILDDIR:-$srcdir/_build}
 . "$srcdir/tests/tap.sh"
+. "$srcdir/tests/baddevice/ferry.sh"
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
 touch=$builddir/tests/defer/touch
 random=$builddir/tests/defer/random
@@ -108,12 +109,11 @@ PYTHON
     equal "bytes belong to the functions that moved them" "$counts" \
         "vec_add $((2 * pages * 4096)) 0; vec_mul 0 0; vec_sqrt 0 $((pages * 4096))"
     # A device that fails leaves the result to the originals.
-    mkdir -p "$work/config/ferry"
+    baddevice_ferry "$work/bad"
     for row in "fail:40 passed-on" "every:97,late:1 passed-on" "fail:40 kept-old"; do
         fault=${row% *}
         "$touch" "${row#* }" >"$work/plain"
-        echo "faults = $fault" >"$work/config/ferry/ferry.conf"
-        XDG_CONFIG_HOME=$work/config deferred -- "$touch" "${row#* }" >"$work/out" 2>"$work/explain"
+        BADDEVICE=$fault ferry=$work/bad/ferry deferred -- "$touch" "${row#* }" >"$work/out" 2>"$work/explain"
         if cmp -s "$work/plain" "$work/out" && grep -q 'by the originals' "$work/explain"; then
             ok "$row"
         else

@@ -6,6 +6,7 @@
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 builddir=${FERRY_BUILDDIR:-$srcdir/_build}
 . "$srcdir/tests/tap.sh"
+. "$srcdir/tests/baddevice/ferry.sh"
 [ -z "${FERRY_SANITIZED-}" ] || skip_all "sanitized libraries cannot be preloaded"
 drive=$builddir/tests/drive/drive
 ferry=$builddir/ferry
@@ -97,13 +98,11 @@ fi
 
 # Devices that fail every Nth operation, at once or half done, or answer late.
 # The result is the same.
-export XDG_CONFIG_HOME="$work/config"
-mkdir -p "$XDG_CONFIG_HOME/ferry"
+baddevice_ferry "$work/bad"
 for faults in every:997 every:1999,late:1 every:2003,latency:20000; do
     seed=$((seed + 1))
-    echo "faults = $faults" >"$XDG_CONFIG_HOME/ferry/ferry.conf"
     drives "faults $faults, random:$seed, 64KiB" \
-        "$ferry" run --report --device host,memory=64KiB --force \
+        env BADDEVICE="$faults" "$work/bad/ferry" run --report --device host,memory=64KiB --force \
         --chunk "random:$seed" -- "$drive" -s "$seed" -c "$calls"
     failed=$(grep -o 'device-error [0-9]*' "$work/err" |
         awk '{ sum += $2 } END { print sum + 0 }')
@@ -113,7 +112,6 @@ for faults in every:997 every:1999,late:1 every:2003,latency:20000; do
         not_ok "faults $faults: only $failed calls failed"
     fi
 done
-: >"$XDG_CONFIG_HOME/ferry/ferry.conf"
 
 netlib=/usr/lib/$(cc -dumpmachine 2>/dev/null)
 if [ -e "$netlib/blas/libblas.so.3" ] && [ -e "$netlib/lapack/liblapack.so.3" ]; then
@@ -124,13 +122,11 @@ if [ -e "$netlib/blas/libblas.so.3" ] && [ -e "$netlib/lapack/liblapack.so.3" ];
         "$drive" -s "$seed" -c "$calls"
     # OpenBLAS reads beyond its operands; these do not, so that a fault here is
     # a tile whose buffer is too small.
-    echo "faults = guard:1,poison:1" >"$XDG_CONFIG_HOME/ferry/ferry.conf"
     drives "reference libraries, tiles between guard pages" \
-        "$ferry" run --device host,memory=1MiB --force \
+        env BADDEVICE=guard:1,poison:1 "$work/bad/ferry" run --device host,memory=1MiB --force \
         --chunk "random:$seed" -- \
         env LD_LIBRARY_PATH="$netlib/blas:$netlib/lapack" \
         "$drive" -s "$seed" -c "$calls"
-    : >"$XDG_CONFIG_HOME/ferry/ferry.conf"
 else
     skip "reference libraries" "libblas3 or liblapack3 is missing"
     skip "reference libraries, tiles between guard pages" "the same"

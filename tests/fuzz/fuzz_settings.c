@@ -20,7 +20,7 @@ const char fuzz_shows[] =
 const char *const fuzz_words[] = {"device=",
                                   "memory=",
                                   "mode=",
-                                  "faults=",
+                                  "chunk=",
                                   "%3B",
                                   "%25",
                                   "%",

@@ -18,6 +18,7 @@
 #include "annotations/model/model.h"
 #include "pager/device/host/host.h"
 #include "pager/device/host_memory.h"
+#include "tests/baddevice/control.h"
 #include "tests/unit/runner.h"
 
 /* --- launches --- */
@@ -425,13 +426,13 @@ END_TEST
 START_TEST(test_control_parse)
 {
     struct fy_host_control c;
-    ck_assert_int_eq(fy_host_control_parse("", &c), 0);
+    ck_assert_int_eq(control_parse("", &c), 0);
     ck_assert_uint_eq(c.fail_at, 0);
     ck_assert_int_eq(
-        fy_host_control_parse("latency:500,fail:7,late:1,count:2,corrupt:9,"
-                              "seed:18446744073709551615,guard:1,poison:1,"
-                              "every:5",
-                              &c),
+        control_parse("latency:500,fail:7,late:1,count:2,corrupt:9,"
+                      "seed:18446744073709551615,guard:1,poison:1,"
+                      "every:5",
+                      &c),
         0);
     ck_assert_uint_eq(c.fail_at, 7);
     ck_assert_uint_eq(c.fail_count, 2);
@@ -445,7 +446,7 @@ START_TEST(test_control_parse)
         "fail:1;", "fail:-1", "nothing:1",
         ",fail:1", "fail:1 ", "fail:18446744073709551616"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        ck_assert_int_eq(fy_host_control_parse(bad[i], &c), FY_ERR_INVALID);
+        ck_assert_int_eq(control_parse(bad[i], &c), FY_ERR_INVALID);
     }
 }
 END_TEST

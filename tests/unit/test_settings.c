@@ -125,7 +125,6 @@ START_TEST(test_decode_bad)
         {"memory=99999999999999999999", "memory: the size is too large"},
         {"force=maybe", "force: expected yes or no"},
         {"chunk=random:", "chunk: the seed after random: must be a number"},
-        {"faults=fail=1", "faults: expected \"fault:number,...\""},
         {"check=1.5", "check: expected a number from 0 to 1, such as 0.01"},
         {"check=.5:x", "check: the seed after the colon must be a number"},
         {"chunk=randomly", "chunk: expected planned, random or random:SEED"},

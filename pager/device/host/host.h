@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the host device offers, for tests and verification: injected
+ * What only the host device offers, for tests: injected
  * failures, corruption and latency, guard pages, poison. Everything else goes
  * through fy_device_host in pager/device/device.h.
  */
@@ -36,12 +36,5 @@ void fy_host_control_set(struct fy_device *device,
 uint64_t fy_host_operations(struct fy_device *device);
 /* Arena bytes in use: 0 when everybody has freed. */
 uint64_t fy_host_used_bytes(struct fy_device *device);
-
-/*
- * Reads "fail:N,count:N,every:N,late:1,corrupt:N,latency:NS,seed:N,guard:1,poison:1",
- * keys in any order, each optional. FY_ERR_INVALID on anything else.
- */
-int fy_host_control_parse(const char *text,
-                          struct fy_host_control *out) FY_MUST_CHECK;
 
 #endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine with a host device that does wrong what the variable BADDEVICE
+ * says. A copy of ferry loads this object in place of its own engine, see
+ * tests/baddevice/ferry.sh.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/baddevice/control.h"
+
+__attribute__((constructor)) static void
+spoil(void)
+{
+    const char *text = getenv("BADDEVICE");
+    struct fy_host_control control;
+    if (text == NULL || control_parse(text, &control) != 0) {
+        (void)fprintf(stderr, "baddevice: BADDEVICE is no list of faults\n");
+        abort();
+    }
+    fy_host_control_set(NULL, &control);
+}
