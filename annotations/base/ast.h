@@ -179,12 +179,15 @@ struct ast_function {
 
 struct ast_row { /* of a family */
     struct ast_name name;
-    struct ast_names *type;
+    struct ast_names *type;  /* NULL: it has values only */
+    struct ast_expr *values; /* one for each column of the family */
+    struct fy_span whole;
     struct ast_row *next;
 };
 
 struct ast_family {
     struct ast_name name;
+    struct ast_names *columns;
     struct ast_row *rows;
     struct ast_family *next;
 };

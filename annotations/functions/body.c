@@ -156,6 +156,23 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
     set_once(body, s, place, node);
 }
 
+/* `error exact', as the value of a family's row may say it, is `exact'. */
+static void
+error(struct fy_body *body, const struct ast_statement *s)
+{
+    const struct ast_expr *expr = s->expr;
+    if (expr->kind == AST_NAME) {
+        const struct ast_expr *value =
+            fy_value_of_row(body->front, body->unit, expr->name);
+        expr = value ? value : expr;
+    }
+    if (expr->kind == AST_NAME && strcmp(expr->name.text, "exact") == 0) {
+        body->unit->row.flags |= FY_FN_EXACT;
+        return;
+    }
+    cost(body, s, &body->unit->row.error);
+}
+
 static const char *const algorithms[] = {
     "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
     "trsm",  "trtri", "potrf", "potri", "potrs", "posv", "getrf",
@@ -371,7 +388,7 @@ statement(struct fy_body *body, const struct ast_statement *s)
         worth(body, s);
         break;
     case AST_ERROR:
-        cost(body, s, &row->error);
+        error(body, s);
         break;
     case AST_EXACT:
         row->flags |= FY_FN_EXACT;

@@ -17,7 +17,7 @@ enum {
     FY_MAX_FUNCTIONS = 16384, /* of one compilation, families expanded */
     FY_MAX_SYMBOLS = 262144,
     FY_MAX_FUNCTION_FAMILIES = 3, /* of one function */
-    FY_MAX_FAMILY_ROWS = 16,
+    FY_MAX_FAMILY_ROWS = 64,
     FY_MAX_SPELLINGS = 1024,     /* patterns of all interfaces */
     FY_MAX_EXPANDED_BYTES = 256, /* a name with its placeholders replaced */
     FY_MAX_MEGABYTES = 192,      /* of memory for one compilation */
@@ -207,6 +207,7 @@ struct fy_body {
     bool in_call;        /* operand names mean addresses */
     bool on_device;      /* ... and a device's functions are known */
     bool in_map;         /* operand names mean elements */
+    bool in_value;       /* the value of a family's row */
     uint32_t last_call;  /* of the steps on the device */
     uint32_t map_row;    /* the row that a map may still join, or FY_NIL */
     unsigned rows;       /* of the steps, begun */
@@ -251,6 +252,13 @@ bool fy_is_fixed_placeholder(const char *name);
  */
 const char *fy_expand(struct fy_front *front, const struct fy_unit *unit,
                       struct ast_name name);
+/*
+ * The value that a name <column> or <column:family>, whole, has in the unit's rows;
+ * NULL: the name is none.
+ */
+const struct ast_expr *fy_value_of_row(struct fy_front *front,
+                                       const struct fy_unit *unit,
+                                       struct ast_name name);
 /* Same for documentation: unknown placeholders stay. */
 const char *fy_expand_doc(struct fy_front *front, const struct fy_unit *unit,
                           const char *text);

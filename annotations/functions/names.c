@@ -58,6 +58,26 @@ first_upper(struct fy_front *front, const char *text)
     return copy;
 }
 
+/* A row has a value for each column of its family. */
+static void
+check_values(struct fy_front *front, const struct ast_family *family,
+             const struct ast_row *row)
+{
+    unsigned columns = 0, values = 0;
+    for (const struct ast_names *n = family->columns; n; n = n->next) {
+        columns++;
+    }
+    for (const struct ast_expr *e = row->values; e; e = e->next) {
+        values++;
+    }
+    if (columns != values) {
+        fy_error(front, row->name.span,
+                 "row '%.*s' has %u values; family '%.*s' has %u columns",
+                 FY_MAX_QUOTED, row->name.text, values, FY_MAX_QUOTED,
+                 family->name.text, columns);
+    }
+}
+
 static void
 declare_row(struct fy_front *front, struct fy_family_info *info,
             const struct ast_row *row)
@@ -76,12 +96,16 @@ declare_row(struct fy_front *front, struct fy_family_info *info,
                  FY_MAX_FAMILY_ROWS);
         return;
     }
-    if (fy_resolve_type(front, NULL, row->type, 0, false, &type)) {
+    check_values(front, info->ast, row);
+    if (row->type && fy_resolve_type(front, NULL, row->type, 0, false, &type)) {
         return;
     }
     struct fy_binding *binding = &info->rows[info->nrows++];
     binding->family = info->ast;
     binding->row = row;
+    if (!row->type) {
+        return;
+    }
     binding->type = type.type;
     binding->real_type = type.type == FY_T_C32   ? FY_T_F32
                          : type.type == FY_T_C64 ? FY_T_F64
@@ -123,6 +147,17 @@ same_words(const struct ast_names *a, const struct ast_names *b)
     return !a && !b;
 }
 
+/* By their text, which is simple to keep the same. */
+static bool
+same_values(const struct ast_row *a, const struct ast_row *b)
+{
+    uint32_t bytes = a->whole.end - a->whole.begin;
+    return (!a->values && !b->values) ||
+           (bytes == b->whole.end - b->whole.begin &&
+            memcmp(a->whole.source->text + a->whole.begin,
+                   b->whole.source->text + b->whole.begin, bytes) == 0);
+}
+
 /* Files that stand alone repeat what they need: the same again is no error. */
 static bool
 same_rows(const struct ast_family *a, const struct ast_family *b)
@@ -130,11 +165,11 @@ same_rows(const struct ast_family *a, const struct ast_family *b)
     const struct ast_row *x = a->rows, *y = b->rows;
     for (; x && y; x = x->next, y = y->next) {
         if (!same_words(x->type, y->type) ||
-            strcmp(x->name.text, y->name.text) != 0) {
+            strcmp(x->name.text, y->name.text) != 0 || !same_values(x, y)) {
             return false;
         }
     }
-    return !x && !y;
+    return !x && !y && same_words(a->columns, b->columns);
 }
 
 static void
@@ -302,11 +337,12 @@ binding_of(const struct fy_unit *unit, const char *family)
 }
 
 static const char *
-fixed_value(struct fy_front *front, const struct fy_binding *binding,
-            const char *name)
+fixed_value(const struct fy_binding *binding, const char *name)
 {
     bool is_complex = binding->type == FY_T_C32 || binding->type == FY_T_C64;
-    (void)front;
+    if (!binding->row->type) {
+        return NULL;
+    }
     if (strcmp(name, "T") == 0 || strcmp(name, "S") == 0) {
         return binding->type_text;
     }
@@ -333,7 +369,7 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
 {
     if (fy_is_fixed_placeholder(name)) {
         const struct fy_binding *binding = binding_of(unit, family);
-        return binding ? fixed_value(front, binding, name) : NULL;
+        return binding ? fixed_value(binding, name) : NULL;
     }
     if (family || !unit) {
         return NULL;
@@ -357,13 +393,39 @@ placeholder(struct fy_front *front, const struct fy_unit *unit,
     return NULL;
 }
 
+/* How many of the families, or of the one that is named, have the column; *value is the
+ * last one's. */
+static unsigned
+columns(const struct fy_unit *unit, const char *column, const char *family,
+        const struct ast_expr **value)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < unit->nbindings; i++) {
+        const struct fy_binding *binding = &unit->bindings[i];
+        const struct ast_expr *v = binding->row->values;
+        if (family && strcmp(binding->family->name.text, family) != 0) {
+            continue;
+        }
+        for (const struct ast_names *n = binding->family->columns; n && v;
+             n = n->next, v = v->next) {
+            if (strcmp(n->name.text, column) == 0) {
+                *value = v;
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
 static void
 bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
                 struct fy_span span, const char *name, const char *family)
 {
     struct fy_diagnostic *diagnostic;
-    if (fy_is_fixed_placeholder(name) && unit && !family &&
-        unit->nbindings > 1) {
+    const struct ast_expr *value;
+    if (unit && !family && unit->nbindings > 1 &&
+        (fy_is_fixed_placeholder(name) ||
+         columns(unit, name, NULL, &value) > 1)) {
         diagnostic =
             fy_error(front, span, "<%s> is ambiguous with two families", name);
         fy_diagnostic_hint(diagnostic, "write <%s:%s> or <%s:%s>", name,
@@ -416,6 +478,21 @@ split_placeholder(struct fy_front *front, const char *text, const char **name,
                                     (size_t)(end - colon - 1))
                     : NULL;
     return end + 1;
+}
+
+const struct ast_expr *
+fy_value_of_row(struct fy_front *front, const struct fy_unit *unit,
+                struct ast_name name)
+{
+    const char *column, *family, *end = NULL;
+    const struct ast_expr *found;
+    if (name.text[0] == '<') {
+        end = split_placeholder(front, name.text, &column, &family);
+    }
+    return end && *end == '\0' && !placeholder(front, unit, column, family) &&
+                   columns(unit, column, family, &found) == 1
+               ? found
+               : NULL;
 }
 
 /* A text of bounded length that grows at its end. */

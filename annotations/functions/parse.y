@@ -140,11 +140,11 @@ static const struct ast_name no_name;
 %token YYEOF 0 "the end of the file"
 
 %type <name> name word path_name
-%type <names> words names strings
+%type <names> words names strings columns
 %type <number> stars bits
 %type <integer> extent_of_array
 %type <expr> expr path paths cell cells primary postfix unary product sum relation equality
-%type <expr> conjunction disjunction call_args call_list launch
+%type <expr> conjunction disjunction call_args call_list launch values
 %type <declaration> declaration declarations args fields field
 %type <axis> axis_items axis_item
 %type <dimension> dimensions dimension
@@ -167,11 +167,12 @@ item:
         import->path = $2;
         PUSH(parse->file.imports, import);
     }
-  | FAMILY name ':' '{' rows '}' ';' {
+  | FAMILY name columns ':' '{' rows '}' ';' {
         struct ast_family *family = NEW(ast_family);
-        REVERSE(ast_row, $5);
+        REVERSE(ast_row, $6);
         family->name = $2;
-        family->rows = $5;
+        family->columns = $3;
+        family->rows = $6;
         PUSH(parse->file.families, family);
     }
   | SPELLING name bits ':' strings ';' {
@@ -219,13 +220,27 @@ item:
   ;
 
 rows: row | rows ',' row { $3->next = $1; $$ = $3; } | rows ',' ;
-row: name ':' words {
-        REVERSE(ast_names, $3);
+row:
+    name values ':' words {
+        REVERSE(ast_names, $4);
         $$ = NEW(ast_row);
         $$->name = $1;
-        $$->type = $3;
+        $$->values = $2;
+        $$->type = $4;
+        $$->whole = @$;
+    }
+  | name '(' call_args ')' {
+        $$ = NEW(ast_row);
+        $$->name = $1;
+        $$->values = $3;
+        $$->whole = @$;
     }
   ;
+columns:
+    %empty { $$ = NULL; }
+  | '(' names ')' { REVERSE(ast_names, $2); $$ = $2; }
+  ;
+values: %empty { $$ = NULL; } | '(' call_args ')' { $$ = $2; } ;
 
 bits:
     %empty { $$ = -1; }
