@@ -28,7 +28,8 @@ FINDING = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+): (?P<function>[^:]+): "
                      r"(?P<text>.*) \[(?P<kind>[\w-]+)\]$", re.M)
 CALLS = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+): (?P<function>\S+): "
                    r"(?P<calls>\d+) calls, (?P<checked>\d+) checked", re.M)
-REFUSED = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: error: ", re.M)
+REFUSED = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: error: "
+                     r"(?:'(?P<function>\w+)' cannot be exact)?", re.M)
 
 
 FEW = 80  # functions in a round
@@ -60,6 +61,12 @@ def run(command, timeout):
         return None, (e.stdout or b"").decode(errors="replace")
 
 
+def is_of(mutant, function):
+    """Whether the function is one of those that the mutant's head stands for."""
+    pattern = re.sub(r"<\w+>", r"\\w+", mutant.function)
+    return re.fullmatch(pattern + r"(?:_64)?_?", function) is not None
+
+
 def functions_at(chosen, pattern, text):
     """The mutants whose function has a line that the pattern found."""
     hit = set()
@@ -67,8 +74,10 @@ def functions_at(chosen, pattern, text):
         name, line = os.path.basename(m.group("file")), int(m.group("line"))
         if pattern is FINDING and m.group("kind").startswith("note-"):
             continue
+        function = m.group("function")
         for c in chosen:
-            if os.path.basename(c.file) == name and c.first <= line <= c.last:
+            if os.path.basename(c.file) == name and c.first <= line <= c.last and (
+                    not function or is_of(c, function)):
                 hit.add(c)
     return hit
 

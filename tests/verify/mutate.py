@@ -220,6 +220,32 @@ def functions(text, plain):
                text.count("\n", 0, end) + 1, (m.end(), end))
 
 
+FAMILY = re.compile(r"^family\s+(?P<name>\w+)(?:\((?P<columns>[^)]*)\))?:\s*"
+                    r"(?P<rows>\{)", re.M)
+COLUMN = re.compile(r"\bmap\s+\w+\s*=\s*<(\w+)(?::\w+)?>")
+VALUE = re.compile(r"(?P<value>.*)", re.S)
+ROW = re.compile(r"(\w+)(\()")
+
+
+def value_mutants(path, text, plain, family):
+    """(file, row of a family) -> mutants of its values that functions map."""
+    used = [(name, first, last, COLUMN.findall(plain[span[0]:span[1]]))
+            for name, first, last, span in functions(text, plain)
+            if "<%s>" % family.group("name") in name.lower()]
+    at = family.end()
+    while used and (row := ROW.search(plain, at, matching(plain, family.start("rows"), "{}"))):
+        at, values = row.end(), []
+        end = matching(plain, row.start(2), "()")
+        for value in split_axes(text, at, end):
+            values.append(VALUE.match(text, *trimmed(text, *value[:2])))
+        wanted = [v for c, v in zip(re.split(r",\s*", family.group("columns")), values)
+                  if any(c in columns for *_, columns in used)]
+        function = used[0][0].replace("<%s>" % family.group("name"), row.group(1))
+        yield (path, row.group(1)), [m for v in wanted for m in map_mutants(
+            path, text, function, min(u[1] for u in used), max(u[2] for u in used), v)]
+        at = end
+
+
 def file_mutants(path, maps=False):
     """(file, first line of a function) -> its mutants."""
     with open(path, encoding="utf-8") as f:
@@ -228,7 +254,8 @@ def file_mutants(path, maps=False):
     result = collections.OrderedDict()
     for name, first, last, span in functions(text, plain):
         rows = []
-        for m in MAP.finditer(plain, span[0], span[1]) if maps else ():
+        by_row = COLUMN.search(plain, *span)  # then it is the value that is broken
+        for m in MAP.finditer(plain, *span) if maps and not by_row else ():
             rows += map_mutants(path, text, name, first, last, m)
         for m in () if maps else OPERAND.finditer(plain, span[0], span[1]):
             rows += operand_mutants(path, text, plain, name, first, last, span,
@@ -237,10 +264,10 @@ def file_mutants(path, maps=False):
             rows += sum_mutants(path, text, name, first, last, m)
         if rows:
             result[(path, first)] = rows
+    for family in FAMILY.finditer(plain) if maps else ():
+        if family.group("columns"):
+            result.update((k, v) for k, v in value_mutants(path, text, plain, family) if v)
     return result
-
-
-FAMILY = re.compile(r"^family\s+(\w+):\s*\{([^}]*)\}", re.M)
 
 
 def families(paths):
@@ -248,10 +275,12 @@ def families(paths):
     result = {}
     for path in annotation_files(paths):
         with open(path, encoding="utf-8") as f:
-            for m in FAMILY.finditer(f.read()):
-                result[m.group(1)] = [
+            text = blank_comments(f.read())
+            for m in FAMILY.finditer(text):
+                rows = text[m.end():matching(text, m.start("rows"), "{}")]
+                result[m.group("name")] = [
                     tuple(part.strip() for part in row.split(":"))
-                    for row in m.group(2).split(",") if ":" in row]
+                    for row in rows.split(",") if ":" in row]
     return result
 
 
