@@ -42,7 +42,7 @@ fy_guest_drop(struct guest *guest)
     fy_guest_close_fds(guest);
     fy_session_unwatch(guest->session, &guest->watch);
     if (guest->stage) {
-        fy_stage_orphan(guest->stage);
+        guest->session->calls->orphan(guest->stage);
     }
 }
 
@@ -183,10 +183,11 @@ obey(struct guest *guest)
         at += sizeof frame + frame.bytes;
         if (hello && !guest->greeted) {
             guest->greeted = true;
-            fy_stage_begin(guest, body, frame.bytes);
+            guest->session->calls->begin(guest, body, frame.bytes);
             fy_guest_close_fds(guest);
         } else if (!hello && guest->stage) {
-            fy_stage_frame(guest->stage, frame.type, body, frame.bytes);
+            guest->session->calls->frame(guest->stage, frame.type, body,
+                                         frame.bytes);
         }
     }
     memmove(guest->in, guest->in + at, guest->in_used - at);

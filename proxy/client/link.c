@@ -17,7 +17,6 @@
 #include "proxy/client/stage.h"
 
 enum {
-    FIRST_MS = 1,
     LAST_MS = 50,
     IDLE_MS = 500,  /* while only a login can change anything */
     PIPES_MAX = 64, /* looked at in one scan; further ones wait */
@@ -349,8 +348,8 @@ all_wait_for_login(const struct fy_session *session,
     return waiting == wanted;
 }
 
-static void
-scan(struct timer *timer)
+void
+fy_link_scan(struct timer *timer)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)timer -
@@ -380,16 +379,5 @@ scan(struct timer *timer)
         uint64_t wait = delay_ms * ms_ns;
         fy_session_set(session, &session->scan,
                        wait > 4 * cost ? wait : 4 * cost);
-    }
-}
-
-void
-fy_link_poke(struct fy_session *session)
-{
-    session->scan_delay_ms = FIRST_MS;
-    if (session->scan.due_ns == 0 ||
-        session->scan.due_ns > fy_clock_ns() + FIRST_MS * ms_ns) {
-        session->scan.run = scan;
-        fy_session_set(session, &session->scan, FIRST_MS * ms_ns);
     }
 }

@@ -17,6 +17,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/holders.h \
 	proxy/client/input.c \
 	proxy/client/link.c \
+	proxy/client/loop.c \
 	proxy/client/mappings.c \
 	proxy/client/mappings.h \
 	proxy/client/observe.c \
@@ -29,11 +30,13 @@ libfyproxy_la_SOURCES += \
 	proxy/client/reach.h \
 	proxy/client/session.c \
 	proxy/client/session.h \
+	proxy/client/signals.c \
 	proxy/client/snapshot.c \
 	proxy/client/stage.c \
 	proxy/client/stage.h \
 	proxy/client/stage_end.c \
 	proxy/client/stage_parts.c \
 	proxy/client/stage_state.c \
+	proxy/client/stage_stub.c \
 	proxy/client/stub.h
 EXTRA_DIST += proxy/client/README.md

@@ -15,7 +15,6 @@
 #include "proxy/wire/process.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 
 enum {
@@ -27,31 +26,6 @@ enum {
     AGAIN_MS = 50,
     SIGNALS = 64,
 };
-
-bool
-fy_signal_ends(uint32_t signal)
-{
-    return signal != SIGCONT && signal != SIGTSTP && signal != SIGWINCH &&
-           signal != SIGUSR1 && signal != SIGUSR2;
-}
-
-bool
-fy_signal_kills(int64_t signal)
-{
-    switch (signal) {
-    case SIGCHLD:
-    case SIGCONT:
-    case SIGSTOP:
-    case SIGTSTP:
-    case SIGTTIN:
-    case SIGTTOU:
-    case SIGURG:
-    case SIGWINCH:
-        return false;
-    default:
-        return signal >= 1 && signal <= SIGNALS;
-    }
-}
 
 static void
 woken(struct timer *timer)

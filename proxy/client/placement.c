@@ -206,7 +206,7 @@ probe_closed(struct exchange *exchange, uint32_t error)
     }
     free(placement);
     if (stage && stage->state == STAGE_PREPARING) {
-        fy_stage_placed(stage);
+        stage->session->calls->placed(stage);
     }
 }
 
@@ -338,7 +338,7 @@ look_done(struct fy_work *work)
             stage->place.unprofitable =
                 stage->place.unprofitable && stage->place.judged;
         }
-        fy_stage_looked(stage);
+        stage->session->calls->looked(stage);
     }
     look_free(work);
 }

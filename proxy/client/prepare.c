@@ -278,9 +278,9 @@ done_before(struct fy_work *work)
             char why[256];
             (void)snprintf(why, sizeof why, "it reads what it writes: %.200s",
                            job->is_output);
-            fy_stage_decline(stage, FY_STAGE_ODD_STREAM, why);
+            stage->session->calls->decline(stage, FY_STAGE_ODD_STREAM, why);
         } else {
-            fy_stage_prepared(stage, job->status);
+            stage->session->calls->prepared(stage, job->status);
         }
     }
     job_free(job);
@@ -435,7 +435,7 @@ done_after(struct fy_work *work)
         if (job->cut || job->stale || lag_ms(stage)) {
             wait_out(stage);
         }
-        fy_stage_try_end(stage);
+        stage->session->calls->try_end(stage);
     }
     job_free(job);
 }
@@ -519,7 +519,7 @@ touched_closed(struct exchange *exchange, uint32_t error)
     (void)error;
     stage->prepare.touched_open = false;
     if (stage->state == STAGE_RETRYING) {
-        fy_stage_retry(stage);
+        stage->session->calls->closed(stage);
     } else if (stage->state == STAGE_ENDED && stage->prepare.job) {
         take_touched(stage->prepare.job, stage);
         refresh(stage);

@@ -116,7 +116,7 @@ give_up(struct reach *reach)
     reach->broken = false;
     enter(reach,
           again && ++reach->breaks < BREAKS_MAX ? REACH_IDLE : REACH_BAD);
-    fy_stages_reached(reach->session, reach);
+    reach->session->calls->reached(reach->session, reach);
 }
 
 /* ---- events of the wire --------------------------------------------------------- */
@@ -395,7 +395,7 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
         break_reach(reach, "the connection is lost");
         return;
     }
-    fy_stages_reached(reach->session, reach);
+    reach->session->calls->reached(reach->session, reach);
 }
 
 static void
@@ -533,7 +533,7 @@ greet(struct reach *reach)
         open_wire(reach);
     }
     if (!reach->broken) {
-        fy_stages_reached(reach->session, reach);
+        reach->session->calls->reached(reach->session, reach);
     }
 }
 

@@ -21,100 +21,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "proxy/client/holders.h"
 #include "proxy/client/reach.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/work.h"
-
-/* ---- the loop ----------------------------------------------------------------- */
-
-int
-fy_session_watch(struct fy_session *session, struct watch *watch,
-                 uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.ptr = watch};
-    watch->events = events;
-    return epoll_ctl(session->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0
-               ? 0
-               : FY_ERR_IO;
-}
-
-void
-fy_session_change(struct fy_session *session, struct watch *watch,
-                  uint32_t events)
-{
-    if (watch->fd >= 0 && watch->events != events) {
-        struct epoll_event event = {.events = events, .data.ptr = watch};
-        watch->events = events;
-        (void)epoll_ctl(session->epoll, EPOLL_CTL_MOD, watch->fd, &event);
-    }
-}
-
-void
-fy_session_unwatch(struct fy_session *session, struct watch *watch)
-{
-    if (watch->fd >= 0) {
-        (void)epoll_ctl(session->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
-        (void)close(watch->fd);
-        watch->fd = -1;
-    }
-}
-
-void
-fy_session_unset(struct fy_session *session, struct timer *timer)
-{
-    for (struct timer **link = &session->timers; *link; link = &(*link)->next) {
-        if (*link == timer) {
-            *link = timer->next;
-            break;
-        }
-    }
-    timer->due_ns = 0;
-}
-
-void
-fy_session_set(struct fy_session *session, struct timer *timer,
-               uint64_t delay_ns)
-{
-    fy_session_unset(session, timer);
-    timer->due_ns = fy_clock_ns() + delay_ns;
-    timer->next = session->timers;
-    session->timers = timer;
-}
-
-static void
-run_timers(struct fy_session *session)
-{
-    uint64_t now = fy_clock_ns();
-    struct timer *due;
-    do {
-        due = session->timers;
-        while (due && due->due_ns > now) {
-            due = due->next;
-        }
-        if (due) {
-            fy_session_unset(session, due);
-            due->run(due);
-        }
-    } while (due);
-}
-
-/* Milliseconds to the next timer; -1: none. */
-static int
-next_timer(const struct fy_session *session)
-{
-    uint64_t now = fy_clock_ns(), next = UINT64_MAX;
-    for (const struct timer *timer = session->timers; timer;
-         timer = timer->next) {
-        next = timer->due_ns < next ? timer->due_ns : next;
-    }
-    if (next == UINT64_MAX || next <= now) {
-        return next == UINT64_MAX ? -1 : 0;
-    }
-    uint64_t wait_ms = (next - now + 999999) / 1000000;
-    return wait_ms < 60000 ? (int)wait_ms : 60000;
-}
 
 static void
 stop_listening(struct fy_session *session)
@@ -150,14 +60,15 @@ serve(void *argument)
         if (ending && (ending > 1 || (!session->stages && !session->guests))) {
             break;
         }
-        int n = epoll_wait(session->epoll, events, 64, next_timer(session));
+        int n =
+            epoll_wait(session->epoll, events, 64, fy_session_next_ms(session));
         for (int i = 0; i < n; i++) {
             struct watch *watch = events[i].data.ptr;
             if (watch->fd >= 0) { /* not closed by an earlier one */
                 watch->ready(watch, events[i].events);
             }
         }
-        run_timers(session);
+        fy_session_run_timers(session);
         fy_signals_release(session);
         fy_reaches_flush(session); /* nothing that was queued waits */
         fy_guests_sweep(session);
@@ -279,6 +190,8 @@ fy_session_start(const struct fy_session_options *options,
     session->epoll = session->bell.fd = session->listener.fd = -1;
     session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     session->rest.run = fy_guests_rested;
+    session->scan.run = fy_link_scan;
+    session->calls = &fy_stage_calls;
     session->records_end = &session->records;
     session->next_stage = 1;
     int status = set_up(session, why);

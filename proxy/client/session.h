@@ -3,10 +3,12 @@
  * Inside the session: what its files share. Everything here is touched by the
  * session's thread only, but for the few words that say so.
  *
- * session.c     start, end, the loop, timers; reports
+ * session.c     start, end, the loop; reports
+ * loop.c        its descriptors and timers
  * snapshot.c    the block that the exec wrappers read
  * guest.c       one stub's connection: frames in and out
  * classify.c    what a stage reads and writes, and where that is
+ * stage_stub.c  what a stub says: hello, frames, its end
  * stage.c       the life of one stage up to its request
  * stage_end.c   its ends
  * stage_parts.c one that runs as several, on several hosts
@@ -68,10 +70,13 @@ struct record {
 struct guest;
 struct stage;
 struct reach;
+struct exchange;
 struct fy_observed;
+struct fy_session_calls;
 
 struct fy_session {
     struct fy_session_options options;
+    const struct fy_session_calls *calls; /* &fy_stage_calls */
     struct fy_mount *mounts;
     struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
@@ -107,7 +112,35 @@ struct fy_session {
     struct record **table; /* after the end: the records by number */
 };
 
-/* ---- session.c */
+/*
+ * What the parts below the stages tell them: connections of stubs and proxies, looks
+ * and jobs. They call no function of a stage but by this table of stage_stub.c.
+ */
+struct fy_session_calls {
+    /* guest.c: a hello came (`guest->fds' hold the descriptors), a frame; the stub is
+     * gone. */
+    void (*begin)(struct guest *guest, const char *body, size_t n);
+    void (*frame)(struct stage *stage, uint32_t type, const char *body,
+                  size_t n);
+    void (*orphan)(struct stage *stage);
+    /* reach.c: a connection became ready, or bad. */
+    void (*reached)(struct fy_session *session, struct reach *reach);
+    /* placement.c: the look is over; sizes are known, or not to be had. */
+    void (*looked)(struct stage *stage);
+    void (*placed)(struct stage *stage);
+    /* prepare.c: the mount is ready, or (status) it is not; a stream of a stage that
+     * retries is closed; the mount was refreshed; the stage must run here. */
+    void (*prepared)(struct stage *stage, int status);
+    void (*closed)(struct stage *stage);
+    void (*try_end)(struct stage *stage);
+    void (*decline)(struct stage *stage, unsigned reason, const char *why);
+    /* stage.c: the functions of a request's streams. */
+    const struct exchange *out, *err;
+};
+
+extern const struct fy_session_calls fy_stage_calls;
+
+/* ---- loop.c */
 
 int fy_session_watch(struct fy_session *session, struct watch *watch,
                      uint32_t events) FY_MUST_CHECK;
@@ -118,6 +151,16 @@ void fy_session_unwatch(struct fy_session *session, struct watch *watch);
 void fy_session_set(struct fy_session *session, struct timer *timer,
                     uint64_t delay_ns);
 void fy_session_unset(struct fy_session *session, struct timer *timer);
+void fy_session_run_timers(struct fy_session *session);
+/* Milliseconds to the next timer; -1: none. */
+int fy_session_next_ms(const struct fy_session *session);
+/* Something that a decision of link.c hangs on has changed: it looks soon. */
+void fy_link_poke(struct fy_session *session);
+
+/* ---- link.c */
+
+/* Of session->scan: looks at who holds the pipes. */
+void fy_link_scan(struct timer *timer);
 
 /* ---- snapshot.c */
 
@@ -170,12 +213,6 @@ void fy_signals_release(struct fy_session *session);
 
 /* ---- stage.c */
 
-/* A hello came: body of the frame, `guest->fds' hold the descriptors. */
-void fy_stage_begin(struct guest *guest, const char *body, size_t n);
-void fy_stage_frame(struct stage *stage, uint32_t type, const char *body,
-                    size_t n);
-/* The stub is gone. */
-void fy_stage_orphan(struct stage *stage);
 void fy_stages_sweep(struct fy_session *session);
 
 #endif

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of one stage up to its request: what it is, whether it may run
- * elsewhere, what it waits for; and what its stub says. stage_end.c has the end.
- * Long because its states lead into each other.
+ * The life of one stage up to its request: what it waits for. stage_stub.c has what
+ * it is, stage_end.c the end.
  */
 #include "config.h"
 
 #include "proxy/client/stage.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/debug.h"
-#include "proxy/client/holders.h"
 #include "proxy/wire/protocol.h"
 
 enum {
@@ -77,8 +71,8 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     }
     fy_stage_event(stage, STAGE_ASKS);
     stage->asked_ns = fy_clock_ns();
-    stage->flow.out = fy_out_exchange;
-    stage->flow.err = fy_err_exchange;
+    stage->flow.out = *stage->session->calls->out;
+    stage->flow.err = *stage->session->calls->err;
     if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->flow.out)) {
         goto refuse;
     }
@@ -124,8 +118,8 @@ refuse:
     fy_stage_decline(stage, FY_STAGE_BUSY, "the request cannot be sent");
 }
 
-static void
-prepare(struct stage *stage)
+void
+fy_stage_prepare(struct stage *stage)
 {
     if (stage->prepare.job || fy_prepare_before(stage)) {
         fy_session_set(stage->session, &stage->timer, ANSWER_MS * ms_ns);
@@ -154,7 +148,7 @@ fy_stage_place(struct stage *stage)
         if (stage->prepare.done) {
             fy_stage_prepared(stage, 0);
         } else if (stage->prepare.job || !looks(stage)) {
-            prepare(stage);
+            fy_stage_prepare(stage);
         }
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
@@ -319,217 +313,7 @@ on_timer(struct timer *timer)
     }
 }
 
-/* ---- the hello ------------------------------------------------------------------------ */
-
-/* Pointers to `count' strings at *at; false: there are not as many. */
-static bool
-split_strings(const char **out, uint32_t count, const char **at,
-              const char *end)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const char *nul = memchr(*at, '\0', (size_t)(end - *at));
-        if (!nul) {
-            return false;
-        }
-        out[i] = *at;
-        *at = nul + 1;
-    }
-    return true;
-}
-
-static int
-read_hello(struct stage *stage, const char *body, size_t n)
-{
-    if (n < sizeof stage->hello) {
-        return FY_ERR_INVALID;
-    }
-    memcpy(&stage->hello, body, sizeof stage->hello);
-    size_t rest = n - sizeof stage->hello;
-    const struct fy_stub_hello *hello = &stage->hello;
-    if (hello->version != FY_STUB_VERSION || hello->argc == 0 ||
-        hello->argc > rest || hello->envc > rest) {
-        return FY_ERR_INVALID;
-    }
-    stage->block = malloc(rest);
-    stage->argv = calloc(hello->argc + 1u, sizeof *stage->argv);
-    stage->env = calloc(hello->envc + 1u, sizeof *stage->env);
-    if (!stage->block || !stage->argv || !stage->env) {
-        return FY_ERR_NOMEM;
-    }
-    memcpy(stage->block, body + sizeof *hello, rest);
-    const char *at = stage->block, *end = stage->block + rest;
-    if (!split_strings(&stage->facts.path, 1, &at, end) ||
-        !split_strings(stage->argv, hello->argc, &at, end) ||
-        !split_strings(stage->env, hello->envc, &at, end) || at != end) {
-        return FY_ERR_INVALID;
-    }
-    return 0;
-}
-
-/* What the descriptors are. Those that are moved later are kept. False when one
- * is missing (the kernel drops what this process has no room for), or unknown. */
-static bool
-read_fds(struct stage *stage, struct guest *guest)
-{
-    struct fy_stage_facts *facts = &stage->facts;
-    unsigned at = 0;
-    bool known = true;
-    for (int fd = 0; fd < 3; fd++) {
-        if (stage->hello.open >> fd & 1) {
-            known = known && at < guest->nfds &&
-                    fy_stream_look(guest->fds[at], &facts->streams[fd]) == 0;
-            at++;
-        }
-    }
-    struct fy_stream_fact folder;
-    known = known && at < guest->nfds &&
-            fy_stream_look(guest->fds[at], &folder) == 0;
-    if (known && fy_stream_has_name(&folder)) {
-        memcpy(facts->cwd, folder.path, sizeof facts->cwd);
-    }
-    facts->argv = stage->argv;
-    facts->env = stage->env;
-    facts->same = stage->hello.same;
-    facts->umask = stage->hello.umask;
-    if (stage->hello.extra_fds > 0) {
-        facts->extra_fds = fy_holders_extra(
-            stage->session->holders, stage->hello.pid, &facts->extra_pipes);
-    }
-    return known;
-}
-
-static void
-keep_files(struct stage *stage, struct guest *guest)
-{
-    const enum fy_stream_kind kinds[3] = {
-        stage->plan.in.kind, stage->plan.out.kind, stage->plan.err.kind};
-    unsigned at = 0;
-    for (int fd = 0; fd < 3; fd++) {
-        if (!(stage->hello.open >> fd & 1) || at >= guest->nfds) {
-            continue;
-        }
-        if (kinds[fd] == FY_STREAM_FILE) {
-            stage->files[fd] = fcntl(guest->fds[at], F_DUPFD_CLOEXEC, 3);
-        }
-        at++;
-    }
-}
-
-/*
- * Where others write to the same open file, all must go through its one offset:
- * the bytes come here, and the stub writes them. A parent that only waits for the
- * stub is none of them: the offset is set before the stub ends. It is one where
- * the file is appended to: the client's end of a file is one that it remembers.
- * What looks whether it reads its own output cannot see that then.
- */
-static unsigned
-settle_shared(struct stage *stage, struct fy_buffer *why)
-{
-    struct fy_stream_plan *plans[] = {&stage->plan.out, &stage->plan.err};
-    for (int i = 0; i < 2; i++) {
-        const struct fy_stream_fact *fact = &stage->facts.streams[i + 1];
-        if (plans[i]->kind != FY_STREAM_FILE ||
-            fy_holders_only(stage->session->holders, fact->path, fact->device,
-                            fact->inode, stage->hello.pid,
-                            !(fact->flags & O_APPEND))) {
-            continue;
-        }
-        if (fy_classify_reads(&stage->facts, &stage->invocation,
-                              plans[i]->path)) {
-            fy_buffer_add(why, "others have its output open: ");
-            fy_buffer_add(why, plans[i]->path);
-            return FY_STAGE_ODD_STREAM;
-        }
-        plans[i]->kind = FY_STREAM_WIRE;
-    }
-    return FY_STAGE_NONE;
-}
-
-/* Whether the program is the one that its annotation speaks of. */
-static bool
-is_meant(const struct stage *stage)
-{
-    static const char *const folders[] = {"/bin/", "/sbin/", "/usr/bin/",
-                                          "/usr/sbin/"};
-    const char *library = stage->session->options.library;
-    const char *path = stage->facts.path;
-    if (!library || !stage->invocation.file ||
-        strncmp(stage->invocation.file, library, strlen(library)) != 0) {
-        return true;
-    }
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        size_t n = strlen(folders[i]);
-        if (strncmp(path, folders[i], n) == 0 && !strchr(path + n, '/')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * Whether command lines that are filled with paths hold as many on both hosts: 128
- * KiB of them, unless the limits leave less beside the environment, which is not
- * the same there.
- */
-static bool
-fills_alike(const struct stage *stage)
-{
-    const size_t environment_max = 512 << 10;
-    const uint64_t stack_min = 4 << 20;
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < stage->hello.envc; i++) {
-        bytes += strlen(stage->env[i]) + 1 + sizeof(char *);
-    }
-    return bytes < environment_max &&
-           stage->hello.limits[RLIMIT_STACK][0] >= stack_min;
-}
-
-/* FY_STAGE_NONE: a candidate. */
-static unsigned
-understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
-{
-    struct fy_session *session = stage->session;
-    const char *slash = strrchr(stage->facts.path, '/');
-    const char *name = slash ? slash + 1 : stage->facts.path;
-    if (__atomic_load_n(&session->ending, __ATOMIC_ACQUIRE) > 1) {
-        return FY_STAGE_DISABLED;
-    }
-    int status =
-        fy_invocation_parse(session->options.commands, name, stage->argv,
-                            stage->env, &stage->invocation, why);
-    if (status) {
-        return status == FY_ERR_NOENT         ? FY_STAGE_NOT_ANNOTATED
-               : status == FY_ERR_UNSUPPORTED ? FY_STAGE_FORBIDDEN
-                                              : FY_STAGE_NOT_PARSED;
-    }
-    stage->parsed = true;
-    if (!is_meant(stage)) {
-        fy_buffer_add(why, "no tool of the system: ");
-        fy_buffer_add(why, stage->facts.path);
-        return FY_STAGE_OTHER_TOOL;
-    }
-    if (stage->invocation.batches && !fills_alike(stage)) {
-        fy_buffer_add(why, "it runs commands with as many words as fit");
-        return FY_STAGE_LIMITS;
-    }
-    if (!read_fds(stage, guest)) {
-        fy_buffer_add(why, "its descriptors cannot be looked at");
-        return FY_STAGE_ODD_STREAM;
-    }
-    unsigned reason =
-        fy_classify(&stage->facts, &stage->invocation, session->mounts,
-                    session->nmounts, &stage->plan, why);
-    if (reason == FY_STAGE_MIXED_PLACES) {
-        return fy_parts_make(stage, why);
-    }
-    if (!reason) {
-        reason = settle_shared(stage, why);
-    }
-    if (!reason) {
-        keep_files(stage, guest);
-    }
-    return reason;
-}
+/* ---- its begin and end -------------------------------------------------------- */
 
 void
 fy_stage_clear(struct stage *stage)
@@ -537,147 +321,6 @@ fy_stage_clear(struct stage *stage)
     memset(stage->files, -1, sizeof stage->files);
     memset(stage->result.offsets, -1, sizeof stage->result.offsets);
     stage->timer.run = on_timer;
-}
-
-void
-fy_stage_begin(struct guest *guest, const char *body, size_t n)
-{
-    struct stage *stage = calloc(1, sizeof *stage);
-    char text[256] = "";
-    struct fy_buffer why;
-    if (!stage) {
-        fy_guest_drop(guest);
-        return;
-    }
-    stage->session = guest->session;
-    fy_stage_clear(stage);
-    stage->began_ns = fy_clock_ns();
-    if (read_hello(stage, body, n) || stage->hello.pid != guest->pid) {
-        free(stage->block);
-        free(stage->argv);
-        free(stage->env);
-        free(stage);
-        fy_guest_drop(guest);
-        return;
-    }
-    stage->guest = guest;
-    guest->stage = stage;
-    stage->next = guest->session->stages;
-    guest->session->stages = stage;
-    fy_record_new(stage);
-    fy_buffer_start(&why, text, sizeof text);
-    unsigned reason = understand(stage, guest, &why);
-    fy_guest_close_fds(guest);
-    fy_debug(CLIENT, "stage of pid %d: %s with %u words, %s: %s %s",
-             stage->hello.pid, stage->facts.path, stage->hello.argc,
-             stage->parsed ? "matches its annotation" : "does not match",
-             reason ? fy_stage_reason_word(reason) : "a candidate", text);
-    if (reason) {
-        fy_stage_decline(stage, reason, text);
-        return;
-    }
-    if (stage->parts) {
-        fy_parts_start(stage);
-        return;
-    }
-    stage->input.streams = stage->plan.in.kind == FY_STREAM_WIRE;
-    if (stage->input.streams && !fy_input_is_own(stage)) {
-        fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
-                         "others may read that file as well");
-        return;
-    }
-    stage->mount = stage->plan.mount;
-    if (stage->mount) {
-        stage->reach = fy_reach_of(stage->session, stage->mount);
-    }
-    if (stage->plan.needs_link) {
-        fy_stage_event(stage, STAGE_LACKS_INPUT);
-        prepare(stage);
-    } else {
-        fy_stage_place(stage);
-    }
-}
-
-/* ---- what the stub says ------------------------------------------------------------------ */
-
-void
-fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
-{
-    uint32_t word = 0;
-    uint16_t size[2];
-    struct fy_stub_broken broken;
-    if (n >= sizeof word) {
-        memcpy(&word, body, sizeof word);
-    }
-    switch (type) {
-    case FY_STUB_READABLE:
-        if (stage->state == STAGE_WAIT_INPUT && stage->plan.may_stream) {
-            stage->input.fed_here = true; /* link.c looks who else reads it */
-            fy_link_poke(stage->session);
-        } else if (stage->state == STAGE_WAIT_INPUT) {
-            fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
-                             "its input comes from this machine");
-        }
-        break;
-    case FY_STUB_INPUT:
-        fy_input_add(stage, body, n);
-        break;
-    case FY_STUB_INPUT_END:
-        fy_input_end(stage);
-        break;
-    case FY_STUB_FULL:
-        fy_input_full(stage);
-        break;
-    case FY_STUB_CREDIT:
-        fy_flow_credit(stage, word);
-        break;
-    case FY_STUB_SIGNAL:
-        fy_signal_take(stage, word);
-        break;
-    case FY_STUB_PONG:
-        fy_signal_answered(stage);
-        break;
-    case FY_STUB_WINDOW:
-        if (n >= sizeof size) {
-            memcpy(size, body, sizeof size);
-            fy_flow_window(stage, size[0], size[1]);
-        }
-        break;
-    case FY_STUB_BROKEN:
-        if (n >= sizeof broken) {
-            memcpy(&broken, body, sizeof broken);
-            fy_flow_broken(stage, broken.fd, broken.error);
-        }
-        break;
-    default:
-        break;
-    }
-}
-
-void
-fy_stage_orphan(struct stage *stage)
-{
-    stage->guest = NULL;
-    if (stage->state == STAGE_DONE) {
-        return;
-    }
-    /* It was killed, or SIGPIPE ended it: what runs there must end too. */
-    fy_stage_note(stage, FY_STAGE_NONE, "its stub was ended", -1);
-    struct stage *feeder = stage->join.fed_by, *reader = stage->join.feeds;
-    bool asked = stage->state == STAGE_ASKED;
-    fy_stage_detach(stage);
-    fy_stage_finish(stage);
-    if (feeder) {
-        /* The proxy may not have joined them yet: then what feeds it writes
-         * into the real pipe, and learns there that nobody reads. */
-        if (asked) {
-            fy_stage_open(feeder);
-        }
-        fy_stage_try_end(feeder);
-    }
-    if (reader) {
-        fy_stage_try_end(reader); /* it may have waited for this one's result */
-    }
 }
 
 static void

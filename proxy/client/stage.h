@@ -239,6 +239,8 @@ void fy_part_forget(struct stage *part);
 
 /* A new stage's fields that are not 0. */
 void fy_stage_clear(struct stage *stage);
+/* Has the mount made ready, in a thread; the answer does not come late. */
+void fy_stage_prepare(struct stage *stage);
 /* Connects, if need be, and prepares. */
 void fy_stage_place(struct stage *stage);
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */
@@ -299,12 +301,15 @@ void fy_flow_broken(struct stage *stage, int fd, int error);
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
 
-/* ---- order.c */
+/* ---- signals.c */
 
 /* Whether it ends a process that does not catch it. */
 bool fy_signal_ends(uint32_t signal);
 /* Whether a process can have died of it: no stop, none that is ignored. */
 bool fy_signal_kills(int64_t signal);
+
+/* ---- order.c */
+
 /* From the stage's stub; fy_flow_signal() follows, when its readers have theirs. */
 void fy_signal_take(struct stage *stage, uint32_t signal);
 /* Its stub has answered a PING. */
@@ -367,10 +372,5 @@ bool fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why);
  * FY_ERR_UNSUPPORTED: whether it reads what it writes cannot be told. */
 int fy_ask_encode(struct stage *stage, struct stage *feeder, char **out,
                   size_t *out_n) FY_MUST_CHECK;
-
-/* ---- link.c */
-
-/* Something that a decision hangs on has changed: looks soon. */
-void fy_link_poke(struct fy_session *session);
 
 #endif

@@ -78,8 +78,8 @@ judge(uint32_t type, const char *body, size_t n)
     fuzz_taken++;
 }
 
-void
-fy_stage_begin(struct guest *guest, const char *body, size_t n)
+static void
+take_hello(struct guest *guest, const char *body, size_t n)
 {
     MUST(said.hellos == 0 && n <= FY_STUB_FRAME_BYTES && guest->nfds <= 4);
     judge(FY_STUB_HELLO, body, n);
@@ -87,18 +87,21 @@ fy_stage_begin(struct guest *guest, const char *body, size_t n)
     guest->stage = n % 2 ? NULL : some_stage;
 }
 
-void
-fy_stage_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
+static void
+take_frame(struct stage *stage, uint32_t type, const char *body, size_t n)
 {
     MUST(stage == some_stage && n <= FY_STUB_DATA_BYTES);
     judge(type, body, n);
 }
 
-void
-fy_stage_orphan(struct stage *stage)
+static void
+take_end(struct stage *stage)
 {
     MUST(stage == some_stage && said.ends++ == 0);
 }
+
+static const struct fy_session_calls calls = {
+    .begin = take_hello, .frame = take_frame, .orphan = take_end};
 
 /* ---- the stub */
 
@@ -138,7 +141,7 @@ lowest_free(void)
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    struct fy_session session = {0};
+    struct fy_session session = {.calls = &calls};
     struct guest *guest = calloc(1, sizeof *guest);
     int ends[2], before = lowest_free();
     if (n < 2) {

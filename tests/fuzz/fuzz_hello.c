@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stub's hello (proxy/client/stub.h, read by proxy/client/stage.c): the words and the
+ * A stub's hello (proxy/client/stub.h, read by proxy/client/stage_stub.c): the words and the
  * environment of a command. The strings of one that is accepted fill the frame
  * exactly; the bytes are what was sent.
  */
 #include "config.h"
 
-#include "proxy/client/stage.c" /* for read_hello */
+#include "proxy/client/stage_stub.c" /* for read_hello */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] =

@@ -168,17 +168,20 @@ fy_pool_submit(struct fy_pool *pool, struct fy_work *work)
     return 0;
 }
 
-void
-fy_stage_placed(struct stage *of)
+static void
+be_placed(struct stage *of)
 {
     placed += of == &stage;
 }
 
-void
-fy_stage_looked(struct stage *of)
+static void
+be_looked(struct stage *of)
 {
     looked += of == &stage;
 }
+
+static const struct fy_session_calls calls = {.looked = be_looked,
+                                              .placed = be_placed};
 
 /* `cat a' in a folder of a mount; into a file there. */
 static void
@@ -218,6 +221,7 @@ setup(void)
     reach.hello.cores = 4;
     reach.hello.load = 2;
     session.mounts = mounts;
+    session.calls = &calls;
     stage.session = &session;
     stage.reach = &reach;
     stage.state = STAGE_PREPARING;

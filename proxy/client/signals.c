@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What signals do to a process that does not catch them.
+ */
+#include "config.h"
+
+#include <signal.h>
+
+#include "proxy/client/stage.h"
+
+enum {
+    SIGNALS = 64,
+};
+
+bool
+fy_signal_ends(uint32_t signal)
+{
+    return signal != SIGCONT && signal != SIGTSTP && signal != SIGWINCH &&
+           signal != SIGUSR1 && signal != SIGUSR2;
+}
+
+bool
+fy_signal_kills(int64_t signal)
+{
+    switch (signal) {
+    case SIGCHLD:
+    case SIGCONT:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGURG:
+    case SIGWINCH:
+        return false;
+    default:
+        return signal >= 1 && signal <= SIGNALS;
+    }
+}
