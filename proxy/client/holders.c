@@ -393,34 +393,8 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
     holder->writes = holder->writes || (mode & S_IWUSR);
 }
 
-/* Descriptors of a process whose first thread has ended are seen at the others. */
-static bool
-find_thread(const struct fy_holders *holders, const char *name, char out[64])
-{
-    char path[64];
-    (void)snprintf(path, sizeof path, "%.20s/task", name);
-    int fd = strchr(name, '/') ? -1
-                               : openat(dirfd(holders->proc), path,
-                                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    if (fd >= 0 && !folder) {
-        (void)close(fd);
-    }
-    bool found = false;
-    const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
-    while (folder && !found && (entry = readdir(folder))) {
-        found = isdigit((unsigned char)entry->d_name[0]) &&
-                strcmp(entry->d_name, name) != 0;
-        (void)snprintf(out, 64, "%.24s/%.20s", path, entry->d_name);
-    }
-    if (folder) {
-        (void)closedir(folder);
-    }
-    return found;
-}
-
-/* False: its descriptors cannot be read. */
+/* False: its descriptors cannot be read. Those of a process whose first thread has
+ * ended are seen at the others, each of which may have a table of its own. */
 static bool
 look(const struct fy_holders *holders, const char *name,
      struct fy_pipe_holders *pipes, unsigned npipes)
@@ -464,9 +438,12 @@ look(const struct fy_holders *holders, const char *name,
     }
     bool whole = errno == 0 || errno == ENOENT || errno == ESRCH;
     (void)closedir(folder);
-    return !any && find_thread(holders, name, path)
-               ? look(holders, path, pipes, npipes)
-               : whole;
+    DIR *threads = any ? NULL : fy_threads_open(dirfd(holders->proc), name);
+    while (fy_threads_next(threads, name, path)) {
+        whole = look(holders, path, pipes, npipes) && whole;
+    }
+    fy_threads_close(threads);
+    return whole;
 }
 
 /*
@@ -579,9 +556,12 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
         }
     }
     (void)closedir(folder);
-    return !any && find_thread(holders, name, folder_path)
-               ? has_named(holders, folder_path, path)
-               : found;
+    DIR *threads = any ? NULL : fy_threads_open(dirfd(holders->proc), name);
+    while (!found && fy_threads_next(threads, name, folder_path)) {
+        found = has_named(holders, folder_path, path);
+    }
+    fy_threads_close(threads);
+    return found;
 }
 
 /* What /proc/PID/`file' says, up to `room'; "" if it cannot be read. */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/procmap.h"
+#include "proxy/wire/process.h"
 
 static const char removed[] = " (deleted)";
 
@@ -168,33 +169,20 @@ write_all(int maps, uint64_t device, bool *out_some)
 static int
 write_process(int proc, const char *process, uint64_t device, bool *out_some)
 {
-    char path[2 * NAME_MAX + 16];
-    (void)snprintf(path, sizeof path, "%s/maps", process);
+    char thread[64], path[72];
+    (void)snprintf(path, sizeof path, "%.40s/maps", process);
     int maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
     int status = maps < 0 ? 0 : write_all(maps, device, out_some);
     if (status != FY_ERR_BUSY) {
         return status;
     }
-    (void)snprintf(path, sizeof path, "%s/task", process);
-    int fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *threads = fd >= 0 ? fdopendir(fd) : NULL;
-    if (fd >= 0 && !threads) {
-        close(fd);
+    DIR *threads = fy_threads_open(proc, process);
+    while (status == FY_ERR_BUSY && fy_threads_next(threads, process, thread)) {
+        (void)snprintf(path, sizeof path, "%s/maps", thread);
+        maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
+        status = maps < 0 ? status : write_all(maps, device, out_some);
     }
-    const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of this call */
-    while (threads && status == FY_ERR_BUSY && (entry = readdir(threads))) {
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            strcmp(entry->d_name, process) != 0) {
-            (void)snprintf(path, sizeof path, "%s/task/%s/maps", process,
-                           entry->d_name);
-            maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
-            status = maps < 0 ? status : write_all(maps, device, out_some);
-        }
-    }
-    if (threads) {
-        closedir(threads);
-    }
+    fy_threads_close(threads);
     return status == FY_ERR_BUSY ? 0 : status;
 }
 

@@ -71,6 +71,43 @@ fy_process_read(int proc, const char *name, struct fy_process *out)
     return true;
 }
 
+DIR *
+fy_threads_open(int proc, const char *name)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "%.40s/task", name);
+    int fd = strchr(name, '/')
+                 ? -1
+                 : openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *threads = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !threads) {
+        (void)close(fd);
+    }
+    return threads;
+}
+
+bool
+fy_threads_next(DIR *threads, const char *name, char out[64])
+{
+    const struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the caller's folder */
+    while (threads && (entry = readdir(threads))) {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, name) != 0) {
+            (void)snprintf(out, 64, "%.20s/task/%.20s", name, entry->d_name);
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+fy_threads_close(DIR *threads)
+{
+    if (threads) {
+        (void)closedir(threads);
+    }
+}
+
 /* The number of a row; 0: there is no such row. */
 static uint64_t
 io_row(const char *text, const char *name)

@@ -7,6 +7,7 @@
 #ifndef FERRY_PROXY_WIRE_PROCESS_H
 #define FERRY_PROXY_WIRE_PROCESS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +23,15 @@ struct fy_process {
 
 /* `name' is its number, in the open folder /proc. False: it is gone. */
 bool fy_process_read(int proc, const char *name, struct fy_process *out);
+
+/*
+ * The threads of a process but the first one; NULL: there are none. What the first
+ * one shows of descriptors and mappings is gone when it has ended alone. `out' is
+ * as `name' of fy_process_read(), which has no threads itself.
+ */
+DIR *fy_threads_open(int proc, const char *name);
+bool fy_threads_next(DIR *threads, const char *name, char out[64]);
+void fy_threads_close(DIR *threads);
 
 /* What a process and its children that were waited for have used so far. */
 struct fy_process_io {
