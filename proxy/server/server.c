@@ -103,15 +103,14 @@ turn(struct fy_server *server)
     bool one = server->wire_out.fd == server->wire_in.fd;
     int wait_ms = timeout_ms(server);
     bool writes = fy_wire_wants_write(server->wire);
-    /* What epoll refuses, a file, is always ready. */
-    bool always_in = false, always_out = false;
     fy_watch_set(server, &server->wire_in,
                  EPOLLIN | (one && writes ? EPOLLOUT : 0));
-    always_in = server->wire_in.events == 0;
     if (!one) {
         fy_watch_set(server, &server->wire_out, writes ? EPOLLOUT : 0);
-        always_out = writes && server->wire_out.events == 0;
     }
+    /* What epoll refuses, a file, is always ready. */
+    bool always_in = server->wire_in.events == 0;
+    bool always_out = !one && writes && server->wire_out.events == 0;
     int n = epoll_wait(server->epoll, events, EVENTS,
                        always_in || always_out ? 0 : wait_ms);
     if (n < 0 && errno != EINTR) {
