@@ -36,7 +36,8 @@ libfytools_la_SOURCES = \
 libfytools_la_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFY_PKGLIBDIR='"$(pkglibdir)"' -DFY_PKGDATADIR='"$(pkgdatadir)"' \
 	-DFY_PKGLIBEXECDIR='"$(pkglibexecdir)"'
-libfytools_la_LIBADD = libfyproxy.la libfyshimgen.la libfyannotations.la libfyverify.la \
+libfytools_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+libfytools_la_LIBADD = $(JANSSON_LIBS) libfyproxy.la libfyshimgen.la libfyannotations.la libfyverify.la \
 	libfypager.la libfymodel.la libfycommon.la -ldl
 
 dist_bashcompletion_DATA = tools/completion/ferry

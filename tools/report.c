@@ -228,24 +228,21 @@ fy_report_write_json(const struct fy_report *report, FILE *to)
 
 /* Copies a string member, control characters made harmless for a terminal. */
 static void
-copy_text(const struct fy_json *object, const char *key, char *out,
-          size_t capacity)
+copy_text(const json_t *object, const char *key, char *out, size_t capacity)
 {
-    const struct fy_json *member = fy_json_member(object, key);
-    const char *text =
-        member && member->kind == FY_JSON_STRING ? member->text : "";
-    (void)snprintf(out, capacity, "%s", text);
+    const char *text = json_string_value(json_object_get(object, key));
+    (void)snprintf(out, capacity, "%s", text ? text : "");
     fy_plain(out, "");
 }
 
 static void
-read_row(const struct fy_json *object, struct fy_report_row *row)
+read_row(const json_t *object, struct fy_report_row *row)
 {
     memset(row, 0, sizeof *row);
     copy_text(object, "name", row->name, sizeof row->name);
     row->calls = fy_json_count(object, "calls");
     row->offloaded = fy_json_count(object, "offloaded");
-    const struct fy_json *declined = fy_json_member(object, "declined");
+    const json_t *declined = json_object_get(object, "declined");
     for (unsigned i = 0; i < FY_REASON_COUNT; i++) {
         row->declined[i] = fy_json_count(declined, fy_reason_word(i));
     }
@@ -260,24 +257,23 @@ read_row(const struct fy_json *object, struct fy_report_row *row)
 }
 
 static int
-read_root(const struct fy_json *root, struct fy_report *out)
+read_root(const json_t *root, struct fy_report *out)
 {
-    const struct fy_json *functions = fy_json_member(root, "functions");
-    if (!functions || functions->kind != FY_JSON_ARRAY) {
+    const json_t *functions = json_object_get(root, "functions");
+    const json_t *f;
+    size_t i;
+    if (!json_is_array(functions)) {
         return FY_ERR_INVALID;
     }
-    size_t n = 0;
-    for (const struct fy_json *f = functions->child; f; f = f->next) {
-        if (f->kind != FY_JSON_OBJECT) {
-            return FY_ERR_INVALID;
-        }
-        n++;
-    }
-    out->rows = calloc(n + 1, sizeof *out->rows);
+    out->rows = calloc(json_array_size(functions) + 1, sizeof *out->rows);
     if (!out->rows) {
         return FY_ERR_NOMEM;
     }
-    for (const struct fy_json *f = functions->child; f; f = f->next) {
+    json_array_foreach(functions, i, f)
+    {
+        if (!json_is_object(f)) {
+            return FY_ERR_INVALID;
+        }
         read_row(f, &out->rows[out->nrows++]);
     }
     copy_text(root, "device", out->device, sizeof out->device);
@@ -293,20 +289,18 @@ int
 fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
                     char *why, size_t why_bytes)
 {
-    struct fy_json_document *document;
-    const struct fy_json *root;
-    unsigned line;
-    const char *cause;
+    json_error_t error;
     memset(out, 0, sizeof *out);
-    int status = fy_json_parse(text, bytes, &document, &root, &line, &cause);
-    if (status == FY_ERR_INVALID) {
-        (void)snprintf(why, why_bytes, "line %u: %s", line, cause);
+    out->document = json_loadb(text, bytes, FY_JSON_FLAGS, &error);
+    if (!out->document) {
+        if (json_error_code(&error) == json_error_out_of_memory) {
+            return FY_ERR_NOMEM;
+        }
+        (void)snprintf(why, why_bytes, "line %d: %s", error.line, error.text);
+        fy_plain(why, "");
+        return FY_ERR_INVALID;
     }
-    if (status) {
-        return status;
-    }
-    out->document = document;
-    status = read_root(root, out);
+    int status = read_root(out->document, out);
     if (status == FY_ERR_INVALID) {
         (void)snprintf(why, why_bytes, "it has no list of functions");
     }

@@ -25,7 +25,7 @@ struct fy_report_row {
     double trial_seconds; /* lost by them */
 };
 
-struct fy_json_document;
+struct json_t;
 
 struct fy_report {
     char device[128];           /* "host", "none", ... */
@@ -40,7 +40,7 @@ struct fy_report {
     size_t nstages;
     struct fy_link_report *links;
     size_t nlinks;
-    struct fy_json_document *document; /* ... this; owned, NULL without */
+    struct json_t *document; /* ... this; owned, NULL without */
 };
 
 /*
@@ -55,10 +55,9 @@ void fy_report_print(const struct fy_report *report, FILE *to);
 void fy_report_print_stages(const struct fy_report *report, FILE *to);
 
 /* Parts of the others, about commands. */
-struct fy_json;
 void fy_report_print_pipelines(const struct fy_report *report, FILE *to);
 void fy_report_write_pipelines(const struct fy_report *report, FILE *to);
-int fy_report_read_pipelines(const struct fy_json *root,
+int fy_report_read_pipelines(const struct json_t *root,
                              struct fy_report *out) FY_MUST_CHECK;
 
 /* What the report owns. */

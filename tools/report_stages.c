@@ -222,37 +222,27 @@ fy_report_write_pipelines(const struct fy_report *report, FILE *to)
     (void)fputs(report->nlinks ? "\n  ]" : "]", to);
 }
 
-static size_t
-children(const struct fy_json *list)
-{
-    size_t n = 0;
-    if (list && list->kind == FY_JSON_ARRAY) {
-        for (const struct fy_json *c = list->child; c; c = c->next) {
-            n++;
-        }
-    }
-    return n;
-}
-
 static const char *
-text_of(const struct fy_json *object, const char *key)
+text_of(const json_t *object, const char *key)
 {
-    const struct fy_json *member = fy_json_member(object, key);
-    return member && member->kind == FY_JSON_STRING ? member->text : NULL;
+    return json_string_value(json_object_get(object, key));
 }
 
 static int
-read_stage(const struct fy_json *object, struct fy_stage_report *out)
+read_stage(const json_t *object, struct fy_stage_report *out)
 {
-    const struct fy_json *list = fy_json_member(object, "argv");
-    size_t n = children(list);
-    const char **argv = calloc(n + 1, sizeof *argv);
+    const json_t *list = json_object_get(object, "argv");
+    const json_t *word;
+    size_t i;
+    const char **argv = calloc(json_array_size(list) + 1, sizeof *argv);
     if (!argv) {
         return FY_ERR_NOMEM;
     }
     out->argv = argv;
-    for (const struct fy_json *c = n ? list->child : NULL; c; c = c->next) {
-        argv[out->argc++] = c->kind == FY_JSON_STRING ? c->text : "";
+    json_array_foreach(list, i, word)
+    {
+        const char *text = json_string_value(word);
+        argv[out->argc++] = text ? text : "";
     }
     out->pid = (int32_t)fy_json_count(object, "pid");
     out->placed = text_of(object, "placed");
@@ -266,15 +256,14 @@ read_stage(const struct fy_json *object, struct fy_stage_report *out)
     out->predicted_seconds = fy_json_number(object, "predicted_seconds");
     out->predicted_local_seconds =
         fy_json_number(object, "predicted_local_seconds");
-    const struct fy_json *status = fy_json_member(object, "exit");
-    out->exit = status && status->kind == FY_JSON_NUMBER
+    out->exit = json_is_number(json_object_get(object, "exit"))
                     ? (int32_t)fy_json_count(object, "exit")
                     : -1;
     return 0;
 }
 
 static void
-read_link(const struct fy_json *object, struct fy_link_report *out)
+read_link(const json_t *object, struct fy_link_report *out)
 {
     const char *place = text_of(object, "place");
     out->place = place ? place : "";
@@ -286,11 +275,11 @@ read_link(const struct fy_json *object, struct fy_link_report *out)
 }
 
 int
-fy_report_read_pipelines(const struct fy_json *root, struct fy_report *out)
+fy_report_read_pipelines(const json_t *root, struct fy_report *out)
 {
-    const struct fy_json *stages = fy_json_member(root, "stages");
-    const struct fy_json *links = fy_json_member(root, "links");
-    size_t nstages = children(stages), nlinks = children(links);
+    const json_t *stages = json_object_get(root, "stages");
+    const json_t *links = json_object_get(root, "links");
+    size_t nstages = json_array_size(stages), nlinks = json_array_size(links);
     if (nstages + nlinks == 0) {
         return 0;
     }
@@ -299,16 +288,15 @@ fy_report_read_pipelines(const struct fy_json *root, struct fy_report *out)
     if (!out->stages || !out->links) {
         return FY_ERR_NOMEM;
     }
-    for (const struct fy_json *c = nstages ? stages->child : NULL; c;
-         c = c->next) {
-        int status = read_stage(c, &out->stages[out->nstages++]);
+    for (size_t i = 0; i < nstages; i++) {
+        int status =
+            read_stage(json_array_get(stages, i), &out->stages[out->nstages++]);
         if (status) {
             return status;
         }
     }
-    for (const struct fy_json *c = nlinks ? links->child : NULL; c;
-         c = c->next) {
-        read_link(c, &out->links[out->nlinks++]);
+    for (size_t i = 0; i < nlinks; i++) {
+        read_link(json_array_get(links, i), &out->links[out->nlinks++]);
     }
     return 0;
 }
@@ -323,7 +311,7 @@ fy_report_clear(struct fy_report *report)
     free(report->stages);
     free(report->links);
     free(report->rows);
-    fy_json_free(report->document);
+    json_decref(report->document);
     report->stages = NULL;
     report->links = NULL;
     report->rows = NULL;

@@ -106,7 +106,7 @@ status "report into no folder" 5 "$ferry" run --device host --report="$work/no/r
 says "report into no folder" "cannot write the report .*No such file"
 echo '{"functions": [' >"$work/broken.json"
 status "a broken report" 1 "$ferry" report "$work/broken.json"
-says "a broken report" "broken.json is not a report: line 2: expected a value"
+says "a broken report" "broken.json is not a report: line 2: '\\]' expected near end of file"
 status "no report" 1 "$ferry" report "$work/none.json"
 says "no report" "cannot read .*none.json: No such file"
 
