@@ -23,6 +23,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/observe.c \
 	proxy/client/order.c \
 	proxy/client/part_words.c \
+	proxy/client/parts.c \
 	proxy/client/placement.c \
 	proxy/client/prepare.c \
 	proxy/client/client.h \
@@ -30,7 +31,6 @@ libfyproxy_la_SOURCES += \
 	proxy/client/reach.h \
 	proxy/client/session.c \
 	proxy/client/session.h \
-	proxy/client/signals.c \
 	proxy/client/snapshot.c \
 	proxy/client/stage.c \
 	proxy/client/stage.h \
@@ -38,5 +38,6 @@ libfyproxy_la_SOURCES += \
 	proxy/client/stage_parts.c \
 	proxy/client/stage_state.c \
 	proxy/client/stage_stub.c \
+	proxy/client/streams.c \
 	proxy/client/stub.h
 EXTRA_DIST += proxy/client/README.md

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "proxy/client/stage.h"
 #include "proxy/wire/process.h"
+#include "proxy/wire/signals.h"
 
 #include <fcntl.h>
 #include <stdio.h>

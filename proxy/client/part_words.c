@@ -93,15 +93,49 @@ look_at(const struct stage *part, const char *text, size_t n, bool merged)
     return best;
 }
 
-void
+int
+fy_parts_flush(struct stage *whole)
+{
+    struct fy_parts *parts = whole->parts;
+    size_t n = parts->nearly;
+    parts->flowing = true;
+    parts->nearly = 0;
+    return n > 0 ? fy_flow_hand(whole, 0, parts->early, n) : 0;
+}
+
+/*
+ * Most commands write little output at once when they end, so that a reader that
+ * leaves after the first line does no harm: so do they in parts.
+ */
+static int
+hand(struct stage *part, int i, const char *bytes, size_t n)
+{
+    struct stage *whole = part->whole;
+    struct fy_parts *parts = whole->parts;
+    part->flow.handed_bytes += n;
+    if (i == 0 && parts->pipes && !parts->flowing) {
+        if (n <= FY_PARTS_EARLY_BYTES - parts->nearly) {
+            memcpy(parts->early + parts->nearly, bytes, n);
+            parts->nearly += n;
+            part->flow.credited_bytes += n;
+            return 0;
+        }
+        int status = fy_parts_flush(whole);
+        if (status) {
+            return status;
+        }
+    }
+    return fy_flow_hand(whole, i, bytes, n);
+}
+
+int
 fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
 {
     struct fy_part *own = part->part;
     bool merged = part->plan.err.kind != FY_STREAM_WIRE;
     if (own->at == 0 || own->looked || i != (merged ? 0 : 1) ||
         part->plan.err.kind == FY_STREAM_NULL) {
-        fy_parts_hand(part, i, bytes, n);
-        return;
+        return hand(part, i, bytes, n);
     }
     char *larger = n <= HELD_BYTES - own->nheld
                        ? realloc(own->held, own->nheld + n)
@@ -117,23 +151,19 @@ fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
         verdict = own->nheld > 0 ? ODD : verdict;
     }
     if (verdict == MORE && larger) {
-        return;
+        return 0;
     }
     if (verdict != FINE) {
-        fy_parts_fail(part->whole, FY_STAGE_MIXED_PLACES,
-                      "it complains of something else than its operands");
-        return;
+        return FY_ERR_INVALID;
     }
     own->looked = true;
-    if (larger) {
-        fy_parts_hand(part, i, own->held, own->nheld);
-    } else {
-        fy_parts_hand(part, i, bytes, n);
-    }
+    int status =
+        larger ? hand(part, i, own->held, own->nheld) : hand(part, i, bytes, n);
     own->nheld = 0;
+    return status;
 }
 
-bool
+int
 fy_part_flush(struct stage *part)
 {
     bool merged = part->plan.err.kind != FY_STREAM_WIRE;
@@ -142,13 +172,12 @@ fy_part_flush(struct stage *part)
         /* It ends where more was wanted: output may, a complaint does not. */
         bool whole_line = own->held[own->nheld - 1] == '\n';
         if (!merged || whole_line) {
-            fy_parts_fail(part->whole, FY_STAGE_MIXED_PLACES,
-                          "it complains of something else than its operands");
-            return false;
+            return FY_ERR_INVALID;
         }
+        size_t n = own->nheld;
         own->looked = true;
-        fy_parts_hand(part, 0, own->held, own->nheld);
         own->nheld = 0;
+        return hand(part, 0, own->held, n);
     }
-    return true;
+    return 0;
 }

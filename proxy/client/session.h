@@ -16,7 +16,8 @@
  * prepare.c     the mount's caches around it; storage/work.c: in threads
  * ask.c         the request
  * alike.c       whether it reads what it writes
- * flow.c        bytes, credits, signals, results
+ * streams.c     its streams at the proxy: answers, bytes, results
+ * flow.c        the account of its bytes: windows, credits
  * order.c       signals to those that read first
  * input.c       stdin that is sent from here
  * observe.c     what originals that run here teach

@@ -46,7 +46,25 @@ struct fy_part {
     size_t nheld;
 };
 
-/* flow.c: the streams of a stage at its proxy, and the bytes of its output. */
+enum {
+    FY_PARTS_MAX = 16,
+    FY_PARTS_EARLY_BYTES = 4096, /* what stdio writes into a pipe at once */
+};
+
+/* stage_parts.c: of a stage that runs as several. */
+struct fy_parts {
+    struct stage *stages[FY_PARTS_MAX]; /* NULL: freed */
+    unsigned n, current;                /* current: its output goes out */
+    unsigned placed, running;
+    bool asked;
+    bool pipes;   /* the whole writes into a pipe */
+    bool flowing; /* and more than fits here: */
+    char early[FY_PARTS_EARLY_BYTES];
+    size_t nearly;
+    int worst, best; /* of the statuses of those that ended */
+};
+
+/* streams.c, flow.c: its streams at the proxy, and the bytes of its output. */
 struct stage_flow {
     struct exchange out, err;
     bool out_open, err_open; /* these streams are not closed yet */
@@ -208,32 +226,44 @@ void fy_stage_repeat(struct stage *stage, unsigned reason, const char *why);
  * fy_parts_start() follows; or why it cannot run so. */
 unsigned fy_parts_make(struct stage *whole, struct fy_buffer *why);
 void fy_parts_start(struct stage *whole);
+/* Something went wrong with one: the original runs. */
+void fy_parts_fail(struct stage *whole, unsigned reason, const char *why);
+/* The same, for what fy_part_deliver() or fy_part_flush() returned. */
+void fy_part_stop(struct stage *part, int status);
+/* The whole has ended: so do they. */
+void fy_parts_end(struct stage *whole);
+/* Of one part: its sizes are known; it was accepted; it has ended and all of it is
+ * written. */
+void fy_part_placed(struct stage *part);
+void fy_part_runs(struct stage *part);
+void fy_part_ended(struct stage *part);
+
+/* ---- parts.c */
+
 /* The part whose output goes out; NULL: none yet, or none any more. */
 struct stage *fy_parts_current(const struct stage *whole);
 /* Part i; NULL: there are no more. */
 struct stage *fy_parts_get(const struct stage *whole, unsigned i);
-/* Something went wrong with one: the original runs. */
-void fy_parts_fail(struct stage *whole, unsigned reason, const char *why);
-/* The whole has ended: so do they. */
-void fy_parts_end(struct stage *whole);
 /* Whether some are not yet freed. */
 bool fy_parts_left(const struct stage *whole);
 void fy_parts_name(const struct stage *whole, char *out, size_t capacity);
-/* Of one part: its sizes are known; it was accepted; bytes of it; it has ended
- * and all of it is written. */
-void fy_part_placed(struct stage *part);
-void fy_part_runs(struct stage *part);
-void fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n);
-/* Bytes of a part to the stub of the whole, or kept for a while. */
-void fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n);
-/* Delivers what was held back; false: it failed. */
-bool fy_part_flush(struct stage *part);
-void fy_part_ended(struct stage *part);
 /* Whether its turn has come, or has passed. */
 bool fy_part_may_send(const struct stage *part);
 bool fy_part_is_over(const struct stage *part);
 /* Frees what either keeps. */
 void fy_part_forget(struct stage *part);
+
+/* ---- part_words.c */
+
+/* Bytes of a part to the stub of the whole, or kept for a while. FY_ERR_INVALID: it
+ * complains of something else than its operands; FY_ERR_NOMEM. fy_part_stop() follows
+ * both. */
+int fy_part_deliver(struct stage *part, int i, const char *bytes,
+                    size_t n) FY_MUST_CHECK;
+/* Delivers what was held back of a part that has ended; errors are the same. */
+int fy_part_flush(struct stage *part) FY_MUST_CHECK;
+/* Delivers what was kept of all: FY_ERR_NOMEM. */
+int fy_parts_flush(struct stage *whole) FY_MUST_CHECK;
 
 /* ---- stage.c */
 
@@ -285,28 +315,29 @@ void fy_prepare_forget(struct stage *stage);
 
 /* ---- flow.c */
 
-extern const struct exchange fy_out_exchange, fy_err_exchange;
-
+/* Opens the windows of its streams as far as its stub has room. */
 void fy_flow_grant(struct stage *stage);
-void fy_flow_credit(struct stage *stage, uint32_t bytes);
-/* To its stub, counted and hashed. */
-void fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n);
-/* A signal, or a new window size, to the proxy. */
-void fy_flow_signal(struct stage *stage, uint32_t number);
-void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
-/* Its stub cannot write to `fd', or read its stdin. */
-void fy_flow_broken(struct stage *stage, int fd, int error);
+/* Opens the window of stdout (0) or stderr (1) further. */
+void fy_flow_allow(struct stage *stage, int i, uint64_t bytes);
+/* To its stub, counted and hashed. FY_ERR_NOMEM: fy_stage_fall_back() follows. */
+int fy_flow_hand(struct stage *stage, int i, const char *bytes,
+                 size_t n) FY_MUST_CHECK;
 /* Once it has ended: whether the stub has written all of its output. BUSY: not
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;
 void fy_flow_free(struct stage *stage);
 
-/* ---- signals.c */
+/* ---- streams.c */
 
-/* Whether it ends a process that does not catch it. */
-bool fy_signal_ends(uint32_t signal);
-/* Whether a process can have died of it: no stop, none that is ignored. */
-bool fy_signal_kills(int64_t signal);
+extern const struct exchange fy_out_exchange, fy_err_exchange;
+
+/* Its stub has written so much. */
+void fy_flow_credit(struct stage *stage, uint32_t bytes);
+/* A signal, or a new window size, to the proxy. */
+void fy_flow_signal(struct stage *stage, uint32_t number);
+void fy_flow_window(struct stage *stage, unsigned rows, unsigned columns);
+/* Its stub cannot write to `fd', or read its stdin. */
+void fy_flow_broken(struct stage *stage, int fd, int error);
 
 /* ---- order.c */
 

@@ -292,8 +292,13 @@ fy_stage_try_end(struct stage *stage)
         stage->flow.out_open) {
         return;
     }
-    if (stage->whole && (!fy_part_may_send(stage) || !fy_part_flush(stage))) {
+    if (stage->whole && !fy_part_may_send(stage)) {
         return; /* its turn comes later, or is over */
+    }
+    int held = stage->whole ? fy_part_flush(stage) : 0;
+    if (held) {
+        fy_part_stop(stage, held);
+        return;
     }
     if (stage->join.feeds && is_repeatable(stage) &&
         stage->join.feeds->state < STAGE_DONE) {

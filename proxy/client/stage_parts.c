@@ -19,21 +19,7 @@
 #include "proxy/client/stage.h"
 
 enum {
-    PARTS_MAX = 16,
-    EARLY_BYTES = 4096, /* what stdio writes into a pipe at once */
     NO_PART = 0xff,
-};
-
-struct fy_parts {
-    struct stage *stages[PARTS_MAX]; /* NULL: freed */
-    unsigned n, current;             /* current: its output goes out */
-    unsigned placed, running;
-    bool asked;
-    bool pipes;   /* the whole writes into a pipe */
-    bool flowing; /* and more than fits here: */
-    char early[EARLY_BYTES];
-    size_t nearly;
-    int worst, best; /* of the statuses of those that ended */
 };
 
 /* ---- making them -------------------------------------------------------------- */
@@ -85,7 +71,7 @@ share_out(const struct stage *stage, unsigned char *parts)
             return 0;
         }
         if (!last || !fy_place_same_host(&last->place, &mount->place)) {
-            if (n == PARTS_MAX) {
+            if (n == FY_PARTS_MAX) {
                 return 0;
             }
             n++;
@@ -331,13 +317,6 @@ fy_part_placed(struct stage *part)
     }
 }
 
-bool
-fy_part_may_send(const struct stage *part)
-{
-    return part->whole->state == STAGE_RUNNING &&
-           part->whole->parts->current == part->part->at;
-}
-
 void
 fy_part_runs(struct stage *part)
 {
@@ -357,27 +336,6 @@ fy_part_runs(struct stage *part)
     fy_stage_try_end(parts->stages[0]);
 }
 
-struct stage *
-fy_parts_current(const struct stage *whole)
-{
-    const struct fy_parts *parts = whole->parts;
-    return whole->state == STAGE_RUNNING && parts->current < parts->n
-               ? parts->stages[parts->current]
-               : NULL;
-}
-
-struct stage *
-fy_parts_get(const struct stage *whole, unsigned i)
-{
-    return i < whole->parts->n ? whole->parts->stages[i] : NULL;
-}
-
-bool
-fy_part_is_over(const struct stage *part)
-{
-    return part->part->finished;
-}
-
 /* What the annotation makes of several statuses. */
 static int
 status_of(const struct stage *whole)
@@ -385,41 +343,6 @@ status_of(const struct stage *whole)
     const struct fy_parts *parts = whole->parts;
     bool found = whole->invocation.status_found;
     return found && parts->worst <= 1 ? parts->best : parts->worst;
-}
-
-/* What was kept goes out. */
-static void
-flush(struct stage *whole)
-{
-    struct fy_parts *parts = whole->parts;
-    size_t n = parts->nearly;
-    parts->flowing = true;
-    parts->nearly = 0;
-    if (n > 0) {
-        fy_flow_hand(whole, 0, parts->early, n);
-    }
-}
-
-/*
- * Most commands write little output at once when they end, so that a reader that
- * leaves after the first line does no harm: so do they in parts.
- */
-void
-fy_parts_hand(struct stage *part, int i, const char *bytes, size_t n)
-{
-    struct stage *whole = part->whole;
-    struct fy_parts *parts = whole->parts;
-    part->flow.handed_bytes += n;
-    if (i == 0 && parts->pipes && !parts->flowing) {
-        if (n <= EARLY_BYTES - parts->nearly) {
-            memcpy(parts->early + parts->nearly, bytes, n);
-            parts->nearly += n;
-            part->flow.credited_bytes += n;
-            return;
-        }
-        flush(whole);
-    }
-    fy_flow_hand(whole, i, bytes, n);
 }
 
 void
@@ -435,7 +358,9 @@ fy_part_ended(struct stage *part)
     whole->result.cpu_ns += part->result.cpu_ns;
     parts->current++;
     if (part->result.signal || parts->current == parts->n) {
-        flush(whole);
+        if (fy_parts_flush(whole)) {
+            fy_part_stop(part, FY_ERR_NOMEM);
+        }
         if (whole->state == STAGE_DONE) {
             return;
         }
@@ -488,45 +413,12 @@ fy_parts_fail(struct stage *whole, unsigned reason, const char *why)
 }
 
 void
-fy_parts_name(const struct stage *whole, char *out, size_t capacity)
+fy_part_stop(struct stage *part, int status)
 {
-    struct fy_buffer buffer;
-    fy_buffer_start(&buffer, out, capacity);
-    for (unsigned i = 0; i < whole->parts->n; i++) {
-        const struct stage *part = whole->parts->stages[i];
-        bool named = !part || !part->reach;
-        for (unsigned j = 0; j < i && !named; j++) {
-            const struct stage *other = whole->parts->stages[j];
-            named = other && other->reach == part->reach;
-        }
-        if (!named) {
-            fy_buffer_add(&buffer, i ? ", " : "");
-            fy_buffer_add(&buffer, part->reach->name);
-        }
+    if (status == FY_ERR_INVALID) {
+        fy_parts_fail(part->whole, FY_STAGE_MIXED_PLACES,
+                      "it complains of something else than its operands");
+    } else {
+        fy_parts_fail(part->whole, FY_STAGE_LOST_LINK, "no memory");
     }
-}
-
-bool
-fy_parts_left(const struct stage *whole)
-{
-    bool left = false;
-    for (unsigned i = 0; whole->parts && i < whole->parts->n; i++) {
-        left = left || whole->parts->stages[i];
-    }
-    return left;
-}
-
-void
-fy_part_forget(struct stage *part)
-{
-    struct fy_part *own = part->part;
-    if (own) {
-        if (part->whole->parts) {
-            part->whole->parts->stages[own->at] = NULL;
-        }
-        free(own->held);
-        free(own);
-        part->part = NULL;
-    }
-    free(part->parts); /* a whole's */
 }

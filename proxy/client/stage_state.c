@@ -3,7 +3,7 @@
  * The states of a stage at the session. A row for each event: the states in which it
  * may come, the state that follows, who raises it and what is done then. What comes
  * without moving the stage on (bytes, credits, signals, timers) is dealt with where it
- * comes: flow.c, input.c, order.c, on_timer() of stage.c.
+ * comes: streams.c, input.c, order.c, on_timer() of stage.c.
  */
 #include "config.h"
 

@@ -10,6 +10,8 @@ libfyproxy_la_SOURCES += \
 	proxy/wire/reason.h \
 	proxy/wire/rope.c \
 	proxy/wire/rope.h \
+	proxy/wire/signals.c \
+	proxy/wire/signals.h \
 	proxy/wire/spec.c \
 	proxy/wire/spec.h \
 	proxy/wire/spec_decode.c \

@@ -66,7 +66,7 @@ tests_unit_test_group_SOURCES = tests/unit/test_group.c proxy/sandbox/group.c
 tests_unit_test_group_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_group_LDADD = $(CHECK_LIBS)
 
-tests_unit_test_order_SOURCES = tests/unit/test_order.c proxy/client/order.c proxy/client/signals.c
+tests_unit_test_order_SOURCES = tests/unit/test_order.c proxy/client/order.c proxy/wire/signals.c
 tests_unit_test_order_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_order_LDADD = $(CHECK_LIBS)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes of a stage at a proxy (proxy/client/flow.c): how much it may send, what of it
- * the stub gets, which ends are believed, and what becomes of signals and broken
- * readers. The connection, the stub and the stage's own end are the test's.
+ * What comes of a stage at a proxy (proxy/client/flow.c, streams.c): how much it may
+ * send, what of it the stub gets, which ends are believed, and what becomes of signals
+ * and broken readers. The connection, the stub and the stage's own end are the test's.
  * Long because each answer and each end of a stage has its case here.
  */
 #include "config.h"
@@ -146,13 +146,21 @@ fy_stage_retry(struct stage *of)
     retried += of == &stage;
 }
 
-void
+int
 fy_part_deliver(struct stage *part, int i, const char *bytes, size_t n)
 {
     (void)bytes;
     ck_assert_ptr_eq(part, &stage);
     ck_assert_int_eq(i, 0);
     part_bytes += n;
+    return 0;
+}
+
+void
+fy_part_stop(struct stage *part, int status)
+{
+    (void)part;
+    ck_abort_msg("a part stops: %d", status);
 }
 
 void

@@ -4,9 +4,9 @@
  */
 #include "config.h"
 
-#include <signal.h>
+#include "proxy/wire/signals.h"
 
-#include "proxy/client/stage.h"
+#include <signal.h>
 
 enum {
     SIGNALS = 64,

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The streams of a stage at its proxy: the answer to its request, its output and
+ * result, and what the proxy is told meanwhile (signals, window sizes, readers that
+ * are gone). flow.c keeps the account of the bytes.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/sha256.h"
+#include "proxy/client/stage.h"
+#include "proxy/wire/protocol.h"
+#include "proxy/wire/signals.h"
+
+enum {
+    SIGNAL_BYTES = 4 << 10,
+    SIGNALS_MAX = 64,
+};
+
+static struct stage *
+of_out(struct exchange *exchange)
+{
+    return (struct stage *)((char *)exchange -
+                            offsetof(struct stage, flow.out));
+}
+
+static struct stage *
+of_err(struct exchange *exchange)
+{
+    return (struct stage *)((char *)exchange -
+                            offsetof(struct stage, flow.err));
+}
+
+/* Whether it is that command and has the flag, by either name. */
+static bool
+has_flag(const struct stage *stage, const char *command, const char *longer,
+         char letter)
+{
+    if (strcmp(stage->invocation.command, command) != 0) {
+        return false;
+    }
+    for (uint32_t i = 1; i < stage->hello.argc; i++) {
+        const char *word = stage->argv[i];
+        if (strcmp(word, "--") == 0) {
+            return false;
+        }
+        bool is_long = strncmp(word, "--", 2) == 0;
+        if (is_long ? strncmp(word, longer, strlen(longer)) == 0
+                    : word[0] == '-' && strchr(word, letter)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- bytes -------------------------------------------------------------------------- */
+
+static void
+deliver(struct stage *stage, int i, const char *bytes, size_t n)
+{
+    if (stage->state != STAGE_RUNNING && stage->state != STAGE_ENDED) {
+        return;
+    }
+    if (stage->whole) {
+        stage->flow.received_bytes[i] += n;
+        int status = fy_part_deliver(stage, i, bytes, n);
+        if (status) {
+            fy_part_stop(stage, status);
+        }
+    } else if (fy_flow_hand(stage, i, bytes, n)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
+    }
+}
+
+/* Decodes what the stub has room for. */
+static void
+unpack(struct stage *stage)
+{
+    struct stage_flow *flow = &stage->flow;
+    char block[FY_STUB_DATA_BYTES];
+    while (flow->unsqueeze && fy_stage_guest(stage) &&
+           (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
+        uint64_t held = flow->handed_bytes - flow->credited_bytes;
+        size_t n = held < FY_STUB_WINDOW_BYTES
+                       ? (size_t)(FY_STUB_WINDOW_BYTES - held)
+                       : 0;
+        n = n < sizeof block ? n : sizeof block;
+        if (n && fy_unsqueeze_take(flow->unsqueeze, block, n, &n)) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                               "its output cannot be decoded");
+            return;
+        }
+        if (!n) {
+            return;
+        }
+        deliver(stage, 0, block, n);
+    }
+}
+
+void
+fy_flow_credit(struct stage *stage, uint32_t bytes)
+{
+    struct stage_flow *flow = &stage->flow;
+    if (bytes > flow->handed_bytes - flow->credited_bytes) {
+        bytes = (uint32_t)(flow->handed_bytes - flow->credited_bytes);
+    }
+    flow->credited_bytes += bytes;
+    if (stage->parts && fy_parts_current(stage)) {
+        fy_flow_credit(fy_parts_current(stage), bytes);
+        return;
+    }
+    unpack(stage);
+    fy_flow_grant(stage);
+    fy_stage_try_end(stage);
+}
+
+/* ---- the stage's own stream -------------------------------------------------------------- */
+
+static const char *
+field(const struct fy_wire_pair *pairs, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(pairs[i].name, name) == 0) {
+            return pairs[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* A decimal number of a trailer; `missing' when it is not one. */
+static int64_t
+number(const struct fy_wire_pair *pairs, size_t n, const char *name,
+       int64_t missing)
+{
+    const char *text = field(pairs, n, name);
+    char *end;
+    if (!text || text[0] < '0' || text[0] > '9') {
+        return missing;
+    }
+    long long value = strtoll(text, &end, 10);
+    return *end == '\0' ? value : missing;
+}
+
+/* What runs commands lives on without a reader: they write, and end by SIGPIPE.
+ * tee, by its manual: without a reader it ends well, with -p it lives on, with -i
+ * SIGINT does not end it. */
+static uint32_t
+pipes(const struct stage *stage)
+{
+    uint32_t found = stage->plan.repeatable ? 0 : FY_STUB_OUTLIVES;
+    if (stage->invocation.nruns > 0) {
+        return FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL;
+    }
+    if (strcmp(stage->invocation.command, "tee") != 0) {
+        return found;
+    }
+    if (has_flag(stage, "tee", "--ignore", 'i')) {
+        found |= FY_STUB_NO_INTERRUPT;
+    }
+    return has_flag(stage, "tee", "--output", 'p')
+               ? found | FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE |
+                     FY_STUB_NO_SIGNAL
+               : found | FY_STUB_NO_FAILURE;
+}
+
+/* It was compared with what the mount may have remembered. */
+static bool
+may_retry(const struct stage *stage)
+{
+    bool waits = stage->prepare.has_root_hash && !stage->prepare.retried &&
+                 !stage->join.fed_by;
+    for (const struct stage *each = stage->join.feeds; each;
+         each = each->join.feeds) {
+        waits = waits && each->state == STAGE_ASKED;
+    }
+    return waits;
+}
+
+static void
+out_response(struct exchange *exchange, int status,
+             const struct fy_wire_pair *pairs, size_t n)
+{
+    struct stage *stage = of_out(exchange);
+    if (stage->state != STAGE_ASKED) {
+        return;
+    }
+    if (status == 200) {
+        stage->input.keeps = stage->input.streams && stage->plan.in.is_pipe &&
+                             stage->plan.repeatable;
+        const struct fy_stub_run run = {.reads_stdin = stage->input.streams,
+                                        .keeps_stdin = stage->input.keeps,
+                                        .pipes = pipes(stage)};
+        const char *encoding = field(pairs, n, FY_FIELD_ENCODING);
+        fy_stage_event(stage, STAGE_IS_ACCEPTED);
+        if (encoding && (strcmp(encoding, FY_ENCODING_ZSTD) != 0 ||
+                         fy_unsqueeze_new(&stage->flow.unsqueeze))) {
+            fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
+                               "its output cannot be decoded");
+            return;
+        }
+        if (stage->prepare.has_root_hash) {
+            for (unsigned i = 0; i < stage->plan.nmounts; i++) {
+                size_t at =
+                    (size_t)(stage->plan.mounts[i] - stage->session->mounts);
+                stage->reach->proven[at] =
+                    stage->reach->proven[at] || stage->prepare.hashed[i];
+            }
+        }
+        if (stage->guest) {
+            fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
+        }
+        if (stage->whole) {
+            fy_part_runs(stage);
+            return;
+        }
+        fy_flow_grant(stage);
+        fy_input_want(stage);
+        return;
+    }
+    const char *word = field(pairs, n, FY_FIELD_REASON);
+    const char *why = field(pairs, n, FY_FIELD_WHY);
+    unsigned reason =
+        word ? fy_stage_reason_find(word) : (unsigned)FY_STAGE_REFUSED;
+    if (reason == FY_STAGE_NONE || reason >= FY_STAGE_REASON_COUNT ||
+        reason == FY_STAGE_NOT_ANNOTATED || reason == FY_STAGE_NOT_PARSED ||
+        reason == FY_STAGE_FORBIDDEN) {
+        reason = FY_STAGE_REFUSED; /* those are said of this host's */
+    }
+    if (reason == FY_STAGE_OTHER_CONFIG && may_retry(stage)) {
+        fy_stage_retry(stage);
+        return;
+    }
+    /* Nothing has begun, here or there; what feeds it goes on by itself. */
+    struct stage *feeder = stage->join.fed_by;
+    stage->result.refused = true;
+    fy_stage_detach(stage);
+    fy_stage_decline(stage, reason, why);
+    if (feeder) {
+        fy_stage_open(feeder);
+        fy_stage_try_end(feeder);
+    }
+}
+
+static void
+out_room(struct exchange *exchange)
+{
+    fy_input_want(of_out(exchange));
+}
+
+static void
+out_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    struct stage *stage = of_out(exchange);
+    if (!stage->flow.unsqueeze) {
+        deliver(stage, 0, bytes, n);
+        return;
+    }
+    stage->flow.packed_bytes += n;
+    if (fy_unsqueeze_add(stage->flow.unsqueeze, bytes, n)) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
+        return;
+    }
+    unpack(stage);
+    fy_flow_grant(stage);
+}
+
+/*
+ * How it ended: by one status or one signal that ends processes. The stub will end
+ * likewise; any other signal would stop it, or not end it. NULL, or why the
+ * answer is none.
+ */
+static const char *
+read_end(struct stage *stage, const struct fy_wire_pair *trailers, size_t n)
+{
+    static const char absurd[] = "its end is told as none can be";
+    int64_t taken = number(trailers, n, FY_FIELD_IN_BYTES, -1);
+    int64_t status = number(trailers, n, FY_FIELD_EXIT, -1);
+    int64_t death = number(trailers, n, FY_FIELD_DEATH, -1);
+    unsigned ends = 0;
+    for (size_t i = 0; i < n; i++) {
+        ends += strcmp(trailers[i].name, FY_FIELD_EXIT) == 0 ||
+                strcmp(trailers[i].name, FY_FIELD_DEATH) == 0;
+    }
+    const char *word = field(trailers, n, FY_FIELD_REASON);
+    if (ends == 0) {
+        return word ? word : "it was cut off";
+    }
+    if (ends > 1 || word || status > 255 ||
+        (status < 0 && !fy_signal_kills(death)) ||
+        (stage->input.streams && taken > (int64_t)stage->input.sent_bytes)) {
+        return absurd;
+    }
+    stage->result.status = status >= 0 ? (int)status : 0;
+    stage->result.signal = status >= 0 ? 0 : (int)death;
+    stage->input.taken_bytes = taken;
+    return NULL;
+}
+
+static void
+out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
+        size_t n)
+{
+    struct stage *stage = of_out(exchange);
+    struct stage_result *result = &stage->result;
+    if (stage->state != STAGE_RUNNING) {
+        return;
+    }
+    const char *why = read_end(stage, trailers, n);
+    if (why) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, why);
+        return;
+    }
+    result->known = true;
+    result->offsets[0] = number(trailers, n, FY_FIELD_STDIN_OFFSET, -1);
+    result->offsets[1] = number(trailers, n, FY_FIELD_STDOUT_OFFSET, -1);
+    result->offsets[2] = number(trailers, n, FY_FIELD_STDERR_OFFSET, -1);
+    result->cpu_ns = (uint64_t)number(trailers, n, FY_FIELD_CPU_NS, 0);
+    result->read_bytes = number(trailers, n, FY_FIELD_READ_BYTES, -1);
+    result->feeder_ended = number(trailers, n, FY_FIELD_FEEDER, 0) > 0;
+    result->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
+    int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
+    if (rate > 0) { /* a lower bound: the best that was seen */
+        stage->reach->bytes_a_second =
+            (double)rate > stage->reach->bytes_a_second
+                ? (double)rate
+                : stage->reach->bytes_a_second;
+    }
+    result->ended_ns = fy_clock_ns();
+    fy_stage_event(stage, STAGE_HAS_RESULT);
+    /* It had ended there before the signal came; here it is in the middle of its
+     * output, which its reader may never take. */
+    if (stage->order.signalled && !result->signal &&
+        (stage->flow.handed_bytes > stage->flow.credited_bytes ||
+         (stage->flow.unsqueeze &&
+          fy_unsqueeze_waiting(stage->flow.unsqueeze) > 0))) {
+        result->signal = stage->order.last;
+    }
+}
+
+/* Its stream ended too early: with the connection, or with what became none. */
+static void
+lose(struct stage *stage)
+{
+    bool greets = stage->reach->state == REACH_GREETING;
+    fy_stage_fall_back(stage, greets ? FY_STAGE_NO_PROXY : FY_STAGE_LOST_LINK,
+                       greets ? stage->reach->trouble : "the connection broke");
+}
+
+static void
+out_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage = of_out(exchange);
+    (void)error;
+    stage->flow.out_open = false;
+    if (stage->state == STAGE_RETRYING) {
+        fy_stage_retry(stage);
+    } else if (stage->state == STAGE_ASKED || stage->state == STAGE_RUNNING) {
+        lose(stage);
+    } else if (stage->state == STAGE_ENDED) {
+        struct stage *reader = stage->join.feeds;
+        fy_stage_try_end(stage);
+        if (reader && reader->state == STAGE_ENDED) {
+            fy_stage_try_end(reader);
+        }
+    }
+}
+
+static void
+err_data(struct exchange *exchange, const void *bytes, size_t n)
+{
+    deliver(of_err(exchange), 1, bytes, n);
+}
+
+static void
+err_closed(struct exchange *exchange, uint32_t error)
+{
+    struct stage *stage = of_err(exchange);
+    stage->flow.err_open = false;
+    if (stage->state == STAGE_DONE) {
+        return;
+    }
+    if (stage->state == STAGE_RETRYING) {
+        fy_stage_retry(stage);
+    } else if (error != 0) {
+        lose(stage);
+    } else {
+        fy_stage_try_end(stage);
+    }
+}
+
+const struct exchange fy_out_exchange = {
+    .response = out_response,
+    .room = out_room,
+    .data = out_data,
+    .end = out_end,
+    .closed = out_closed,
+};
+
+const struct exchange fy_err_exchange = {
+    .data = err_data,
+    .closed = err_closed,
+};
+
+/* ---- to the command ------------------------------------------------------------------------ */
+
+static void
+told(struct exchange *exchange, uint32_t error)
+{
+    (void)error;
+    free(exchange);
+}
+
+/* A request whose answer does not matter. */
+static void
+tell(struct stage *stage, const char *path)
+{
+    struct exchange *exchange;
+    if (stage->state != STAGE_RUNNING || !stage->reach->wire ||
+        stage->reach->broken) {
+        return;
+    }
+    exchange = calloc(1, sizeof *exchange);
+    if (exchange) {
+        exchange->closed = told;
+        if (fy_reach_request(stage->reach, path, false, exchange)) {
+            free(exchange);
+        }
+    }
+}
+
+void
+fy_flow_signal(struct stage *stage, uint32_t signal)
+{
+    char path[64];
+    if (signal < 1 || signal > SIGNALS_MAX) {
+        return;
+    }
+    for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
+        fy_flow_signal(fy_parts_get(stage, i), signal);
+    }
+    /* Once all have ended the whole is what still writes. */
+    if ((stage->parts && stage->state != STAGE_ENDED) ||
+        (stage->whole && fy_part_is_over(stage))) {
+        return;
+    }
+    if (fy_signal_ends(signal)) {
+        stage->order.signalled = true;
+        stage->order.last = (int)signal;
+    }
+    if (stage->state == STAGE_ENDED && fy_signal_ends(signal) &&
+        !stage->result.signal) {
+        /* Nothing is left there; here it still writes. */
+        stage->result.signal = (int)signal;
+        fy_stage_try_end(stage);
+        return;
+    }
+    if (stage->flow.unsqueeze && stage->flow.out_open && !stage->join.feeds) {
+        /* The end of a compressed body may not find room in its window. */
+        fy_flow_allow(stage, 0, SIGNAL_BYTES);
+    }
+    (void)snprintf(path, sizeof path, "/stage/%llu/signal?%u",
+                   (unsigned long long)stage->number, signal);
+    tell(stage, path);
+}
+
+/*
+ * The original meets an error of writing itself, where it may run again. What has
+ * effects goes on: without a reader as without one here; and where a disk is full
+ * its stub drops the rest, and says so when it has ended.
+ */
+void
+fy_flow_broken(struct stage *stage, int fd, int error)
+{
+    char path[64];
+    /* The command gets a signal that came before, then this, as it would here.
+     * What still runs commands says itself how they end when their reader goes; if
+     * there never was one, none of them may do what it did there. */
+    bool runs = stage->invocation.nruns > 0 && stage->state == STAGE_RUNNING &&
+                stage->flow.credited_bytes > 0;
+    bool later =
+        error == EPIPE && (runs || stage->order.signalled || stage->order.held);
+    if (fd < 1 || fd > 2 || (!later && fy_stage_may_fall_back(stage))) {
+        fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, strerrordesc_np(error));
+    } else if (error == EPIPE) {
+        stage->flow.left_unread = stage->flow.left_unread || runs;
+        (void)snprintf(path, sizeof path, "/stage/%llu/unread?%d",
+                       (unsigned long long)stage->number, fd);
+        tell(stage, path);
+    }
+}
+
+void
+fy_flow_window(struct stage *stage, unsigned rows, unsigned columns)
+{
+    char path[96];
+    for (unsigned i = 0; stage->parts && fy_parts_get(stage, i); i++) {
+        fy_flow_window(fy_parts_get(stage, i), rows, columns);
+    }
+    if (stage->parts) {
+        return;
+    }
+    (void)snprintf(path, sizeof path, "/stage/%llu/window?rows=%u&columns=%u",
+                   (unsigned long long)stage->number, rows, columns);
+    tell(stage, path);
+}
