@@ -254,18 +254,18 @@ static bool
 turn_away(struct fy_session *session)
 {
     int fd = -1, error = EMFILE;
-    if (session->spare_fd >= 0) {
-        (void)close(session->spare_fd);
-        fd = accept4(session->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    if (session->stubs.spare_fd >= 0) {
+        (void)close(session->stubs.spare_fd);
+        fd = accept4(session->stubs.listener.fd, NULL, NULL, SOCK_CLOEXEC);
         error = errno;
     }
     if (fd >= 0) {
         (void)close(fd);
     } else if (error != EAGAIN) {
-        fy_session_change(session, &session->listener, 0);
-        fy_session_set(session, &session->rest, rest_ns);
+        fy_session_change(session, &session->stubs.listener, 0);
+        fy_session_set(session, &session->stubs.rest, rest_ns);
     }
-    session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
 }
 
@@ -274,8 +274,8 @@ fy_guests_rested(struct timer *timer)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)timer -
-                              offsetof(struct fy_session, rest));
-    fy_session_change(session, &session->listener, EPOLLIN);
+                              offsetof(struct fy_session, stubs.rest));
+    fy_session_change(session, &session->stubs.listener, EPOLLIN);
 }
 
 void
@@ -283,7 +283,7 @@ fy_guests_accept(struct watch *watch, uint32_t events)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)watch -
-                              offsetof(struct fy_session, listener));
+                              offsetof(struct fy_session, stubs.listener));
     (void)events;
     for (;;) {
         int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -310,8 +310,8 @@ fy_guests_accept(struct watch *watch, uint32_t events)
         guest->session = session;
         guest->pid = peer.pid;
         guest->watch = (struct watch){.fd = fd, .ready = serve};
-        guest->next = session->guests;
-        session->guests = guest;
+        guest->next = session->stubs.guests;
+        session->stubs.guests = guest;
         if (fy_session_watch(session, &guest->watch, EPOLLIN)) {
             fy_guest_drop(guest);
         } else {
@@ -323,7 +323,7 @@ fy_guests_accept(struct watch *watch, uint32_t events)
 void
 fy_guests_sweep(struct fy_session *session)
 {
-    struct guest **link = &session->guests;
+    struct guest **link = &session->stubs.guests;
     while (*link) {
         struct guest *guest = *link;
         if (!guest->gone) {

@@ -21,8 +21,8 @@ fy_input_is_own(const struct stage *stage)
 {
     const struct fy_stream_fact *fact = &stage->facts.streams[0];
     return stage->invocation.drains ||
-           fy_holders_alone(stage->session->holders, fact->path, fact->device,
-                            fact->inode, stage->hello.pid);
+           fy_holders_alone(stage->session->scan.holders, fact->path,
+                            fact->device, fact->inode, stage->hello.pid);
 }
 
 void

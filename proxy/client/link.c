@@ -57,7 +57,7 @@ find_stage(const struct fy_session *session, pid_t pid)
 static bool
 is_new_stub(const struct fy_session *session, pid_t pid)
 {
-    for (const struct guest *guest = session->guests; guest;
+    for (const struct guest *guest = session->stubs.guests; guest;
          guest = guest->next) {
         if (guest->pid == pid && !guest->gone) {
             return !guest->stage;
@@ -226,8 +226,8 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
         !late) {
         return;
     }
-    bool own = !fy_holders_inherited(stage->session->holders, in->pipe_device,
-                                     in->pipe_inode);
+    bool own = !fy_holders_inherited(stage->session->scan.holders,
+                                     in->pipe_device, in->pipe_inode);
     if (alone && own && again) {
         fy_stage_stream(stage);
     } else if (!own || late ||
@@ -353,14 +353,14 @@ fy_link_scan(struct timer *timer)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)timer -
-                              offsetof(struct fy_session, scan));
+                              offsetof(struct fy_session, scan.timer));
     uint64_t began = fy_clock_ns();
     struct fy_pipe_holders *rows = calloc(PIPES_MAX, sizeof *rows);
     unsigned n = rows ? collect(session, rows) : 0;
     enum fy_hidden hidden = FY_HIDDEN_SETTLED;
-    uint64_t delay_ms = session->scan_delay_ms;
+    uint64_t delay_ms = session->scan.delay_ms;
     if (n > 0) {
-        if (fy_holders_scan(session->holders, rows, n, &hidden)) {
+        if (fy_holders_scan(session->scan.holders, rows, n, &hidden)) {
             /* Without /proc nothing is known: time alone decides. */
             for (unsigned i = 0; i < n; i++) {
                 rows[i].more = true;
@@ -373,11 +373,11 @@ fy_link_scan(struct timer *timer)
     }
     bool more = !rows || collect(session, rows) > 0;
     free(rows);
-    session->scan_delay_ms = delay_ms < LAST_MS / 2 ? 2 * delay_ms : LAST_MS;
-    if (more && session->scan.due_ns == 0) {
+    session->scan.delay_ms = delay_ms < LAST_MS / 2 ? 2 * delay_ms : LAST_MS;
+    if (more && session->scan.timer.due_ns == 0) {
         uint64_t cost = fy_clock_ns() - began;
         uint64_t wait = delay_ms * ms_ns;
-        fy_session_set(session, &session->scan,
+        fy_session_set(session, &session->scan.timer,
                        wait > 4 * cost ? wait : 4 * cost);
     }
 }

@@ -103,9 +103,11 @@ fy_session_next_ms(const struct fy_session *session)
 void
 fy_link_poke(struct fy_session *session)
 {
-    session->scan_delay_ms = SCAN_MS;
-    if (session->scan.due_ns == 0 ||
-        session->scan.due_ns > fy_clock_ns() + SCAN_MS * UINT64_C(1000000)) {
-        fy_session_set(session, &session->scan, SCAN_MS * UINT64_C(1000000));
+    session->scan.delay_ms = SCAN_MS;
+    if (session->scan.timer.due_ns == 0 ||
+        session->scan.timer.due_ns >
+            fy_clock_ns() + SCAN_MS * UINT64_C(1000000)) {
+        fy_session_set(session, &session->scan.timer,
+                       SCAN_MS * UINT64_C(1000000));
     }
 }

@@ -54,12 +54,12 @@ static void
 forget(struct fy_observed *observed)
 {
     struct fy_session *session = observed->session;
-    struct fy_observed **link = &session->observed;
+    struct fy_observed **link = &session->observed.first;
     while (*link != observed) {
         link = &(*link)->next;
     }
     *link = observed->next;
-    session->nobserved--;
+    session->observed.n--;
     fy_session_unset(session, &observed->timer);
     fy_session_unwatch(session, &observed->ended);
     (void)close(observed->io);
@@ -107,7 +107,7 @@ fy_observe(const struct stage *stage)
     struct fy_session *session = stage->session;
     char path[64];
     if (!stage->parsed || !stage->invocation.pure || !stage->plan.mount ||
-        stage->plan.effect || session->nobserved >= OBSERVED_MAX) {
+        stage->plan.effect || session->observed.n >= OBSERVED_MAX) {
         return;
     }
     struct fy_observed *observed = calloc(1, sizeof *observed);
@@ -136,16 +136,16 @@ fy_observe(const struct stage *stage)
     }
     observed->began = observed->last;
     observed->began_ns = observed->last_ns;
-    observed->next = session->observed;
-    session->observed = observed;
-    session->nobserved++;
+    observed->next = session->observed.first;
+    session->observed.first = observed;
+    session->observed.n++;
     fy_session_set(session, &observed->timer, FIRST_MS * UINT64_C(1000000));
 }
 
 void
 fy_observed_end(struct fy_session *session)
 {
-    while (session->observed) {
-        forget(session->observed);
+    while (session->observed.first) {
+        forget(session->observed.first);
     }
 }

@@ -52,12 +52,13 @@ fy_signal_take(struct stage *stage, uint32_t signal)
         }
     }
     if (!stage->order.held) {
-        session->nheld++;
+        session->order.n++;
         stage->order.held_ns = fy_clock_ns();
     }
     stage->order.held |= UINT64_C(1) << (signal - 1);
-    session->held.run = woken;
-    fy_session_set(session, &session->held, PATIENCE_MS * UINT64_C(1000000));
+    session->order.timer.run = woken;
+    fy_session_set(session, &session->order.timer,
+                   PATIENCE_MS * UINT64_C(1000000));
 }
 
 void
@@ -105,8 +106,8 @@ is_due(const struct stage *stage, uint64_t now)
 void
 fy_signals_release(struct fy_session *session)
 {
-    uint64_t now = session->nheld > 0 ? fy_clock_ns() : 0;
-    bool again = session->nheld > 0;
+    uint64_t now = session->order.n > 0 ? fy_clock_ns() : 0;
+    bool again = session->order.n > 0;
     while (again) {
         again = false;
         for (struct stage *stage = session->stages; stage;
@@ -116,8 +117,8 @@ fy_signals_release(struct fy_session *session)
             }
             uint64_t signals = stage->order.held;
             stage->order.held = 0;
-            session->nheld--;
-            again = session->nheld > 0;
+            session->order.n--;
+            again = session->order.n > 0;
             for (uint32_t i = 1; i <= SIGNALS; i++) {
                 if (signals >> (i - 1) & 1) {
                     fy_flow_signal(stage, i);
@@ -125,7 +126,8 @@ fy_signals_release(struct fy_session *session)
             }
         }
     }
-    if (session->nheld > 0 && session->held.due_ns <= now) {
-        fy_session_set(session, &session->held, AGAIN_MS * UINT64_C(1000000));
+    if (session->order.n > 0 && session->order.timer.due_ns <= now) {
+        fy_session_set(session, &session->order.timer,
+                       AGAIN_MS * UINT64_C(1000000));
     }
 }

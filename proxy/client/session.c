@@ -30,9 +30,9 @@ static void
 stop_listening(struct fy_session *session)
 {
     fy_snapshot_disable(session);
-    if (session->listener.fd >= 0) {
+    if (session->stubs.listener.fd >= 0) {
         (void)unlink(session->socket_path);
-        fy_session_unwatch(session, &session->listener);
+        fy_session_unwatch(session, &session->stubs.listener);
     }
 }
 
@@ -57,7 +57,8 @@ serve(void *argument)
     fy_reaches_flush(session);
     for (;;) {
         int ending = __atomic_load_n(&session->ending, __ATOMIC_ACQUIRE);
-        if (ending && (ending > 1 || (!session->stages && !session->guests))) {
+        if (ending &&
+            (ending > 1 || (!session->stages && !session->stubs.guests))) {
             break;
         }
         int n =
@@ -76,7 +77,8 @@ serve(void *argument)
     }
     stop_listening(session);
     fy_observed_end(session);
-    for (struct guest *guest = session->guests; guest; guest = guest->next) {
+    for (struct guest *guest = session->stubs.guests; guest;
+         guest = guest->next) {
         fy_guest_drop(guest);
     }
     fy_guests_sweep(session);
@@ -110,9 +112,9 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
         }
         return FY_ERR_IO;
     }
-    session->listener.fd = fd;
-    session->listener.ready = fy_guests_accept;
-    return fy_session_watch(session, &session->listener, EPOLLIN);
+    session->stubs.listener.fd = fd;
+    session->stubs.listener.ready = fy_guests_accept;
+    return fy_session_watch(session, &session->stubs.listener, EPOLLIN);
 }
 
 static int
@@ -133,7 +135,7 @@ static int
 set_up(struct fy_session *session, struct fy_buffer *why)
 {
     const char *folder = session->options.folder;
-    int a = snprintf(session->snapshot_path, PATH_MAX, "%s/snapshot", folder);
+    int a = snprintf(session->snapshot.path, PATH_MAX, "%s/snapshot", folder);
     int b = snprintf(session->socket_path, PATH_MAX, "%s/session", folder);
     if (a < 0 || a >= PATH_MAX || b < 0 || b >= PATH_MAX) {
         fy_buffer_add(why, "the session's folder has too long a name");
@@ -149,7 +151,7 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     if (status) {
         return status;
     }
-    status = fy_holders_new(&session->holders);
+    status = fy_holders_new(&session->scan.holders);
     if (status) {
         return status;
     }
@@ -187,12 +189,12 @@ fy_session_start(const struct fy_session_options *options,
     fy_link_prepare();
     session->options = *options;
     session->nmounts = options->nmounts;
-    session->epoll = session->bell.fd = session->listener.fd = -1;
-    session->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    session->rest.run = fy_guests_rested;
-    session->scan.run = fy_link_scan;
+    session->epoll = session->bell.fd = session->stubs.listener.fd = -1;
+    session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    session->stubs.rest.run = fy_guests_rested;
+    session->scan.timer.run = fy_link_scan;
     session->calls = &fy_stage_calls;
-    session->records_end = &session->records;
+    session->records.end = &session->records.first;
     session->next_stage = 1;
     int status = set_up(session, why);
     if (!status) {
@@ -219,7 +221,7 @@ fy_session_publish(struct fy_session *session,
 const char *
 fy_session_snapshot(const struct fy_session *session)
 {
-    return session->snapshot_path;
+    return session->snapshot.path;
 }
 
 const char *
@@ -255,26 +257,27 @@ fy_session_end(struct fy_session *session, bool linger)
         fy_history_free(session->history);
         session->history = NULL;
     }
-    session->table = calloc(session->nrecords + 1, sizeof *session->table);
+    session->records.table =
+        calloc(session->records.n + 1, sizeof *session->records.table);
     unsigned i = 0;
-    for (struct record *record = session->records; record && session->table;
-         record = record->next) {
-        session->table[i++] = record;
+    for (struct record *record = session->records.first;
+         record && session->records.table; record = record->next) {
+        session->records.table[i++] = record;
     }
-    session->nrecords = i;
+    session->records.n = i;
 }
 
 unsigned
 fy_session_stages(const struct fy_session *session)
 {
-    return session->nrecords;
+    return session->records.n;
 }
 
 void
 fy_session_stage(const struct fy_session *session, unsigned i,
                  struct fy_stage_report *out)
 {
-    *out = session->table[i]->report;
+    *out = session->records.table[i]->report;
 }
 
 void
@@ -286,9 +289,9 @@ fy_session_free(struct fy_session *session)
     fy_session_end(session, false);
     fy_pool_free(session->pool);
     fy_snapshot_free(session);
-    if (session->listener.fd >= 0) {
+    if (session->stubs.listener.fd >= 0) {
         (void)unlink(session->socket_path);
-        (void)close(session->listener.fd);
+        (void)close(session->stubs.listener.fd);
     }
     if (session->bell.fd >= 0) {
         (void)close(session->bell.fd);
@@ -296,17 +299,17 @@ fy_session_free(struct fy_session *session)
     if (session->epoll >= 0) {
         (void)close(session->epoll);
     }
-    if (session->spare_fd >= 0) {
-        (void)close(session->spare_fd);
+    if (session->stubs.spare_fd >= 0) {
+        (void)close(session->stubs.spare_fd);
     }
-    while (session->records) {
-        struct record *record = session->records;
-        session->records = record->next;
+    while (session->records.first) {
+        struct record *record = session->records.first;
+        session->records.first = record->next;
         fy_record_free(record);
     }
-    free(session->table);
+    free(session->records.table);
     fy_history_free(session->history);
-    fy_holders_free(session->holders);
+    fy_holders_free(session->scan.holders);
     fy_reaches_free(session);
     free(session->mounts);
     free(session);

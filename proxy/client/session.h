@@ -75,42 +75,75 @@ struct exchange;
 struct fy_observed;
 struct fy_session_calls;
 
+/* snapshot.c: the block for exec wrappers. */
+struct session_snapshot {
+    char path[PATH_MAX];
+    void *block; /* mapped, shared with every process of the run */
+    size_t bytes;
+};
+
+/* guest.c: the stubs and their listener. */
+struct session_stubs {
+    struct watch listener;
+    int spare_fd;      /* given up where no other is left */
+    struct timer rest; /* of the listener, likewise */
+    struct guest *guests;
+};
+
+/* order.c: signals that wait. */
+struct session_order {
+    struct timer timer; /* looks at them */
+    unsigned n;         /* stages that have some */
+};
+
+/* link.c: looks at who holds the pipes. */
+struct session_scan {
+    struct timer timer;
+    uint64_t delay_ms;
+    struct fy_holders *holders;
+};
+
+/* observe.c: originals that run here. */
+struct session_observed {
+    struct fy_observed *first;
+    unsigned n;
+};
+
+/* stage_end.c: what is reported of the stages. */
+struct session_records {
+    struct record *first, **end;
+    unsigned n;
+    struct record **table; /* after the end: the records by number */
+};
+
+/* What a session is; each concern's file owns the struct of its name. */
 struct fy_session {
     struct fy_session_options options;
     const struct fy_session_calls *calls; /* &fy_stage_calls */
     struct fy_mount *mounts;
     struct fy_quiet quiet[FY_MAX_MOUNTS]; /* of each mount, prepare.c */
     unsigned nmounts;
-    char snapshot_path[PATH_MAX], socket_path[PATH_MAX];
-    void *snapshot; /* mapped, shared with every process of the run */
-    size_t snapshot_bytes;
+    char socket_path[PATH_MAX];
     pthread_t thread;
     bool started;
     int epoll;
-    int spare_fd;                /* guest.c: given up where no other is left */
-    struct timer rest;           /* likewise: of the listener */
-    struct watch listener, bell; /* bell: an eventfd of the other thread */
+    struct watch bell; /* an eventfd of the other thread */
     /* Set by the other thread, read at the bell. */
     int ending; /* atomic; 0, 1: when all stages ended, 2: now */
     struct timer *timers;
-    struct guest *guests;
     struct stage *stages;
     struct reach *reaches;
     unsigned nreaches;
     uint64_t next_stage;
     struct fy_history *history;
-    struct timer held; /* order.c: looks at signals that wait */
-    unsigned nheld;    /* stages that have some */
-    struct timer scan; /* link.c: looks at who holds the pipes */
-    uint64_t scan_delay_ms;
-    struct fy_holders *holders;
     struct fy_pool *pool;
-    unsigned nstuck;              /* threads of it that files do not answer */
-    struct fy_observed *observed; /* observe.c */
-    unsigned nobserved;
-    struct record *records, **records_end;
-    unsigned nrecords;
-    struct record **table; /* after the end: the records by number */
+    unsigned nstuck; /* threads of it that files do not answer */
+    struct session_snapshot snapshot;
+    struct session_stubs stubs;
+    struct session_order order;
+    struct session_scan scan;
+    struct session_observed observed;
+    struct session_records records;
 };
 
 /*
@@ -160,7 +193,7 @@ void fy_link_poke(struct fy_session *session);
 
 /* ---- link.c */
 
-/* Of session->scan: looks at who holds the pipes. */
+/* Of session->scan.timer: looks at who holds the pipes. */
 void fy_link_scan(struct timer *timer);
 
 /* ---- snapshot.c */

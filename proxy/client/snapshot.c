@@ -94,7 +94,7 @@ fy_snapshot_write(struct fy_session *session, struct fy_buffer *why)
         fy_buffer_add(why, "too many commands and mounts");
         return FY_ERR_OVERFLOW;
     }
-    int fd = open(session->snapshot_path,
+    int fd = open(session->snapshot.path,
                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         goto close_fd;
@@ -112,13 +112,13 @@ fy_snapshot_write(struct fy_session *session, struct fy_buffer *why)
         goto close_fd;
     }
     (void)close(fd);
-    session->snapshot_bytes = block.used;
-    session->snapshot = mapped;
+    session->snapshot.bytes = block.used;
+    session->snapshot.block = mapped;
     block = (struct block){.bytes = mapped};
     fill(session, &block);
     return 0;
 close_fd:
-    fy_buffer_add(why, session->snapshot_path);
+    fy_buffer_add(why, session->snapshot.path);
     fy_buffer_add(why, ": ");
     fy_buffer_add(why, strerrordesc_np(errno));
     if (fd >= 0) {
@@ -130,7 +130,7 @@ close_fd:
 void
 fy_snapshot_disable(struct fy_session *session)
 {
-    struct fy_snapshot *head = session->snapshot;
+    struct fy_snapshot *head = session->snapshot.block;
     if (head) {
         __atomic_store_n(&head->active, 0u, __ATOMIC_RELEASE);
     }
@@ -139,9 +139,9 @@ fy_snapshot_disable(struct fy_session *session)
 void
 fy_snapshot_free(struct fy_session *session)
 {
-    if (session->snapshot) {
-        (void)munmap(session->snapshot, session->snapshot_bytes);
-        session->snapshot = NULL;
-        (void)unlink(session->snapshot_path);
+    if (session->snapshot.block) {
+        (void)munmap(session->snapshot.block, session->snapshot.bytes);
+        session->snapshot.block = NULL;
+        (void)unlink(session->snapshot.path);
     }
 }

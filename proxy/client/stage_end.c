@@ -45,7 +45,7 @@ void
 fy_record_new(struct stage *stage)
 {
     struct fy_session *session = stage->session;
-    if (!session->options.record || session->nrecords >= RECORDS_MAX) {
+    if (!session->options.record || session->records.n >= RECORDS_MAX) {
         return;
     }
     size_t n = 0, argc = stage->hello.argc;
@@ -72,9 +72,9 @@ fy_record_new(struct stage *stage)
     record->report.exit = -1;
     record->report.declined = FY_STAGE_DISABLED;
     record->report.why = "";
-    *session->records_end = record;
-    session->records_end = &record->next;
-    session->nrecords++;
+    *session->records.end = record;
+    session->records.end = &record->next;
+    session->records.n++;
     stage->record = record;
 }
 

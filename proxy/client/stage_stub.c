@@ -89,8 +89,9 @@ read_fds(struct stage *stage, struct guest *guest)
     facts->same = stage->hello.same;
     facts->umask = stage->hello.umask;
     if (stage->hello.extra_fds > 0) {
-        facts->extra_fds = fy_holders_extra(
-            stage->session->holders, stage->hello.pid, &facts->extra_pipes);
+        facts->extra_fds =
+            fy_holders_extra(stage->session->scan.holders, stage->hello.pid,
+                             &facts->extra_pipes);
     }
     return known;
 }
@@ -126,8 +127,8 @@ settle_shared(struct stage *stage, struct fy_buffer *why)
     for (int i = 0; i < 2; i++) {
         const struct fy_stream_fact *fact = &stage->facts.streams[i + 1];
         if (plans[i]->kind != FY_STREAM_FILE ||
-            fy_holders_only(stage->session->holders, fact->path, fact->device,
-                            fact->inode, stage->hello.pid,
+            fy_holders_only(stage->session->scan.holders, fact->path,
+                            fact->device, fact->inode, stage->hello.pid,
                             !(fact->flags & O_APPEND))) {
             continue;
         }

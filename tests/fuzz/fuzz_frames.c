@@ -156,7 +156,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
          socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     guest->session = &session;
     guest->watch = (struct watch){.fd = ends[0], .ready = serve};
-    session.guests = guest;
+    session.stubs.guests = guest;
     memset(&said, 0, sizeof said);
     said.bytes = bytes;
     said.n = n;
@@ -175,7 +175,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     MUST(guest->gone && guest->nfds == 0);
     close(ends[0]);
     fy_guests_sweep(&session);
-    MUST(!session.guests && lowest_free() == before);
+    MUST(!session.stubs.guests && lowest_free() == before);
     return 0;
 }
 

@@ -90,8 +90,9 @@ static void
 later(unsigned ms)
 {
     now_ns += ms * (uint64_t)MS;
-    if (session.held.due_ns != 0 && session.held.due_ns <= now_ns) {
-        session.held.due_ns = 0;
+    if (session.order.timer.due_ns != 0 &&
+        session.order.timer.due_ns <= now_ns) {
+        session.order.timer.due_ns = 0;
     }
     fy_signals_release(&session);
 }
@@ -113,7 +114,7 @@ START_TEST(the_last_is_first)
     ck_assert_uint_eq(nsent, 3);
     ck_assert_uint_eq(sent[1], 1);
     ck_assert_uint_eq(sent[2], 0);
-    ck_assert_uint_eq(session.nheld, 0);
+    ck_assert_uint_eq(session.order.n, 0);
 }
 END_TEST
 
@@ -123,7 +124,7 @@ START_TEST(a_stopped_one_is_not_waited_for)
     fy_signal_take(&stages[1], SIGINT);
     later(2900);
     ck_assert_uint_eq(nsent, 0);
-    ck_assert_uint_eq(session.held.due_ns, now_ns + 100 * (uint64_t)MS);
+    ck_assert_uint_eq(session.order.timer.due_ns, now_ns + 100 * (uint64_t)MS);
     later(200);
     ck_assert_uint_eq(nsent, 1);
 }
@@ -147,7 +148,7 @@ START_TEST(one_without_a_processor_is_waited_for)
         later(3000);
         ck_assert_uint_eq(nsent, 0);
         /* Somebody comes to look again. */
-        ck_assert_uint_gt(session.held.due_ns, now_ns);
+        ck_assert_uint_gt(session.order.timer.due_ns, now_ns);
     }
     fy_signal_answered(&stages[2]);
     fy_signal_answered(&stages[2]);
@@ -168,7 +169,7 @@ START_TEST(nor_that_without_end)
     ck_assert_uint_eq(nsent, 2);
     ck_assert_uint_eq(sent[0], 1); /* the reader first, also then */
     ck_assert_uint_eq(sent[1], 0);
-    ck_assert_uint_eq(session.nheld, 0);
+    ck_assert_uint_eq(session.order.n, 0);
 }
 END_TEST
 
