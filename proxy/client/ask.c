@@ -374,14 +374,14 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
 {
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
-        if (mount->maps_users && stage->plan.effect &&
+        if ((mount->traits & FY_MOUNT_MAPS_USERS) && stage->plan.effect &&
             stage->reach->hello.uid == 0) {
             /* Its caches are refreshed by chown(2): storage/fresh.c. */
             fy_buffer_add(why,
                           "root may write other owners there than it sees");
             return false;
         }
-        if (!mount->by_number) {
+        if (!(mount->traits & FY_MOUNT_BY_NUMBER)) {
             continue;
         }
         if (stage->reach->hello.uid != geteuid() ||
@@ -472,7 +472,8 @@ fill(struct request *request, struct stage *feeder)
     spec->umask = stage->hello.umask;
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
-        spec->hides_links = spec->hides_links || mount->hides_links;
+        spec->hides_links =
+            spec->hides_links || (mount->traits & FY_MOUNT_HIDES_LINKS);
         spec->keeps_names =
             spec->keeps_names || strcmp(mount->type, "fuse.sshfs") == 0;
         spec->masks = spec->masks || strcmp(mount->type, "fuse.sshfs") == 0;

@@ -497,25 +497,25 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
         "ls", "dir", "stat", "find", "file", "tar", "git", "du",
     };
     const struct fy_invocation *invocation = look->invocation;
-    if (mount->unlike) {
+    if (mount->traits & FY_MOUNT_OTHER_FILES) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other files than its host", "");
     }
-    if (!mount->follows && !mount->modes_differ) {
+    bool follows = mount->traits & FY_MOUNT_FOLLOWS_LINKS;
+    if (!follows && !(mount->traits & FY_MOUNT_MODES_DIFFER)) {
         return FY_STAGE_NONE;
     }
     bool unsafe = look->plan->effect || invocation->targets;
     for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
         unsafe = unsafe || strcmp(invocation->command, tell[i]) == 0;
     }
-    for (uint32_t i = 0; mount->follows && i < invocation->nuses; i++) {
+    for (uint32_t i = 0; follows && i < invocation->nuses; i++) {
         unsafe = unsafe || invocation->uses[i].kind == FY_USE_TREE;
     }
-    unsafe = unsafe || (mount->follows && invocation->reads_cwd);
+    unsafe = unsafe || (follows && invocation->reads_cwd);
     return unsafe ? say(look, FY_STAGE_OTHER_NAMES,
-                        mount->follows
-                            ? "the mount follows links by itself"
-                            : "the mount shows other modes than its host",
+                        follows ? "the mount follows links by itself"
+                                : "the mount shows other modes than its host",
                         "")
                   : FY_STAGE_NONE;
 }
@@ -578,12 +578,12 @@ static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
 {
     const struct fy_invocation *invocation = look->invocation;
-    if (invocation->owners && mount->owners_differ) {
+    if (invocation->owners && (mount->traits & FY_MOUNT_OWNERS_DIFFER)) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
     }
     /* sed -i gives its new file the owner and mode that it sees. */
-    if (mount->owners_differ && invocation->effect &&
+    if ((mount->traits & FY_MOUNT_OWNERS_DIFFER) && invocation->effect &&
         is_or_runs(invocation, "sed")) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
@@ -606,11 +606,11 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
         return say(look, FY_STAGE_OTHER_CONFIG,
                    "its umask is laxer than that of servers", "");
     }
-    if (mount->keeps && look->plan->effect) {
+    if ((mount->traits & FY_MOUNT_KEEPS) && look->plan->effect) {
         return say(look, FY_STAGE_FORBIDDEN,
                    "the mount would go on showing what it remembers", "");
     }
-    if (mount->read_only && look->plan->effect) {
+    if ((mount->traits & FY_MOUNT_READ_ONLY) && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }
     if (strncmp(mount->type, "fuse.", 5) == 0) {

@@ -263,7 +263,8 @@ needs_hello(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
-        if (mount->by_number || (mount->maps_users && stage->plan.effect)) {
+        if ((mount->traits & FY_MOUNT_BY_NUMBER) ||
+            ((mount->traits & FY_MOUNT_MAPS_USERS) && stage->plan.effect)) {
             return true;
         }
     }

@@ -206,7 +206,8 @@ ask_again(const struct spot *spot)
 static bool
 forget(const struct mounted *mounted, const struct spot *spot, uid_t seen)
 {
-    uid_t owner = mounted->mount->one_user ? mounted->mount->uid : seen;
+    uid_t owner =
+        mounted->mount->traits & FY_MOUNT_ONE_USER ? mounted->mount->uid : seen;
     return fchownat(spot->folder, spot->name, owner, (gid_t)-1,
                     AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -311,19 +311,19 @@ describe(const struct fy_mount_table *table, const struct fy_mount_line *line,
     bool known = true;
     if (strcmp(line->type, "fuse.sshfs") == 0) {
         known = learn(table, line, proc, out);
-        out->hides_links = !known || out->hides_links;
+        out->traits |= known ? 0 : FY_MOUNT_HIDES_LINKS;
     } else if (strcmp(line->type, "fuse.glusterfs") == 0) {
         known = fy_gluster_learn(line, proc, out);
-        out->by_number = true;
+        out->traits |= FY_MOUNT_BY_NUMBER;
     } else if (is_nfs(line->type)) {
-        out->by_number = true;
+        out->traits |= FY_MOUNT_BY_NUMBER;
         out->forgets_ms = nfs_forgets_ms(line->options);
         known = out->forgets_ms != UINT32_MAX;
     } else {
         known = strncmp(line->type, "fuse", 4) != 0;
     }
     if (!known) {
-        out->keeps = true;
+        out->traits |= FY_MOUNT_KEEPS;
         out->forgets_ms = 0;
     }
     return known;
@@ -349,7 +349,8 @@ discover_line(const struct fy_mount_table *table,
     strcpy(out->type, line->type);
     strcpy(out->found_by, "mountinfo");
     out->device = line->device;
-    out->read_only = line->read_only;
+    fy_mount_show(out, FY_MOUNT_READ_ONLY,
+                  line->read_only ? FY_MOUNT_READ_ONLY : 0);
     return describe(table, line, proc, out) || is_nfs(line->type);
 }
 
@@ -445,7 +446,8 @@ configure(const char *text, const struct fy_mount_table *table,
         if (strcmp(line->point, out->path) == 0 ||
             (is_remote(line->type) && is_beneath(out->path, line->point))) {
             out->device = device;
-            out->read_only = line->read_only;
+            fy_mount_show(out, FY_MOUNT_READ_ONLY,
+                          line->read_only ? FY_MOUNT_READ_ONLY : 0);
             snprintf(out->type, sizeof out->type, "%s", line->type);
             struct fy_mount seen = *out;
             (void)describe(table, line, "/proc", &seen);

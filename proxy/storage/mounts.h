@@ -18,6 +18,13 @@ struct fy_mount_line {
     bool read_only;
 };
 
+/* Of `of', the mount has those in `traits' and no others. */
+static inline void
+fy_mount_show(struct fy_mount *mount, unsigned of, unsigned traits)
+{
+    mount->traits = (mount->traits & ~of) | (traits & of);
+}
+
 struct fy_mount_table {
     char *text;
     struct fy_mount_line *lines;

@@ -19,11 +19,18 @@ static const double cache_s = 20, kernel_s = 1, margin_s = 0.5;
 /* Longer than this nobody waits for what is shown to end. */
 static const double longest_s = 3600;
 
+enum {
+    /* Told also where the mount is left alone. */
+    SHOWN = FY_MOUNT_OWNERS_DIFFER | FY_MOUNT_MODES_DIFFER |
+            FY_MOUNT_MAPS_USERS | FY_MOUNT_ONE_USER | FY_MOUNT_FOLLOWS_LINKS |
+            FY_MOUNT_OTHER_FILES,
+};
+
 /* What one command line says. */
 struct learned {
     struct fy_place place; /* port, options, config, command only */
-    bool owners_differ, modes_differ, maps_users, one_user;
-    bool follows, unlike, left_alone, bad, shows_links, keeps, keeps_none;
+    unsigned traits;       /* of SHOWN and FY_MOUNT_KEEPS */
+    bool left_alone, bad, shows_links, keeps_none;
     bool commands; /* some option may start a program, or choose the host */
     double own_s[3], kernel_s[2]; /* 0: not said */
     const char *source, *point;
@@ -124,7 +131,7 @@ learn_cache(const char *option, struct learned *out)
     }
     if (is_among(option, stays)) {
         const char *value = value_of(option, "negative_timeout");
-        out->keeps = out->keeps || !value || strtod(value, NULL) != 0;
+        out->traits |= !value || strtod(value, NULL) != 0 ? FY_MOUNT_KEEPS : 0;
         return true;
     }
     return false;
@@ -164,11 +171,10 @@ learn_owners(const char *option, struct learned *out)
         return false;
     }
     if (strcmp(option, "idmap=none") != 0) {
-        out->owners_differ = true;
-        out->modes_differ =
-            out->modes_differ || value_of(option, "umask") != NULL;
-        out->maps_users = out->maps_users || is_among(option, users);
-        out->one_user = out->one_user || value_of(option, "uid") != NULL;
+        out->traits |= FY_MOUNT_OWNERS_DIFFER;
+        out->traits |= value_of(option, "umask") ? FY_MOUNT_MODES_DIFFER : 0;
+        out->traits |= is_among(option, users) ? FY_MOUNT_MAPS_USERS : 0;
+        out->traits |= value_of(option, "uid") ? FY_MOUNT_ONE_USER : 0;
     }
     return true;
 }
@@ -186,8 +192,8 @@ learn_unlike(const char *option, struct learned *out)
     if (!follow && !other && !is_among(option, others)) {
         return false;
     }
-    out->follows = out->follows || follow;
-    out->unlike = out->unlike || other;
+    out->traits |= follow ? FY_MOUNT_FOLLOWS_LINKS : 0;
+    out->traits |= other ? FY_MOUNT_OTHER_FILES : 0;
     out->left_alone = true;
     return true;
 }
@@ -365,16 +371,10 @@ choose(const struct learned *learned, unsigned certain, struct search *search)
         /* Two that agree (sshfs runs in threads, never twice) are one. */
         struct fy_place a = learned->place, b = search->best.place;
         if (!fy_place_same_host(&a, &b) ||
-            learned->owners_differ != search->best.owners_differ ||
-            learned->modes_differ != search->best.modes_differ ||
-            learned->maps_users != search->best.maps_users ||
-            learned->one_user != search->best.one_user ||
-            learned->follows != search->best.follows ||
+            learned->traits != search->best.traits ||
             learned->left_alone != search->best.left_alone ||
             learned->shows_links != search->best.shows_links ||
-            learned->keeps != search->best.keeps ||
-            forgets_after(learned) > forgets_after(&search->best) ||
-            learned->unlike != search->best.unlike) {
+            forgets_after(learned) > forgets_after(&search->best)) {
             search->found++;
         }
         return;
@@ -433,12 +433,7 @@ fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
     }
     if (search->found == 1) {
         /* Also of what is given by --mount, however it is reached. */
-        mount->owners_differ = search->best.owners_differ;
-        mount->modes_differ = search->best.modes_differ;
-        mount->maps_users = search->best.maps_users;
-        mount->one_user = search->best.one_user;
-        mount->follows = search->best.follows;
-        mount->unlike = search->best.unlike;
+        fy_mount_show(mount, SHOWN, search->best.traits);
     }
     if (search->found == 1 && !search->best.bad && !search->best.left_alone) {
         const struct fy_place *place = &search->best.place;
@@ -447,15 +442,16 @@ fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
         strcpy(mount->place.command, place->command);
         memcpy(mount->place.options, place->options, sizeof place->options);
         mount->place.noptions = place->noptions;
-        mount->hides_links = !search->best.shows_links;
         double seconds = forgets_after(&search->best);
-        mount->keeps = search->best.keeps || seconds > longest_s;
-        mount->forgets_ms = mount->keeps ? 0 : (uint32_t)(seconds * 1000);
+        bool keeps =
+            search->best.traits & FY_MOUNT_KEEPS || seconds > longest_s;
+        fy_mount_show(mount, FY_MOUNT_HIDES_LINKS | FY_MOUNT_KEEPS,
+                      (search->best.shows_links ? 0 : FY_MOUNT_HIDES_LINKS) |
+                          (keeps ? FY_MOUNT_KEEPS : 0));
+        mount->forgets_ms = keeps ? 0 : (uint32_t)(seconds * 1000);
         mount->pid = search->best.pid;
         mount->kernel_ms =
-            mount->keeps
-                ? 0
-                : (uint32_t)(kernel_forgets_after(&search->best) * 1000);
+            keeps ? 0 : (uint32_t)(kernel_forgets_after(&search->best) * 1000);
         usable = true;
     }
     free(search);

@@ -93,23 +93,30 @@ void fy_place_name(const struct fy_place *place, struct fy_buffer *out);
 
 /* ---- storage/mounts.c ---------------------------------------------------------------- */
 
+/* What a mount shows otherwise than its host has it. */
+enum fy_mount_trait {
+    FY_MOUNT_OWNERS_DIFFER = 1 << 0, /* users or modes */
+    FY_MOUNT_MODES_DIFFER = 1 << 1,  /* modes are (umask=) */
+    FY_MOUNT_FOLLOWS_LINKS = 1 << 2, /* what links lead to, and no links */
+    FY_MOUNT_OTHER_FILES = 1 << 3,   /* other names or contents */
+    FY_MOUNT_MAPS_USERS = 1 << 4, /* a uid written may be another one there */
+    /* All is shown as one user's, uids are written as given. */
+    FY_MOUNT_ONE_USER = 1 << 5,
+    FY_MOUNT_READ_ONLY = 1 << 6, /* here: nothing may be changed there */
+    /* Links that are absolute or hold .. cannot be read. */
+    FY_MOUNT_HIDES_LINKS = 1 << 7,
+    FY_MOUNT_KEEPS = 1 << 8, /* it remembers what it cannot be made to forget */
+    FY_MOUNT_BY_NUMBER = 1 << 9, /* users are who they are here, by numbers */
+};
+
 struct fy_mount {
     char path[PATH_MAX]; /* mount point on this machine, absolute, no link */
     uint64_t device;     /* st_dev */
     char type[32]; /* "fuse.sshfs", "nfs4", ...; "" when only configured */
     struct fy_place place;
-    bool configured;    /* by --mount or ferry.conf: said when it fails */
-    bool owners_differ; /* users or modes are shown otherwise than there */
-    bool modes_differ;  /* modes are (umask=) */
-    bool follows;       /* it shows what links lead to, and no links */
-    bool unlike;        /* its files have other names or contents than there */
-    bool maps_users;    /* a uid that is written may be another one there */
-    bool one_user;  /* all is shown as one user's, uids are written as given */
-    uint32_t uid;   /* of its user there; set by the session when one_user */
-    bool read_only; /* mounted so here: nothing may be changed there */
-    bool hides_links; /* links that are absolute or hold .. cannot be read */
-    bool keeps;       /* it remembers what it cannot be made to forget */
-    bool by_number;   /* users are who they are here, by their numbers */
+    bool configured; /* by --mount or ferry.conf: said when it fails */
+    unsigned traits; /* of enum fy_mount_trait */
+    uint32_t uid;    /* of its user there; set by the session with ONE_USER */
     /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once; and so
      * long the host itself may not see what was written here. */
     uint32_t forgets_ms, lags_ms;

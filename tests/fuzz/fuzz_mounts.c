@@ -60,7 +60,7 @@ judge(const struct fy_mount *mount)
     MUST(mount->place.transport && *mount->place.host);
     MUST(mount->place.host[0] != '-' && mount->place.user[0] != '-');
     MUST(mount->forgets_ms <= KEPT_MS && mount->kernel_ms <= KEPT_MS);
-    MUST(!mount->keeps || mount->forgets_ms == 0);
+    MUST(!(mount->traits & FY_MOUNT_KEEPS) || mount->forgets_ms == 0);
     MUST(mount->place.noptions <= 8);
     fy_buffer_start(&buffer, why, sizeof why);
     if (fy_ssh_words(&mount->place, &words, &buffer) == 0) {

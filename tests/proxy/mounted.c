@@ -307,7 +307,9 @@ main(int argc, char **argv)
     if (strcmp(what, "find") == 0) {
         fy_place_name(&mount->place, &name);
         printf("%s %s %u %d %d\n", text, mount->place.path,
-               mount->place.noptions, mount->owners_differ, mount->read_only);
+               mount->place.noptions,
+               !!(mount->traits & FY_MOUNT_OWNERS_DIFFER),
+               !!(mount->traits & FY_MOUNT_READ_ONLY));
         return 0;
     }
     if (strcmp(what, "greet") == 0) {

@@ -62,7 +62,7 @@ set_up(void)
     (void)strcpy(mounts[0].path, "/data");
     (void)strcpy(mounts[1].path, "/data/other");
     (void)strcpy(mounts[2].path, "/ro");
-    mounts[2].read_only = true;
+    mounts[2].traits |= FY_MOUNT_READ_ONLY;
     (void)strcpy(mounts[3].path, "/more");
     (void)strcpy(mounts[4].path, "/far");
     (void)strcpy(mounts[4].place.host, "elsewhere");
@@ -474,9 +474,9 @@ START_TEST(test_rest)
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_UNCLEAR_PATH);
     facts.path = "/bin/ls";
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_NONE);
-    mounts[0].owners_differ = true;
+    mounts[0].traits |= FY_MOUNT_OWNERS_DIFFER;
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
-    mounts[0].owners_differ = false;
+    mounts[0].traits &= ~(unsigned)FY_MOUNT_OWNERS_DIFFER;
     (void)strcpy(mounts[0].type, "fuse.sshfs");
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
     (void)strcpy(mounts[0].type, "nfs4");
@@ -488,14 +488,14 @@ END_TEST
 START_TEST(test_unlike)
 {
     facts.path = "/bin/cat";
-    mounts[0].follows = true;
+    mounts[0].traits |= FY_MOUNT_FOLLOWS_LINKS;
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
     ck_assert_uint_eq(classify("grep sub"), FY_STAGE_OTHER_NAMES);
     ck_assert_uint_eq(classify("grep"), FY_STAGE_OTHER_NAMES);
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_NAMES);
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
-    mounts[0].follows = false;
-    mounts[0].modes_differ = true;
+    mounts[0].traits &= ~(unsigned)FY_MOUNT_FOLLOWS_LINKS;
+    mounts[0].traits |= FY_MOUNT_MODES_DIFFER;
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
     ck_assert_uint_eq(classify("grep sub"), FY_STAGE_NONE);
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_NAMES);
@@ -503,10 +503,10 @@ START_TEST(test_unlike)
     facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
     facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
-    mounts[0].modes_differ = false;
-    mounts[0].unlike = true;
+    mounts[0].traits &= ~(unsigned)FY_MOUNT_MODES_DIFFER;
+    mounts[0].traits |= FY_MOUNT_OTHER_FILES;
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
-    mounts[0].unlike = false;
+    mounts[0].traits &= ~(unsigned)FY_MOUNT_OTHER_FILES;
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
 }
 END_TEST
@@ -515,10 +515,10 @@ END_TEST
 START_TEST(test_changes)
 {
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
-    mounts[0].keeps = true;
+    mounts[0].traits |= FY_MOUNT_KEEPS;
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_FORBIDDEN);
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
-    mounts[0].keeps = false;
+    mounts[0].traits &= ~(unsigned)FY_MOUNT_KEEPS;
     (void)strcpy(mounts[0].type, "fuse.sshfs");
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
     facts.umask = 027;

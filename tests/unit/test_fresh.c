@@ -260,7 +260,7 @@ START_TEST(one_user_is_written_as_he_is_there)
     mount.uid = there;
     ck_assert(touches(path, NULL));
     ck_assert_uint_eq(status(path).st_uid, mine);
-    mount.one_user = true;
+    mount.traits |= FY_MOUNT_ONE_USER;
     ck_assert(touches(path, NULL));
     ck_assert_uint_eq(status(path).st_uid, there);
     ck_assert(touches(folder, NULL));

@@ -122,18 +122,20 @@ START_TEST(test_kinds)
     ck_assert_uint_eq(nmounts, 3); /* nobody serves the volume */
     ck_assert_str_eq(mounts[0].path, "/mnt/s");
     ck_assert_uint_eq(mounts[0].forgets_ms, 21500);
-    ck_assert(mounts[0].hides_links && !mounts[0].keeps);
-    ck_assert(!mounts[0].by_number && mounts[1].by_number);
+    ck_assert((mounts[0].traits & FY_MOUNT_HIDES_LINKS) &&
+              !(mounts[0].traits & FY_MOUNT_KEEPS));
+    ck_assert(!(mounts[0].traits & FY_MOUNT_BY_NUMBER) &&
+              (mounts[1].traits & FY_MOUNT_BY_NUMBER));
     ck_assert_str_eq(mounts[0].place.user, "me");
     ck_assert_str_eq(mounts[0].place.host, "host");
     ck_assert_str_eq(mounts[0].place.path, "/data");
     ck_assert_str_eq(mounts[0].found_by, "mountinfo");
-    ck_assert(!mounts[0].read_only);
+    ck_assert(!(mounts[0].traits & FY_MOUNT_READ_ONLY));
     ck_assert_str_eq(mounts[1].path, "/mnt/n n");
     ck_assert_str_eq(mounts[1].place.host, "fe80::1");
     ck_assert_str_eq(mounts[1].place.path, "/export/a");
     ck_assert_str_eq(mounts[1].type, "nfs4");
-    ck_assert(mounts[1].read_only);
+    ck_assert(mounts[1].traits & FY_MOUNT_READ_ONLY);
     ck_assert_str_eq(mounts[2].place.path, "/export/sub/x");
 }
 END_TEST
@@ -213,15 +215,18 @@ START_TEST(test_sshfs_options)
     ck_assert_uint_eq(mounts[0].place.noptions, 2);
     ck_assert_str_eq(mounts[0].place.options[0], "IdentityFile=/k,1");
     ck_assert_str_eq(mounts[0].place.options[1], "ServerAliveInterval=5");
-    ck_assert(mounts[0].owners_differ && !mounts[0].modes_differ);
-    ck_assert(mounts[0].maps_users && mounts[0].one_user);
+    ck_assert((mounts[0].traits & FY_MOUNT_OWNERS_DIFFER) &&
+              !(mounts[0].traits & FY_MOUNT_MODES_DIFFER));
+    ck_assert((mounts[0].traits & FY_MOUNT_MAPS_USERS) &&
+              (mounts[0].traits & FY_MOUNT_ONE_USER));
     ck_assert_str_eq(mounts[1].place.port, "23");
     ck_assert_str_eq(mounts[1].place.command, "ssh -i /x");
-    ck_assert(!mounts[1].owners_differ);
+    ck_assert(!(mounts[1].traits & FY_MOUNT_OWNERS_DIFFER));
     ck_assert_str_eq(mounts[2].path, "/m/e");
     ck_assert_uint_eq(mounts[2].place.noptions, 1);
     ck_assert_str_eq(mounts[2].place.options[0], "Port=99");
-    ck_assert(!mounts[2].owners_differ && !mounts[2].maps_users);
+    ck_assert(!(mounts[2].traits & FY_MOUNT_OWNERS_DIFFER) &&
+              !(mounts[2].traits & FY_MOUNT_MAPS_USERS));
 }
 END_TEST
 
@@ -258,12 +263,16 @@ START_TEST(test_sshfs_shows)
         put("10", "cmdline", text, (size_t)n + 1);
         memset(mount, 0, sizeof *mount);
         ck_assert(fy_sshfs_learn(&line, proc, mount) == rows[i].found);
-        ck_assert(mount->owners_differ == rows[i].owners_differ);
-        ck_assert(mount->modes_differ == rows[i].modes_differ);
-        ck_assert(mount->maps_users == rows[i].maps_users);
-        ck_assert(mount->one_user == rows[i].one_user);
-        ck_assert(mount->follows == rows[i].follows);
-        ck_assert(mount->unlike == rows[i].unlike);
+        ck_assert(!!(mount->traits & FY_MOUNT_OWNERS_DIFFER) ==
+                  rows[i].owners_differ);
+        ck_assert(!!(mount->traits & FY_MOUNT_MODES_DIFFER) ==
+                  rows[i].modes_differ);
+        ck_assert(!!(mount->traits & FY_MOUNT_MAPS_USERS) ==
+                  rows[i].maps_users);
+        ck_assert(!!(mount->traits & FY_MOUNT_ONE_USER) == rows[i].one_user);
+        ck_assert(!!(mount->traits & FY_MOUNT_FOLLOWS_LINKS) ==
+                  rows[i].follows);
+        ck_assert(!!(mount->traits & FY_MOUNT_OTHER_FILES) == rows[i].unlike);
     }
 }
 END_TEST
@@ -304,12 +313,14 @@ START_TEST(test_sshfs_caches)
         discover(LINE("30", "/m/a", "fuse.sshfs h:/a rw"));
         ck_assert_msg(nmounts == rows[i].found, "%s", rows[i].list);
         if (nmounts) {
-            ck_assert_msg(mounts[0].forgets_ms == rows[i].forgets_ms &&
-                              mounts[0].keeps == rows[i].keeps &&
-                              mounts[0].hides_links == rows[i].hides_links,
-                          "%s: %u ms, %d, %d", rows[i].list,
-                          mounts[0].forgets_ms, mounts[0].keeps,
-                          mounts[0].hides_links);
+            ck_assert_msg(
+                mounts[0].forgets_ms == rows[i].forgets_ms &&
+                    !!(mounts[0].traits & FY_MOUNT_KEEPS) == rows[i].keeps &&
+                    !!(mounts[0].traits & FY_MOUNT_HIDES_LINKS) ==
+                        rows[i].hides_links,
+                "%s: %u ms, %d, %d", rows[i].list, mounts[0].forgets_ms,
+                !!(mounts[0].traits & FY_MOUNT_KEEPS),
+                !!(mounts[0].traits & FY_MOUNT_HIDES_LINKS));
         }
     }
 }
@@ -341,19 +352,20 @@ START_TEST(test_nfs)
     ck_assert_str_eq(mounts[0].place.host, "10.0.0.5");
     ck_assert_str_eq(mounts[0].place.path, "/export/home");
     ck_assert_uint_eq(mounts[0].forgets_ms, 60500);
-    ck_assert(mounts[0].by_number && !mounts[0].keeps);
-    ck_assert(!mounts[0].hides_links && !mounts[0].lags_ms);
+    ck_assert((mounts[0].traits & FY_MOUNT_BY_NUMBER) &&
+              !(mounts[0].traits & FY_MOUNT_KEEPS));
+    ck_assert(!(mounts[0].traits & FY_MOUNT_HIDES_LINKS) && !mounts[0].lags_ms);
     ck_assert_str_eq(mounts[1].place.path, "/");
     ck_assert_uint_eq(mounts[1].forgets_ms, 9500);
     ck_assert_str_eq(mounts[2].path, "/bound here");
     ck_assert_str_eq(mounts[2].place.path, "/sub/deep");
-    ck_assert(mounts[2].read_only);
+    ck_assert(mounts[2].traits & FY_MOUNT_READ_ONLY);
     ck_assert_uint_eq(mounts[2].forgets_ms, 0);
     ck_assert_str_eq(mounts[3].place.host, "fe80::2%eth0");
     ck_assert_str_eq(mounts[3].place.path, "/x");
-    ck_assert(mounts[3].read_only);
+    ck_assert(mounts[3].traits & FY_MOUNT_READ_ONLY);
     ck_assert_str_eq(mounts[4].path, "/v6/nested");
-    ck_assert(mounts[4].keeps);
+    ck_assert(mounts[4].traits & FY_MOUNT_KEEPS);
     ck_assert_uint_eq(mounts[5].forgets_ms, 90500);
 }
 END_TEST
@@ -381,9 +393,9 @@ START_TEST(test_gluster)
     ck_assert_str_eq(mounts[0].place.path, "glusterfs://h1/vol");
     ck_assert_uint_eq(mounts[0].forgets_ms, 2300);
     ck_assert_uint_eq(mounts[0].lags_ms, 2300);
-    ck_assert(mounts[0].by_number);
+    ck_assert(mounts[0].traits & FY_MOUNT_BY_NUMBER);
     ck_assert_str_eq(mounts[1].place.path, "glusterfs://h1/vol/sub");
-    ck_assert(mounts[1].read_only);
+    ck_assert(mounts[1].traits & FY_MOUNT_READ_ONLY);
 
     /* There: of this host, of that volume, not a folder of the same name. */
     char out[64], said[200];
