@@ -82,6 +82,7 @@ fy_wire_drop(struct fy_wire_stream *stream)
 {
     fy_rope_clear(&stream->queue, &stream->wire->pool);
     stream->body = false;
+    stream->sending = FY_SENDING_CANCELLED;
 }
 
 /* ---- making and ending ---- */
@@ -389,8 +390,8 @@ tell_ready(struct fy_wire *wire)
     HASH_ITER (hh, wire->streams, stream, next) {
         bool changed = stream->changed;
         stream->changed = false;
-        if (changed && stream->told && stream->body && !stream->finished &&
-            !stream->cancelled &&
+        if (changed && stream->told && stream->body &&
+            stream->sending == FY_SENDING_BODY &&
             stream->queue.bytes <= FY_WIRE_QUEUE_BYTES / 2 &&
             fy_wire_room(wire, stream->id) && wire->events.ready) {
             wire->events.ready(wire->context, stream->id, stream->user);

@@ -79,15 +79,16 @@ ended(struct fy_wire_stream *stream, const struct fy_wire_pair *pairs,
       size_t npairs)
 {
     struct fy_wire *wire = stream->wire;
-    if (wire->events.end && stream->told && !stream->cancelled) {
+    if (wire->events.end && stream->told &&
+        stream->sending != FY_SENDING_CANCELLED) {
         wire->events.end(wire->context, stream->id, stream->user, pairs,
                          npairs);
     }
     /* The server is done: nobody reads what the client would still send. */
-    if (wire->role == FY_WIRE_CLIENT && !stream->last_sent &&
-        !stream->cancelled && (!stream->finished || stream->queue.bytes)) {
+    if (wire->role == FY_WIRE_CLIENT &&
+        (stream->sending == FY_SENDING_BODY ||
+         (stream->sending == FY_SENDING_REST && stream->queue.bytes))) {
         fy_wire_drop(stream);
-        stream->cancelled = true;
         (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE,
                                         stream->id, NGHTTP2_NO_ERROR);
     }
@@ -123,7 +124,7 @@ received_head(struct fy_wire_stream *stream, const nghttp2_frame *frame)
         }
         stream->headed = true;
         fy_debug(WIRE, "stream %d: is answered %d", stream->id, head->status);
-        if (wire->events.response && !stream->cancelled) {
+        if (wire->events.response && stream->sending != FY_SENDING_CANCELLED) {
             wire->events.response(wire->context, stream->id, stream->user,
                                   head->status, head->pairs, head->npairs);
         }
@@ -216,7 +217,8 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t id,
     if (stream) {
         stream->credit -= stream->credit < n ? stream->credit : n;
     }
-    if (stream && stream->told && !stream->cancelled && wire->events.data) {
+    if (stream && stream->told && stream->sending != FY_SENDING_CANCELLED &&
+        wire->events.data) {
         wire->events.data(wire->context, id, stream->user, bytes, n);
     }
     /* Each stream's window bounds what is on its way; the connection's own

@@ -82,11 +82,11 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
     if (!stream) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
-    if (stream->last_sent) {
+    if (stream->sending >= FY_SENDING_OVER) {
         return NGHTTP2_ERR_DEFERRED; /* its trailers went before */
     }
     size_t n = stream->queue.bytes < most ? stream->queue.bytes : most;
-    bool last = stream->finished && n == stream->queue.bytes;
+    bool last = stream->sending == FY_SENDING_REST && n == stream->queue.bytes;
     if (!n && !last) {
         stream->waits = true;
         return NGHTTP2_ERR_DEFERRED;
@@ -96,7 +96,7 @@ on_read_body(nghttp2_session *session, int32_t id, uint8_t *buffer, size_t most,
     }
     if (last) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
-        stream->last_sent = true;
+        stream->sending = FY_SENDING_OVER;
         if (stream->trailers) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
             if (nghttp2_submit_trailer(session, id, stream->trailers->fields,
@@ -241,7 +241,7 @@ fy_wire_request(struct fy_wire *wire, const char *path, bool body, void *user,
     stream->user = user;
     stream->told = true;
     stream->body = body;
-    stream->last_sent = !body;
+    stream->sending = body ? FY_SENDING_BODY : FY_SENDING_OVER;
     fy_debug(WIRE, "stream %d: asks %s", id, path);
     *out = id;
     return FY_OK;
@@ -255,7 +255,7 @@ fy_wire_respond(struct fy_wire *wire, int32_t id, int status,
     if (wire->broken) {
         return FY_ERR_IO;
     }
-    if (!stream || stream->cancelled) {
+    if (!stream || stream->sending == FY_SENDING_CANCELLED) {
         return FY_ERR_NOENT;
     }
     if (wire->role != FY_WIRE_SERVER || stream->headed || status < 200 ||
@@ -280,7 +280,7 @@ fy_wire_respond(struct fy_wire *wire, int32_t id, int status,
     }
     stream->headed = true;
     stream->body = body;
-    stream->last_sent = !body;
+    stream->sending = body ? FY_SENDING_BODY : FY_SENDING_OVER;
     fy_wire_mark(stream); /* the window may be open already */
     return FY_OK;
 }
@@ -291,8 +291,8 @@ size_t
 fy_wire_room(const struct fy_wire *wire, int32_t id)
 {
     const struct fy_wire_stream *stream = fy_wire_find(wire, id);
-    if (wire->broken || !stream || !stream->body || stream->finished ||
-        stream->cancelled ||
+    if (wire->broken || !stream || !stream->body ||
+        stream->sending != FY_SENDING_BODY ||
         (wire->role == FY_WIRE_CLIENT && !stream->granted)) {
         return 0;
     }
@@ -328,10 +328,10 @@ fy_wire_send(struct fy_wire *wire, int32_t id, const void *bytes, size_t n)
     if (wire->broken) {
         return FY_ERR_IO;
     }
-    if (!stream || stream->cancelled) {
+    if (!stream || stream->sending == FY_SENDING_CANCELLED) {
         return FY_ERR_NOENT;
     }
-    if (!stream->body || stream->finished) {
+    if (!stream->body || stream->sending != FY_SENDING_BODY) {
         return FY_ERR_INVALID;
     }
     if (n > QUEUE_MAX_BYTES - stream->queue.bytes) {
@@ -352,10 +352,11 @@ fy_wire_finish(struct fy_wire *wire, int32_t id,
     if (wire->broken) {
         return FY_ERR_IO;
     }
-    if (!stream || stream->cancelled) {
+    if (!stream || stream->sending == FY_SENDING_CANCELLED) {
         return FY_ERR_NOENT;
     }
-    if (!stream->body || stream->finished || npairs > FY_WIRE_MAX_PAIRS ||
+    if (!stream->body || stream->sending != FY_SENDING_BODY ||
+        npairs > FY_WIRE_MAX_PAIRS ||
         (npairs && wire->role != FY_WIRE_SERVER)) {
         return FY_ERR_INVALID;
     }
@@ -373,11 +374,11 @@ fy_wire_finish(struct fy_wire *wire, int32_t id,
         }
         stream->trailers = trailers;
     }
-    stream->finished = true;
+    stream->sending = FY_SENDING_REST;
     /* All of the body was sent: its trailers need no window, which the peer may
      * never open (a stage that wrote nothing, or into another one). */
     if (stream->trailers && !stream->queue.bytes) {
-        stream->last_sent = true;
+        stream->sending = FY_SENDING_OVER;
         return nghttp2_submit_trailer(wire->session, id,
                                       stream->trailers->fields,
                                       stream->trailers->n)
@@ -411,11 +412,10 @@ void
 fy_wire_cancel(struct fy_wire *wire, int32_t id)
 {
     struct fy_wire_stream *stream = fy_wire_find(wire, id);
-    if (wire->broken || !stream || stream->cancelled) {
+    if (wire->broken || !stream || stream->sending == FY_SENDING_CANCELLED) {
         return;
     }
     fy_wire_drop(stream);
-    stream->cancelled = true;
     (void)nghttp2_submit_rst_stream(wire->session, NGHTTP2_FLAG_NONE, id,
                                     NGHTTP2_CANCEL);
 }

@@ -37,6 +37,14 @@ struct fy_wire_trailers {
     char text[FY_WIRE_MAX_HEAD_BYTES];
 };
 
+/* How far our side of a stream is. */
+enum fy_wire_sending {
+    FY_SENDING_BODY,      /* if there is one, it goes on */
+    FY_SENDING_REST,      /* fy_wire_finish(): what is queued is the rest */
+    FY_SENDING_OVER,      /* END_STREAM is on its way */
+    FY_SENDING_CANCELLED, /* RST_STREAM is; nothing of the stream is told */
+};
+
 struct fy_wire_stream {
     UT_hash_handle hh;
     struct fy_wire *wire;
@@ -46,17 +54,15 @@ struct fy_wire_stream {
     uint64_t credit; /* granted and not received ... */
     uint64_t untold; /* ... and the part of it that nghttp2 was not told */
     int32_t id;
-    bool told;      /* the owner knows of it */
-    bool open;      /* nghttp2 knows of it: its HEADERS went or came */
-    bool headed;    /* the head of the response: sent or received */
-    bool body;      /* we may still send */
-    bool finished;  /* fy_wire_finish() */
-    bool last_sent; /* END_STREAM is on its way */
-    bool waits;     /* nghttp2 found nothing to send */
-    bool granted;   /* the peer granted something */
-    bool changed;   /* `ready' may have to be called */
-    bool cancelled;
-    bool failed; /* uthash: no memory */
+    enum fy_wire_sending sending;
+    bool told;    /* the owner knows of it */
+    bool open;    /* nghttp2 knows of it: its HEADERS went or came */
+    bool headed;  /* the head of the response: sent or received */
+    bool body;    /* we may still send */
+    bool waits;   /* nghttp2 found nothing to send */
+    bool granted; /* the peer granted something */
+    bool changed; /* `ready' may have to be called */
+    bool failed;  /* uthash: no memory */
 };
 
 struct fy_wire {
@@ -88,7 +94,7 @@ struct fy_wire_stream *fy_wire_add(struct fy_wire *wire, int32_t id);
 void fy_wire_remove(struct fy_wire_stream *stream, uint32_t error);
 /* `ready' may have to be called. */
 void fy_wire_mark(struct fy_wire_stream *stream);
-/* Forgets what is queued; nothing more is taken. */
+/* Forgets what is queued; nothing more is taken. The caller sends RST_STREAM. */
 void fy_wire_drop(struct fy_wire_stream *stream);
 
 /* The peer takes no more now, by its window or the descriptor: how much did it
