@@ -30,7 +30,7 @@ static const struct {
     /* fy_stage_place(), fy_stage_stream(): the connection takes its request. The mount is
      * prepared, sizes are asked for; fy_stage_ask() follows, or it runs here. */
     [STAGE_IS_TAKEN] = {"is taken", BEFORE, STAGE_PREPARING},
-    /* fy_stage_begin(), fy_stage_retry(): it reads a pipe. link.c finds what feeds it:
+    /* begin() of stage_stub.c, fy_stage_retry(): it reads a pipe. link.c finds what feeds it:
      * fy_stage_ask() joins both, fy_stage_stream() sends what comes from here. */
     [STAGE_LACKS_INPUT] = {"lacks its input", IN(WAIT_REACH) | IN(RETRYING),
                            STAGE_WAIT_INPUT},

@@ -359,7 +359,7 @@ orphan(struct stage *stage)
     fy_stage_finish(stage);
     if (feeder) {
         /* The proxy may not have joined them yet: then what feeds it writes
-         * into the real pipe, and learns there that nobody reads. */
+         * into the real pipe, and learns there that it has no reader. */
         if (asked) {
             fy_stage_open(feeder);
         }

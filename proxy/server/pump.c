@@ -85,8 +85,8 @@ push(struct fy_server_stage *stage, const char *bytes, size_t n)
             return -1;
         }
         done += (size_t)wrote;
-        stage->pump.in_bytes +=
-            (size_t)wrote; /* also when nobody reads the rest */
+        /* Also when the rest is not read. */
+        stage->pump.in_bytes += (size_t)wrote;
     }
     return (ssize_t)done;
 }
@@ -155,7 +155,7 @@ fy_pump_add(struct fy_server_stage *stage, const char *bytes, size_t n)
                  (stage->spec.in.kind == FY_STREAM_WIRE ||
                   stage->spec.in.kind == FY_STREAM_PTY);
     if (stage->in.fd < 0 && !later) {
-        return 0; /* nobody reads it; the client is not asked for more */
+        return 0; /* it has no reader; the client is not asked for more */
     }
     if (!early && stage->pump.queue.n == 0) {
         ssize_t done = push(stage, bytes, n);

@@ -34,7 +34,7 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
     }
     fy_pump_in_settle(stage);
     fy_server_stage_event(stage, FY_STAGE_HAS_EXITED);
-    /* Nobody asked for that: the kernel ran out of memory, or this host's
+    /* Neither client nor proxy did that: the kernel ran out of memory, or this host's
      * owner wants it gone. Not the command's own end. */
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
         !stage->end.killed) {

@@ -305,7 +305,7 @@ void fy_pump_in(struct fy_server_stage *stage);
 /* FY_ERR_*: output is lost. fy_server_stage_output() then fails the stage. */
 int fy_pump_out(struct fy_server_stage *stage) FY_MUST_CHECK;
 void fy_pump_err(struct fy_server_stage *stage);
-/* Nobody reads its descriptor `fd' (1, 2) any more; its end is still of interest. */
+/* What it writes to `fd' (1, 2) has lost its reader; its end is still of interest. */
 void fy_pump_unread(struct fy_server_stage *stage, unsigned fd);
 /* Bytes for its stdin; the end of them. FY_ERR_NOMEM: input is lost, so the stage
  * has to be failed. */
@@ -350,7 +350,7 @@ void fy_server_stage_output(struct fy_server_stage *stage);
 /* A stage that reads another one has started: the pipe is the reader's for good. Or
  * it will not: the writer's output is the client's again. */
 void fy_server_stage_linked(struct fy_server_stage *stage, bool started);
-/* The stream is gone: a stage that nobody waits for is ended. */
+/* The stream is gone. Without that of its output the stage is ended. */
 void fy_server_stage_detach(struct fy_server_stage *stage,
                             const struct fy_exchange *exchange);
 
@@ -383,7 +383,7 @@ struct fy_server_stage *fy_server_admit(struct fy_exchange *exchange,
 
 /* The whole spec has come: starts it, or refuses. `bytes' is taken. */
 void fy_server_stage_begin(struct fy_exchange *exchange, char *bytes, size_t n);
-/* A stage began, started or ended: whoever waited for that goes on. */
+/* A stage began, started or ended: requests and stages that waited for that go on. */
 void fy_server_settle(struct fy_server *server);
 
 /* ---- request.c: the wire's requests ---------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Beginning a stage that was admitted: a job checks by sandbox/confine.h what it may
- * touch, then it is started in a process of its own, and accepted when that has
+ * touch, then its process is started, and it is accepted when that has
  * exec'd. A stage that reads another one waits until the other has started, and so do
  * streams that ask for its stderr or for what it changed.
  */
