@@ -207,6 +207,16 @@ same "two copies, each for its callers" 42 "$t/host" two "$t/plugin.so" "$t/b/pl
 same "two copies by handle" 6 "$t/host" two "$t/libprovider.so" "$t/libother.so"
 same "dlclose and reopen" 42 "$t/host" reopen "$t/plugin.so" "$t/b/plugin.so"
 same "dlclose and reopen, three" 42 "$t/host" reopen "$t/b/plugin3.so" "$t/b/plugin.so"
+# What a constructor calls is bound by where it lies; the next plugin lies there, and
+# what it calls lies elsewhere in its library.
+echo 'int first(int n) { return n * n * 7 + n / 3; }' >"$t/first.c"
+compile -shared -fPIC -Wl,--version-script="$t/version" -DTAG=4000 -o "$t/libshifted.so" \
+    "$t/first.c" "$here/provider.c" "$t/variable.c"
+compile -shared -fPIC -DEARLY -o "$t/early.so" "$here/caller.c" -L"$t" -lprovider \
+    -Wl,-rpath,"$t"
+compile -shared -fPIC -DEARLY -o "$t/b/early.so" "$here/caller.c" -L"$t" -lshifted \
+    -Wl,-rpath,"$t"
+same "dlclose and reopen, with constructors" 48 "$t/host" reopen "$t/early.so" "$t/b/early.so"
 # A wrapper whose last act is the call: the return address is the program's.
 echo 'int work(int); int run(int n) { return work(n); }' >"$t/tail.c"
 compile -O2 -shared -fPIC -o "$t/tail.so" "$t/tail.c" -L"$t" -lprovider -Wl,-rpath,"$t"
