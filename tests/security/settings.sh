@@ -11,14 +11,19 @@ trap 'rm -rf "$scratch"' EXIT
 
 dumped=$("$FERRY_BUILDDIR/ferry" check \
     "$FERRY_SRCDIR/annotations/lib/commands/git.ferry" --argv git status)
-pattern=$(printf '%s\n' "$dumped" |
-    sed -n 's/^ *absent "\.git\/config" matching "\(.*\)"$/\1/p' |
-    sed 's/\\\(.\)/\1/g')
+# pattern_of FILE: what keeps the command here when a line of it matches
+pattern_of()
+{
+    printf '%s\n' "$dumped" | grep -F " absent \"$1\" matching" |
+        sed 's/^ *absent ".*" matching "\(.*\)"$/\1/; s/\\\(.\)/\1/g'
+}
+where=.git/config
+pattern=$(pattern_of $where)
 
 # seen KEY TEXT: TEXT (for printf) sets KEY, and is seen
 seen()
 {
-    name="$1 $(printf '%s' "$2" | tr '\\\\' '|')"
+    name="$where: $1 $(printf '%s' "$2" | tr '\\\\' '|')"
     # shellcheck disable=SC2059
     printf "$2" >"$scratch/config"
     if ! git config -f "$scratch/config" --name-only -l 2>/dev/null |
@@ -54,6 +59,30 @@ seen diff.submodule '[diff]\nsubmodule = diff\n'
 seen extensions.objectFormat '[extensions]\nobjectFormat = sha256\n'
 seen index.sparse '[index]\nsparse\n'
 seen pager.log '[pager]\nlog = x\n'
+
+# Attributes of folders below may name what these have.
+# shellcheck disable=SC2088
+for where in '~/.gitconfig' '~/.config/git/config' /etc/gitconfig; do
+    pattern=$(pattern_of "$where")
+    seen core.fsmonitor '[core]\nfsmonitor = x\n'
+    seen filter.x.clean '[filter "x"]\nclean = x\n'
+    seen filter.x.clean '[core] [filter.x]\nclean = x\n'
+    seen diff.x.command '[diff "x"]\ncommand = x\n'
+    seen diff.x.command '[diff.x]\ncommand = x\n'
+    seen diff.x.textconv '[diff "x"]\ntextconv = x\n'
+    seen diff.external '[diff]\nexternal = x\n'
+    seen include.path '[include]\npath = x\n'
+    seen gpg.program '[gpg]\nprogram = x\n'
+    seen hook.x.command '[hook "x"]\ncommand = x\n'
+done
+printf '[user]\n\temail = a@b\n[diff]\n\talgorithm = patience\n[core]\n\teditor = x\n' \
+    >"$scratch/config"
+if grep -Eiq "$pattern" "$scratch/config"; then
+    not_ok "plain settings of a user are none of these"
+else
+    ok "plain settings of a user are none of these"
+fi
+pattern=$(pattern_of .git/config)
 
 printf '[core]\n\tbare = false\n[user]\n\temail = a@b\n[remote "o"]\n' \
     >"$scratch/config"

@@ -136,6 +136,17 @@ static const struct repository repositories[] = {
      "echo 'f filter=x' >r/.gitattributes; touch r/f",
      "r",
      {"git", "add", "f"}},
+    {"a filter of the home in a folder below",
+     "repo r; git config --global filter.x.clean \"$evil\"; mkdir r/d; "
+     "echo 'g filter=x' >r/d/.gitattributes; echo one >r/d/g",
+     "r",
+     {"git", "add", "d"}},
+    {"a diff driver of the home in a folder below",
+     "repo r; git config --global diff.x.command \"$evil\"; mkdir r/d; "
+     "echo 'g diff=x' >r/d/.gitattributes; echo one >r/d/g; git -C r add d; "
+     "echo two >r/d/g",
+     "r",
+     {"git", "diff"}},
     {"an external diff",
      "repo r; git -C r config diff.external \"$evil\"",
      "r",
