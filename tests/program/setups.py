@@ -459,15 +459,21 @@ def mutexes_of_the_engine(context):
     return None
 
 
-def explain_keeps_no_descriptor(context):
-    """closefrom(3) after a call: no line lands in the program's own file."""
+def no_descriptor_is_kept(context):
+    """Of a program that has called; and after its closefrom(3) no line of ferry's lands
+    in its own file."""
     file = os.path.join(context.folder(), "own")
-    result = context.run(HOST + ["--explain"],
-                         [context.program("closes"), file])
-    if result.err.count(": offloaded") < 2:
-        return "lines are missing: %s" % result.err
-    if (result.status, result.out) != (0, "0 wrong, descriptor 3, 0 bytes\n"):
-        return "status %s, stdout is %r" % (result.status, result.out)
+    argv = [context.program("closes"), file]
+    log = os.path.join(context.folder(), "log")
+    for options in (["--explain"], ["--report=" + file + ".json"], ["--verify"],
+                    ["--debug=all", "--debug-file", log], ["--defer"]):
+        result = context.run(HOST + options, argv)
+        if options == ["--explain"] and result.err.count(": offloaded") < 2:
+            return "lines are missing: %s" % result.err
+        if (result.status, result.out) != (
+                0, "0 wrong, 3 open, descriptor 3, 0 bytes\n"):
+            return "%s: status %s, stdout is %r" % (options, result.status,
+                                                    result.out)
     return None
 
 
@@ -525,5 +531,5 @@ CHECKS = [report_to_full_disk, report_to_nowhere, engine_missing, engine_broken,
           mutexes_of_the_engine,
           timer_of_a_profiler,
           libraries_with_static_tls,
-          explain_keeps_no_descriptor,
+          no_descriptor_is_kept,
           reasons_are_told, options_of_asan_are_the_programs]
