@@ -89,7 +89,7 @@ fy_server_reap(struct fy_server *server)
         if (stage) {
             if (stage->state == FY_STAGE_STARTING && stage->started.fd >= 0) {
                 /* What became of its exec is in the pipe by now. */
-                stage->started.ready(stage, EPOLLIN);
+                stage->started.ready(stage, EPOLLHUP);
             }
             exited(stage, status, &usage);
             any = true;

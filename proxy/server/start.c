@@ -39,10 +39,16 @@ on_started(void *owner, uint32_t events)
 {
     struct fy_server_stage *stage = owner;
     int error = 0;
-    (void)events;
-    ssize_t n = read(stage->started.fd, &error, sizeof error);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
+    ssize_t n;
+    do {
+        n = read(stage->started.fd, &error, sizeof error);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN) {
+        if (!(events & EPOLLHUP)) {
+            return;
+        }
+        /* Another thread's child still holds the other end, which it got by its fork. */
+        n = 0;
     }
     fy_watch_close(stage, &stage->started, &stage->run.started);
     fy_server_stage_event(stage, FY_STAGE_HAS_EXECED);

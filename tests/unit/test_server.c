@@ -9,11 +9,13 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -494,6 +496,39 @@ START_TEST(stop_and_continue)
 }
 END_TEST
 
+/* After each fork of the proxy, what a fork in another thread does at this moment:
+ * a child has copies of all descriptors, and closes them a little later. */
+static pid_t tester;
+
+static void
+hold_descriptors(void)
+{
+    if (tester && getpid() != tester && syscall(SYS_fork) == 0) {
+        (void)usleep(300000);
+        _exit(0);
+    }
+}
+
+START_TEST(ended_before_its_exec_was_seen)
+{
+    static struct job job;
+    (void)client_end(&shared);
+    tester = getpid();
+    ck_assert_int_eq(pthread_atfork(NULL, hold_descriptors, NULL), 0);
+    client_start(&shared, NULL);
+    job_shell(&job, &shared, "echo out; echo err >&2; exit 3");
+    job_begin(&job, false);
+    job_open(&job, 1000);
+    client_wait(&shared, &job.ended, 10);
+    client_wait(&shared, &job.err_ended, 10);
+    ck_assert_int_eq(job.status, 200);
+    ck_assert_int_eq(job.exit, 3);
+    ck_assert_str_eq(job.out, "out\n");
+    ck_assert_str_eq(job.err, "err\n");
+    job_free(&job);
+}
+END_TEST
+
 /* Killed by neither side: that is not how the command ends here. */
 START_TEST(killed_from_outside)
 {
@@ -966,6 +1001,7 @@ main(void)
     tcase_add_test(stages, cancel_ends_the_stubborn);
     tcase_add_test(stages, signals_reach_the_group);
     tcase_add_test(stages, stop_and_continue);
+    tcase_add_test(stages, ended_before_its_exec_was_seen);
     tcase_add_test(stages, killed_from_outside);
     tcase_add_test(stages, lost_connection_ends_all);
     tcase_add_test(stages, killed_proxy_takes_them_along);
