@@ -125,11 +125,15 @@ tests_unit_test_settings_LDADD = libfycommon.la $(CHECK_LIBS)
 tests_unit_test_executor_SOURCES = tests/unit/test_executor.c
 tests_unit_test_executor_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_executor_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_executor_SOURCES += $(BADDEVICE)
+tests_unit_test_executor_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_executor_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_fft_SOURCES = tests/unit/test_fft.c
 tests_unit_test_fft_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_fft_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_fft_SOURCES += $(BADDEVICE)
+tests_unit_test_fft_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_fft_LDADD = libfypager.la $(CHECK_LIBS) -lm
 
 tests_unit_test_device_SOURCES = tests/unit/test_device.c
@@ -149,8 +153,10 @@ tests_unit_test_host_arena_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_host_arena_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
-tests_unit_test_host_SOURCES += tests/baddevice/control.c tests/baddevice/control.h
+tests_unit_test_host_SOURCES += tests/baddevice/control.c
 tests_unit_test_host_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_host_SOURCES += $(BADDEVICE)
+tests_unit_test_host_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_host_LDADD = libfypager.la $(CHECK_LIBS)
 
 tests_unit_test_guard_SOURCES = tests/unit/test_guard.c
@@ -236,6 +242,8 @@ tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_plan_SOURCES += $(BADDEVICE)
+tests_unit_test_plan_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_axes_SOURCES = tests/unit/test_plan_axes.c
 tests_unit_test_plan_axes_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -260,11 +268,15 @@ tests_unit_test_pool_LDADD = libfypager.la $(CHECK_LIBS)
 # engine.c is in no convenience library: it is the module itself.
 tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c
 tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_engine_SOURCES += $(BADDEVICE)
+tests_unit_test_engine_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_engine_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_executor_undo_SOURCES = tests/unit/test_executor_undo.c
 tests_unit_test_executor_undo_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_executor_undo_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_executor_undo_SOURCES += $(BADDEVICE)
+tests_unit_test_executor_undo_LDFLAGS = $(BADDEVICE_LDFLAGS)
 tests_unit_test_executor_undo_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_traffic_SOURCES = tests/unit/test_traffic.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_traffic_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -26,8 +26,6 @@ struct segment {
     uint64_t at, bytes;                     /* at: address */
     struct segment *before, *after;         /* neighbours in memory */
     struct segment *bin_before, *bin_after; /* of a free one */
-    void *mapping;                          /* with guards */
-    size_t mapping_bytes;
     bool is_free;
     UT_hash_handle hh;
 };
@@ -37,8 +35,6 @@ struct fy_host_arena {
     uint64_t base; /* address */
     uint64_t bytes, used_bytes;
     uint64_t touched_bytes; /* from the base, since last offered back */
-    bool guards;
-    uint64_t turn;
     struct segment *first;
     struct segment *bins[BINS];
     struct segment *allocated; /* hash by `at' */
@@ -78,15 +74,14 @@ bin_remove(struct fy_host_arena *arena, struct segment *s)
 }
 
 int
-fy_host_arena_new(uint64_t bytes, bool guards, struct fy_host_arena **out)
+fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out)
 {
     struct fy_host_arena *arena = calloc(1, sizeof *arena);
     if (arena == NULL) {
         return FY_ERR_NOMEM;
     }
     arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
-    arena->guards = guards;
-    if (guards || arena->bytes == 0) {
+    if (arena->bytes == 0) {
         *out = arena;
         return 0;
     }
@@ -147,14 +142,8 @@ fy_host_arena_free(struct fy_host_arena *arena)
         return;
     }
     /* Clearing frees the table only; the segments stay linked. */
-    struct segment *s = arena->allocated, *next;
     HASH_CLEAR(hh, arena->allocated);
-    for (; arena->guards && s != NULL; s = next) {
-        next = s->hh.next;
-        (void)munmap(s->mapping, s->mapping_bytes);
-        free(s);
-    }
-    for (s = arena->first; s != NULL; s = next) {
+    for (struct segment *s = arena->first, *next; s != NULL; s = next) {
         next = s->after;
         free(s);
     }
@@ -191,47 +180,6 @@ remember(struct fy_host_arena *arena, struct segment *s)
     return s->hh.tbl != NULL;
 }
 
-static int
-alloc_guarded(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t data = (bytes + page - 1) / page * page;
-    if (data > arena->bytes - arena->used_bytes) {
-        return FY_ERR_NOFIT;
-    }
-    struct segment *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        return FY_ERR_NOMEM;
-    }
-    s->mapping_bytes = data + 2 * page;
-    s->mapping = mmap(NULL, s->mapping_bytes, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (s->mapping == MAP_FAILED) {
-        goto free_segment;
-    }
-    if (mprotect((char *)s->mapping + page, data, PROT_READ | PROT_WRITE) !=
-        0) {
-        goto unmap;
-    }
-    s->bytes = data;
-    s->at = (uint64_t)(uintptr_t)s->mapping + page;
-    if (arena->turn++ % 2 == 0) {
-        s->at += data - bytes;
-    }
-    if (!remember(arena, s)) {
-        goto unmap;
-    }
-    arena->used_bytes += data;
-    *out = s->at;
-    return 0;
-
-unmap:
-    (void)munmap(s->mapping, s->mapping_bytes);
-free_segment:
-    free(s);
-    return FY_ERR_NOMEM;
-}
-
 int
 fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 {
@@ -240,9 +188,6 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
     }
     if (bytes > arena->bytes) {
         return FY_ERR_NOFIT;
-    }
-    if (arena->guards) {
-        return alloc_guarded(arena, bytes, out);
     }
     bytes = (bytes + FY_ARENA_ALIGN - 1) / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     struct segment *s = best_fit(arena, bytes);
@@ -322,11 +267,6 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
     }
     HASH_DEL(arena->allocated, s);
     arena->used_bytes -= s->bytes;
-    if (arena->guards) {
-        (void)munmap(s->mapping, s->mapping_bytes);
-        free(s);
-        return;
-    }
     if (s->after != NULL && s->after->is_free) {
         swallow_next(arena, s);
     }

@@ -19,13 +19,9 @@ enum {
 struct fy_host_arena;
 
 /*
- * Returns new: `bytes' of address space, backed when touched. With `guards'
- * each allocation is a mapping of its own between two inaccessible pages,
- * lying exactly against the one behind it or the one before it in turn (and so
- * aligned only as its size allows), and counts in full pages.
+ * Returns new: `bytes' of address space, backed when touched.
  */
-int fy_host_arena_new(uint64_t bytes, bool guards,
-                      struct fy_host_arena **out) FY_MUST_CHECK;
+int fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out) FY_MUST_CHECK;
 /* The same over addresses that somebody else owns and that nobody touches. */
 int fy_arena_new_at(uint64_t base, uint64_t bytes,
                     struct fy_host_arena **out) FY_MUST_CHECK;

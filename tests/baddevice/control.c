@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/baddevice/control.h"
+#include "tests/baddevice/device.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ parse_number(const char **text, uint64_t *out)
 }
 
 int
-control_parse(const char *text, struct fy_host_control *out)
+bad_control_parse(const char *text, struct bad_control *out)
 {
     static const char *const keys[] = {
         "fail:", "count:", "late:",   "corrupt:", "latency:",
@@ -57,7 +57,7 @@ control_parse(const char *text, struct fy_host_control *out)
             return FY_ERR_INVALID;
         }
     }
-    *out = (struct fy_host_control){
+    *out = (struct bad_control){
         .fail_at = values[0],
         .fail_count = values[1],
         .fail_late = values[2] != 0,

@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/baddevice/control.h"
+#include "tests/baddevice/device.h"
 
 __attribute__((constructor)) static void
 spoil(void)
 {
     const char *text = getenv("BADDEVICE");
-    struct fy_host_control control;
-    if (text == NULL || control_parse(text, &control) != 0) {
+    struct bad_control control;
+    if (text == NULL || bad_control_parse(text, &control) != 0) {
         (void)fprintf(stderr, "baddevice: BADDEVICE is no list of faults\n");
         abort();
     }
-    fy_host_control_set(NULL, &control);
+    bad_control_set(NULL, &control);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # baddevice_ferry FOLDER: makes FOLDER/ferry, a copy of ferry whose host device does wrong
-# what the variable BADDEVICE says (tests/baddevice/control.h). Needs $builddir.
+# what the variable BADDEVICE says (tests/baddevice/device.h). Needs $builddir.
 baddevice_ferry()
 {
     mkdir -p "$1/.libs" "$1/tools"

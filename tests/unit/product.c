@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/device/host/host.h"
-
 uint64_t random_state = 1;
 
 uint64_t

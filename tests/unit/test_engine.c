@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/record.h"
-#include "pager/device/host/host.h"
 #include "pager/engine/engine.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
@@ -376,9 +376,8 @@ END_TEST
 
 START_TEST(device_errors)
 {
-    const struct fy_host_control control = {.fail_at = 40,
-                                            .fail_count = 1 << 20};
-    fy_host_control_set(NULL, &control);
+    const struct bad_control control = {.fail_at = 40, .fail_count = 1 << 20};
+    bad_control_set(NULL, &control);
     const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
                                            "force=1");
     struct product *p = new_product();

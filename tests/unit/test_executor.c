@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pager/device/host/host.h"
 #include "pager/execute/executor.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 
@@ -26,9 +26,9 @@ run_random_products(bool c_is_read, uint64_t latency_ns, int rounds)
         make_product(&p, NULL, c_is_read);
         uint64_t limit = step_bytes(&p.schedule) + 256 * random_below(64);
         struct fy_device *device = open_device(limit);
-        struct fy_host_control control = {
+        struct bad_control control = {
             .latency_ns = latency_ns, .seed = (uint64_t)round, .poison = true};
-        fy_host_control_set(device, &control);
+        bad_control_set(device, &control);
         p.schedule.planner = device;
         struct fy_executor *x;
         struct fy_traffic traffic;
@@ -38,7 +38,7 @@ run_random_products(bool c_is_read, uint64_t latency_ns, int rounds)
         ck_assert_uint_eq(traffic.chunks, p.schedule.nsteps);
         ck_assert_uint_ge(traffic.bytes_out,
                           (uint64_t)(p.extent[0] * p.extent[1]) * 8);
-        ck_assert_uint_eq(fy_host_used_bytes(device), 0);
+        ck_assert_uint_eq(bad_used_bytes(device), 0);
         fy_executor_free(x);
         device->ops->close(device);
         free_product(&p);
@@ -111,8 +111,8 @@ START_TEST(test_threads_share_a_device)
     pthread_t threads[THREADS];
     struct product p[THREADS];
     struct fy_device *device = open_device(1 << 20);
-    struct fy_host_control control = {.latency_ns = _i == 0 ? 0 : 20000};
-    fy_host_control_set(device, &control);
+    struct bad_control control = {.latency_ns = _i == 0 ? 0 : 20000};
+    bad_control_set(device, &control);
     for (int i = 0; i < THREADS; i++) {
         random_state = (uint64_t)i + 40;
         make_product(&p[i], device, true);
@@ -125,7 +125,7 @@ START_TEST(test_threads_share_a_device)
         ck_assert_msg(why == NULL, "thread %d %s", i, (char *)why);
         free_product(&p[i]);
     }
-    ck_assert_uint_eq(fy_host_used_bytes(device), 0);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
     device->ops->close(device);
 }
 END_TEST

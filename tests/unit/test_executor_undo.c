@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "pager/device/host/host.h"
 #include "pager/execute/undo.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 
@@ -32,15 +32,15 @@ fail_everywhere(bool late, uint64_t latency_ns, uint64_t count)
         ck_assert_int_eq(fy_executor_new(device, &x), 0);
         uint64_t at = 1, failures = 0;
         for (;; at += latency_ns > 0 ? 7 : 1) {
-            struct fy_host_control control = {.fail_at = at,
-                                              .fail_count = count,
-                                              .fail_late = late,
-                                              .latency_ns = latency_ns,
-                                              .seed = at};
-            fy_host_control_set(device, &control);
+            struct bad_control control = {.fail_at = at,
+                                          .fail_count = count,
+                                          .fail_late = late,
+                                          .latency_ns = latency_ns,
+                                          .seed = at};
+            bad_control_set(device, &control);
             int status = fy_executor_run(x, &p.schedule, &traffic);
-            ck_assert_uint_eq(fy_host_used_bytes(device), 0);
-            if (fy_host_operations(device) < at) {
+            ck_assert_uint_eq(bad_used_bytes(device), 0);
+            if (bad_operations(device) < at) {
                 ck_assert_int_eq(status, 0);
                 break;
             }
@@ -327,7 +327,7 @@ START_TEST(test_no_memory_for_the_log)
     /* With room the planner's own failure comes back as it is. */
     ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic),
                      FY_ERR_UNSUPPORTED);
-    ck_assert_uint_eq(fy_host_used_bytes(device), 0);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
     fy_executor_free(x);
     device->ops->close(device);
     free(memory);

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "pager/blocked/fft.h"
-#include "pager/device/host/host.h"
 #include "pager/execute/executor.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 
@@ -159,7 +159,7 @@ run_passes(int64_t part, uint64_t memory, bool (*accept)(void *),
            struct fy_traffic *traffic)
 {
     struct fy_device *device = open_device(memory);
-    struct fy_host_control control = {.latency_ns = 20000, .poison = true};
+    struct bad_control control = {.latency_ns = 20000, .poison = true};
     struct fy_view views[2];
     struct fy_tile tiles[2 * N];
     struct fy_step steps[2 * N];
@@ -171,7 +171,7 @@ run_passes(int64_t part, uint64_t memory, bool (*accept)(void *),
                             .planner = device,
                             .accept = accept};
     struct fy_executor *x;
-    fy_host_control_set(device, &control);
+    bad_control_set(device, &control);
     for (int v = 0; v < 2; v++) {
         views[v] = (struct fy_view){.host = (char *)matrix,
                                     .element_bytes = 8,
@@ -203,7 +203,7 @@ run_passes(int64_t part, uint64_t memory, bool (*accept)(void *),
     }
     ck_assert_int_eq(fy_executor_new(device, &x), 0);
     int status = fy_executor_run(x, &s, traffic);
-    ck_assert_uint_eq(fy_host_used_bytes(device), 0);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
     fy_executor_free(x);
     device->ops->close(device);
     return status;

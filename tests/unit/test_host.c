@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 #include "annotations/model/model.h"
-#include "pager/device/host/host.h"
 #include "pager/device/host_memory.h"
-#include "tests/baddevice/control.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/runner.h"
 
 /* --- launches --- */
@@ -201,9 +200,9 @@ START_TEST(test_events_order_streams)
 {
     struct fy_device *device = open_device();
     const struct fy_device_ops *ops = device->ops;
-    struct fy_host_control control = {.latency_ns = _i == 0 ? 0 : 2000000,
-                                      .seed = (uint64_t)_i};
-    fy_host_control_set(device, &control);
+    struct bad_control control = {.latency_ns = _i == 0 ? 0 : 2000000,
+                                  .seed = (uint64_t)_i};
+    bad_control_set(device, &control);
     struct fy_stream *in = open_stream(device, FY_STREAM_COPY_IN);
     struct fy_stream *compute = open_stream(device, FY_STREAM_COMPUTE);
     struct fy_stream *out = open_stream(device, FY_STREAM_COPY_OUT);
@@ -258,9 +257,9 @@ START_TEST(test_errors_travel)
     struct fy_copy c = row_copy(FY_TO_DEVICE, from, buffer);
     struct fy_launch launch = {.function = (void *)look,
                                .return_type = FY_T_VOID};
-    struct fy_host_control control = {.fail_at = 1, .fail_late = true};
+    struct bad_control control = {.fail_at = 1, .fail_late = true};
     seen_at_launch = from;
-    fy_host_control_set(device, &control);
+    bad_control_set(device, &control);
     seen_value = -1;
     ck_assert_int_eq(ops->copy(in, &c), 0); /* fails later */
     ck_assert_int_eq(ops->event_record(in, event), 0);
@@ -293,8 +292,8 @@ START_TEST(test_corruption_is_visible)
         from[i] = 1.5;
     }
     struct fy_copy c = row_copy(FY_TO_DEVICE, from, buffer);
-    struct fy_host_control control = {.corrupt_at = 1};
-    fy_host_control_set(device, &control);
+    struct bad_control control = {.corrupt_at = 1};
+    bad_control_set(device, &control);
     ck_assert_int_eq(ops->copy(in, &c), 0);
     ck_assert_int_eq(ops->stream_sync(in), 0);
     ck_assert_double_ne(*(double *)(uintptr_t)buffer, 1.5);
@@ -421,18 +420,41 @@ START_TEST(test_fork_while_copying)
 }
 END_TEST
 
-/* --- settings --- */
+/* --- what tests make it do --- */
+
+static char *guarded;
+
+/* A write one byte behind, or before, a guarded block. Each must fault. */
+START_TEST(test_guard_pages)
+{
+    struct fy_device *device = open_device();
+    const struct bad_control control = {.guard = true};
+    uint64_t at[2];
+    bad_control_set(device, &control);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(device->ops->alloc(device, 24, &at[i]), 0);
+    }
+    guarded = (char *)(uintptr_t)at[0];
+    memset(guarded, 1, 24);
+    memset((char *)(uintptr_t)at[1], 1, 24);
+    if (_i == 0) {
+        guarded[24] = 1;
+    } else {
+        ((volatile char *)(uintptr_t)at[1])[-1] = 1;
+    }
+}
+END_TEST
 
 START_TEST(test_control_parse)
 {
-    struct fy_host_control c;
-    ck_assert_int_eq(control_parse("", &c), 0);
+    struct bad_control c;
+    ck_assert_int_eq(bad_control_parse("", &c), 0);
     ck_assert_uint_eq(c.fail_at, 0);
     ck_assert_int_eq(
-        control_parse("latency:500,fail:7,late:1,count:2,corrupt:9,"
-                      "seed:18446744073709551615,guard:1,poison:1,"
-                      "every:5",
-                      &c),
+        bad_control_parse("latency:500,fail:7,late:1,count:2,corrupt:9,"
+                          "seed:18446744073709551615,guard:1,poison:1,"
+                          "every:5",
+                          &c),
         0);
     ck_assert_uint_eq(c.fail_at, 7);
     ck_assert_uint_eq(c.fail_count, 2);
@@ -446,7 +468,7 @@ START_TEST(test_control_parse)
         "fail:1;", "fail:-1", "nothing:1",
         ",fail:1", "fail:1 ", "fail:18446744073709551616"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        ck_assert_int_eq(control_parse(bad[i], &c), FY_ERR_INVALID);
+        ck_assert_int_eq(bad_control_parse(bad[i], &c), FY_ERR_INVALID);
     }
 }
 END_TEST
@@ -512,6 +534,9 @@ main(void)
     tcase_add_test(tests, test_corruption_is_visible);
     tcase_add_test(tests, test_workers_take_no_signals);
     tcase_add_test(tests, test_fork_while_copying);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_loop_test_raise_signal(tests, test_guard_pages, SIGSEGV, 0, 2);
+#endif
     tcase_add_test(tests, test_control_parse);
     tcase_add_test(tests, test_default_memory);
     tcase_add_test(tests, test_available_memory);

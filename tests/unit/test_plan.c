@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "annotations/model/annotations.h"
-#include "pager/device/host/host.h"
 #include "pager/execute/executor.h"
 #include "pager/plan/axes.h"
+#include "tests/baddevice/device.h"
 #include "tests/unit/runner.h"
 
 static const char text[] =
@@ -482,7 +482,7 @@ END_TEST
 START_TEST(failures)
 {
     static double before[20000];
-    const struct fy_host_control none = {0};
+    const struct bad_control none = {0};
     unsigned failed = 0;
     bool done = false;
 
@@ -504,13 +504,13 @@ START_TEST(failures)
                                                 .budget_bytes = 8192};
         ck_assert_int_eq(
             fy_plan_new(&run.bound, &run.target, &options, &run.plan), 0);
-        const struct fy_host_control control = {.fail_at = at,
-                                                .fail_late = at % 2 != 0};
-        fy_host_control_set(device, &control);
+        const struct bad_control control = {.fail_at = at,
+                                            .fail_late = at % 2 != 0};
+        bad_control_set(device, &control);
         int status =
             fy_executor_run(executor, &run.plan->schedule, &run.traffic);
-        done = fy_host_operations(device) < at;
-        fy_host_control_set(device, &none);
+        done = bad_operations(device) < at;
+        bad_control_set(device, &none);
         fy_plan_free(run.plan);
         fy_executor_free(executor);
         if (status) {
@@ -526,7 +526,7 @@ START_TEST(failures)
     }
     ck_assert(done);
     ck_assert_uint_gt(failed, 20);
-    ck_assert_uint_eq(fy_host_used_bytes(device), 0);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
 }
 END_TEST
 

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "pager/device/host/host.h"
+#include "pager/device/host/internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -17,15 +17,11 @@
 #include <unistd.h>
 
 #include "common/debug.h"
-#include "pager/device/host/internal.h"
 #include "pager/device/host_memory.h"
 
 enum {
     LEAST_DEFAULT_BYTES = 16 << 20
 };
-
-/* What devices opened from now on begin with. */
-static struct fy_host_control initial_control;
 
 bool
 host_is_ours(const struct host_device *device)
@@ -39,24 +35,6 @@ host_error(struct host_device *device, int status, const char *text)
     __atomic_store_n(&device->error, text, __ATOMIC_RELAXED);
     fy_debug(DEVICE, "host device: %s: %s", fy_status_text(status), text);
     return status;
-}
-
-void
-host_begin(struct host_device *device, bool *fail, bool *corrupt)
-{
-    pthread_mutex_lock(&device->lock);
-    const struct fy_host_control *c = &device->control;
-    uint64_t at = ++device->operations;
-    uint64_t count = c->fail_count == 0 ? 1 : c->fail_count;
-    if (fail != NULL) {
-        *fail =
-            (c->fail_at != 0 && at >= c->fail_at && at - c->fail_at < count) ||
-            (c->fail_every != 0 && at % c->fail_every == 0);
-    }
-    if (corrupt != NULL) {
-        *corrupt = c->corrupt_at != 0 && at == c->corrupt_at;
-    }
-    pthread_mutex_unlock(&device->lock);
 }
 
 /* A quarter of the machine's memory, and at most half of what is left of it. */
@@ -79,18 +57,17 @@ default_bytes(void)
 static int
 open_arena(struct host_device *device, uint64_t memory_bytes)
 {
-    bool guard = device->control.guard;
     uint64_t room = fy_host_unlimited_bytes() / 4;
     if (memory_bytes != 0) {
         return fy_host_arena_new(memory_bytes < room ? memory_bytes : room,
-                                 guard, &device->arena);
+                                 &device->arena);
     }
     uint64_t bytes = default_bytes();
     bytes = bytes < room ? bytes : room;
-    int status = fy_host_arena_new(bytes, guard, &device->arena);
+    int status = fy_host_arena_new(bytes, &device->arena);
     while (status == FY_ERR_NOMEM && bytes > LEAST_DEFAULT_BYTES) {
         bytes /= 2;
-        status = fy_host_arena_new(bytes, guard, &device->arena);
+        status = fy_host_arena_new(bytes, &device->arena);
     }
     return status;
 }
@@ -105,8 +82,6 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     }
     device->base.ops = &fy_device_host;
     device->error = "";
-    device->control = initial_control;
-    device->random = initial_control.seed;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -183,24 +158,15 @@ static int
 host_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
 {
     struct host_device *device = (struct host_device *)base;
-    bool fail;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE,
                           "the device belongs to the parent process");
     }
-    host_begin(device, &fail, NULL);
-    if (fail) {
-        return host_error(device, FY_ERR_DEVICE, "injected failure");
-    }
     pthread_mutex_lock(&device->lock);
     int status = fy_host_arena_alloc(device->arena, bytes, out);
-    bool poison = device->control.poison;
     pthread_mutex_unlock(&device->lock);
     if (status != 0) {
         return host_error(device, status, "no room in the arena");
-    }
-    if (poison) {
-        memset((void *)(uintptr_t)*out, 0xff, bytes);
     }
     return 0;
 }
@@ -253,42 +219,3 @@ const struct fy_device_ops fy_device_host = {
     .launch = host_launch,
     .error_text = host_error_text,
 };
-
-void
-fy_host_control_set(struct fy_device *base,
-                    const struct fy_host_control *control)
-{
-    struct host_device *device = (struct host_device *)base;
-    if (device == NULL) {
-        initial_control = *control;
-        return;
-    }
-    if (!host_is_ours(device)) {
-        return;
-    }
-    pthread_mutex_lock(&device->lock);
-    device->control = *control;
-    device->random = control->seed;
-    device->operations = 0;
-    pthread_mutex_unlock(&device->lock);
-}
-
-uint64_t
-fy_host_operations(struct fy_device *base)
-{
-    struct host_device *device = (struct host_device *)base;
-    pthread_mutex_lock(&device->lock);
-    uint64_t operations = device->operations;
-    pthread_mutex_unlock(&device->lock);
-    return operations;
-}
-
-uint64_t
-fy_host_used_bytes(struct fy_device *base)
-{
-    struct host_device *device = (struct host_device *)base;
-    pthread_mutex_lock(&device->lock);
-    uint64_t used = fy_host_arena_used_bytes(device->arena);
-    pthread_mutex_unlock(&device->lock);
-    return used;
-}

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include "pager/device/call.h"
-#include "pager/device/host/host.h"
+#include "pager/device/device.h"
 #include "pager/device/host_arena.h"
 
 enum host_op_kind {
@@ -28,8 +28,6 @@ enum host_op_kind {
 struct host_op {
     struct host_op *next;
     enum host_op_kind kind;
-    bool fail, corrupt;
-    uint64_t latency_ns;
     uint64_t bytes;
     union {
         struct fy_copy copy;
@@ -73,21 +71,12 @@ struct host_device {
     struct fy_stream *streams;
     struct host_op *spare; /* operations for reuse */
     struct fy_host_arena *arena;
-    struct fy_host_control control;
-    uint64_t operations;
-    uint64_t random;
     const volatile unsigned *alive; /* a page that is zero in forked children */
     const char *error;
 };
 
 /* False in a forked child: its threads are gone and its locks are undefined. */
 bool host_is_ours(const struct host_device *device);
-
-/*
- * Counts an operation. Takes the lock; *fail says that the control makes this
- * one fail, *corrupt that its result is to be spoiled (both may be NULL).
- */
-void host_begin(struct host_device *device, bool *fail, bool *corrupt);
 
 /* Sets the text of the last error and returns `status'. */
 int host_error(struct host_device *device, int status, const char *text);

@@ -8,10 +8,8 @@
 
 #include "pager/device/host/internal.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "pager/device/copy.h"
 #include "pager/device/own_thread.h"
@@ -57,63 +55,15 @@ op_give(struct host_device *device, struct host_op *op)
     device->spare = op;
 }
 
-static void
-sleep_ns(uint64_t ns)
-{
-    struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-        continue;
-    }
-}
-
-/* Flips a bit that matters in the first declared element it wrote. */
-static void
-spoil(const struct fy_copy *c)
-{
-    bool in = c->direction == FY_TO_DEVICE;
-    char *to = in ? (char *)(uintptr_t)c->device : c->host;
-    const int64_t *stride = in ? c->device_stride : c->host_stride;
-    int64_t columns = c->naxes > 1 ? c->extent[1] : 1;
-    for (int64_t j = 0; j < columns; j++) {
-        for (int64_t i = 0; i < c->extent[0]; i++) {
-            int64_t d = i + c->sign * j;
-            if (c->sign != 0 && (d < c->lo || d > c->hi)) {
-                continue;
-            }
-            int64_t at = i * stride[0] + (columns > 1 ? j * stride[1] : 0);
-            to[(at + 1) * (int64_t)c->element_bytes - 1] ^= 0x40;
-            return;
-        }
-    }
-}
-
 /* Without the lock. Returns the status of the operation. */
 static int
 execute(const struct host_op *op)
 {
-    int saved_errno = errno;
-    if (op->latency_ns > 0) {
-        sleep_ns(op->latency_ns);
-    }
-    errno = saved_errno;
     if (op->kind == HOST_LAUNCH) {
         fy_call_run(op->u.call);
-        return op->fail ? FY_ERR_DEVICE : 0;
+        return 0;
     }
-    if (op->fail) {
-        struct fy_copy half = op->u.copy;
-        half.extent[half.naxes - 1] /= 2;
-        (void)fy_copy_put_back(&half);
-        return FY_ERR_DEVICE;
-    }
-    int status = fy_copy_run_host(&op->u.copy);
-    if (status != 0) {
-        return status;
-    }
-    if (op->corrupt && fy_copy_elements(&op->u.copy) > 0) {
-        spoil(&op->u.copy);
-    }
-    return 0;
+    return fy_copy_run_host(&op->u.copy);
 }
 
 /*
@@ -151,10 +101,7 @@ run_head(struct fy_stream *s)
         s->running = false;
         if (status != 0) {
             s->error = status;
-            (void)host_error(device, status,
-                             status == FY_ERR_FAULT
-                                 ? "an operand cannot be accessed"
-                                 : "injected failure of a running operation");
+            (void)host_error(device, status, "an operand cannot be accessed");
         }
     }
     if (op->kind == HOST_LAUNCH) {
@@ -226,7 +173,7 @@ push(struct fy_stream *s, struct host_op *op)
     s->owner = pthread_self();
     s->pending_bytes += op->bytes;
     if (s->kind == FY_STREAM_COMPUTE || s->kicked ||
-        (s->pending_bytes < KICK_BYTES && op->latency_ns == 0)) {
+        s->pending_bytes < KICK_BYTES) {
         return;
     }
     if (!s->has_worker && !s->no_worker) {
@@ -240,46 +187,22 @@ push(struct fy_stream *s, struct host_op *op)
     }
 }
 
-/* splitmix64, for latencies that differ but repeat. Lock held. */
-static uint64_t
-random_latency(struct host_device *device)
-{
-    if (device->control.latency_ns == 0) {
-        return 0;
-    }
-    uint64_t z = device->random += 0x9e3779b97f4a7c15U;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    z ^= z >> 31;
-    return z % device->control.latency_ns + 1;
-}
-
-/* Enqueues a copy of *model, counted and with its injected fate. */
+/* Enqueues a copy of *model. */
 static int
 enqueue(struct fy_stream *s, const struct host_op *model)
 {
     struct host_device *device = s->device;
-    bool runs = model->kind == HOST_COPY || model->kind == HOST_LAUNCH;
-    bool fail, corrupt;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
     }
-    host_begin(device, &fail, &corrupt);
     pthread_mutex_lock(&device->lock);
     int status = 0;
-    if (fail && !(runs && device->control.fail_late)) {
-        status = host_error(device, FY_ERR_DEVICE, "injected failure");
-        goto unlock;
-    }
     struct host_op *op = op_take(device);
     if (op == NULL) {
         status = FY_ERR_NOMEM;
         goto unlock;
     }
     *op = *model;
-    op->fail = fail;
-    op->corrupt = corrupt;
-    op->latency_ns = runs ? random_latency(device) : 0;
     if (op->kind == HOST_RECORD) {
         op->u.mark.turn = ++op->u.mark.event->recorded;
     } else if (op->kind == HOST_WAIT) {
@@ -383,19 +306,14 @@ int
 host_event_sync(struct fy_event *event)
 {
     struct host_device *device = event->device;
-    bool fail;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
     }
-    host_begin(device, &fail, NULL);
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.event = event, .turn = event->recorded};
     advance(device, &goal);
     int status = event->error;
     pthread_mutex_unlock(&device->lock);
-    if (fail && status == 0) {
-        return host_error(device, FY_ERR_DEVICE, "injected failure");
-    }
     return status;
 }
 
@@ -403,20 +321,15 @@ int
 host_stream_sync(struct fy_stream *s)
 {
     struct host_device *device = s->device;
-    bool fail;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
     }
-    host_begin(device, &fail, NULL);
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.stream = s};
     advance(device, &goal);
     int status = s->error;
     s->error = 0;
     pthread_mutex_unlock(&device->lock);
-    if (fail && status == 0) {
-        return host_error(device, FY_ERR_DEVICE, "injected failure");
-    }
     return status;
 }
 
@@ -425,13 +338,8 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
                    struct fy_stream **out)
 {
     struct host_device *device = (struct host_device *)base;
-    bool fail;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
-    }
-    host_begin(device, &fail, NULL);
-    if (fail) {
-        return host_error(device, FY_ERR_DEVICE, "injected failure");
     }
     struct fy_stream *s = calloc(1, sizeof *s);
     if (s == NULL) {
@@ -481,13 +389,8 @@ int
 host_event_create(struct fy_device *base, struct fy_event **out)
 {
     struct host_device *device = (struct host_device *)base;
-    bool fail;
     if (!host_is_ours(device)) {
         return host_error(device, FY_ERR_DEVICE, inherited);
-    }
-    host_begin(device, &fail, NULL);
-    if (fail) {
-        return host_error(device, FY_ERR_DEVICE, "injected failure");
     }
     struct fy_event *event = calloc(1, sizeof *event);
     if (event == NULL) {

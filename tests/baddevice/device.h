@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the host device offers, for tests: injected
- * failures, corruption and latency, guard pages, poison. Everything else goes
- * through fy_device_host in pager/device/device.h.
+ * A host device that does wrong what a test wants: failures, corruption and
+ * latency, guard pages, poison. A program that is linked with
+ * -Wl,--wrap=fy_device_host has it in the place of the host device.
  */
-#ifndef FERRY_PAGER_DEVICE_HOST_HOST_H
-#define FERRY_PAGER_DEVICE_HOST_HOST_H
+#ifndef FERRY_TESTS_BADDEVICE_DEVICE_H
+#define FERRY_TESTS_BADDEVICE_DEVICE_H
 
 #include "pager/device/device.h"
 
@@ -13,7 +13,7 @@
  * Operations (every call of the ops table that can fail, on this device) are
  * counted from 1 in the order they are called.
  */
-struct fy_host_control {
+struct bad_control {
     uint64_t fail_at;    /* the first operation that fails; 0: none */
     uint64_t fail_count; /* how many from there on; 0 means 1 */
     uint64_t
@@ -22,7 +22,7 @@ struct fy_host_control {
     uint64_t corrupt_at; /* this operation, if a copy, flips a bit; 0: none */
     uint64_t latency_ns; /* copies and launches start up to this much later */
     uint64_t seed;       /* of the latencies */
-    bool guard;          /* see fy_host_arena_new; for the next device opened */
+    bool guard;          /* each allocation lies between inaccessible pages */
     bool poison;         /* new memory is filled with 0xff bytes (NaNs) */
 };
 
@@ -30,11 +30,17 @@ struct fy_host_control {
  * From then on; the counter begins again. Between calls of one thread only.
  * On NULL it sets what every device opened later begins with.
  */
-void fy_host_control_set(struct fy_device *device,
-                         const struct fy_host_control *control);
+void bad_control_set(struct fy_device *device,
+                     const struct bad_control *control);
 /* Operations since the device was opened or its control set. */
-uint64_t fy_host_operations(struct fy_device *device);
-/* Arena bytes in use: 0 when everybody has freed. */
-uint64_t fy_host_used_bytes(struct fy_device *device);
+uint64_t bad_operations(struct fy_device *device);
+/* Bytes allocated: 0 when everybody has freed. */
+uint64_t bad_used_bytes(struct fy_device *device);
+
+/*
+ * Reads "fail:N,count:N,every:N,late:1,corrupt:N,latency:NS,seed:N,guard:1,poison:1",
+ * keys in any order, each optional. FY_ERR_INVALID on anything else.
+ */
+int bad_control_parse(const char *text, struct bad_control *out) FY_MUST_CHECK;
 
 #endif
