@@ -149,6 +149,7 @@ enum ast_statement_kind {
 
 struct ast_statement {
     enum ast_statement_kind kind;
+    bool is_inherited;     /* a form has it of its target */
     struct fy_span span;   /* of its first word */
     struct ast_name name;  /* LET, BLOCKED's algorithm, MAKES; ON: the device */
     struct ast_name word;  /* REQUIRE's reason; ON: the function */
@@ -169,11 +170,12 @@ struct ast_function {
     struct ast_declaration *head; /* words include the interface */
     struct ast_declaration *args;
     struct ast_statement *body;
-    struct fy_span span;  /* of the name */
-    struct fy_span whole; /* from `function' to its brace */
-    const char *doc;      /* "" when there is none */
-    unsigned path;        /* of those given: later ones replace earlier ones */
-    bool failed; /* said so for one row: the others are not looked at */
+    struct ast_expr *form_of; /* a call of the target; NULL: no form */
+    struct fy_span span;      /* of the name */
+    struct fy_span whole;     /* from `function' to its brace */
+    const char *doc;          /* "" when there is none */
+    unsigned path; /* of those given: later ones replace earlier ones */
+    bool failed;   /* said so for one row: the others are not looked at */
     struct ast_function *next;
 };
 

@@ -25,8 +25,7 @@ fy_body_find_axis(struct fy_body *body, const char *name)
 static bool
 has_device_call(const struct fy_body *body)
 {
-    for (const struct ast_statement *s = body->unit->ast->body; s;
-         s = s->next) {
+    for (const struct ast_statement *s = body->unit->body; s; s = s->next) {
         if (s->kind == AST_ON && strcmp(s->name.text, "cuda") == 0) {
             return true;
         }

@@ -534,6 +534,7 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     struct fy_function *row = &unit->row;
     unsigned errors = fy_diagnostics_errors(front->diagnostics);
     uint32_t line, column;
+    bool inherited = false;
     /* A broken head, or the same text with another row: nothing new. */
     if (unit->failed || unit->ast->failed) {
         return;
@@ -561,9 +562,17 @@ fy_compile_body(struct fy_front *front, uint32_t index)
     if (unit->result.type == FY_T_HANDLE) {
         row->flags |= FY_FN_MAKES;
     }
-    for (const struct ast_statement *s = unit->ast->body;
+    for (const struct ast_statement *s = unit->body;
          s && !fy_diagnostics_full(front->diagnostics); s = s->next) {
         statement(body, s);
+        inherited =
+            inherited || (s->is_inherited &&
+                          fy_diagnostics_errors(front->diagnostics) > errors);
+    }
+    if (inherited) {
+        fy_error(front, unit->ast->form_of->span,
+                 "with these arguments '%.*s' is wrong", FY_MAX_QUOTED,
+                 unit->ast->form_of->name.text);
     }
     if (fy_diagnostics_errors(front->diagnostics) == errors) {
         fy_finish_axes(body);

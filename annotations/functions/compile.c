@@ -443,6 +443,8 @@ compile_all(struct fy_front *front)
         return;
     }
     fy_make_units(front);
+    fy_expand_forms(front);
+    fy_chain_variants(front);
     for (size_t i = 0;
          i < front->nunits && !fy_diagnostics_full(front->diagnostics); i++) {
         fy_make_symbols(front, (uint32_t)i);

@@ -2,7 +2,7 @@
 /*
  * One compilation, between the parser and the flat model. The work goes in
  * phases, each over all functions: declare (names.c), heads with their families
- * expanded (head.c), bodies (body.c, axis.c, operand.c, expression.c), the checks that
+ * expanded (head.c) and forms (form.c), bodies (body.c, axis.c, operand.c, expression.c), the checks that
  * need everything (variants.c), emission (emit.c).
  */
 #ifndef FERRY_ANNOTATIONS_FUNCTIONS_COMPILE_H
@@ -17,6 +17,7 @@ enum {
     FY_MAX_FUNCTIONS = 16384, /* of one compilation, families expanded */
     FY_MAX_SYMBOLS = 262144,
     FY_MAX_FUNCTION_FAMILIES = 3, /* of one function */
+    FY_MAX_FORM_DEPTH = 16,       /* forms of forms */
     FY_MAX_FAMILY_ROWS = 64,
     FY_MAX_SPELLINGS = 1024,     /* patterns of all interfaces */
     FY_MAX_EXPANDED_BYTES = 256, /* a name with its placeholders replaced */
@@ -82,6 +83,7 @@ struct fy_unit_arg {
 /* A function with its families bound: one row of the model's table. */
 struct fy_unit {
     struct ast_function *ast;
+    const struct ast_statement *body; /* ast's; of a form what it comes to */
     struct fy_binding bindings[FY_MAX_FUNCTION_FAMILIES];
     unsigned nbindings;
     const char *name;
@@ -286,6 +288,11 @@ void fy_make_units(struct fy_front *front);
 void fy_make_symbols(struct fy_front *front, uint32_t unit);
 struct fy_unit_arg *fy_unit_find_arg(struct fy_unit *unit, const char *name);
 
+/* ---- form.c ---- */
+
+/* In place of each form stands a unit for each variant of its target. */
+void fy_expand_forms(struct fy_front *front);
+
 /* ---- cell.c ---- */
 
 /*
@@ -325,6 +332,8 @@ uint32_t fy_node_int(struct fy_body *body, int64_t i);
  * error. */
 uint32_t fy_device_argument(struct fy_body *body, const struct ast_expr *expr,
                             const struct fy_call_row *row);
+/* Whether the device fills in what has this name: cublas, info, ... */
+bool fy_is_device_word(const char *name);
 /* op, fill, side, diag: false when it is none of them. */
 bool fy_device_function(struct fy_body *body, const struct ast_expr *expr,
                         uint32_t *out);

@@ -33,6 +33,12 @@ find_word(const char *name)
     return FY_WORD_NONE;
 }
 
+bool
+fy_is_device_word(const char *name)
+{
+    return find_word(name) != FY_WORD_NONE;
+}
+
 static uint32_t
 make(struct fy_body *body, unsigned op, uint8_t type, uint32_t a, uint32_t b,
      uint32_t c, struct fy_span span)

@@ -244,8 +244,7 @@ unknown_name(struct fy_body *body, struct fy_span span, const char *name)
     }
     fy_diagnostic_suggest(diagnostic, &suggestion);
     /* A let or an axis further down is the usual reason. */
-    for (const struct ast_statement *s = body->unit->ast->body; s;
-         s = s->next) {
+    for (const struct ast_statement *s = body->unit->body; s; s = s->next) {
         if (s->kind == AST_LET && strcmp(s->name.text, name) == 0) {
             fy_diagnostic_hint(diagnostic, "it is declared further down, at %s",
                                fy_place(front, s->span));
@@ -405,6 +404,13 @@ unary_node(struct fy_body *body, const struct ast_expr *expr)
     return fy_node_make(body, node, expr->span);
 }
 
+static bool
+is_comparison(const struct fy_body *body, uint32_t node)
+{
+    const uint8_t op = body->front->nodes[node].op;
+    return op >= FY_OP_LT && op <= FY_OP_NE;
+}
+
 static uint32_t
 binary_node(struct fy_body *body, const struct ast_expr *expr)
 {
@@ -420,6 +426,9 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
     switch (expr->op) {
     case FY_OP_AND:
     case FY_OP_OR:
+        if (a == b && is_comparison(body, a)) {
+            return a; /* of a form, say: p.x != p.y twice */
+        }
         break;
     case FY_OP_EQ:
     case FY_OP_NE:

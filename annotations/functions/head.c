@@ -230,6 +230,7 @@ make_unit(struct fy_front *front, struct ast_function *function,
     }
     struct fy_unit *unit = fy_arena_alloc(&front->arena, sizeof *unit);
     unit->ast = function;
+    unit->body = function->body;
     for (unsigned i = 0; i < nfamilies; i++) {
         unit->bindings[unit->nbindings++] = families[i]->rows[rows[i]];
     }
@@ -287,7 +288,6 @@ fy_make_units(struct fy_front *front)
          f && !fy_diagnostics_full(front->diagnostics); f = f->next) {
         make_rows(front, f);
     }
-    fy_chain_variants(front);
 }
 
 /* ---- symbols ---- */

@@ -9,6 +9,7 @@ libfyannotations_la_SOURCES += \
 	annotations/functions/dump.c \
 	annotations/functions/emit.c \
 	annotations/functions/expression.c \
+	annotations/functions/form.c \
 	annotations/functions/head.c \
 	annotations/functions/kernel.c \
 	annotations/functions/map.c \

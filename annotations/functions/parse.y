@@ -124,7 +124,7 @@ static const struct ast_name no_name;
 %token <name> ALSO "'also'" AMBIGUOUS "'ambiguous'" AS "'as'" AT "'at'" AXIS "'axis'" BLOCKED "'blocked'"
 %token <name> BY "'by'" COMBINES "'combines'" ELSE "'else'" ERROR "'error'"
 %token <name> EXACT "'exact'" FAILURE "'failure'" FAMILY "'family'"
-%token <name> FINITE "'finite'" FLOPS "'flops'" FREES "'frees'"
+%token <name> FINITE "'finite'" FLOPS "'flops'" FORM "'form'" FREES "'frees'"
 %token <name> FROM "'from'" FUNCTION "'function'" HANDLE "'handle'"
 %token <name> IMPORT "'import'" IN "'in'" INC "'inc'" INOUT "'inout'"
 %token <name> INTEGER_WORD "'integer'" INTO "'into'" LET "'let'" LOWER "'lower'"
@@ -150,7 +150,7 @@ static const struct ast_name no_name;
 %type <dimension> dimensions dimension
 %type <clause> axis_clauses axis_clause clauses clause
 %type <symbol> symbols symbol
-%type <statement> statement statements access operand
+%type <statement> statement statements access operand form_body
 %type <row> rows row
 
 /* A condition belongs to the nearest word that takes one. */
@@ -207,6 +207,20 @@ item:
         function->doc = $1.text;
         PUSH(parse->file.functions, function);
     }
+  | FORM declaration '(' args ')' '=' name '(' call_args ')' form_body {
+        struct ast_function *form = NEW(ast_function);
+        REVERSE(ast_declaration, $4);
+        form->head = $2;
+        form->args = $4;
+        form->body = $11;
+        form->form_of = expr_new(parse, AST_CALL, @7, NULL, NULL, NULL);
+        form->form_of->name = $7;
+        form->form_of->list = $9;
+        form->span = $2->name.text ? $2->name.span : @2;
+        form->whole = @$;
+        form->doc = $1.text;
+        PUSH(parse->file.functions, form);
+    }
   | COMMAND_BLOCK {
         struct ast_raw *raw = NEW(ast_raw);
         raw->span = $1.span;
@@ -235,6 +249,10 @@ row:
         $$->values = $3;
         $$->whole = @$;
     }
+  ;
+form_body:
+    ';' { $$ = NULL; }
+  | '{' statements '}' { REVERSE(ast_statement, $2); $$ = $2; }
   ;
 columns:
     %empty { $$ = NULL; }
@@ -702,7 +720,7 @@ expr:
 word:
     NAME | ALSO | AMBIGUOUS | AS | AT | AXIS | BLOCKED | BY | COMBINES | ELSE
   | ERROR
-  | EXACT | FAILURE | FAMILY | FINITE | FLOPS | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
+  | EXACT | FAILURE | FAMILY | FINITE | FLOPS | FORM { $1.text = "form"; $1.span = @1; $$ = $1; } | FREES | FUNCTION { $1.text = "function"; $1.span = @1; $$ = $1; }
   | HANDLE | IMPORT | IN | INOUT | INTEGER_WORD | INTO | LET | LOWER | MAKES
   | MAP | MULTIPLE | ON | OPAQUE | OUT | QUERY | REQUIRE | RETURNS | SCRATCH
   | SPELLING | SPLIT | STRICT | STRUCT | SUMS | UPPER | USING | WHEN | WHERE

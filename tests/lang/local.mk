@@ -6,6 +6,7 @@ LANG_TEST_FILES = \
 	tests/lang/device.test \
 	tests/lang/expressions.test \
 	tests/lang/families.test \
+	tests/lang/form.test \
 	tests/lang/handles.test \
 	tests/lang/kernel.test \
 	tests/lang/map.test \
