@@ -187,6 +187,7 @@ static const char *const words[] = {
     "potrf",     "using",       "on",
     "host",      "cuda",        "makes",
     "frees",     "family",      "p",
+    "form",      "f",           "<v:f>",
     "s",         "float",       "complex",
     "<p>",       "<T>",         "<S>",
     "<ops>",     "<eps>",       "spelling",
