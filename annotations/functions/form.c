@@ -358,29 +358,63 @@ add_host_call(struct copy *copy, struct list *list)
     }
 }
 
-/* Own lets and requires, the target's statements, the other ones of the form. */
+static bool
+is_let(const struct ast_statement *s)
+{
+    return s->kind == AST_LET || s->kind == AST_REQUIRE;
+}
+
+static bool
+is_place(const struct ast_statement *s)
+{
+    return s->kind == AST_AXIS || s->kind == AST_OPERAND ||
+           s->kind == AST_OPAQUE;
+}
+
+/* The target's statements. Behind the lets and requires that they begin with stand the
+ * form's; its axes and operands stand in the place of those that they replace, all else
+ * of it at the end. */
 static struct ast_statement *
 merge(struct copy *copy)
 {
     struct list list = {.end = &list.first};
     const struct ast_statement *own = copy->form->ast->body;
+    const struct ast_statement *s = copy->target->body;
+    size_t n = 0, i;
     for (const struct ast_statement *o = own; o; o = o->next) {
-        if (o->kind == AST_LET || o->kind == AST_REQUIRE) {
+        n++;
+    }
+    bool *placed = fy_arena_array(&copy->front->arena, n, sizeof *placed);
+    for (; s && is_let(s); s = s->next) {
+        append(copy, &list, copy_statement(copy, s));
+    }
+    i = 0;
+    for (const struct ast_statement *o = own; o; o = o->next, i++) {
+        placed[i] = is_let(o);
+        if (placed[i]) {
             append(copy, &list, o);
         }
     }
-    for (const struct ast_statement *s = copy->target->body; s; s = s->next) {
+    for (; s; s = s->next) {
         struct ast_statement *copied = copy_statement(copy, s);
-        const struct ast_statement *by = copied ? own : NULL;
-        while (by && !replaces(copy, by, copied)) {
-            by = by->next;
+        bool replaced = copied == NULL;
+        i = 0;
+        for (const struct ast_statement *o = copied ? own : NULL; o;
+             o = o->next, i++) {
+            bool replaces_it = replaces(copy, o, copied);
+            replaced = replaced || replaces_it;
+            if (replaces_it && is_place(o) && !placed[i]) {
+                append(copy, &list, o);
+                placed[i] = true;
+            }
         }
-        if (copied && !by) {
+        if (!replaced) {
             append(copy, &list, copied);
         }
     }
-    for (const struct ast_statement *o = own; o; o = o->next) {
-        if (o->kind != AST_LET && o->kind != AST_REQUIRE) {
+    i = 0;
+    for (const struct ast_statement *o = own; o; o = o->next, i++) {
+        if (!placed[i]) {
             append(copy, &list, o);
         }
     }
