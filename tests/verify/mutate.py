@@ -278,9 +278,8 @@ def families(paths):
             text = blank_comments(f.read())
             for m in FAMILY.finditer(text):
                 rows = text[m.end():matching(text, m.start("rows"), "{}")]
-                result[m.group("name")] = [
-                    tuple(part.strip() for part in row.split(":"))
-                    for row in rows.split(",") if ":" in row]
+                result[m.group("name")] = re.findall(
+                    r"(\w+)\s*(?:\([^()]*\))?\s*:\s*(\w[\w ]*)", rows)
     return result
 
 
