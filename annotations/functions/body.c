@@ -160,13 +160,7 @@ cost(struct fy_body *body, const struct ast_statement *s, uint32_t *place)
 static void
 error(struct fy_body *body, const struct ast_statement *s)
 {
-    const struct ast_expr *expr = s->expr;
-    if (expr->kind == AST_NAME) {
-        const struct ast_expr *value =
-            fy_value_of_row(body->front, body->unit, expr->name);
-        expr = value ? value : expr;
-    }
-    if (expr->kind == AST_NAME && strcmp(expr->name.text, "exact") == 0) {
+    if (s->expr->kind == AST_NAME && strcmp(s->expr->name.text, "exact") == 0) {
         body->unit->row.flags |= FY_FN_EXACT;
         return;
     }

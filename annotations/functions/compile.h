@@ -209,7 +209,6 @@ struct fy_body {
     bool in_call;        /* operand names mean addresses */
     bool on_device;      /* ... and a device's functions are known */
     bool in_map;         /* operand names mean elements */
-    bool in_value;       /* the value of a family's row */
     uint32_t last_call;  /* of the steps on the device */
     uint32_t map_row;    /* the row that a map may still join, or FY_NIL */
     unsigned rows;       /* of the steps, begun */
@@ -290,7 +289,8 @@ struct fy_unit_arg *fy_unit_find_arg(struct fy_unit *unit, const char *name);
 
 /* ---- form.c ---- */
 
-/* In place of each form stands a unit for each variant of its target. */
+/* In place of each form stands a unit for each variant of its target; and values of
+ * families' rows in place of their columns. */
 void fy_expand_forms(struct fy_front *front);
 
 /* ---- cell.c ---- */

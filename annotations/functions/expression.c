@@ -307,33 +307,10 @@ name_node(struct fy_body *body, const struct ast_expr *expr)
                 expr->span);
 }
 
-/* The value of a family's row where <column:family> stands. */
-static uint32_t
-value_node(struct fy_body *body, const struct ast_expr *expr,
-           const struct ast_expr *value)
-{
-    if (body->in_value) {
-        fy_error(body->front, expr->span,
-                 "a value of a row cannot mention another");
-        return FY_NIL;
-    }
-    body->in_value = true;
-    uint32_t node = fy_node_of_expr(body, value);
-    body->in_value = false;
-    return node;
-}
-
 /* A path: in a call's arguments an operand's name is its address. */
 static uint32_t
 path_node(struct fy_body *body, const struct ast_expr *expr)
 {
-    const struct ast_expr *value =
-        expr->kind == AST_NAME
-            ? fy_value_of_row(body->front, body->unit, expr->name)
-            : NULL;
-    if (value) {
-        return value_node(body, expr, value);
-    }
     if (body->in_call) {
         const char *text = fy_path_text(body->front, body->unit, expr);
         struct fy_operand_info *operand =

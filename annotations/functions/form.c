@@ -2,7 +2,8 @@
 /*
  * `form f(...) = g(...)': f is g with these arguments. Each variant of g becomes a
  * variant of f, whose body is g's with the arguments in the place of g's names. From
- * there on a form is compiled as if it had been written out.
+ * there on a form is compiled as if it had been written out. Here, too, columns of
+ * families give way to the values of the unit's rows.
  */
 #include "config.h"
 
@@ -228,7 +229,7 @@ copy_opaque(struct copy *copy, const struct ast_expr *list)
 {
     struct ast_expr *copied = copy_list(copy, list), **end = &copied;
     while (*end) {
-        if ((*end)->kind == AST_DOT) {
+        if ((*end)->kind == AST_DOT && copy->form != copy->target) {
             *end = (*end)->next;
         } else {
             end = &(*end)->next;
@@ -253,7 +254,7 @@ copy_statement(struct copy *copy, const struct ast_statement *s)
     result->clauses = copy_clauses(copy, s->clauses);
     result->names = copy_names(copy, s->names);
     result->next = NULL;
-    result->is_inherited = true;
+    result->is_inherited = copy->form != copy->target;
     copy->on_device = s->kind == AST_ON && strcmp(s->name.text, "cuda") == 0;
     result->expr = s->kind == AST_OPAQUE ? copy_opaque(copy, s->expr)
                                          : copy_expr(copy, s->expr);
@@ -378,7 +379,7 @@ static struct ast_statement *
 merge(struct copy *copy)
 {
     struct list list = {.end = &list.first};
-    const struct ast_statement *own = copy->form->ast->body;
+    const struct ast_statement *own = copy->form->body;
     const struct ast_statement *s = copy->target->body;
     size_t n = 0, i;
     for (const struct ast_statement *o = own; o; o = o->next) {
@@ -526,6 +527,26 @@ make_variant(struct fy_front *front, const struct fy_unit *form,
     return unit;
 }
 
+/* A body with the values of rows in it, when there are such. */
+static const struct ast_statement *
+with_values(struct fy_front *front, const struct fy_unit *unit)
+{
+    struct copy all = {.front = front, .form = unit, .target = unit};
+    struct copy *copy = &all;
+    struct list list = {.end = &list.first};
+    bool any = false;
+    for (unsigned i = 0; i < unit->nbindings; i++) {
+        any = any || unit->bindings[i].family->columns != NULL;
+    }
+    for (const struct ast_statement *s = unit->body; s && any; s = s->next) {
+        const struct ast_statement *copied = copy_statement(copy, s);
+        if (copied) {
+            append(copy, &list, copied);
+        }
+    }
+    return any ? list.first : unit->body;
+}
+
 /* ---- all forms ---- */
 
 /* How well a unit fits as the target; 0: not at all. What a path given later declares
@@ -650,6 +671,11 @@ fy_expand_forms(struct fy_front *front)
     forms.of =
         fy_arena_array(&front->arena, front->nunits + 1, sizeof *forms.of);
     for (size_t u = 0; u < front->nunits; u++) {
+        unsigned errors = fy_diagnostics_errors(front->diagnostics);
+        front->units[u]->body = with_values(front, front->units[u]);
+        if (fy_diagnostics_errors(front->diagnostics) > errors) {
+            front->units[u]->ast->failed = true;
+        }
         if (!front->units[u]->ast->form_of) {
             forms.of[u] = (struct variants){
                 .units = &front->units[u], .n = 1, .begun = true, .done = true};

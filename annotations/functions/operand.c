@@ -90,8 +90,7 @@ static uint32_t
 axis_of(struct fy_body *body, const struct ast_expr *expr)
 {
     struct fy_front *front = body->front;
-    if (expr->kind == AST_NAME &&
-        !fy_value_of_row(front, body->unit, expr->name)) {
+    if (expr->kind == AST_NAME) {
         const char *name = fy_expand(front, body->unit, expr->name);
         struct fy_axis_info *axis = name ? fy_body_find_axis(body, name) : NULL;
         if (axis) {
