@@ -70,22 +70,6 @@ fy_names_find(const char *name)
     return FY_NIL;
 }
 
-bool
-fy_is_thunk(const void *address)
-{
-    intptr_t offset = (intptr_t)((uintptr_t)address - (uintptr_t)&fy_image);
-    return fy_image.model && offset >= fy_image.code_low &&
-           offset < fy_image.code_high;
-}
-
-const char *
-fy_symbol_name(uint32_t symbol)
-{
-    const struct fy_model *model = fy_shim_model();
-    return fy_model_string(model,
-                           FY_TABLE(model, fy_symbol, symbols)[symbol].name);
-}
-
 static void *
 exported(uint32_t symbol)
 {

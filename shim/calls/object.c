@@ -504,3 +504,11 @@ fy_object_relocations(const struct fy_object *object,
                               closure)
                  : 0;
 }
+
+bool
+fy_is_thunk(const void *address)
+{
+    intptr_t offset = (intptr_t)((uintptr_t)address - (uintptr_t)&fy_image);
+    return fy_image.model && offset >= fy_image.code_low &&
+           offset < fy_image.code_high;
+}

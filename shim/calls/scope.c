@@ -14,6 +14,14 @@
 #include "shim/calls/object.h"
 #include "shim/calls/shim.h"
 
+const char *
+fy_symbol_name(uint32_t symbol)
+{
+    const struct fy_model *model = fy_shim_model();
+    return fy_model_string(model,
+                           FY_TABLE(model, fy_symbol, symbols)[symbol].name);
+}
+
 enum {
     MAX_STARTUP = 48,  /* objects remembered; more are walked to */
     MAX_CLOSURE = 128, /* objects, of one caller's dependencies */

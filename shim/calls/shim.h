@@ -169,6 +169,7 @@ extern FY_HIDDEN uintptr_t fy_start_phdr;
 extern FY_HIDDEN unsigned long fy_start_phnum;
 
 /* The text of FERRY_SETTINGS as it was at start, "" without one. */
+extern FY_HIDDEN const char *fy_settings_kept; /* start.c's copy of them */
 FY_HIDDEN const char *fy_settings_text(void);
 
 /*

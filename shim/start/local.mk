@@ -6,5 +6,6 @@ libferry_la_SOURCES += \
 	shim/start/handler.c \
 	shim/start/last.c \
 	shim/start/libc.c \
-	shim/start/start.c
+	shim/start/quiet.c \
+	shim/start/settings.c
 EXTRA_DIST += shim/start/README.md

@@ -32,7 +32,7 @@ unsigned long fy_start_phnum;
  * made ours (this file is linked first).
  */
 static char text_room[1400];
-static const char *text = "";
+const char *fy_settings_kept = "";
 struct fy_hidden_environment fy_hidden;
 
 /*
@@ -127,7 +127,7 @@ keep(const char *settings, const struct part *ours)
             return false;
         }
     }
-    text = room + sizeof VARIABLE - 1;
+    fy_settings_kept = room + sizeof VARIABLE - 1;
     char *next = copy(room, settings, settings_bytes);
     if (preload_bytes) {
         copy(next, PRELOAD, sizeof PRELOAD - 1);
@@ -212,7 +212,7 @@ static const char *
 find_value(const char *key)
 {
     size_t bytes = length(key);
-    for (const char *at = text; *at; at++) {
+    for (const char *at = fy_settings_kept; *at; at++) {
         if (starts_with(at, key) && at[bytes] == '=') {
             return at + bytes + 1;
         }
@@ -299,50 +299,4 @@ start(int argc, char **argv, char **envp)
             remove_entry(first);
         }
     }
-}
-
-const char *
-fy_settings_text(void)
-{
-    return text;
-}
-
-static int
-hex(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 'a' - 'A';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool
-fy_settings_value(const char *key, char *out, size_t capacity)
-{
-    size_t key_bytes = strlen(key);
-    const char *at = text;
-    /* By libc, whose functions are bound here: the exec wrappers, which come next, may
-     * be on a small stack and further down it. */
-    while (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=') {
-        at = strchr(at, ';');
-        if (!at) {
-            return false;
-        }
-        at++;
-    }
-    size_t used = 0;
-    for (at += key_bytes + 1; *at && *at != ';'; at++) {
-        char c = *at;
-        if (c == '%' && hex(at[1]) >= 0 && hex(at[2]) >= 0) {
-            c = (char)(hex(at[1]) * 16 + hex(at[2]));
-            at += 2;
-        }
-        if (used + 1 >= capacity) {
-            return false;
-        }
-        out[used++] = c;
-    }
-    out[used] = '\0';
-    return used > 0;
 }

@@ -85,7 +85,7 @@ def includes(rooms, paths):
 
 def objects():
     """Of each object file of the product: its source without the ending, the fy_ names
-    that it defines, and those that it needs."""
+    that it defines, those of them that are functions, and those that it needs."""
     found = {}
     for folder in PRODUCT:
         for path in glob.glob(os.path.join(BUILD, folder, "**/*.o"), recursive=True) + \
@@ -98,18 +98,19 @@ def objects():
     for stem, path in sorted(found.items()):
         said = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True, text=True).stdout
         yield (stem, set(re.findall(r"^[0-9a-f]+ [A-TV-Z] (fy_\w+)$", said, re.M)),
+               set(re.findall(r"^[0-9a-f]+ [TWi] (fy_\w+)$", said, re.M)),
                set(re.findall(r"^ +[Uw] (fy_\w+)$", said, re.M)))
 
 
-def calls_between(known):
+def calls_between(known, functions=False):
     """{source: {source that it calls: a name}}; a name that two sources define is the
-    nearer one's."""
+    nearer one's. With `functions', variables count for nothing."""
     owners = collections.defaultdict(list)
-    for stem, defined, _ in known:
-        for name in defined:
+    for stem, defined, called, _ in known:
+        for name in called if functions else defined:
             owners[name].append(stem)
-    edges = {stem: {} for stem, _, _ in known}
-    for stem, _, needed in known:
+    edges = {stem: {} for stem, *_ in known}
+    for stem, _, _, needed in known:
         for name in sorted(needed):
             near = sorted(owners[name], key=lambda other: -len(os.path.commonprefix([stem, other])))
             if near and near[0] != stem:
@@ -211,9 +212,10 @@ RULES = (
 
 def main():
     rooms, paths = Rooms(), sources()
-    edges = calls_between(list(objects()))
+    known = list(objects())
+    edges = calls_between(known)
     found = {}
-    for findings in (includes(rooms, paths), calls(rooms, edges), knots(edges), folders(paths),
+    for findings in (includes(rooms, paths), calls(rooms, edges), knots(calls_between(known, True)), folders(paths),
                      structures(paths), command_names(paths), vendor_names(rooms, paths)):
         found.update(findings)
     lines = [f"{what} {number}" for what, number in sorted(found.items())]
