@@ -10,9 +10,7 @@
 
 #include "pager/device/host/internal.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
