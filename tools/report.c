@@ -16,6 +16,11 @@
 #include "common/status.h"
 #include "tools/json.h"
 
+enum {
+    CROWD_BYTES = 64,
+    CROWD_LEAST = 1 << 16
+};
+
 /* ---- from counters ---- */
 
 static void
@@ -285,12 +290,30 @@ read_root(const json_t *root, struct fy_report *out)
     return fy_report_read_pipelines(root, out);
 }
 
+/*
+ * Whether there are more objects and lists than a report has, of which each one
+ * takes a hundred bytes of text: of jansson's memory they take the most.
+ */
+static bool
+is_crowded(const char *text, size_t bytes)
+{
+    size_t left = CROWD_LEAST + bytes / CROWD_BYTES;
+    for (size_t i = 0; i < bytes && left; i++) {
+        left -= text[i] == '{' || text[i] == '[';
+    }
+    return left == 0;
+}
+
 int
 fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
                     char *why, size_t why_bytes)
 {
     json_error_t error;
     memset(out, 0, sizeof *out);
+    if (is_crowded(text, bytes)) {
+        (void)snprintf(why, why_bytes, "it has too many objects and lists");
+        return FY_ERR_INVALID;
+    }
     out->document = json_loadb(text, bytes, FY_JSON_FLAGS, &error);
     if (!out->document) {
         if (json_error_code(&error) == json_error_out_of_memory) {

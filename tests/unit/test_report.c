@@ -165,6 +165,27 @@ START_TEST(test_deep_json)
 }
 END_TEST
 
+/* A few bytes of text each, and hundreds of memory. */
+START_TEST(test_crowded_json)
+{
+    static const char start[] = "{\"functions\": [", end[] = "{}]}";
+    size_t bytes = sizeof start - 1, objects = 200000;
+    char *text = malloc(bytes + 3 * objects + sizeof end);
+    struct fy_report out;
+    char why[100];
+    memcpy(text, start, bytes);
+    for (size_t i = 0; i < objects; i++, bytes += 3) {
+        memcpy(text + bytes, "{},", 3);
+    }
+    memcpy(text + bytes, end, sizeof end);
+    bytes += sizeof end - 1;
+    ck_assert_int_eq(fy_report_read_json(text, bytes, &out, why, sizeof why),
+                     FY_ERR_INVALID);
+    ck_assert_str_eq(why, "it has too many objects and lists");
+    free(text);
+}
+END_TEST
+
 START_TEST(test_hostile_values)
 {
     static const char text[] =
@@ -233,6 +254,7 @@ main(void)
     tcase_add_test(tests, test_empty);
     tcase_add_test(tests, test_bad_json);
     tcase_add_test(tests, test_deep_json);
+    tcase_add_test(tests, test_crowded_json);
     tcase_add_test(tests, test_hostile_values);
     tcase_add_test(tests, test_fuzz);
     suite_add_tcase(suite, tests);
