@@ -20,12 +20,15 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "common/procmap.h"
+#include "proxy/storage/mounts.h"
 #include "proxy/wire/process.h"
 
 static const char removed[] = " (deleted)";
@@ -86,12 +89,42 @@ read_line(FILE *text, struct mapped *out)
 }
 
 /*
+ * Whether that name leads to the file system of the file, by the mounts alone: the
+ * process may have other ones, and what is there in this one's may not answer.
+ */
+static bool
+leads_there(const struct mapped *mapped, const char *path)
+{
+    char *text = fy_mountinfo_read();
+    struct fy_mount_table table;
+    const struct fy_mount_line *last = NULL;
+    if (!text || fy_mount_table_parse(text, &table) != 0) {
+        free(text);
+        return false;
+    }
+    for (size_t i = 0; i < table.n; i++) {
+        const struct fy_mount_line *line = &table.lines[i];
+        if (fy_path_is_beneath(path, line->point) &&
+            (!last || strlen(line->point) >= strlen(last->point))) {
+            last = line;
+        }
+    }
+    bool leads = last && last->device == mapped->device;
+    fy_mount_table_clear(&table);
+    free(text);
+    return leads;
+}
+
+/*
  * The file of that path, if it is the one that is mapped, is opened and closed.
  * FY_ERR_NOENT: no such name.
  */
 static int
 write_named(const struct mapped *mapped, const char *path)
 {
+    if (!leads_there(mapped, path)) {
+        return FY_ERR_IO;
+    }
     char link[40];
     struct stat about;
     int named = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -281,6 +281,31 @@ equal "what was written to a mapping is there before a stage" \
 equal "... by a process whose first thread has ended" \
     "$(mounted threaded "$point" "$root/$count/t" "$point/$count/t")" all
 
+# A process of another mount namespace has the mount where another one is here, which
+# does not answer.
+if unshare --mount true 2>/dev/null && mount_again ""; then
+    mkfifo "$work/hold" "$work/held"
+    truncate -s 4096 "$root/$count/u"
+    unshare --mount python3 -c "
+import mmap, os, subprocess, sys, time
+subprocess.run(['mount', '--bind', '$point', '$work/again'], check=True)
+m = mmap.mmap(os.open('$work/again/$count/u', os.O_RDWR), 4096)
+print(flush=True)
+sys.stdin.read()" <"$work/hold" >"$work/held" &
+    exec 8>"$work/hold"
+    read -r _ <"$work/held"
+    server=$(pgrep -f "^sshfs .*$work/again")
+    kill -STOP "$server"
+    timeout 20 "$program" before "$point" true "$point/$count/v" >/dev/null 2>&1
+    equal "a mapped file is not looked for on another mount" $? 1
+    kill -CONT "$server"
+    exec 8>&-
+    wait $!
+    leave_again
+else
+    skip "a mapped file is not looked for on another mount" "no mounts may be made"
+fi
+
 # Many files of one folder, some of them replaced.
 count=$((count + 1))
 mkdir "$root/$count"
