@@ -20,6 +20,7 @@
 #include "common/debug.h"
 #include "common/path.h"
 #include "proxy/sandbox/confines.h"
+#include "proxy/wire/temporary.h"
 #include "proxy/storage/needs.h"
 #include "proxy/storage/tools.h"
 

@@ -291,10 +291,9 @@ int fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
 /* Whether a file of the host cannot be seen in it by its path. */
 bool fy_space_hides(const struct fy_space *space, const char *path);
 void fy_space_close(struct fy_space *space);
-/* Makes a new private folder beneath confine->temporary. */
+/* Makes a new private folder beneath confine->temporary; wire/temporary.h removes it. */
 int fy_temporary_new(struct fy_confine *confine, char *out,
                      size_t capacity) FY_MUST_CHECK;
-void fy_temporary_remove(const char *path);
 
 /* ---- filter.c ----------------------------------------------------------------- */
 

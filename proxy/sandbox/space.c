@@ -21,22 +21,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/hash.h"
-#include "common/trust.h"
 #include "common/whole.h"
 #include "proxy/sandbox/confines.h"
+#include "proxy/wire/temporary.h"
 #include "proxy/wire/transport.h"
 
 enum {
-    DEPTH_MAX = 200,    /* of folders that are removed */
     ENTRIES_MAX = 1024, /* of the folder in which the mount point is missing */
 };
 
@@ -961,124 +958,11 @@ fy_space_hides(const struct fy_space *space, const char *path)
     return hides;
 }
 
-#define TEMPORARY "ferry-proxy-"
-
-/*
- * Takes `fd', a folder, and removes what is in it. Always by the open folder: what
- * outlived a proxy that was killed may exchange folders for links meanwhile.
- */
-static void
-remove_below(int fd, dev_t device, unsigned depth)
-{
-    struct stat about;
-    struct dirent *entry;
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return;
-    }
-    while ((entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 ||
-            strcmp(entry->d_name, "..") == 0 ||
-            unlinkat(fd, entry->d_name, 0) == 0) {
-            continue;
-        }
-        int below = openat(fd, entry->d_name,
-                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below < 0 || fstat(below, &about) != 0 || about.st_dev != device ||
-            depth == DEPTH_MAX) {
-            if (below >= 0) {
-                close(below);
-            }
-            continue;
-        }
-        (void)fchmod(below, 0700);
-        remove_below(below, device, depth + 1);
-        (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
-    }
-    closedir(dir);
-}
-
-void
-fy_temporary_remove(const char *path)
-{
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &about) == 0) {
-        remove_below(fd, about.st_dev, 0);
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    (void)rmdir(path);
-}
-
-/* Those of proxies of ours that were killed: nobody locks them any more. */
-static void
-remove_abandoned(const char *place)
-{
-    DIR *dir = opendir(place);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        struct stat about;
-        char path[PATH_MAX];
-        if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) != 0) {
-            continue;
-        }
-        int fd = openat(dirfd(dir), entry->d_name,
-                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int n = snprintf(path, sizeof path, "%s/%s", place, entry->d_name);
-        /* One that was made this minute may not be locked yet. */
-        if (fd >= 0 && fstat(fd, &about) == 0 && about.st_uid == geteuid() &&
-            time(NULL) - about.st_ctim.tv_sec > 60 && n > 0 &&
-            (size_t)n < sizeof path && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            fy_temporary_remove(path);
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-}
-
-/* The folder of this proxy's temporary folders. */
-static int
-start_temporary(struct fy_confine *confine)
-{
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy sets no variables */
-    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char place[PATH_MAX];
-        if (!places[i] || fy_trusted_folder(places[i], false, place) != 0) {
-            continue;
-        }
-        int n = snprintf(path, sizeof path, "%s/" TEMPORARY "XXXXXX", place);
-        if (n <= 0 || (size_t)n >= sizeof path - 16) {
-            continue;
-        }
-        remove_abandoned(place);
-        if (!mkdtemp(path)) {
-            continue;
-        }
-        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
-            rmdir(path);
-            close(fd);
-            continue;
-        }
-        strcpy(confine->temporary, path);
-        confine->temporary_fd = fd;
-        return 0;
-    }
-    return FY_ERR_IO;
-}
-
 int
 fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
 {
-    if (!*confine->temporary && start_temporary(confine) != 0) {
+    if (!*confine->temporary &&
+        (confine->temporary_fd = fy_temporary_start(confine->temporary)) < 0) {
         return FY_ERR_IO;
     }
     int n = snprintf(out, capacity, "%s/%u", confine->temporary,

@@ -17,6 +17,8 @@ libfyproxy_la_SOURCES += \
 	proxy/wire/spec_decode.c \
 	proxy/wire/spec_encode.c \
 	proxy/wire/specs.h \
+	proxy/wire/temporary.c \
+	proxy/wire/temporary.h \
 	proxy/wire/transport.c \
 	proxy/wire/transport.h \
 	proxy/wire/transport_ssh.c \

@@ -25,11 +25,13 @@
 #include "common/debug.h"
 #include "common/environment.h"
 #include "common/plain.h"
+#include "proxy/wire/temporary.h"
 #include "proxy/wire/transports.h"
 
 enum {
     SKIPPED_MAX_BYTES = 64 << 10, /* of what a login may print before */
     REAP_STEP_MS = 5,             /* between looks at a child */
+    CLEAN_TRIES = 100,            /* at what a killed proxy left behind */
 };
 
 static int
@@ -284,8 +286,9 @@ fy_link_last_words(const struct fy_link *link, struct fy_buffer *out)
     fy_buffer_add(out, text + start);
 }
 
-/* Waits for the end of a child, and kills it after a time. */
-static void
+/* Waits for the end of a child, and kills it after a time. Whether a signal has ended
+ * it. */
+static bool
 reap(pid_t pid, unsigned patience_ms)
 {
     /* glibc has it from 2.36 on. Containers' filters may refuse it: poll(2) only
@@ -293,20 +296,22 @@ reap(pid_t pid, unsigned patience_ms)
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
     int64_t left, until = fy_clock_ms() + patience_ms;
-    pid_t found = waitpid(pid, NULL, WNOHANG);
+    int status = 0;
+    pid_t found = waitpid(pid, &status, WNOHANG);
     while (found == 0 && (left = until - fy_clock_ms()) > 0) {
         (void)poll(&ended, 1,
                    pidfd < 0 && left > REAP_STEP_MS ? REAP_STEP_MS : (int)left);
-        found = waitpid(pid, NULL, WNOHANG);
+        found = waitpid(pid, &status, WNOHANG);
     }
     if (found == 0) {
         kill(pid, SIGKILL);
     }
-    while (found != pid && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    while (found != pid && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (pidfd >= 0) {
         close(pidfd);
     }
+    return WIFSIGNALED(status);
 }
 
 void
@@ -323,7 +328,13 @@ fy_link_close(struct fy_link *link, unsigned patience_ms)
         if (link->relays) {
             kill(link->pid, SIGTERM);
         }
-        reap(link->pid, patience_ms);
+        bool killed = reap(link->pid, patience_ms);
+        /* The processes of a killed proxy end with it, but may still write. */
+        for (int i = 0; killed && !link->relays && i < CLEAN_TRIES &&
+                        !fy_temporary_clean();
+             i++) {
+            (void)usleep(REAP_STEP_MS * 1000);
+        }
         link->pid = 0;
     }
     if (link->said >= 0) {

@@ -73,5 +73,8 @@ TESTS += tests/session/order.py
 dist_check_SCRIPTS += tests/session/learned.py
 TESTS += tests/session/learned.py
 
+dist_check_SCRIPTS += tests/session/temporaries.sh
+TESTS += tests/session/temporaries.sh
+
 dist_check_SCRIPTS += tests/session/trips.py
 TESTS += tests/session/trips.py
