@@ -95,25 +95,15 @@ look_into(int fd, const char *matching)
     return look;
 }
 
-/*
- * `links': they are followed. What a link in the tree leads to may be another
- * file in the stage's namespace, so that one counts against the stage.
- */
+/* What `named' is, if not negative; `there': something of that name is. Takes it. */
 static enum look
-look_at(int folder, const char *path, const char *matching, bool links)
+look_at_named(int named, bool there, const char *matching)
 {
     struct stat about;
     char link[40];
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                 .resolve = links ? RESOLVE_NO_MAGICLINKS
-                                                  : RESOLVE_NO_SYMLINKS};
-    int named = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
     if (named < 0) {
         /* A link that leads nowhere here may lead somewhere there. */
-        return (errno != ENOENT && errno != ENOTDIR) ||
-                       fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0
-                   ? UNREADABLE
-                   : MISSING;
+        return there ? UNREADABLE : MISSING;
     }
     bool known = fstat(named, &about) == 0;
     if (!known || !matching || S_ISDIR(about.st_mode)) {
@@ -128,6 +118,29 @@ look_at(int folder, const char *path, const char *matching, bool links)
     return fd < 0 ? UNREADABLE : look_into(fd, matching);
 }
 
+/* After a name could not be opened: whether it may be there all the same. */
+static bool
+may_be_there(int folder, const char *path)
+{
+    struct stat about;
+    return (errno != ENOENT && errno != ENOTDIR) ||
+           fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/*
+ * What a link in the tree leads to may be another file in the stage's namespace, so
+ * that one counts against the stage.
+ */
+static enum look
+look_at(int folder, const char *path, const char *matching)
+{
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                                 .resolve = RESOLVE_NO_SYMLINKS};
+    int named = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    return look_at_named(named, named < 0 && may_be_there(folder, path),
+                         matching);
+}
+
 /* In the folder and all above it; takes fd. */
 static enum look
 look_upwards(const struct fy_root *root, int fd, const struct fy_absent *absent)
@@ -135,7 +148,7 @@ look_upwards(const struct fy_root *root, int fd, const struct fy_absent *absent)
     enum look look = MISSING;
     for (unsigned i = 0; look == MISSING; i++) {
         struct stat about;
-        look = look_at(fd, absent->path, absent->matching, false);
+        look = look_at(fd, absent->path, absent->matching);
         if (look != MISSING) {
             break;
         }
@@ -174,11 +187,14 @@ look_at_home(const struct fy_absent_places *places,
     const struct fy_seen *on =
         fy_seen_of(places->seen, places->nseen, path, beneath, sizeof beneath);
     if (on) {
-        return look_at(on->root.fd, beneath, matching, false);
+        return look_at(on->root.fd, beneath, matching);
     }
     bool told = !places->own_home ||
                 fy_strict_config(path, places->own_home) == FY_STRICT_COMPARED;
-    enum look look = look_at(AT_FDCWD, path, told ? matching : NULL, true);
+    int named = fy_strict_open(path, places->own_home ? places->own_home : "");
+    enum look look =
+        look_at_named(named, named < 0 && may_be_there(AT_FDCWD, path),
+                      told ? matching : NULL);
     return !told && look == THERE ? UNREADABLE : look;
 }
 

@@ -510,7 +510,9 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
     struct fy_seen *on = seen_of(check, path, relative);
     *in_root = on != NULL;
     if (!*in_root) {
-        *out_fd = open(path, O_PATH | O_CLOEXEC);
+        *out_fd = check->confine->limited
+                      ? fy_strict_open(path, check->confine->home)
+                      : open(path, O_PATH | O_CLOEXEC);
         return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
                    ? 0
                    : FY_ERR_UNSUPPORTED;

@@ -262,6 +262,9 @@ char *fy_strict_shorten(const char *search) FY_MUST_CHECK;
  * system's that only root can change; and whether a client may compare a file
  * of that path, which fy_asked_path() made. home: the proxy's. */
 bool fy_strict_program(int fd);
+/* A descriptor (O_PATH) of such a path; beneath `home', which a client may write
+ * to, no link leads out of it. Negative with errno. */
+int fy_strict_open(const char *path, const char *home);
 /* Whether a mount may be there: it would hide, or be taken for, the system's
  * programs, libraries and settings (/etc/ld.so.preload). */
 bool fy_strict_mount(const char *mount);

@@ -9,10 +9,14 @@
  */
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/path.h"
@@ -212,11 +216,40 @@ fy_strict_shorten(const char *search)
     return entry;
 }
 
+static bool
+is_in_home(const char *path, const char *home)
+{
+    return *home == '/' && home[strspn(home, "/")] &&
+           fy_path_is_beneath(path, home);
+}
+
+int
+fy_strict_open(const char *path, const char *home)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    if (!is_in_home(path, home)) {
+        return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    }
+    int folder = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return -1;
+    }
+    how.resolve |= RESOLVE_BENEATH;
+    path += strlen(home);
+    path += strspn(path, "/");
+    int fd =
+        (int)syscall(SYS_openat2, folder, *path ? path : ".", &how, sizeof how);
+    int cause = errno;
+    close(folder);
+    errno = cause;
+    return fd;
+}
+
 enum fy_strict_config
 fy_strict_config(const char *path, const char *home)
 {
-    if (is_system_path(path) || (*home == '/' && home[strspn(home, "/")] &&
-                                 fy_path_is_beneath(path, home))) {
+    if (is_system_path(path) || is_in_home(path, home)) {
         return FY_STRICT_COMPARED;
     }
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {

@@ -462,6 +462,61 @@ START_TEST(test_configs)
 }
 END_TEST
 
+/* A client that may write the proxy's own home makes links in it: what they lead to
+ * outside is told by nothing, neither whether it is there nor what is in it. */
+START_TEST(test_links_of_the_home)
+{
+    static const char *const targets[] = {"/etc/passwd", "/etc/passwX"};
+    static const struct fy_absent absent[] = {
+        {.path = "~/.gitconfig", .matching = "root:"}};
+    char path[128], variable[128], script[256], said[2][sizeof why_text];
+    const char *before = getenv("HOME");
+    char *home = before ? strdup(before) : NULL;
+    if (!landlock_here()) {
+        skip_test("no Landlock");
+        free(home);
+        return;
+    }
+    fy_confine_free(confine);
+    ck_assert_int_eq(setenv("HOME", root, 1), 0);
+    open_confine(true);
+    ck_assert_int_eq(home ? setenv("HOME", home, 1) : unsetenv("HOME"), 0);
+    free(home);
+    snprintf(path, sizeof path, "%s/.gitconfig", root);
+    snprintf(variable, sizeof variable, "HOME=%s", root);
+    ck_assert_uint_eq(compare(path), FY_STAGE_NONE); /* it is missing */
+    for (int looked = 0; looked < 2; looked++) {
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(script, sizeof script, "ln -sfn %s $B/top/.gitconfig",
+                     targets[i]);
+            shell(script);
+            if (looked) {
+                reset();
+                env[0] = bytes(variable);
+                spec.envc = 1;
+                invocation.absents = absent;
+                invocation.nabsents = 1;
+                ck_assert_uint_ne(ask(NULL), FY_STAGE_NONE);
+                invocation.nabsents = 0;
+            } else {
+                ck_assert_uint_ne(compare(path), FY_STAGE_NONE);
+            }
+            strcpy(said[i], why_text);
+        }
+        ck_assert_str_eq(said[0], said[1]);
+    }
+    /* One that stays in it is a file like others. */
+    shell("echo x >$B/top/.real && ln -sfn .real $B/top/.gitconfig");
+    ck_assert_uint_eq(compare(path), FY_STAGE_OTHER_CONFIG);
+    const char *const named[] = {path, NULL};
+    invocation.configs = named;
+    ck_assert_int_eq(fy_config_hash(path, configs[0].sha256), 0);
+    (void)ask(NULL); /* it is the same, but in a temporary folder */
+    ck_assert_msg(strstr(why_text, "not seen by stages"), "%s", why_text);
+    invocation.configs = NULL;
+}
+END_TEST
+
 /* Mounted there, the export would be the system. */
 START_TEST(test_mount)
 {
@@ -751,6 +806,7 @@ main(int argc, char **arguments)
         tcase_add_test(tests, test_search);
         tcase_add_test(tests, test_program);
         tcase_add_test(tests, test_configs);
+        tcase_add_test(tests, test_links_of_the_home);
         tcase_add_test(tests, test_mount);
         tcase_add_test(tests, test_escape);
         tcase_add_test(tests, test_setid);
