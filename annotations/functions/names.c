@@ -318,7 +318,19 @@ fy_declare_all(struct fy_front *front)
 
 /* ---- placeholders ---- */
 
-/* The binding `family' (may be NULL: the only one) names; NULL: none. */
+/* The n-th of the unit's bindings that have types, from 0; NULL: there are fewer. */
+static const struct fy_binding *
+typed(const struct fy_unit *unit, unsigned n)
+{
+    for (unsigned i = 0; i < unit->nbindings; i++) {
+        if (unit->bindings[i].row->type && n-- == 0) {
+            return &unit->bindings[i];
+        }
+    }
+    return NULL;
+}
+
+/* The binding `family' (may be NULL: the only one with types) names; NULL: none. */
 static const struct fy_binding *
 binding_of(const struct fy_unit *unit, const char *family)
 {
@@ -326,7 +338,7 @@ binding_of(const struct fy_unit *unit, const char *family)
         return NULL;
     }
     if (!family) {
-        return unit->nbindings == 1 ? &unit->bindings[0] : NULL;
+        return typed(unit, 1) ? NULL : typed(unit, 0);
     }
     for (unsigned i = 0; i < unit->nbindings; i++) {
         if (strcmp(unit->bindings[i].family->name.text, family) == 0) {
@@ -423,17 +435,22 @@ bad_placeholder(struct fy_front *front, const struct fy_unit *unit,
 {
     struct fy_diagnostic *diagnostic;
     const struct ast_expr *value;
-    if (unit && !family && unit->nbindings > 1 &&
-        (fy_is_fixed_placeholder(name) ||
-         columns(unit, name, NULL, &value) > 1)) {
+    bool fixed = fy_is_fixed_placeholder(name);
+    if (unit && !family &&
+        (fixed ? typed(unit, 1) != NULL
+               : columns(unit, name, NULL, &value) > 1)) {
+        const struct fy_binding *first =
+            fixed ? typed(unit, 0) : &unit->bindings[0];
+        const struct fy_binding *second =
+            fixed ? typed(unit, 1) : &unit->bindings[1];
         diagnostic =
             fy_error(front, span, "<%s> is ambiguous with two families", name);
         fy_diagnostic_hint(diagnostic, "write <%s:%s> or <%s:%s>", name,
-                           unit->bindings[0].family->name.text, name,
-                           unit->bindings[1].family->name.text);
+                           first->family->name.text, name,
+                           second->family->name.text);
         return;
     }
-    if (fy_is_fixed_placeholder(name) && !family) {
+    if (fixed && !family) {
         diagnostic = fy_error(
             front, span, "<%s> needs a family, and none is named here", name);
         fy_diagnostic_hint(diagnostic,
