@@ -7,261 +7,9 @@
  */
 #include "config.h"
 
+#include "annotations/functions/form_copy.h"
+
 #include <string.h>
-
-#include "annotations/functions/compile.h"
-
-/* A variant of the target on its way into the form. */
-struct copy {
-    struct fy_front *front;
-    const struct fy_unit *form, *target;
-    const struct ast_expr *args[FY_MAX_ARGS]; /* in place of the target's */
-    bool on_device, in_value, in_where;
-};
-
-#define NEW(type, from) \
-    ((struct type *)copy_of(&copy->front->arena, (from), sizeof(struct type)))
-
-static void *
-copy_of(struct fy_arena *arena, const void *from, size_t bytes)
-{
-    return memcpy(fy_arena_alloc(arena, bytes), from, bytes);
-}
-
-/* ---- names ---- */
-
-static struct ast_name
-plain_name(const struct copy *copy, struct ast_name name)
-{
-    if (name.text) {
-        const char *text = fy_expand(copy->front, copy->target, name);
-        name.text = text ? text : "";
-    }
-    return name;
-}
-
-/* What stands for an argument of the target; NULL: the name is none. */
-static const struct ast_expr *
-given(const struct copy *copy, const char *name)
-{
-    for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
-        if (strcmp(copy->target->args[i].name, name) == 0) {
-            return copy->args[i];
-        }
-    }
-    return NULL;
-}
-
-static bool
-names_axis(const struct copy *copy, const char *name)
-{
-    for (const struct ast_statement *s = copy->target->body; s; s = s->next) {
-        for (const struct ast_axis *a = s->axes; a; a = a->next) {
-            const char *text = fy_expand(copy->front, copy->target, a->name);
-            if (text && strcmp(text, name) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* An axis that is named after an argument takes the name of the one given for it. */
-static struct ast_name
-axis_name(const struct copy *copy, struct ast_name name)
-{
-    name = plain_name(copy, name);
-    const struct ast_expr *by = given(copy, name.text);
-    return by && by->kind == AST_NAME ? by->name : name;
-}
-
-/* A name in a list: of an argument, it is what is given for it. */
-static struct ast_names *
-copy_names(const struct copy *copy, const struct ast_names *list)
-{
-    struct ast_names *first = NULL, **end = &first;
-    for (; list; list = list->next) {
-        struct ast_names *item = NEW(ast_names, list);
-        item->name = plain_name(copy, item->name);
-        const struct ast_expr *by = given(copy, item->name.text);
-        const char *text =
-            by ? fy_path_text(copy->front, copy->form, by) : NULL;
-        item->name.text = text ? text : item->name.text;
-        *end = item;
-        end = &item->next;
-    }
-    return first;
-}
-
-/* ---- expressions ---- */
-
-static struct ast_expr *copy_list(struct copy *copy,
-                                  const struct ast_expr *list);
-static struct ast_expr *copy_expr(struct copy *copy,
-                                  const struct ast_expr *expr);
-
-static struct ast_expr *
-copy_value(struct copy *copy, const struct ast_expr *expr,
-           const struct ast_expr *value)
-{
-    if (copy->in_value) {
-        fy_error(copy->front, expr->span,
-                 "a value of a row cannot mention another");
-        struct ast_expr *nothing = NEW(ast_expr, expr);
-        nothing->kind = AST_INT;
-        nothing->next = NULL;
-        return nothing;
-    }
-    copy->in_value = true;
-    struct ast_expr *result = copy_expr(copy, value);
-    copy->in_value = false;
-    return result;
-}
-
-static struct ast_expr *
-copy_name(struct copy *copy, const struct ast_expr *expr)
-{
-    const struct ast_expr *value =
-        fy_value_of_row(copy->front, copy->target, expr->name);
-    if (value) {
-        return copy_value(copy, expr, value);
-    }
-    struct ast_expr *result = NEW(ast_expr, expr);
-    result->name = plain_name(copy, expr->name);
-    const struct ast_expr *by = given(copy, result->name.text);
-    if (by && !(copy->on_device && fy_is_device_word(result->name.text)) &&
-        !(copy->in_where && by->kind != AST_NAME &&
-          names_axis(copy, result->name.text))) {
-        result = NEW(ast_expr, by);
-    }
-    result->next = NULL;
-    return result;
-}
-
-static struct ast_expr *
-copy_expr(struct copy *copy, const struct ast_expr *expr)
-{
-    if (!expr || expr->kind == AST_NAME) {
-        return expr ? copy_name(copy, expr) : NULL;
-    }
-    struct ast_expr *result = NEW(ast_expr, expr);
-    result->name = plain_name(copy, expr->name);
-    result->a = copy_expr(copy, expr->a);
-    result->b = copy_expr(copy, expr->b);
-    result->c = copy_expr(copy, expr->c);
-    result->list = copy_list(copy, expr->list);
-    result->next = NULL;
-    return result;
-}
-
-static struct ast_expr *
-copy_list(struct copy *copy, const struct ast_expr *list)
-{
-    struct ast_expr *first = NULL, **end = &first;
-    for (; list; list = list->next) {
-        *end = copy_expr(copy, list);
-        end = &(*end)->next;
-    }
-    return first;
-}
-
-/* ---- statements ---- */
-
-static struct ast_axis *
-copy_axes(struct copy *copy, const struct ast_axis *list)
-{
-    struct ast_axis *first = NULL, **end = &first;
-    for (; list; list = list->next) {
-        struct ast_axis *axis = NEW(ast_axis, list);
-        axis->name = axis_name(copy, list->name);
-        const struct ast_expr *by =
-            given(copy, plain_name(copy, list->name).text);
-        if (list->extent) {
-            axis->extent = copy_expr(copy, list->extent);
-        } else if (by && by->kind != AST_NAME) {
-            axis->extent = NEW(ast_expr, by);
-        }
-        *end = axis;
-        end = &axis->next;
-    }
-    return first;
-}
-
-static struct ast_dimension *
-copy_dimensions(struct copy *copy, const struct ast_dimension *list)
-{
-    struct ast_dimension *first = NULL, **end = &first;
-    for (; list; list = list->next) {
-        struct ast_dimension *dimension = NEW(ast_dimension, list);
-        copy->in_where = list->axis->kind == AST_NAME;
-        dimension->axis = copy_expr(copy, list->axis);
-        copy->in_where = false;
-        dimension->stride = copy_expr(copy, list->stride);
-        *end = dimension;
-        end = &dimension->next;
-    }
-    return first;
-}
-
-static struct ast_clause *
-copy_clauses(struct copy *copy, const struct ast_clause *list)
-{
-    struct ast_clause *first = NULL, **end = &first;
-    for (; list; list = list->next) {
-        struct ast_clause *clause = NEW(ast_clause, list);
-        clause->name = plain_name(copy, list->name);
-        copy->in_where = list->kind == AST_WHERE;
-        clause->expr = copy_expr(copy, list->expr);
-        copy->in_where = false;
-        clause->target = list->kind == AST_AXIS_ALSO
-                             ? copy_list(copy, list->target)
-                             : copy_expr(copy, list->target);
-        clause->with = copy_expr(copy, list->with);
-        *end = clause;
-        end = &clause->next;
-    }
-    return first;
-}
-
-/* What a plan was made for is no pointer of the form: nothing is said of it. */
-static struct ast_expr *
-copy_opaque(struct copy *copy, const struct ast_expr *list)
-{
-    struct ast_expr *copied = copy_list(copy, list), **end = &copied;
-    while (*end) {
-        if ((*end)->kind == AST_DOT && copy->form != copy->target) {
-            *end = (*end)->next;
-        } else {
-            end = &(*end)->next;
-        }
-    }
-    return copied;
-}
-
-/* NULL: the statement is the target's alone. */
-static struct ast_statement *
-copy_statement(struct copy *copy, const struct ast_statement *s)
-{
-    if (s->kind == AST_ALSO) {
-        return NULL;
-    }
-    struct ast_statement *result = NEW(ast_statement, s);
-    result->name = plain_name(copy, s->name);
-    result->word = plain_name(copy, s->word);
-    result->base = copy_expr(copy, s->base);
-    result->axes = copy_axes(copy, s->axes);
-    result->dimensions = copy_dimensions(copy, s->dimensions);
-    result->clauses = copy_clauses(copy, s->clauses);
-    result->names = copy_names(copy, s->names);
-    result->next = NULL;
-    result->is_inherited = copy->form != copy->target;
-    copy->on_device = s->kind == AST_ON && strcmp(s->name.text, "cuda") == 0;
-    result->expr = s->kind == AST_OPAQUE ? copy_opaque(copy, s->expr)
-                                         : copy_expr(copy, s->expr);
-    result->launch = copy_list(copy, s->launch);
-    copy->on_device = false;
-    return s->kind == AST_OPAQUE && !result->expr ? NULL : result;
-}
 
 /* ---- the form's own statements ---- */
 
@@ -273,7 +21,7 @@ is_device_step(const struct ast_statement *s)
 }
 
 static bool
-same_path(const struct copy *copy, const struct ast_expr *a,
+same_path(const struct fy_copy *copy, const struct ast_expr *a,
           const struct ast_expr *b)
 {
     const char *x = fy_path_text(copy->front, copy->form, a);
@@ -282,7 +30,7 @@ same_path(const struct copy *copy, const struct ast_expr *a,
 }
 
 static bool
-shares_axis(const struct copy *copy, const struct ast_statement *own,
+shares_axis(const struct fy_copy *copy, const struct ast_statement *own,
             const struct ast_statement *s)
 {
     for (const struct ast_axis *a = own->axes; a; a = a->next) {
@@ -298,7 +46,7 @@ shares_axis(const struct copy *copy, const struct ast_statement *own,
 
 /* Whether the form's own statement stands in place of the target's. */
 static bool
-replaces(const struct copy *copy, const struct ast_statement *own,
+replaces(const struct fy_copy *copy, const struct ast_statement *own,
          const struct ast_statement *s)
 {
     switch (own->kind) {
@@ -329,10 +77,10 @@ struct list {
 };
 
 static void
-append(const struct copy *copy, struct list *list,
+append(const struct fy_copy *copy, struct list *list,
        const struct ast_statement *s)
 {
-    struct ast_statement *item = NEW(ast_statement, s);
+    struct ast_statement *item = FY_COPY(ast_statement, s);
     item->next = NULL;
     *list->end = item;
     list->end = &item->next;
@@ -340,7 +88,7 @@ append(const struct copy *copy, struct list *list,
 
 /* A chunk on the host has operands elsewhere than the plan: it is the target's call. */
 static void
-add_host_call(struct copy *copy, struct list *list)
+add_host_call(struct fy_copy *copy, struct list *list)
 {
     struct ast_statement call = {.kind = AST_ON,
                                  .span = copy->form->ast->form_of->span,
@@ -376,7 +124,7 @@ is_place(const struct ast_statement *s)
  * form's; its axes and operands stand in the place of those that they replace, all else
  * of it at the end. */
 static struct ast_statement *
-merge(struct copy *copy)
+merge(struct fy_copy *copy)
 {
     struct list list = {.end = &list.first};
     const struct ast_statement *own = copy->form->body;
@@ -387,7 +135,7 @@ merge(struct copy *copy)
     }
     bool *placed = fy_arena_array(&copy->front->arena, n, sizeof *placed);
     for (; s && is_let(s); s = s->next) {
-        append(copy, &list, copy_statement(copy, s));
+        append(copy, &list, fy_copy_statement(copy, s));
     }
     i = 0;
     for (const struct ast_statement *o = own; o; o = o->next, i++) {
@@ -397,7 +145,7 @@ merge(struct copy *copy)
         }
     }
     for (; s; s = s->next) {
-        struct ast_statement *copied = copy_statement(copy, s);
+        struct ast_statement *copied = fy_copy_statement(copy, s);
         bool replaced = copied == NULL;
         i = 0;
         for (const struct ast_statement *o = copied ? own : NULL; o;
@@ -449,7 +197,7 @@ kind_of(const struct fy_resolved *type)
 
 /* Plain names are compared here; of all else the compiled body says more. */
 static void
-check_argument(struct copy *copy, const struct fy_unit_arg *wanted,
+check_argument(struct fy_copy *copy, const struct fy_unit_arg *wanted,
                const struct ast_expr *expr)
 {
     const char *name = expr->kind == AST_NAME
@@ -472,9 +220,9 @@ check_argument(struct copy *copy, const struct fy_unit_arg *wanted,
 
 /* The form's arguments, its families' rows in place of their placeholders. */
 static bool
-take_arguments(struct copy *copy)
+take_arguments(struct fy_copy *copy)
 {
-    struct copy own = *copy;
+    struct fy_copy own = *copy;
     const struct ast_expr *list = copy->form->ast->form_of->list;
     unsigned count = 0,
              errors = fy_diagnostics_errors(copy->front->diagnostics);
@@ -483,7 +231,7 @@ take_arguments(struct copy *copy)
     for (const struct ast_expr *e = list; e; e = e->next, count++) {
         if (count < copy->target->row.nargs) {
             check_argument(copy, &copy->target->args[count], e);
-            copy->args[count] = copy_expr(&own, e);
+            copy->args[count] = fy_copy_expr(&own, e);
         }
     }
     if (count != copy->target->row.nargs) {
@@ -496,14 +244,14 @@ take_arguments(struct copy *copy)
 
 /* A handle that is passed on comes from where the target's comes from. */
 static void
-take_makers(struct copy *copy, struct fy_unit *unit)
+take_makers(struct fy_copy *copy, struct fy_unit *unit)
 {
     for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
         const struct ast_expr *by = copy->args[i];
         struct fy_unit_arg *arg =
             by->kind == AST_NAME ? fy_unit_find_arg(unit, by->name.text) : NULL;
         if (arg && !arg->from.text) {
-            arg->from = plain_name(copy, copy->target->args[i].from);
+            arg->from = fy_copy_name(copy, copy->target->args[i].from);
         }
     }
 }
@@ -512,15 +260,15 @@ static struct fy_unit *
 make_variant(struct fy_front *front, const struct fy_unit *form,
              const struct fy_unit *target)
 {
-    struct copy all = {.front = front, .form = form, .target = target};
-    struct copy *copy = &all;
+    struct fy_copy all = {.front = front, .form = form, .target = target};
+    struct fy_copy *copy = &all;
     if (!take_arguments(copy)) {
         return NULL;
     }
-    struct fy_unit *unit = NEW(fy_unit, form);
+    struct fy_unit *unit = FY_COPY(fy_unit, form);
     if (form->row.nargs > 0) {
-        unit->args = copy_of(&front->arena, form->args,
-                             form->row.nargs * sizeof *form->args);
+        unit->args = fy_copy_of(&front->arena, form->args,
+                                form->row.nargs * sizeof *form->args);
     }
     take_makers(copy, unit);
     unit->body = merge(copy);
@@ -531,15 +279,15 @@ make_variant(struct fy_front *front, const struct fy_unit *form,
 static const struct ast_statement *
 with_values(struct fy_front *front, const struct fy_unit *unit)
 {
-    struct copy all = {.front = front, .form = unit, .target = unit};
-    struct copy *copy = &all;
+    struct fy_copy all = {.front = front, .form = unit, .target = unit};
+    struct fy_copy *copy = &all;
     struct list list = {.end = &list.first};
     bool any = false;
     for (unsigned i = 0; i < unit->nbindings; i++) {
         any = any || unit->bindings[i].family->columns != NULL;
     }
     for (const struct ast_statement *s = unit->body; s && any; s = s->next) {
-        const struct ast_statement *copied = copy_statement(copy, s);
+        const struct ast_statement *copied = fy_copy_statement(copy, s);
         if (copied) {
             append(copy, &list, copied);
         }

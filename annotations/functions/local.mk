@@ -10,6 +10,8 @@ libfyannotations_la_SOURCES += \
 	annotations/functions/emit.c \
 	annotations/functions/expression.c \
 	annotations/functions/form.c \
+	annotations/functions/form_copy.c \
+	annotations/functions/form_copy.h \
 	annotations/functions/head.c \
 	annotations/functions/kernel.c \
 	annotations/functions/map.c \
