@@ -20,9 +20,9 @@
 #include "common/debug.h"
 #include "common/path.h"
 #include "proxy/sandbox/confines.h"
-#include "proxy/wire/temporary.h"
 #include "proxy/storage/needs.h"
 #include "proxy/storage/tools.h"
+#include "proxy/wire/temporary.h"
 
 enum {
     FILES_MAX = 24, /* that a stage may read beside its root */
