@@ -297,12 +297,12 @@ with_values(struct fy_front *front, const struct fy_unit *unit)
 
 /* ---- all forms ---- */
 
-/* How well a unit fits as the target; 0: not at all. What a path given later declares
- * replaces others, but no form of an earlier one knows it. */
+/* How well a unit of the name fits as the target; 0: not at all. What a path given later
+ * declares replaces others, but no form of an earlier one knows it. */
 static unsigned
-fit(const struct fy_unit *form, const struct fy_unit *unit, const char *name)
+fit(const struct fy_unit *form, const struct fy_unit *unit)
 {
-    return strcmp(unit->name, name) != 0 || unit->ast->path > form->ast->path
+    return unit->ast->path > form->ast->path
                ? 0
                : 2 * (unit->ast->path + 1) +
                      (strcmp(unit->interface, form->interface) == 0);
@@ -333,7 +333,9 @@ struct variants {
 
 struct forms {
     struct fy_front *front;
-    struct variants *of; /* each unit */
+    struct variants *of;   /* each unit */
+    struct fy_map by_name; /* the first unit of a name, plus 1 */
+    size_t *next;          /* of that name, plus 1; 0: none */
     size_t made;
 };
 
@@ -389,26 +391,45 @@ expand_form(struct forms *forms, size_t index, unsigned depth)
     struct fy_unit *form = front->units[index];
     unsigned best = 0;
     const char *name = fy_expand(front, form, form->ast->form_of->name);
+    const struct fy_map_entry *entry =
+        name ? fy_map_find(&forms->by_name, name) : NULL;
+    const size_t first = entry ? (size_t)entry->value : 0;
     forms->of[index].begun = true;
-    for (size_t u = 0; name && u < front->nunits; u++) {
-        unsigned fits = fit(form, front->units[u], name);
+    for (size_t u = first; u > 0; u = forms->next[u - 1]) {
+        unsigned fits = fit(form, front->units[u - 1]);
         best = fits > best ? fits : best;
     }
     if (name && best == 0) {
         unknown_target(front, form, name);
     }
     form->ast->failed = form->ast->failed || best == 0;
-    for (size_t u = 0; u < front->nunits && !form->ast->failed; u++) {
-        if (fit(form, front->units[u], name) != best) {
+    for (size_t u = first; u > 0 && !form->ast->failed;
+         u = forms->next[u - 1]) {
+        if (fit(form, front->units[u - 1]) != best) {
             continue;
         }
-        if (is_ready(forms, form, u, depth)) {
-            add_variants(forms, form, &forms->of[index], &forms->of[u]);
+        if (is_ready(forms, form, u - 1, depth)) {
+            add_variants(forms, form, &forms->of[index], &forms->of[u - 1]);
         } else {
             form->ast->failed = true;
         }
     }
     forms->of[index].done = true;
+}
+
+/* Units by their names, in order. */
+static void
+index_names(struct forms *forms)
+{
+    struct fy_front *front = forms->front;
+    forms->next =
+        fy_arena_array(&front->arena, front->nunits + 1, sizeof *forms->next);
+    for (size_t u = front->nunits; u > 0; u--) {
+        struct fy_map_entry *entry = fy_map_add(
+            &front->arena, &forms->by_name, front->units[u - 1]->name, NULL);
+        forms->next[u - 1] = (size_t)entry->value;
+        entry->value = u;
+    }
 }
 
 void
@@ -418,6 +439,7 @@ fy_expand_forms(struct fy_front *front)
     struct forms forms = {.front = front};
     forms.of =
         fy_arena_array(&front->arena, front->nunits + 1, sizeof *forms.of);
+    index_names(&forms);
     for (size_t u = 0; u < front->nunits; u++) {
         unsigned errors = fy_diagnostics_errors(front->diagnostics);
         front->units[u]->body = with_values(front, front->units[u]);
