@@ -202,13 +202,17 @@ ask_again(const struct spot *spot)
     (void)ignored;
 }
 
-/* Its attributes; true: they are forgotten. */
+/*
+ * Its attributes; true: they are forgotten. Where uid= shows one owner and the mount's
+ * user is root, or not known before the hello (0, too), no owner is written.
+ */
 static bool
 forget(const struct mounted *mounted, const struct spot *spot, uid_t seen)
 {
-    uid_t owner =
-        mounted->mount->traits & FY_MOUNT_ONE_USER ? mounted->mount->uid : seen;
-    return fchownat(spot->folder, spot->name, owner, (gid_t)-1,
+    bool one = (mounted->mount->traits & FY_MOUNT_ONE_USER) != 0;
+    uid_t owner = one ? mounted->mount->uid : seen;
+    return !(one && owner == 0) &&
+           fchownat(spot->folder, spot->name, owner, (gid_t)-1,
                     AT_SYMLINK_NOFOLLOW) == 0;
 }
 

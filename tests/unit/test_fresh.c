@@ -268,6 +268,25 @@ START_TEST(one_user_is_written_as_he_is_there)
 }
 END_TEST
 
+/* Before the hello the user is not known: 0, which root there would be allowed to write. */
+START_TEST(one_user_that_is_not_known_is_not_written)
+{
+    const char *path = on_mount(0, "a/file"), *folder = on_mount(1, "b");
+    uid_t mine = geteuid(), owner = mine ? mine : 7;
+    bool touched;
+
+    ck_assert_int_eq(chown(path, owner, (gid_t)-1), 0);
+    ck_assert_int_eq(chown(folder, owner, (gid_t)-1), 0);
+    mount.uid = 0;
+    mount.traits |= FY_MOUNT_ONE_USER;
+    ck_assert(!touches(path, NULL));
+    ck_assert_uint_eq(status(path).st_uid, owner);
+    ck_assert_uint_eq(refresh_one(folder, NULL, &touched), 1);
+    ck_assert(!touched);
+    ck_assert_uint_eq(status(folder).st_uid, owner);
+}
+END_TEST
+
 START_TEST(a_folder_told_keeps_the_owner_that_is_seen)
 {
     const char *path = on_mount(0, "b");
@@ -567,6 +586,7 @@ main(void)
     tcase_add_test(tests, files_told_are_found_by_their_whole_path);
     tcase_add_test(tests, a_file_keeps_its_mode_and_owner);
     tcase_add_test(tests, one_user_is_written_as_he_is_there);
+    tcase_add_test(tests, one_user_that_is_not_known_is_not_written);
     tcase_add_test(tests, a_folder_told_keeps_the_owner_that_is_seen);
     tcase_add_test(tests, a_link_is_old_unless_its_host_tells_it);
     tcase_add_test(tests, another_users_folder_is_old_when_changed);
