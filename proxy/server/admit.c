@@ -114,10 +114,10 @@ admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
         return FY_ERR_BUSY;
     }
     status = understand(stage, &reason, &why);
-    fy_debug(SERVER, "stage %llu: %s: %s %s", (unsigned long long)stage->number,
-             status ? "not understood" : stage->invocation.command,
-             status ? fy_stage_reason_word(reason) : "matches its annotation",
-             text);
+    fy_debug(
+        SERVER, "stage %llu: %s: %s %s", (unsigned long long)stage->spec.stage,
+        status ? "not understood" : stage->invocation.command,
+        status ? fy_stage_reason_word(reason) : "matches its annotation", text);
     if (status) {
         fy_exchange_refuse(exchange, 403, reason, text);
         return status;
