@@ -408,7 +408,9 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
         plan_stub(out, target, &found);
     }
-    fy_debug(PROGRAMS, "starts %s%s%s", target->path ? target->path : "a file",
+    /* A path that the kernel has not read may be no text. */
+    fy_debug(PROGRAMS, "starts %s%s%s",
+             known && target->path ? target->path : "a file",
              out->env_bytes ? "" : ", environment as it is",
              out->stub_bytes ? ", by the stub" : "");
 }

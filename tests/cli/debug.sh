@@ -112,6 +112,8 @@ if [ "$blas" -eq 0 ]; then
     equal "several processes" "$(sort -u "$work/out") $(awk '{ print $2 }' "$log" | sort -u | wc -l)" \
         "$(cat "$work/plain") 6"
     empty "... whole lines" "$(grep -vE "$line" "$log")"
+    logged --debug -- "$program" starts
+    equal "a path that is no address" "$?$(cat "$work/out")" "0$(cat "$work/plain")"
     logged --debug -- "$program" limit
     equal "a limit of file sizes ends no program" "$?$(cat "$work/err")" 0
     mkdir "$work/small"

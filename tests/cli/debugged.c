@@ -5,8 +5,10 @@
  * status 1 where something is not as it should be, 77 without a BLAS.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +75,17 @@ forks(void)
     return waitpid(pid, &status, 0) != pid || status != 0;
 }
 
+/* The kernel says of a path that is no address what it always does. */
+static int
+starts_nothing(void)
+{
+    char *argv[] = {"none", NULL}, *variables[] = {NULL};
+    const char *volatile path = (const char *)(uintptr_t)1;
+    errno = 0;
+    (void)execve(path, argv, variables);
+    return errno != EFAULT;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -86,6 +99,8 @@ main(int argc, char **argv)
         status = closes((unsigned)atoi(argv[2]), argv[3]);
     } else if (strcmp(argv[1], "forks") == 0) {
         status = forks();
+    } else if (strcmp(argv[1], "starts") == 0) {
+        status = starts_nothing();
     } else if (strcmp(argv[1], "limit") == 0) {
         const struct rlimit none = {0, RLIM_INFINITY};
         const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
