@@ -4,6 +4,7 @@
  * a plain folder that says it is sshfs's: what is asked for is seen by inotify(7),
  * what is made forgotten by its time of status change. tests/proxy/sshfs.sh has a
  * real sshfs.
+ * Long because each kind of object and of mount has its case.
  */
 #include "config.h"
 
