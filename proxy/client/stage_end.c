@@ -338,7 +338,9 @@ fy_stage_try_end(struct stage *stage)
     }
     if (stage->prepare.refresh == REFRESH_DUE) {
         stage->prepare.refresh = REFRESH_DONE;
-        (void)fy_prepare_after(stage);
+        if (fy_prepare_after(stage)) {
+            return; /* with nothing to refresh it has come here again, and ended */
+        }
     }
     if (stage->prepare.refresh == REFRESH_RUNS) {
         return;

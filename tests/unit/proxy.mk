@@ -8,6 +8,7 @@ UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_flow
 UNIT_TESTS += tests/unit/test_fresh
+UNIT_TESTS += tests/unit/test_stage_end
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_wire
@@ -29,6 +30,10 @@ tests_unit_test_placement_stage_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_flow_SOURCES = tests/unit/test_flow.c
 tests_unit_test_flow_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_flow_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_stage_end_SOURCES = tests/unit/test_stage_end.c
+tests_unit_test_stage_end_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_stage_end_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_fresh_SOURCES = tests/unit/test_fresh.c
 tests_unit_test_fresh_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
