@@ -236,7 +236,12 @@ fy_strict_open(const char *path, const char *home)
         return -1;
     }
     how.resolve |= RESOLVE_BENEATH;
-    path += strlen(home);
+    size_t n = strlen(home);
+    /* The slashes of HOME=/home/name/ are not in `path'. */
+    while (home[n - 1] == '/') {
+        n--;
+    }
+    path += n;
     path += strspn(path, "/");
     int fd =
         (int)syscall(SYS_openat2, folder, *path ? path : ".", &how, sizeof how);

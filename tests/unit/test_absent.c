@@ -217,6 +217,30 @@ START_TEST(unclear)
 }
 END_TEST
 
+/* The proxy's HOME may end in slashes. */
+START_TEST(a_file_of_the_home_is_opened)
+{
+    static const char *const ends[] = {"", "/", "///////"};
+    char path[128], folder[128], home[140];
+    struct stat wanted, opened;
+    snprintf(path, sizeof path, "%s/home/f", top);
+    snprintf(folder, sizeof folder, "%s/home", top);
+    put("home/f", "x");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const char *const paths[] = {path, folder};
+        snprintf(home, sizeof home, "%s%s", folder, ends[i]);
+        for (int j = 0; j < 2; j++) {
+            int fd = fy_strict_open(paths[j], home);
+            ck_assert_int_ge(fd, 0);
+            ck_assert_int_eq(fstat(fd, &opened), 0);
+            ck_assert_int_eq(stat(paths[j], &wanted), 0);
+            ck_assert_uint_eq(opened.st_ino, wanted.st_ino);
+            close(fd);
+        }
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -230,6 +254,7 @@ main(void)
     tcase_add_test(tcase, lines);
     tcase_add_test(tcase, presents);
     tcase_add_test(tcase, unclear);
+    tcase_add_test(tcase, a_file_of_the_home_is_opened);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
