@@ -625,6 +625,12 @@ engine_compare(const struct fy_intercepted *call)
 }
 
 static void
+engine_silence(void)
+{
+    __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
+}
+
+static void
 engine_before_change(void)
 {
     if (defers) {
@@ -716,6 +722,7 @@ static const struct fy_engine engine = {
     .loading = engine_loading,
     .before_change = engine_before_change,
     .after_change = engine_after_change,
+    .silence = engine_silence,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

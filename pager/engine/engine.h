@@ -111,6 +111,9 @@ struct fy_engine {
      */
     void (*before_change)(void);
     void (*after_change)(void);
+    /* No debug log from here on: the program's filter of system calls may end it for
+     * one. Any thread, signal handlers. */
+    void (*silence)(void);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

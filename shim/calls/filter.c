@@ -34,6 +34,7 @@ begin(bool strict)
     }
     __atomic_store_n(&fy_mode, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fy_debug_mask, 0, __ATOMIC_RELAXED);
+    fy_engine_silence();
     return told;
 }
 

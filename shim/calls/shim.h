@@ -409,6 +409,8 @@ FY_HIDDEN void fy_engine_loading(const char *file);
  */
 FY_HIDDEN bool fy_engine_before_change(void);
 FY_HIDDEN void fy_engine_after_change(bool told);
+/* The engine logs nothing any more. Any thread, signal handlers. */
+FY_HIDDEN void fy_engine_silence(void);
 
 /* ---- filter.c: seccomp --------------------------------------------------------- */
 

@@ -187,6 +187,15 @@ fy_engine_loading(const char *file)
     *error = saved;
 }
 
+void
+fy_engine_silence(void)
+{
+    if (__atomic_load_n(&engine_state, __ATOMIC_ACQUIRE) == READY &&
+        published()->silence) {
+        published()->silence();
+    }
+}
+
 /* Not in a handler, which may have interrupted what the engine needs. */
 static bool
 tells(void)

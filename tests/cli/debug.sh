@@ -114,6 +114,8 @@ if [ "$blas" -eq 0 ]; then
     empty "... whole lines" "$(grep -vE "$line" "$log")"
     logged --debug -- "$program" starts
     equal "a path that is no address" "$?$(cat "$work/out")" "0$(cat "$work/plain")"
+    logged --debug -- "$program" filters
+    equal "a filter of system calls ends no forked child" "$?$(cat "$work/out")" "0$(cat "$work/plain")"
     logged --debug -- "$program" limit
     equal "a limit of file sizes ends no program" "$?$(cat "$work/err")" 0
     mkdir "$work/small"

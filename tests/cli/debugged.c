@@ -7,12 +7,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +91,24 @@ starts_nothing(void)
     return errno != EFAULT;
 }
 
+/* A filter of system calls that lets no file be opened: nor does ferry open one. */
+static int
+filters(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog program = {sizeof code / sizeof *code, code};
+    (void)multiply();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
+        return 1;
+    }
+    return forks();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -101,6 +124,8 @@ main(int argc, char **argv)
         status = forks();
     } else if (strcmp(argv[1], "starts") == 0) {
         status = starts_nothing();
+    } else if (strcmp(argv[1], "filters") == 0) {
+        status = filters();
     } else if (strcmp(argv[1], "limit") == 0) {
         const struct rlimit none = {0, RLIM_INFINITY};
         const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
