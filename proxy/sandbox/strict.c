@@ -237,7 +237,7 @@ fy_strict_open(const char *path, const char *home)
     }
     how.resolve |= RESOLVE_BENEATH;
     size_t n = strlen(home);
-    /* The slashes of HOME=/home/name/ are not in `path'. */
+    /* A slash at the end of HOME is not in `path'. */
     while (home[n - 1] == '/') {
         n--;
     }

@@ -223,7 +223,7 @@ START_TEST(a_file_of_the_home_is_opened)
     static const char *const ends[] = {"", "/", "///////"};
     char path[128], folder[128], home[140];
     struct stat wanted, opened;
-    snprintf(path, sizeof path, "%s/home/f", top);
+    snprintf(path, sizeof path, "%s/home/%s", top, "f");
     snprintf(folder, sizeof folder, "%s/home", top);
     put("home/f", "x");
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
