@@ -154,7 +154,12 @@ fy_fresh_ahead(const char *path, uint64_t trip_ns, uint64_t until_ns)
     if (!is_time_left(&reading)) {
         return;
     }
-    reading.top = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* The host may have put a link in the middle, which would lead out of the mount. */
+    struct open_how how;
+    memset(&how, 0, sizeof how);
+    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    reading.top = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     if (reading.top < 0) {
         return;
     }

@@ -92,7 +92,9 @@ job_new(struct stage *stage)
         for (unsigned i = 0; i < stage->plan.nmounts; i++) {
             struct fy_mount *mount = &job->mounts[job->nmounts++];
             *mount = *stage->plan.mounts[i];
-            mount->uid = stage->reach ? stage->reach->hello.uid : 0;
+            mount->uid = stage->reach && stage->reach->state == REACH_READY
+                             ? stage->reach->hello.uid
+                             : FY_USER_UNKNOWN;
         }
     }
     return job;

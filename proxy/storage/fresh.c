@@ -204,14 +204,14 @@ ask_again(const struct spot *spot)
 
 /*
  * Its attributes; true: they are forgotten. Where uid= shows one owner and the mount's
- * user is root, or not known before the hello (0, too), no owner is written.
+ * user is not known before the hello, no owner is written.
  */
 static bool
 forget(const struct mounted *mounted, const struct spot *spot, uid_t seen)
 {
     bool one = (mounted->mount->traits & FY_MOUNT_ONE_USER) != 0;
     uid_t owner = one ? mounted->mount->uid : seen;
-    return !(one && owner == 0) &&
+    return owner != FY_USER_UNKNOWN &&
            fchownat(spot->folder, spot->name, owner, (gid_t)-1,
                     AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -109,6 +109,8 @@ enum fy_mount_trait {
     FY_MOUNT_BY_NUMBER = 1 << 9, /* users are who they are here, by numbers */
 };
 
+#define FY_USER_UNKNOWN UINT32_MAX /* uid of a mount: before the hello */
+
 struct fy_mount {
     char path[PATH_MAX]; /* mount point on this machine, absolute, no link */
     uint64_t device;     /* st_dev */
@@ -116,7 +118,8 @@ struct fy_mount {
     struct fy_place place;
     bool configured; /* by --mount or ferry.conf: said when it fails */
     unsigned traits; /* of enum fy_mount_trait */
-    uint32_t uid;    /* of its user there; set by the session with ONE_USER */
+    /* Of its user there, or FY_USER_UNKNOWN; set by the session with ONE_USER. */
+    uint32_t uid;
     /* After so long it has forgotten what it knew (storage/fresh.c), 0: at once; and so
      * long the host itself may not see what was written here. */
     uint32_t forgets_ms, lags_ms;

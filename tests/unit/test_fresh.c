@@ -269,7 +269,7 @@ START_TEST(one_user_is_written_as_he_is_there)
 }
 END_TEST
 
-/* Before the hello the user is not known: 0, which root there would be allowed to write. */
+/* Before the hello the user is not known. */
 START_TEST(one_user_that_is_not_known_is_not_written)
 {
     const char *path = on_mount(0, "a/file"), *folder = on_mount(1, "b");
@@ -278,7 +278,7 @@ START_TEST(one_user_that_is_not_known_is_not_written)
 
     ck_assert_int_eq(chown(path, owner, (gid_t)-1), 0);
     ck_assert_int_eq(chown(folder, owner, (gid_t)-1), 0);
-    mount.uid = 0;
+    mount.uid = FY_USER_UNKNOWN;
     mount.traits |= FY_MOUNT_ONE_USER;
     ck_assert(!touches(path, NULL));
     ck_assert_uint_eq(status(path).st_uid, owner);
