@@ -393,8 +393,8 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
     holder->writes = holder->writes || (mode & S_IWUSR);
 }
 
-/* False: its descriptors cannot be read. Those of a process whose first thread has
- * ended are seen at the others, each of which may have a table of its own. */
+/* False: its descriptors cannot be read. A process whose first thread has
+ * ended shows them at its other threads, each of which may have another table. */
 static bool
 look(const struct fy_holders *holders, const char *name,
      struct fy_pipe_holders *pipes, unsigned npipes)

@@ -89,8 +89,8 @@ read_line(FILE *text, struct mapped *out)
 }
 
 /*
- * Whether that name leads to the file system of the file, by the mounts alone: the
- * process may have other ones, and what is there in this one's may not answer.
+ * Whether `path' leads to the mapped file's file system, by the list of mounts alone:
+ * the process may see other mounts, and a mount that this process sees may hang.
  */
 static bool
 leads_there(const struct mapped *mapped, const char *path)

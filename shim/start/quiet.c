@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A time in which no handler of the program runs in the calling thread, and which
- * pthread_cancel() does not end: the engine's locks are held in it.
+ * fy_quiet_begin() blocks the signals for which the program may have handlers, but
+ * for those of faults, and cancellation of the calling thread; the engine's locks are
+ * held until fy_quiet_end().
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine with a host device that does wrong what the variable BADDEVICE
- * says. A copy of ferry loads this object in place of its own engine, see
- * tests/baddevice/ferry.sh.
+ * says. A copy of ferry loads this object instead of the built engine:
+ * tests/baddevice/ferry.sh makes that copy.
  */
 #include "config.h"
 
