@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/storage/fresh.h"
 
 enum {
@@ -47,11 +47,7 @@ struct reading {
 static bool
 is_time_left(const struct reading *reading)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec +
-               TRIPS * reading->trip_ns <
-           reading->until_ns;
+    return fy_clock_ns() + TRIPS * reading->trip_ns < reading->until_ns;
 }
 
 /* NULL: it cannot be read, or is behind a link. */

@@ -575,6 +575,37 @@ START_TEST(no_descriptor_stays_open)
 }
 END_TEST
 
+/* Whether the folder named is read when `path' is read ahead. */
+static bool
+reads_ahead(const char *path, const char *folder)
+{
+    char events[4096];
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+    ck_assert_int_ge(watch, 0);
+    ck_assert_int_ge(inotify_add_watch(watch, folder, IN_OPEN), 0);
+    fy_fresh_ahead(path, 0, UINT64_MAX);
+    ssize_t n = read(watch, events, sizeof events);
+    close(watch);
+    return n > 0;
+}
+
+/* The host may exchange a folder for a link that leads out of the mount. */
+START_TEST(what_is_behind_a_link_is_not_read_ahead)
+{
+    char outside[PATH_MAX];
+
+    shell("mkdir -p $B/out/sub/deep $B/mnt/a/sub/deep && ln -s $B/out $B/mnt/l "
+          "&& ln -s $B/out/sub $B/mnt/a/sub/l");
+    snprintf(outside, sizeof outside, "%s/out/sub", base);
+    ck_assert(reads_ahead(on_mount(0, "a"), on_mount(1, "a/sub/deep")));
+    ck_assert(reads_ahead(on_mount(0, "a/sub"), on_mount(1, "a/sub")));
+    ck_assert(!reads_ahead(on_mount(0, "a/sub"), outside));
+    ck_assert(!reads_ahead(on_mount(0, "l/sub"), outside));
+    ck_assert(!reads_ahead(on_mount(0, "a/sub/l"), outside));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -588,6 +619,7 @@ main(void)
     tcase_add_test(tests, a_file_keeps_its_mode_and_owner);
     tcase_add_test(tests, one_user_is_written_as_he_is_there);
     tcase_add_test(tests, one_user_that_is_not_known_is_not_written);
+    tcase_add_test(tests, what_is_behind_a_link_is_not_read_ahead);
     tcase_add_test(tests, a_folder_told_keeps_the_owner_that_is_seen);
     tcase_add_test(tests, a_link_is_old_unless_its_host_tells_it);
     tcase_add_test(tests, another_users_folder_is_old_when_changed);
