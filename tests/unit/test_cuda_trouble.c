@@ -149,6 +149,49 @@ START_TEST(test_operations_fail_late)
 }
 END_TEST
 
+static const char *const push = "cuCtxPushCurrent_v2";
+
+/* Closes a device while its budget's thread is in the driver: the number of entries into
+ * the context until then, or LEFT_BEHIND if the thread called the driver too late. */
+static int
+close_while_returning(void)
+{
+    struct cuda_run run;
+    if (!cuda_run_begin(&run, CUDA_RUN_BYTES)) {
+        return 0;
+    }
+    const struct fy_device_ops *ops = run.ops;
+    ops->free(run.device, run.a);
+    ops->free(run.device, run.c);
+    ops->stream_destroy(run.in);
+    ops->stream_destroy(run.compute);
+    ops->stream_destroy(run.out);
+    ops->event_destroy(run.copied);
+    ops->event_destroy(run.computed);
+    for (int i = 0; i < 500 && cuda_count("cuMemUnmap") == 0; i++) {
+        (void)usleep(2000);
+    }
+    int pushes = (int)cuda_count(push);
+    ops->close(run.device);
+    free(run.host_a);
+    free(run.host_c);
+    return cuda_count("refused") == 0 ? pushes : LEFT_BEHIND;
+}
+
+/* The context cannot be entered any more when the device is closed: the budget's thread
+ * ends before the context and the device's locks do. */
+START_TEST(test_close_without_context)
+{
+    char value[64];
+    (void)setenv("FAKECUDA_FIRST", "cuMemUnmap:200000", 1);
+    int pushes = cuda_in_child(NULL, NULL, close_while_returning);
+    ck_assert_int_gt(pushes, LEFT_BEHIND);
+    (void)snprintf(value, sizeof value, "%s:%d+:2", push, pushes + 1);
+    ck_assert_int_eq(
+        cuda_in_child("FAKECUDA_FAIL", value, close_while_returning), pushes);
+}
+END_TEST
+
 /* --- errors --- */
 
 START_TEST(test_errors_stay_with_their_stream)
@@ -472,6 +515,7 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_every_call_fails, 0,
                         (int)(sizeof codes / sizeof codes[0]));
     tcase_add_test(tests, test_operations_fail_late);
+    tcase_add_test(tests, test_close_without_context);
     tcase_add_test(tests, test_errors_stay_with_their_stream);
     tcase_add_test(tests, test_info_comes_back);
     tcase_add_test(tests, test_spoiled_context_is_off);

@@ -300,6 +300,7 @@ static void
 close_context(struct cuda_device *device)
 {
     int cancel;
+    cuda_budget_close(device); /* its thread uses the context and the locks */
     if (cuda_enter_caller(device, &cancel)) {
         cuda_kernels_end(device, true);
         cuda_memory_close(device, true);
