@@ -254,7 +254,7 @@ tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
 tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
-tests_unit_test_defer_SOURCES += tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c
+tests_unit_test_defer_SOURCES += tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c pager/engine/fork.c
 tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
@@ -266,7 +266,7 @@ tests_unit_test_pool_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_pool_LDADD = libfypager.la $(CHECK_LIBS)
 
 # engine.c is in no convenience library: it is the module itself.
-tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c
+tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c pager/engine/fork.c
 tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_engine_SOURCES += $(BADDEVICE)
 tests_unit_test_engine_LDFLAGS = $(BADDEVICE_LDFLAGS)
@@ -303,12 +303,12 @@ tests_unit_constructor_la_SOURCES = tests/unit/constructor.c
 tests_unit_constructor_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 tests_unit_test_cuda_engine_SOURCES = tests/unit/test_cuda_engine.c $(CUDA_RUN)
 tests_unit_test_cuda_engine_SOURCES += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_cuda_engine_SOURCES += pager/engine/engine.c
+tests_unit_test_cuda_engine_SOURCES += pager/engine/engine.c pager/engine/fork.c
 tests_unit_test_cuda_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_engine_LDADD = $(PLAN_TEST_LIBS) -ldl
 tests_unit_test_cuda_register_SOURCES = tests/unit/test_cuda_register.c $(CUDA_RUN)
 tests_unit_test_cuda_register_SOURCES += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_cuda_register_SOURCES += pager/engine/engine.c
+tests_unit_test_cuda_register_SOURCES += pager/engine/engine.c pager/engine/fork.c
 tests_unit_test_cuda_register_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_register_LDADD = $(PLAN_TEST_LIBS) -ldl
 tests_unit_test_device_call_SOURCES = tests/unit/test_device_call.c

@@ -7,48 +7,80 @@
 #include "pager/base/explain.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/lines.h"
+#include "pager/base/lasting.h"
 
-/* A word without a lock: a handler of the program may interrupt here. */
-static unsigned lines;
-static char lines_path[PATH_MAX]; /* empty: nothing is to be told */
+enum {
+    LINES = 4096,    /* of one process, at most */
+    TOLD = 2 * LINES /* slots for the hashes of what was told */
+};
+
+/* Words without a lock: a handler of the program may interrupt here. */
+struct explained {
+    unsigned lines;
+    uint64_t told[TOLD];
+    char path[]; /* of the file */
+};
+
+static struct explained *explained; /* NULL: nothing is to be told */
 
 void
 fy_explain_to(const char *path)
 {
-    if (path && strlen(path) < sizeof lines_path) {
-        strcpy(lines_path, path);
+    if (path && *path) {
+        explained = fy_lasting(sizeof(*explained) + strlen(path) + 1);
+        if (explained) {
+            strcpy(explained->path, path);
+        }
     }
 }
 
 bool
 fy_explains(void)
 {
-    return lines_path[0] != '\0';
+    return explained != NULL;
+}
+
+static bool
+is_full(void)
+{
+    return __atomic_load_n(&explained->lines, __ATOMIC_RELAXED) >= LINES;
+}
+
+/* Counts a line that is to be written; false: it may not be. */
+static bool
+count_line(void)
+{
+    return !is_full() &&
+           __atomic_fetch_add(&explained->lines, 1, __ATOMIC_RELAXED) < LINES;
 }
 
 bool
-fy_explain_is_full(void)
+fy_explain_once(uint64_t hash)
 {
-    return __atomic_load_n(&lines, __ATOMIC_RELAXED) >= FY_EXPLAIN_LINES;
-}
-
-bool
-fy_explain_count(void)
-{
-    return !fy_explain_is_full() &&
-           __atomic_fetch_add(&lines, 1, __ATOMIC_RELAXED) < FY_EXPLAIN_LINES;
+    for (unsigned i = 0; i < TOLD; i++) {
+        uint64_t *slot = &explained->told[(hash / 2 + i) % TOLD];
+        uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (seen == 0 && !is_full() &&
+            __atomic_compare_exchange_n(slot, &seen, hash, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return count_line();
+        }
+        if (seen == hash || seen == 0) {
+            return false;
+        }
+    }
+    return false;
 }
 
 void
 fy_explain_write(const char *line, size_t bytes)
 {
-    (void)fy_lines_append(lines_path, line, bytes);
+    (void)fy_lines_append(explained->path, line, bytes);
 }
 
 void
@@ -57,7 +89,7 @@ fy_explain_line(const char *text)
     char line[1024];
     int saved = errno;
 
-    if (fy_explains() && fy_explain_count()) {
+    if (fy_explains() && count_line()) {
         int n =
             snprintf(line, sizeof line, "pid=%ld: %s\n", (long)getpid(), text);
         if (n > 0) {

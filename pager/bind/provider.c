@@ -8,15 +8,6 @@
 
 #include "pager/bind/provider.h"
 
-enum {
-    PROVIDERS = 512, /* originals that are remembered; others are asked again */
-};
-
-/*
- * Each entry is an original's address and a code of its width in one word, so
- * that no lock is needed, also where a handler of the program interrupts.
- */
-static uint64_t providers[PROVIDERS];
 static const uint8_t widths[] = {0, 32, 64};
 
 static unsigned
@@ -75,14 +66,15 @@ probe(const struct fy_shim_services *services, void *original)
 
 /* False: not remembered; *out_entry, if any, is where it may be. */
 static bool
-look_up(uint64_t key, unsigned *out_bits, uint64_t **out_entry)
+look_up(struct fy_providers *known, uint64_t key, unsigned *out_bits,
+        uint64_t **out_entry)
 {
     *out_entry = NULL;
-    for (unsigned i = 0; i < PROVIDERS; i++) {
-        unsigned at = (unsigned)((key >> 6) + i) % PROVIDERS;
-        uint64_t word = __atomic_load_n(&providers[at], __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < FY_PROVIDERS; i++) {
+        unsigned at = (unsigned)((key >> 6) + i) % FY_PROVIDERS;
+        uint64_t word = __atomic_load_n(&known->words[at], __ATOMIC_RELAXED);
         if (!word) {
-            *out_entry = &providers[at];
+            *out_entry = &known->words[at];
             return false;
         }
         if (word >> 2 == key >> 2) {
@@ -94,22 +86,24 @@ look_up(uint64_t key, unsigned *out_bits, uint64_t **out_entry)
 }
 
 bool
-fy_provider_is_known(void *original, unsigned *out_bits)
+fy_provider_is_known(struct fy_providers *known, void *original,
+                     unsigned *out_bits)
 {
     uint64_t *entry;
 
-    return look_up((uint64_t)(uintptr_t)original << 2, out_bits, &entry);
+    return look_up(known, (uint64_t)(uintptr_t)original << 2, out_bits, &entry);
 }
 
 unsigned
-fy_provider_integer_bits(const struct fy_shim_services *services,
+fy_provider_integer_bits(struct fy_providers *known,
+                         const struct fy_shim_services *services,
                          void *original)
 {
     uint64_t key = (uint64_t)(uintptr_t)original << 2, free_word = 0;
     uint64_t *entry;
     unsigned bits;
 
-    if (look_up(key, &bits, &entry)) {
+    if (look_up(known, key, &bits, &entry)) {
         return bits;
     }
     bits = probe(services, original);
@@ -123,9 +117,9 @@ fy_provider_integer_bits(const struct fy_shim_services *services,
 }
 
 void
-fy_provider_forget(void)
+fy_provider_forget(struct fy_providers *known)
 {
-    for (unsigned i = 0; i < PROVIDERS; i++) {
-        __atomic_store_n(&providers[i], 0, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < FY_PROVIDERS; i++) {
+        __atomic_store_n(&known->words[i], 0, __ATOMIC_RELAXED);
     }
 }

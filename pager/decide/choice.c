@@ -29,47 +29,42 @@ static const double open_seconds = 0.3; /* a context, handles, the ring */
 static const double card_seconds =
     0.25; /* for all that is measured of a card */
 
-static const struct fy_settings *settings;
-static struct fy_rates first, measured;
-static const struct fy_rates *rates = &first; /* one of the two */
-static bool calibrated; /* by hand, of this kind of device */
-static bool is_card;
-static bool opened;
-static uint64_t missed_ns; /* what calls would have gained, had it been open */
-static bool asked;         /* somebody has measured, or is about to */
-static char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
-static unsigned surprises;                /* in a row */
-
 /* Logarithms of how far off the model may be, before anything is known: of a card
  * or processors that nobody has measured, else, and where both sides are the same
  * processors. */
 static const double unmeasured = 0.7, usual = 0.4, alike = 0.2;
 
 const struct fy_rates *
-fy_choice_rates(void)
+fy_choice_rates(const struct fy_chooser *chooser)
 {
-    return __atomic_load_n(&rates, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&chooser->rates, __ATOMIC_ACQUIRE);
 }
 
 void
-fy_choice_start(const struct fy_settings *given, const char *device)
+fy_choice_start(struct fy_chooser *chooser, const struct fy_settings *given,
+                const char *device)
 {
-    settings = given;
-    is_card = strncmp(device, "cuda", 4) == 0;
-    fy_rates_default(device, &first);
-    measured = first;
-    if (given->calibration[0] && fy_rates_read(given->calibration, device,
-                                               &measured) != FY_ERR_INVALID) {
-        calibrated = measured.in_bytes != first.in_bytes ||
-                     measured.call_seconds != first.call_seconds;
-        first = measured;
+    chooser->settings = given;
+    chooser->force = given->force;
+    fy_learn_start(&chooser->learned);
+    chooser->is_card = strncmp(device, "cuda", 4) == 0;
+    chooser->rates = &chooser->first;
+    fy_rates_default(device, &chooser->first);
+    chooser->measured = chooser->first;
+    if (given->calibration[0] &&
+        fy_rates_read(given->calibration, device, &chooser->measured) !=
+            FY_ERR_INVALID) {
+        chooser->calibrated =
+            chooser->measured.in_bytes != chooser->first.in_bytes ||
+            chooser->measured.call_seconds != chooser->first.call_seconds;
+        chooser->first = chooser->measured;
     }
-    measured = first;
+    chooser->measured = chooser->first;
 }
 
 void
-fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
-                const void *caller)
+fy_choice_begin(struct fy_chooser *chooser, struct fy_choice *choice,
+                const struct fy_bound *bound, const void *caller)
 {
     choice->key.site = (uint64_t)(uintptr_t)caller;
     choice->key.function = bound->function_index;
@@ -77,54 +72,57 @@ fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
         bound->flops,
         (double)fy_compulsory_bytes(bound->views, bound->function->noperands));
     choice->advice = (struct fy_advice){{1, 1}, {0, 0}, 1, 0, 0, -1};
-    if (!settings->force) {
-        bool known = calibrated || fy_choice_rates() != &first;
-        double doubt = !is_card ? alike : known ? usual : unmeasured;
+    if (!chooser->force) {
+        bool known =
+            chooser->calibrated || fy_choice_rates(chooser) != &chooser->first;
+        double doubt = !chooser->is_card ? alike : known ? usual : unmeasured;
         const double prior[FY_SIDES] = {doubt, doubt};
-        fy_learn_ask(&choice->key, prior, &choice->advice);
+        fy_learn_ask(&chooser->learned, &choice->key, prior, &choice->advice);
     }
 }
 
 /* With the device's seconds, uncorrected. */
 static bool
-pick(struct fy_choice *choice, const struct fy_bound *bound,
-     double device_seconds, struct fy_decision *decision)
+pick(struct fy_chooser *chooser, struct fy_choice *choice,
+     const struct fy_bound *bound, double device_seconds,
+     struct fy_decision *decision)
 {
     const struct fy_advice *advice = &choice->advice;
 
     choice->model[FY_SIDE_ORIGINAL] =
-        fy_cost_original(fy_choice_rates(), bound);
+        fy_cost_original(fy_choice_rates(chooser), bound);
     choice->model[FY_SIDE_DEVICE] = device_seconds;
     decision->original_seconds =
         choice->model[FY_SIDE_ORIGINAL] * advice->factor[FY_SIDE_ORIGINAL];
     decision->device_seconds =
         choice->model[FY_SIDE_DEVICE] * advice->factor[FY_SIDE_DEVICE];
-    if (settings->force) {
+    if (chooser->force) {
         return true;
     }
     const double seconds[FY_SIDES] = {decision->original_seconds,
                                       decision->device_seconds};
-    fy_learn_pick(advice, seconds, &choice->pick);
+    fy_learn_pick(&chooser->learned, advice, seconds, &choice->pick);
     return choice->pick.side == FY_SIDE_DEVICE;
 }
 
 bool
-fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
-               const struct fy_traffic *traffic, double touched_bytes,
-               struct fy_decision *decision)
+fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
+               const struct fy_bound *bound, const struct fy_traffic *traffic,
+               double touched_bytes, struct fy_decision *decision)
 {
     double seconds =
-        fy_cost_device(fy_choice_rates(), bound, traffic, touched_bytes);
+        fy_cost_device(fy_choice_rates(chooser), bound, traffic, touched_bytes);
 
-    if (!settings->force && choice->least_seconds > 0) {
-        fy_learn_planned(&choice->key, seconds / choice->least_seconds);
+    if (!chooser->force && choice->least_seconds > 0) {
+        fy_learn_planned(&chooser->learned, &choice->key,
+                         seconds / choice->least_seconds);
     }
-    return pick(choice, bound, seconds, decision);
+    return pick(chooser, choice, bound, seconds, decision);
 }
 
 bool
-fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
-                  struct fy_decision *decision)
+fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
+                  const struct fy_bound *bound, struct fy_decision *decision)
 {
     struct fy_traffic least = {.chunks = 1};
 
@@ -138,23 +136,25 @@ fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
             least.bytes_out += bytes;
         }
     }
-    choice->least_seconds = fy_cost_device(fy_choice_rates(), bound, &least, 0);
-    if (!pick(choice, bound, choice->least_seconds * choice->advice.planned,
-              decision)) {
+    choice->least_seconds =
+        fy_cost_device(fy_choice_rates(chooser), bound, &least, 0);
+    if (!pick(chooser, choice, bound,
+              choice->least_seconds * choice->advice.planned, decision)) {
         return false;
     }
-    if (settings->force || !is_card ||
-        __atomic_load_n(&opened, __ATOMIC_RELAXED)) {
+    if (chooser->force || !chooser->is_card ||
+        __atomic_load_n(&chooser->opened, __ATOMIC_RELAXED)) {
         return true;
     }
-    if (choice->pick.trial && fy_learn_spend(open_seconds + card_seconds)) {
+    if (choice->pick.trial &&
+        fy_learn_spend(&chooser->learned, open_seconds + card_seconds)) {
         return true;
     }
     double gain = decision->original_seconds - decision->device_seconds;
     uint64_t ns = gain > 0 && gain < 1 ? (uint64_t)(gain * 1e9)
                                        : (gain > 0) * UINT64_C(1000000000);
-    double sum =
-        1e-9 * (double)__atomic_add_fetch(&missed_ns, ns, __ATOMIC_RELAXED);
+    double sum = 1e-9 * (double)__atomic_add_fetch(&chooser->missed_ns, ns,
+                                                   __ATOMIC_RELAXED);
     if (sum >= open_seconds) {
         return true;
     }
@@ -170,9 +170,9 @@ fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
 }
 
 void
-fy_choice_opened(void)
+fy_choice_opened(struct fy_chooser *chooser)
 {
-    __atomic_store_n(&opened, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&chooser->opened, true, __ATOMIC_RELAXED);
 }
 
 /* Whether this user owns the file, no other can have written it, and it is recent. */
@@ -189,7 +189,7 @@ is_good(const char *path)
 /* Calls of the device that took something else than the kept rates say: the next
  * process measures anew. */
 static void
-notice(double expected, double seconds)
+notice(struct fy_chooser *chooser, double expected, double seconds)
 {
     bool odd = seconds > surprise * expected || expected > surprise * seconds;
 
@@ -197,25 +197,27 @@ notice(double expected, double seconds)
         return;
     }
     if (!odd) {
-        __atomic_store_n(&surprises, 0, __ATOMIC_RELAXED);
-    } else if (__atomic_add_fetch(&surprises, 1, __ATOMIC_RELAXED) ==
+        __atomic_store_n(&chooser->surprises, 0, __ATOMIC_RELAXED);
+    } else if (__atomic_add_fetch(&chooser->surprises, 1, __ATOMIC_RELAXED) ==
                    SURPRISES &&
-               __atomic_load_n(&rates, __ATOMIC_ACQUIRE) != &first && kept[0] &&
-               is_good(kept)) {
-        (void)unlink(kept);
+               __atomic_load_n(&chooser->rates, __ATOMIC_ACQUIRE) !=
+                   &chooser->first &&
+               chooser->kept[0] && is_good(chooser->kept)) {
+        (void)unlink(chooser->kept);
     }
 }
 
 struct fy_tried
-fy_choice_ran(const struct fy_choice *choice, double seconds)
+fy_choice_ran(struct fy_chooser *chooser, const struct fy_choice *choice,
+              double seconds)
 {
     struct fy_tried tried = {.function = choice->key.function};
 
-    if (!settings->force) {
-        notice(choice->model[FY_SIDE_DEVICE], seconds);
+    if (!chooser->force) {
+        notice(chooser, choice->model[FY_SIDE_DEVICE], seconds);
         tried.trial = choice->pick.trial;
         tried.lost_seconds =
-            fy_learn_took(&choice->key, &choice->pick,
+            fy_learn_took(&chooser->learned, &choice->key, &choice->pick,
                           choice->model[FY_SIDE_DEVICE], seconds);
     }
     return tried;
@@ -229,7 +231,7 @@ fy_choice_declined(const struct fy_choice *choice)
 }
 
 struct fy_tried
-fy_choice_original_ran(double seconds)
+fy_choice_original_ran(struct fy_chooser *chooser, double seconds)
 {
     struct fy_tried tried = {.function = FY_NIL};
     struct fy_declined *declined = &fy_own_block()->declined;
@@ -238,8 +240,9 @@ fy_choice_original_ran(double seconds)
         declined->waiting = false;
         tried.function = declined->key.function;
         tried.trial = declined->pick.trial;
-        tried.lost_seconds = fy_learn_took(&declined->key, &declined->pick,
-                                           declined->model, seconds);
+        tried.lost_seconds =
+            fy_learn_took(&chooser->learned, &declined->key, &declined->pick,
+                          declined->model, seconds);
     }
     return tried;
 }
@@ -248,16 +251,18 @@ fy_choice_original_ran(double seconds)
 
 /* The file of this card, driver and ferry; false: there can be none. */
 static bool
-file_of(struct fy_device *device, char out[FY_SETTINGS_PATH_BYTES])
+file_of(const struct fy_chooser *chooser, struct fy_device *device,
+        char out[FY_SETTINGS_PATH_BYTES])
 {
     char identity[64];
 
-    if (!settings->rates[0] || !device->ops->identity ||
+    if (!chooser->settings->rates[0] || !device->ops->identity ||
         device->ops->identity(device, identity, sizeof(identity))) {
         return false;
     }
     int n = snprintf(out, FY_SETTINGS_PATH_BYTES, "%s-%s-%s-%d",
-                     settings->rates, identity, PACKAGE_VERSION, RATES_LAYOUT);
+                     chooser->settings->rates, identity, PACKAGE_VERSION,
+                     RATES_LAYOUT);
     return n > 0 && n < FY_SETTINGS_PATH_BYTES;
 }
 
@@ -283,40 +288,45 @@ keep(const char *path, const struct fy_rates *of)
 }
 
 bool
-fy_choice_is_unmeasured(const struct fy_lease *lease)
+fy_choice_is_unmeasured(const struct fy_chooser *chooser,
+                        const struct fy_lease *lease)
 {
-    return !settings->force && lease->device->ops->resolve &&
-           !__atomic_load_n(&asked, __ATOMIC_RELAXED);
+    return !chooser->force && lease->device->ops->resolve &&
+           !__atomic_load_n(&chooser->asked, __ATOMIC_RELAXED);
 }
 
 void
-fy_choice_measure(const struct fy_lease *lease, void *gemm)
+fy_choice_measure(struct fy_chooser *chooser, const struct fy_lease *lease,
+                  void *gemm)
 {
     char path[FY_SETTINGS_PATH_BYTES];
     struct fy_device *device = lease->device;
 
-    if (__atomic_exchange_n(&asked, true, __ATOMIC_RELAXED)) {
+    if (__atomic_exchange_n(&chooser->asked, true, __ATOMIC_RELAXED)) {
         return;
     }
-    if (!calibrated) {
-        bool named = file_of(device, path);
-        (void)snprintf(kept, sizeof(kept), "%s", named ? path : "");
+    if (!chooser->calibrated) {
+        bool named = file_of(chooser, device, path);
+        (void)snprintf(chooser->kept, sizeof(chooser->kept), "%s",
+                       named ? path : "");
         if (!named || !is_good(path) ||
-            fy_rates_read(path, "cuda", &measured)) {
-            measured = first;
+            fy_rates_read(path, "cuda", &chooser->measured)) {
+            chooser->measured = chooser->first;
             if (fy_calibrate_card(lease->executor, device, card_seconds,
-                                  &measured)) {
-                measured = first;
+                                  &chooser->measured)) {
+                chooser->measured = chooser->first;
             } else if (named) {
-                keep(path, &measured);
+                keep(path, &chooser->measured);
             }
         }
     }
     if (gemm) {
         double flops = fy_calibrate_gemm(gemm);
-        measured.cpu_flops_f64 = flops > 0 ? flops : measured.cpu_flops_f64;
-        measured.cpu_flops_f32 = flops > 0 ? 2 * flops : measured.cpu_flops_f32;
+        chooser->measured.cpu_flops_f64 =
+            flops > 0 ? flops : chooser->measured.cpu_flops_f64;
+        chooser->measured.cpu_flops_f32 =
+            flops > 0 ? 2 * flops : chooser->measured.cpu_flops_f32;
     }
-    __atomic_store_n(&rates, &measured, __ATOMIC_RELEASE);
-    fy_learn_forget();
+    __atomic_store_n(&chooser->rates, &chooser->measured, __ATOMIC_RELEASE);
+    fy_learn_forget(&chooser->learned);
 }

@@ -23,6 +23,22 @@ struct fy_choice {
     double least_seconds;   /* of the device, with the least traffic */
 };
 
+/* What a process chooses by. */
+struct fy_chooser {
+    const struct fy_settings *settings;
+    const struct fy_rates *rates; /* one of the next two */
+    struct fy_rates first, measured;
+    bool force;      /* of the settings */
+    bool calibrated; /* by hand, of this kind of device */
+    bool is_card;
+    bool opened;
+    bool asked;         /* some thread has measured, or is about to */
+    unsigned surprises; /* in a row */
+    uint64_t missed_ns; /* what calls would have gained, had it been open */
+    struct fy_learned learned;
+    char kept[FY_SETTINGS_PATH_BYTES]; /* file of the rates, or "" */
+};
+
 /* What a call that has been timed taught, for the counters of its function. */
 struct fy_tried {
     uint32_t function; /* row of the variant */
@@ -30,21 +46,24 @@ struct fy_tried {
     double lost_seconds; /* by the trial */
 };
 
-/* Once, before all others. `settings' stays. */
-void fy_choice_start(const struct fy_settings *settings, const char *device);
+/* Once, before all others; the chooser is zeros. `settings' stays. Without memory nothing
+ * is learned. */
+void fy_choice_start(struct fy_chooser *chooser,
+                     const struct fy_settings *settings, const char *device);
 
 /* Those of now; they stay as they are. */
-const struct fy_rates *fy_choice_rates(void);
+const struct fy_rates *fy_choice_rates(const struct fy_chooser *chooser);
 
 /* A call that could be offloaded. */
-void fy_choice_begin(struct fy_choice *choice, const struct fy_bound *bound,
-                     const void *caller);
+void fy_choice_begin(struct fy_chooser *chooser, struct fy_choice *choice,
+                     const struct fy_bound *bound, const void *caller);
 /*
  * Whether the call goes to the device with that plan's traffic: it is expected to
  * be faster there, or tried. --force does not ask. Fills what the decision has
  * about it.
  */
-bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
+bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
+                    const struct fy_bound *bound,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
 /*
@@ -53,24 +72,29 @@ bool fy_choice_pays(struct fy_choice *choice, const struct fy_bound *bound,
  * what they would have gained; or, where what is expected may be that wrong, for
  * a small part of what calls have taken.
  */
-bool fy_choice_may_pay(struct fy_choice *choice, const struct fy_bound *bound,
+bool fy_choice_may_pay(struct fy_chooser *chooser, struct fy_choice *choice,
+                       const struct fy_bound *bound,
                        struct fy_decision *decision);
 
 /* It was planned and ran on the device, in so many seconds. */
-struct fy_tried fy_choice_ran(const struct fy_choice *choice, double seconds);
+struct fy_tried fy_choice_ran(struct fy_chooser *chooser,
+                              const struct fy_choice *choice, double seconds);
 /* It did not pay: the original of this thread's call comes next ... */
 void fy_choice_declined(const struct fy_choice *choice);
 /* ... and has returned. */
-struct fy_tried fy_choice_original_ran(double seconds);
+struct fy_tried fy_choice_original_ran(struct fy_chooser *chooser,
+                                       double seconds);
 
 /* The device has been opened. */
-void fy_choice_opened(void);
+void fy_choice_opened(struct fy_chooser *chooser);
 /* Whether nobody has called the next yet. */
-bool fy_choice_is_unmeasured(const struct fy_lease *lease);
+bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,
+                             const struct fy_lease *lease);
 /*
  * With the device for itself: measures what nobody has, once in a process.
  * `gemm' is the program's own dgemm_, or NULL.
  */
-void fy_choice_measure(const struct fy_lease *lease, void *gemm);
+void fy_choice_measure(struct fy_chooser *chooser, const struct fy_lease *lease,
+                       void *gemm);
 
 #endif

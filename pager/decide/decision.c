@@ -18,12 +18,9 @@
 #include "pager/base/explain.h"
 
 enum {
-    TOLD = 2 * FY_EXPLAIN_LINES, /* slots for the hashes of what was told */
     MAX_SCALARS = 12
 };
 
-/* Words without a lock: a handler of the program may interrupt here. */
-static uint64_t told[TOLD];
 /* A power of two for the size of the call. */
 static uint32_t
 bucket(const struct fy_decision *decision)
@@ -58,21 +55,9 @@ first_time(const struct fy_decision *decision)
 {
     uint64_t where = (uint64_t)decision->function << 32 |
                      decision->reason << 16 | bucket(decision);
-    uint64_t hash = mix((uint64_t)(uintptr_t)decision->caller ^ mix(where)) | 1;
 
-    for (unsigned i = 0; i < TOLD; i++) {
-        uint64_t *slot = &told[(hash / 2 + i) % TOLD];
-        uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
-        if (seen == 0 && !fy_explain_is_full() &&
-            __atomic_compare_exchange_n(slot, &seen, hash, false,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            return fy_explain_count();
-        }
-        if (seen == hash || seen == 0) {
-            return false;
-        }
-    }
-    return false;
+    return fy_explain_once(
+        mix((uint64_t)(uintptr_t)decision->caller ^ mix(where)) | 1);
 }
 
 struct line {

@@ -13,11 +13,10 @@
 #include <string.h>
 
 #include "pager/base/brief.h"
+#include "pager/base/lasting.h"
 
 enum {
-    ENTRIES = 4096, /* a power of two */
     PROBES = 16,
-    RING = 7, /* samples that count; the median of them */
     LEVELS = 4,
     FADES = 64, /* calls, until a plan of old says little */
 };
@@ -37,31 +36,12 @@ static const double clear = 0.95;
  * spent: of a site and size, and of everything. */
 static const double hope = 1.5, own_share = 0.06, share = 0.04;
 
-struct samples {
-    uint32_t count;
-    float ring[RING]; /* logarithms */
-    float median;
-    float moved; /* see struct entry, when the last was added */
-};
-
-struct entry {
-    struct fy_learn_key key;
-    bool used;
-    int8_t last; /* enum fy_side that was chosen for good; -1: none yet */
-    uint32_t calls;
-    uint32_t seen[FY_SIDES]; /* the number of the last call there */
-    uint32_t planned_at;
-    float planned;
-    /* Of a function: how far its last call was off what was expected, and the
-     * sum of what two in a row agree on, squared: what is older is that doubtful. */
-    float off[FY_SIDES], moved[FY_SIDES];
-    double spent, lost;
-    struct samples samples[FY_SIDES];
-};
-
-static double all_spent, all_lost;
-static struct fy_brief lock;
-static struct entry table[ENTRIES];
+void
+fy_learn_start(struct fy_learned *learned)
+{
+    *learned = (struct fy_learned){0};
+    learned->table = fy_lasting(FY_LEARNED_ENTRIES * sizeof(*learned->table));
+}
 
 uint32_t
 fy_learn_size(double operations, double bytes)
@@ -73,16 +53,19 @@ fy_learn_size(double operations, double bytes)
 }
 
 /* The key's entry, a new one when there is room, or NULL. Lock held. */
-static struct entry *
-find(struct fy_learn_key key)
+static struct fy_learned_entry *
+find(struct fy_learned *learned, struct fy_learn_key key)
 {
     uint64_t hash = (key.site ^ (uint64_t)key.function << 32 ^ key.size) *
                     0x9e3779b97f4a7c15u;
+    unsigned probes = learned->table ? PROBES : 0;
 
-    for (unsigned i = 0; i < PROBES; i++) {
-        struct entry *entry = &table[((hash >> 40) + i) % ENTRIES];
+    for (unsigned i = 0; i < probes; i++) {
+        struct fy_learned_entry *entry =
+            &learned->table[((hash >> 40) + i) % FY_LEARNED_ENTRIES];
         if (!entry->used) {
-            *entry = (struct entry){.key = key, .used = true, .last = -1};
+            *entry =
+                (struct fy_learned_entry){.key = key, .used = true, .last = -1};
             return entry;
         }
         if (entry->key.site == key.site && entry->key.size == key.size &&
@@ -95,25 +78,26 @@ find(struct fy_learn_key key)
 
 /* The function, near that size, at that size, and the key itself. Lock held. */
 static void
-find_all(const struct fy_learn_key *key, struct entry *out[LEVELS])
+find_all(struct fy_learned *learned, const struct fy_learn_key *key,
+         struct fy_learned_entry *out[LEVELS])
 {
     uint32_t near = (key->size >> 8) / 6 << 8 | (key->size & 0xff) / 3;
 
-    out[0] = find((struct fy_learn_key){0, key->function, UINT32_MAX});
-    out[1] = find((struct fy_learn_key){1, key->function, near});
-    out[2] = find((struct fy_learn_key){0, key->function, key->size});
-    out[3] = find(*key);
+    out[0] = find(learned, (struct fy_learn_key){0, key->function, UINT32_MAX});
+    out[1] = find(learned, (struct fy_learn_key){1, key->function, near});
+    out[2] = find(learned, (struct fy_learn_key){0, key->function, key->size});
+    out[3] = find(learned, *key);
 }
 
 /* Lock held. */
 static void
-add(struct samples *samples, float sample)
+add(struct fy_learned_samples *samples, float sample)
 {
-    float sorted[RING];
+    float sorted[FY_LEARNED_RING];
     unsigned n = 0;
 
-    samples->ring[samples->count++ % RING] = sample;
-    for (unsigned i = 0; i < RING && i < samples->count; i++) {
+    samples->ring[samples->count++ % FY_LEARNED_RING] = sample;
+    for (unsigned i = 0; i < FY_LEARNED_RING && i < samples->count; i++) {
         unsigned at = n++;
         for (; at > 0 && sorted[at - 1] > samples->ring[i]; at--) {
             sorted[at] = sorted[at - 1];
@@ -126,34 +110,35 @@ add(struct samples *samples, float sample)
 /* The variance of that median, where `mean' was expected. One sample that is far
  * off may be of an odd call, that loaded a kernel or started threads. */
 static double
-variance(const struct samples *samples, double mean)
+variance(const struct fy_learned_samples *samples, double mean)
 {
-    unsigned n = samples->count < RING ? samples->count : RING;
+    unsigned n =
+        samples->count < FY_LEARNED_RING ? samples->count : FY_LEARNED_RING;
     double off = (double)samples->median - mean;
 
     return n == 1 ? 3 * noise + off * off / 2 : 1.57 * noise / n;
 }
 
 void
-fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
-             struct fy_advice *out)
+fy_learn_ask(struct fy_learned *learned, const struct fy_learn_key *key,
+             const double prior[FY_SIDES], struct fy_advice *out)
 {
-    struct entry *entries[LEVELS];
+    struct fy_learned_entry *entries[LEVELS];
     uint32_t holding;
 
     *out = (struct fy_advice){.factor = {1, 1},
                               .doubt = {prior[0], prior[1]},
                               .planned = 1,
                               .last = -1};
-    if (!fy_brief_take(&lock, &holding)) {
+    if (!fy_brief_take(&learned->lock, &holding)) {
         return;
     }
-    find_all(key, entries);
-    struct entry *own = entries[LEVELS - 1];
+    find_all(learned, key, entries);
+    struct fy_learned_entry *own = entries[LEVELS - 1];
     for (unsigned side = 0; side < FY_SIDES; side++) {
         double mean = 0, doubt = prior[side] * prior[side];
         for (unsigned i = 0; i < LEVELS; i++) {
-            const struct samples *of =
+            const struct fy_learned_samples *of =
                 entries[i] ? &entries[i]->samples[side] : NULL;
             doubt += i > 0 ? apart[i] : 0;
             if (of && of->count > 0 && entries[0]) {
@@ -179,12 +164,12 @@ fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
         }
         own->calls++;
     }
-    fy_brief_give(&lock, holding);
+    fy_brief_give(&learned->lock, holding);
 }
 
 void
-fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
-              struct fy_pick *out)
+fy_learn_pick(struct fy_learned *learned, const struct fy_advice *advice,
+              const double seconds[FY_SIDES], struct fy_pick *out)
 {
     enum fy_side best = seconds[FY_SIDE_DEVICE] < seconds[FY_SIDE_ORIGINAL]
                             ? FY_SIDE_DEVICE
@@ -203,10 +188,10 @@ fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
     bool cheap = advice->lost + loss <= own_share * advice->spent;
     uint32_t holding;
     if (may_win && cheap) {
-        cheap = fy_brief_take(&lock, &holding);
+        cheap = fy_brief_take(&learned->lock, &holding);
         if (cheap) {
-            cheap = all_lost + loss <= share * all_spent;
-            fy_brief_give(&lock, holding);
+            cheap = learned->all_lost + loss <= share * learned->all_spent;
+            fy_brief_give(&learned->lock, holding);
         }
     }
     out->trial = may_win && cheap;
@@ -216,24 +201,25 @@ fy_learn_pick(const struct fy_advice *advice, const double seconds[FY_SIDES],
 }
 
 void
-fy_learn_planned(const struct fy_learn_key *key, double ratio)
+fy_learn_planned(struct fy_learned *learned, const struct fy_learn_key *key,
+                 double ratio)
 {
     uint32_t holding;
 
-    if (!fy_brief_take(&lock, &holding)) {
+    if (!fy_brief_take(&learned->lock, &holding)) {
         return;
     }
-    struct entry *own = find(*key);
+    struct fy_learned_entry *own = find(learned, *key);
     if (own) {
         own->planned = (float)ratio;
         own->planned_at = own->calls;
     }
-    fy_brief_give(&lock, holding);
+    fy_brief_give(&learned->lock, holding);
 }
 
 /* Lock held. */
 static void
-notice(struct entry *function, enum fy_side side, float off)
+notice(struct fy_learned_entry *function, enum fy_side side, float off)
 {
     float before = function->off[side];
     float both = fabsf(off) < fabsf(before) ? off : before;
@@ -245,10 +231,10 @@ notice(struct entry *function, enum fy_side side, float off)
 }
 
 double
-fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
-              double model, double seconds)
+fy_learn_took(struct fy_learned *learned, const struct fy_learn_key *key,
+              const struct fy_pick *pick, double model, double seconds)
 {
-    struct entry *entries[LEVELS];
+    struct fy_learned_entry *entries[LEVELS];
     double ratio = seconds / model, lost = 0;
     uint32_t holding;
 
@@ -258,10 +244,10 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
     if (pick->trial && seconds > pick->instead) {
         lost = seconds - pick->instead;
     }
-    if (!fy_brief_take(&lock, &holding)) {
+    if (!fy_brief_take(&learned->lock, &holding)) {
         return lost;
     }
-    find_all(key, entries);
+    find_all(learned, key, entries);
     if (entries[0]) {
         notice(entries[0], pick->side, logf((float)(seconds / pick->expected)));
     }
@@ -272,7 +258,7 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
             add(&entries[i]->samples[pick->side], logf((float)ratio));
         }
     }
-    struct entry *own = entries[LEVELS - 1];
+    struct fy_learned_entry *own = entries[LEVELS - 1];
     if (own) {
         own->seen[pick->side] = own->calls;
         own->spent += seconds;
@@ -282,40 +268,42 @@ fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
             own->last = (int8_t)pick->side;
         }
     }
-    all_spent += seconds;
-    all_lost += lost;
-    fy_brief_give(&lock, holding);
+    learned->all_spent += seconds;
+    learned->all_lost += lost;
+    fy_brief_give(&learned->lock, holding);
     return lost;
 }
 
 bool
-fy_learn_spend(double seconds)
+fy_learn_spend(struct fy_learned *learned, double seconds)
 {
     uint32_t holding;
 
-    if (!fy_brief_take(&lock, &holding)) {
+    if (!fy_brief_take(&learned->lock, &holding)) {
         return false;
     }
-    bool may = all_lost + seconds <= share * all_spent;
-    all_lost += may ? seconds : 0;
-    fy_brief_give(&lock, holding);
+    bool may = learned->all_lost + seconds <= share * learned->all_spent;
+    learned->all_lost += may ? seconds : 0;
+    fy_brief_give(&learned->lock, holding);
     return may;
 }
 
 void
-fy_learn_forget(void)
+fy_learn_forget(struct fy_learned *learned)
 {
     uint32_t holding;
 
-    while (!fy_brief_take(&lock, &holding)) {
+    while (!fy_brief_take(&learned->lock, &holding)) {
         continue; /* at most FY_BRIEF_PATIENCE times for each holder */
     }
-    memset(table, 0, sizeof(table));
-    fy_brief_give(&lock, holding);
+    if (learned->table) {
+        memset(learned->table, 0, FY_LEARNED_ENTRIES * sizeof(*learned->table));
+    }
+    fy_brief_give(&learned->lock, holding);
 }
 
 void
-fy_learn_after_fork(void)
+fy_learn_after_fork(struct fy_learned *learned)
 {
-    lock = (struct fy_brief){0};
+    learned->lock = (struct fy_brief){0};
 }

@@ -14,7 +14,46 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pager/base/brief.h"
 #include "pager/base/pick.h"
+
+enum {
+    FY_LEARNED_ENTRIES = 4096, /* a power of two */
+    FY_LEARNED_RING = 7,       /* samples that count; the median of them */
+};
+
+struct fy_learned_samples {
+    uint32_t count;
+    float ring[FY_LEARNED_RING]; /* logarithms */
+    float median;
+    float moved; /* see struct fy_learned_entry, when the last was added */
+};
+
+/* What is known of one key. */
+struct fy_learned_entry {
+    struct fy_learn_key key;
+    bool used;
+    int8_t last; /* enum fy_side that was chosen for good; -1: none yet */
+    uint32_t calls;
+    uint32_t seen[FY_SIDES]; /* the number of the last call there */
+    uint32_t planned_at;
+    float planned;
+    /* Of a function: how far its last call was off what was expected, and the
+     * sum of what two in a row agree on, squared: what is older is that doubtful. */
+    float off[FY_SIDES], moved[FY_SIDES];
+    double spent, lost;
+    struct fy_learned_samples samples[FY_SIDES];
+};
+
+/* The statistics of a process. */
+struct fy_learned {
+    struct fy_brief lock;
+    double all_spent, all_lost;
+    struct fy_learned_entry *table; /* FY_LEARNED_ENTRIES; NULL: no memory */
+};
+
+/* Once, before all others: maps the table. Without memory nothing is learned. */
+void fy_learn_start(struct fy_learned *learned);
 
 /* Operations by half powers of two, bytes by powers of two. */
 uint32_t fy_learn_size(double operations, double bytes);
@@ -33,26 +72,27 @@ struct fy_advice {
  * `prior': the logarithm of how wrong the model may be where nothing is known. Also
  * counts the call.
  */
-void fy_learn_ask(const struct fy_learn_key *key, const double prior[FY_SIDES],
-                  struct fy_advice *out);
+void fy_learn_ask(struct fy_learned *learned, const struct fy_learn_key *key,
+                  const double prior[FY_SIDES], struct fy_advice *out);
 /* With `seconds' as corrected. */
-void fy_learn_pick(const struct fy_advice *advice,
+void fy_learn_pick(struct fy_learned *learned, const struct fy_advice *advice,
                    const double seconds[FY_SIDES], struct fy_pick *out);
 /* See fy_advice. */
-void fy_learn_planned(const struct fy_learn_key *key, double ratio);
+void fy_learn_planned(struct fy_learned *learned,
+                      const struct fy_learn_key *key, double ratio);
 /*
  * What it took, and over the model's own, uncorrected seconds. Returns the seconds
  * that it lost as a trial, 0 where it was none.
  */
-double fy_learn_took(const struct fy_learn_key *key, const struct fy_pick *pick,
-                     double model, double seconds);
+double fy_learn_took(struct fy_learned *learned, const struct fy_learn_key *key,
+                     const struct fy_pick *pick, double model, double seconds);
 /* Whether so many seconds could be lost for knowledge; if so, they are. */
-bool fy_learn_spend(double seconds);
+bool fy_learn_spend(struct fy_learned *learned, double seconds);
 
 /* The model's seconds are others from now on; what trials cost stays. */
-void fy_learn_forget(void);
+void fy_learn_forget(struct fy_learned *learned);
 
 /* In a forked child: a parent's thread may have held the lock. */
-void fy_learn_after_fork(void);
+void fy_learn_after_fork(struct fy_learned *learned);
 
 #endif

@@ -230,12 +230,12 @@ pays(const struct fy_defer_group *group)
     all.flops = 0;
     for (unsigned i = 0; i < group->ncalls; i++) {
         all.flops += group->calls[i]->bound.flops;
-        original +=
-            fy_cost_original(fy_choice_rates(), &group->calls[i]->bound);
+        original += fy_cost_original(fy_choice_rates(options.chooser),
+                                     &group->calls[i]->bound);
     }
     return options.force ||
-           fy_cost_device(fy_choice_rates(), &all, &group->traffic,
-                          group->touched_bytes) < original;
+           fy_cost_device(fy_choice_rates(options.chooser), &all,
+                          &group->traffic, group->touched_bytes) < original;
 }
 
 /* False: nothing has happened, or what was read is as it was. */
@@ -250,20 +250,20 @@ run_on_device(struct fy_defer_group *group, char *note, size_t room)
         (void)snprintf(note, room, "by the originals: cheaper");
         return false;
     }
-    if (fy_pool_take(INT64_MAX, DEVICE_WAIT_SECONDS, words, &lease) !=
-        FY_REASON_NONE) {
+    if (fy_pool_take(options.pool, INT64_MAX, DEVICE_WAIT_SECONDS, words,
+                     &lease) != FY_REASON_NONE) {
         (void)snprintf(note, room, "by the originals: no device: %s", words);
         return false;
     }
     do {
         status = fy_defer_run_device(group, &lease, options.chunk_random,
                                      options.chunk_seed);
-    } while (status == FY_ERR_NOFIT && fy_pool_shrink(&lease));
+    } while (status == FY_ERR_NOFIT && fy_pool_shrink(options.pool, &lease));
     if (status) {
         const char *text = options.ops->error_text(lease.device);
         (void)snprintf(note, room, "by the originals: %s", text ? text : "");
     }
-    fy_pool_release(&lease);
+    fy_pool_release(options.pool, &lease);
     return status == FY_OK;
 }
 
@@ -755,7 +755,8 @@ new_deferred(const struct fy_intercepted *call, const struct fy_bound *bound,
     };
     struct fy_lease lease;
     char note[FY_POOL_NOTE_BYTES];
-    enum fy_reason reason = fy_pool_take(0, DEVICE_WAIT_SECONDS, note, &lease);
+    enum fy_reason reason =
+        fy_pool_take(options.pool, 0, DEVICE_WAIT_SECONDS, note, &lease);
 
     if (reason != FY_REASON_NONE) {
         return reason;
@@ -780,7 +781,7 @@ new_deferred(const struct fy_intercepted *call, const struct fy_bound *bound,
             fy_deferred_free(*out);
         }
     }
-    fy_pool_release(&lease);
+    fy_pool_release(options.pool, &lease);
     return status == FY_ERR_NOMEM ? FY_REASON_HOST_MEMORY
            : status               ? FY_REASON_UNSUPPORTED
                                   : FY_REASON_NONE;

@@ -7,12 +7,15 @@
 #ifndef FERRY_PAGER_DEFERRED_DEFER_H
 #define FERRY_PAGER_DEFERRED_DEFER_H
 
+#include "pager/decide/choice.h"
 #include "pager/engine/engine.h"
 #include "pager/plan/plan.h"
 
 struct fy_defer_options {
     const struct fy_device_ops *ops;
     const struct fy_shim_services *services;
+    struct fy_pool *pool;
+    const struct fy_chooser *chooser;
     bool force; /* without the cost model, and small calls too */
     bool chunk_random;
     uint64_t chunk_seed;
@@ -34,7 +37,7 @@ enum fy_reason fy_defer_call(const struct fy_intercepted *call,
 /* Whatever the call's operands have in common with deferred ones is at home. */
 void fy_defer_settle(const struct fy_bound *bound);
 
-/* pthread_atfork(): everything is at home, and nothing deferred until after. */
+/* engine/fork.c: everything is at home, and nothing deferred until after. */
 void fy_defer_before_fork(void);
 void fy_defer_after_fork(void); /* in the parent; children defer nothing */
 

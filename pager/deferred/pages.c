@@ -32,6 +32,7 @@
 #include <linux/userfaultfd.h>
 
 #include "common/clock.h"
+#include "pager/base/lasting.h"
 #include "pager/deferred/child.h"
 #include "pager/deferred/where.h"
 #include "pager/device/own_thread.h"
@@ -55,7 +56,7 @@ enum {
     (UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP | \
      UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
 
-static struct fy_pages ranges[FY_PAGES_RANGES];
+static struct fy_pages *ranges; /* FY_PAGES_RANGES */
 static const struct fy_pages_hooks *hooks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -77,7 +78,7 @@ static struct {
          .changed = PTHREAD_COND_INITIALIZER};
 
 /* Threads whose fault was read in passing, to be woken and asked again. */
-static uint64_t waiting[MAX_WAITING];
+static uint64_t *waiting; /* MAX_WAITING */
 static unsigned nwaiting;
 
 /* The move that fy_pages_take() is in the middle of. */
@@ -953,6 +954,11 @@ fy_pages_start(const struct fy_pages_hooks *given)
         return FY_ERR_UNSUPPORTED;
     }
     hooks = given;
+    ranges = fy_lasting(FY_PAGES_RANGES * sizeof(*ranges));
+    waiting = fy_lasting(MAX_WAITING * sizeof(*waiting));
+    if (!ranges || !waiting) {
+        return FY_ERR_NOMEM;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int error = pthread_create(&thread, NULL, keeper, NULL);

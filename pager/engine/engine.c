@@ -11,45 +11,32 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/debug.h"
 #include "common/record.h"
-#include "common/settings.h"
 #include "pager/base/explain.h"
+#include "pager/base/lasting.h"
 #include "pager/bind/handles.h"
-#include "pager/bind/provider.h"
-#include "pager/decide/choice.h"
 #include "pager/decide/decision.h"
 #include "pager/deferred/defer.h"
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/cuda/watch.h"
 #include "pager/device/own_thread.h"
+#include "pager/engine/fork.h"
+#include "pager/engine/state.h"
 #include "pager/execute/hostmem.h"
-#include "pager/execute/pool.h"
 #include "pager/plan/plan.h"
-#include "pager/verify/checked.h"
-#include "pager/verify/verify.h"
 
 enum {
     MAX_DEVICE_ERRORS = 3,
     LEAST_USEFUL_BYTES = 16 << 20, /* of device memory, of any call */
 };
 
-static const struct fy_shim_services *services;
-static struct fy_settings settings;
-static const struct fy_device_ops *ops; /* NULL: no device */
-
-static struct fy_verifier *verifier;  /* ferry verify: nothing is offloaded */
-static unsigned device_errors;        /* since a call succeeded */
-static unsigned char *without_kernel; /* of functions; NULL: all are tried */
-static bool defers;                   /* see deferred/defer.h */
+static struct fy_state state;
 
 /* One offloaded call on its way. */
 struct offload {
@@ -62,89 +49,11 @@ struct offload {
     bool held; /* handlers of the program wait */
 };
 
-/*
- * Nothing stays locked between these: the program's own handlers run in between,
- * and take locks under which its other threads may be inside a call. What a
- * parent's thread had locked begins anew in the child.
- */
-static void
-before_fork(void)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    if (ops && ops->let_go) {
-        ops->let_go(true);
-    }
-    fy_defer_before_fork();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static void
-after_fork_parent(void)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    fy_defer_after_fork();
-    if (ops && ops->resume) {
-        ops->resume();
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-/* ThreadSanitizer counts the parent's other threads as running in a child. */
-#ifdef __SANITIZE_THREAD__
-void AnnotateIgnoreWritesBegin(const char *file, int line);
-void AnnotateIgnoreWritesEnd(const char *file, int line);
-void AnnotateIgnoreReadsBegin(const char *file, int line);
-void AnnotateIgnoreReadsEnd(const char *file, int line);
-static void
-expect_no_other_thread(bool begins)
-{
-    if (begins) {
-        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
-    } else {
-        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
-        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-    }
-}
-#else
-static void
-expect_no_other_thread(bool begins)
-{
-    (void)begins;
-}
-#endif
-
-static void
-after_fork_child(void)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    expect_no_other_thread(true);
-    fy_own_threads_child();
-    fy_pool_after_fork_child();
-    fy_learn_after_fork();
-    fy_handles_after_fork();
-    expect_no_other_thread(false);
-    fy_debug(ENGINE, "a forked child of %d begins", (int)getppid());
-    if (ops && ops->resume) {
-        ops->resume(); /* a child of one that had no device yet */
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* What the device says of its last trouble. */
 static void
 take_note(struct fy_decision *decision, struct fy_device *of)
 {
-    const char *text = ops->error_text(of);
+    const char *text = state.ops->error_text(of);
 
     (void)snprintf(decision->note, sizeof(decision->note), "%s",
                    text ? text : "");
@@ -205,12 +114,14 @@ return_value(const struct offload *offload, const union fy_raw *value)
 static void
 count_error(const struct fy_decision *decision, struct fy_device *of)
 {
-    unsigned errors = __atomic_add_fetch(&device_errors, 1, __ATOMIC_RELAXED);
+    unsigned errors =
+        __atomic_add_fetch(&state.device_errors, 1, __ATOMIC_RELAXED);
 
     fy_debug(ENGINE, "error %u of the device: %s", errors, decision->note);
-    if (errors >= MAX_DEVICE_ERRORS || ops->memory_bytes(of) == 0) {
-        __atomic_store_n(&device_errors, MAX_DEVICE_ERRORS, __ATOMIC_RELAXED);
-        fy_pool_close(decision->note);
+    if (errors >= MAX_DEVICE_ERRORS || state.ops->memory_bytes(of) == 0) {
+        __atomic_store_n(&state.device_errors, MAX_DEVICE_ERRORS,
+                         __ATOMIC_RELAXED);
+        fy_pool_close(&state.pool, decision->note);
     }
 }
 
@@ -222,14 +133,14 @@ tell_operands(const struct offload *offload, const struct fy_lease *lease)
     size_t count = 0;
     bool overflow;
 
-    if (!ops->operands) {
+    if (!state.ops->operands) {
         return;
     }
     for (unsigned i = 0; i < offload->bound.function->noperands; i++) {
         count +=
             fy_view_range(&offload->bound.views[i], &ranges[count], &overflow);
     }
-    ops->operands(lease->device, ranges, count, settings.force);
+    state.ops->operands(lease->device, ranges, count, state.settings->force);
 }
 
 /* A status of fy_executor_run(); 0: *out has what to answer. */
@@ -240,7 +151,8 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     struct fy_decision *decision = &offload->decision;
     union fy_raw value;
     decision->note[0] = '\0'; /* of a try with more memory */
-    struct fy_shadow *shadow = fy_checked_begin(&offload->bound, decision);
+    struct fy_shadow *shadow =
+        fy_checked_begin(&state.checks, &offload->bound, decision);
     double start = fy_clock_seconds();
     tell_operands(offload, lease);
     int status =
@@ -261,7 +173,7 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         fy_shadow_free(shadow);
         return status;
     }
-    __atomic_store_n(&device_errors, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&state.device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
     *out = FY_REASON_NONE;
     if (shadow) {
@@ -276,15 +188,15 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
 static void
 switch_off(uint32_t function)
 {
-    if (without_kernel) {
-        __atomic_store_n(&without_kernel[function], 1, __ATOMIC_RELAXED);
+    if (state.without_kernel) {
+        __atomic_store_n(&state.without_kernel[function], 1, __ATOMIC_RELAXED);
     }
 }
 
 static void
 count_tried(const struct fy_tried *tried)
 {
-    struct fy_record *record = services->record;
+    struct fy_record *record = state.services->record;
 
     if (record && tried->trial && tried->function < record->nrows) {
         FY_RECORD_ADD(record->rows[tried->function].trials, 1);
@@ -303,15 +215,15 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
         .original = call->original,
         .symbol = call->symbol,
         .integer_bits = offload->bound.integer_bits,
-        .sibling = services->sibling,
+        .sibling = state.services->sibling,
     };
     bool missing = false;
     const struct fy_plan_options options = {
-        .ops = ops,
+        .ops = state.ops,
         .device = lease->device,
         .budget_bytes = lease->budget_bytes,
-        .random = settings.chunk_random,
-        .seed = settings.chunk_seed,
+        .random = state.settings->chunk_random,
+        .seed = state.settings->chunk_seed,
         .missing = &missing,
     };
     struct fy_plan *plan;
@@ -347,16 +259,17 @@ plan_and_run(struct offload *offload, const struct fy_lease *lease,
     offload->lower_bound_bytes =
         fy_lower_bound_bytes(&offload->bound, options.budget_bytes);
     enum fy_reason reason = FY_REASON_UNPROFITABLE;
-    if (fy_choice_pays(&offload->choice, &offload->bound, &plan->predicted,
-                       plan->touched_bytes, &offload->decision)) {
+    if (fy_choice_pays(&state.chooser, &offload->choice, &offload->bound,
+                       &plan->predicted, plan->touched_bytes,
+                       &offload->decision)) {
         status = run_plan(offload, lease, plan, &reason);
         if (status == FY_OK) {
-            struct fy_tried tried =
-                fy_choice_ran(&offload->choice, fy_clock_seconds() - start);
+            struct fy_tried tried = fy_choice_ran(
+                &state.chooser, &offload->choice, fy_clock_seconds() - start);
             count_tried(&tried);
         } else if (status == FY_ERR_FAULT) {
             /* It is computed twice, as all calls may be that find it so. */
-            (void)fy_choice_ran(&offload->choice,
+            (void)fy_choice_ran(&state.chooser, &offload->choice,
                                 fy_clock_seconds() - start +
                                     offload->decision.original_seconds);
         }
@@ -396,8 +309,9 @@ find_gemm(void *original)
     void *found = NULL;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++) {
-        found =
-            services->sibling ? services->sibling(original, names[i]) : NULL;
+        found = state.services->sibling
+                    ? state.services->sibling(original, names[i])
+                    : NULL;
     }
     return found;
 }
@@ -412,23 +326,26 @@ run_on_device(struct offload *offload)
     struct fy_decision *decision = &offload->decision;
     struct fy_lease lease;
     bool ran_out;
-    double worth = settings.force ? INFINITY : decision->original_seconds;
-    enum fy_reason reason = fy_pool_take(useful_bytes(&offload->bound), worth,
-                                         decision->note, &lease);
+    double worth =
+        state.settings->force ? INFINITY : decision->original_seconds;
+    enum fy_reason reason =
+        fy_pool_take(&state.pool, useful_bytes(&offload->bound), worth,
+                     decision->note, &lease);
 
     if (reason != FY_REASON_NONE) {
         return reason;
     }
-    fy_choice_opened();
-    if (fy_choice_is_unmeasured(&lease)) {
-        fy_choice_measure(&lease, find_gemm(offload->call->original));
-        fy_choice_begin(&offload->choice, &offload->bound,
+    fy_choice_opened(&state.chooser);
+    if (fy_choice_is_unmeasured(&state.chooser, &lease)) {
+        fy_choice_measure(&state.chooser, &lease,
+                          find_gemm(offload->call->original));
+        fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
                         offload->call->caller);
     }
     do {
         reason = plan_and_run(offload, &lease, &ran_out);
-    } while (ran_out && fy_pool_shrink(&lease));
-    fy_pool_release(&lease);
+    } while (ran_out && fy_pool_shrink(&state.pool, &lease));
+    fy_pool_release(&state.pool, &lease);
     return reason;
 }
 
@@ -438,7 +355,7 @@ static bool
 has_device_call(uint32_t function)
 {
     const struct fy_function *rows =
-        FY_TABLE(services->model, fy_function, functions);
+        FY_TABLE(state.services->model, fy_function, functions);
 
     for (; function != FY_NIL; function = rows[function].next_variant) {
         if (rows[function].cuda_call != FY_NIL || rows[function].blocked_by) {
@@ -452,7 +369,7 @@ has_device_call(uint32_t function)
 static bool
 hold(struct offload *offload)
 {
-    if (!offload->held && services->hold(offload->call)) {
+    if (!offload->held && state.services->hold(offload->call)) {
         offload->held = true;
         fy_own_block()->raised = 0;
         fy_watch_callers_stack(offload->call->registers->stack);
@@ -465,42 +382,44 @@ decide(struct offload *offload)
 {
     const struct fy_intercepted *call = offload->call;
     const struct fy_symbol *symbol =
-        &FY_TABLE(services->model, fy_symbol, symbols)[call->symbol];
+        &FY_TABLE(state.services->model, fy_symbol, symbols)[call->symbol];
     unsigned bits = symbol->integer_bits;
     enum fy_reason reason;
 
-    if ((verifier || defers || fy_explains()) && !hold(offload)) {
+    if ((state.verifier || state.defers || fy_explains()) && !hold(offload)) {
         return FY_REASON_IN_HANDLER;
     }
-    if (__atomic_load_n(&device_errors, __ATOMIC_RELAXED) >=
+    if (__atomic_load_n(&state.device_errors, __ATOMIC_RELAXED) >=
         MAX_DEVICE_ERRORS) {
-        fy_pool_why(offload->decision.note);
+        fy_pool_why(&state.pool, offload->decision.note);
         return FY_REASON_DISABLED;
     }
-    if (fy_pool_is_closed()) {
-        fy_pool_why(offload->decision.note);
+    if (fy_pool_is_closed(&state.pool)) {
+        fy_pool_why(&state.pool, offload->decision.note);
         return FY_REASON_NO_DEVICE;
     }
-    if (fy_checked_is_off(call->function)) {
+    if (fy_checked_is_off(&state.checks, call->function)) {
         return FY_REASON_DISABLED;
     }
-    if (!verifier && ops->resolve && !has_device_call(call->function)) {
+    if (!state.verifier && state.ops->resolve &&
+        !has_device_call(call->function)) {
         return FY_REASON_NO_DEVICE_CALL;
     }
     if (bits == 0 &&
-        fy_function_uses_integer(services->model, call->function) &&
-        !fy_provider_is_known(call->original, &bits)) {
+        fy_function_uses_integer(state.services->model, call->function) &&
+        !fy_provider_is_known(&state.providers, call->original, &bits)) {
         if (!hold(offload)) {
             return FY_REASON_IN_HANDLER;
         }
-        bits = fy_provider_integer_bits(services, call->original);
+        bits = fy_provider_integer_bits(&state.providers, state.services,
+                                        call->original);
     }
-    if (verifier) {
-        fy_verify_intercepted(verifier, call, bits, fy_handle_find);
+    if (state.verifier) {
+        fy_verify_intercepted(state.verifier, call, bits, fy_handle_find);
         return FY_REASON_DISABLED;
     }
-    reason = fy_bind(services->model, call->function, bits, call->registers,
-                     fy_handle_find, &offload->bound);
+    reason = fy_bind(state.services->model, call->function, bits,
+                     call->registers, fy_handle_find, &offload->bound);
     if (reason != FY_REASON_NONE) {
         return reason;
     }
@@ -508,20 +427,21 @@ decide(struct offload *offload)
     if (offload->bound.function->flags & FY_FN_OBSERVE_ONLY) {
         return FY_REASON_UNSUPPORTED; /* nothing would come back */
     }
-    if (without_kernel &&
-        __atomic_load_n(&without_kernel[offload->bound.function_index],
+    if (state.without_kernel &&
+        __atomic_load_n(&state.without_kernel[offload->bound.function_index],
                         __ATOMIC_RELAXED)) {
         return FY_REASON_NO_KERNEL;
     }
-    if (defers) {
+    if (state.defers) {
         if (fy_defer_call(call, &offload->bound) == FY_REASON_NONE) {
             offload->decision.method = "deferred";
             return FY_REASON_NONE;
         }
         fy_defer_settle(&offload->bound);
     }
-    fy_choice_begin(&offload->choice, &offload->bound, call->caller);
-    if (!fy_choice_may_pay(&offload->choice, &offload->bound,
+    fy_choice_begin(&state.chooser, &offload->choice, &offload->bound,
+                    call->caller);
+    if (!fy_choice_may_pay(&state.chooser, &offload->choice, &offload->bound,
                            &offload->decision)) {
         return FY_REASON_UNPROFITABLE;
     }
@@ -540,14 +460,14 @@ count(const struct offload *offload)
 {
     const struct fy_decision *decision = &offload->decision;
 
-    if (!services->record ||
+    if (!state.services->record ||
         (decision->reason != FY_REASON_NONE &&
          decision->reason != FY_REASON_VERIFIED) ||
-        offload->call->function >= services->record->nrows) {
+        offload->call->function >= state.services->record->nrows) {
         return;
     }
     struct fy_record_row *row =
-        &services->record->rows[offload->call->function];
+        &state.services->record->rows[offload->call->function];
     if (decision->reason == FY_REASON_NONE) {
         FY_RECORD_ADD(row->offloaded, 1);
     }
@@ -562,16 +482,17 @@ static void
 log_decision(const struct offload *offload)
 {
     const struct fy_decision *d = &offload->decision;
-    const struct fy_symbol *symbol =
-        &FY_TABLE(services->model, fy_symbol, symbols)[offload->call->symbol];
-    fy_debug(
-        DECIDE,
-        "%s called from %p: %s; predicted %.3g s here, %.3g s on the "
-        "device; took %.3g s%s%s",
-        fy_model_string(services->model, symbol->name), offload->call->caller,
-        d->reason == FY_REASON_NONE ? "offloaded" : fy_reason_word(d->reason),
-        d->original_seconds, d->device_seconds, d->actual_seconds,
-        d->note[0] ? ": " : "", d->note);
+    const struct fy_symbol *symbol = &FY_TABLE(state.services->model, fy_symbol,
+                                               symbols)[offload->call->symbol];
+    fy_debug(DECIDE,
+             "%s called from %p: %s; predicted %.3g s here, %.3g s on the "
+             "device; took %.3g s%s%s",
+             fy_model_string(state.services->model, symbol->name),
+             offload->call->caller,
+             d->reason == FY_REASON_NONE ? "offloaded"
+                                         : fy_reason_word(d->reason),
+             d->original_seconds, d->device_seconds, d->actual_seconds,
+             d->note[0] ? ": " : "", d->note);
 }
 
 static enum fy_reason
@@ -588,7 +509,7 @@ engine_call(const struct fy_intercepted *call)
     memset(&offload.decision, 0, sizeof(offload.decision));
     enum fy_reason reason = decide(&offload);
     offload.decision.reason = reason;
-    offload.decision.model = services->model;
+    offload.decision.model = state.services->model;
     offload.decision.symbol = call->symbol;
     offload.decision.function = call->function;
     offload.decision.caller = call->caller;
@@ -617,9 +538,9 @@ static enum fy_reason
 engine_compare(const struct fy_intercepted *call)
 {
     int saved = errno;
-    services->enter(1);
-    enum fy_reason reason = fy_checked_compare(call);
-    services->enter(-1);
+    state.services->enter(1);
+    enum fy_reason reason = fy_checked_compare(&state.checks, call);
+    state.services->enter(-1);
     errno = saved;
     return reason;
 }
@@ -633,7 +554,7 @@ engine_silence(void)
 static void
 engine_before_change(void)
 {
-    if (defers) {
+    if (state.defers) {
         fy_defer_before_change();
     }
 }
@@ -641,7 +562,7 @@ engine_before_change(void)
 static void
 engine_after_change(void)
 {
-    if (defers) {
+    if (state.defers) {
         fy_defer_after_change();
     }
 }
@@ -649,7 +570,8 @@ engine_after_change(void)
 static void
 engine_ran(uint64_t nanoseconds)
 {
-    struct fy_tried tried = fy_choice_original_ran(1e-9 * (double)nanoseconds);
+    struct fy_tried tried =
+        fy_choice_original_ran(&state.chooser, 1e-9 * (double)nanoseconds);
 
     count_tried(&tried);
 }
@@ -657,24 +579,25 @@ engine_ran(uint64_t nanoseconds)
 static void
 engine_observe(const struct fy_intercepted *call)
 {
-    const struct fy_function *function =
-        &FY_TABLE(services->model, fy_function, functions)[call->function];
+    const struct fy_function *function = &FY_TABLE(
+        state.services->model, fy_function, functions)[call->function];
     const struct fy_symbol *symbol =
-        &FY_TABLE(services->model, fy_symbol, symbols)[call->symbol];
+        &FY_TABLE(state.services->model, fy_symbol, symbols)[call->symbol];
     struct fy_value cells[FY_MAX_CELLS];
     unsigned bits = symbol->integer_bits;
     int saved = errno;
 
-    services->enter(1);
+    state.services->enter(1);
     if (function->flags & FY_FN_FREES) {
         fy_handle_freed(call->registers->integer[0]);
     }
     if (function->flags & FY_FN_MAKES && call->registers->result[0] != 0) {
         if (bits == 0 &&
-            fy_function_uses_integer(services->model, call->function)) {
-            bits = fy_provider_integer_bits(services, call->original);
+            fy_function_uses_integer(state.services->model, call->function)) {
+            bits = fy_provider_integer_bits(&state.providers, state.services,
+                                            call->original);
         }
-        if (fy_bind_cells(services->model, call->function, bits,
+        if (fy_bind_cells(state.services->model, call->function, bits,
                           call->registers, cells) == FY_REASON_NONE) {
             fy_handle_made(call->registers->result[0], call->function,
                            function->ncells, cells);
@@ -682,7 +605,7 @@ engine_observe(const struct fy_intercepted *call)
             fy_handle_freed(call->registers->result[0]);
         }
     }
-    services->enter(-1);
+    state.services->enter(-1);
     errno = saved;
 }
 
@@ -694,9 +617,15 @@ static void
 engine_abandon(void)
 {
     fy_checked_drop();
-    if (fy_pool_abandon()) {
-        __atomic_fetch_add(&device_errors, 1, __ATOMIC_RELAXED);
+    if (fy_pool_abandon(&state.pool)) {
+        __atomic_fetch_add(&state.device_errors, 1, __ATOMIC_RELAXED);
     }
+}
+
+static void
+engine_forget(void)
+{
+    fy_provider_forget(&state.providers);
 }
 
 static void
@@ -704,9 +633,9 @@ engine_loading(const char *file)
 {
     int saved = errno;
 
-    if (ops && ops->loading) {
-        ops->loading(file);
-        ops->let_go(false);
+    if (state.ops && state.ops->loading) {
+        state.ops->loading(file);
+        state.ops->let_go(false);
     }
     errno = saved;
 }
@@ -716,7 +645,7 @@ static const struct fy_engine engine = {
     .call = engine_call,
     .observe = engine_observe,
     .abandon = engine_abandon,
-    .forget = fy_provider_forget,
+    .forget = engine_forget,
     .compare = engine_compare,
     .ran = engine_ran,
     .loading = engine_loading,
@@ -734,58 +663,68 @@ fy_engine_start(const struct fy_shim_services *given)
         !given->enter || !given->hold) {
         return NULL;
     }
-    services = given;
+    struct fy_settings *settings = fy_lasting(sizeof(*settings));
+    if (!settings) {
+        errno = saved;
+        return NULL;
+    }
+    state.services = given;
+    state.settings = settings;
     fy_own_threads_tell(given);
-    if (fy_settings_decode(given->settings, &settings, NULL)) {
+    if (fy_settings_decode(given->settings, settings, NULL)) {
         errno = saved; /* the tool has checked it: someone else's text */
         return NULL;
     }
-    fy_debug_start((uint32_t)settings.debug, settings.debug_file);
+    fy_debug_start((uint32_t)settings->debug, settings->debug_file);
     /* The tool has looked for a card: whoever still says auto wants one. */
-    ops = fy_device_find(
-        strcmp(settings.device, "auto") == 0 ? "cuda" : settings.device);
-    const char *kind = ops ? ops->name : "host";
-    fy_choice_start(&settings, kind);
-    fy_kernel_cache_to(settings.kernels);
-    without_kernel = calloc(given->model->functions.count + 1, 1);
-    fy_explain_to(settings.explain);
-    fy_checked_start(&settings, given->model);
-    if (settings.verify[0] && fy_verifier_new(given->model, settings.verify,
-                                              given->sibling, &verifier)) {
+    state.ops = fy_device_find(
+        strcmp(settings->device, "auto") == 0 ? "cuda" : settings->device);
+    const char *kind = state.ops ? state.ops->name : "host";
+    fy_choice_start(&state.chooser, settings, kind);
+    fy_kernel_cache_to(settings->kernels);
+    state.without_kernel = calloc(given->model->functions.count + 1, 1);
+    fy_explain_to(settings->explain);
+    fy_checked_start(&state.checks, settings, given->model);
+    if (settings->verify[0] &&
+        fy_verifier_new(given->model, settings->verify, given->sibling,
+                        &state.verifier)) {
         errno = saved;
         return NULL;
     }
-    if (fy_pool_start(ops, settings.memory_bytes) ||
-        pthread_atfork(before_fork, after_fork_parent, after_fork_child)) {
+    if (fy_pool_start(&state.pool, state.ops, settings->memory_bytes) ||
+        fy_fork_start(&state)) {
         errno = saved;
         return NULL;
     }
-    if (settings.defer && ops && !verifier && settings.check_rate <= 0) {
+    if (settings->defer && state.ops && !state.verifier &&
+        settings->check_rate <= 0) {
         const struct fy_defer_options defer = {
-            .ops = ops,
-            .services = services,
-            .force = settings.force,
-            .chunk_random = settings.chunk_random,
-            .chunk_seed = settings.chunk_seed,
+            .ops = state.ops,
+            .services = given,
+            .pool = &state.pool,
+            .chooser = &state.chooser,
+            .force = settings->force,
+            .chunk_random = settings->chunk_random,
+            .chunk_seed = settings->chunk_seed,
         };
-        defers = fy_defer_start(&defer) == FY_OK;
-        if (!defers) {
+        state.defers = fy_defer_start(&defer) == FY_OK;
+        if (!state.defers) {
             fy_explain_line("no call is deferred: that takes Linux 6.11, root, "
                             "glibc's own malloc, and no GLIBC_TUNABLES");
         }
     }
-    if (ops && ops->early) {
-        ops->early(settings.early);
+    if (state.ops && state.ops->early) {
+        state.ops->early(settings->early);
     }
-    if (ops && ops->keep) {
+    if (state.ops && state.ops->keep) {
         /* Deferring moves the operands' pages away, and watches them, too. */
-        ops->keep(defers ? 0 : settings.register_bytes);
+        state.ops->keep(state.defers ? 0 : settings->register_bytes);
     }
     fy_debug(ENGINE, "started: device %s, memory limit %llu bytes%s%s%s",
-             ops ? ops->name : "none",
-             (unsigned long long)settings.memory_bytes,
-             verifier ? ", verifies" : "", defers ? ", defers" : "",
-             settings.force ? ", forced" : "");
+             state.ops ? state.ops->name : "none",
+             (unsigned long long)settings->memory_bytes,
+             state.verifier ? ", verifies" : "", state.defers ? ", defers" : "",
+             settings->force ? ", forced" : "");
     errno = saved;
     return &engine;
 }

@@ -25,37 +25,8 @@ enum {
     ABANDON_TRIES = 1000,
 };
 
-struct member {
-    struct fy_executor *executor; /* NULL: to be made */
-    bool taken;
-    pthread_t holder; /* while taken */
-    uint64_t granted_bytes;
-    bool claimed; /* from other processes */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t released; /* by CLOCK_MONOTONIC */
-
-static const struct fy_device_ops *ops;
-static uint64_t limit_bytes; /* 0: the device's default */
-static struct fy_device *device;
-static struct fy_device *inherited; /* the parent process's, to be closed */
-static bool forked; /* of a process that used a device that cannot follow */
-static bool closed; /* no call may have it */
-static char closed_why[FY_POOL_NOTE_BYTES];
-static unsigned busy_opens; /* inside of constructors */
-
-static struct member members[FY_POOL_EXECUTORS];
-static unsigned most = FY_POOL_EXECUTORS; /* that can be made */
-static bool making;                       /* the device or an executor */
-static bool spoiled; /* by an exception: left when nobody uses it */
-static uint64_t granted_bytes;
-static uint64_t releases;
-/* Somebody waited in vain at this one: what is held may never come back. */
-static uint64_t given_up_at = UINT64_MAX;
-
 static int
-init_released(void)
+init_released(struct fy_pool *pool)
 {
     pthread_condattr_t attributes;
     int error = pthread_condattr_init(&attributes);
@@ -65,52 +36,57 @@ init_released(void)
     }
     error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     if (!error) {
-        error = pthread_cond_init(&released, &attributes);
+        error = pthread_cond_init(&pool->released, &attributes);
     }
     pthread_condattr_destroy(&attributes);
     return error;
 }
 
 int
-fy_pool_start(const struct fy_device_ops *of, uint64_t memory_bytes)
+fy_pool_start(struct fy_pool *pool, const struct fy_device_ops *of,
+              uint64_t memory_bytes)
 {
-    ops = of;
-    limit_bytes = memory_bytes;
-    closed = of == NULL;
-    return init_released() ? FY_ERR_NOMEM : FY_OK;
+    pool->ops = of;
+    pool->given_up_at = UINT64_MAX;
+    pool->limit_bytes = memory_bytes;
+    pool->closed = of == NULL;
+    return pthread_mutex_init(&pool->lock, NULL) || init_released(pool)
+               ? FY_ERR_NOMEM
+               : FY_OK;
 }
 
 bool
-fy_pool_is_closed(void)
+fy_pool_is_closed(const struct fy_pool *pool)
 {
-    return __atomic_load_n(&closed, __ATOMIC_RELAXED);
+    return __atomic_load_n(&pool->closed, __ATOMIC_RELAXED);
 }
 
 void
-fy_pool_why(char note[FY_POOL_NOTE_BYTES])
+fy_pool_why(const struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES])
 {
     /* Written once, before `closed'. */
-    if (__atomic_load_n(&closed, __ATOMIC_ACQUIRE)) {
-        memcpy(note, closed_why, sizeof(closed_why));
+    if (__atomic_load_n(&pool->closed, __ATOMIC_ACQUIRE)) {
+        memcpy(note, pool->closed_why, sizeof(pool->closed_why));
     }
 }
 
 void
-fy_pool_close(const char *why)
+fy_pool_close(struct fy_pool *pool, const char *why)
 {
-    pthread_mutex_lock(&lock);
-    if (!closed) {
-        (void)snprintf(closed_why, sizeof(closed_why), "%s", why);
-        __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->closed) {
+        (void)snprintf(pool->closed_why, sizeof(pool->closed_why), "%s", why);
+        __atomic_store_n(&pool->closed, true, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* What the device says of its last trouble; of NULL: of opening one. */
 static void
-take_note(char note[FY_POOL_NOTE_BYTES], struct fy_device *of)
+take_note(const struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES],
+          struct fy_device *of)
 {
-    const char *text = ops->error_text(of);
+    const char *text = pool->ops->error_text(of);
 
     (void)snprintf(note, FY_POOL_NOTE_BYTES, "%s", text ? text : "");
 }
@@ -128,13 +104,13 @@ deadline(double wait_seconds, struct timespec *until)
 
 /* Whether something was released before `until'. Lock held. */
 static bool
-wait_for_release(const struct timespec *until)
+wait_for_release(struct fy_pool *pool, const struct timespec *until)
 {
-    if (given_up_at == releases) {
+    if (pool->given_up_at == pool->releases) {
         return false;
     }
-    if (pthread_cond_timedwait(&released, &lock, until) != 0) {
-        given_up_at = releases;
+    if (pthread_cond_timedwait(&pool->released, &pool->lock, until) != 0) {
+        pool->given_up_at = pool->releases;
         return false;
     }
     return true;
@@ -142,110 +118,111 @@ wait_for_release(const struct timespec *until)
 
 /* Lock held. */
 static void
-tell_all(void)
+tell_all(struct fy_pool *pool)
 {
-    releases++;
-    pthread_cond_broadcast(&released);
+    pool->releases++;
+    pthread_cond_broadcast(&pool->released);
 }
 
 /* One with an executor, else one for which it can be made. Lock held. */
-static struct member *
-find_free(void)
+static struct fy_pool_member *
+find_free(struct fy_pool *pool)
 {
-    struct member *empty = NULL;
+    struct fy_pool_member *empty = NULL;
 
-    for (unsigned i = 0; i < most; i++) {
-        if (members[i].taken) {
+    for (unsigned i = 0; i < FY_POOL_EXECUTORS; i++) {
+        if (pool->members[i].taken) {
             continue;
         }
-        if (members[i].executor) {
-            return &members[i];
+        if (pool->members[i].executor) {
+            return &pool->members[i];
         }
         if (!empty) {
-            empty = &members[i];
+            empty = &pool->members[i];
         }
     }
-    return making ? NULL : empty;
+    return pool->making ? NULL : empty;
 }
 
-static struct member *
-take_member(const struct timespec *until)
+static struct fy_pool_member *
+take_member(struct fy_pool *pool, const struct timespec *until)
 {
-    struct member *m;
+    struct fy_pool_member *m;
 
-    pthread_mutex_lock(&lock);
-    while ((m = find_free()) == NULL && wait_for_release(until)) {
+    pthread_mutex_lock(&pool->lock);
+    while ((m = find_free(pool)) == NULL && wait_for_release(pool, until)) {
     }
     if (m) {
         m->taken = true;
         m->holder = pthread_self();
         m->granted_bytes = 0;
-        making = making || m->executor == NULL;
+        pool->making = pool->making || m->executor == NULL;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool->lock);
     return m;
 }
 
 /* The device as an exception has left it is no good for anybody. Lock held. */
 static void
-leave_spoiled(void)
+leave_spoiled(struct fy_pool *pool)
 {
     for (unsigned i = 0; i < FY_POOL_EXECUTORS; i++) {
-        if (members[i].taken) {
+        if (pool->members[i].taken) {
             return;
         }
     }
-    memset(members, 0, sizeof(members));
-    granted_bytes = 0;
-    device = NULL;
-    spoiled = false;
+    memset(pool->members, 0, sizeof(pool->members));
+    pool->granted_bytes = 0;
+    pool->device = NULL;
+    pool->spoiled = false;
 }
 
 static void
-give_member(struct member *m)
+give_member(struct fy_pool *pool, struct fy_pool_member *m)
 {
     if (m->claimed) {
-        ops->claim(device, 0, NULL);
+        pool->ops->claim(pool->device, 0, NULL);
         m->claimed = false;
     }
-    pthread_mutex_lock(&lock);
-    granted_bytes -= m->granted_bytes;
+    pthread_mutex_lock(&pool->lock);
+    pool->granted_bytes -= m->granted_bytes;
     m->granted_bytes = 0;
     m->taken = false;
-    if (spoiled) {
-        leave_spoiled();
+    if (pool->spoiled) {
+        leave_spoiled(pool);
     }
-    tell_all();
-    pthread_mutex_unlock(&lock);
+    tell_all(pool);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Nobody else does it meanwhile. */
 static enum fy_reason
-open_device(char note[FY_POOL_NOTE_BYTES])
+open_device(struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES])
 {
     struct fy_device *opened;
 
-    if (inherited) {
-        ops->close(inherited);
-        inherited = NULL;
+    if (pool->inherited) {
+        pool->ops->close(pool->inherited);
+        pool->inherited = NULL;
     }
-    int status = ops->open(limit_bytes, &opened);
+    int status = pool->ops->open(pool->limit_bytes, &opened);
     if (status) {
-        take_note(note, NULL);
+        take_note(pool, note, NULL);
         /* BUSY: not from inside a library's constructor; later it may. */
         if (status != FY_ERR_LATER &&
-            (status != FY_ERR_BUSY || ++busy_opens == MAX_BUSY_OPENS)) {
-            fy_pool_close(note);
+            (status != FY_ERR_BUSY || ++pool->busy_opens == MAX_BUSY_OPENS)) {
+            fy_pool_close(pool, note);
         }
         return FY_REASON_NO_DEVICE;
     }
-    device = opened;
+    pool->device = opened;
     return FY_REASON_NONE;
 }
 
 /* Sees to a device, and to an executor for the member. */
 static enum fy_reason
-prepare(struct member *m, char note[FY_POOL_NOTE_BYTES])
+prepare(struct fy_pool *pool, struct fy_pool_member *m,
+        char note[FY_POOL_NOTE_BYTES])
 {
     enum fy_reason reason = FY_REASON_NONE;
     struct fy_executor *made = NULL;
@@ -253,26 +230,27 @@ prepare(struct member *m, char note[FY_POOL_NOTE_BYTES])
     if (m->executor) {
         return FY_REASON_NONE;
     }
-    if (!device) {
-        reason = fy_pool_is_closed() ? FY_REASON_NO_DEVICE : open_device(note);
+    if (!pool->device) {
+        reason = fy_pool_is_closed(pool) ? FY_REASON_NO_DEVICE
+                                         : open_device(pool, note);
     }
-    if (reason == FY_REASON_NONE && fy_executor_new(device, &made)) {
-        take_note(note, device);
+    if (reason == FY_REASON_NONE && fy_executor_new(pool->device, &made)) {
+        take_note(pool, note, pool->device);
         reason = FY_REASON_NO_DEVICE;
         made = NULL;
     }
     unsigned others = 0;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&pool->lock);
     m->executor = made;
-    making = false;
-    for (unsigned i = 0; i < most; i++) {
-        others += members[i].executor != NULL;
+    pool->making = false;
+    for (unsigned i = 0; i < FY_POOL_EXECUTORS; i++) {
+        others += pool->members[i].executor != NULL;
     }
-    tell_all();
-    pthread_mutex_unlock(&lock);
-    if (device && others == 0) {
-        fy_pool_close(note);
-    } else if (device && !made) {
+    tell_all(pool);
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->device && others == 0) {
+        fy_pool_close(pool, note);
+    } else if (pool->device && !made) {
         reason = FY_REASON_DEVICE_BUSY;
     }
     return reason;
@@ -283,66 +261,68 @@ prepare(struct member *m, char note[FY_POOL_NOTE_BYTES])
  * least half of all (two large calls are faster one after the other).
  */
 static bool
-grant(struct member *m, uint64_t useful_bytes, const struct timespec *until)
+grant(struct fy_pool *pool, struct fy_pool_member *m, uint64_t useful_bytes,
+      const struct timespec *until)
 {
     bool found = false, more = true;
 
     while (!found && more) {
-        uint64_t total = ops->memory_bytes(device);
-        if (total < useful_bytes && ops->claim && !m->claimed) {
-            ops->claim(device, useful_bytes, until);
+        uint64_t total = pool->ops->memory_bytes(pool->device);
+        if (total < useful_bytes && pool->ops->claim && !m->claimed) {
+            pool->ops->claim(pool->device, useful_bytes, until);
             m->claimed = true;
-            total = ops->memory_bytes(device);
+            total = pool->ops->memory_bytes(pool->device);
         }
         uint64_t least = useful_bytes < total / 2 ? useful_bytes : total / 2;
-        pthread_mutex_lock(&lock);
-        uint64_t unused = total > granted_bytes ? total - granted_bytes : 0;
+        pthread_mutex_lock(&pool->lock);
+        uint64_t unused =
+            total > pool->granted_bytes ? total - pool->granted_bytes : 0;
         /* Whoever is alone learns from the planner that nothing fits. */
-        found = unused >= least || granted_bytes == 0;
+        found = unused >= least || pool->granted_bytes == 0;
         if (found) {
             m->granted_bytes = unused < useful_bytes ? unused : useful_bytes;
-            granted_bytes += m->granted_bytes;
+            pool->granted_bytes += m->granted_bytes;
         } else {
-            more = wait_for_release(until);
+            more = wait_for_release(pool, until);
         }
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&pool->lock);
     }
     return found;
 }
 
 enum fy_reason
-fy_pool_take(uint64_t useful_bytes, double wait_seconds,
+fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes, double wait_seconds,
              char note[FY_POOL_NOTE_BYTES], struct fy_lease *out)
 {
     struct timespec until;
     enum fy_reason reason = FY_REASON_DEVICE_BUSY;
     int cancel;
 
-    if (forked) {
+    if (pool->forked) {
         return FY_REASON_FORKED;
     }
-    if (fy_pool_is_closed()) {
-        fy_pool_why(note);
+    if (fy_pool_is_closed(pool)) {
+        fy_pool_why(pool, note);
         return FY_REASON_NO_DEVICE;
     }
     deadline(wait_seconds, &until);
     /* A thread that is cancelled while it waits would take the lock along. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    struct member *m = take_member(&until);
+    struct fy_pool_member *m = take_member(pool, &until);
     if (m) {
-        reason = prepare(m, note);
-        if (reason == FY_REASON_NONE && !grant(m, useful_bytes, &until)) {
+        reason = prepare(pool, m, note);
+        if (reason == FY_REASON_NONE && !grant(pool, m, useful_bytes, &until)) {
             reason = FY_REASON_DEVICE_BUSY;
         }
         if (reason == FY_REASON_NONE) {
             *out = (struct fy_lease){
-                .device = device,
+                .device = pool->device,
                 .executor = m->executor,
                 .budget_bytes = m->granted_bytes,
-                .member = (unsigned)(m - members),
+                .member = (unsigned)(m - pool->members),
             };
         } else {
-            give_member(m);
+            give_member(pool, m);
         }
     }
     (void)pthread_setcancelstate(cancel, NULL);
@@ -355,34 +335,34 @@ fy_pool_take(uint64_t useful_bytes, double wait_seconds,
 }
 
 void
-fy_pool_release(const struct fy_lease *lease)
+fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease)
 {
-    struct member *m = &members[lease->member];
+    struct fy_pool_member *m = &pool->members[lease->member];
 
     /* Otherwise the call was given up and goes on all the same (coroutines): its
      * executor is nobody else's, its place in the table is. */
     if (m->executor == lease->executor) {
-        give_member(m);
+        give_member(pool, m);
     }
 }
 
 bool
-fy_pool_shrink(struct fy_lease *lease)
+fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease)
 {
-    struct member *m = &members[lease->member];
+    struct fy_pool_member *m = &pool->members[lease->member];
     uint64_t smaller = lease->budget_bytes / 2;
 
     if (smaller < LEAST_BUDGET_BYTES || m->executor != lease->executor) {
         return false;
     }
-    if (ops->give_back) {
-        ops->give_back(lease->device);
+    if (pool->ops->give_back) {
+        pool->ops->give_back(lease->device);
     }
-    pthread_mutex_lock(&lock);
-    granted_bytes -= m->granted_bytes - smaller;
+    pthread_mutex_lock(&pool->lock);
+    pool->granted_bytes -= m->granted_bytes - smaller;
     m->granted_bytes = smaller;
-    tell_all();
-    pthread_mutex_unlock(&lock);
+    tell_all(pool);
+    pthread_mutex_unlock(&pool->lock);
     lease->budget_bytes = smaller;
     fy_debug(MEMORY, "memory ran out: the call goes on with %llu bytes",
              (unsigned long long)smaller);
@@ -390,19 +370,19 @@ fy_pool_shrink(struct fy_lease *lease)
 }
 
 bool
-fy_pool_abandon(void)
+fy_pool_abandon(struct fy_pool *pool)
 {
     bool found = false;
 
     /* A jump may come out of a handler that interrupted the holder, this thread. */
-    for (unsigned i = 0; pthread_mutex_trylock(&lock) != 0; i++) {
+    for (unsigned i = 0; pthread_mutex_trylock(&pool->lock) != 0; i++) {
         if (i == ABANDON_TRIES) {
             return false;
         }
         sched_yield();
     }
     for (unsigned i = 0; i < FY_POOL_EXECUTORS; i++) {
-        struct member *m = &members[i];
+        struct fy_pool_member *m = &pool->members[i];
         if (!m->taken || !pthread_equal(m->holder, pthread_self())) {
             continue;
         }
@@ -410,13 +390,13 @@ fy_pool_abandon(void)
         m->executor = NULL;
         m->granted_bytes = 0;
         m->taken = false;
-        spoiled = found = true;
+        pool->spoiled = found = true;
     }
     if (found) {
-        leave_spoiled();
-        tell_all();
+        leave_spoiled(pool);
+        tell_all(pool);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool->lock);
     return found;
 }
 
@@ -426,17 +406,18 @@ fy_pool_abandon(void)
  * all that it protects begin anew.
  */
 void
-fy_pool_after_fork_child(void)
+fy_pool_after_fork_child(struct fy_pool *pool)
 {
-    if (device && ops != &fy_device_host) {
-        forked = true;
-    } else if (device) {
-        inherited = device; /* closed when the child opens its own */
+    if (pool->device && pool->ops != &fy_device_host) {
+        pool->forked = true;
+    } else if (pool->device) {
+        pool->inherited =
+            pool->device; /* closed when the child opens its own */
     }
-    device = NULL;
-    memset(members, 0, sizeof(members));
-    granted_bytes = 0;
-    making = spoiled = false;
-    (void)pthread_mutex_init(&lock, NULL);
-    (void)init_released();
+    pool->device = NULL;
+    memset(pool->members, 0, sizeof(pool->members));
+    pool->granted_bytes = 0;
+    pool->making = pool->spoiled = false;
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)init_released(pool);
 }

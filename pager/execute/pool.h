@@ -8,6 +8,8 @@
 #ifndef FERRY_PAGER_EXECUTE_POOL_H
 #define FERRY_PAGER_EXECUTE_POOL_H
 
+#include <pthread.h>
+
 #include "pager/execute/executor.h"
 
 enum {
@@ -23,19 +25,47 @@ struct fy_lease {
     unsigned member;
 };
 
-/* Once, before all else. FY_ERR_NOMEM. NULL: there is no device. */
-int fy_pool_start(const struct fy_device_ops *ops,
+struct fy_pool_member {
+    struct fy_executor *executor; /* NULL: to be made */
+    bool taken;
+    pthread_t holder; /* while taken */
+    uint64_t granted_bytes;
+    bool claimed; /* from other processes */
+};
+
+struct fy_pool {
+    const struct fy_device_ops *ops;
+    uint64_t limit_bytes; /* 0: the device's default */
+    pthread_mutex_t lock;
+    pthread_cond_t released; /* by CLOCK_MONOTONIC */
+    struct fy_device *device;
+    struct fy_device *inherited; /* the parent process's, to be closed */
+    bool forked; /* of a process that used a device that cannot follow */
+    bool closed; /* no call may have it */
+    char closed_why[FY_POOL_NOTE_BYTES];
+    unsigned busy_opens; /* inside of constructors */
+    struct fy_pool_member members[FY_POOL_EXECUTORS];
+    bool making;  /* the device or an executor */
+    bool spoiled; /* by an exception: left when no call uses it */
+    uint64_t granted_bytes;
+    uint64_t releases;
+    /* A call waited in vain at this one: what is held may never come back. */
+    uint64_t given_up_at;
+};
+
+/* Once, before all else; the pool is zeros. FY_ERR_NOMEM. NULL: there is no device. */
+int fy_pool_start(struct fy_pool *pool, const struct fy_device_ops *ops,
                   uint64_t memory_bytes) FY_MUST_CHECK;
 
 /*
  * No device will be had any more: opening it has failed, or fy_pool_close()
  * said so. Any thread.
  */
-bool fy_pool_is_closed(void);
+bool fy_pool_is_closed(const struct fy_pool *pool);
 /* Why, for the calls that come after; "" where there never was one. */
-void fy_pool_why(char note[FY_POOL_NOTE_BYTES]);
+void fy_pool_why(const struct fy_pool *pool, char note[FY_POOL_NOTE_BYTES]);
 /* Has no call start on the device again; the first reason stays. */
-void fy_pool_close(const char *why);
+void fy_pool_close(struct fy_pool *pool, const char *why);
 
 /*
  * Opens the device at the first call. `useful_bytes': more memory would not
@@ -43,25 +73,25 @@ void fy_pool_close(const char *why);
  * FY_REASON_NONE with *out; else DEVICE_BUSY, NO_DEVICE or FORKED, and the
  * device's words in `note' where it said something.
  */
-enum fy_reason fy_pool_take(uint64_t useful_bytes, double wait_seconds,
-                            char note[FY_POOL_NOTE_BYTES],
+enum fy_reason fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes,
+                            double wait_seconds, char note[FY_POOL_NOTE_BYTES],
                             struct fy_lease *out);
-void fy_pool_release(const struct fy_lease *lease);
+void fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease);
 
 /*
  * Device memory has run out under a call, which has been undone: halves its
  * budget, and has the device give back what nobody uses. False when less is
  * not worth planning with.
  */
-bool fy_pool_shrink(struct fy_lease *lease);
+bool fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease);
 
 /*
  * An exception leaves the call that this thread has the device for, in the
  * middle of a step. False: it has none.
  */
-bool fy_pool_abandon(void);
+bool fy_pool_abandon(struct fy_pool *pool);
 
 /* In a forked child. */
-void fy_pool_after_fork_child(void);
+void fy_pool_after_fork_child(struct fy_pool *pool);
 
 #endif

@@ -10,47 +10,40 @@
 
 #include "pager/device/own_thread.h"
 
-static struct {
-    double rate;
-    uint64_t seed;
-    const char *path; /* for lines about what differs; of the settings */
-    uint64_t calls;   /* offloaded so far */
-    uint8_t *off;     /* by row of a function; NULL: not asked for */
-} checks;
-
 struct checked {
     struct fy_shadow *shadow;
     struct fy_decision decision;
 };
 
 void
-fy_checked_start(const struct fy_settings *settings,
+fy_checked_start(struct fy_checks *checks, const struct fy_settings *settings,
                  const struct fy_model *model)
 {
     if (settings->check_rate > 0) {
-        checks.rate = settings->check_rate;
-        checks.seed = settings->check_seed;
-        checks.path = settings->checked;
-        checks.off = calloc(model->functions.count, 1);
+        checks->rate = settings->check_rate;
+        checks->seed = settings->check_seed;
+        checks->path = settings->checked;
+        checks->off = calloc(model->functions.count, 1);
     }
 }
 
 bool
-fy_checked_is_off(uint32_t function)
+fy_checked_is_off(const struct fy_checks *checks, uint32_t function)
 {
-    return checks.off &&
-           __atomic_load_n(&checks.off[function], __ATOMIC_RELAXED);
+    return checks->off &&
+           __atomic_load_n(&checks->off[function], __ATOMIC_RELAXED);
 }
 
 struct fy_shadow *
-fy_checked_begin(const struct fy_bound *bound, struct fy_decision *decision)
+fy_checked_begin(struct fy_checks *checks, const struct fy_bound *bound,
+                 struct fy_decision *decision)
 {
     struct fy_shadow *shadow;
 
-    if (!checks.off ||
+    if (!checks->off ||
         !fy_shadow_is_due(
-            checks.rate, checks.seed,
-            __atomic_fetch_add(&checks.calls, 1, __ATOMIC_RELAXED))) {
+            checks->rate, checks->seed,
+            __atomic_fetch_add(&checks->calls, 1, __ATOMIC_RELAXED))) {
         return NULL;
     }
     int status = fy_shadow_new(bound, &shadow);
@@ -112,7 +105,7 @@ take_value(const struct fy_bound *bound, const struct fy_registers *registers,
 }
 
 enum fy_reason
-fy_checked_compare(const struct fy_intercepted *call)
+fy_checked_compare(struct fy_checks *checks, const struct fy_intercepted *call)
 {
     struct checked *checked = fy_own_block()->checked;
     union fy_raw value = {.u = {0, 0}};
@@ -127,8 +120,8 @@ fy_checked_compare(const struct fy_intercepted *call)
                           decision->note, sizeof(decision->note));
     decision->reason = reason;
     if (reason == FY_REASON_DIFFERENT) {
-        __atomic_store_n(&checks.off[call->function], 1, __ATOMIC_RELAXED);
-        fy_explain_difference(checks.path, decision);
+        __atomic_store_n(&checks->off[call->function], 1, __ATOMIC_RELAXED);
+        fy_explain_difference(checks->path, decision);
     }
     fy_explain(decision);
     fy_checked_drop();

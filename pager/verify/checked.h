@@ -12,16 +12,27 @@
 #include "pager/engine/engine.h"
 #include "pager/verify/shadow.h"
 
+/* Zeros: no call is sampled. */
+struct fy_checks {
+    double rate;
+    uint64_t seed;
+    const char *path; /* for lines about what differs; of the settings */
+    uint64_t calls;   /* offloaded so far */
+    uint8_t *off;     /* by row of a function; NULL: not asked for */
+};
+
 /* Once, before all others; without it no call is sampled. */
-void fy_checked_start(const struct fy_settings *settings,
+void fy_checked_start(struct fy_checks *checks,
+                      const struct fy_settings *settings,
                       const struct fy_model *model);
 
 /* Whether calls of this function have differed. */
-bool fy_checked_is_off(uint32_t function);
+bool fy_checked_is_off(const struct fy_checks *checks, uint32_t function);
 
 /* Before a call runs on the device. Returns new when it is sampled and can be
  * compared, else NULL; decision->note says why it cannot. */
-struct fy_shadow *fy_checked_begin(const struct fy_bound *bound,
+struct fy_shadow *fy_checked_begin(struct fy_checks *checks,
+                                   const struct fy_bound *bound,
                                    struct fy_decision *decision);
 /*
  * The device has computed it: takes `shadow'. FY_REASON_VERIFIED: the original
@@ -32,7 +43,8 @@ enum fy_reason fy_checked_take(struct fy_shadow *shadow,
 /* What is told about it, once compared. */
 void fy_checked_decision(const struct fy_decision *decision);
 /* The original of this thread's call has returned; the reason to count. */
-enum fy_reason fy_checked_compare(const struct fy_intercepted *call);
+enum fy_reason fy_checked_compare(struct fy_checks *checks,
+                                  const struct fy_intercepted *call);
 /* Forgets this thread's call: an exception or longjmp() has left it. */
 void fy_checked_drop(void);
 

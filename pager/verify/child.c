@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "pager/base/lasting.h"
 #include "pager/bind/bind.h"
 #include "pager/device/host_memory.h"
 #include "pager/execute/hostmem.h"
@@ -42,7 +43,6 @@ enum {
 static struct fy_child_report *report_here;
 static pid_t child_pid;
 static int sink = -1; /* what the child writes to open files */
-static char handler_stack[HANDLER_STACK_BYTES] __attribute__((aligned(16)));
 
 void *
 fy_shared_new(size_t bytes)
@@ -148,8 +148,11 @@ isolate(struct fy_child_report *report)
     sink_writes();
     on_exit(on_exit_call, NULL);
 
-    stack_t stack = {.ss_sp = handler_stack, .ss_size = HANDLER_STACK_BYTES};
-    sigaltstack(&stack, NULL);
+    stack_t stack = {.ss_sp = fy_lasting(HANDLER_STACK_BYTES),
+                     .ss_size = HANDLER_STACK_BYTES};
+    if (stack.ss_sp != NULL) {
+        sigaltstack(&stack, NULL);
+    }
     struct sigaction action = {.sa_sigaction = on_signal,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigfillset(&action.sa_mask);

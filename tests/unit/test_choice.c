@@ -28,6 +28,7 @@ enum {
 };
 
 static const struct fy_model *model;
+static struct fy_chooser chooser;
 static uint64_t state;
 
 /* Between 0 and 1. */
@@ -147,7 +148,7 @@ static void
 truth(const struct machine *machine, const struct row *row,
       double out[FY_SIDES])
 {
-    struct fy_rates rates = *fy_choice_rates();
+    struct fy_rates rates = *fy_choice_rates(&chooser);
     double edge = row->least_edge > 1 ? row->least_edge : 32;
 
     rates.cpu_flops_f32 *= machine->cpu_flops * edge / (edge + 64);
@@ -175,15 +176,17 @@ choose_and_run(const struct row *row, const double seconds[FY_SIDES],
 
     noise *= draw() < 0.01 ? 10 : 1;
     memset(&choice, 0, sizeof(choice));
-    fy_choice_begin(&choice, &row->bound, model);
-    if (fy_choice_may_pay(&choice, &row->bound, &decision) &&
-        fy_choice_pays(&choice, &row->bound, &row->traffic, 0, &decision)) {
-        tried = fy_choice_ran(&choice, noise * seconds[FY_SIDE_DEVICE]);
+    fy_choice_begin(&chooser, &choice, &row->bound, model);
+    if (fy_choice_may_pay(&chooser, &choice, &row->bound, &decision) &&
+        fy_choice_pays(&chooser, &choice, &row->bound, &row->traffic, 0,
+                       &decision)) {
+        tried =
+            fy_choice_ran(&chooser, &choice, noise * seconds[FY_SIDE_DEVICE]);
         *lost += tried.lost_seconds;
         return FY_SIDE_DEVICE;
     }
     fy_choice_declined(&choice);
-    tried = fy_choice_original_ran(noise * seconds[FY_SIDE_ORIGINAL]);
+    tried = fy_choice_original_ran(&chooser, noise * seconds[FY_SIDE_ORIGINAL]);
     *lost += tried.lost_seconds;
     return FY_SIDE_ORIGINAL;
 }
@@ -199,7 +202,7 @@ start(const char *rates)
     ck_assert_int_eq(write(file, rates, strlen(rates)), (int)strlen(rates));
     close(file);
     snprintf(settings.calibration, sizeof(settings.calibration), "%s", path);
-    fy_choice_start(&settings, "cuda");
+    fy_choice_start(&chooser, &settings, "cuda");
     unlink(path);
 }
 
@@ -244,7 +247,7 @@ START_TEST(sweeps)
 
     state = (uint64_t)_i * 7919 + 1;
     start(calibration);
-    fy_choice_opened();
+    fy_choice_opened(&chooser);
     make_rows();
     for (unsigned phase = 0; phase < PHASES; phase++) {
         machine = (struct machine){three(), three(), three(), three(), three()};
@@ -290,12 +293,12 @@ START_TEST(opened_to_see)
     ck_assert(seconds[FY_SIDE_DEVICE] < seconds[FY_SIDE_ORIGINAL]);
     for (unsigned i = 0; i < 100000; i++) {
         memset(&choice, 0, sizeof(choice));
-        fy_choice_begin(&choice, &row->bound, model);
-        if (fy_choice_may_pay(&choice, &row->bound, &decision)) {
+        fy_choice_begin(&chooser, &choice, &row->bound, model);
+        if (fy_choice_may_pay(&chooser, &choice, &row->bound, &decision)) {
             break;
         }
         fy_choice_declined(&choice);
-        (void)fy_choice_original_ran(seconds[FY_SIDE_ORIGINAL]);
+        (void)fy_choice_original_ran(&chooser, seconds[FY_SIDE_ORIGINAL]);
         spent += seconds[FY_SIDE_ORIGINAL];
     }
     ck_assert_msg(spent > 10 && spent < 60, "after %.3f s", spent);

@@ -198,8 +198,8 @@ START_TEST(measured)
 }
 END_TEST
 
+static struct fy_learned learned;
 static const struct fy_learn_key here = {0x1000, 7, 42};
-
 static const double prior[FY_SIDES] = {0.5, 0.5};
 
 static double
@@ -207,7 +207,7 @@ factor_of(struct fy_learn_key key, enum fy_side side)
 {
     struct fy_advice advice;
 
-    fy_learn_ask(&key, prior, &advice);
+    fy_learn_ask(&learned, &key, prior, &advice);
     return advice.factor[side];
 }
 
@@ -223,7 +223,13 @@ took(struct fy_learn_key key, enum fy_side side, double seconds)
 {
     const struct fy_pick pick = {.side = side, .expected = seconds};
 
-    (void)fy_learn_took(&key, &pick, 1, seconds);
+    (void)fy_learn_took(&learned, &key, &pick, 1, seconds);
+}
+
+static void
+start_learning(void)
+{
+    fy_learn_start(&learned);
 }
 
 /* Nobody trusts one sample, nor the odd one among several. */
@@ -232,7 +238,7 @@ START_TEST(learnt_factors)
     const struct fy_learn_key site = {0x2000, 7, 42}, size = {0x2000, 7, 4200},
                               other = {0x1000, 8, 42};
 
-    fy_learn_forget();
+    fy_learn_forget(&learned);
     took(here, FY_SIDE_ORIGINAL, 900);
     ck_assert(factor_of(here, FY_SIDE_ORIGINAL) < 300);
     for (int i = 0; i < 6; i++) {
@@ -258,7 +264,7 @@ START_TEST(learnt_factors)
     took(other, FY_SIDE_ORIGINAL, -1);
     took(other, FY_SIDE_ORIGINAL, INFINITY);
     ck_assert(factor_of(other, FY_SIDE_ORIGINAL) == 1);
-    fy_learn_forget();
+    fy_learn_forget(&learned);
     ck_assert(factor_of(here, FY_SIDE_ORIGINAL) == 1);
 }
 END_TEST
@@ -272,39 +278,39 @@ START_TEST(learnt_choices)
     struct fy_pick pick;
     double spent = 0, lost = 0;
 
-    fy_learn_forget();
-    fy_learn_ask(&here, prior, &advice);
+    fy_learn_forget(&learned);
+    fy_learn_ask(&learned, &here, prior, &advice);
     ck_assert_int_eq(advice.last, -1);
-    fy_learn_pick(&advice, even, &pick);
+    fy_learn_pick(&learned, &advice, even, &pick);
     ck_assert(pick.side == FY_SIDE_DEVICE && !pick.trial);
     took(here, FY_SIDE_ORIGINAL, 1);
-    fy_learn_ask(&here, prior, &advice);
-    fy_learn_pick(&advice, even, &pick);
+    fy_learn_ask(&learned, &here, prior, &advice);
+    fy_learn_pick(&learned, &advice, even, &pick);
     ck_assert(pick.trial || pick.side == FY_SIDE_ORIGINAL);
     for (unsigned call = 0; call < 1000; call++) {
-        fy_learn_ask(&here, prior, &advice);
+        fy_learn_ask(&learned, &here, prior, &advice);
         const double seconds[] = {
             1, 2 * advice.factor[FY_SIDE_DEVICE]}; /* really 4 */
-        fy_learn_pick(&advice, seconds, &pick);
+        fy_learn_pick(&learned, &advice, seconds, &pick);
         if (pick.side == FY_SIDE_DEVICE) {
             ck_assert(pick.trial);
-            lost += fy_learn_took(&here, &pick, 2, 4);
+            lost += fy_learn_took(&learned, &here, &pick, 2, 4);
         } else {
             spent += 1;
-            ck_assert(fy_learn_took(&here, &pick, 1, 1) == 0);
+            ck_assert(fy_learn_took(&learned, &here, &pick, 1, 1) == 0);
         }
     }
     ck_assert_msg(lost > 2 && lost < 0.05 * spent + 2, "%.1f", lost);
     /* Far away is not tried at all. */
-    fy_learn_ask(&here, prior, &advice);
-    fy_learn_pick(&advice, far, &pick);
+    fy_learn_ask(&learned, &here, prior, &advice);
+    fy_learn_pick(&learned, &advice, far, &pick);
     ck_assert(pick.side == FY_SIDE_ORIGINAL);
     /* Nor is what has no time to pay with. */
     const struct fy_learn_key fresh = {0x3000, 9, 42};
-    fy_learn_ask(&fresh, prior, &advice);
-    fy_learn_pick(&advice, twice, &pick);
+    fy_learn_ask(&learned, &fresh, prior, &advice);
+    fy_learn_pick(&learned, &advice, twice, &pick);
     ck_assert(pick.side == FY_SIDE_ORIGINAL && pick.instead == 2);
-    ck_assert(!fy_learn_spend(1e6));
+    ck_assert(!fy_learn_spend(&learned, 1e6));
 }
 END_TEST
 
@@ -315,25 +321,41 @@ START_TEST(learnt_changes)
     const struct fy_pick surprise = {.side = FY_SIDE_DEVICE, .expected = 1};
     struct fy_advice advice;
 
-    fy_learn_forget();
+    fy_learn_forget(&learned);
     for (int i = 0; i < 7; i++) {
         took(here, FY_SIDE_DEVICE, 1);
     }
-    fy_learn_ask(&here, prior, &advice);
+    fy_learn_ask(&learned, &here, prior, &advice);
     double before = advice.doubt[FY_SIDE_DEVICE];
-    (void)fy_learn_took(&other, &surprise, 1, 10);
-    fy_learn_ask(&here, prior, &advice);
+    (void)fy_learn_took(&learned, &other, &surprise, 1, 10);
+    fy_learn_ask(&learned, &here, prior, &advice);
     ck_assert(advice.doubt[FY_SIDE_DEVICE] < 1.2 * before);
-    (void)fy_learn_took(&other, &surprise, 1, 8);
-    fy_learn_ask(&here, prior, &advice);
+    (void)fy_learn_took(&learned, &other, &surprise, 1, 8);
+    fy_learn_ask(&learned, &here, prior, &advice);
     ck_assert(advice.doubt[FY_SIDE_DEVICE] > 1.5 * before);
+}
+END_TEST
+
+/* Without memory for the table every call is as good as new. */
+START_TEST(learnt_without_memory)
+{
+    struct fy_learned none = {.table = NULL};
+    const struct fy_pick pick = {.side = FY_SIDE_DEVICE, .expected = 1};
+    struct fy_advice advice;
+
+    ck_assert(fy_learn_took(&none, &here, &pick, 1, 100) == 0);
+    fy_learn_planned(&none, &here, 2);
+    fy_learn_ask(&none, &here, prior, &advice);
+    ck_assert(advice.factor[FY_SIDE_DEVICE] == 1 && advice.planned == 1);
+    ck_assert_int_eq(advice.last, -1);
+    fy_learn_forget(&none);
 }
 END_TEST
 
 /* A table that is full has no room for what is new, and stays right. */
 START_TEST(learnt_much)
 {
-    fy_learn_forget();
+    fy_learn_forget(&learned);
     for (uint32_t i = 0; i < 10000; i++) {
         const struct fy_learn_key key = {i * 64, i % 50, i % 30};
         took(key, FY_SIDE_DEVICE, 2);
@@ -355,9 +377,11 @@ main(void)
 
     model = calls_model(files_of_blas, 2);
     tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, start_learning, NULL);
     tcase_add_test(cases, learnt_factors);
     tcase_add_test(cases, learnt_choices);
     tcase_add_test(cases, learnt_changes);
+    tcase_add_test(cases, learnt_without_memory);
     tcase_add_test(cases, learnt_much);
     tcase_add_test(cases, files);
     tcase_add_test(cases, of_a_card);

@@ -34,6 +34,8 @@
 
 static const struct fy_model *model;
 static const struct fy_engine *engine;
+static struct fy_chooser chooser; /* of tests that start no engine */
+static struct fy_pool pool;
 static struct fy_record *record;
 static char log_path[] = "/tmp/test_cuda_engine_XXXXXX";
 static int log_file;
@@ -589,18 +591,21 @@ START_TEST(test_rates_are_forgotten)
         pid_t pid = fork();
         ck_assert_int_ge(pid, 0);
         if (pid == 0) {
-            fy_choice_start(&settings, "cuda");
-            ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
-            ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
-                             FY_REASON_NONE);
-            fy_choice_measure(&lease, NULL);
+            fy_choice_start(&chooser, &settings, "cuda");
+            ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0),
+                             0);
+            ck_assert_int_eq(
+                fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
+                FY_REASON_NONE);
+            fy_choice_measure(&chooser, &lease, NULL);
             bool measured = cuda_count("cublasDgemm_v2") > 0;
             for (int i = 0; round == 2 && i < 64; i++) {
-                (void)fy_choice_ran(&choice, i < 32 && i % 8 ? 0.05 : 0.009);
+                (void)fy_choice_ran(&chooser, &choice,
+                                    i < 32 && i % 8 ? 0.05 : 0.009);
             }
             bool kept = glob(pattern, 0, NULL, &found) == 0;
             for (int i = 0; round == 2 && i < 16; i++) {
-                (void)fy_choice_ran(&choice, 0.05);
+                (void)fy_choice_ran(&chooser, &choice, 0.05);
             }
             _exit(measured != (round != 1) || !kept);
         }
@@ -631,8 +636,8 @@ START_TEST(test_first_use_is_no_rate)
                  "cublasCreate_v2:700000,cublasSgemm_v2:700000,"
                  "cublasDgemm_v2:700000",
                  1);
-    ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
-    ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
+    ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0), 0);
+    ck_assert_int_eq(fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
                      FY_REASON_NONE);
     fy_rates_default("cuda", &cold);
     warm = cold;
@@ -642,7 +647,7 @@ START_TEST(test_first_use_is_no_rate)
         fy_calibrate_card(lease.executor, lease.device, 0.25, &warm), 0);
     ck_assert_double_gt(8 * cold.device_flops_f32, warm.device_flops_f32);
     ck_assert_double_gt(8 * cold.device_flops_f64, warm.device_flops_f64);
-    fy_pool_release(&lease);
+    fy_pool_release(&pool, &lease);
 }
 END_TEST
 
@@ -674,19 +679,19 @@ START_TEST(test_rates_and_a_limit)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)snprintf(settings.rates, sizeof(settings.rates), "%s/rates", folder);
     (void)snprintf(pattern, sizeof(pattern), "%s/*", folder);
-    fy_choice_start(&settings, "cuda");
-    ck_assert_int_eq(fy_pool_start(fy_device_find("cuda"), 0), 0);
-    ck_assert_int_eq(fy_pool_take(1 << 20, INFINITY, note, &lease),
+    fy_choice_start(&chooser, &settings, "cuda");
+    ck_assert_int_eq(fy_pool_start(&pool, fy_device_find("cuda"), 0), 0);
+    ck_assert_int_eq(fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease),
                      FY_REASON_NONE);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     none = before;
     none.rlim_cur = 0;
     /* Without assertions, which write files. */
     bool limited = setrlimit(RLIMIT_FSIZE, _i ? &none : &before) == 0;
-    fy_choice_measure(&lease, NULL);
+    fy_choice_measure(&chooser, &lease, NULL);
     limited = setrlimit(RLIMIT_FSIZE, &before) == 0 && limited;
     ck_assert(limited);
-    fy_pool_release(&lease);
+    fy_pool_release(&pool, &lease);
     int status = glob(pattern, 0, NULL, &found);
     ck_assert_int_eq(status, _i ? GLOB_NOMATCH : 0);
     if (status == 0) {

@@ -27,23 +27,25 @@
 #include "tests/unit/folder.h"
 
 static char note[FY_POOL_NOTE_BYTES];
+static struct fy_pool pool;
 
 static void
 start(bool early)
 {
     const struct fy_device_ops *ops = fy_device_find("cuda");
     ops->early(early);
-    ck_assert_int_eq(fy_pool_start(ops, 0), 0);
+    ck_assert_int_eq(fy_pool_start(&pool, ops, 0), 0);
 }
 
 static bool
 is_opened(void)
 {
     struct fy_lease lease;
-    if (fy_pool_take(1 << 20, INFINITY, note, &lease) != FY_REASON_NONE) {
+    if (fy_pool_take(&pool, 1 << 20, INFINITY, note, &lease) !=
+        FY_REASON_NONE) {
         return false;
     }
-    fy_pool_release(&lease);
+    fy_pool_release(&pool, &lease);
     return true;
 }
 
@@ -179,7 +181,7 @@ START_TEST(test_prohibited_card)
     start(_i);
     ck_assert(!is_opened());
     ck_assert_msg(strstr(note, "PROHIBITED") != NULL, "%s", note);
-    ck_assert(fy_pool_is_closed());
+    ck_assert(fy_pool_is_closed(&pool));
 }
 END_TEST
 

@@ -23,18 +23,19 @@ enum {
 };
 
 static char note[FY_POOL_NOTE_BYTES];
+static struct fy_pool pool;
 
 static enum fy_reason
 take(uint64_t useful_bytes, double seconds, struct fy_lease *out)
 {
-    return fy_pool_take(useful_bytes, seconds, note, out);
+    return fy_pool_take(&pool, useful_bytes, seconds, note, out);
 }
 
 static void
 start(void)
 {
-    ck_assert_int_eq(fy_pool_start(&fy_device_host, TOTAL), 0);
-    ck_assert(!fy_pool_is_closed());
+    ck_assert_int_eq(fy_pool_start(&pool, &fy_device_host, TOTAL), 0);
+    ck_assert(!fy_pool_is_closed(&pool));
 }
 
 START_TEST(test_small_calls_run_together)
@@ -49,14 +50,14 @@ START_TEST(test_small_calls_run_together)
     /* A large one gets the half that is left. */
     ck_assert_int_eq(take(10 * TOTAL, 0, &three), FY_REASON_NONE);
     ck_assert_uint_eq(three.budget_bytes, TOTAL / 2);
-    fy_pool_release(&one);
-    fy_pool_release(&two);
-    fy_pool_release(&three);
+    fy_pool_release(&pool, &one);
+    fy_pool_release(&pool, &two);
+    fy_pool_release(&pool, &three);
     /* Alone, it gets everything; executors are used again. */
     ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
     ck_assert_uint_eq(two.budget_bytes, TOTAL);
     ck_assert_ptr_eq(two.executor, one.executor);
-    fy_pool_release(&two);
+    fy_pool_release(&pool, &two);
 }
 END_TEST
 
@@ -68,9 +69,9 @@ START_TEST(test_large_calls_wait)
     ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_DEVICE_BUSY);
     /* Nobody waits again for who has been waited for in vain. */
     ck_assert_int_eq(take(10 * TOTAL, LONG, &two), FY_REASON_DEVICE_BUSY);
-    fy_pool_release(&one);
+    fy_pool_release(&pool, &one);
     ck_assert_int_eq(take(10 * TOTAL, LONG, &two), FY_REASON_NONE);
-    fy_pool_release(&two);
+    fy_pool_release(&pool, &two);
 }
 END_TEST
 
@@ -82,7 +83,7 @@ give_up_later(void *unused)
 {
     (void)unused;
     pthread_barrier_wait(&barrier);
-    fy_pool_release(&held);
+    fy_pool_release(&pool, &held);
     return NULL;
 }
 
@@ -97,7 +98,7 @@ START_TEST(test_waiting_ends_with_the_release)
     pthread_barrier_wait(&barrier);
     ck_assert_int_eq(take(10 * TOTAL, LONG, &mine), FY_REASON_NONE);
     ck_assert_uint_eq(mine.budget_bytes, TOTAL);
-    fy_pool_release(&mine);
+    fy_pool_release(&pool, &mine);
     pthread_join(other, NULL);
 }
 END_TEST
@@ -110,7 +111,7 @@ START_TEST(test_bound_of_executors)
         ck_assert_int_eq(take(4096, 0, &all[i]), FY_REASON_NONE);
     }
     ck_assert_int_eq(take(4096, 0, &more), FY_REASON_DEVICE_BUSY);
-    fy_pool_release(&all[3]);
+    fy_pool_release(&pool, &all[3]);
     ck_assert_int_eq(take(4096, 0, &more), FY_REASON_NONE);
     ck_assert_ptr_eq(more.executor, all[3].executor);
 }
@@ -122,17 +123,17 @@ START_TEST(test_shrinking)
     unsigned times = 0;
     start();
     ck_assert_int_eq(take(10 * TOTAL, 0, &one), FY_REASON_NONE);
-    ck_assert(fy_pool_shrink(&one));
+    ck_assert(fy_pool_shrink(&pool, &one));
     ck_assert_uint_eq(one.budget_bytes, TOTAL / 2);
     /* What it has given up is there for others. */
     ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
     ck_assert_uint_eq(two.budget_bytes, TOTAL / 2);
-    while (fy_pool_shrink(&one)) {
+    while (fy_pool_shrink(&pool, &one)) {
         ck_assert_uint_lt(++times, 20);
     }
     ck_assert_uint_gt(one.budget_bytes, 0);
-    fy_pool_release(&one);
-    fy_pool_release(&two);
+    fy_pool_release(&pool, &one);
+    fy_pool_release(&pool, &two);
     ck_assert_int_eq(take(10 * TOTAL, 0, &two), FY_REASON_NONE);
     ck_assert_uint_eq(two.budget_bytes, TOTAL);
 }
@@ -154,8 +155,8 @@ leave_by_exception(void *unused)
     (void)unused;
     expect_leaks();
     ck_assert_int_eq(take(TOTAL / 4, 0, &lease), FY_REASON_NONE);
-    ck_assert(fy_pool_abandon());
-    ck_assert(!fy_pool_abandon());
+    ck_assert(fy_pool_abandon(&pool));
+    ck_assert(!fy_pool_abandon(&pool));
     return NULL;
 }
 
@@ -166,15 +167,15 @@ START_TEST(test_abandoned)
     pthread_t other;
     expect_leaks();
     start();
-    ck_assert(!fy_pool_abandon());
+    ck_assert(!fy_pool_abandon(&pool));
     ck_assert_int_eq(take(TOTAL / 4, 0, &mine), FY_REASON_NONE);
     struct fy_device *before = mine.device;
     ck_assert_int_eq(pthread_create(&other, NULL, leave_by_exception, NULL), 0);
     pthread_join(other, NULL);
     ck_assert_int_eq(take(TOTAL / 4, 0, &next), FY_REASON_NONE);
     ck_assert_ptr_eq(next.device, before);
-    fy_pool_release(&next);
-    fy_pool_release(&mine);
+    fy_pool_release(&pool, &next);
+    fy_pool_release(&pool, &mine);
     ck_assert_int_eq(take(10 * TOTAL, 0, &next), FY_REASON_NONE);
     ck_assert_ptr_ne(next.device, before);
     ck_assert_uint_eq(next.budget_bytes, TOTAL);
@@ -188,12 +189,12 @@ START_TEST(test_abandoned_lease_ends)
     expect_leaks();
     start();
     ck_assert_int_eq(take(TOTAL / 4, 0, &given_up), FY_REASON_NONE);
-    ck_assert(fy_pool_abandon());
+    ck_assert(fy_pool_abandon(&pool));
     ck_assert_int_eq(take(10 * TOTAL, 0, &mine), FY_REASON_NONE);
-    ck_assert(!fy_pool_shrink(&given_up));
-    fy_pool_release(&given_up);
+    ck_assert(!fy_pool_shrink(&pool, &given_up));
+    fy_pool_release(&pool, &given_up);
     ck_assert_int_eq(take(TOTAL, 0, &other), FY_REASON_DEVICE_BUSY);
-    fy_pool_release(&mine);
+    fy_pool_release(&pool, &mine);
     ck_assert_int_eq(take(TOTAL, 0, &other), FY_REASON_NONE);
 }
 END_TEST
@@ -209,21 +210,21 @@ START_TEST(test_forked)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         alarm(LONG); /* a sanitizer's malloc may be locked here for ever */
-        fy_pool_after_fork_child();
+        fy_pool_after_fork_child(&pool);
         enum fy_reason reason = take(10 * TOTAL, LONG, &mine);
         _exit(reason == FY_REASON_NONE && mine.budget_bytes == TOTAL ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
-    fy_pool_release(&mine);
+    fy_pool_release(&pool, &mine);
 }
 END_TEST
 
 START_TEST(test_no_device)
 {
     struct fy_lease lease;
-    ck_assert_int_eq(fy_pool_start(NULL, 0), 0);
-    ck_assert(fy_pool_is_closed());
+    ck_assert_int_eq(fy_pool_start(&pool, NULL, 0), 0);
+    ck_assert(fy_pool_is_closed(&pool));
     ck_assert_int_eq(take(4096, LONG, &lease), FY_REASON_NO_DEVICE);
 }
 END_TEST

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that the engine keeps between two calls: what each room keeps is a structure of
+ * that room's header. engine.c has the one of the process and hands each room its part;
+ * what is large in it is mapped (base/lasting.h). Outside of it are singletons of the
+ * process that no call is handed (README.md, "State").
+ */
+#ifndef FERRY_PAGER_ENGINE_STATE_H
+#define FERRY_PAGER_ENGINE_STATE_H
+
+#include "common/settings.h"
+#include "pager/bind/provider.h"
+#include "pager/decide/choice.h"
+#include "pager/engine/engine.h"
+#include "pager/execute/pool.h"
+#include "pager/verify/checked.h"
+#include "pager/verify/verify.h"
+
+struct fy_state {
+    const struct fy_shim_services *services;
+    const struct fy_settings *settings;
+    const struct fy_device_ops *ops; /* NULL: no device */
+    struct fy_verifier *verifier;    /* ferry verify: nothing is offloaded */
+    unsigned char *without_kernel;   /* of functions; NULL: all are tried */
+    unsigned device_errors;          /* since a call succeeded */
+    bool defers;                     /* see deferred/defer.h */
+    struct fy_checks checks;         /* ferry run --verify */
+    struct fy_pool pool;             /* the device and its executors */
+    struct fy_chooser chooser;       /* which side a call runs on */
+    struct fy_providers providers;   /* how wide INTEGER is, by original */
+};
+
+#endif
