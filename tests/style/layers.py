@@ -7,7 +7,8 @@ usage: tests/style/layers.py [--write | --show]
 tests/style/LAYERS says which rooms a room may use. Judged are includes, calls (by nm of
 the objects in FERRY_BUILDDIR), knots (files that call each other in a circle, of more than
 4), folders of more than 40 files, structures of more than 30 fields or 8 booleans, names
-of commands in strings of proxy/, and CUDA's names outside its room. What breaks a rule
+of commands in strings of proxy/, CUDA's names outside its room, the engine's bss above
+128 KiB, and variables of file scope in the pager. What breaks a rule
 today stands in tests/style/LAYERS.today. That list may only shrink: a finding that is not
 in it fails, and so does a line of it that is found no longer. --write writes the list
 anew, --show prints what is found."""
@@ -22,6 +23,7 @@ SOURCE = os.environ.get("FERRY_SRCDIR") or os.path.join(os.path.dirname(__file__
 BUILD = os.environ.get("FERRY_BUILDDIR") or os.path.join(SOURCE, "_build")
 PRODUCT = ("common", "annotations", "pager", "proxy", "shim", "tools")
 MOST_FILES, MOST_FIELDS, MOST_BOOLEANS, MOST_KNOT = 40, 30, 8, 4
+MOST_BSS = 128 << 10
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:%s)/[\w/.-]+)"' % "|".join(PRODUCT), re.M)
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.S)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -83,9 +85,8 @@ def includes(rooms, paths):
                 yield f"include {path} {name}", 1
 
 
-def objects():
-    """Of each object file of the product: its source without the ending, the fy_ names
-    that it defines, those of them that are functions, and those that it needs."""
+def object_files():
+    """{source without its ending: object file} of the product."""
     found = {}
     for folder in PRODUCT:
         for path in glob.glob(os.path.join(BUILD, folder, "**/*.o"), recursive=True) + \
@@ -95,7 +96,13 @@ def objects():
             stem = os.path.join(re.sub(r"/\.libs$", "", base), re.sub(r"\.(tab|lex)$", "", name))
             if glob.glob(os.path.join(SOURCE, stem) + ".[cSyl]"):
                 found.setdefault(stem, path)
-    for stem, path in sorted(found.items()):
+    return found
+
+
+def objects():
+    """Of each object file of the product: its source without the ending, the fy_ names
+    that it defines, those of them that are functions, and those that it needs."""
+    for stem, path in sorted(object_files().items()):
         said = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True, text=True).stdout
         yield (stem, set(re.findall(r"^[0-9a-f]+ [A-TV-Z] (fy_\w+)$", said, re.M)),
                set(re.findall(r"^[0-9a-f]+ [TWi] (fy_\w+)$", said, re.M)),
@@ -198,6 +205,27 @@ def vendor_names(rooms, paths):
                 yield f"cuda {path}", number
 
 
+def variables():
+    """What the pager's objects keep in bss and data that is written: the bytes of bss if
+    they are too many, and the number of variables of each room, those of functions
+    too. (libferry-engine.so has no other objects that keep more than words.)"""
+    count, bss = collections.Counter(), 0
+    for stem, path in object_files().items():
+        if not stem.startswith("pager/"):
+            continue
+        said = subprocess.run(["nm", "-S", "-f", "sysv", path], stdout=subprocess.PIPE, check=True,
+                              text=True).stdout
+        for name, _, _, kind, size, _, section in re.findall(
+                r"^(\S+) *" + r"\|([^|\n]*)" * 6 + "$", said, re.M):
+            if kind.strip() == "OBJECT" and re.match(r"[a-z]\w*(\.\d+)?$", name) and \
+                    re.match(r"\.t?(bss|data)\b(?!\.rel\.ro)", section):
+                count[os.path.dirname(stem)] += 1
+                bss += int(size, 16) if section.startswith((".bss", ".tbss")) else 0
+    yield from ((f"variables {room}", number) for room, number in count.items())
+    if bss > MOST_BSS:
+        yield "bss pager", bss
+
+
 RULES = (
     ("include", "includes go down"),
     ("call", "calls go down"),
@@ -207,6 +235,8 @@ RULES = (
     ("booleans", "no structure has more than 8 booleans"),
     ("command", "proxy/ names no command"),
     ("cuda", "CUDA is named in its room only"),
+    ("variables", "the pager's rooms keep nothing in variables of file scope"),
+    ("bss", "the engine's bss is at most 128 KiB"),
 )
 
 
@@ -216,7 +246,7 @@ def main():
     edges = calls_between(known)
     found = {}
     for findings in (includes(rooms, paths), calls(rooms, edges), knots(calls_between(known, True)), folders(paths),
-                     structures(paths), command_names(paths), vendor_names(rooms, paths)):
+                     structures(paths), command_names(paths), vendor_names(rooms, paths), variables()):
         found.update(findings)
     lines = [f"{what} {number}" for what, number in sorted(found.items())]
     if sys.argv[1:] == ["--show"]:
