@@ -84,39 +84,15 @@ require(struct fy_body *body, const struct ast_statement *s)
 
 /* The thunk's compiler handles integer arithmetic over arguments only. */
 static bool
-is_cheap(const struct fy_body *body, uint32_t index)
+is_cheap(const struct fy_node *node, void *state)
 {
-    const struct fy_node *node = &body->front->nodes[index];
-    switch (node->op) {
-    case FY_OP_INT:
-        return true;
-    case FY_OP_CELL:
+    const struct fy_body *body = state;
+    if (node->op == FY_OP_CELL) {
         return (node->type == FY_T_I64 || node->type == FY_T_CHAR) &&
                (body->unit->cells[node->a].kind == FY_CELL_VALUE ||
                 body->unit->cells[node->a].kind == FY_CELL_REFERENCE);
-    case FY_OP_ADD:
-    case FY_OP_SUB:
-    case FY_OP_MUL:
-    case FY_OP_LT:
-    case FY_OP_LE:
-    case FY_OP_GT:
-    case FY_OP_GE:
-    case FY_OP_EQ:
-    case FY_OP_NE:
-    case FY_OP_AND:
-    case FY_OP_OR:
-    case FY_OP_MIN:
-    case FY_OP_MAX:
-        return is_cheap(body, node->a) && is_cheap(body, node->b);
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-        return is_cheap(body, node->a);
-    case FY_OP_COND:
-        return is_cheap(body, node->a) && is_cheap(body, node->b) &&
-               is_cheap(body, node->c);
-    default:
-        return false;
     }
+    return node->op == FY_OP_INT || fy_operators[node->op].is_cheap;
 }
 
 static void
@@ -133,7 +109,8 @@ static void
 worth(struct fy_body *body, const struct ast_statement *s)
 {
     uint32_t node = fy_node_of_expr(body, s->expr);
-    if (node != FY_NIL && !is_cheap(body, node)) {
+    if (node != FY_NIL &&
+        !fy_node_walk(body->front->nodes, node, is_cheap, body)) {
         fy_diagnostic_hint(
             fy_error(body->front, s->expr->span,
                      "`worth' must be integer arithmetic over arguments"),

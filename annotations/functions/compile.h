@@ -10,6 +10,7 @@
 
 #include "annotations/functions/parse.h"
 #include "annotations/model/annotations.h"
+#include "annotations/model/operators.h"
 
 enum {
     FY_MAX_FILES = 512,
@@ -322,6 +323,8 @@ uint32_t fy_node_of_expr(struct fy_body *body, const struct ast_expr *expr);
 /* Same, for a condition or an integer; says so when it is of another type. */
 uint32_t fy_node_of_condition(struct fy_body *body, const struct ast_expr *e);
 uint32_t fy_node_of_integer(struct fy_body *body, const struct ast_expr *e);
+/* The operators that are written as calls: min, max, abs. */
+void fy_suggest_operators(struct fy_suggestion *suggestion);
 uint32_t fy_node_make(struct fy_body *body, struct fy_node node,
                       struct fy_span span);
 uint32_t fy_node_int(struct fy_body *body, int64_t i);
@@ -342,13 +345,6 @@ void fy_device_call_check(struct fy_body *body, const struct ast_statement *s,
                           const struct fy_call_row *row);
 
 /* ---- map.c ---- */
-
-struct fy_math_row {
-    const char *word;
-    uint8_t arity;
-    bool exact;
-};
-extern const struct fy_math_row fy_maths[FY_MATH_COUNT];
 
 /* Appends a step on the device; it stands in front->calls. */
 struct fy_call_row *fy_add_call(struct fy_body *body,

@@ -12,6 +12,7 @@
 
 #include "annotations/model/annotations.h"
 #include "annotations/model/model.h"
+#include "annotations/model/operators.h"
 
 struct dump {
     const struct fy_model *model;
@@ -33,41 +34,6 @@ static const char *
 text(const struct dump *dump, fy_str s)
 {
     return fy_model_string(dump->model, s);
-}
-
-static const char *
-operator_text(unsigned op)
-{
-    switch (op) {
-    case FY_OP_ADD:
-        return "+";
-    case FY_OP_SUB:
-        return "-";
-    case FY_OP_MUL:
-        return "*";
-    case FY_OP_DIV:
-        return "/";
-    case FY_OP_MOD:
-        return "%";
-    case FY_OP_LT:
-        return "<";
-    case FY_OP_LE:
-        return "<=";
-    case FY_OP_GT:
-        return ">";
-    case FY_OP_GE:
-        return ">=";
-    case FY_OP_EQ:
-        return "==";
-    case FY_OP_NE:
-        return "!=";
-    case FY_OP_AND:
-        return "&&";
-    case FY_OP_OR:
-        return "||";
-    default:
-        return "?";
-    }
 }
 
 static void node(const struct dump *dump, uint32_t index);
@@ -93,18 +59,6 @@ real(const struct dump *dump, double r)
     if (!strpbrk(digits, ".en")) {
         put(dump, ".0");
     }
-}
-
-static void
-call(const struct dump *dump, const char *name, uint32_t a, uint32_t b)
-{
-    put(dump, "%s(", name);
-    node(dump, a);
-    if (b != FY_NIL) {
-        put(dump, ", ");
-        node(dump, b);
-    }
-    put(dump, ")");
 }
 
 /* The description of a plan: what is absent as a dash. */
@@ -176,19 +130,13 @@ leaf(const struct dump *dump, const struct fy_node *n)
 }
 
 static void
-math(const struct dump *dump, const struct fy_node *n)
+call(const struct dump *dump, const struct fy_node *n)
 {
-    static const struct {
-        const char *word;
-        unsigned arity;
-    } rows[] = {
-#define ROW(id, word, arity, exact) {word, arity},
-        FY_MATHS(ROW)
-#undef ROW
-    };
     const uint32_t parts[3] = {n->a, n->b, n->c};
-    put(dump, "%s(", rows[n->u.i].word);
-    for (unsigned i = 0; i < rows[n->u.i].arity; i++) {
+    const unsigned arity = fy_node_arity(n);
+    put(dump, "%s(",
+        n->op == FY_OP_MATH ? fy_maths[n->u.i].word : fy_operators[n->op].word);
+    for (unsigned i = 0; i < arity; i++) {
         put(dump, "%s", i ? ", " : "");
         node(dump, parts[i]);
     }
@@ -199,55 +147,31 @@ static void
 node(const struct dump *dump, uint32_t index)
 {
     const struct fy_node *n = &FY_TABLE(dump->model, fy_node, nodes)[index];
-    switch (n->op) {
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_CELL:
-    case FY_OP_EXTENT:
-    case FY_OP_ADDRESS:
-    case FY_OP_WORD:
-    case FY_OP_ELEMENT:
-    case FY_OP_VALUE:
-        leaf(dump, n);
-        break;
-    case FY_OP_MATH:
-        math(dump, n);
-        break;
-    case FY_OP_SCALAR:
+    const struct fy_operator *row = &fy_operators[n->op];
+    if (n->op == FY_OP_SCALAR) {
         put(dump, "address of ");
         node(dump, n->a);
-        break;
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-        put(dump, n->op == FY_OP_NEG ? "-" : "!");
+    } else if (row->notation == FY_NOTATION_PREFIX) {
+        put(dump, "%s", row->word);
         node(dump, n->a);
-        break;
-    case FY_OP_ABS:
-        call(dump, "abs", n->a, FY_NIL);
-        break;
-    case FY_OP_MIN:
-    case FY_OP_MAX:
-        call(dump, n->op == FY_OP_MIN ? "min" : "max", n->a, n->b);
-        break;
-    case FY_OP_COND:
+    } else if (row->notation == FY_NOTATION_CALL || n->op == FY_OP_MATH) {
+        call(dump, n);
+    } else if (row->arity == 0) {
+        leaf(dump, n);
+    } else {
         put(dump, "(");
         node(dump, n->a);
-        put(dump, " ? ");
-        node(dump, n->b);
-        put(dump, " : ");
-        node(dump, n->c);
-        put(dump, ")");
-        break;
-    case FY_OP_IN:
-        put(dump, "(");
-        node(dump, n->a);
-        put(dump, " in \"%s\")", text(dump, n->b));
-        break;
-    default:
-        put(dump, "(");
-        node(dump, n->a);
-        put(dump, " %s ", operator_text(n->op));
-        node(dump, n->b);
+        if (n->op == FY_OP_COND) {
+            put(dump, " ? ");
+            node(dump, n->b);
+            put(dump, " : ");
+            node(dump, n->c);
+        } else if (n->op == FY_OP_IN) {
+            put(dump, " in \"%s\"", text(dump, n->b));
+        } else {
+            put(dump, " %s ", row->word);
+            node(dump, n->b);
+        }
         put(dump, ")");
     }
 }

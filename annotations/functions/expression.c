@@ -94,37 +94,12 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
 {
     const struct fy_front *front = body->front;
     uint32_t parts[3] = {node->a, node->b, node->c};
-    unsigned nparts = 0;
+    unsigned nparts = fy_node_arity(node);
     *depth = 0;
     *steps = 1;
-    switch (node->op) {
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_CELL:
-    case FY_OP_ADDRESS:
-    case FY_OP_WORD:
-    case FY_OP_ELEMENT:
-    case FY_OP_VALUE:
-        break;
-    case FY_OP_MATH:
-        nparts = fy_maths[node->u.i].arity;
-        break;
-    case FY_OP_EXTENT: /* evaluated when no extents are given */
+    if (node->op == FY_OP_EXTENT) { /* evaluated when no extents are given */
         parts[0] = body->axes[node->a].row.extent;
         nparts = parts[0] == FY_NIL ? 0 : 1;
-        break;
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-    case FY_OP_ABS:
-    case FY_OP_IN:
-    case FY_OP_SCALAR:
-        nparts = 1;
-        break;
-    case FY_OP_COND:
-        nparts = 3;
-        break;
-    default:
-        nparts = 2;
     }
     for (unsigned i = 0; i < nparts; i++) {
         if (front->node_depth[parts[i]] > *depth) {
@@ -381,13 +356,6 @@ unary_node(struct fy_body *body, const struct ast_expr *expr)
     return fy_node_make(body, node, expr->span);
 }
 
-static bool
-is_comparison(const struct fy_body *body, uint32_t node)
-{
-    const uint8_t op = body->front->nodes[node].op;
-    return op >= FY_OP_LT && op <= FY_OP_NE;
-}
-
 static uint32_t
 binary_node(struct fy_body *body, const struct ast_expr *expr)
 {
@@ -403,7 +371,7 @@ binary_node(struct fy_body *body, const struct ast_expr *expr)
     switch (expr->op) {
     case FY_OP_AND:
     case FY_OP_OR:
-        if (a == b && is_comparison(body, a)) {
+        if (a == b && fy_is_comparison(body->front->nodes[a].op)) {
             return a; /* of a form, say: p.x != p.y twice */
         }
         break;
@@ -493,15 +461,34 @@ set_node(struct fy_body *body, const struct ast_expr *expr)
     return fy_node_make(body, node, expr->span);
 }
 
+/* The operator that is written as a call of `name', or FY_OP_COUNT. */
+static unsigned
+called(const char *name)
+{
+    unsigned op = 0;
+    while (op < FY_OP_COUNT && (fy_operators[op].notation != FY_NOTATION_CALL ||
+                                strcmp(fy_operators[op].word, name) != 0)) {
+        op++;
+    }
+    return op;
+}
+
+void
+fy_suggest_operators(struct fy_suggestion *suggestion)
+{
+    for (unsigned op = 0; op < FY_OP_COUNT; op++) {
+        if (fy_operators[op].notation == FY_NOTATION_CALL) {
+            fy_suggestion_try(suggestion, fy_operators[op].word);
+        }
+    }
+}
+
 /* min, max (folded to pairs) and abs. */
 static uint32_t
 call_node(struct fy_body *body, const struct ast_expr *expr)
 {
     const char *name = expr->name.text;
-    unsigned op = strcmp(name, "min") == 0   ? FY_OP_MIN
-                  : strcmp(name, "max") == 0 ? FY_OP_MAX
-                  : strcmp(name, "abs") == 0 ? FY_OP_ABS
-                                             : FY_OP_COUNT;
+    unsigned op = called(name);
     unsigned count = 0;
     uint32_t result = FY_NIL;
     if (op == FY_OP_COUNT && body->on_device &&
@@ -513,9 +500,7 @@ call_node(struct fy_body *body, const struct ast_expr *expr)
     }
     if (op == FY_OP_COUNT) {
         struct fy_suggestion suggestion = {.wanted = name};
-        fy_suggestion_try(&suggestion, "min");
-        fy_suggestion_try(&suggestion, "max");
-        fy_suggestion_try(&suggestion, "abs");
+        fy_suggest_operators(&suggestion);
         struct fy_diagnostic *diagnostic =
             fy_error(body->front, expr->name.span, "unknown function '%.*s'",
                      FY_MAX_QUOTED, name);

@@ -11,12 +11,6 @@
 
 #include "annotations/functions/compile.h"
 
-const struct fy_math_row fy_maths[FY_MATH_COUNT] = {
-#define FY_MATH_ROW(id, word, arity, exact) {word, arity, exact},
-    FY_MATHS(FY_MATH_ROW)
-#undef FY_MATH_ROW
-};
-
 /* ---- steps on the device, also those of `on cuda' ---- */
 
 struct fy_call_row *
@@ -92,9 +86,7 @@ fy_map_function(struct fy_body *body, const struct ast_expr *expr,
         for (int i = 0; i < FY_MATH_COUNT; i++) {
             fy_suggestion_try(&suggestion, fy_maths[i].word);
         }
-        fy_suggestion_try(&suggestion, "min");
-        fy_suggestion_try(&suggestion, "max");
-        fy_suggestion_try(&suggestion, "abs");
+        fy_suggest_operators(&suggestion);
         struct fy_diagnostic *diagnostic =
             fy_error(body->front, expr->name.span, "unknown function '%.*s'",
                      FY_MAX_QUOTED, name);
@@ -153,53 +145,37 @@ element_trouble(uint8_t type)
     }
 }
 
-/* All operands whose elements are read in `node': bits; READS_VALUE: what a
- * map before has stored, too. The node's depth was bounded when it was made. */
 enum {
     READS_VALUE = 1 << 30
 };
 _Static_assert(FY_MAX_OPERANDS <= 30, "one bit each");
 
-static void
-reads(const struct fy_body *body, uint32_t index, uint32_t *operands,
-      const char **inexact)
+struct reads {
+    uint32_t operands;   /* whose elements are read: bits; READS_VALUE: what a
+                          * map before has stored, too */
+    const char *inexact; /* a function whose value is not `exact', or NULL */
+};
+
+static bool
+add_read(const struct fy_node *node, void *state)
 {
-    const struct fy_node *node = &body->front->nodes[index];
-    const uint32_t parts[3] = {node->a, node->b, node->c};
-    unsigned nparts = 2;
-    switch (node->op) {
-    case FY_OP_ELEMENT:
-        *operands |= UINT32_C(1) << node->a;
-        return;
-    case FY_OP_VALUE:
-        *operands |= READS_VALUE;
-        return;
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_CELL:
-    case FY_OP_EXTENT:
-        return;
-    case FY_OP_MATH:
-        nparts = fy_maths[node->u.i].arity;
-        if (!fy_maths[node->u.i].exact) {
-            *inexact = fy_maths[node->u.i].word;
-        }
-        break;
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-    case FY_OP_ABS:
-    case FY_OP_IN:
-        nparts = 1;
-        break;
-    case FY_OP_COND:
-        nparts = 3;
-        break;
-    default:
-        break;
+    struct reads *reads = state;
+    if (node->op == FY_OP_ELEMENT) {
+        reads->operands |= UINT32_C(1) << node->a;
+    } else if (node->op == FY_OP_VALUE) {
+        reads->operands |= READS_VALUE;
+    } else if (node->op == FY_OP_MATH && !fy_maths[node->u.i].is_exact) {
+        reads->inexact = fy_maths[node->u.i].word;
     }
-    for (unsigned i = 0; i < nparts; i++) {
-        reads(body, parts[i], operands, inexact);
-    }
+    return true;
+}
+
+static struct reads
+reads_of(const struct fy_body *body, uint32_t index)
+{
+    struct reads reads = {0, NULL};
+    (void)fy_node_walk(body->front->nodes, index, add_read, &reads);
+    return reads;
 }
 
 /* Of the kernel that the next map is part of. */
@@ -214,13 +190,11 @@ static uint32_t
 named_value(struct fy_body *body, struct fy_temp_info *temp,
             const struct ast_expr *expr)
 {
-    uint32_t operands = 0;
-    const char *inexact;
     temp->used = true;
     if (temp->node == FY_NIL || row_number(body) == temp->row) {
         return temp->node;
     }
-    reads(body, temp->node, &operands, &inexact);
+    uint32_t operands = reads_of(body, temp->node).operands;
     for (unsigned o = 0; o < body->noperands; o++) {
         if (operands >> o & 1 && body->written[o]) {
             operands |= READS_VALUE;
@@ -326,9 +300,7 @@ static bool
 check_reads(struct fy_body *body, const struct ast_statement *s, uint32_t node,
             const struct fy_operand_info *target)
 {
-    uint32_t operands = 0;
-    const char *inexact = NULL;
-    reads(body, node, &operands, &inexact);
+    const uint32_t operands = reads_of(body, node).operands;
     for (unsigned o = 0; o < body->noperands; o++) {
         const struct fy_operand_info *from = &body->operands[o];
         if (!(operands >> o & 1)) {
@@ -526,10 +498,8 @@ fy_finish_maps(struct fy_body *body)
          i = front->calls[i].next) {
         const struct fy_call_row *row = &front->calls[i];
         for (uint32_t k = 0; row->kind == FY_CALL_MAP && k < row->nargs; k++) {
-            uint32_t operands = 0;
-            const char *inexact = NULL;
+            const char *inexact = reads_of(body, row->args[k]).inexact;
             any = true;
-            reads(body, row->args[k], &operands, &inexact);
             if (inexact && function->flags & FY_FN_EXACT) {
                 fy_diagnostic_hint(
                     fy_error(body->front, body->unit->ast->span,

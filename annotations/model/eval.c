@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+#include "annotations/model/operators.h"
+
 static int eval(const struct fy_scope *scope, uint32_t node, unsigned depth,
                 struct fy_value *out);
 
@@ -94,32 +96,11 @@ integer_op(unsigned op, int64_t a, int64_t b, struct fy_value *out)
             result = op == FY_OP_DIV ? a / b : a % b;
         }
         break;
-    case FY_OP_MIN:
-        result = a < b ? a : b;
-        break;
-    case FY_OP_MAX:
-        result = a > b ? a : b;
-        break;
-    case FY_OP_LT:
-        result = a < b;
-        break;
-    case FY_OP_LE:
-        result = a <= b;
-        break;
-    case FY_OP_GT:
-        result = a > b;
-        break;
-    case FY_OP_GE:
-        result = a >= b;
-        break;
-    case FY_OP_EQ:
-        result = a == b;
-        break;
-    case FY_OP_NE:
-        result = a != b;
-        break;
     default:
-        return FY_ERR_INVALID;
+        result = fy_holds(op, fy_relation_of_integers(a, b));
+        if (!fy_operators[op].is_truth) { /* min, max */
+            result = result ? a : b;
+        }
     }
     if (overflow) {
         return FY_ERR_OVERFLOW;
@@ -147,32 +128,14 @@ real_op(unsigned op, double a, double b, struct fy_value *out)
         }
         *out = real_value(a / b);
         return FY_OK;
-    case FY_OP_MIN:
-        *out = real_value(a < b ? a : b);
-        return FY_OK;
-    case FY_OP_MAX:
-        *out = real_value(a > b ? a : b);
-        return FY_OK;
-    case FY_OP_LT:
-        *out = int_value(a < b);
-        return FY_OK;
-    case FY_OP_LE:
-        *out = int_value(a <= b);
-        return FY_OK;
-    case FY_OP_GT:
-        *out = int_value(a > b);
-        return FY_OK;
-    case FY_OP_GE:
-        *out = int_value(a >= b);
-        return FY_OK;
-    case FY_OP_EQ:
-        *out = int_value(a == b);
-        return FY_OK;
-    case FY_OP_NE:
-        *out = int_value(a != b);
-        return FY_OK;
-    default:
+    case FY_OP_MOD:
         return FY_ERR_INVALID;
+    default:
+        *out = int_value(fy_holds(op, fy_relation_of_reals(a, b)));
+        if (!fy_operators[op].is_truth) { /* min, max */
+            *out = real_value(out->i ? a : b);
+        }
+        return FY_OK;
     }
 }
 
@@ -352,15 +315,11 @@ eval(const struct fy_scope *scope, uint32_t index, unsigned depth,
     }
     case FY_OP_IN:
         return membership(scope, node, depth, out);
-    case FY_OP_ADDRESS: /* known only to who binds the call */
-    case FY_OP_WORD:
-    case FY_OP_SCALAR:
-    case FY_OP_ELEMENT:
-    case FY_OP_VALUE:
-    case FY_OP_MATH:
-        return FY_ERR_INVALID;
     default:
-        return binary(scope, node, depth, out);
+        /* Addresses, words and elements are known to those who bind the call. */
+        return node->op < FY_OP_COUNT && fy_operators[node->op].arity == 2
+                   ? binary(scope, node, depth, out)
+                   : FY_ERR_INVALID;
     }
 }
 

@@ -12,6 +12,7 @@
 #include "annotations/model/annotations.h"
 #include "annotations/model/eval.h"
 #include "annotations/model/model.h"
+#include "annotations/model/operators.h"
 
 enum {
     MAX_TOTAL_STEPS = 1 << 26
@@ -51,40 +52,6 @@ is_table(const struct fy_model *model, const struct fy_table *table,
            table->count <= (model->size_bytes - table->offset) / row_bytes;
 }
 
-static unsigned
-arity(const struct fy_node *node)
-{
-    static const uint8_t maths[] = {
-#define MATH_ARITY(id, word, arity, exact) arity,
-        FY_MATHS(MATH_ARITY)
-#undef MATH_ARITY
-    };
-    switch (node->op) {
-    case FY_OP_MATH:
-        return node->u.i >= 0 && node->u.i < FY_MATH_COUNT ? maths[node->u.i]
-                                                           : 0;
-    case FY_OP_ELEMENT:
-    case FY_OP_VALUE:
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_CELL:
-    case FY_OP_EXTENT:
-    case FY_OP_ADDRESS:
-    case FY_OP_WORD:
-        return 0;
-    case FY_OP_SCALAR:
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-    case FY_OP_ABS:
-    case FY_OP_IN:
-        return 1;
-    case FY_OP_COND:
-        return 3;
-    default:
-        return 2;
-    }
-}
-
 static bool is_node(struct check *check, uint32_t index, unsigned depth);
 
 /* The description of a plan: its nodes lie before the word's. */
@@ -122,7 +89,7 @@ is_node(struct check *check, uint32_t index, unsigned depth)
     if (node->op >= FY_OP_COUNT || node->type >= FY_T_COUNT) {
         return false;
     }
-    const unsigned nparts = arity(node);
+    const unsigned nparts = fy_node_arity(node);
     for (unsigned i = 0; i < nparts; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): arity <= 3 */
         if (parts[i] >= index || !is_node(check, parts[i], depth + 1)) {

@@ -36,25 +36,6 @@ fy_map_real(uint8_t type)
     return type == FY_T_I64 ? (uint8_t)FY_T_F64 : type;
 }
 
-/* Of a binary operator's result. */
-static inline uint8_t
-fy_map_result(unsigned op, uint8_t common)
-{
-    switch (op) {
-    case FY_OP_LT:
-    case FY_OP_LE:
-    case FY_OP_GT:
-    case FY_OP_GE:
-    case FY_OP_EQ:
-    case FY_OP_NE:
-    case FY_OP_AND:
-    case FY_OP_OR:
-        return FY_T_I64;
-    default:
-        return common;
-    }
-}
-
 /* Of a scalar; VOID: no map computes with it. */
 static inline uint8_t
 fy_map_cell_type(const struct fy_cell *cell)

@@ -10,14 +10,9 @@
 
 #include <string.h>
 
+#include "annotations/model/operators.h"
 #include "pager/base/libm.h"
 #include "pager/kernel/map_type.h"
-
-static const unsigned arities[FY_MATH_COUNT] = {
-#define ARITY(id, word, arity, exact) arity,
-    FY_MATHS(ARITY)
-#undef ARITY
-};
 
 struct value {
     uint8_t type; /* F32, F64, I64 or FY_MAP_LITERAL, which is in d */
@@ -77,6 +72,14 @@ as_type(struct value v, uint8_t type)
     }
     const double d = v.type == FY_T_F32 ? (double)v.f : v.d;
     return to == FY_T_I64 ? integer(whole(d)) : real(to, d);
+}
+
+/* What a value of `type', float or double, makes of it. */
+static double
+as_double(struct value v, uint8_t type)
+{
+    v = as_type(v, type);
+    return type == FY_T_F32 ? (double)v.f : v.d;
 }
 
 static bool
@@ -327,7 +330,7 @@ math(struct walker *w, const struct fy_node *node)
     struct value v[3] = {{0}};
     double d[3] = {0};
     float f[3] = {0};
-    const unsigned arity = arities[node->u.i];
+    const unsigned arity = fy_node_arity(node);
     uint8_t common = FY_MAP_LITERAL;
     for (unsigned k = 0; k < arity; k++) {
         v[k] = node_value(w, parts[k]);
@@ -346,6 +349,14 @@ math(struct walker *w, const struct fy_node *node)
 
 /* ---- operators ---- */
 
+/* A comparison, or min or max. */
+static struct value
+compare(unsigned op, enum fy_relation relation, struct value a, struct value b)
+{
+    const bool holds = fy_holds(op, relation);
+    return fy_operators[op].is_truth ? integer(holds) : holds ? a : b;
+}
+
 /* Integers wrap, and what C leaves open is what the kernel makes of it. */
 static struct value
 of_integers(unsigned op, int64_t a, int64_t b)
@@ -362,70 +373,34 @@ of_integers(unsigned op, int64_t a, int64_t b)
         return integer(b == 0 ? 0 : b == -1 ? (int64_t)(0 - x) : a / b);
     case FY_OP_MOD:
         return integer(b == 0 || b == -1 ? 0 : a % b);
-    case FY_OP_LT:
-        return integer(a < b);
-    case FY_OP_LE:
-        return integer(a <= b);
-    case FY_OP_GT:
-        return integer(a > b);
-    case FY_OP_GE:
-        return integer(a >= b);
-    case FY_OP_EQ:
-        return integer(a == b);
-    case FY_OP_NE:
-        return integer(a != b);
-    case FY_OP_MIN:
-        return integer(a < b ? a : b);
     default:
-        return integer(a > b ? a : b);
+        return compare(op, fy_relation_of_integers(a, b), integer(a),
+                       integer(b));
     }
 }
 
-/* A macro for both precisions: each operation is rounded in its own. */
-#define OF_REALS(a, b, member)              \
-    switch (op) {                           \
-    case FY_OP_ADD:                         \
-        out.member = (a) + (b);             \
-        return out;                         \
-    case FY_OP_SUB:                         \
-        out.member = (a) - (b);             \
-        return out;                         \
-    case FY_OP_MUL:                         \
-        out.member = (a) * (b);             \
-        return out;                         \
-    case FY_OP_DIV:                         \
-        out.member = (a) / (b);             \
-        return out;                         \
-    case FY_OP_MIN:                         \
-        out.member = (a) < (b) ? (a) : (b); \
-        return out;                         \
-    case FY_OP_MAX:                         \
-        out.member = (a) > (b) ? (a) : (b); \
-        return out;                         \
-    case FY_OP_LT:                          \
-        return integer((a) < (b));          \
-    case FY_OP_LE:                          \
-        return integer((a) <= (b));         \
-    case FY_OP_GT:                          \
-        return integer((a) > (b));          \
-    case FY_OP_GE:                          \
-        return integer((a) >= (b));         \
-    case FY_OP_EQ:                          \
-        return integer((a) == (b));         \
-    default:                                \
-        return integer((a) != (b));         \
-    }
-
+/*
+ * Floats, too, are computed with as doubles: those have more than twice the
+ * digits, so that the result, rounded to float, is that of the operation among
+ * floats.
+ */
 static struct value
-of_reals(unsigned op, uint8_t type, struct value a, struct value b)
+of_reals(unsigned op, uint8_t type, struct value left, struct value right)
 {
-    struct value out = {.type = type};
-    a = as_type(a, type);
-    b = as_type(b, type);
-    if (type == FY_T_F32) {
-        OF_REALS(a.f, b.f, f)
+    const double a = as_double(left, type), b = as_double(right, type);
+    switch (op) {
+    case FY_OP_ADD:
+        return real(type, a + b);
+    case FY_OP_SUB:
+        return real(type, a - b);
+    case FY_OP_MUL:
+        return real(type, a * b);
+    case FY_OP_DIV:
+        return real(type, a / b);
+    default:
+        return compare(op, fy_relation_of_reals(a, b), real(type, a),
+                       real(type, b));
     }
-    OF_REALS(a.d, b.d, d)
 }
 
 /* A scalar of the call, in the type that a kernel gets it in. */
@@ -559,41 +534,13 @@ fy_map_evaluate(const struct fy_bound *bound, const struct fy_call_row *row,
     return w.status;
 }
 
-static uint32_t
-steps_below(const struct fy_node *nodes, uint32_t index)
+static bool
+count_step(const struct fy_node *node, void *state)
 {
-    const struct fy_node *node = &nodes[index];
-    const uint32_t parts[3] = {node->a, node->b, node->c};
-    unsigned nparts = 2;
-    uint32_t steps = 1;
-    switch (node->op) {
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_CELL:
-    case FY_OP_EXTENT:
-    case FY_OP_IN:
-    case FY_OP_ELEMENT:
-    case FY_OP_VALUE:
-        nparts = 0;
-        break;
-    case FY_OP_MATH:
-        nparts = arities[node->u.i];
-        break;
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-    case FY_OP_ABS:
-        nparts = 1;
-        break;
-    case FY_OP_COND:
-        nparts = 3;
-        break;
-    default:
-        break;
-    }
-    for (unsigned i = 0; i < nparts; i++) {
-        steps += steps_below(nodes, parts[i]);
-    }
-    return steps;
+    uint32_t *steps = state;
+    (void)node;
+    ++*steps;
+    return true;
 }
 
 uint32_t
@@ -602,7 +549,7 @@ fy_map_steps(const struct fy_bound *bound, const struct fy_call_row *row)
     const struct fy_node *nodes = FY_TABLE(bound->model, fy_node, nodes);
     uint32_t steps = 0;
     for (uint32_t k = 0; k < row->nargs; k++) {
-        steps += steps_below(nodes, row->args[k]);
+        (void)fy_node_walk(nodes, row->args[k], count_step, &steps);
     }
     return steps;
 }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "annotations/model/operators.h"
 #include "pager/kernel/map_type.h"
 
 enum {
@@ -271,18 +272,10 @@ define(struct writer *w, uint8_t type)
 static uint32_t
 math(struct writer *w, const struct fy_node *node, uint8_t *type)
 {
-    static const struct {
-        const char *word;
-        unsigned arity;
-    } rows[] = {
-#define ROW(id, word, arity, exact) {word, arity},
-        FY_MATHS(ROW)
-#undef ROW
-    };
     const uint32_t parts[3] = {node->a, node->b, node->c};
     uint32_t names[3];
     uint8_t types[3], common = FY_MAP_LITERAL;
-    const unsigned arity = rows[node->u.i].arity;
+    const unsigned arity = fy_node_arity(node);
     for (unsigned i = 0; i < arity; i++) {
         names[i] = node_name(w, parts[i], &types[i]);
         common = fy_map_common(common, types[i]);
@@ -290,7 +283,7 @@ math(struct writer *w, const struct fy_node *node, uint8_t *type)
     *type = fy_map_real(common);
     const uint8_t as = literal_as(*type);
     uint32_t name = define(w, as);
-    put(w, "%s%s(", rows[node->u.i].word, as == FY_T_F32 ? "f" : "");
+    put(w, "%s%s(", fy_maths[node->u.i].word, as == FY_T_F32 ? "f" : "");
     for (unsigned i = 0; i < arity; i++) {
         put(w, "%s", i ? ", " : "");
         put_name(w, names[i], literal_as(types[i]), as);
@@ -299,45 +292,11 @@ math(struct writer *w, const struct fy_node *node, uint8_t *type)
     return name;
 }
 
-static const char *
-operator_word(unsigned op)
-{
-    switch (op) {
-    case FY_OP_ADD:
-        return "+";
-    case FY_OP_SUB:
-        return "-";
-    case FY_OP_MUL:
-        return "*";
-    case FY_OP_DIV:
-        return "/";
-    case FY_OP_MOD:
-        return "%";
-    case FY_OP_LT:
-        return "<";
-    case FY_OP_LE:
-        return "<=";
-    case FY_OP_GT:
-        return ">";
-    case FY_OP_GE:
-        return ">=";
-    case FY_OP_EQ:
-        return "==";
-    case FY_OP_NE:
-        return "!=";
-    case FY_OP_AND:
-        return "&&";
-    case FY_OP_OR:
-        return "||";
-    default:
-        return NULL;
-    }
-}
-
 static uint32_t
 binary(struct writer *w, const struct fy_node *node, uint32_t index,
        uint8_t *type)
 {
+    const struct fy_operator *row = &fy_operators[node->op];
     uint8_t ta, tb;
     if (node_at(w, node->a)->type == FY_T_POINTER ||
         node_at(w, node->b)->type == FY_T_POINTER) {
@@ -349,13 +308,13 @@ binary(struct writer *w, const struct fy_node *node, uint32_t index,
     uint32_t a = node_name(w, node->a, &ta), b = node_name(w, node->b, &tb);
     const bool logical = node->op == FY_OP_AND || node->op == FY_OP_OR;
     uint8_t common = fy_map_common(ta, tb);
-    *type = fy_map_result(node->op, common);
+    *type = row->is_truth ? (uint8_t)FY_T_I64 : common;
     uint32_t name = define(w, *type);
     const uint8_t as = literal_as(common);
     ta = literal_as(ta);
     tb = literal_as(tb);
     if (logical) {
-        put(w, "v%u != 0 %s v%u != 0;\n", a, operator_word(node->op), b);
+        put(w, "v%u != 0 %s v%u != 0;\n", a, row->word, b);
     } else if (node->op == FY_OP_MIN || node->op == FY_OP_MAX) {
         put_name(w, a, ta, as);
         put(w, " %s ", node->op == FY_OP_MIN ? "<" : ">");
@@ -365,7 +324,7 @@ binary(struct writer *w, const struct fy_node *node, uint32_t index,
         put(w, " : ");
         put_name(w, b, tb, as);
         put(w, ";\n");
-    } else if (operator_word(node->op) == NULL) {
+    } else if (row->notation != FY_NOTATION_INFIX) {
         w->unsupported = true;
     } else if (as == FY_T_I64 &&
                (node->op == FY_OP_DIV || node->op == FY_OP_MOD)) {
@@ -376,16 +335,16 @@ binary(struct writer *w, const struct fy_node *node, uint32_t index,
         } else {
             put(w, "0");
         }
-        put(w, " : v%u %s v%u;\n", a, operator_word(node->op), b);
+        put(w, " : v%u %s v%u;\n", a, row->word, b);
     } else if (node->op <= FY_OP_MUL && as == FY_T_I64) {
         /* Wraps where C would leave it open. */
         put(w,
             "(long long)((unsigned long long)v%u %s "
             "(unsigned long long)v%u);\n",
-            a, operator_word(node->op), b);
+            a, row->word, b);
     } else {
         put_name(w, a, ta, as);
-        put(w, " %s ", operator_word(node->op));
+        put(w, " %s ", row->word);
         put_name(w, b, tb, as);
         put(w, ";\n");
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "annotations/model/operators.h"
 #include "pager/device/mapped.h"
 
 static const struct fy_cell *
@@ -37,6 +38,7 @@ reads_cell(const struct fy_scope *scope, uint32_t node, uint32_t cell,
 {
     const struct fy_model *model = scope->model;
     const struct fy_node *row;
+    unsigned arity;
     bool taken;
 
     if (node == FY_NIL) {
@@ -47,27 +49,19 @@ reads_cell(const struct fy_scope *scope, uint32_t node, uint32_t cell,
         return true;
     }
     row = &FY_TABLE(model, fy_node, nodes)[node];
+    arity = fy_node_arity(row);
     switch (row->op) {
-    case FY_OP_INT:
-    case FY_OP_REAL:
-    case FY_OP_EXTENT:
-    case FY_OP_ADDRESS:
-        return false;
     case FY_OP_CELL:
         return row->a == cell;
-    case FY_OP_NEG:
-    case FY_OP_NOT:
-    case FY_OP_ABS:
-    case FY_OP_IN:
-        return reads_cell(scope, row->a, cell, depth + 1, steps);
     case FY_OP_COND:
         return fy_eval_bool(scope, row->a, &taken) ||
                reads_cell(scope, row->a, cell, depth + 1, steps) ||
                reads_cell(scope, taken ? row->b : row->c, cell, depth + 1,
                           steps);
     default:
-        return reads_cell(scope, row->a, cell, depth + 1, steps) ||
-               reads_cell(scope, row->b, cell, depth + 1, steps);
+        return (arity > 0 &&
+                reads_cell(scope, row->a, cell, depth + 1, steps)) ||
+               (arity > 1 && reads_cell(scope, row->b, cell, depth + 1, steps));
     }
 }
 

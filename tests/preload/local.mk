@@ -2,7 +2,7 @@
 # shim/: real programs with and without the preload.
 check_PROGRAMS += tests/preload/make_preload
 tests_preload_make_preload_SOURCES = tests/preload/make_preload.c
-tests_preload_make_preload_LDADD = libfyshimgen.la libfycommon.la
+tests_preload_make_preload_LDADD = libfyshimgen.la libfymodel.la libfycommon.la
 
 # Loaded into programs that know no sanitizer: built without.
 check_LTLIBRARIES += tests/preload/fake_engine.la
@@ -36,4 +36,4 @@ tests_unit_test_predicate_LDADD = libfyshimgen.la libfymodel.la libfycommon.la \
 	$(CHECK_LIBS)
 tests_unit_test_elf_SOURCES = tests/unit/test_elf.c
 tests_unit_test_elf_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_elf_LDADD = libfyshimgen.la libfycommon.la $(CHECK_LIBS)
+tests_unit_test_elf_LDADD = libfyshimgen.la libfymodel.la libfycommon.la $(CHECK_LIBS)

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "annotations/model/operators.h"
 #include "shim/arch/x86_64/thunk.h"
 
 enum {
@@ -122,13 +123,6 @@ immediate(const struct fy_node *node)
            node->u.i <= INT32_MAX;
 }
 
-static bool
-is_condition(unsigned op)
-{
-    return op == FY_OP_NOT || (op >= FY_OP_LT && op <= FY_OP_OR) ||
-           op == FY_OP_IN;
-}
-
 /* How many registers it takes; sets unsupported for what has no code. */
 static unsigned
 registers_needed(struct compiler *c, uint32_t index)
@@ -161,17 +155,11 @@ registers_needed(struct compiler *c, uint32_t index)
         a = registers_needed(c, node->a);
         b = registers_needed(c, node->b);
         return a > b ? a : b;
-    case FY_OP_ADD:
-    case FY_OP_SUB:
-    case FY_OP_MUL:
-    case FY_OP_MIN:
-    case FY_OP_MAX:
-    case FY_OP_LT:
-    case FY_OP_LE:
-    case FY_OP_GT:
-    case FY_OP_GE:
-    case FY_OP_EQ:
-    case FY_OP_NE:
+    default:
+        if (fy_node_arity(node) != 2 || !fy_operators[node->op].is_cheap) {
+            c->unsupported = true;
+            return 1;
+        }
         a = registers_needed(c, node->a);
         b = 1 + registers_needed(c, node->b);
         if (immediate(resolve(c, node->b)) && node->op != FY_OP_MIN &&
@@ -179,9 +167,6 @@ registers_needed(struct compiler *c, uint32_t index)
             b = 1;
         }
         return a > b ? a : b;
-    default:
-        c->unsupported = true;
-        return 1;
     }
 }
 
@@ -410,7 +395,7 @@ value(struct compiler *c, uint32_t index, unsigned at)
     default:
         break;
     }
-    if (!is_condition(node->op)) {
+    if (!fy_operators[node->op].is_truth) {
         binary(c, node, at);
         return;
     }
@@ -483,18 +468,14 @@ condition(struct compiler *c, uint32_t index, bool when, struct fy_fixups *to)
             land(c, &past);
         }
         return;
-    case FY_OP_LT:
-    case FY_OP_LE:
-    case FY_OP_GT:
-    case FY_OP_GE:
-    case FY_OP_EQ:
-    case FY_OP_NE:
-        comparison(c, node, when, to);
-        return;
     case FY_OP_IN:
         membership(c, node, when, to);
         return;
     default:
+        if (fy_is_comparison(node->op)) {
+            comparison(c, node, when, to);
+            return;
+        }
         value(c, index, 0);
         two(c, 0x85, registers[0], registers[0]);
         jump_if(c, when ? IF_NE : IF_E, to);
@@ -521,7 +502,7 @@ conditions_on_top(struct compiler *c, uint32_t index, bool top)
     case FY_OP_IN:
     case FY_OP_NEG:
     case FY_OP_ABS:
-        return (top || !is_condition(node->op)) &&
+        return (top || !fy_operators[node->op].is_truth) &&
                conditions_on_top(c, node->a, top && node->op == FY_OP_NOT);
     case FY_OP_AND:
     case FY_OP_OR:
@@ -533,7 +514,7 @@ conditions_on_top(struct compiler *c, uint32_t index, bool top)
                conditions_on_top(c, node->c, true);
     default:
         /* The left side is computed while nothing else is held. */
-        if (is_condition(node->op) && !top) {
+        if (fy_operators[node->op].is_truth && !top) {
             return false;
         }
         return conditions_on_top(c, node->a, top) &&
