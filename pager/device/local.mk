@@ -16,5 +16,7 @@ libfypager_la_SOURCES += \
 	pager/device/mapped.c \
 	pager/device/mapped.h \
 	pager/device/own_thread.c \
-	pager/device/own_thread.h
+	pager/device/own_thread.h \
+	pager/device/queue.c \
+	pager/device/queue.h
 EXTRA_DIST += pager/device/README.md

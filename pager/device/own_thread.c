@@ -12,9 +12,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     MOST_THREADS = 512, /* of the process, looked at */
@@ -43,6 +46,54 @@ void
 fy_own_threads_tell(const struct fy_shim_services *given)
 {
     services = given;
+}
+
+int
+fy_own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
+                    void *argument)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0) {
+        return error;
+    }
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    error = pthread_attr_setstacksize(&attributes, stack_bytes);
+    if (error == 0) {
+        error = pthread_create(thread, &attributes, run, argument);
+    }
+    if (error != 0) {
+        error = pthread_create(thread, NULL, run, argument);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+int
+fy_own_process_new(const volatile unsigned **out)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned *word = mmap(NULL, page, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (word == MAP_FAILED) {
+        return FY_ERR_NOMEM;
+    }
+    if (madvise(word, page, MADV_WIPEONFORK) != 0) {
+        (void)munmap(word, page);
+        return FY_ERR_UNSUPPORTED;
+    }
+    *word = 1;
+    *out = word;
+    return 0;
+}
+
+void
+fy_own_process_free(const volatile unsigned *word)
+{
+    (void)munmap((void *)(uintptr_t)word, (size_t)sysconf(_SC_PAGESIZE));
 }
 
 static void

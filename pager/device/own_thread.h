@@ -8,6 +8,7 @@
 #ifndef FERRY_PAGER_DEVICE_OWN_THREAD_H
 #define FERRY_PAGER_DEVICE_OWN_THREAD_H
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
@@ -70,6 +71,21 @@ unsigned fy_own_cpus(void);
  * descriptors. Has it run on those processors.
  */
 void fy_own_thread_begins(bool shares);
+
+/*
+ * A thread with all signals blocked and a stack of so many bytes, or the default
+ * one where that is refused: programs with much thread-local memory refuse a
+ * small one. 0 or an errno value.
+ */
+int fy_own_thread_start(pthread_t *thread, size_t stack_bytes,
+                        void *(*run)(void *), void *argument) FY_MUST_CHECK;
+
+/*
+ * New: a word that is 1 in this process and 0 in each forked child. Read without
+ * a lock. FY_ERR_NOMEM; FY_ERR_UNSUPPORTED: the kernel cannot mark memory so.
+ */
+int fy_own_process_new(const volatile unsigned **out) FY_MUST_CHECK;
+void fy_own_process_free(const volatile unsigned *word);
 
 /* In a forked child: its only thread is the main one. */
 void fy_own_threads_child(void);

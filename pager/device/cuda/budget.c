@@ -15,6 +15,8 @@
 #include "common/clock.h"
 #include "pager/device/cuda/internal.h"
 #include "pager/device/cuda/share.h"
+#include "pager/device/cuda/users.h"
+#include "pager/device/own_thread.h"
 
 enum {
     REST_MS = 100 /* without a call; then the card's memory goes back */
@@ -153,6 +155,7 @@ keep(void *argument)
     struct cuda_memory *m = &device->memory;
     uint32_t seen;
     bool watch;
+    cuda_thread_begins();
     do {
         seen = cuda_share_asked(m->share);
         if (__atomic_load_n(&m->stop, __ATOMIC_ACQUIRE)) {
@@ -192,7 +195,7 @@ cuda_budget_open(struct cuda_device *device)
         return;
     }
     m->has_keeper =
-        cuda_thread(&m->keeper, CUDA_STACK_BYTES, keep, device) == 0;
+        fy_own_thread_start(&m->keeper, CUDA_STACK_BYTES, keep, device) == 0;
     if (!m->has_keeper) {
         cuda_share_leave(m->share);
         m->share = NULL;

@@ -10,9 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/debug.h"
 #include "pager/device/cuda/internal.h"
@@ -311,23 +309,6 @@ close_context(struct cuda_device *device)
     }
 }
 
-static unsigned *
-map_alive(void)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (alive == MAP_FAILED) {
-        return NULL;
-    }
-    if (madvise(alive, page, MADV_WIPEONFORK) != 0) {
-        (void)munmap(alive, page);
-        return NULL;
-    }
-    *alive = 1;
-    return alive;
-}
-
 /* What needs no driver. */
 static struct cuda_device *
 device_new(void)
@@ -337,8 +318,7 @@ device_new(void)
         return NULL;
     }
     device->base.ops = &fy_device_cuda;
-    device->alive = map_alive();
-    if (device->alive == NULL) {
+    if (fy_own_process_new(&device->alive) != 0) {
         goto free_device;
     }
     if (pthread_mutex_init(&device->lock, NULL) != 0) {
@@ -366,8 +346,7 @@ destroy_change:
 destroy_lock:
     pthread_mutex_destroy(&device->lock);
 unmap:
-    (void)munmap((void *)(uintptr_t)device->alive,
-                 (size_t)sysconf(_SC_PAGESIZE));
+    fy_own_process_free(device->alive);
 free_device:
     free(device);
     return NULL;
@@ -388,8 +367,7 @@ device_free(struct cuda_device *device)
     }
     cuda_kernels_end(device, false);
     cuda_memory_close(device, false);
-    (void)munmap((void *)(uintptr_t)device->alive,
-                 (size_t)sysconf(_SC_PAGESIZE));
+    fy_own_process_free(device->alive);
     free(device);
 }
 
@@ -706,12 +684,12 @@ const struct fy_device_ops fy_device_cuda = {
     .stream_destroy = cuda_stream_destroy,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
-    .event_record = cuda_event_record,
-    .event_wait = cuda_event_wait,
+    .event_record = fy_queue_record,
+    .event_wait = fy_queue_wait,
     .event_sync = cuda_event_sync,
     .stream_sync = cuda_stream_sync,
-    .copy = cuda_copy,
-    .launch = cuda_launch,
+    .copy = fy_queue_copy,
+    .launch = fy_queue_launch,
     .resolve = cuda_resolve,
     .kernel = cuda_kernel,
     .identity = cuda_identity,

@@ -14,9 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "pager/device/cuda/users.h"
 #include "pager/device/own_thread.h"
@@ -30,7 +28,8 @@ static bool asked;
 static int answer;
 static char reason[FY_CUDA_TEXT_BYTES];
 static struct fy_cuda_driver driver;
-static volatile unsigned *alive; /* a page that is zero in forked children */
+static const volatile unsigned
+    *alive; /* a page that is zero in forked children */
 
 static int
 refuse(const char *text)
@@ -110,21 +109,13 @@ refuse_init(int result)
 static bool
 mark_process(void)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    volatile unsigned *none = NULL;
-    unsigned *mapped = mmap(NULL, page, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) {
+    const volatile unsigned *none = NULL, *mine;
+    if (fy_own_process_new(&mine) != 0) {
         return false;
     }
-    if (madvise(mapped, page, MADV_WIPEONFORK) != 0) {
-        (void)munmap(mapped, page);
-        return false;
-    }
-    *mapped = 1;
-    if (!__atomic_compare_exchange_n(&alive, &none, mapped, false,
+    if (!__atomic_compare_exchange_n(&alive, &none, mine, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        (void)munmap(mapped, page);
+        fy_own_process_free(mine);
     }
     return true;
 }
@@ -163,7 +154,7 @@ int
 fy_cuda_driver_get(const struct fy_cuda_driver **out,
                    char why[FY_CUDA_TEXT_BYTES])
 {
-    volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
+    const volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
     if (mine == NULL && !mark_process()) {
         (void)snprintf(why, FY_CUDA_TEXT_BYTES,
                        "the kernel cannot mark memory for forks");
@@ -203,7 +194,7 @@ fy_cuda_driver_is_asked(void)
 bool
 fy_cuda_driver_is_ours(void)
 {
-    volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
+    const volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
     return mine == NULL || *mine != 0;
 }
 

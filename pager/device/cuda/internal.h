@@ -6,8 +6,9 @@
  * operations in order, because a copy of pageable memory needs the CPU. A wait
  * whose record has not been issued yet waits in that thread, never in the
  * caller's, so the driver only ever sees waits for records it has seen. One
- * lock per device protects queues and events; the driver is called without it, on threads of ours that have all signals blocked, or between
- * push and pop of the context on the caller's.
+ * lock per device protects queues and events (queue.h); the driver is called
+ * without it, on the device's own threads, which have all signals blocked, or
+ * between push and pop of the context on the caller's.
  */
 #ifndef FERRY_PAGER_DEVICE_CUDA_INTERNAL_H
 #define FERRY_PAGER_DEVICE_CUDA_INTERNAL_H
@@ -22,13 +23,7 @@
 #include "pager/device/cuda/register.h"
 #include "pager/device/cuda/ring.h"
 #include "pager/device/device.h"
-
-enum cuda_op_kind {
-    CUDA_COPY,
-    CUDA_LAUNCH,
-    CUDA_RECORD,
-    CUDA_WAIT
-};
+#include "pager/device/queue.h"
 
 /* A launch with its own copy of everything but the borrowed results. */
 struct cuda_launch {
@@ -50,29 +45,13 @@ struct cuda_launch {
     uint8_t words[];
 };
 
-struct cuda_op {
-    struct cuda_op *next;
-    enum cuda_op_kind kind;
-    union {
-        struct fy_copy copy;
-        struct cuda_launch *launch;
-        struct {
-            struct fy_event *event;
-            uint64_t turn;
-        } mark;
-    } u;
-};
-
 struct fy_event {
+    struct fy_turns turns; /* completed: those that a thread has waited for */
     struct cuda_device *device;
     fy_cuda_handle handle;
-    uint64_t stream;     /* number of the one that recorded it last */
-    unsigned references; /* its owner and the operations that name it */
-    uint64_t recorded;   /* turns enqueued */
-    uint64_t issued;     /* turns the driver has seen */
-    uint64_t completed;  /* turns that somebody has waited for */
-    uint64_t infos;      /* of the stream, when it was issued */
-    int error;           /* of the stream when that was */
+    uint64_t stream; /* number of the one that recorded it last */
+    uint64_t issued; /* turns the driver has seen */
+    uint64_t infos;  /* of the stream, when it was issued */
 };
 
 enum {
@@ -80,16 +59,14 @@ enum {
 };
 
 struct fy_stream {
+    struct fy_queue queue; /* running: an operation is being issued */
     struct cuda_device *device;
     enum fy_stream_kind kind;
     struct fy_stream *next; /* of the device */
     uint64_t number;        /* never used again */
-    struct cuda_op *head, *tail;
-    bool running; /* an operation is being issued */
     bool stop;
     bool unsynced; /* something was issued since stream_sync() has waited */
     bool settled;  /* the process exits, and nothing runs here any more */
-    int error;     /* first since the last synchronisation */
     pthread_t thread;
     pthread_cond_t wake;
     fy_cuda_handle handle;
@@ -183,13 +160,6 @@ enum {
     CUDA_STACK_BYTES = 1 << 20
 };
 
-/*
- * A thread with all signals blocked and a small stack, or the default one where
- * that is refused. 0 or an errno value.
- */
-int cuda_thread(pthread_t *thread, size_t stack_bytes, void *(*run)(void *),
-                void *argument);
-
 /* Has the device be quiet when the process exits; after each new library. */
 void cuda_guard_exit(void);
 
@@ -229,8 +199,8 @@ void cuda_launch_begin(struct fy_stream *stream);
 /* Of an idle stream. */
 void cuda_launch_drop_workspace(struct fy_stream *stream);
 int cuda_launch_new(struct fy_stream *stream, const struct fy_launch *launch,
-                    struct cuda_launch **out);
-void cuda_launch_free(struct cuda_launch *launch);
+                    void **out);
+void cuda_launch_free(void *launch);
 int cuda_launch_issue(struct fy_stream *stream, struct cuda_launch *launch);
 /* Hands over the first `count' integers of the stream. Lock held. */
 void cuda_infos_read(struct fy_stream *stream, uint64_t count);
@@ -257,11 +227,7 @@ int cuda_stream_create(struct fy_device *device, enum fy_stream_kind kind,
 void cuda_stream_destroy(struct fy_stream *stream);
 int cuda_event_create(struct fy_device *device, struct fy_event **out);
 void cuda_event_destroy(struct fy_event *event);
-int cuda_event_record(struct fy_stream *stream, struct fy_event *event);
-int cuda_event_wait(struct fy_stream *stream, struct fy_event *event);
 int cuda_event_sync(struct fy_event *event);
 int cuda_stream_sync(struct fy_stream *stream);
-int cuda_copy(struct fy_stream *stream, const struct fy_copy *copy);
-int cuda_launch(struct fy_stream *stream, const struct fy_launch *launch);
 
 #endif

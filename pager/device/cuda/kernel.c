@@ -13,6 +13,8 @@
 
 #include "annotations/model/eval.h"
 #include "pager/device/cuda/internal.h"
+#include "pager/device/cuda/users.h"
+#include "pager/device/own_thread.h"
 
 enum {
     STACK_BYTES = 16 << 20,
@@ -276,6 +278,7 @@ work(void *argument)
 {
     struct job *job = argument;
     int cancel;
+    cuda_thread_begins();
     job->status = FY_ERR_DEVICE;
     if (cuda_enter_caller(job->device, &cancel)) {
         job->status = run_job(job);
@@ -302,7 +305,7 @@ cuda_kernel(struct fy_device *base, const struct fy_kernel_program *program,
     } else if (!fy_cuda_loader_is_free(LOADER_SECONDS)) {
         job.status = cuda_error(device, FY_ERR_BUSY,
                                 "no kernel is made inside a constructor");
-    } else if (cuda_thread(&thread, STACK_BYTES, work, &job) != 0) {
+    } else if (fy_own_thread_start(&thread, STACK_BYTES, work, &job) != 0) {
         job.status = cuda_error(device, FY_ERR_BUSY, "no thread can be had");
     } else {
         (void)pthread_join(thread, NULL);

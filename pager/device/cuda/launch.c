@@ -24,8 +24,9 @@ enum {
 };
 
 void
-cuda_launch_free(struct cuda_launch *launch)
+cuda_launch_free(void *prepared)
 {
+    struct cuda_launch *launch = prepared;
     if (launch == NULL) {
         return;
     }
@@ -74,8 +75,7 @@ new_size_call(struct fy_cif **cifs, const struct fy_launch *from,
 }
 
 int
-cuda_launch_new(struct fy_stream *s, const struct fy_launch *from,
-                struct cuda_launch **out)
+cuda_launch_new(struct fy_stream *s, const struct fy_launch *from, void **out)
 {
     static uint64_t nothing[2];
     void *values[MAX_ARGS];

@@ -29,7 +29,6 @@ libfypager_la_SOURCES += \
 	pager/device/cuda/share.h \
 	pager/device/cuda/start.c \
 	pager/device/cuda/stream.c \
-	pager/device/cuda/thread.c \
 	pager/device/cuda/users.c \
 	pager/device/cuda/users.h \
 	pager/device/cuda/watch.c \

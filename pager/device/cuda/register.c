@@ -34,6 +34,7 @@
 #include "pager/device/cuda/users.h"
 #include "pager/device/cuda/watch.h"
 #include "pager/device/host_memory.h"
+#include "pager/device/own_thread.h"
 
 enum {
     PAGE = 4096,
@@ -270,6 +271,7 @@ reap(void *argument)
 {
     struct cuda_registry *r = argument;
     struct cuda_device *device = r->device;
+    cuda_thread_begins();
     bool pushed = device->driver->context_push(device->context) == 0;
     (void)cuda_relax(device);
     for (;;) {
@@ -394,7 +396,8 @@ start(struct cuda_registry *r)
         return false;
     }
     if (!r->started && !r->off) {
-        r->started = cuda_thread(&r->reaper, CUDA_STACK_BYTES, reap, r) == 0;
+        r->started =
+            fy_own_thread_start(&r->reaper, CUDA_STACK_BYTES, reap, r) == 0;
         r->off = !r->started;
     }
     return r->started;

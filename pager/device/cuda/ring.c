@@ -20,6 +20,7 @@
 
 #include "pager/device/copy.h"
 #include "pager/device/cuda/internal.h"
+#include "pager/device/cuda/users.h"
 #include "pager/device/own_thread.h"
 
 enum {
@@ -327,6 +328,7 @@ work(void *argument)
     struct cuda_ring *ring = worker->ring;
     struct cuda_device *device = ring->device;
     int status = FY_ERR_DEVICE;
+    cuda_thread_begins();
     pthread_mutex_lock(&device->lock);
     device->inside++;
     bool dead = device->dead;
@@ -370,8 +372,8 @@ start(struct cuda_ring *ring)
         for (unsigned i = 0; i < wanted; i++) {
             struct worker *worker = &ring->workers[ring->nworkers];
             worker->ring = ring;
-            if (cuda_thread(&worker->thread, CUDA_STACK_BYTES, work, worker) !=
-                0) {
+            if (fy_own_thread_start(&worker->thread, CUDA_STACK_BYTES, work,
+                                    worker) != 0) {
                 break;
             }
             ring->opening++;

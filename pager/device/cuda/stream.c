@@ -7,20 +7,18 @@
  */
 #include "config.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "pager/device/cuda/internal.h"
+#include "pager/device/cuda/users.h"
+#include "pager/device/own_thread.h"
 
 enum {
     COMPUTE_STACK_BYTES = 8 << 20, /* cuBLAS may compile or plan in a call */
     WORKSPACE_IN_MEMORY = 16,      /* a larger part is not kept */
     REST_MS = 100,                 /* nor any, for longer */
 };
-
-static const char inherited[] =
-    "the device belongs to the parent of this forked process";
 
 /*
  * Gives up a reference; the last one takes the event. Lock held, but for the
@@ -30,7 +28,7 @@ static void
 release_event(struct fy_event *event)
 {
     struct cuda_device *device = event->device;
-    if (--event->references > 0) {
+    if (--event->turns.references > 0) {
         return;
     }
     bool dead = device->dead;
@@ -53,10 +51,10 @@ issue_wait(struct fy_stream *s, struct fy_event *event, uint64_t turn)
     if (device->dead) {
         return FY_ERR_DEVICE;
     }
-    if (event->error != 0) {
-        return event->error;
+    if (event->turns.error != 0) {
+        return event->turns.error;
     }
-    if (event->completed >= turn) {
+    if (event->turns.completed >= turn) {
         return 0;
     }
     pthread_mutex_unlock(&device->lock);
@@ -84,56 +82,41 @@ issue_record(struct fy_stream *s, struct fy_event *event, uint64_t turn)
         }
         pthread_mutex_lock(&device->lock);
     }
-    if (s->error == 0) {
-        s->error = status;
+    if (s->queue.error == 0) {
+        s->queue.error = status;
     }
     if (status != 0) {
-        event->completed = turn;
+        event->turns.completed = turn;
     }
     event->stream = s->number;
     event->infos = infos;
-    event->error = s->error;
+    event->turns.error = s->queue.error;
     event->issued = turn;
     pthread_cond_broadcast(&device->change);
     return 0;
 }
 
 /* Issues one operation. Lock held, but for the driver's part. */
-static void
-run_op(struct fy_stream *s, struct cuda_op *op)
+static int
+issue(struct fy_stream *s, struct fy_work *work)
 {
     struct cuda_device *device = s->device;
-    int status = 0;
-    if (op->kind == CUDA_RECORD) {
-        status = issue_record(s, op->u.mark.event, op->u.mark.turn);
-    } else if (s->error != 0) {
-        status = 0; /* skipped until stream_sync() has told */
-    } else if (device->dead) {
-        status = FY_ERR_DEVICE;
-    } else if (op->kind == CUDA_WAIT) {
-        status = issue_wait(s, op->u.mark.event, op->u.mark.turn);
-    } else {
-        s->unsynced = true;
-        pthread_mutex_unlock(&device->lock);
-        status = op->kind == CUDA_COPY ? cuda_copy_issue(s, &op->u.copy)
-                                       : cuda_launch_issue(s, op->u.launch);
-        pthread_mutex_lock(&device->lock);
+    if (work->kind == FY_WORK_RECORD) {
+        return issue_record(s, work->u.mark.event, work->u.mark.turn);
     }
-    if (s->error == 0) {
-        s->error = status;
+    if (device->dead) {
+        return FY_ERR_DEVICE;
     }
-    if (op->kind == CUDA_RECORD || op->kind == CUDA_WAIT) {
-        release_event(op->u.mark.event);
+    if (work->kind == FY_WORK_WAIT) {
+        return issue_wait(s, work->u.mark.event, work->u.mark.turn);
     }
-}
-
-static void
-free_op(struct cuda_op *op)
-{
-    if (op->kind == CUDA_LAUNCH) {
-        cuda_launch_free(op->u.launch);
-    }
-    free(op);
+    s->unsynced = true;
+    pthread_mutex_unlock(&device->lock);
+    int status = work->kind == FY_WORK_COPY
+                     ? cuda_copy_issue(s, &work->u.copy)
+                     : cuda_launch_issue(s, work->u.launch);
+    pthread_mutex_lock(&device->lock);
+    return status;
 }
 
 /*
@@ -173,7 +156,7 @@ rest(struct fy_stream *s)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     if (pthread_cond_timedwait(&s->wake, &device->lock, &until) != 0 &&
-        s->head == NULL && s->workspace != 0 && !s->unsynced) {
+        s->queue.head == NULL && s->workspace != 0 && !s->unsynced) {
         uint64_t spare = s->workspace;
         s->workspace = 0;
         s->workspace_bytes = 0;
@@ -189,42 +172,33 @@ work(void *argument)
 {
     struct fy_stream *s = argument;
     struct cuda_device *device = s->device;
+    cuda_thread_begins();
     int result = device->driver->context_push(device->context);
     if (result != 0) {
         (void)cuda_lost(device, "the context", result);
     }
     (void)cuda_relax(device);
     pthread_mutex_lock(&device->lock);
-    while (!s->stop || s->head != NULL) {
-        struct cuda_op *op = s->head;
-        if (op == NULL && device->exits && !s->settled) {
+    while (!s->stop || s->queue.head != NULL) {
+        if (s->queue.head == NULL && device->exits && !s->settled) {
             settle(s);
             continue;
         }
-        if (op == NULL) {
+        if (s->queue.head == NULL) {
             rest(s);
             continue;
         }
-        s->head = op->next;
-        if (s->head == NULL) {
-            s->tail = NULL;
-        }
-        s->running = true;
         device->inside++;
         if (!device->dead) {
             pthread_mutex_unlock(&device->lock);
             (void)cuda_keeps_context(device);
             pthread_mutex_lock(&device->lock);
         }
-        run_op(s, op);
+        (void)fy_queue_run(s);
         device->inside--;
-        s->running = false;
-        if (s->head == NULL || device->dead) {
+        if (s->queue.head == NULL || device->dead) {
             pthread_cond_broadcast(&device->change);
         }
-        pthread_mutex_unlock(&device->lock);
-        free_op(op);
-        pthread_mutex_lock(&device->lock);
     }
     device->inside++;
     pthread_mutex_unlock(&device->lock);
@@ -233,92 +207,33 @@ work(void *argument)
     return NULL;
 }
 
-/* Appends a copy of *model; nothing has been taken when it fails. */
 static int
-enqueue(struct fy_stream *s, const struct cuda_op *model)
+fail(struct fy_device *base, int status, const char *text)
 {
-    struct cuda_device *device = s->device;
-    struct cuda_op *op = malloc(sizeof *op);
-    if (op == NULL) {
-        return cuda_error(device, FY_ERR_NOMEM, "no memory for an operation");
-    }
-    *op = *model;
-    op->next = NULL;
-    pthread_mutex_lock(&device->lock);
-    if (device->dead) {
-        pthread_mutex_unlock(&device->lock);
-        free(op);
-        return FY_ERR_DEVICE;
-    }
-    if (op->kind == CUDA_RECORD) {
-        op->u.mark.turn = ++op->u.mark.event->recorded;
-        op->u.mark.event->references++;
-    } else if (op->kind == CUDA_WAIT) {
-        op->u.mark.turn = op->u.mark.event->recorded;
-        op->u.mark.event->references++;
-    }
-    if (s->tail != NULL) {
-        s->tail->next = op;
-    } else {
-        s->head = op;
-    }
-    s->tail = op;
+    return cuda_error((struct cuda_device *)base, status, text);
+}
+
+static bool
+is_dead(const struct fy_stream *s)
+{
+    return s->device->dead;
+}
+
+static void
+added(struct fy_stream *s)
+{
     pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&device->lock);
-    return 0;
 }
 
-int
-cuda_copy(struct fy_stream *s, const struct fy_copy *copy)
-{
-    struct cuda_op op = {.kind = CUDA_COPY, .u.copy = *copy};
-    if (!cuda_is_ours(s->device)) {
-        return cuda_error(s->device, FY_ERR_DEVICE, inherited);
-    }
-    if (copy->naxes < 1 || copy->naxes > FY_COPY_AXES ||
-        copy->element_bytes == 0 || (copy->sign != 0 && copy->naxes < 2)) {
-        return cuda_error(s->device, FY_ERR_INVALID, "malformed copy");
-    }
-    return enqueue(s, &op);
-}
-
-int
-cuda_launch(struct fy_stream *s, const struct fy_launch *launch)
-{
-    struct cuda_op op = {.kind = CUDA_LAUNCH};
-    if (!cuda_is_ours(s->device)) {
-        return cuda_error(s->device, FY_ERR_DEVICE, inherited);
-    }
-    int status = cuda_launch_new(s, launch, &op.u.launch);
-    if (status != 0) {
-        return cuda_error(s->device, status, "the call cannot be prepared");
-    }
-    status = enqueue(s, &op);
-    if (status != 0) {
-        cuda_launch_free(op.u.launch);
-    }
-    return status;
-}
-
-int
-cuda_event_record(struct fy_stream *s, struct fy_event *event)
-{
-    struct cuda_op op = {.kind = CUDA_RECORD, .u.mark.event = event};
-    if (!cuda_is_ours(s->device)) {
-        return cuda_error(s->device, FY_ERR_DEVICE, inherited);
-    }
-    return enqueue(s, &op);
-}
-
-int
-cuda_event_wait(struct fy_stream *s, struct fy_event *event)
-{
-    struct cuda_op op = {.kind = CUDA_WAIT, .u.mark.event = event};
-    if (!cuda_is_ours(s->device)) {
-        return cuda_error(s->device, FY_ERR_DEVICE, inherited);
-    }
-    return enqueue(s, &op);
-}
+static const struct fy_queue_class queue_class = {
+    .fail = fail,
+    .prepare = cuda_launch_new,
+    .discard = cuda_launch_free,
+    .is_dead = is_dead,
+    .added = added,
+    .execute = issue,
+    .release = release_event,
+};
 
 /* What a stream has sent back before the event. Lock held. */
 static void
@@ -336,13 +251,13 @@ static int
 sync_event(struct fy_event *event)
 {
     struct cuda_device *device = event->device;
-    uint64_t turn = event->recorded;
+    uint64_t turn = event->turns.recorded;
     int cancel, status = 0;
     /* A dead device's queues are emptied, too. */
     while (event->issued < turn && !device->abandoned) {
         pthread_cond_wait(&device->change, &device->lock);
     }
-    if (event->error == 0 && event->completed >= turn) {
+    if (event->turns.error == 0 && event->turns.completed >= turn) {
         return 0;
     }
     pthread_mutex_unlock(&device->lock);
@@ -355,10 +270,11 @@ sync_event(struct fy_event *event)
     }
     pthread_mutex_lock(&device->lock);
     if (status == 0) {
-        event->completed = event->completed < turn ? turn : event->completed;
+        event->turns.completed =
+            event->turns.completed < turn ? turn : event->turns.completed;
         read_infos(event);
     }
-    return event->error != 0 ? event->error : status;
+    return event->turns.error != 0 ? event->turns.error : status;
 }
 
 int
@@ -367,7 +283,7 @@ cuda_event_sync(struct fy_event *event)
     struct cuda_device *device = event->device;
     int cancel;
     if (!cuda_is_ours(device)) {
-        return cuda_error(device, FY_ERR_DEVICE, inherited);
+        return cuda_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&device->lock);
@@ -383,11 +299,11 @@ cuda_stream_sync(struct fy_stream *s)
     struct cuda_device *device = s->device;
     int cancel, again, status = FY_ERR_DEVICE;
     if (!cuda_is_ours(device)) {
-        return cuda_error(device, FY_ERR_DEVICE, inherited);
+        return cuda_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&device->lock);
-    while (s->head != NULL || s->running) {
+    while (!fy_queue_is_idle(s)) {
         pthread_cond_wait(&device->change, &device->lock);
     }
     pthread_mutex_unlock(&device->lock);
@@ -398,7 +314,7 @@ cuda_stream_sync(struct fy_stream *s)
     }
     pthread_mutex_lock(&device->lock);
     if (status == 0) {
-        s->unsynced = s->head != NULL || s->running;
+        s->unsynced = !fy_queue_is_idle(s);
         cuda_infos_read(s, s->infos);
         if (s->workspace != 0) {
             pthread_cond_signal(&s->wake); /* rest() may begin */
@@ -409,14 +325,14 @@ cuda_stream_sync(struct fy_stream *s)
         }
         s->infos_read = s->infos; /* whoever waited for them stops now */
     }
-    if (s->error != 0) {
-        status = s->error;
+    if (s->queue.error != 0) {
+        status = s->queue.error;
     }
-    s->error = 0;
+    s->queue.error = 0;
     bool large =
         s->workspace_bytes > device->memory.limit_bytes / WORKSPACE_IN_MEMORY;
     uint64_t spare = 0; /* others may plan with it */
-    if (status == 0 && large && s->head == NULL && !s->running) {
+    if (status == 0 && large && fy_queue_is_idle(s)) {
         spare = s->workspace;
         s->workspace = 0;
         s->workspace_bytes = 0;
@@ -472,13 +388,17 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
 {
     struct cuda_device *device = (struct cuda_device *)base;
     if (!cuda_is_ours(device)) {
-        return cuda_error(device, FY_ERR_DEVICE, inherited);
+        return cuda_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     int status = FY_ERR_NOMEM;
     struct fy_stream *s = calloc(1, sizeof *s);
     if (s == NULL) {
         goto fail;
     }
+    s->queue = (struct fy_queue){.class = &queue_class,
+                                 .device = base,
+                                 .lock = &device->lock,
+                                 .alive = device->alive};
     s->device = device;
     s->kind = kind;
     if (pthread_cond_init(&s->wake, NULL) != 0) {
@@ -493,10 +413,10 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
     if (kind == FY_STREAM_COMPUTE) {
         cuda_launch_begin(s);
     }
-    if (cuda_thread(&s->thread,
-                    kind == FY_STREAM_COMPUTE ? COMPUTE_STACK_BYTES
-                                              : CUDA_STACK_BYTES,
-                    work, s) != 0) {
+    if (fy_own_thread_start(&s->thread,
+                            kind == FY_STREAM_COMPUTE ? COMPUTE_STACK_BYTES
+                                                      : CUDA_STACK_BYTES,
+                            work, s) != 0) {
         cuda_memory_promise(device, -(int64_t)s->promised_bytes);
         status = FY_ERR_NOMEM;
         goto close;
@@ -559,7 +479,7 @@ cuda_event_create(struct fy_device *base, struct fy_event **out)
 {
     struct cuda_device *device = (struct cuda_device *)base;
     if (!cuda_is_ours(device)) {
-        return cuda_error(device, FY_ERR_DEVICE, inherited);
+        return cuda_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_event *event = calloc(1, sizeof *event);
     if (event == NULL) {
@@ -579,7 +499,7 @@ cuda_event_create(struct fy_device *base, struct fy_event **out)
         return status;
     }
     event->device = device;
-    event->references = 1;
+    event->turns.references = 1;
     *out = event;
     return 0;
 }

@@ -25,6 +25,13 @@ cuda_users_not_me(void)
     fy_own_block()->of_cuda = true;
 }
 
+void
+cuda_thread_begins(void)
+{
+    cuda_users_not_me();
+    fy_own_thread_begins(true);
+}
+
 bool
 cuda_users_is_me(void)
 {

@@ -11,6 +11,8 @@
 
 /* The calling thread is ours: what it loads, it loads for us. */
 void cuda_users_not_me(void);
+/* First in each thread of the CUDA device: that, and fy_own_thread_begins(). */
+void cuda_thread_begins(void);
 bool cuda_users_is_me(void);
 
 /* Before ferry has loaded the driver: whether somebody has already. */

@@ -11,11 +11,11 @@
 #include "pager/device/host/internal.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/debug.h"
 #include "pager/device/host_memory.h"
+#include "pager/device/own_thread.h"
 
 enum {
     LEAST_DEFAULT_BYTES = 16 << 20
@@ -80,18 +80,10 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
     }
     device->base.ops = &fy_device_host;
     device->error = "";
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned *alive = mmap(NULL, page, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (alive == MAP_FAILED) {
+    status = fy_own_process_new(&device->alive);
+    if (status != 0) {
         goto free_device;
     }
-    if (madvise(alive, page, MADV_WIPEONFORK) != 0) {
-        status = FY_ERR_UNSUPPORTED;
-        goto unmap;
-    }
-    *alive = 1;
-    device->alive = alive;
     status = open_arena(device, memory_bytes);
     if (status != 0) {
         goto unmap;
@@ -113,7 +105,7 @@ free_arena:
     status = FY_ERR_NOMEM;
     fy_host_arena_free(device->arena);
 unmap:
-    (void)munmap(alive, page);
+    fy_own_process_free(device->alive);
 free_device:
     free(device);
     return status;
@@ -135,14 +127,8 @@ host_close(struct fy_device *base)
         pthread_cond_destroy(&device->change);
         pthread_mutex_destroy(&device->lock);
     }
-    while (device->spare != NULL) {
-        struct host_op *op = device->spare;
-        device->spare = op->next;
-        free(op);
-    }
     fy_host_arena_free(device->arena);
-    (void)munmap((void *)(uintptr_t)device->alive,
-                 (size_t)sysconf(_SC_PAGESIZE));
+    fy_own_process_free(device->alive);
     free(device);
 }
 
@@ -157,8 +143,7 @@ host_alloc(struct fy_device *base, uint64_t bytes, uint64_t *out)
 {
     struct host_device *device = (struct host_device *)base;
     if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE,
-                          "the device belongs to the parent process");
+        return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     pthread_mutex_lock(&device->lock);
     int status = fy_host_arena_alloc(device->arena, bytes, out);
@@ -209,11 +194,11 @@ const struct fy_device_ops fy_device_host = {
     .stream_destroy = host_stream_destroy,
     .event_create = host_event_create,
     .event_destroy = host_event_destroy,
-    .event_record = host_event_record,
-    .event_wait = host_event_wait,
+    .event_record = fy_queue_record,
+    .event_wait = fy_queue_wait,
     .event_sync = host_event_sync,
     .stream_sync = host_stream_sync,
-    .copy = host_copy,
-    .launch = host_launch,
+    .copy = fy_queue_copy,
+    .launch = fy_queue_launch,
     .error_text = host_error_text,
 };

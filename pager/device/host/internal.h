@@ -17,45 +17,20 @@
 #include "pager/device/call.h"
 #include "pager/device/device.h"
 #include "pager/device/host_arena.h"
-
-enum host_op_kind {
-    HOST_COPY,
-    HOST_LAUNCH,
-    HOST_RECORD,
-    HOST_WAIT
-};
-
-struct host_op {
-    struct host_op *next;
-    enum host_op_kind kind;
-    uint64_t bytes;
-    union {
-        struct fy_copy copy;
-        struct fy_call *call;
-        struct {
-            struct fy_event *event;
-            uint64_t turn;
-        } mark;
-    } u;
-};
+#include "pager/device/queue.h"
 
 struct fy_event {
+    struct fy_turns turns;
     struct host_device *device;
-    uint64_t recorded;  /* turns enqueued */
-    uint64_t completed; /* the last turn that was reached */
-    int error;          /* of the stream when that was */
 };
 
 struct fy_stream {
+    struct fy_queue queue;
     struct host_device *device;
     enum fy_stream_kind kind;
     struct fy_stream *next; /* of the device */
-    struct host_op *head, *tail;
-    uint64_t pending_bytes;
-    int error;    /* first since the last synchronisation */
-    bool running; /* an operation is being executed */
-    bool kicked;  /* the worker runs the queue until it is empty */
-    bool parked;  /* the worker sleeps on `wake' */
+    bool kicked;            /* the worker runs the queue until it is empty */
+    bool parked;            /* the worker sleeps on `wake' */
     bool has_worker, stop, no_worker;
     pthread_t owner; /* the thread that enqueued last */
     pthread_t worker;
@@ -69,7 +44,6 @@ struct host_device {
     pthread_cond_t change; /* an operation or event completed */
     unsigned waiting;      /* threads in wait on `change' */
     struct fy_stream *streams;
-    struct host_op *spare; /* operations for reuse */
     struct fy_host_arena *arena;
     const volatile unsigned *alive; /* a page that is zero in forked children */
     const char *error;
@@ -86,11 +60,7 @@ int host_stream_create(struct fy_device *device, enum fy_stream_kind kind,
 void host_stream_destroy(struct fy_stream *stream);
 int host_event_create(struct fy_device *device, struct fy_event **out);
 void host_event_destroy(struct fy_event *event);
-int host_event_record(struct fy_stream *stream, struct fy_event *event);
-int host_event_wait(struct fy_stream *stream, struct fy_event *event);
 int host_event_sync(struct fy_event *event);
 int host_stream_sync(struct fy_stream *stream);
-int host_copy(struct fy_stream *stream, const struct fy_copy *copy);
-int host_launch(struct fy_stream *stream, const struct fy_launch *launch);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "pager/device/host/internal.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "pager/device/copy.h"
@@ -19,9 +18,6 @@ enum {
     KICK_BYTES = 256 * 1024,
     WORKER_STACK_BYTES = 256 * 1024,
 };
-
-static const char inherited[] =
-    "the device belongs to the parent of this forked process";
 
 /* Wakes whoever may now go on. Lock held. */
 static void
@@ -37,78 +33,59 @@ announce(struct host_device *device)
     }
 }
 
-static struct host_op *
-op_take(struct host_device *device)
-{
-    struct host_op *op = device->spare;
-    if (op == NULL) {
-        return malloc(sizeof *op);
-    }
-    device->spare = op->next;
-    return op;
-}
-
-static void
-op_give(struct host_device *device, struct host_op *op)
-{
-    op->next = device->spare;
-    device->spare = op;
-}
-
-/* Without the lock. Returns the status of the operation. */
 static int
-execute(const struct host_op *op)
+fail(struct fy_device *base, int status, const char *text)
 {
-    if (op->kind == HOST_LAUNCH) {
-        fy_call_run(op->u.call);
+    return host_error((struct host_device *)base, status, text);
+}
+
+static int
+prepare(struct fy_stream *s, const struct fy_launch *launch, void **out)
+{
+    return fy_call_new(&s->cifs, launch, (struct fy_call **)out);
+}
+
+static bool
+is_ready(const struct fy_event *event, uint64_t turn)
+{
+    return event->turns.completed >= turn;
+}
+
+static int
+execute(struct fy_stream *s, struct fy_work *work)
+{
+    struct host_device *device = s->device;
+    struct fy_turns *turns = (struct fy_turns *)work->u.mark.event;
+    int status = 0;
+    if (work->kind == FY_WORK_WAIT) {
+        return turns->error;
+    }
+    if (work->kind == FY_WORK_RECORD) {
+        turns->completed = work->u.mark.turn;
+        turns->error = s->queue.error;
         return 0;
     }
-    return fy_copy_run_host(&op->u.copy);
+    pthread_mutex_unlock(&device->lock);
+    if (work->kind == FY_WORK_LAUNCH) {
+        fy_call_run(work->u.launch);
+    } else {
+        status = fy_copy_run_host(&work->u.copy);
+    }
+    if (status != 0) {
+        (void)host_error(device, status, "an operand cannot be accessed");
+    }
+    pthread_mutex_lock(&device->lock);
+    return status;
 }
 
-/*
- * Runs the operation at the head, the lock held around it. False when there is
- * none, it waits for an event, or another thread is at it.
- */
+/* fy_queue_run(); after an operation others may go on. Lock held. */
 static bool
 run_head(struct fy_stream *s)
 {
-    struct host_device *device = s->device;
-    struct host_op *op = s->head;
-    if (op == NULL || s->running) {
+    if (!fy_queue_run(s)) {
         return false;
     }
-    struct fy_event *event = op->u.mark.event;
-    if (op->kind == HOST_WAIT && s->error == 0) {
-        if (event->completed < op->u.mark.turn) {
-            return false;
-        }
-        s->error = event->error;
-    }
-    s->head = op->next;
-    if (s->head == NULL) {
-        s->tail = NULL;
-    }
-    s->pending_bytes -= op->bytes;
-    if (op->kind == HOST_RECORD) {
-        event->completed = op->u.mark.turn;
-        event->error = s->error;
-    } else if (op->kind != HOST_WAIT && s->error == 0) {
-        s->running = true;
-        pthread_mutex_unlock(&device->lock);
-        int status = execute(op);
-        pthread_mutex_lock(&device->lock);
-        s->running = false;
-        if (status != 0) {
-            s->error = status;
-            (void)host_error(device, status, "an operand cannot be accessed");
-        }
-    }
-    if (op->kind == HOST_LAUNCH) {
-        free(op->u.call);
-    }
-    op_give(device, op);
-    announce(device);
+    announce(s->device);
     return true;
 }
 
@@ -122,7 +99,7 @@ work(void *argument)
         if (s->kicked && run_head(s)) {
             continue;
         }
-        if (s->head == NULL) {
+        if (s->queue.head == NULL) {
             s->kicked = false;
         }
         s->parked = true;
@@ -133,51 +110,19 @@ work(void *argument)
     return NULL;
 }
 
-/* Starts the worker; without one the owner runs the queue. Lock held. */
+/* A copy stream gets a worker, or wakes it, when enough waits. */
 static void
-start_worker(struct fy_stream *s)
+added(struct fy_stream *s)
 {
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    s->no_worker = true;
-    if (pthread_attr_init(&attributes) != 0) {
-        return;
-    }
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
-        /* Programs with much thread-local memory refuse a small stack. */
-        int failed =
-            pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES) ||
-            pthread_create(&s->worker, &attributes, work, s);
-        if (failed) {
-            failed = pthread_create(&s->worker, NULL, work, s);
-        }
-        s->has_worker = !failed;
-        s->no_worker = failed;
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    pthread_attr_destroy(&attributes);
-}
-
-/* Appends an operation; the stream owns it now. Lock held. */
-static void
-push(struct fy_stream *s, struct host_op *op)
-{
-    op->next = NULL;
-    if (s->tail != NULL) {
-        s->tail->next = op;
-    } else {
-        s->head = op;
-    }
-    s->tail = op;
     s->owner = pthread_self();
-    s->pending_bytes += op->bytes;
     if (s->kind == FY_STREAM_COMPUTE || s->kicked ||
-        s->pending_bytes < KICK_BYTES) {
+        s->queue.bytes < KICK_BYTES) {
         return;
     }
     if (!s->has_worker && !s->no_worker) {
-        start_worker(s);
+        s->has_worker =
+            fy_own_thread_start(&s->worker, WORKER_STACK_BYTES, work, s) == 0;
+        s->no_worker = !s->has_worker;
     }
     if (s->has_worker) {
         s->kicked = true;
@@ -187,76 +132,14 @@ push(struct fy_stream *s, struct host_op *op)
     }
 }
 
-/* Enqueues a copy of *model. */
-static int
-enqueue(struct fy_stream *s, const struct host_op *model)
-{
-    struct host_device *device = s->device;
-    if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE, inherited);
-    }
-    pthread_mutex_lock(&device->lock);
-    int status = 0;
-    struct host_op *op = op_take(device);
-    if (op == NULL) {
-        status = FY_ERR_NOMEM;
-        goto unlock;
-    }
-    *op = *model;
-    if (op->kind == HOST_RECORD) {
-        op->u.mark.turn = ++op->u.mark.event->recorded;
-    } else if (op->kind == HOST_WAIT) {
-        op->u.mark.turn = op->u.mark.event->recorded;
-    }
-    push(s, op);
-unlock:
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-int
-host_copy(struct fy_stream *s, const struct fy_copy *copy)
-{
-    struct host_op op = {.kind = HOST_COPY, .u.copy = *copy};
-    if (copy->naxes < 1 || copy->naxes > FY_COPY_AXES ||
-        (copy->sign != 0 && copy->naxes < 2)) {
-        return host_error(s->device, FY_ERR_INVALID, "malformed copy");
-    }
-    op.bytes = fy_copy_elements(copy) * copy->element_bytes;
-    return enqueue(s, &op);
-}
-
-int
-host_launch(struct fy_stream *s, const struct fy_launch *launch)
-{
-    struct host_op op = {.kind = HOST_LAUNCH};
-    if (!host_is_ours(s->device)) {
-        return host_error(s->device, FY_ERR_DEVICE, inherited);
-    }
-    int status = fy_call_new(&s->cifs, launch, &op.u.call);
-    if (status != 0) {
-        return host_error(s->device, status, "the call cannot be prepared");
-    }
-    status = enqueue(s, &op);
-    if (status != 0) {
-        free(op.u.call);
-    }
-    return status;
-}
-
-int
-host_event_record(struct fy_stream *s, struct fy_event *event)
-{
-    struct host_op op = {.kind = HOST_RECORD, .u.mark.event = event};
-    return enqueue(s, &op);
-}
-
-int
-host_event_wait(struct fy_stream *s, struct fy_event *event)
-{
-    struct host_op op = {.kind = HOST_WAIT, .u.mark.event = event};
-    return enqueue(s, &op);
-}
+static const struct fy_queue_class queue_class = {
+    .fail = fail,
+    .prepare = prepare,
+    .discard = free,
+    .added = added,
+    .is_ready = is_ready,
+    .execute = execute,
+};
 
 /* What a thread waits for: a turn of an event, or an empty stream. */
 struct goal {
@@ -269,9 +152,9 @@ static bool
 reached(const struct goal *goal)
 {
     if (goal->event != NULL) {
-        return goal->event->completed >= goal->turn;
+        return goal->event->turns.completed >= goal->turn;
     }
-    return goal->stream->head == NULL && !goal->stream->running;
+    return fy_queue_is_idle(goal->stream);
 }
 
 /*
@@ -285,7 +168,7 @@ advance(struct host_device *device, const struct goal *goal)
     while (!reached(goal)) {
         bool progress = false;
         for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
-            if (s->head != NULL && pthread_equal(s->owner, self) &&
+            if (s->queue.head != NULL && pthread_equal(s->owner, self) &&
                 !s->kicked && run_head(s)) {
                 progress = true;
                 if (reached(goal)) {
@@ -307,12 +190,12 @@ host_event_sync(struct fy_event *event)
 {
     struct host_device *device = event->device;
     if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE, inherited);
+        return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     pthread_mutex_lock(&device->lock);
-    struct goal goal = {.event = event, .turn = event->recorded};
+    struct goal goal = {.event = event, .turn = event->turns.recorded};
     advance(device, &goal);
-    int status = event->error;
+    int status = event->turns.error;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -322,13 +205,13 @@ host_stream_sync(struct fy_stream *s)
 {
     struct host_device *device = s->device;
     if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE, inherited);
+        return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     pthread_mutex_lock(&device->lock);
     struct goal goal = {.stream = s};
     advance(device, &goal);
-    int status = s->error;
-    s->error = 0;
+    int status = s->queue.error;
+    s->queue.error = 0;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -339,7 +222,7 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
 {
     struct host_device *device = (struct host_device *)base;
     if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE, inherited);
+        return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_stream *s = calloc(1, sizeof *s);
     if (s == NULL) {
@@ -349,6 +232,10 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
         free(s);
         return host_error(device, FY_ERR_NOMEM, "no memory for a stream");
     }
+    s->queue = (struct fy_queue){.class = &queue_class,
+                                 .device = base,
+                                 .lock = &device->lock,
+                                 .alive = device->alive};
     s->device = device;
     s->kind = kind;
     pthread_mutex_lock(&device->lock);
@@ -390,7 +277,7 @@ host_event_create(struct fy_device *base, struct fy_event **out)
 {
     struct host_device *device = (struct host_device *)base;
     if (!host_is_ours(device)) {
-        return host_error(device, FY_ERR_DEVICE, inherited);
+        return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_event *event = calloc(1, sizeof *event);
     if (event == NULL) {
