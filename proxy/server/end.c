@@ -25,7 +25,7 @@ fy_server_stage_has_no_process(const struct fy_server_stage *stage)
 }
 
 static void
-signal_group(const struct fy_server_stage *stage, int signal)
+signal_group(struct fy_server_stage *stage, int signal)
 {
     if (stage->state == FY_STAGE_STARTING || stage->state == FY_STAGE_RUNNING) {
         /* The leader is not reaped: the number is its. It may not have made
@@ -34,22 +34,18 @@ signal_group(const struct fy_server_stage *stage, int signal)
             (void)kill(stage->run.pid, signal);
         }
     } else if (stage->state == FY_STAGE_EXITED) {
-        (void)fy_descendants_signal(getpid(), stage->run.pid, signal);
+        fy_descent_signal(stage, signal, NULL);
     }
 }
 
-/* As the kernel keeps them: a stop and a continuation undo each other. */
+/* After what descends from it, or that would be found below it no more. */
 static void
-keep_signal(struct fy_server_stage *stage, int signal)
+kill_group(struct fy_server_stage *stage, unsigned found)
 {
-    const uint64_t stop = UINT64_C(1) << (SIGSTOP - 1);
-    const uint64_t go_on = UINT64_C(1) << (SIGCONT - 1);
-    if (signal == SIGSTOP) {
-        stage->end.kept_signals &= ~go_on;
-    } else if (signal == SIGCONT) {
-        stage->end.kept_signals &= ~stop;
+    (void)found;
+    if (stage->state != FY_STAGE_EXITED) {
+        signal_group(stage, SIGKILL);
     }
-    stage->end.kept_signals |= UINT64_C(1) << (signal - 1);
 }
 
 /* Whether it ends a process that does not care. */
@@ -77,7 +73,8 @@ fy_server_stage_signal(struct fy_server_stage *stage, int signal)
         fy_server_stage_settle(stage);
     }
     if (fy_server_stage_has_no_process(stage)) {
-        keep_signal(stage, signal);
+        stage->end.kept_signals =
+            fy_signals_add(stage->end.kept_signals, signal);
     } else {
         signal_group(stage, signal);
     }
@@ -105,8 +102,7 @@ fy_server_stage_press(struct fy_server_stage *stage)
         signal_group(stage, SIGCONT);
     } else if (stage->end.kill_step >= 2) {
         stage->end.killed = true;
-        (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
-        signal_group(stage, SIGKILL);
+        fy_descent_signal(stage, SIGKILL, kill_group);
         fy_group_kill(&stage->server->groups, stage->limits.group);
     }
     unsigned last = sizeof waits_ms / sizeof waits_ms[0] - 1;

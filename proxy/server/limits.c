@@ -2,6 +2,7 @@
 /*
  * What this host grants: memory and seconds of a stage and of what it leaves behind,
  * by control groups and by looking at processes; and what else is due by the clock.
+ * A job looks at the processes, since that takes as long as this host has some.
  */
 #include "config.h"
 
@@ -74,62 +75,104 @@ fy_server_group(struct fy_server_stage *stage)
     return group;
 }
 
-/* Of one group: what it holds resident; its processes are no strays. */
-static uint64_t
-measure_group(const pid_t *pids, size_t n, struct fy_strays *strays)
+/* A group, and what its processes hold resident. */
+struct holding {
+    uint64_t number;
+    uint64_t bytes;
+    bool any; /* process */
+};
+
+struct look {
+    struct fy_job job; /* first */
+    uint64_t launched; /* the server's, when it began */
+    size_t nstages, ngroups;
+    pid_t *pids; /* of the stages, as numbers and bytes are */
+    uint64_t *numbers, *bytes;
+    struct holding *groups;
+    struct fy_strays strays;
+    pid_t members[FY_STRAYS_MAX];
+};
+
+/* Its processes are no strays. */
+static void
+measure_group(struct look *look, struct holding *group)
 {
+    struct fy_strays *strays = &look->strays;
     uint64_t pages = 0;
+    size_t n = fy_group_list(&look->job.server->groups, group->number,
+                             look->members, FY_STRAYS_MAX);
     for (size_t i = 0; i < n; i++) {
         char path[32];
         struct fy_process process;
-        (void)snprintf(path, sizeof path, "/proc/%d", (int)pids[i]);
+        (void)snprintf(path, sizeof path, "/proc/%d", (int)look->members[i]);
         if (fy_process_read(AT_FDCWD, path, &process)) {
             pages += process.resident_pages;
         }
         for (unsigned j = 0; j < strays->n; j++) {
-            if (strays->rows[j].pid == pids[i]) {
+            if (strays->rows[j].pid == look->members[i]) {
                 strays->bytes -= strays->rows[j].bytes;
                 strays->rows[j] = strays->rows[--strays->n];
             }
         }
     }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    group->bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    group->any = n > 0;
 }
 
-/* Each is as large and as old as its stage may be, whether that is over or not. */
 static void
-check_groups(struct fy_server *server, struct fy_strays *strays)
+run_look(struct fy_job *job)
 {
-    static pid_t pids[FY_STRAYS_MAX];
-    uint64_t limit = server->options->memory_bytes, now = fy_clock_ns();
+    struct look *look = (struct look *)job;
+    fy_descendants_look(look->pids, look->nstages, look->bytes, &look->strays);
+    for (size_t i = 0; i < look->ngroups; i++) {
+        measure_group(look, &look->groups[i]);
+    }
+}
+
+/* Each is as large and as old as its stage may be, whether that is over or not. False:
+ * it was empty, and is gone. */
+static bool
+check_group(struct fy_server *server, const struct fy_server_group *group,
+            const struct holding *found)
+{
+    uint64_t limit = server->options->memory_bytes;
+    struct fy_server_stage *stage = fy_server_stage_find(server, group->stage);
+    bool over = !stage || stage->limits.group != group->number ||
+                stage->state == FY_STAGE_OVER;
+    bool large = limit && found->bytes > limit;
+    bool old =
+        over && group->deadline_ns && fy_clock_ns() >= group->deadline_ns;
+    if (found->any && (large || old)) {
+        fy_group_kill(&server->groups, group->number);
+    }
+    if (large && !over && !stage->end.failed) {
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+    }
+    return !over || !fy_group_remove(&server->groups, group->number);
+}
+
+static void
+check_groups(struct fy_server *server, const struct look *look)
+{
     struct fy_server_group **link = &server->grouped;
     while (*link) {
         struct fy_server_group *group = *link;
-        struct fy_server_stage *stage =
-            fy_server_stage_find(server, group->stage);
-        bool over = !stage || stage->limits.group != group->number ||
-                    stage->state == FY_STAGE_OVER;
-        size_t n =
-            fy_group_list(&server->groups, group->number, pids, FY_STRAYS_MAX);
-        uint64_t bytes = measure_group(pids, n, strays);
-        bool large = limit && bytes > limit;
-        if (n && (large ||
-                  (over && group->deadline_ns && now >= group->deadline_ns))) {
-            fy_group_kill(&server->groups, group->number);
+        size_t i = 0;
+        while (i < look->ngroups && look->groups[i].number != group->number) {
+            i++;
         }
-        if (large && !over && !stage->end.failed) {
-            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
-        }
-        if (over && fy_group_remove(&server->groups, group->number)) {
+        if (i == look->ngroups ||
+            check_group(server, group, &look->groups[i])) {
+            link = &group->next;
+        } else {
             *link = group->next;
             free(group);
-        } else {
-            link = &group->next;
         }
     }
 }
 
-/* Together they are one command more: as long and as large as one may be. */
+/* Together they are one command more: as long and as large as one may be. Its number
+ * may be another's since the job has read it. */
 static void
 check_strays(struct fy_server *server, const struct fy_strays *strays)
 {
@@ -144,36 +187,97 @@ check_strays(struct fy_server *server, const struct fy_strays *strays)
     bool old = options->seconds > 0 &&
                now - server->strays_ns >= (uint64_t)(options->seconds * 1e9);
     for (unsigned i = 0; (large || old) && i < strays->n; i++) {
-        (void)kill(strays->rows[i].pid, SIGKILL);
+        char path[32];
+        struct fy_process process;
+        (void)snprintf(path, sizeof path, "/proc/%d", (int)strays->rows[i].pid);
+        if (fy_process_read(AT_FDCWD, path, &process) &&
+            process.start == strays->rows[i].start) {
+            (void)kill(strays->rows[i].pid, SIGKILL);
+        }
     }
 }
 
 static void
-check_processes(struct fy_server *server)
+free_look(struct look *look)
 {
-    static struct fy_strays strays;
-    size_t most = server->running + 1;
-    struct fy_server_stage **stages = calloc(most, sizeof *stages);
-    pid_t *pids = calloc(most, sizeof *pids);
-    uint64_t *bytes = calloc(most, sizeof *bytes);
+    if (look) {
+        free(look->pids);
+        free(look->bytes);
+        free(look->numbers);
+        free(look->groups);
+        free(look);
+    }
+}
+
+static void
+finish_look(struct fy_job *job)
+{
+    struct look *look = (struct look *)job;
+    struct fy_server *server = job->server;
     uint64_t limit = server->options->memory_bytes;
-    if (stages && pids && bytes) {
-        size_t n = list_stages(server, stages, pids);
-        fy_descendants_look(pids, n, bytes, &strays);
-        server->left_some =
-            strays.n > 0 || server->running > 0 || server->grouped;
-        check_groups(server, &strays);
-        check_strays(server, &strays);
-        for (size_t i = 0; limit && i < n; i++) {
-            /* Nothing is freed before the end of the turn. */
-            if (bytes[i] > limit && !stages[i]->end.failed) {
-                fy_server_stage_fail(stages[i], FY_STAGE_LIMITS);
-            }
+    server->looks = false;
+    server->left_some = look->strays.n > 0 || look->nstages > 0 ||
+                        server->running > 0 || server->grouped ||
+                        server->launched != look->launched;
+    check_groups(server, look);
+    check_strays(server, &look->strays);
+    for (size_t i = 0; limit && i < look->nstages; i++) {
+        struct fy_server_stage *stage =
+            look->bytes[i] > limit
+                ? fy_server_stage_find(server, look->numbers[i])
+                : NULL;
+        if (stage && stage->run.pid == look->pids[i] && !stage->end.failed) {
+            fy_server_stage_fail(stage, FY_STAGE_LIMITS);
         }
     }
+    free_look(look);
+}
+
+/* What is looked at: the stages that may have processes, and the groups. */
+static bool
+list_all(struct fy_server *server, struct look *look)
+{
+    size_t n = 0, most = server->running + 1;
+    struct fy_server_stage **stages = calloc(most, sizeof *stages);
+    for (const struct fy_server_group *at = server->grouped; at;
+         at = at->next) {
+        look->ngroups++;
+    }
+    look->pids = calloc(most, sizeof *look->pids);
+    look->bytes = calloc(most, sizeof *look->bytes);
+    look->numbers = calloc(most, sizeof *look->numbers);
+    look->groups = calloc(look->ngroups + 1, sizeof *look->groups);
+    bool all =
+        stages && look->pids && look->bytes && look->numbers && look->groups;
+    if (all) {
+        look->nstages = list_stages(server, stages, look->pids);
+    }
+    for (size_t i = 0; all && i < look->nstages; i++) {
+        look->numbers[i] = stages[i]->number;
+    }
+    for (const struct fy_server_group *at = server->grouped; all && at;
+         at = at->next) {
+        look->groups[n++].number = at->number;
+    }
     free((void *)stages);
-    free(pids);
-    free(bytes);
+    return all;
+}
+
+/* Unless one is on its way. */
+static void
+start_look(struct fy_server *server)
+{
+    struct look *look = server->looks ? NULL : calloc(1, sizeof *look);
+    if (!look) {
+        return;
+    }
+    look->job = (struct fy_job){
+        .server = server, .run = run_look, .finish = finish_look};
+    look->launched = server->launched;
+    server->looks = list_all(server, look) && fy_look_start(&look->job) == 0;
+    if (!server->looks) {
+        free_look(look);
+    }
 }
 
 /* Whether processes are looked at: some may be over a limit. */
@@ -200,12 +304,22 @@ err_is_wanted(const struct fy_server_stage *stage)
            ioctl(stage->err.fd, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
+/* What has its output open is over its time; a reader may take its own. */
+static void
+check_output(struct fy_server_stage *stage, unsigned found)
+{
+    if (found && stage->state == FY_STAGE_EXITED) {
+        fy_server_stage_fail(stage, FY_STAGE_LIMITS);
+        fy_descent_signal(stage, SIGKILL, NULL);
+    }
+}
+
 uint64_t
 fy_server_timers(struct fy_server *server)
 {
     uint64_t now = fy_clock_ns(), next_ns = 0;
     if (has_limits(server) && now >= server->memory_ns) {
-        check_processes(server);
+        start_look(server);
         server->memory_ns = now + 250 * UINT64_C(1000000);
     }
     struct fy_server_stage *next;
@@ -231,9 +345,9 @@ fy_server_timers(struct fy_server *server)
         }
         if (at->limits.deadline_ns && now >= at->limits.deadline_ns) {
             at->limits.deadline_ns = 0;
-            /* What has its output open; a reader may take its time. */
-            if (at->state != FY_STAGE_EXITED ||
-                fy_descendants_signal(getpid(), at->run.pid, SIGKILL)) {
+            if (at->state == FY_STAGE_EXITED) {
+                fy_descent_signal(at, 0, check_output);
+            } else {
                 fy_server_stage_fail(at, FY_STAGE_LIMITS);
                 continue;
             }

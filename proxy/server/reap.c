@@ -15,9 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "proxy/server/server.h"
 #include "proxy/server/split.h"
 #include "proxy/wire/process.h"
+
+/* At one go: a stage may have left thousands. */
+#define REAP_NS (20 * UINT64_C(1000000))
 
 static void
 exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
@@ -45,7 +49,7 @@ exited(struct fy_server_stage *stage, int status, const struct rusage *usage)
         fy_server_stage_fail(stage, FY_STAGE_LIMITS);
     }
     if (stage->end.abandoned) {
-        (void)fy_descendants_signal(getpid(), stage->run.pid, SIGKILL);
+        fy_descent_signal(stage, SIGKILL, NULL);
     }
 }
 
@@ -67,7 +71,13 @@ fy_server_reap(struct fy_server *server)
 {
     bool any = false;
     pid_t pid;
+    uint64_t until = fy_clock_ns() + REAP_NS;
+    server->unreaped = false;
     while ((pid = find_ended()) != 0) {
+        if (fy_clock_ns() >= until) {
+            server->unreaped = true;
+            break;
+        }
         struct fy_server_stage *stage = server->stages;
         while (stage &&
                (stage->run.pid != pid || (stage->state != FY_STAGE_STARTING &&

@@ -63,6 +63,17 @@ void fy_run_clear(struct fy_run *run);
  */
 unsigned fy_descendants_signal(pid_t ancestor, pid_t session, int signal);
 
+struct fy_descent {
+    struct fy_descent *next;
+    pid_t session; /* as above */
+    uint64_t
+        signals;    /* bit n-1: signal n; sent in the order of their numbers */
+    unsigned found; /* set by the look */
+};
+
+/* The same for each row of the list, by one look at /proc. Any thread. */
+void fy_descendants_deliver(pid_t ancestor, struct fy_descent *rows);
+
 enum {
     FY_STRAYS_MAX = 4096, /* of one look */
 };
@@ -74,13 +85,13 @@ struct fy_strays {
     unsigned n;
     struct {
         pid_t pid;
-        uint64_t bytes;
+        uint64_t start, bytes; /* start: as struct fy_process's */
     } rows[FY_STRAYS_MAX];
 };
 
 /*
  * By one look at /proc: the resident bytes of the processes of each of `n' stages
- * (by their first process; below it, or of its session), and the strays.
+ * (by their first process; below it, or of its session), and the strays. Any thread.
  */
 void fy_descendants_look(const pid_t *stages, size_t n, uint64_t *out_bytes,
                          struct fy_strays *out);

@@ -91,6 +91,9 @@ timeout_ms(struct fy_server *server)
 {
     uint64_t next_ns = fy_server_timers(server);
     uint64_t ping_ns = send_ping(server), now = fy_clock_ns();
+    if (server->unreaped) {
+        return 0;
+    }
     next_ns = next_ns == 0 || ping_ns < next_ns ? ping_ns : next_ns;
     return next_ns <= now ? 0 : (int)((next_ns - now + 999999) / 1000000);
 }
@@ -129,6 +132,9 @@ turn(struct fy_server *server)
         } else {
             watch->ready(watch->owner, events[i].events);
         }
+    }
+    if (server->unreaped) {
+        fy_server_reap(server);
     }
     /* What was just queued goes out in the same turn. */
     writable |= fy_wire_wants_write(server->wire);

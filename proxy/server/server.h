@@ -195,13 +195,18 @@ struct fy_server {
     double speed;           /* of one core, measured once; 0: not yet */
     int epoll;
     struct fy_watch wire_in, wire_out, signals, bell;
-    struct fy_pool *pool;
+    struct fy_pool *pool, *lookers;
     unsigned jobs;
-    uint64_t memory_ns; /* when processes are looked at next */
+    struct fy_descent *descents; /* asked for, for the next job */
+    bool descends;               /* a job sends signals */
+    bool looks;                  /* a job looks at what is over a limit */
+    uint64_t memory_ns;          /* when processes are looked at next */
+    uint64_t launched;           /* stages so far */
     struct fy_groups groups;
     struct fy_server_group *grouped;
     uint64_t strays_ns;     /* since when there are strays; 0: none */
     bool left_some;         /* strays may be there: a stage has begun */
+    bool unreaped;          /* processes that have ended may be there */
     uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
     bool closed;            /* the wire takes nothing any more */
@@ -274,10 +279,25 @@ void fy_server_stage_free(struct fy_server_stage *stage);
 /* job->server, stage, exchange, run and finish are set. FY_ERR_NOMEM: it was not
  * taken. */
 int fy_job_start(struct fy_job *job) FY_MUST_CHECK;
+/* The same for a job that reads /proc, which waits for no disk and for no other job
+ * that does. */
+int fy_look_start(struct fy_job *job) FY_MUST_CHECK;
 int fy_jobs_open(struct fy_server *server) FY_MUST_CHECK;
 /* Waits at most so long for those that run. False: one goes on, with what it
  * borrows; only the end of the process ends it. */
 bool fy_jobs_close(struct fy_server *server, unsigned wait_ms);
+
+/* ---- descent.c: signals to what descends from a stage -------------------------- */
+
+/* Sends `signal' (0: none) to what is of the session of the stage's process or below
+ * that, by a job. sent (may be NULL): called in the loop after that, if the stage is
+ * still known, with how many were found. */
+void fy_descent_signal(struct fy_server_stage *stage, int signal,
+                       void (*sent)(struct fy_server_stage *stage,
+                                    unsigned found));
+/* The signals, bit n-1 for signal n, and one more (0: none): as the kernel keeps them,
+ * a stop and a continuation undo each other. */
+uint64_t fy_signals_add(uint64_t signals, int signal);
 
 /* ---- facts.c: /hello and /probe ------------------------------------------------- */
 
@@ -356,7 +376,7 @@ void fy_server_stage_detach(struct fy_server_stage *stage,
 
 /* ---- reap.c: processes that have ended ------------------------------------------ */
 
-/* Every process that has ended. */
+/* The processes that have ended; `unreaped': there are more, for the next turn. */
 void fy_server_reap(struct fy_server *server);
 /* Ends every stage at once and waits until nothing of them lives. */
 void fy_server_end_stages(struct fy_server *server);

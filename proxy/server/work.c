@@ -50,13 +50,14 @@ on_bell(void *owner, uint32_t events)
     (void)events;
     (void)!read(server->bell.fd, &count, sizeof count);
     fy_work_collect(server->pool);
+    fy_work_collect(server->lookers);
 }
 
-int
-fy_job_start(struct fy_job *job)
+static int
+submit(struct fy_pool *pool, struct fy_job *job)
 {
     job->work = (struct fy_work){.run = run, .done = done};
-    int status = fy_pool_submit(job->server->pool, &job->work);
+    int status = fy_pool_submit(pool, &job->work);
     if (!status) {
         job->server->jobs++;
         if (job->stage) {
@@ -70,6 +71,18 @@ fy_job_start(struct fy_job *job)
 }
 
 int
+fy_job_start(struct fy_job *job)
+{
+    return submit(job->server->pool, job);
+}
+
+int
+fy_look_start(struct fy_job *job)
+{
+    return submit(job->server->lookers, job);
+}
+
+int
 fy_jobs_open(struct fy_server *server)
 {
     server->bell =
@@ -80,21 +93,24 @@ fy_jobs_open(struct fy_server *server)
         return FY_ERR_IO;
     }
     fy_watch_set(server, &server->bell, EPOLLIN);
-    return fy_pool_new(server->bell.fd, &server->pool);
+    int status = fy_pool_new(server->bell.fd, &server->pool);
+    return status ? status : fy_pool_new(server->bell.fd, &server->lookers);
 }
 
 bool
 fy_jobs_close(struct fy_server *server, unsigned wait_ms)
 {
     uint64_t until = fy_clock_ns() + wait_ms * UINT64_C(1000000);
-    while (server->pool && server->jobs && fy_clock_ns() < until) {
+    while (server->lookers && server->jobs && fy_clock_ns() < until) {
         (void)usleep(1000);
         fy_work_collect(server->pool);
+        fy_work_collect(server->lookers);
     }
     if (server->jobs) {
         return false;
     }
     fy_pool_free(server->pool);
+    fy_pool_free(server->lookers);
     if (server->bell.fd >= 0) {
         (void)close(server->bell.fd);
     }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -857,6 +858,116 @@ START_TEST(slow_disk_holds_up_no_other)
 }
 END_TEST
 
+/* /proc takes half a minute to list as soon as the folder holds `listing', which is
+ * then removed. */
+DIR *
+opendir(const char *path)
+{
+    if (strcmp(path, "/proc") == 0 && unlink("listing") == 0) {
+        (void)sleep(30);
+    }
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 ? fdopendir(fd) : NULL;
+}
+
+/* However many processes this host has: what is over a limit, what descends from an
+ * unwanted stage and from one whose first process has ended are looked for beside the
+ * loop. */
+START_TEST(many_processes_hold_up_no_other)
+{
+    static struct job held, looked;
+    const struct fy_proxy_options options = {
+        .stages_max = 3, .memory_bytes = _i == 0 ? 1 << 30 : 0};
+    static const char *const scripts[] = {
+        "echo $$ >&2; sleep 30",
+        "trap '' TERM PIPE; echo $$ >&2; while :; do sleep 1; done",
+        "sleep 30 & echo $$ >&2"};
+    double began = seconds_now();
+    ck_assert_int_eq(client_end(&shared), 0);
+    client_start(&shared, &options);
+    job_shell(&held, &shared, "sleep 30");
+    job_begin(&held, false);
+    job_shell(&looked, &shared, scripts[_i]);
+    job_begin(&looked, false);
+    wait_for_lines(&looked, 1);
+    if (_i == 2) {
+        pid_t first = (pid_t)strtol(looked.err, NULL, 10);
+        while (kill(first, 0) == 0) {
+            ck_assert_double_lt(seconds_now() - began, 20);
+            client_turn(&shared, 20);
+        }
+    }
+    ck_assert_int_eq(close(creat("listing", 0600)), 0);
+    if (_i == 1) {
+        fy_wire_cancel(shared.wire, looked.stream);
+    } else if (_i == 2) {
+        ck_assert_int_eq(job_get(&looked, "signal?28"), 200);
+    }
+    while (access("listing", F_OK) == 0) {
+        ck_assert_double_lt(seconds_now() - began, 20);
+        client_turn(&shared, 20);
+    }
+    check_answers(&held);
+    ck_assert_int_eq(client_end(&shared), 0);
+    ck_assert_double_lt(seconds_now() - began, 25);
+    job_free(&held);
+    job_free(&looked);
+    fixture_start();
+}
+END_TEST
+
+/* A process takes 10 ms to reap as soon as the folder holds `reaping'. */
+pid_t
+wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    if (access("reaping", F_OK) == 0) {
+        (void)usleep(10000);
+        (void)rename("reaping", "reaped");
+    } else if (access("reaped", F_OK) == 0) {
+        (void)usleep(10000);
+    }
+    return (pid_t)syscall(SYS_wait4, pid, status, options, usage);
+}
+
+/* Children of the proxy that have ended and were not reaped. */
+static unsigned
+count_dead(void)
+{
+    char line[1024];
+    unsigned n = 0;
+    FILE *all = popen("cat /proc/[0-9]*/stat 2>/dev/null", "r");
+    ck_assert_ptr_nonnull(all);
+    while (fgets(line, sizeof line, all)) {
+        const char *rest = strrchr(line, ')');
+        n += rest && rest[2] == 'Z' && atoi(rest + 4) == shared.proxy;
+    }
+    ck_assert_int_ne(pclose(all), -1);
+    return n;
+}
+
+START_TEST(many_ends_hold_up_no_other)
+{
+    static struct job held, many;
+    double began = seconds_now();
+    job_shell(&held, &shared, "sleep 30");
+    job_begin(&held, false);
+    /* 200 that the proxy adopts, and that end together. */
+    job_shell(&many, &shared,
+              "mkfifo go; i=0; while [ $i -lt 200 ]; do (cat go >/dev/null "
+              "2>&1 &); i=$((i + 1)); done; echo >reaping; : >go");
+    job_begin(&many, false);
+    while (access("reaped", F_OK) != 0 || count_dead() < 50) {
+        ck_assert_double_lt(seconds_now() - began, 30);
+        client_turn(&shared, 5);
+    }
+    ck_assert_int_eq(job_get(&held, "signal?18"), 200);
+    ck_assert_uint_gt(count_dead(), 0);
+    ck_assert_int_eq(unlink("reaped"), 0);
+    job_free(&held);
+    job_free(&many);
+}
+END_TEST
+
 /* The double's check of `factor' takes half a minute. */
 START_TEST(slow_check_holds_up_no_other)
 {
@@ -1015,5 +1126,7 @@ main(void)
     tcase_add_test(stages, cancelled_stages_leave_nothing);
     tcase_add_test(files, no_false_end_of_input);
     tcase_add_loop_test(files, slow_disk_holds_up_no_other, 0, 3);
+    tcase_add_loop_test(files, many_processes_hold_up_no_other, 0, 3);
+    tcase_add_test(files, many_ends_hold_up_no_other);
     return run_suite(suite);
 }
