@@ -48,7 +48,7 @@ finish(struct fy_job *job)
     struct fy_server *server = job->server;
     struct fy_descent *row = delivery->rows;
     free(delivery);
-    server->descends = false;
+    server->looks.descends = false;
     while (row) {
         struct fy_descent *next = row->next;
         settle(server, (struct row *)row);
@@ -63,15 +63,15 @@ static void
 start(struct fy_server *server)
 {
     struct delivery *delivery;
-    if (server->descends || !server->descents ||
+    if (server->looks.descends || !server->looks.descents ||
         !(delivery = calloc(1, sizeof *delivery))) {
         return;
     }
     *delivery = (struct delivery){
         .job = {.server = server, .run = run, .finish = finish},
-        .rows = server->descents};
-    server->descents = NULL;
-    server->descends = true;
+        .rows = server->looks.descents};
+    server->looks.descents = NULL;
+    server->looks.descends = true;
     if (fy_look_start(&delivery->job)) {
         run(&delivery->job); /* no thread can be had */
         finish(&delivery->job);
@@ -96,7 +96,7 @@ fy_descent_signal(struct fy_server_stage *stage, int signal,
                   void (*sent)(struct fy_server_stage *stage, unsigned found))
 {
     struct fy_server *server = stage->server;
-    struct fy_descent **link = &server->descents;
+    struct fy_descent **link = &server->looks.descents;
     while (*link && ((*link)->session != stage->run.pid ||
                      ((struct row *)*link)->sent != sent)) {
         link = &(*link)->next;

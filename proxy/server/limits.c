@@ -41,7 +41,7 @@ fy_server_strays(struct fy_server *server)
     struct fy_server_stage **stages = calloc(most, sizeof *stages);
     pid_t *pids = calloc(most, sizeof *pids);
     unsigned count = 0;
-    if (stages && pids && server->left_some) {
+    if (stages && pids && server->looks.left_some) {
         count = fy_strays_count(pids, list_stages(server, stages, pids));
     }
     free((void *)stages);
@@ -179,13 +179,14 @@ check_strays(struct fy_server *server, const struct fy_strays *strays)
     const struct fy_proxy_options *options = server->options;
     uint64_t now = fy_clock_ns();
     if (strays->n == 0) {
-        server->strays_ns = 0;
+        server->looks.strays_ns = 0;
         return;
     }
-    server->strays_ns = server->strays_ns ? server->strays_ns : now;
+    server->looks.strays_ns =
+        server->looks.strays_ns ? server->looks.strays_ns : now;
     bool large = options->memory_bytes && strays->bytes > options->memory_bytes;
-    bool old = options->seconds > 0 &&
-               now - server->strays_ns >= (uint64_t)(options->seconds * 1e9);
+    bool old = options->seconds > 0 && now - server->looks.strays_ns >=
+                                           (uint64_t)(options->seconds * 1e9);
     for (unsigned i = 0; (large || old) && i < strays->n; i++) {
         char path[32];
         struct fy_process process;
@@ -215,10 +216,10 @@ finish_look(struct fy_job *job)
     struct look *look = (struct look *)job;
     struct fy_server *server = job->server;
     uint64_t limit = server->options->memory_bytes;
-    server->looks = false;
-    server->left_some = look->strays.n > 0 || look->nstages > 0 ||
-                        server->running > 0 || server->grouped ||
-                        server->launched != look->launched;
+    server->looks.measures = false;
+    server->looks.left_some = look->strays.n > 0 || look->nstages > 0 ||
+                              server->running > 0 || server->grouped ||
+                              server->looks.launched != look->launched;
     check_groups(server, look);
     check_strays(server, &look->strays);
     for (size_t i = 0; limit && i < look->nstages; i++) {
@@ -267,15 +268,16 @@ list_all(struct fy_server *server, struct look *look)
 static void
 start_look(struct fy_server *server)
 {
-    struct look *look = server->looks ? NULL : calloc(1, sizeof *look);
+    struct look *look = server->looks.measures ? NULL : calloc(1, sizeof *look);
     if (!look) {
         return;
     }
     look->job = (struct fy_job){
         .server = server, .run = run_look, .finish = finish_look};
-    look->launched = server->launched;
-    server->looks = list_all(server, look) && fy_look_start(&look->job) == 0;
-    if (!server->looks) {
+    look->launched = server->looks.launched;
+    server->looks.measures =
+        list_all(server, look) && fy_look_start(&look->job) == 0;
+    if (!server->looks.measures) {
         free_look(look);
     }
 }
@@ -284,7 +286,7 @@ start_look(struct fy_server *server)
 static bool
 has_limits(const struct fy_server *server)
 {
-    return server->left_some &&
+    return server->looks.left_some &&
            (server->options->memory_bytes || server->options->seconds > 0);
 }
 
@@ -318,9 +320,9 @@ uint64_t
 fy_server_timers(struct fy_server *server)
 {
     uint64_t now = fy_clock_ns(), next_ns = 0;
-    if (has_limits(server) && now >= server->memory_ns) {
+    if (has_limits(server) && now >= server->looks.measure_ns) {
         start_look(server);
-        server->memory_ns = now + 250 * UINT64_C(1000000);
+        server->looks.measure_ns = now + 250 * UINT64_C(1000000);
     }
     struct fy_server_stage *next;
     for (struct fy_server_stage *at = server->stages; at; at = next) {
@@ -368,7 +370,7 @@ fy_server_timers(struct fy_server *server)
         next_ns = sooner(next_ns, at->result.err_end_ns);
     }
     if (has_limits(server)) {
-        next_ns = sooner(next_ns, server->memory_ns);
+        next_ns = sooner(next_ns, server->looks.measure_ns);
     }
     return next_ns;
 }

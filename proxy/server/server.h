@@ -180,6 +180,18 @@ struct fy_server_group {
     uint64_t number, stage, deadline_ns;
 };
 
+/* descent.c, limits.c: jobs that look at processes. */
+struct fy_server_looks {
+    struct fy_pool *pool;
+    struct fy_descent *descents; /* asked for, for the next job */
+    bool descends;               /* a job sends signals */
+    bool measures;               /* a job looks at what is over a limit */
+    bool left_some;              /* strays may be there: a stage has begun */
+    uint64_t measure_ns;         /* when the next of these is due */
+    uint64_t strays_ns;          /* since when there are strays; 0: none */
+    uint64_t launched;           /* stages so far */
+};
+
 struct fy_server {
     const struct fy_proxy_options *options;
     struct fy_wire *wire;
@@ -195,17 +207,11 @@ struct fy_server {
     double speed;           /* of one core, measured once; 0: not yet */
     int epoll;
     struct fy_watch wire_in, wire_out, signals, bell;
-    struct fy_pool *pool, *lookers;
+    struct fy_pool *pool;
     unsigned jobs;
-    struct fy_descent *descents; /* asked for, for the next job */
-    bool descends;               /* a job sends signals */
-    bool looks;                  /* a job looks at what is over a limit */
-    uint64_t memory_ns;          /* when processes are looked at next */
-    uint64_t launched;           /* stages so far */
+    struct fy_server_looks looks;
     struct fy_groups groups;
     struct fy_server_group *grouped;
-    uint64_t strays_ns;     /* since when there are strays; 0: none */
-    bool left_some;         /* strays may be there: a stage has begun */
     bool unreaped;          /* processes that have ended may be there */
     uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */

@@ -190,8 +190,8 @@ launch(struct fy_server_stage *stage, struct check *check)
     }
     fy_server_stage_event(stage, FY_STAGE_IS_FORKED);
     fy_server_stage_count(stage);
-    server->left_some = true;
-    server->launched++;
+    server->looks.left_some = true;
+    server->looks.launched++;
     set_deadline(stage, fy_clock_ns(), server->options->seconds);
     fy_server_stage_signal_kept(stage);
     stage->started = watch(stage, stage->run.started, on_started);

@@ -50,7 +50,7 @@ on_bell(void *owner, uint32_t events)
     (void)events;
     (void)!read(server->bell.fd, &count, sizeof count);
     fy_work_collect(server->pool);
-    fy_work_collect(server->lookers);
+    fy_work_collect(server->looks.pool);
 }
 
 static int
@@ -79,7 +79,7 @@ fy_job_start(struct fy_job *job)
 int
 fy_look_start(struct fy_job *job)
 {
-    return submit(job->server->lookers, job);
+    return submit(job->server->looks.pool, job);
 }
 
 int
@@ -94,23 +94,23 @@ fy_jobs_open(struct fy_server *server)
     }
     fy_watch_set(server, &server->bell, EPOLLIN);
     int status = fy_pool_new(server->bell.fd, &server->pool);
-    return status ? status : fy_pool_new(server->bell.fd, &server->lookers);
+    return status ? status : fy_pool_new(server->bell.fd, &server->looks.pool);
 }
 
 bool
 fy_jobs_close(struct fy_server *server, unsigned wait_ms)
 {
     uint64_t until = fy_clock_ns() + wait_ms * UINT64_C(1000000);
-    while (server->lookers && server->jobs && fy_clock_ns() < until) {
+    while (server->looks.pool && server->jobs && fy_clock_ns() < until) {
         (void)usleep(1000);
         fy_work_collect(server->pool);
-        fy_work_collect(server->lookers);
+        fy_work_collect(server->looks.pool);
     }
     if (server->jobs) {
         return false;
     }
     fy_pool_free(server->pool);
-    fy_pool_free(server->lookers);
+    fy_pool_free(server->looks.pool);
     if (server->bell.fd >= 0) {
         (void)close(server->bell.fd);
     }
