@@ -5,7 +5,7 @@
  * annotations(5)); used by the session and, with its own files, by the proxy.
  * Never inside a host program.
  *
- * A compiled set is immutable, unless it is lazy: any thread. Nothing here touches the files that
+ * A compiled set is immutable, a lazy one has a lock: any thread. Nothing here touches the files that
  * an invocation names.
  */
 #ifndef FERRY_ANNOTATIONS_COMMANDS_COMMAND_H
@@ -41,8 +41,7 @@ int fy_commands_compile_word(const char *const *paths, unsigned npaths,
  * asks for their first word; what is wrong with them then counts as no block of
  * that name. `names': what fy_commands_names() gave of all, so that
  * fy_commands_count() knows them; NULL: it knows none, and any word is looked
- * for. One thread at a time may parse with it. FY_ERR_INVALID: these are no such
- * names.
+ * for. FY_ERR_INVALID: these are no such names.
  */
 int fy_commands_lazy(const char *folder, const char *library_dir,
                      const char *names, size_t bytes,

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct fy_known {
 };
 
 struct fy_lazy {
+    pthread_mutex_t lock; /* of `known', whose rows stay */
     struct fy_known *known;
     char *library;
     char *folder;
@@ -104,6 +106,10 @@ fy_commands_lazy(const char *folder, const char *library_dir, const char *names,
     set->lazy = calloc(1, sizeof *set->lazy);
     set->arena.out_of_memory = &out_of_memory;
     /* Only `set' is used after a longjmp, and it does not change. */
+    if (set->lazy && pthread_mutex_init(&set->lazy->lock, NULL) != 0) {
+        free(set->lazy);
+        set->lazy = NULL;
+    }
     if (set->lazy && setjmp(out_of_memory) == 0) {
         set->lazy->library = fy_arena_print(&set->arena, "%s", library_dir);
         set->lazy->folder = fy_arena_print(&set->arena, "%s", folder);
@@ -179,6 +185,7 @@ fy_commands_of_word(const struct fy_commands *set, const char *word,
     if (!*word || (set->ncommands && !has(set, word))) {
         return FY_ERR_NOENT;
     }
+    (void)pthread_mutex_lock(&lazy->lock);
     const struct fy_known *known = lazy->known;
     while (known && strcmp(known->word, word) != 0) {
         known = known->next;
@@ -187,6 +194,7 @@ fy_commands_of_word(const struct fy_commands *set, const char *word,
     if (!status) {
         *out = known ? known->commands : lazy->known->commands;
     }
+    (void)pthread_mutex_unlock(&lazy->lock);
     return status;
 }
 
@@ -198,6 +206,9 @@ fy_lazy_free(struct fy_lazy *lazy)
         lazy->known = known->next;
         fy_commands_free(known->commands);
         free(known);
+    }
+    if (lazy) {
+        (void)pthread_mutex_destroy(&lazy->lock);
     }
     free(lazy);
 }

@@ -122,6 +122,9 @@ fy_server_stage_abandon(struct fy_server_stage *stage)
         fy_server_stage_linked(stage, false);
     }
     if (fy_server_stage_has_no_process(stage)) {
+        if (stage->err_exchange && !stage->err_exchange->finished) {
+            fy_exchange_finish(stage->err_exchange, NULL, 0);
+        }
         fy_server_stage_leave(stage);
         fy_server_stage_event(stage, FY_STAGE_IS_DONE);
         stage->server->running--;

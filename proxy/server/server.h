@@ -63,8 +63,8 @@ struct fy_exchange {
 struct fy_job {
     struct fy_work work; /* the first */
     struct fy_server *server;
-    struct fy_server_stage *stage;   /* or NULL: its spec, its invocation and
-                                    * `before' stay as they are meanwhile */
+    struct fy_server_stage *stage;   /* or NULL: the loop leaves its spec, its
+                                    * invocation and `before' alone meanwhile */
     struct fy_exchange *exchange;    /* to be answered; NULL: none, or gone */
     void (*run)(struct fy_job *job); /* in a thread: of the server only the
                                       * confine, which guards itself */
@@ -404,6 +404,10 @@ uint64_t fy_server_timers(struct fy_server *server);
  * taken. */
 struct fy_server_stage *fy_server_admit(struct fy_exchange *exchange,
                                         char *bytes, size_t n);
+/* Fills in its invocation, by this host's own annotations. Any thread. FY_ERR_*: it may
+ * not run, with reason and why. */
+int fy_server_understand(struct fy_server_stage *stage, unsigned *reason,
+                         struct fy_buffer *why) FY_MUST_CHECK;
 
 /* ---- start.c: from the spec to the exec ------------------------------------------ */
 

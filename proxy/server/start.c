@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beginning a stage that was admitted: a job checks by sandbox/confine.h what it may
- * touch, then its process is started, and it is accepted when that has
+ * Beginning a stage that was admitted: a job reads its words by this host's annotations
+ * and checks by sandbox/confine.h what it may touch, then its process is started, and it is accepted when that has
  * exec'd. A stage that reads another one waits until the other has started, and so do
  * streams that ask for its stderr or for what it changed.
  */
@@ -123,6 +123,7 @@ struct check {
     struct fy_cage *cage;
     struct fy_before *before;
     int files[3], status;
+    bool forbidden; /* rather than not possible now */
     unsigned reason;
     char why[512];
 };
@@ -134,9 +135,16 @@ run_check(struct fy_job *job)
     struct fy_server_stage *stage = job->stage;
     struct fy_buffer why;
     fy_buffer_start(&why, check->why, sizeof check->why);
+    check->status = fy_server_understand(stage, &check->reason, &why);
+    if (check->status) {
+        check->forbidden = check->reason != FY_STAGE_BUSY;
+        return;
+    }
+    check->reason = FY_STAGE_REFUSED;
     check->status =
         fy_confine_check(job->server->confine, &stage->spec, &stage->invocation,
                          &check->cage, check->files, &check->reason, &why);
+    check->forbidden = check->status == FY_ERR_UNSUPPORTED;
     if (!check->status && stage->invocation.effect) {
         check->before = fy_touched_before(stage);
     }
@@ -157,6 +165,24 @@ find_link(const struct fy_server_stage *stage, int *out_fd)
     return true;
 }
 
+/* Whether what it runs may take for paths what the other one prints. */
+static bool
+is_fed(const struct fy_server_stage *stage)
+{
+    const struct fy_server_stage *writer = fy_server_stage_feeder(stage);
+    if (!stage->invocation.fed) {
+        return true;
+    }
+    if (!writer) {
+        return false;
+    }
+    const struct fy_stage_spec *from = &writer->spec, *to = &stage->spec;
+    return writer->invocation.lists && from->nmounts == 0 && to->nmounts == 0 &&
+           strcmp(from->mount.at, to->mount.at) == 0 &&
+           strcmp(from->root.at, to->root.at) == 0 &&
+           strcmp(from->cwd.at, to->cwd.at) == 0;
+}
+
 /* Forks it. FY_ERR_*: it was refused. */
 static int
 launch(struct fy_server_stage *stage, struct check *check)
@@ -170,6 +196,11 @@ launch(struct fy_server_stage *stage, struct check *check)
         refuse(stage, 409, FY_STAGE_ODD_STREAM,
                "the stage that it reads cannot be linked any more");
         return FY_ERR_INVALID;
+    }
+    if (!is_fed(stage)) {
+        refuse(stage, 409, FY_STAGE_ODD_STREAM,
+               "the stage that it reads lists no paths for it");
+        return FY_ERR_UNSUPPORTED;
     }
     struct timespec clock;
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
@@ -210,8 +241,8 @@ finish_check(struct fy_job *job)
     if (stage->state == FY_STAGE_CHECKING) {
         int status = check->status;
         if (status) {
-            refuse(stage, status == FY_ERR_UNSUPPORTED ? 403 : 503,
-                   status == FY_ERR_UNSUPPORTED ? check->reason : FY_STAGE_BUSY,
+            refuse(stage, check->forbidden ? 403 : 503,
+                   check->forbidden ? check->reason : FY_STAGE_BUSY,
                    check->why);
         } else {
             status = launch(stage, check);
@@ -279,18 +310,6 @@ waits_for_ever(const struct fy_server_stage *stage)
     return true;
 }
 
-/* Whether what it runs may take for paths what the other one prints. */
-static bool
-feeds(const struct fy_server_stage *writer, const struct fy_server_stage *stage)
-{
-    const struct fy_stage_spec *from = &writer->spec, *to = &stage->spec;
-    return !stage->invocation.fed ||
-           (writer->invocation.lists && from->nmounts == 0 &&
-            to->nmounts == 0 && strcmp(from->mount.at, to->mount.at) == 0 &&
-            strcmp(from->root.at, to->root.at) == 0 &&
-            strcmp(from->cwd.at, to->cwd.at) == 0);
-}
-
 /* Starts it, if the stage that it reads has started. */
 static void
 unblock(struct fy_server_stage *stage)
@@ -310,8 +329,6 @@ unblock(struct fy_server_stage *stage)
                writer->end.abandoned ||
                writer->spec.out.kind != FY_STREAM_WIRE) {
         why = "the stage that it reads cannot be linked any more";
-    } else if (!feeds(writer, stage)) {
-        why = "the stage that it reads lists no paths for it";
     }
     if (why) {
         refuse(stage, 409, FY_STAGE_ODD_STREAM, why);

@@ -58,6 +58,7 @@ START_TEST(refused_by_confinement)
     const char *argv[] = {"/bin/true", NULL};
     job_init(&job, &shared, argv);
     job_run(&job);
+    client_wait(&shared, &job.err_ended, 10);
     ck_assert_int_eq(job.status, 403);
     ck_assert_str_eq(job.reason, "other-tool");
     ck_assert_str_eq(job.why, "another?version");
