@@ -169,6 +169,9 @@ struct fy_device_ops {
      * nothing that others could use.
      */
     void (*give_back)(struct fy_device *device);
+    /* Ends the device's threads that wait for work; others start when there is some.
+     * No other thread uses the device. Unset: it has none, or none can be ended. */
+    void (*end_threads)(struct fy_device *device);
     /*
      * Before a call that could use so many bytes: has other processes give back
      * what they need not have; waits for that, at most until then (of

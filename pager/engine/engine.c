@@ -652,6 +652,7 @@ static const struct fy_engine engine = {
     .before_change = engine_before_change,
     .after_change = engine_after_change,
     .silence = engine_silence,
+    .end_threads = fy_pool_end_threads,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

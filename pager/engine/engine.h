@@ -114,6 +114,10 @@ struct fy_engine {
     /* No debug log from here on: the program's filter of system calls may end it for
      * one. Any thread, signal handlers. */
     void (*silence)(void);
+    /* Ends the threads that wait for work, where the device has some that can be ended;
+     * the next call starts others. The caller is the program's only thread, in no
+     * handler. */
+    void (*end_threads)(void);
 };
 
 /* Returns borrowed, valid for the life of the process; NULL on failure. */

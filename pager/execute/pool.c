@@ -400,6 +400,16 @@ fy_pool_abandon(struct fy_pool *pool)
     return found;
 }
 
+void
+fy_pool_end_threads(void)
+{
+    pthread_mutex_lock(&lock);
+    if (device && ops->end_threads) {
+        ops->end_threads(device);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /*
  * Other threads are gone: those that had calls on the device, and its own. It
  * is left behind as it is. The lock may have been held by one of them, so it and

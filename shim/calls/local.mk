@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 libferry_la_SOURCES += \
+	shim/calls/alone.c \
 	shim/calls/bind.c \
 	shim/calls/dispatch.c \
 	shim/calls/dl.c \

@@ -411,6 +411,8 @@ FY_HIDDEN bool fy_engine_before_change(void);
 FY_HIDDEN void fy_engine_after_change(bool told);
 /* The engine logs nothing any more. Any thread, signal handlers. */
 FY_HIDDEN void fy_engine_silence(void);
+/* Ends the engine's idle threads. The caller is the program's only thread. */
+FY_HIDDEN void fy_engine_end_threads(void);
 
 /* ---- filter.c: seccomp --------------------------------------------------------- */
 
@@ -436,6 +438,10 @@ FY_HIDDEN void fy_last_silent(bool silent);
  * threads is about to come, and they stay where they are.
  */
 FY_HIDDEN void fy_last_settle(void);
+
+/* Where all other threads are ferry's: ends those that can be ended, and waits until
+ * the kernel counts them no more, 50 ms at most. Changes nothing else, errno neither. */
+FY_HIDDEN void fy_last_leave_alone(void);
 
 /* The calling thread is the main one: of a forked child. */
 FY_HIDDEN void fy_main_thread(void);

@@ -61,6 +61,8 @@ enum fy_wrapped {
     FY_LONGJMP_PLAIN,
     FY_SIGLONGJMP,
     FY_LONGJMP_CHECKED,
+    FY_UNSHARE,
+    FY_SETNS,
     FY_WRAPPED_COUNT
 };
 typedef int fy_execve_fn(const char *path, char *const argv[],
@@ -172,6 +174,9 @@ FY_HIDDEN long fy_syscall_exec(long number, long a, long b, long c, long d,
 /* From syscall.S: seccomp, and prctl with PR_SET_SECCOMP, by number. */
 FY_HIDDEN long fy_syscall_filter(long number, long a, long b, long c, long d,
                                  long e);
+/* unshare and setns by their numbers: alone.c. */
+FY_HIDDEN long fy_syscall_alone(long number, long a, long b, long c, long d,
+                                long e);
 
 /* prctl(2), which is exported too. */
 int prctl(int option, unsigned long a, unsigned long b, unsigned long c,

@@ -204,6 +204,20 @@ tells(void)
            !fy_in_handler(__builtin_frame_address(0));
 }
 
+void
+fy_engine_end_threads(void)
+{
+    int *error = &errno, saved = *error;
+    struct fy_quiet quiet;
+
+    if (tells() && published()->end_threads) {
+        tell_begin(&quiet);
+        published()->end_threads();
+        tell_end(&quiet);
+    }
+    *error = saved;
+}
+
 bool
 fy_engine_before_change(void)
 {

@@ -254,6 +254,32 @@ fy_last_settle(void)
     }
 }
 
+/* What the kernel counts, after what was joined. */
+static bool
+is_alone(void)
+{
+    struct stat threads;
+    return fy_raw(SYS_stat, (long)"/proc/self/task", (long)&threads, 0, 0, 0,
+                  0) == 0 &&
+           threads.st_nlink == LINKS + 1;
+}
+
+void
+fy_last_leave_alone(void)
+{
+    struct timespec step = {0, JOINED_NS};
+    if (!(__atomic_load_n(&known, __ATOMIC_SEQ_CST) & COUNT_MASK) ||
+        !none_left(false)) {
+        return;
+    }
+    fy_engine_end_threads();
+    for (int i = 0; i < JOINED_TRIES && !is_alone() &&
+                    !(__atomic_load_n(&known, __ATOMIC_SEQ_CST) & COUNT_MASK);
+         i++) {
+        (void)fy_raw(SYS_nanosleep, (long)&step, 0, 0, 0, 0, 0);
+    }
+}
+
 /* A thread that has a value of the key ends; not by exit(). */
 static void
 ends(void *value)

@@ -131,7 +131,8 @@ static const char *const wrapped_names[FY_WRAPPED_COUNT] = {
     "posix_spawn", "posix_spawnp", "pidfd_spawn",   "pidfd_spawnp",
     "syscall",     "system",       "popen",         "pclose",
     "fclose",      "mremap",       "prctl",         "longjmp",
-    "_longjmp",    "siglongjmp",   "__longjmp_chk",
+    "_longjmp",    "siglongjmp",   "__longjmp_chk", "unshare",
+    "setns",
 };
 
 struct wanted {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Small programs compiled and run by tests/program/run, called by ./check.
 EXTRA_DIST += tests/program/common.h
+EXTRA_DIST += tests/program/alone.c
 EXTRA_DIST += tests/program/closes.c
 EXTRA_DIST += tests/program/copies.c
 EXTRA_DIST += tests/program/ends.c

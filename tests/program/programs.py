@@ -38,6 +38,7 @@ SOURCES = {
     "locks": ("locks.c", ["-lblas", "-pthread"]),
     "forks": ("forks.c", ["-lblas", "-pthread"]),
     "signals": ("signals.c", ["-lblas", "-pthread"]),
+    "alone": ("alone.c", ["-D_GNU_SOURCE", "-lblas", "-pthread"]),
     "sandbox": ("sandbox.c", ["-lblas", "-pthread"]),
     "ends": ("ends.c", ["-lblas", "-pthread"]),
     "last": ("last.c", ["-D_GNU_SOURCE", "-fopenmp", "-lblas", "-pthread"]),
@@ -130,6 +131,8 @@ def programs():
         yield Program("sandbox/" + mode, ["sandbox", mode], blas=one,
                       expect=() if mode == "early" else ("dgemm",),
                       timeout=30)
+    for mode in ("user", "number", "mount", "threads", "child", "again"):
+        yield Program("alone/" + mode, ["alone", mode], blas=one, timeout=60)
     for mode in ("truncated", "tracked", "vanishing", "key"):
         yield Program("faults/" + mode, ["faults", mode], blas=one,
                       ways=ALL + FAKED)

@@ -190,6 +190,7 @@ const struct fy_device_ops fy_device_host = {
     .memory_bytes = host_memory_bytes,
     .alloc = host_alloc,
     .free = host_free,
+    .end_threads = host_end_threads,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .event_create = host_event_create,

@@ -272,6 +272,28 @@ host_stream_destroy(struct fy_stream *s)
     free(s);
 }
 
+void
+host_end_threads(struct fy_device *base)
+{
+    struct host_device *device = (struct host_device *)base;
+    if (!host_is_ours(device)) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+        if (!s->has_worker || s->head != NULL || s->running) {
+            continue;
+        }
+        s->stop = true;
+        pthread_cond_signal(&s->wake);
+        pthread_mutex_unlock(&device->lock);
+        pthread_join(s->worker, NULL);
+        pthread_mutex_lock(&device->lock);
+        s->stop = s->has_worker = s->kicked = false;
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
 int
 host_event_create(struct fy_device *base, struct fy_event **out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * syscall(2): execve, execveat, seccomp and prctl(PR_SET_SECCOMP) go to C, every
- * other number is jumped on to the original as it came, stack and registers
+ * syscall(2): execve, execveat, seccomp, prctl(PR_SET_SECCOMP), unshare and setns go to
+ * C, every other number is jumped on to the original as it came, stack and registers
  * included (it may return twice, or on another stack).
  */
 	.text
@@ -18,6 +18,10 @@ syscall:
 	je	fy_syscall_filter
 	cmpq	$157, %rdi /* SYS_prctl */
 	je	2f
+	cmpq	$272, %rdi /* SYS_unshare */
+	je	fy_syscall_alone
+	cmpq	$308, %rdi /* SYS_setns */
+	je	fy_syscall_alone
 3:	movq	original(%rip), %rax
 	testq	%rax, %rax
 	jz	1f
