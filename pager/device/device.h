@@ -165,13 +165,11 @@ struct fy_device_ops {
     int (*alloc)(struct fy_device *device, uint64_t bytes, uint64_t *out);
     void (*free)(struct fy_device *device, uint64_t address);
     /*
-     * Returns to the machine what is allocated by nobody. Unset: there is
-     * nothing that others could use.
+     * Returns to the machine what is allocated by nobody. `threads': ends those that
+     * wait for work, if they can be ended; others start when there is some, and no
+     * other thread uses the device meanwhile. Unset: there is nothing of either.
      */
-    void (*give_back)(struct fy_device *device);
-    /* Ends the device's threads that wait for work; others start when there is some.
-     * No other thread uses the device. Unset: it has none, or none can be ended. */
-    void (*end_threads)(struct fy_device *device);
+    void (*give_back)(struct fy_device *device, bool threads);
     /*
      * Before a call that could use so many bytes: has other processes give back
      * what they need not have; waits for that, at most until then (of

@@ -356,7 +356,7 @@ fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease)
         return false;
     }
     if (pool->ops->give_back) {
-        pool->ops->give_back(lease->device);
+        pool->ops->give_back(lease->device, false);
     }
     pthread_mutex_lock(&pool->lock);
     pool->granted_bytes -= m->granted_bytes - smaller;
@@ -404,8 +404,8 @@ void
 fy_pool_end_threads(void)
 {
     pthread_mutex_lock(&lock);
-    if (device && ops->end_threads) {
-        ops->end_threads(device);
+    if (device && ops->give_back) {
+        ops->give_back(device, true);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -323,10 +323,10 @@ START_TEST(test_memory_grows_with_calls)
     ck_assert_int_eq(ops->alloc(device, 10 << 20, &two), 0);
     ck_assert_uint_eq(two, one);
     ck_assert_uint_eq(cuda_count("cuMemCreate"), chunks);
-    ops->give_back(device); /* not what is in use */
+    ops->give_back(device, false); /* not what is in use */
     ck_assert_uint_eq(cuda_count("cuMemRelease"), 1);
     ops->free(device, two);
-    ops->give_back(device);
+    ops->give_back(device, false);
     ck_assert_uint_eq(cuda_count("cuMemRelease"), chunks);
     ck_assert_uint_eq(ops->memory_bytes(device), (uint64_t)256 << 20);
     ops->close(device);
@@ -353,7 +353,7 @@ START_TEST(test_card_without_virtual_memory)
     cuda_run_drain(&run);
     ck_assert_int_eq(run.status, 0);
     ck_assert(cuda_run_is_right(&run, 2));
-    run.ops->give_back(run.device);
+    run.ops->give_back(run.device, false);
     cuda_run_end(&run);
     ck_assert_uint_le(cuda_count("cuMemCreate"), 1);
     ck_assert_uint_le(left_behind(), _i > 0); /* that call made nothing */

@@ -541,7 +541,7 @@ cuda_free(struct fy_device *base, uint64_t address)
         (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         cuda_memory_release(device, address, false);
         if (cuda_memory_is_surplus(device)) {
-            base->ops->give_back(base);
+            base->ops->give_back(base, false);
         }
         (void)pthread_setcancelstate(cancel, NULL);
     }
@@ -560,8 +560,9 @@ cuda_claim(struct fy_device *base, uint64_t bytes, const struct timespec *until)
 }
 
 static void
-cuda_give_back(struct fy_device *base)
+cuda_give_back(struct fy_device *base, bool threads)
 {
+    (void)threads; /* the driver's cannot be ended */
     struct cuda_device *device = (struct cuda_device *)base;
     int cancel;
     if (cuda_is_ours(device) && cuda_enter_caller(device, &cancel)) {

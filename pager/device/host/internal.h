@@ -58,7 +58,7 @@ int host_error(struct host_device *device, int status, const char *text);
 int host_stream_create(struct fy_device *device, enum fy_stream_kind kind,
                        struct fy_stream **out);
 void host_stream_destroy(struct fy_stream *stream);
-void host_end_threads(struct fy_device *base);
+void host_give_back(struct fy_device *base, bool threads);
 int host_event_create(struct fy_device *device, struct fy_event **out);
 void host_event_destroy(struct fy_event *event);
 int host_event_sync(struct fy_event *event);

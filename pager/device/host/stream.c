@@ -273,10 +273,10 @@ host_stream_destroy(struct fy_stream *s)
 }
 
 void
-host_end_threads(struct fy_device *base)
+host_give_back(struct fy_device *base, bool threads)
 {
     struct host_device *device = (struct host_device *)base;
-    if (!host_is_ours(device)) {
+    if (!threads || !host_is_ours(device)) {
         return;
     }
     pthread_mutex_lock(&device->lock);
