@@ -352,6 +352,13 @@ fy_gather_run(struct fy_gather *gather)
         }
     }
     for (unsigned i = 0; i < gather->npaths; i++) {
+        char own[PATH_MAX];
+        if (fy_tool_own_settings(gather->program, gather->paths[i], own) &&
+            access(own, F_OK) == 0) {
+            (void)refuse(gather, FY_STAGE_OTHER_CONFIG,
+                         "its settings are not those of the system: ", own);
+            return;
+        }
         if (fy_config_hash_with(gather->paths[i], gather->library_path,
                                 gather->hashes[i])) {
             (void)refuse(

@@ -20,6 +20,7 @@
 #include "common/whole.h"
 #include "proxy/sandbox/confines.h"
 #include "proxy/storage/index.h"
+#include "proxy/storage/tools.h"
 #include "proxy/wire/reason.h"
 
 enum {
@@ -198,6 +199,18 @@ look_at_home(const struct fy_absent_places *places,
     return !told && look == THERE ? UNREADABLE : look;
 }
 
+/* Beside a file of /etc a program may have one below its own prefix, whatever is in
+ * it. */
+static bool
+has_own_settings(const struct fy_absent_places *places,
+                 const struct fy_absent *absent)
+{
+    char path[PATH_MAX];
+    return !absent->present &&
+           fy_tool_own_settings(places->program, absent->path, path) &&
+           (access(path, F_OK) == 0 || may_be_there(AT_FDCWD, path));
+}
+
 static enum look
 look_for(const struct fy_absent_places *places, const struct fy_absent *absent)
 {
@@ -208,6 +221,9 @@ look_for(const struct fy_absent_places *places, const struct fy_absent *absent)
     }
     unsigned ignored;
     int fd;
+    if (has_own_settings(places, absent)) {
+        return THERE;
+    }
     if (!*base ||
         fy_resolve(root, base, FY_RESOLVE_FOLDER, base, &fd, &ignored, NULL)) {
         return UNREADABLE;

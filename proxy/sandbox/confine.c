@@ -1040,6 +1040,7 @@ check_absents(struct check *check)
     const struct fy_absent_places places = {
         .root = &check->on->root,
         .base = check->base,
+        .program = check->cage->program,
         .home = variable(check->spec, "HOME"),
         .seen = check->seen,
         .nseen = check->nseen,
@@ -1052,9 +1053,9 @@ static int
 check_all(struct check *check, int out_files[3])
 {
     int (*const steps[])(struct check *) = {
-        check_folder,  check_outputs,     check_uses,
-        check_absents, check_tool,        check_words,
-        check_limits,  check_environment, check_configs};
+        check_folder, check_outputs,     check_uses,
+        check_tool,   check_absents,     check_words,
+        check_limits, check_environment, check_configs};
     int status = 0;
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](check);

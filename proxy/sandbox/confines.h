@@ -171,6 +171,7 @@ bool fy_all_owned(int fd, bool tree);
 struct fy_absent_places {
     const struct fy_root *root;
     const char *base; /* the folder it works in, relative to the root */
+    const char *program; /* that it runs */
     const char *home; /* its HOME, which may be on one of its mounts */
     struct fy_seen *seen;
     unsigned nseen;

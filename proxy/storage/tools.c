@@ -541,3 +541,22 @@ fy_tool_identity(const char *path, char *out, size_t capacity)
 {
     return fy_tool_identity_with(path, NULL, out, capacity);
 }
+
+bool
+fy_tool_own_settings(const char *program, const char *path, char out[PATH_MAX])
+{
+    char real[PATH_MAX];
+    if (strncmp(path, "/etc/", 5) != 0 || !realpath(program, real)) {
+        return false;
+    }
+    for (int i = 0; i < 2; i++) { /* its name, and its folder's */
+        char *slash = strrchr(real, '/');
+        if (!slash ||
+            (i && strcmp(slash, "/bin") != 0 && strcmp(slash, "/sbin") != 0)) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    int n = snprintf(out, PATH_MAX, "%s%s", real, path);
+    return *real && strcmp(real, "/usr") != 0 && n > 0 && n < PATH_MAX;
+}

@@ -6,6 +6,7 @@
 #ifndef FERRY_PROXY_STORAGE_TOOLS_H
 #define FERRY_PROXY_STORAGE_TOOLS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -53,5 +54,10 @@ int fy_config_hash_with(const char *path, const char *library_path,
  */
 bool fy_locales_fit(const char *const *environment, bool encoded,
                     struct fy_buffer *why);
+
+/* Where a program that is installed below another prefix than /usr looks for a file of
+ * /etc: PREFIX/etc/x for PREFIX/bin/program. False: nowhere else. */
+bool fy_tool_own_settings(const char *program, const char *path,
+                          char out[PATH_MAX]);
 
 #endif

@@ -64,6 +64,8 @@ teardown(void)
     ck_assert_int_eq(system(line), 0);
 }
 
+static const char *program = "/usr/bin/git";
+
 /* The reason, or 0. `own': of a proxy that exports folders. */
 static unsigned
 look_in(const char *base, const char *home, const char *own,
@@ -78,6 +80,7 @@ look_in(const char *base, const char *home, const char *own,
     strcpy(seen.mount, "/mnt-of-the-client");
     const struct fy_absent_places places = {.root = &root,
                                             .base = base,
+                                            .program = program,
                                             .home = home,
                                             .seen = &seen,
                                             .nseen = 1,
@@ -96,6 +99,30 @@ look(const char *base, const struct fy_absent *absents, uint32_t n)
     snprintf(home, sizeof home, "%s/home", top);
     return look_in(base, home, NULL, absents, n);
 }
+
+/* A program below another prefix has its part of /etc there, whatever it says. */
+START_TEST(of_another_prefix)
+{
+    static char path[128], link_path[128];
+    const struct fy_absent absent = {"/etc/ferry-none", "x", false};
+    make("local");
+    make("local/bin");
+    make("local/etc");
+    put("local/bin/git", "");
+    ck_assert_uint_eq(look(".", &absent, 1), 0);
+    snprintf(path, sizeof path, "%s/local/bin/git", top);
+    snprintf(link_path, sizeof link_path, "%s/root/git", top);
+    ck_assert_int_eq(symlink(path, link_path), 0);
+    for (int i = 0; i < 2; i++) {
+        program = i ? link_path : path;
+        ck_assert_uint_eq(look(".", &absent, 1), 0);
+        put("local/etc/ferry-none", "y");
+        ck_assert_uint_eq(look(".", &absent, 1), FY_STAGE_OTHER_CONFIG);
+        ck_assert_int_eq(unlinkat(root.fd, "../local/etc/ferry-none", 0), 0);
+    }
+    program = "/usr/bin/git";
+}
+END_TEST
 
 /* The stage finds them there; elsewhere they would be said to be missing. */
 START_TEST(home_on_a_mount)
@@ -248,6 +275,7 @@ main(void)
     TCase *tcase = tcase_create("looked for");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, hooks);
+    tcase_add_test(tcase, of_another_prefix);
     tcase_add_test(tcase, home_on_a_mount);
     tcase_add_test(tcase, home_of_another_user);
     tcase_add_test(tcase, not_above_the_root);
