@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,6 @@ static bool
 number_of(struct fy_parsed *parsed, const char *text, int64_t *out)
 {
     char *end;
-    int saved = errno;
     if (text[0] == '\0' || strspn(text, "+-0123456789") != strlen(text)) {
         return false;
     }
@@ -68,7 +68,6 @@ number_of(struct fy_parsed *parsed, const char *text, int64_t *out)
     if (errno == ERANGE) {
         parsed->failed = true;
     }
-    errno = saved;
     *out = number;
     return *end == '\0';
 }
@@ -79,13 +78,12 @@ fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given)
     return parsed->symbol && parsed->argv[given->arg] == parsed->symbol->word;
 }
 
-/* The rest of an expression behind its first atom; *out: which bytes that atom
- * matches. NULL: it is no character and no plain bracket. */
+/* The rest of an expression behind its first atom; *out, which is all false: which
+ * bytes that atom matches. NULL: it is no character and no plain bracket. */
 static const char *
-first_atom(const char *at, bool out[256])
+first_atom(const char *at, bool out[UCHAR_MAX + 1])
 {
     bool others = false;
-    memset(out, 0, 256 * sizeof *out);
     if (*at == '\\' && at[1] && !isalnum((unsigned char)at[1])) {
         out[(unsigned char)at[1]] = true;
         return at + 2;
@@ -112,7 +110,7 @@ first_atom(const char *at, bool out[256])
             out[c] = true;
         }
     }
-    for (unsigned c = 0; c < 256 && others; c++) {
+    for (unsigned c = 0; c <= UCHAR_MAX && others; c++) {
         out[c] = !out[c];
     }
     return *at ? at + 1 : NULL;
@@ -123,8 +121,8 @@ first_atom(const char *at, bool out[256])
 static bool
 begins_otherwise(const char *expression, const char *starts)
 {
-    bool begins[256];
     for (const char *at = expression;;) {
+        bool begins[UCHAR_MAX + 1] = {0};
         const char *rest = *at == '^' ? first_atom(at + 1, begins) : NULL;
         if (!rest || (*rest && strchr("*?{", *rest))) {
             return false;
@@ -209,13 +207,10 @@ any_value(struct fy_parsed *parsed, const struct fy_condition *condition)
     const struct fy_block *block = parsed->block;
     const uint16_t *list = block->lists + condition->a;
     for (uint16_t l = 0; l < condition->b; l++) {
-        uint32_t left = parsed->times[list[l]];
-        for (size_t i = 0; i < parsed->ngiven && left > 0; i++) {
-            if (parsed->given[i].slot == list[l]) {
-                left--;
-                if (value_holds(parsed, condition, &parsed->given[i])) {
-                    return true;
-                }
+        for (size_t i = 0; i < parsed->ngiven; i++) {
+            if (parsed->given[i].slot == list[l] &&
+                value_holds(parsed, condition, &parsed->given[i])) {
+                return true;
             }
         }
     }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,9 @@ START_TEST(words_beyond_ascii)
         {{"grep", "-e", "\x81\x5c", "plain"}, true},
         {{"grep", "-x", "\x81\x5c", NULL}, true},
         {{"grep", "-x", "plain", NULL}, false},
+        {{"grep", "-x", "a\x80", NULL}, true},
+        {{"grep", "-x", "a\x7f", NULL}, false},
+        {{"grep", "-x", "\x81\x5c", "plain"}, true},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         struct fy_invocation invocation;
@@ -187,6 +191,62 @@ START_TEST(words_beyond_ascii)
         ck_assert_msg(invocation.encoded == calls[i].encoded, "%zu", i);
         fy_invocation_clear(&invocation);
     }
+    fy_commands_free(commands);
+}
+END_TEST
+
+/* As above, of paths of which only the first bytes are known. */
+START_TEST(paths_beyond_ascii)
+{
+    struct fy_commands *commands = compile(
+        "command find { style words; operand PATH... in tree; pure;"
+        " option -exec COMMAND runs \"{}\" until \";\"; }"
+        "command x { operand FILE... in; never matches(FILE, \"^@\") \"no\";"
+        " pure; } command y { operand FILE... in; pure; }");
+    static const struct {
+        const char *root, *command;
+        bool encoded;
+    } calls[] = {{"a", "x", false},    {"\x7f", "x", false},
+                 {"\x80z", "x", true}, {"\xff", "x", true},
+                 {"\xff", "y", false}, {"a\xff", "x", false}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct fy_invocation call;
+        const char *argv[] = {"find", calls[i].root, "-exec", calls[i].command,
+                              "{}",   ";",           NULL};
+        ck_assert_int_eq(
+            fy_invocation_parse(commands, "find", argv, NULL, &call, NULL),
+            FY_OK);
+        ck_assert_msg(call.encoded == calls[i].encoded, "%zu", i);
+        fy_invocation_clear(&call);
+    }
+    fy_commands_free(commands);
+}
+END_TEST
+
+/* A number as the text has it, whatever errno was; NAME without a value is there. */
+START_TEST(numbers_and_variables)
+{
+    struct fy_commands *commands =
+        compile("command grep { option -n N; never value(N) == 7 \"seven\"; "
+                "never env(SIZE) \"sized\"; pure; }");
+    static const char *const sized[] = {"SIZE", NULL}, *const other[] = {
+                                                           "SIZES", NULL};
+    struct fy_invocation call;
+    const char *argv[] = {"grep", "-n", "8", NULL};
+    errno = ERANGE;
+    ck_assert_int_eq(parse(commands, argv), FY_OK);
+    argv[2] = "7";
+    errno = ERANGE;
+    ck_assert_int_eq(parse(commands, argv), FY_ERR_UNSUPPORTED);
+    argv[2] = "99999999999999999999";
+    ck_assert_int_eq(parse(commands, argv), FY_ERR_INVALID);
+    argv[2] = "8";
+    ck_assert_int_eq(
+        fy_invocation_parse(commands, "grep", argv, sized, &call, NULL),
+        FY_ERR_UNSUPPORTED);
+    ck_assert_int_eq(
+        fy_invocation_parse(commands, "grep", argv, other, &call, NULL), FY_OK);
+    fy_invocation_clear(&call);
     fy_commands_free(commands);
 }
 END_TEST
@@ -682,6 +742,8 @@ main(void)
     tcase_add_test(hostile, very_many_arguments);
     tcase_add_test(hostile, very_long_arguments);
     tcase_add_test(hostile, words_beyond_ascii);
+    tcase_add_test(hostile, paths_beyond_ascii);
+    tcase_add_test(hostile, numbers_and_variables);
     tcase_add_test(hostile, any_bytes);
     tcase_add_test(hostile, the_reason_is_cut_and_plain);
     suite_add_tcase(suite, hostile);
