@@ -11,6 +11,7 @@ UNIT_TESTS += tests/unit/test_fresh
 UNIT_TESTS += tests/unit/test_stage_end
 UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_spec
+UNIT_TESTS += tests/unit/test_spec_decode
 UNIT_TESTS += tests/unit/test_wire
 UNIT_TESTS += tests/unit/test_split
 UNIT_TESTS += tests/unit/test_group
@@ -47,6 +48,10 @@ tests_unit_test_split_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_spec_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_spec_decode_SOURCES = tests/unit/test_spec_decode.c
+tests_unit_test_spec_decode_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_spec_decode_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
