@@ -81,7 +81,7 @@ fy_is_symbol(const struct fy_parsed *parsed, const struct fy_given *given)
 /* The rest of an expression behind its first atom; *out, which is all false: which
  * bytes that atom matches. NULL: it is no character and no plain bracket. */
 static const char *
-first_atom(const char *at, bool out[UCHAR_MAX + 1])
+first_atom(const char *at, bool out[256])
 {
     bool others = false;
     if (*at == '\\' && at[1] && !isalnum((unsigned char)at[1])) {
@@ -122,7 +122,7 @@ static bool
 begins_otherwise(const char *expression, const char *starts)
 {
     for (const char *at = expression;;) {
-        bool begins[UCHAR_MAX + 1] = {0};
+        bool begins[256] = {0};
         const char *rest = *at == '^' ? first_atom(at + 1, begins) : NULL;
         if (!rest || (*rest && strchr("*?{", *rest))) {
             return false;

@@ -8,7 +8,6 @@
  */
 #include "config.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +40,8 @@ unknown(struct fy_match *match, const char *argument)
 static void
 give(struct fy_match *match, uint16_t slot, uint32_t arg, size_t offset)
 {
-    /* One argument gives few things, but `-vvv...' counts: it is no value. */
+    /* One argument gives few things, but `-vvv...' counts: it is no value. An
+     * argument of execve(2) has 128 KiB at most, so that an offset has 32 bits. */
     match->given[match->parsed.ngiven++] =
         (struct fy_given){.slot = slot, .arg = arg, .offset = (uint32_t)offset};
     match->times[slot]++;
@@ -248,9 +248,6 @@ take_cluster(struct fy_match *match, const struct fy_forms *forms, uint32_t arg)
         }
         const struct fy_form *form = &forms->all[index - 1];
         if (form->argument != CMD_ARGUMENT_NONE) {
-            if (i >= UINT32_MAX - 1) {
-                return fy_match_fail(match, WEIGHT_PARSE, "is too long", NULL);
-            }
             return take(match, form, arg, text[i + 1] != '\0' ? i + 1 : 0);
         }
         match->times[form->slot]++;
@@ -262,8 +259,7 @@ static bool
 take_number(struct fy_match *match, const struct fy_forms *forms, uint32_t arg)
 {
     const char *text = match->argv[arg];
-    if (forms->number == 0 || text[1] < '0' || text[1] > '9' ||
-        forms->shorts[(unsigned char)text[1]] != 0 ||
+    if (forms->number == 0 || forms->shorts[(unsigned char)text[1]] != 0 ||
         text[1 + strspn(text + 1, "0123456789")] != '\0') {
         return false;
     }
@@ -373,10 +369,6 @@ take_argument(struct fy_match *match, const struct fy_forms *forms)
     if (take_number(match, forms, match->next)) {
         match->next++;
         return TAKEN;
-    }
-    if (forms->is_words) {
-        (void)unknown(match, text);
-        return FAILED;
     }
     match->next++;
     return (text[1] == '-' ? take_long(match, forms, match->next - 1)

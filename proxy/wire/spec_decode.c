@@ -187,7 +187,7 @@ next_item(struct reader *r, struct item *item)
     if (result.status == CBOR_DECODER_NEDATA) {
         return "longer than the message";
     }
-    if (result.status != CBOR_DECODER_FINISHED || item->type == ITEM_NONE) {
+    if (result.status != CBOR_DECODER_FINISHED) {
         return "not CBOR";
     }
     r->at += result.read;

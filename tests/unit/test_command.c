@@ -202,7 +202,9 @@ START_TEST(paths_beyond_ascii)
         "command find { style words; operand PATH... in tree; pure;"
         " option -exec COMMAND runs \"{}\" until \";\"; }"
         "command x { operand FILE... in; never matches(FILE, \"^@\") \"no\";"
-        " pure; } command y { operand FILE... in; pure; }");
+        " pure; } command y { operand FILE... in; pure; }"
+        "command z { operand FILE... in; never matches(FILE, \"^[^@]\") "
+        "\"no\"; pure; }");
     static const struct {
         const char *root, *command;
         bool encoded;
@@ -218,6 +220,21 @@ START_TEST(paths_beyond_ascii)
             FY_OK);
         ck_assert_msg(call.encoded == calls[i].encoded, "%zu", i);
         fy_invocation_clear(&call);
+    }
+    /* Each of 256 bytes is one that [^@] matches, but for that one. */
+    for (unsigned c = 1; c < 256; c++) {
+        const char root[] = {(char)c, 'z', '\0'};
+        const char *argv[] = {"find", root, "-exec", "z", "{}", ";", NULL};
+        struct fy_invocation call;
+        if (c == '-') {
+            continue;
+        }
+        ck_assert_int_eq(
+            fy_invocation_parse(commands, "find", argv, NULL, &call, NULL),
+            c == '@' ? FY_OK : FY_ERR_UNSUPPORTED);
+        if (c == '@') {
+            fy_invocation_clear(&call);
+        }
     }
     fy_commands_free(commands);
 }
