@@ -13,6 +13,7 @@ UNIT_TESTS += tests/unit/test_protocol
 UNIT_TESTS += tests/unit/test_spec
 UNIT_TESTS += tests/unit/test_spec_decode
 UNIT_TESTS += tests/unit/test_wire
+UNIT_TESTS += tests/unit/test_wire_receive
 UNIT_TESTS += tests/unit/test_split
 UNIT_TESTS += tests/unit/test_group
 UNIT_TESTS += tests/unit/test_order
@@ -56,6 +57,10 @@ tests_unit_test_spec_decode_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_wire_LDADD = $(PROXY_TEST_LIBS)
+
+tests_unit_test_wire_receive_SOURCES = tests/unit/test_wire_receive.c
+tests_unit_test_wire_receive_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_wire_receive_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_compress_SOURCES = tests/unit/test_compress.c
 tests_unit_test_compress_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
