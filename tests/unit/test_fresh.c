@@ -10,12 +10,15 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +33,77 @@ enum {
 
 static char base[64], long_paths[MANY + 2][PATH_MAX];
 static struct fy_mount mount;
+
+/* What happens while a name is refreshed. */
+enum moment {
+    NEVER,
+    HELD,   /* when it has been looked up */
+    OPENED, /* before it is opened */
+    LINKED, /* before the kernel looks it up again */
+};
+static struct {
+    enum moment moment;
+    const char *name, *script;
+    unsigned opened; /* how often that name was */
+    int chown_error; /* of a mount that has forgotten what is gone */
+    unsigned chown_ms;
+    bool waits; /* it is waited for the kernel, so long */
+    struct timespec wait;
+} meanwhile;
+
+static void shell(const char *script);
+
+static void
+happens(enum moment moment, const char *name)
+{
+    if (meanwhile.moment == moment && strcmp(name, meanwhile.name) == 0) {
+        meanwhile.moment = NEVER;
+        shell(meanwhile.script);
+    }
+}
+
+/* fresh.c calls these instead of libc's. */
+int
+openat(int dir, const char *path, int flags, ...)
+{
+    if (!(flags & O_PATH)) {
+        happens(OPENED, path);
+        meanwhile.opened += meanwhile.name && !strcmp(path, meanwhile.name);
+    }
+    int fd = (int)syscall(SYS_openat, dir, path, flags, 0);
+    if (flags & O_PATH) {
+        happens(HELD, path);
+    }
+    return fd;
+}
+
+int
+linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    happens(LINKED, to);
+    return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+}
+
+int
+fchownat(int dir, const char *path, uid_t owner, gid_t group, int flags)
+{
+    if (meanwhile.chown_error) {
+        errno = meanwhile.chown_error;
+        return -1;
+    }
+    usleep(meanwhile.chown_ms * 1000);
+    return (int)syscall(SYS_fchownat, dir, path, owner, group, flags);
+}
+
+int
+nanosleep(const struct timespec *wait, struct timespec *left)
+{
+    if (meanwhile.waits) {
+        meanwhile.wait = *wait;
+        return 0;
+    }
+    return (int)syscall(SYS_nanosleep, wait, left);
+}
 
 static void
 shell(const char *script)
@@ -46,6 +120,7 @@ setup(void)
     shell("mkdir -p $B/mnt/a $B/mnt/b && echo text >$B/mnt/a/file && "
           "ln -s file $B/mnt/a/link");
     memset(&mount, 0, sizeof mount);
+    memset(&meanwhile, 0, sizeof meanwhile);
     snprintf(mount.path, sizeof mount.path, "%s/mnt", base);
     strcpy(mount.type, "fuse.sshfs");
 }
@@ -376,6 +451,75 @@ START_TEST(what_is_missing_is_not_old)
 }
 END_TEST
 
+/* ---- what changes meanwhile ------------------------------------------------------------ */
+
+static unsigned
+stale_when(const char *path, enum moment moment, const char *script,
+           const struct fy_told *told)
+{
+    meanwhile.moment = moment;
+    meanwhile.name = strrchr(path, '/') + 1;
+    meanwhile.script = script;
+    meanwhile.opened = 0;
+    unsigned count = stale(path, told);
+    ck_assert_int_eq(meanwhile.moment, NEVER);
+    return count;
+}
+
+/* Whatever is seen otherwise after the first open was asked for: no more is done. */
+START_TEST(a_file_that_changes_is_news)
+{
+    static const char *const scripts[] = {
+        "f=$B/mnt/a/file; touch -r $f $B/ref && echo longer >$f && "
+        "touch -r $B/ref $f",
+        "chmod 0600 $B/mnt/a/file",
+        "touch -d '2001-01-01 10:00:00.5' $B/mnt/a/file",
+        "touch -d '2001-01-02 10:00:00.25' $B/mnt/a/file",
+        "rm $B/mnt/a/file",
+    };
+    const char *path = on_mount(0, "a/file");
+
+    for (unsigned i = 0; i < 5; i++) {
+        shell("touch -d '2001-01-02 10:00:00.5' $B/mnt/a/file && "
+              "chmod 644 $B/mnt/a/file");
+        ck_assert_uint_eq(stale_when(path, OPENED, scripts[i], NULL), 0);
+        ck_assert_uint_eq(meanwhile.opened, 1);
+    }
+    shell("echo text >$B/mnt/a/file");
+    ck_assert_uint_eq(stale_when(path, OPENED, ":", NULL), 0);
+    ck_assert_uint_eq(meanwhile.opened, 3);
+}
+END_TEST
+
+START_TEST(what_goes_or_turns_is_news)
+{
+    const struct fy_bytes changed = bytes("/usr/lib");
+    const struct fy_told told = {0}, of_changed = {.changed = &changed};
+    const char *path = on_mount(0, "a/file"), *link = on_mount(1, "a/link");
+
+    ck_assert_uint_eq(stale_when(link, LINKED, ":", NULL), 1);
+    ck_assert_uint_eq(stale_when(link, LINKED,
+                                 "rm $B/mnt/a/link && mkdir $B/mnt/a/link",
+                                 NULL),
+                      0);
+    shell("rmdir $B/mnt/a/link && ln -s file $B/mnt/a/link");
+    ck_assert_uint_eq(stale_when(link, LINKED, "rm $B/mnt/a/link", NULL), 0);
+    ck_assert_uint_eq(stale_when(path, HELD, "rm $B/mnt/a/file", NULL), 0);
+    /* A folder that sshfs shows and its host has no more, or keeps as it was. */
+    const char *folder = on_mount(2, "b");
+    meanwhile.chown_error = ENOENT;
+    ck_assert_uint_eq(stale(folder, &told), 1);
+    meanwhile.chown_error = EPERM;
+    ck_assert_uint_eq(stale(folder, &told), 0);
+    ck_assert_uint_eq(stale(folder, &of_changed), 0);
+    ck_assert_uint_eq(stale(folder, NULL), 1);
+    /* Another kind of file is neither. */
+    shell("mkfifo $B/mnt/a/pipe");
+    ck_assert_uint_eq(stale(on_mount(2, "a/pipe"), &told), 1);
+    meanwhile.chown_error = 0;
+}
+END_TEST
+
 /* ---- many paths ---------------------------------------------------------------------- */
 
 /* Makes `count' files in a folder of the mount; NULL behind their paths. */
@@ -512,6 +656,39 @@ START_TEST(a_crowd_that_is_not_there)
 }
 END_TEST
 
+/* Of names that are gone, where a look-up of each takes longer than the kernel keeps
+ * them, each is opened once, and then waited for the kernel. */
+START_TEST(a_crowd_that_is_gone_is_waited_for)
+{
+    const char **paths = make_files("b", CROWD);
+
+    shell("rm $B/mnt/b/*");
+    mount.kernel_ms = 1951;
+    meanwhile.waits = true;
+    meanwhile.name = "007";
+    meanwhile.chown_ms = 65;
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    ck_assert_uint_eq(meanwhile.opened, 1);
+    ck_assert_int_eq(meanwhile.wait.tv_sec, 2);
+    ck_assert_int_eq(meanwhile.wait.tv_nsec, 1000000);
+    /* Not where look-ups are quicker. */
+    mount.kernel_ms = 60000;
+    memset(&meanwhile.wait, 0, sizeof meanwhile.wait);
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    ck_assert_int_eq(meanwhile.wait.tv_sec, 0);
+    ck_assert_int_eq(meanwhile.wait.tv_nsec, 0);
+    /* One of them is there again by the time it is opened, and looked at. */
+    mount.kernel_ms = 1;
+    meanwhile.chown_ms = 2;
+    meanwhile.opened = 0;
+    meanwhile.moment = OPENED;
+    meanwhile.script = "echo new >$B/mnt/b/007";
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    ck_assert_int_eq(meanwhile.moment, NEVER);
+    ck_assert_uint_eq(meanwhile.opened, 1 + 3);
+}
+END_TEST
+
 START_TEST(more_than_are_held_at_a_time)
 {
     const char **paths = make_files("b", MANY);
@@ -631,6 +808,9 @@ main(void)
     tcase_add_test(tests, more_than_are_held_at_a_time);
     tcase_add_test(tests, what_takes_too_long_is_waited_for);
     tcase_add_test(tests, no_descriptor_stays_open);
+    tcase_add_test(tests, a_file_that_changes_is_news);
+    tcase_add_test(tests, what_goes_or_turns_is_news);
+    tcase_add_test(tests, a_crowd_that_is_gone_is_waited_for);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
