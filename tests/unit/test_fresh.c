@@ -62,7 +62,16 @@ happens(enum moment moment, const char *name)
     }
 }
 
+static unsigned asked; /* how often a host, whatever is cached */
+
 /* fresh.c calls these instead of libc's. */
+int
+statx(int dir, const char *path, int flags, unsigned mask, struct statx *out)
+{
+    asked += (flags & AT_STATX_FORCE_SYNC) != 0;
+    return (int)syscall(SYS_statx, dir, path, flags, mask, out);
+}
+
 int
 openat(int dir, const char *path, int flags, ...)
 {
@@ -247,9 +256,13 @@ START_TEST(a_kind_of_mount_is_asked_in_its_way)
     const char *const others[] = {"nfs4", "nfs", "fuse.other"};
     for (unsigned i = 0; i < 3; i++) {
         strcpy(mount.type, others[i]);
+        asked = 0;
         ck_assert(!touches(file, NULL));
+        ck_assert_uint_eq(asked, 2); /* what it was, and what its pages were */
         ck_assert_uint_eq(opens(folder, paths, NULL), 1);
+        asked = 0;
         ck_assert(!touches(folder, NULL));
+        ck_assert_uint_eq(asked, 1);
         ck_assert_uint_eq(stale(on_mount(1, "a/link"), NULL), 0);
     }
     /* Only configured: nothing is kept, and nothing asked for. */
@@ -444,6 +457,15 @@ START_TEST(what_is_missing_is_not_old)
     ck_assert(touches(long_paths[0], NULL));
     name[2 + 255] = 'x';
     ck_assert_uint_eq(stale(on_mount(0, name), NULL), 0);
+    /* A path that is longer than any, and one that is shorter than the mount's. */
+    static char path[2 * PATH_MAX];
+    strcpy(path, mount.path);
+    while (strlen(path) < PATH_MAX + 100) {
+        strcat(path, "/a/..");
+    }
+    ck_assert_uint_eq(stale(path, NULL), 0);
+    ck_assert_uint_eq(stale(strcat(path, "/file"), NULL), 0);
+    ck_assert_uint_eq(stale("/var", NULL), 0);
     /* The mount itself is gone: nothing was refreshed. */
     const char *paths[] = {"/a", "/b", "/c", NULL};
     strcat(mount.path, "/none");
