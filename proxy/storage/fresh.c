@@ -157,9 +157,6 @@ open_spot(const struct mounted *mounted, const char *path, struct spot *out)
     if (name == n) {
         strcpy(out->name, ".");
     }
-    while (name > 1 && path[name - 1] == '/') {
-        name--;
-    }
     out->folder = open_folder(mounted, path, name, 0);
     return out->folder >= 0;
 }

@@ -44,7 +44,8 @@ enum moment {
 static struct {
     enum moment moment;
     const char *name, *script;
-    unsigned opened; /* how often that name was */
+    /* How often that name was opened, was looked up, by the kernel again. */
+    unsigned opened, looked, linked;
     int chown_error; /* of a mount that has forgotten what is gone */
     unsigned chown_ms;
     bool waits; /* it is waited for the kernel, so long */
@@ -81,6 +82,7 @@ openat(int dir, const char *path, int flags, ...)
     }
     int fd = (int)syscall(SYS_openat, dir, path, flags, 0);
     if (flags & O_PATH) {
+        meanwhile.looked += meanwhile.name && !strcmp(path, meanwhile.name);
         happens(HELD, path);
     }
     return fd;
@@ -90,6 +92,7 @@ int
 linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
     happens(LINKED, to);
+    meanwhile.linked += meanwhile.name && !strcmp(to, meanwhile.name);
     return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
 }
 
@@ -449,6 +452,12 @@ START_TEST(what_is_missing_is_not_old)
     ck_assert_uint_eq(stale(on_mount(0, "a/none"), NULL), 0);
     ck_assert_uint_eq(stale(on_mount(0, "none/none"), NULL), 0);
     ck_assert_uint_eq(stale("/usr/lib", NULL), 0); /* not on the mount */
+    struct stat before = status(base), after;
+    usleep(20000);
+    ck_assert_uint_eq(stale(on_mount(0, ".."), NULL), 0);
+    ck_assert_uint_eq(stale(on_mount(0, "a/../.."), NULL), 0);
+    after = status(base);
+    ck_assert(is_same_time(&before.st_ctim, &after.st_ctim));
     /* A name as long as there are, and one that cannot be. */
     memset(name + 2, 'x', 255);
     FILE *file = fopen(on_mount(0, name), "w");
@@ -482,7 +491,7 @@ stale_when(const char *path, enum moment moment, const char *script,
     meanwhile.moment = moment;
     meanwhile.name = strrchr(path, '/') + 1;
     meanwhile.script = script;
-    meanwhile.opened = 0;
+    meanwhile.opened = meanwhile.linked = 0;
     unsigned count = stale(path, told);
     ck_assert_int_eq(meanwhile.moment, NEVER);
     return count;
@@ -505,10 +514,13 @@ START_TEST(a_file_that_changes_is_news)
         shell("touch -d '2001-01-02 10:00:00.5' $B/mnt/a/file && "
               "chmod 644 $B/mnt/a/file");
         ck_assert_uint_eq(stale_when(path, OPENED, scripts[i], NULL), 0);
-        ck_assert_uint_eq(meanwhile.opened, 1);
+        ck_assert(meanwhile.opened == 1 && meanwhile.linked == 1);
     }
     shell("echo text >$B/mnt/a/file");
     ck_assert_uint_eq(stale_when(path, OPENED, ":", NULL), 0);
+    ck_assert(meanwhile.opened == 3 && meanwhile.linked == 3 + 1);
+    meanwhile.opened = 0;
+    ck_assert_uint_eq(stale(on_mount(1, "a//file/"), NULL), 0);
     ck_assert_uint_eq(meanwhile.opened, 3);
 }
 END_TEST
@@ -690,7 +702,7 @@ START_TEST(a_crowd_that_is_gone_is_waited_for)
     meanwhile.name = "007";
     meanwhile.chown_ms = 65;
     ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
-    ck_assert_uint_eq(meanwhile.opened, 1);
+    ck_assert(meanwhile.opened == 1 && meanwhile.looked == 0);
     ck_assert_int_eq(meanwhile.wait.tv_sec, 2);
     ck_assert_int_eq(meanwhile.wait.tv_nsec, 1000000);
     /* Not where look-ups are quicker. */
@@ -776,18 +788,83 @@ END_TEST
 
 /* Whether the folder named is read when `path' is read ahead. */
 static bool
-reads_ahead(const char *path, const char *folder)
+reads_until(const char *path, const char *folder, uint64_t trip_ns,
+            uint64_t until_ns)
 {
     char events[4096];
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
     ck_assert_int_ge(watch, 0);
     ck_assert_int_ge(inotify_add_watch(watch, folder, IN_OPEN), 0);
-    fy_fresh_ahead(path, 0, UINT64_MAX);
+    fy_fresh_ahead(path, trip_ns, until_ns);
     ssize_t n = read(watch, events, sizeof events);
     close(watch);
     return n > 0;
 }
+
+static bool
+reads_ahead(const char *path, const char *folder)
+{
+    return reads_until(path, folder, 0, UINT64_MAX);
+}
+
+/* Of a folder with more than 12 folders none is read, and at most 64 of one depth. */
+START_TEST(so_many_folders_are_read_ahead)
+{
+    char script[200];
+    unsigned before = descriptors(), count = 0;
+
+    for (unsigned n = 11; n <= 14; n++) {
+        (void)snprintf(script, sizeof script,
+                       "rm -rf $B/mnt/b/*; for i in $(seq %u); do "
+                       "mkdir -p $B/mnt/b/$i/x; done; echo >$B/mnt/b/0",
+                       n);
+        shell(script);
+        ck_assert(reads_ahead(on_mount(0, "b"), on_mount(1, "b")));
+        ck_assert(reads_ahead(on_mount(0, "b"), on_mount(1, "b/7/x")) ==
+                  (n <= 12));
+    }
+    shell("rm -rf $B/mnt/b/*; for i in 1 2 3 4 5 6 7 8; do for k in "
+          "1 2 3 4 5 6 7 8 9; do mkdir -p $B/mnt/b/$i/$k; done; done");
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    ck_assert_int_ge(watch, 0);
+    for (unsigned i = 0; i < 72; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "b/%u/%u", i / 9 + 1, i % 9 + 1);
+        ck_assert_int_ge(inotify_add_watch(watch, on_mount(1, name), IN_OPEN),
+                         0);
+    }
+    fy_fresh_ahead(on_mount(0, "b"), 0, UINT64_MAX);
+    struct inotify_event event; /* of a folder itself: without a name */
+    while (read(watch, &event, sizeof event) == sizeof event) {
+        count++;
+    }
+    close(watch);
+    ck_assert_uint_eq(count, 64);
+    ck_assert_uint_eq(descriptors(), before);
+}
+END_TEST
+
+/* Nothing is begun whose answer would come too late. */
+START_TEST(what_would_come_too_late_is_not_read_ahead)
+{
+    const char *top = on_mount(0, "a");
+    struct timespec now;
+
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+             minute_ns = UINT64_C(60000000000);
+    ck_assert(!reads_until(top, top, 0, 0));
+    ck_assert(!reads_until(top, top, 0, now_ns));
+    ck_assert(reads_until(top, top, 0, now_ns + minute_ns));
+    ck_assert(reads_until(top, top, minute_ns, now_ns + 4 * minute_ns));
+    ck_assert(!reads_until(top, top, minute_ns, now_ns + 3 * minute_ns));
+    /* What is no folder, or is not there. */
+    ck_assert(!reads_ahead(on_mount(1, "none"), top));
+    ck_assert(!reads_ahead(on_mount(1, "a/file"), on_mount(2, "a/file")));
+    ck_assert(!reads_ahead(on_mount(1, "a/link"), on_mount(2, "a/file")));
+}
+END_TEST
 
 /* The host may exchange a folder for a link that leads out of the mount. */
 START_TEST(what_is_behind_a_link_is_not_read_ahead)
@@ -819,6 +896,8 @@ main(void)
     tcase_add_test(tests, one_user_is_written_as_he_is_there);
     tcase_add_test(tests, one_user_that_is_not_known_is_not_written);
     tcase_add_test(tests, what_is_behind_a_link_is_not_read_ahead);
+    tcase_add_test(tests, so_many_folders_are_read_ahead);
+    tcase_add_test(tests, what_would_come_too_late_is_not_read_ahead);
     tcase_add_test(tests, a_folder_told_keeps_the_owner_that_is_seen);
     tcase_add_test(tests, a_link_is_old_unless_its_host_tells_it);
     tcase_add_test(tests, another_users_folder_is_old_when_changed);
