@@ -12,6 +12,7 @@ t='' build='' cc=''
 compile -o "$t/calls" "$here/calls.c"
 compile -o "$t/waits" "$here/waits.c" -lpthread
 compile -o "$t/shared" "$here/shared.c" -lpthread
+bin_cat=$(realpath /bin/cat)
 cd "$t/work" || exit 99
 mkdir folder first second locked
 printf 'text\n' >text
@@ -51,6 +52,10 @@ equal "only what exists becomes a stub" \
     "$(cut -d '|' -f 1 "$t/stubs" | grep -v '^/' | sort -u | xargs)" \
     "./script cat script second/cat second/script"
 same "the largest arguments" "$t/calls" limits
+same "a list of 17 pages and a pointer" "$t/calls" list
+same "by a folder" "$t/calls" folders "$t/mount/f"
+whole="$bin_cat|cat|$t/mount/f"
+stubs "by a folder" "$whole" "$whole" "$whole" "$whole" "$whole" "$whole"
 same "a caller without root's rights" setpriv --reuid 65534 --clear-groups \
     "$t/calls" errors
 
@@ -239,6 +244,7 @@ stubs "a session that has ended"
 snapshot "$t/mount" -
 mv "$t/stub" "$t/gone"
 same "a stub that is gone" sh -c "cat '$t/mount/f'; :"
+same "a stub that is gone: errno" "$t/calls" errno "$t/mount/f"
 same "a stub that is gone: file actions" "$t/shared" actions "$t/mount/f"
 printf 'no program' >"$t/stub"
 chmod +x "$t/stub"
