@@ -658,6 +658,37 @@ START_TEST(test_space)
 }
 END_TEST
 
+/* A mount point in a folder of links, pipes, what may not be read; of very many. */
+START_TEST(test_points_among_others)
+{
+    char place[] = "/var/tmp/ferry-points-XXXXXX", script[300], point[100];
+    if (!namespaces_here()) {
+        skip_test("no namespaces");
+        return;
+    }
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    ck_assert_int_eq(chmod(place, 0755), 0);
+    snprintf(point, sizeof point, "%s/point", place);
+    snprintf(script, sizeof script,
+             "cd %s && mkdir folder closed && chmod 0 closed && mkfifo pipe && "
+             "ln -s folder link && ln -s none dangling && echo >file",
+             place);
+    ck_assert_int_eq(system(script), 0);
+    look_inside(point);
+    strcat(point, "/deeper//and/deeper");
+    reset();
+    spec.mount = spec.cwd = bytes(point);
+    ck_assert_int_ne(refused(), FY_STAGE_NONE);
+    snprintf(script, sizeof script, "cd %s && touch $(seq 1100)", place);
+    ck_assert_int_eq(system(script), 0);
+    snprintf(point, sizeof point, "%s/other/point", place);
+    look_inside(point);
+    snprintf(script, sizeof script, "chmod 700 %s/closed; rm -rf %s", place,
+             place);
+    ck_assert_int_eq(system(script), 0);
+}
+END_TEST
+
 /* Spaces that the host's mounts have overtaken are made anew in their place;
  * what was made for one that cannot be is removed. */
 START_TEST(test_spaces_again)
@@ -1567,6 +1598,7 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_stale_names_of_others);
     tcase_add_test(tests, test_roots);
     tcase_add_test(tests, test_space);
+    tcase_add_test(tests, test_points_among_others);
     tcase_add_test(tests, test_spaces_again);
     tcase_add_test(tests, test_impossible_points);
     tcase_add_test(tests, test_cage);
