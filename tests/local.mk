@@ -30,6 +30,10 @@ TESTS += tests/exec/calls.sh tests/verify/maps tests/gpu/trouble.py
 # Programs that are linked with libcheck.
 UNIT_TESTS =
 
+# Allocations that fail.
+NOMEM = tests/unit/nomem.c tests/unit/nomem.h
+NOMEM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=mmap
+
 include tests/baddevice/local.mk
 include tests/commands/local.mk
 include tests/drive/local.mk
@@ -242,8 +246,8 @@ tests_unit_test_cost_LDADD = $(PLAN_TEST_LIBS)
 
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
 tests_unit_test_plan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_plan_SOURCES += $(BADDEVICE)
-tests_unit_test_plan_LDFLAGS = $(BADDEVICE_LDFLAGS)
+tests_unit_test_plan_SOURCES += $(BADDEVICE) $(NOMEM)
+tests_unit_test_plan_LDFLAGS = $(BADDEVICE_LDFLAGS) $(NOMEM_WRAP)
 tests_unit_test_plan_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_plan_axes_SOURCES = tests/unit/test_plan_axes.c
 tests_unit_test_plan_axes_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -275,8 +279,8 @@ tests_unit_test_engine_LDADD = $(PLAN_TEST_LIBS)
 tests_unit_test_executor_undo_SOURCES = tests/unit/test_executor_undo.c
 tests_unit_test_executor_undo_SOURCES += tests/unit/product.c tests/unit/product.h
 tests_unit_test_executor_undo_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_executor_undo_SOURCES += $(BADDEVICE)
-tests_unit_test_executor_undo_LDFLAGS = $(BADDEVICE_LDFLAGS)
+tests_unit_test_executor_undo_SOURCES += $(BADDEVICE) $(NOMEM)
+tests_unit_test_executor_undo_LDFLAGS = $(BADDEVICE_LDFLAGS) $(NOMEM_WRAP)
 tests_unit_test_executor_undo_LDADD = libfypager.la $(CHECK_LIBS)
 tests_unit_test_traffic_SOURCES = tests/unit/test_traffic.c tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_traffic_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

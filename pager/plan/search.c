@@ -365,26 +365,25 @@ choose(const struct search *search, struct fy_shape *out)
         struct fy_shape shape;
         double cost;
         int status = make_shape(search, &search->best[i], &shape);
+        if (status == FY_OK) {
+            status = rate_exactly(search, &shape, &cost);
+            if (status == FY_OK && (!found || cost < least)) {
+                if (found) {
+                    fy_shape_free(out);
+                }
+                *out = shape;
+                least = cost;
+                found = true;
+                continue;
+            }
+            fy_shape_free(&shape);
+        }
         if (status == FY_ERR_NOMEM) {
             if (found) {
                 fy_shape_free(out);
             }
             return status;
         }
-        if (status) {
-            continue;
-        }
-        status = rate_exactly(search, &shape, &cost);
-        if (status || (found && cost >= least)) {
-            fy_shape_free(&shape);
-            continue;
-        }
-        if (found) {
-            fy_shape_free(out);
-        }
-        *out = shape;
-        least = cost;
-        found = true;
     }
     return found ? FY_OK : FY_ERR_NOFIT;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An injected failure at every single operation of a run leaves host memory,
- * byte for byte, as it was, and the executor fit for the next run.
+ * An injected failure at every single operation or allocation of a run leaves
+ * host memory, byte for byte, as it was, and the executor fit for the next run.
  */
 #include "config.h"
 
@@ -13,6 +13,7 @@
 
 #include "pager/execute/undo.h"
 #include "tests/baddevice/device.h"
+#include "tests/unit/nomem.h"
 #include "tests/unit/product.h"
 #include "tests/unit/runner.h"
 
@@ -73,6 +74,60 @@ END_TEST
 START_TEST(test_failure_under_latency_leaves_host_memory)
 {
     fail_everywhere(true, 20000, 1);
+}
+END_TEST
+
+/* Runs a product while the at-th allocation fails; false: there is none. */
+static bool
+run_without_memory(struct product *p, struct fy_device *device, uint64_t at)
+{
+    struct fy_executor *x = NULL;
+    struct fy_traffic traffic;
+    nomem_at(at);
+    int status = fy_executor_new(device, &x);
+    if (status == 0) {
+        status = fy_executor_run(x, &p->schedule, &traffic);
+    }
+    bool failed = nomem_reached();
+    ck_assert_int_eq(status, failed ? FY_ERR_NOMEM : FY_OK);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
+    if (failed) {
+        for (int i = 0; i < 3; i++) {
+            ck_assert_mem_eq(p->memory[i], p->before[i], p->bytes[i]);
+        }
+    }
+    /* It is fit for the next run. */
+    if (failed && x != NULL) {
+        ck_assert_int_eq(fy_executor_run(x, &p->schedule, &traffic), 0);
+    }
+    if (x != NULL) {
+        check_result(p);
+        memcpy(p->memory[2], p->before[2], p->bytes[2]);
+    }
+    fy_executor_free(x);
+    return failed;
+}
+
+START_TEST(test_no_memory_at_any_allocation)
+{
+    struct product p;
+    uint64_t at = 0;
+    random_state = 3003;
+    for (make_product(&p, NULL, true);
+         p.schedule.nsteps < 20 || p.schedule.nsteps > 40;
+         make_product(&p, NULL, true)) {
+        free_product(&p);
+    }
+    /* Spare operations of the device's streams stay until it is closed. */
+    for (bool failed = true; failed;) {
+        struct fy_device *device = open_device(step_bytes(&p.schedule) + 1024);
+        p.schedule.planner = device;
+        failed = run_without_memory(&p, device, ++at);
+        device->ops->close(device);
+        ck_assert_uint_eq(nomem_live(), 0);
+    }
+    ck_assert_uint_gt(at, 20 * 3);
+    free_product(&p);
 }
 END_TEST
 
@@ -343,6 +398,7 @@ main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_failure_anywhere_leaves_host_memory, 0, 2);
     tcase_add_test(tests, test_lost_device_leaves_host_memory);
+    tcase_add_test(tests, test_no_memory_at_any_allocation);
     tcase_add_loop_test(tests, test_log_keeps_every_element, 0, LOG_AXES);
     tcase_add_test(tests, test_large_log_is_not_kept);
     tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);

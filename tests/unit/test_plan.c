@@ -16,6 +16,7 @@
 #include "pager/execute/executor.h"
 #include "pager/plan/axes.h"
 #include "tests/baddevice/device.h"
+#include "tests/unit/nomem.h"
 #include "tests/unit/runner.h"
 
 static const char text[] =
@@ -247,14 +248,17 @@ static int
 execute(struct run *run, uint64_t seed)
 {
     struct fy_executor *executor;
-    ck_assert_int_eq(fy_executor_new(device, &executor), 0);
+    int status = fy_executor_new(device, &executor);
+    if (status != FY_OK) {
+        return status;
+    }
     struct fy_plan_options options = {
         .ops = device->ops,
         .budget_bytes = fy_executor_budget_bytes(executor),
         .random = seed != 0,
         .seed = seed,
     };
-    int status = fy_plan_new(&run->bound, &run->target, &options, &run->plan);
+    status = fy_plan_new(&run->bound, &run->target, &options, &run->plan);
     if (status == FY_OK) {
         status = fy_executor_run(executor, &run->plan->schedule, &run->traffic);
         if (status == FY_OK) {
@@ -542,6 +546,60 @@ close_device(void)
     fy_device_host.close(device);
 }
 
+/* Plans and runs a call while the at-th allocation fails; false: there is none. */
+static bool
+executed_without_memory(struct run *run, uint64_t seed, uint64_t at)
+{
+    nomem_at(at);
+    int status = execute(run, seed);
+    bool failed = nomem_reached();
+    ck_assert_msg(status == (failed ? FY_ERR_NOMEM : FY_OK), "%s at %llu",
+                  fy_status_text(status), (unsigned long long)at);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
+    close_device(); /* which keeps some memory until then */
+    ck_assert_uint_eq(nomem_live(), 0);
+    open_device();
+    return failed;
+}
+
+/* Each allocation of planning and running fails once: nothing is changed. */
+START_TEST(no_memory)
+{
+    /* A search needs a call that does not fit. */
+    static double before[600];
+    const int64_t rows = _i ? 4 : 20, columns = _i ? 5 : 30,
+                  depth = _i ? 6 : 25;
+    struct box to = {(size_t)rows, 40, 40, c}, from = {(size_t)rows, 40, 40, x};
+    const union fy_raw boxes[] = {POINTER(&to), POINTER(&from)};
+    const union fy_raw numbers[] = {
+        INT(rows),  INT(columns), INT(depth), POINTER(x), INT(depth),
+        POINTER(y), INT(columns), REAL(2),    POINTER(c), INT(columns)};
+    struct run run;
+
+    if (_i) {
+        to.cols = from.cols = 3;
+    }
+    fill(x, 1500);
+    fill(y, 1500);
+    fill(before, 600);
+    for (unsigned call = 0; call < 2; call++) {
+        bool failed = true;
+        uint64_t at = 0;
+        while (failed) {
+            ck_assert_int_eq(
+                call ? bind(&run, "add", (void (*)(void))add, boxes, 2)
+                     : bind(&run, "product", (void (*)(void))product, numbers,
+                            10),
+                FY_REASON_NONE);
+            memcpy(c, before, sizeof(before));
+            failed = executed_without_memory(&run, (uint64_t)_i, ++at);
+            ck_assert(failed == (memcmp(c, before, sizeof(before)) == 0));
+        }
+        ck_assert_uint_gt(at, 20);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -566,6 +624,7 @@ main(void)
     tcase_add_loop_test(cases, products, 0, 8);
     tcase_add_loop_test(cases, returned_workspace, 0, 8);
     tcase_add_test(cases, failures);
+    tcase_add_loop_test(cases, no_memory, 0, 2);
     suite_add_tcase(suite, cases);
     int status = run_suite(suite);
     free(model);
