@@ -391,6 +391,19 @@ fy_device_multiply(const struct fy_planner *planner, bool is_double)
         planner->options.device, is_double ? "cublasZdgmm" : "cublasCdgmm");
 }
 
+/* A function that the call needs, which is noted when the device has none. */
+static void *
+needed_function(const struct fy_planner *planner, const char *name)
+{
+    const struct fy_plan_options *options = &planner->options;
+    void *function = options->ops->resolve(options->device, name);
+
+    if (!function && options->missing) {
+        *options->missing = true;
+    }
+    return function;
+}
+
 static int
 word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
 {
@@ -422,8 +435,8 @@ word(struct maker *maker, const struct fy_node *node, struct fy_slot *slot)
     maker->variant->element_bytes = fy_type_bytes(
         (enum fy_type)operand->element, planner->bound->integer_bits);
     maker->variant->size_arguments = node->c;
-    maker->variant->size_function = planner->options.ops->resolve(
-        planner->options.device, fy_model_string(model, node->b));
+    maker->variant->size_function =
+        needed_function(planner, fy_model_string(model, node->b));
     return maker->variant->size_function ? FY_OK : FY_ERR_UNSUPPORTED;
 }
 
@@ -490,12 +503,9 @@ library_function(struct maker *maker, const char *function)
     }
     if (!variant->function) {
         (void)snprintf(name, sizeof(name), "%s%s", function, wide);
-        variant->function = options->ops->resolve(options->device, name);
+        variant->function = needed_function(maker->planner, name);
     }
     variant->return_type = FY_T_I32;
-    if (!variant->function && options->missing) {
-        *options->missing = true;
-    }
     return variant->function ? FY_OK : FY_ERR_UNSUPPORTED;
 }
 
