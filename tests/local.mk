@@ -259,7 +259,8 @@ tests_unit_test_plan_method_SOURCES += $(NOMEM)
 tests_unit_test_plan_method_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_method_LDFLAGS = $(NOMEM_WRAP)
 tests_unit_test_plan_method_LDADD = $(PLAN_TEST_LIBS)
-tests_unit_test_plan_build_SOURCES = tests/unit/test_plan_build.c
+tests_unit_test_plan_build_SOURCES = tests/unit/test_plan_build.c $(NOMEM)
+tests_unit_test_plan_build_LDFLAGS = $(NOMEM_WRAP)
 tests_unit_test_plan_build_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 

@@ -258,7 +258,7 @@ struct dispatch {
     uint32_t control; /* floating point, as the program has it */
     int saved;        /* errno, likewise */
     uint64_t took;
-    bool held; /* engine_begin() was called, and engine_end() not yet */
+    bool held; /* engine_begin() was called; let_go() is, once */
 };
 
 /* What the program had is put aside, and exceptions are masked (see traps()). */
@@ -343,7 +343,6 @@ static void
 let_go(struct dispatch *d)
 {
     if (d->held) {
-        d->held = false;
         engine_end(d->frame);
     }
 }

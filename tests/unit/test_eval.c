@@ -331,7 +331,7 @@ END_TEST
 
 START_TEST(test_extents_of_a_chunk)
 {
-    const int64_t extents[] = {5};
+    const int64_t extents[] = {5, 6};
     struct one one;
     int64_t value;
     start(&one, "a * 10");
@@ -340,6 +340,13 @@ START_TEST(test_extents_of_a_chunk)
     one.scope.extents = extents;
     ck_assert_int_eq(fy_eval_int(&one.scope, one.node, &value), FY_OK);
     ck_assert_int_eq(value, 50);
+    free(one.model);
+    start(&one, "b - 1"); /* the second axis */
+    ck_assert_int_eq(fy_eval_int(&one.scope, one.node, &value), FY_OK);
+    ck_assert_int_eq(value, INT64_MAX - 1);
+    one.scope.extents = extents;
+    ck_assert_int_eq(fy_eval_int(&one.scope, one.node, &value), FY_OK);
+    ck_assert_int_eq(value, 5);
     free(one.model);
 }
 END_TEST
@@ -397,8 +404,25 @@ START_TEST(test_malformed)
     ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
     nodes[one.node].op = FY_OP_EXTENT;
     ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
-    nodes[one.node].op = FY_OP_ADDRESS;
-    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    free(one.model);
+}
+END_TEST
+
+/* What is no value is not looked into either: that would overflow. */
+START_TEST(test_not_values)
+{
+    static const uint8_t ops[] = {FY_OP_ADDRESS, FY_OP_WORD,  FY_OP_SCALAR,
+                                  FY_OP_ELEMENT, FY_OP_VALUE, FY_OP_MATH};
+    struct one one;
+    struct fy_value value;
+    start(&one, "j * 2 > i");
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_OVERFLOW);
+    struct fy_node *nodes =
+        (void *)((char *)one.model + one.model->nodes.offset);
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        nodes[one.node].op = ops[i];
+        ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    }
     free(one.model);
 }
 END_TEST
@@ -430,6 +454,7 @@ main(void)
     tcase_add_test(tests, test_extents_of_a_chunk);
     tcase_add_test(tests, test_bare_cells);
     tcase_add_test(tests, test_malformed);
+    tcase_add_test(tests, test_not_values);
     tcase_add_test(tests, test_type_bytes);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

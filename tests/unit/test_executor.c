@@ -246,6 +246,77 @@ START_TEST(test_eviction_is_optimal)
 }
 END_TEST
 
+/* Steps of few and many tiles: each tile of a step has a buffer of its own. */
+static uint32_t launched_tiles;
+
+static int
+launch_and_look(void *planner, const struct fy_step *step,
+                const struct fy_tile *tiles, const uint64_t *address,
+                struct fy_stream *stream)
+{
+    for (uint32_t i = 0; i < step->ntiles; i++) {
+        ck_assert_uint_ne(address[i], 0);
+        for (uint32_t k = 0; k < i; k++) {
+            ck_assert((address[i] == address[k]) ==
+                      (tiles[i].lo[0] == tiles[k].lo[0]));
+        }
+    }
+    launched_tiles += step->ntiles;
+    return launch_nothing(planner, step, tiles, address, stream);
+}
+
+START_TEST(test_steps_of_many_tiles)
+{
+    enum {
+        TILES = 200,
+        STEPS = 5
+    };
+    static const uint16_t count[STEPS] = {3, TILES, 2, TILES, 1};
+    static double memory[TILES * 32];
+    static struct fy_tile tiles[STEPS * TILES];
+    struct fy_step steps[STEPS] = {{0}};
+    struct fy_view view = {.host = (char *)memory,
+                           .element_bytes = 8,
+                           .access = FY_ACCESS_INOUT,
+                           .naxes = 1,
+                           .extent = {TILES * 32},
+                           .stride = {1}};
+    uint32_t ntiles = 0;
+    for (uint32_t s = 0; s < STEPS; s++) {
+        steps[s] = (struct fy_step){.tiles = ntiles, .ntiles = count[s]};
+        for (uint32_t i = 0; i < count[s]; i++) {
+            tiles[ntiles++] = (struct fy_tile){.access = FY_ACCESS_INOUT,
+                                               .naxes = 1,
+                                               .lo = {32 * (int64_t)i},
+                                               .n = {32},
+                                               .device_stride = {1}};
+        }
+    }
+    struct fy_device *device = open_device(TILES * 256);
+    struct fy_schedule schedule = {.views = &view,
+                                   .nviews = 1,
+                                   .tiles = tiles,
+                                   .ntiles = ntiles,
+                                   .steps = steps,
+                                   .nsteps = STEPS,
+                                   .launch = launch_and_look,
+                                   .planner = device};
+    struct fy_executor *x;
+    struct fy_traffic traffic;
+    ck_assert_int_eq(fy_executor_new(device, &x), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        launched_tiles = 0;
+        ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic), 0);
+        ck_assert_uint_eq(launched_tiles, ntiles);
+        ck_assert_uint_eq(traffic.bytes_in, sizeof memory);
+        ck_assert_uint_eq(traffic.bytes_out, sizeof memory);
+    }
+    fy_executor_free(x);
+    ck_assert_uint_eq(bad_used_bytes(device), 0);
+    device->ops->close(device);
+}
+END_TEST
+
 /* What another view overwrites in host memory is not copied in again. */
 START_TEST(test_once_means_once)
 {
@@ -499,6 +570,7 @@ main(void)
     tcase_add_loop_test(tests, test_threads_share_a_device, 0, 2);
     tcase_add_test(tests, test_too_small_memory_is_refused);
     tcase_add_test(tests, test_eviction_is_optimal);
+    tcase_add_test(tests, test_steps_of_many_tiles);
     tcase_add_test(tests, test_once_means_once);
     tcase_add_test(tests, test_only_declared_elements_move);
     tcase_add_test(tests, test_scratch_is_never_copied);

@@ -58,7 +58,7 @@ static const char text[] =
     "    const double *b, long ldb, double beta, double *c, long ldc)\n"
     "{ require m > 0 && n > 0 && k > 0;\n"
     "  require lda >= k && ldb >= n && ldc >= n;\n"
-    "  axis m, n split; axis k split sums into c with beta = 1;\n"
+    "  axis k split sums into c with beta = 1; axis m, n split;\n"
     "  in a[m: lda, k: 1]; in b[k: ldb, n: 1];\n"
     "  inout c[m: ldc, n: 1] out when beta == 0; }\n"
     "function void lapack_like(long n, double *work, long lwork, double *x)\n"

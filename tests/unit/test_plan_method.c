@@ -18,10 +18,10 @@
 #include "tests/unit/runner.h"
 
 enum {
-    N = 40,   /* order of the matrix */
-    RHS = 12, /* columns of the right side */
+    N = 16,  /* order of the matrix */
+    RHS = 4, /* columns of the right side */
     ALL = 1 << 20,
-    SOME = 8192, /* bytes: parts fit, the whole does not */
+    SOME = 2048, /* bytes: parts fit, the whole does not */
     NONE = 64
 };
 

@@ -133,10 +133,20 @@ START_TEST(a_bound_is_relative_to_the_largest_values)
         {INFINITY, NAN, 4, 5, 6, INFINITY, NAN, 25, 25, 25},
         {2, 3, INFINITY, 5, NAN, 7, INFINITY, 25, 25, 25},
     };
+    /* The annotation's constant, where it is positive. */
+    static const struct {
+        const char *statements;
+        double constant;
+    } errors[] = {
+        {"", 64 + 8 * N},
+        {"error 3 * i;", 3 * N},
+        {"error i - i;", 64 + 8 * N},
+        {"error 1 - i;", 64 + 8 * N},
+    };
     struct compared c;
-    make_compared(&c, _i ? "error 3 * i;" : "");
+    make_compared(&c, errors[_i].statements);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        double constant = _i ? 3 * N : 64 + 8 * N;
+        double constant = errors[_i].constant;
         union fy_raw result = {.d = {rows[r].result}};
         struct fy_bounds bounds;
         set_cell(&c, "n", (struct fy_value){.kind = FY_V_INT, .i = N, .r = 99});
@@ -313,7 +323,7 @@ main(void)
 {
     Suite *suite = suite_create("verify_compare");
     TCase *c = tcase_create("verify_compare");
-    tcase_add_loop_test(c, a_bound_is_relative_to_the_largest_values, 0, 2);
+    tcase_add_loop_test(c, a_bound_is_relative_to_the_largest_values, 0, 4);
     tcase_add_loop_test(c, reals_may_differ_by_the_bound, 0, 3);
     tcase_add_test(c, the_worst_element_is_told);
     tcase_add_test(c, integers_must_be_equal);
