@@ -52,6 +52,7 @@ start(int i)
     char *some[] = {"LD_PRELOAD=libm.so.6", "A=1", NULL};
     int null = open("/dev/null", O_WRONLY);
     dup2(null, 1);
+    errno = 0;
     switch (i % 8) {
     case 0:
         execv("/bin/cat", argv);
@@ -105,9 +106,10 @@ test_vfork(void)
         if (pid == 0) {
             start(i);
         }
+        int error = errno; /* as the child has left it */
         waitpid(pid, &status, 0);
         if (i < 8) {
-            printf("%d: %x\n", i, (unsigned)status);
+            printf("%d: %x, errno %d\n", i, (unsigned)status, error);
         }
     }
     for (char **entry = environ; *entry; entry++) {
