@@ -50,9 +50,9 @@ call(enum kind kind, const struct fy_target *target, char *const argv[],
         return (int)FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL)(
             SYS_execveat, target->dir, target->path, argv, envp, target->flags);
     case BY_PATH:
-        break;
+    default:
+        return FY_ORIGINAL(fy_execve_fn, FY_EXECVE)(target->path, argv, envp);
     }
-    return FY_ORIGINAL(fy_execve_fn, FY_EXECVE)(target->path, argv, envp);
 }
 
 static int

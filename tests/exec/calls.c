@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,20 +236,43 @@ errors(void)
     }
 }
 
-/* A child of vfork(2) shares errno, which no try that failed may change. */
-static void
-shared_errno(const char *path, char *const argv[])
+/* The most arguments that start this program, of which `argv' has room for `room';
+ * by vfork(), told is the errno of the last that did. */
+static int
+most_pieces(enum form form, char *const envp[], bool by_vfork, char **argv,
+            int room)
 {
-    fflush(stdout);
-    errno = 0;
-    pid_t pid = vfork();
-    if (pid == 0) {
-        execve(path, argv, environ);
-        _exit(9);
+    static char piece[100];
+    int low = 1, high = room - 4, error = -1;
+    memset(piece, 'y', sizeof piece - 1);
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2, status;
+        argv[0] = "cat"; /* an annotated name */
+        argv[1] = "quiet";
+        for (int i = 2; i < middle + 2; i++) {
+            argv[i] = piece;
+        }
+        argv[middle + 2] = NULL;
+        pid_t pid = by_vfork ? vfork() : fork();
+        if (pid == 0) {
+            _exit(launch(form, self, argv, envp) == E2BIG ? 7 : 8);
+        }
+        int left = errno;
+        waitpid(pid, &status, 0);
+        if (status == 0) {
+            low = middle;
+            error = left;
+        } else if (WIFEXITED(status) && WEXITSTATUS(status) == 7) {
+            high = middle - 1;
+        } else {
+            printf("status %x\n", (unsigned)status);
+            break;
+        }
     }
-    int error = errno, status;
-    waitpid(pid, &status, 0);
-    printf("errno %d, status %x\n", error, (unsigned)status);
+    if (by_vfork) {
+        printf("errno %d\n", error);
+    }
+    return low;
 }
 
 /* The largest argument list that still starts, found by halving. */
@@ -257,45 +281,19 @@ limits(void)
 {
     static const enum form some[] = {EXECVE, EXECVP, SPAWN, SYSCALL};
     enum {
-        MOST = 1 << 20,
-        PIECE = 100
+        MOST = 1 << 20
     };
-    static char piece[PIECE];
-    static char *argv[MOST / 10];
+    static char *argv[MOST / 10], *none[1];
     struct rlimit stack = {1 << 20, 1 << 20};
     setrlimit(RLIMIT_STACK, &stack);
-    memset(piece, 'y', sizeof piece - 1);
     for (size_t f = 0; f < sizeof some / sizeof *some; f++) {
-        int low = 1, high = MOST / 10 - 4;
-        while (low < high) {
-            int middle = low + (high - low + 1) / 2, status;
-            argv[0] = "cat"; /* an annotated name */
-            argv[1] = "quiet";
-            for (int i = 2; i < middle + 2; i++) {
-                argv[i] = piece;
-            }
-            argv[middle + 2] = NULL;
-            pid_t pid = fork();
-            if (pid == 0) {
-                int error = launch(some[f], self, argv, environ);
-                _exit(error == E2BIG ? 7 : 8);
-            }
-            waitpid(pid, &status, 0);
-            if (status == 0) {
-                low = middle;
-            } else if (WIFEXITED(status) && WEXITSTATUS(status) == 7) {
-                high = middle - 1;
-            } else {
-                printf("status %x\n", (unsigned)status);
-                return;
-            }
-        }
+        int low = most_pieces(some[f], environ, false, argv, MOST / 10);
         printf("%s: %d\n", form_names[some[f]], low);
-        for (int i = 2; i < low + 2; i++) {
-            argv[i] = piece;
-        }
-        argv[low + 2] = NULL;
-        shared_errno(self, argv);
+    }
+    /* Without an environment, from a child that leaves its parent its errno. */
+    for (int form = EXECVE; form <= EXECVP; form++) {
+        int low = most_pieces(form, none, true, argv, MOST / 10);
+        printf("%s: %d\n", form_names[form], low);
     }
 }
 

@@ -239,6 +239,10 @@ same "execve by number" ./number /bin/cat "$m/f"
 stubs "execve by number" "/bin/cat|/bin/cat|$m/f"
 same "execve by number, no execveat" ./number -f /bin/cat /etc/hostname
 same "execveat by number, in a folder" ./number -d /bin cat /etc/hostname
+same "execveat by number, in a folder, of a mount" ./number -d /bin cat "$m/f"
+stubs "execveat by number, in a folder, of a mount" ""
+same "execveat by number, beside a folder" ./number -d /etc /bin/cat "$m/f"
+stubs "execveat by number, beside a folder" "/bin/cat|/bin/cat|$m/f"
 same "execveat by number, not in the folder" ./number -d /bin number
 same "execve by number, no such file" ./number -f ./none
 chmod 755 "$t" "$t/work"

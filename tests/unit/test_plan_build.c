@@ -20,7 +20,7 @@
 #include "tests/unit/runner.h"
 
 enum {
-    MOST_CALLS = 8
+    MOST_CALLS = 32
 };
 
 /* What the device was given to launch. */
@@ -465,6 +465,43 @@ START_TEST(a_written_field_that_no_operand_declares_is_refused)
 }
 END_TEST
 
+/* As many structs as a call may have, each with a field that comes out. */
+START_TEST(every_struct_is_looked_at)
+{
+    int32_t counted[FY_MAX_IMAGES + 1] = {30, 31, 32, 33, 34};
+    const uint64_t address[] = {0x1000, (uint64_t)(uintptr_t)counted};
+    struct fy_variant *variant = image_leaf();
+
+    variant->nimages = variant->npatches = FY_MAX_IMAGES;
+    for (uint8_t i = 0; i < FY_MAX_IMAGES; i++) {
+        variant->images[i] = variant->images[0];
+        variant->patches[i] = variant->patches[1];
+        variant->patches[i].image = i;
+        variant->patches[i].offset = 4 * (int64_t)i;
+    }
+    struct fy_planner *planner = image_plan(variant);
+    ck_assert_int_eq(launch_step(planner, 0, address), FY_OK);
+    ck_assert(accepts(planner));
+    for (unsigned i = 0; i < FY_MAX_IMAGES; i++) {
+        unsigned char *content = planner->step_memory->images[i].content;
+        struct image *image = (struct image *)(void *)content;
+        ck_assert_int_eq(image->found, 30 + (int32_t)i);
+        image->found = 99;
+        ck_assert(accepts(planner));
+        image->kept++;
+        ck_assert(!accepts(planner));
+        image->kept--;
+    }
+    /* The same of each step, not only of the last. */
+    struct fy_step_memory *first = planner->step_memory;
+    ck_assert_int_eq(launch_step(planner, 0, address), FY_OK);
+    ck_assert_ptr_ne(planner->step_memory, first);
+    ((struct image *)(void *)first->images[0].content)->kept++;
+    ck_assert(!accepts(planner));
+    fy_plan_free(&planner->plan);
+}
+END_TEST
+
 START_TEST(a_written_scalar_is_refused)
 {
     const uint64_t address[] = {0x1000};
@@ -808,6 +845,7 @@ main(void)
     tcase_add_test(cases, fields_move_between_struct_and_tile);
     tcase_add_test(cases, a_copy_that_fails_ends_the_step);
     tcase_add_test(cases, a_written_field_that_no_operand_declares_is_refused);
+    tcase_add_test(cases, every_struct_is_looked_at);
     tcase_add_test(cases, a_written_scalar_is_refused);
     tcase_add_test(cases, an_info_is_looked_at_where_there_is_one);
     tcase_add_test(cases, a_diagonal_is_regular);
