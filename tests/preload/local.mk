@@ -13,13 +13,16 @@ tests_preload_fake_engine_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 dist_check_SCRIPTS += tests/preload/binding.sh
 dist_check_SCRIPTS += tests/preload/versions.sh
 dist_check_SCRIPTS += tests/preload/dispatch.sh
+dist_check_SCRIPTS += tests/preload/filter.sh
 TESTS += tests/preload/versions.sh
 TESTS += tests/preload/dispatch.sh
+TESTS += tests/preload/filter.sh
 EXTRA_DIST += \
 	tests/preload/abi.c \
 	tests/preload/caller.c \
 	tests/preload/depth.c \
 	tests/preload/dispatch.c \
+	tests/preload/filter.c \
 	tests/preload/host.c \
 	tests/preload/plugin_dl.c \
 	tests/preload/provider.c \

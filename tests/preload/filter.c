@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that puts a filter of system calls upon itself, or tries to, between
+ * calls of 80 functions: filter MODE. Compiled with FUNCTIONS(F), which is F(0) to
+ * F(79); with -DLIBRARY it is their library.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef LIBRARY
+#define DEFINE(n)         \
+    long work_##n(long x) \
+    {                     \
+        return x + n;     \
+    }
+FUNCTIONS(DEFINE)
+#else
+
+#define DECLARE(n) long work_##n(long x);
+FUNCTIONS(DECLARE)
+
+static void
+say(const char *text, long number)
+{
+    char line[100];
+    int bytes = snprintf(line, sizeof line, "%s: %ld\n", text, number);
+    if (write(STDOUT_FILENO, line, (size_t)bytes) != bytes) {
+        syscall(SYS_exit, 9);
+    }
+}
+
+/* Few or all of the functions. */
+static void
+calls(int all)
+{
+    long sum = 0;
+#define CALL(n)             \
+    if (all || n < 4) {     \
+        sum += work_##n(1); \
+    }
+    FUNCTIONS(CALL)
+    say("sum", sum);
+}
+
+static int waits[2];
+
+static void *
+waiting(void *unused)
+{
+    char byte;
+    (void)unused;
+    return read(waits[0], &byte, 1) == 1 ? NULL : (void *)1;
+}
+
+/* A filter that ends who maps memory, or opens a file. */
+static struct sock_filter rows[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 2, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+static struct sock_fprog program = {sizeof rows / sizeof *rows, rows};
+
+static long
+change(const char *mode)
+{
+    unsigned action = SECCOMP_RET_ALLOW;
+    if (strcmp(mode, "asks") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) +
+               prctl(PR_GET_SECCOMP) + prctl(PR_SET_NAME, "other");
+    }
+    if (strcmp(mode, "no-filter") == 0) {
+        return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
+    }
+    if (strcmp(mode, "no-seccomp") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL);
+    }
+    if (strcmp(mode, "no-tsync") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                       SECCOMP_FILTER_FLAG_TSYNC, NULL);
+    }
+    if (strcmp(mode, "no-strict") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL);
+    }
+    if (strcmp(mode, "no-mode") == 0) {
+        return syscall(SYS_prctl, PR_SET_SECCOMP, 99, NULL);
+    }
+    if (strcmp(mode, "strict") == 0) {
+        return prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    }
+    if (strcmp(mode, "strict-seccomp") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL);
+    }
+    if (strcmp(mode, "seccomp") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+    }
+    if (strcmp(mode, "tsync") == 0) {
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                       SECCOMP_FILTER_FLAG_TSYNC, &program);
+    }
+    if (strcmp(mode, "number") == 0) {
+        return syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
+                       &program);
+    }
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *mode = argv[1];
+    pthread_t thread;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || pipe(waits)) {
+        return 2;
+    }
+    if (strcmp(mode, "tsync") == 0 &&
+        pthread_create(&thread, NULL, waiting, NULL)) {
+        return 3;
+    }
+    if (strcmp(mode, "first") != 0) {
+        calls(0);
+    }
+    errno = 0;
+    long result = change(mode);
+    say("result", result);
+    say("errno", errno);
+    calls(1);
+    if (strcmp(mode, "again") == 0) { /* one that is refused, under another */
+        say("again", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
+        say("errno", errno);
+        calls(1);
+    }
+    if (strcmp(mode, "tsync") == 0) {
+        return write(waits[1], "", 1) != 1 || pthread_join(thread, NULL);
+    }
+    syscall(SYS_exit, 5); /* all that is left in the strict mode */
+}
+#endif
