@@ -115,7 +115,6 @@ launch_one(struct fy_planner *planner, struct fy_variant *variant,
             break;
         default:
             values[i] = &slot->value;
-            break;
         }
     }
     struct fy_launch call = {

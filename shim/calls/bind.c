@@ -144,7 +144,8 @@ prepend(struct fy_binding **head, struct fy_binding *binding)
 }
 
 /* As the dynamic linker ends a program whose lazily bound name has no target. */
-static void __attribute__((noreturn)) undefined(const char *name)
+static __attribute__((noreturn)) void
+undefined(const char *name)
 {
     static const char text[] = "symbol lookup error: undefined symbol: ";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0 ||

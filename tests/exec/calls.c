@@ -236,6 +236,22 @@ errors(void)
     }
 }
 
+/* A child of vfork(2) shares errno, which no try that failed may change. */
+static void
+shared_errno(const char *path, char *const argv[])
+{
+    fflush(stdout);
+    errno = 0;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execve(path, argv, environ);
+        _exit(9);
+    }
+    int error = errno, status;
+    waitpid(pid, &status, 0);
+    printf("errno %d, status %x\n", error, (unsigned)status);
+}
+
 /* The most arguments that start this program, of which `argv' has room for `room';
  * by vfork(), told is the errno of the last that did. */
 static int

@@ -256,6 +256,27 @@ START_TEST(negative_increment_and_triangle)
 }
 END_TEST
 
+/* An axis of -3 has no elements; more axes than there is room for are refused. */
+START_TEST(odd_axes)
+{
+    const union fy_raw args[FY_MAX_ARGS] = {
+        {.i = -3}, {.p = a_data}, {.i = 1}, {.p = c_data}};
+    const uint32_t tri = function_of("tri");
+    struct fy_function *row = (struct fy_function *)(uintptr_t)FY_TABLE(
+                                  model, fy_function, functions) +
+                              tri;
+    struct fy_bound bound;
+
+    (void)fy_bind_args(model, tri, 32, args, NULL, &bound);
+    ck_assert_int_eq(bound.extents[0], 0);
+    ck_assert_int_eq(bound.extents[1], 0);
+    row->naxes = FY_MAX_AXES + 1;
+    ck_assert_int_eq(fy_bind_args(model, tri, 32, args, NULL, &bound),
+                     FY_REASON_UNSUPPORTED);
+    row->naxes = 2;
+}
+END_TEST
+
 START_TEST(memory)
 {
     struct gemm g = good();
@@ -445,6 +466,7 @@ main(void)
     tcase_add_test(cases, registers_and_stack);
     tcase_add_test(cases, structs);
     tcase_add_test(cases, negative_increment_and_triangle);
+    tcase_add_test(cases, odd_axes);
     tcase_add_test(cases, memory);
     tcase_add_test(cases, arguments_as_values);
     tcase_add_test(cases, cells_of_handles_come_from_their_makers);
