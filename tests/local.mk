@@ -184,7 +184,7 @@ dist_check_SCRIPTS += tests/style/layers.py
 EXTRA_DIST += tests/style/LAYERS tests/style/LAYERS.today
 EXTRA_DIST += .clang-tidy bench/.clang-tidy demo/.clang-tidy \
 	tests/.clang-tidy tools/.clang-tidy
-EXTRA_DIST += tests/sample.py tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h
+EXTRA_DIST += tests/sample.py tests/tap.sh tests/limited tests/skips tests/near tests/unit/runner.h tests/unit/possible.h tests/unit/random.h
 EXTRA_DIST += tests/mutants tests/mutants.same tests/machine
 EXTRA_DIST += tests/coverage/counters.c tests/coverage/counters.ld
 if !SANITIZED
@@ -264,9 +264,12 @@ tests_unit_test_plan_build_LDFLAGS = $(NOMEM_WRAP)
 tests_unit_test_plan_build_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_plan_build_LDADD = $(PLAN_TEST_LIBS)
 
+# engine.c is in no convenience library: it is the module itself.
+ENGINE_RIG = tests/unit/engine_rig.c tests/unit/engine_rig.h pager/engine/engine.c pager/engine/fork.c
+ENGINE_RIG += tests/unit/calls.c tests/unit/calls.h
 tests_unit_test_defer_SOURCES = tests/unit/test_defer.c
 tests_unit_test_defer_SOURCES += tests/defer/vec.c tests/defer/vec.h
-tests_unit_test_defer_SOURCES += tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c pager/engine/fork.c
+tests_unit_test_defer_SOURCES += $(ENGINE_RIG)
 tests_unit_test_defer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_defer_LDADD = $(PLAN_TEST_LIBS) -lm
 
@@ -277,8 +280,7 @@ tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
 tests_unit_test_pool_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_pool_LDADD = libfypager.la $(CHECK_LIBS)
 
-# engine.c is in no convenience library: it is the module itself.
-tests_unit_test_engine_SOURCES = tests/unit/test_engine.c tests/unit/calls.c tests/unit/calls.h pager/engine/engine.c pager/engine/fork.c
+tests_unit_test_engine_SOURCES = tests/unit/test_engine.c $(ENGINE_RIG)
 tests_unit_test_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_engine_SOURCES += $(BADDEVICE)
 tests_unit_test_engine_LDFLAGS = $(BADDEVICE_LDFLAGS)
@@ -313,14 +315,10 @@ tests_unit_test_cuda_process_DEPENDENCIES = libfypager.la tests/unit/constructor
 check_LTLIBRARIES += tests/unit/constructor.la
 tests_unit_constructor_la_SOURCES = tests/unit/constructor.c
 tests_unit_constructor_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-tests_unit_test_cuda_engine_SOURCES = tests/unit/test_cuda_engine.c $(CUDA_RUN)
-tests_unit_test_cuda_engine_SOURCES += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_cuda_engine_SOURCES += pager/engine/engine.c pager/engine/fork.c
+tests_unit_test_cuda_engine_SOURCES = tests/unit/test_cuda_engine.c $(CUDA_RUN) $(ENGINE_RIG)
 tests_unit_test_cuda_engine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_engine_LDADD = $(PLAN_TEST_LIBS) -ldl
-tests_unit_test_cuda_register_SOURCES = tests/unit/test_cuda_register.c $(CUDA_RUN)
-tests_unit_test_cuda_register_SOURCES += tests/unit/calls.c tests/unit/calls.h
-tests_unit_test_cuda_register_SOURCES += pager/engine/engine.c pager/engine/fork.c
+tests_unit_test_cuda_register_SOURCES = tests/unit/test_cuda_register.c $(CUDA_RUN) $(ENGINE_RIG)
 tests_unit_test_cuda_register_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_cuda_register_LDADD = $(PLAN_TEST_LIBS) -ldl
 tests_unit_test_device_call_SOURCES = tests/unit/test_device_call.c

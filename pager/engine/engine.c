@@ -640,6 +640,12 @@ engine_loading(const char *file)
     errno = saved;
 }
 
+static void
+end_threads(void)
+{
+    fy_pool_end_threads(&state.pool);
+}
+
 static const struct fy_engine engine = {
     .size_bytes = sizeof(engine),
     .call = engine_call,
@@ -652,7 +658,7 @@ static const struct fy_engine engine = {
     .before_change = engine_before_change,
     .after_change = engine_after_change,
     .silence = engine_silence,
-    .end_threads = fy_pool_end_threads,
+    .end_threads = end_threads,
 };
 
 __attribute__((visibility("default"))) const struct fy_engine *

@@ -401,13 +401,13 @@ fy_pool_abandon(struct fy_pool *pool)
 }
 
 void
-fy_pool_end_threads(void)
+fy_pool_end_threads(struct fy_pool *pool)
 {
-    pthread_mutex_lock(&lock);
-    if (device && ops->give_back) {
-        ops->give_back(device, true);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->device && pool->ops->give_back) {
+        pool->ops->give_back(pool->device, true);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /*

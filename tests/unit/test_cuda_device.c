@@ -14,6 +14,8 @@
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/device/device.h"
 #include "tests/unit/cuda_rig.h"
+#include "tests/unit/random.h"
+#include "tests/unit/runner.h"
 
 static const char *const kinds[] = {"host", "cuda"};
 
@@ -26,17 +28,6 @@ enum {
     FEWER = 1,
 #endif
 };
-
-static uint64_t random_state;
-
-static int64_t
-random_below(int64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int64_t)((random_state >> 11) % (uint64_t)n);
-}
 
 static struct fy_device *
 open_kind(int kind, uint64_t bytes)
@@ -441,9 +432,5 @@ main(int argc, char **argv)
     tcase_add_loop_test(tests, test_close_while_busy, 1, KINDS);
     tcase_add_test(tests, test_machine_code_of_the_major_version);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -17,6 +17,7 @@
 #if __has_include("/usr/local/cuda/include/cuda.h")
 #define HAVE_TOOLKIT 1
 #include "/usr/local/cuda/include/cuda.h"
+#include "tests/unit/runner.h"
 #endif
 #endif
 
@@ -241,9 +242,5 @@ main(void)
     tcase_add_test(tests, test_names);
 #endif
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -24,112 +24,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/record.h"
 #include "pager/decide/choice.h"
 #include "pager/device/cuda/driver.h"
-#include "pager/engine/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
+#include "tests/unit/engine_rig.h"
+#include "tests/unit/runner.h"
 
-static const struct fy_model *model;
-static const struct fy_engine *engine;
 static struct fy_chooser chooser; /* of tests that start no engine */
 static struct fy_pool pool;
-static struct fy_record *record;
-static char log_path[] = "/tmp/test_cuda_engine_XXXXXX";
-static int log_file;
-static __thread int depth;
-
-static void *
-sibling(void *original, const char *name)
-{
-    (void)original;
-    return calls_symbol(name);
-}
-
-static bool
-hold(const struct fy_intercepted *call)
-{
-    (void)call;
-    return true;
-}
-
-static void
-enter(int delta)
-{
-    depth += delta;
-}
-
-static void
-start(const char *more)
-{
-    static struct fy_shim_services services;
-    static char settings[512];
-
-    log_file = mkstemp(log_path);
-    ck_assert_int_ge(log_file, 0);
-    (void)snprintf(settings, sizeof(settings),
-                   "mode=2;device=cuda;force=1;explain=%s;%s", log_path, more);
-    record = calloc(1, sizeof(*record) +
-                           model->functions.count * sizeof(record->rows[0]));
-    record->nrows = model->functions.count;
-    services = (struct fy_shim_services){
-        .size_bytes = sizeof(services),
-        .model = model,
-        .settings = settings,
-        .sibling = sibling,
-        .hold = hold,
-        .enter = enter,
-        .record = record,
-    };
-    engine = fy_engine_start(&services);
-    ck_assert_ptr_nonnull(engine);
-}
-
-/* What was explained so far. */
-static const char *
-explained(void)
-{
-    static char text[8192];
-    ssize_t length = pread(log_file, text, sizeof(text) - 1, 0);
-    ck_assert_int_ge(length, 0);
-    text[length] = '\0';
-    return text;
-}
 
 static void
 finish(void)
 {
-    (void)unlink(log_path);
+    explained_end();
     ck_assert_uint_eq(cuda_faults(), 0);
     ck_assert_uint_eq(cuda_count("race"), 0);
-}
-
-/* A Fortran call: everything by address. */
-static enum fy_reason
-call(const char *name, unsigned count, void *const *args)
-{
-    uint64_t stack[16] = {0};
-    struct fy_registers registers = {.stack = stack};
-    struct fy_intercepted intercepted = {
-        .symbol = fy_model_find_symbol(model, name),
-        .original = calls_symbol(name),
-        .caller = (void *)call,
-        .registers = &registers,
-    };
-    intercepted.function =
-        FY_TABLE(model, fy_symbol, symbols)[intercepted.symbol].function;
-    for (unsigned i = 0; i < count + 2; i++) {
-        /* After the arguments, the lengths of the flags. */
-        uint64_t value = i < count ? (uintptr_t)args[i] : 1;
-        if (i < 6) {
-            registers.integer[i] = value;
-        } else {
-            stack[i - 6] = value;
-        }
-    }
-    return engine->call(&intercepted);
 }
 
 /* C += A B, all n by n in arrays with that leading dimension. */
@@ -138,9 +49,10 @@ gemm(int n, const double *a, const double *b, double *c, int ld)
 {
     char none = 'N';
     double one = 1;
-    void *const args[] = {&none, &none,     &n,  &n,   &n, &one, (void *)a,
-                          &ld,   (void *)b, &ld, &one, c,  &ld};
-    return call("dgemm_", 13, args);
+    const void *const args[] = {&none, &none,     &n,  &n,        &n,
+                                &one,  (void *)a, &ld, (void *)b, &ld,
+                                &one,  c,         &ld};
+    return engine_call("dgemm_", 13, args);
 }
 
 /* The lower triangle of C += A A^T. */
@@ -149,17 +61,17 @@ syrk(int n, const double *a, double *c, int ld)
 {
     char lower = 'L', none = 'N';
     double one = 1;
-    void *const args[] = {&lower,    &none, &n,   &n, &one,
-                          (void *)a, &ld,   &one, c,  &ld};
-    return call("dsyrk_", 10, args);
+    const void *const args[] = {&lower,    &none, &n,   &n, &one,
+                                (void *)a, &ld,   &one, c,  &ld};
+    return engine_call("dsyrk_", 10, args);
 }
 
 static enum fy_reason
 potrf(int n, double *a, int ld, int *info)
 {
     char lower = 'L';
-    void *const args[] = {&lower, &n, a, &ld, info};
-    return call("dpotrf_", 5, args);
+    const void *const args[] = {&lower, &n, a, &ld, info};
+    return engine_call("dpotrf_", 5, args);
 }
 
 /* Small whole numbers: sums of them are exact. */
@@ -255,7 +167,7 @@ START_TEST(test_memory_runs_out)
     const struct shortage *row = &shortages[_i];
     (void)setenv("FAKECUDA_FAIL", row->fail, 1);
     (void)setenv("FAKECUDA_MEMORY", "256M", 1); /* little for a library */
-    start("memory=8M;");
+    engine_start_on_card("memory=8M;");
     ck_assert_int_eq(one_product(), row->reason);
     if (row->reason == FY_REASON_NO_FIT) {
         const char *said =
@@ -298,7 +210,7 @@ START_TEST(test_card_without_memory)
     (void)setenv("FAKECUDA_GRANULARITY", "64K", 1);
     ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
     uint64_t most = take(driver, (63 << 20) + (700 << 10));
-    start("memory=32M;");
+    engine_start_on_card("memory=32M;");
     ck_assert_int_eq(one_product(), FY_REASON_NO_FIT);
     ck_assert_msg(strstr(explained(), "device memory") != NULL, "%s",
                   explained());
@@ -321,7 +233,7 @@ START_TEST(test_small_limit_on_full_card)
     (void)setenv("FAKECUDA_DIRTY", "4K", 1);
     ck_assert_int_eq(fy_cuda_driver_get(&driver, why), 0);
     uint64_t most = take(driver, (size_t)940 << 20);
-    start("memory=16M;");
+    engine_start_on_card("memory=16M;");
     ck_assert_int_eq(one_product(), FY_REASON_NONE);
     give(driver, most);
     finish();
@@ -334,10 +246,11 @@ START_TEST(test_large_eigenproblem_stays)
     char vectors = 'V', lower = 'L';
     int n = 32767 + _i, lwork = INT_MAX, info = -7;
     double none;
-    void *const args[] = {&vectors, &lower, &n,     &none, &n,
-                          &none,    &none,  &lwork, &info};
-    start("memory=8M;");
-    ck_assert_int_eq(call("dsyev_", 9, args) == FY_REASON_UNSUPPORTED, _i);
+    const void *const args[] = {&vectors, &lower, &n,     &none, &n,
+                                &none,    &none,  &lwork, &info};
+    engine_start_on_card("memory=8M;");
+    ck_assert_int_eq(engine_call("dsyev_", 9, args) == FY_REASON_UNSUPPORTED,
+                     _i);
     ck_assert_uint_eq(cuda_count("cusolverDnDsyevd_bufferSize"), 0);
     finish();
 }
@@ -461,7 +374,7 @@ START_TEST(test_threads)
     double *shared = malloc(sizeof(double) * SIZE * WHOLE);
     int offloaded = 0;
     (void)setenv("FAKECUDA_GRANULARITY", "64K", 1);
-    start(room[_i]);
+    engine_start_on_card(room[_i]);
     for (int t = 0; t < THREADS; t++) {
         workers[t] = (struct worker){.number = t, .shared = shared};
         for (int j = 0; j < SIZE; j++) {
@@ -508,7 +421,7 @@ START_TEST(test_processes_share_a_card)
         if (pids[i] == 0) {
             int offloaded = 0;
             alarm(250);
-            start("memory=8M;");
+            engine_start_on_card("memory=8M;");
             /* The last one goes on until it is killed. */
             for (int n = 0; n < 6 || i == PROCESSES; n++) {
                 enum fy_reason reason = one_product();
@@ -543,7 +456,7 @@ START_TEST(test_failed_device_says_why)
     (void)setenv(
         "FAKECUDA_FAIL",
         _i == 0 ? "cublasDgemm_v2:1+:13" : "cuMemcpyHtoDAsync_v2:1:700", 1);
-    start("memory=8M;");
+    engine_start_on_card("memory=8M;");
     for (int i = 0; i < (_i == 0 ? 3 : 1); i++) {
         ck_assert_int_eq(one_product(), FY_REASON_DEVICE_ERROR);
     }
@@ -562,7 +475,7 @@ START_TEST(test_no_device_says_why_again)
 {
     double *a = new_matrix(SIZE, SIZE), *c = new_matrix(SIZE, SIZE);
     (void)setenv("FAKECUDA_FAIL", "cuInit:1:999", 1);
-    start("memory=8M;");
+    engine_start_on_card("memory=8M;");
     ck_assert_int_eq(gemm(SIZE, a, a, c, SIZE), FY_REASON_NO_DEVICE);
     ck_assert_int_eq(syrk(SIZE, a, c, SIZE), FY_REASON_NO_DEVICE);
     const char *second = strstr(explained(), "dsyrk");
@@ -655,7 +568,7 @@ END_TEST
 START_TEST(test_program_starts_cuda_first)
 {
     ck_assert_ptr_nonnull(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
-    start(_i == 0 ? "memory=8M;" : "memory=8M;early=1;");
+    engine_start_on_card(_i == 0 ? "memory=8M;" : "memory=8M;early=1;");
     for (int i = 0; i < 10; i++) {
         ck_assert_int_eq(one_product(),
                          _i == 0 ? FY_REASON_NO_DEVICE : FY_REASON_NONE);
@@ -729,9 +642,5 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_rates_are_forgotten);
     tcase_add_test(tests, test_first_use_is_no_rate);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -12,22 +12,13 @@
 #include <stdlib.h>
 
 #include "pager/device/cuda/pieces.h"
+#include "tests/unit/random.h"
+#include "tests/unit/runner.h"
 
 enum {
     ROUNDS = 1000,
     DRAWS = 20
 };
-
-static uint64_t random_state = 88172645463325252;
-
-static int64_t
-random_below(int64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int64_t)((random_state >> 11) % (uint64_t)n);
-}
 
 /* Nested strides in elements, in random order; returns what they span. */
 static int64_t
@@ -264,9 +255,5 @@ main(void)
     tcase_add_test(tests, test_pieces_add_up);
     tcase_add_test(tests, test_direct_beyond_4_gib);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

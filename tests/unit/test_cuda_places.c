@@ -22,6 +22,7 @@
 #include "pager/device/cuda/places.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
 
 #define SONAME "libfyplaces.so.13"
 
@@ -179,9 +180,5 @@ main(void)
     tcase_add_test(tcase, test_pipe);
     tcase_add_test(tcase, test_owners);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

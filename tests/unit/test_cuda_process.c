@@ -23,6 +23,7 @@
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
 
 static int
 use_inherited(struct cuda_run *run)
@@ -837,9 +838,5 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_parts_of_a_card_have_names);
     tcase_add_loop_test(tests, test_program_resets_the_card, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -32,11 +32,12 @@
 #include "pager/device/cuda/driver.h"
 #include "pager/device/cuda/users.h"
 #include "pager/device/cuda/watch.h"
-#include "pager/engine/engine.h"
 #include "tests/unit/calls.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
+#include "tests/unit/engine_rig.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
 
 enum {
     ROWS = 8192,
@@ -47,72 +48,21 @@ enum {
     MAP_BYTES = BYTES + 16 * PAGE,
 };
 
-static const struct fy_model *model;
-static const struct fy_engine *engine;
-static char log_path[] = "/tmp/test_cuda_register_XXXXXX";
-static int log_file;
-static __thread int depth;
 static double ones[ROWS * THIN], thin[ROWS * THIN];
-
-static void *
-sibling(void *original, const char *name)
-{
-    (void)original;
-    return calls_symbol(name);
-}
-
-static bool
-hold(const struct fy_intercepted *call)
-{
-    (void)call;
-    return true;
-}
-
-static void
-enter(int delta)
-{
-    depth += delta;
-}
 
 static void
 start(const char *more)
 {
-    static struct fy_shim_services services;
-    static char settings[512];
-
-    log_file = mkstemp(log_path);
-    ck_assert_int_ge(log_file, 0);
-    (void)snprintf(settings, sizeof(settings),
-                   "mode=2;device=cuda;force=1;explain=%s;%s", log_path, more);
-    services = (struct fy_shim_services){
-        .size_bytes = sizeof(services),
-        .model = model,
-        .settings = settings,
-        .sibling = sibling,
-        .hold = hold,
-        .enter = enter,
-    };
-    engine = fy_engine_start(&services);
-    ck_assert_ptr_nonnull(engine);
+    engine_start_on_card(more);
     for (size_t i = 0; i < sizeof(ones) / sizeof(ones[0]); i++) {
         ones[i] = 1;
     }
 }
 
-static const char *
-explained(void)
-{
-    static char text[65536];
-    ssize_t length = pread(log_file, text, sizeof(text) - 1, 0);
-    ck_assert_int_ge(length, 0);
-    text[length] = '\0';
-    return text;
-}
-
 static void
 finish(void)
 {
-    (void)unlink(log_path);
+    explained_end();
     ck_assert_uint_eq(cuda_faults(), 0);
     ck_assert_uint_eq(cuda_count("race"), 0);
 }
@@ -140,25 +90,7 @@ gemm(int m, int n, int k, const double *a, int lda, const double *b, int ldb,
     double one = 1, zero = 0;
     const void *const args[] = {&none, &none, &m,   &n,    &k, &one, a,
                                 &lda,  b,     &ldb, &zero, c,  &ldc};
-    uint64_t stack[16] = {0};
-    struct fy_registers registers = {.stack = stack};
-    struct fy_intercepted intercepted = {
-        .symbol = fy_model_find_symbol(model, "dgemm_"),
-        .original = calls_symbol("dgemm_"),
-        .caller = (void *)gemm,
-        .registers = &registers,
-    };
-    intercepted.function =
-        FY_TABLE(model, fy_symbol, symbols)[intercepted.symbol].function;
-    for (unsigned i = 0; i < 15; i++) {
-        uint64_t value = i < 13 ? (uintptr_t)args[i] : 1;
-        if (i < 6) {
-            registers.integer[i] = value;
-        } else {
-            stack[i - 6] = value;
-        }
-    }
-    ck_assert_int_eq(engine->call(&intercepted), FY_REASON_NONE);
+    ck_assert_int_eq(engine_call("dgemm_", 13, args), FY_REASON_NONE);
     __atomic_store_n(&called, true, __ATOMIC_RELAXED);
 }
 
@@ -1212,9 +1144,5 @@ main(int argc, char **argv)
     tcase_add_loop_exit_test(exits, test_exit_while_registered, 7, 0, 2);
     tcase_add_loop_exit_test(exits, test_exit_while_changed, 7, 0, 2);
     suite_add_tcase(suite, exits);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -22,6 +22,7 @@
 #include "pager/device/cuda/share.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
+#include "tests/unit/runner.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -614,9 +615,5 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_waiting_in_vain);
     tcase_add_test(tests, test_others_leave_a_share);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -25,6 +25,7 @@
 #include "pager/execute/pool.h"
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/runner.h"
 
 static char note[FY_POOL_NOTE_BYTES];
 static struct fy_pool pool;
@@ -278,9 +279,5 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_library_beside_the_program_before_the_system_s);
     tcase_add_test(tests, test_library_that_the_program_has_loaded_before_all);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 #include "tests/unit/cuda_rig.h"
 #include "tests/unit/cuda_run.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
 
 /* Everything made and not destroyed, as the fake has counted. */
 static unsigned long
@@ -531,9 +532,5 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_library_newer_than_driver);
     tcase_add_test(tests, test_names);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -17,11 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/record.h"
 #include "pager/deferred/where.h"
-#include "pager/engine/engine.h"
 #include "tests/defer/vec.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/engine_rig.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
@@ -72,30 +71,12 @@ fy_takes_locks(const void *function)
 
 /* ---- the preload's part ---- */
 
-static const struct fy_model *model;
-static struct fy_record *record;
-static const struct fy_engine *engine;
-static __thread int depth;
-
 static void *
 sibling(void *original, const char *name)
 {
     (void)original;
     (void)name;
     return NULL;
-}
-
-static bool
-hold(const struct fy_intercepted *call)
-{
-    (void)call;
-    return true;
-}
-
-static void
-enter(int delta)
-{
-    depth += delta;
 }
 
 static uint32_t
@@ -182,23 +163,7 @@ drop(double *v)
 static bool
 start(void)
 {
-    static struct fy_shim_services services;
-
-    record = calloc(1, sizeof(*record) +
-                           model->functions.count * sizeof(record->rows[0]));
-    ck_assert_ptr_nonnull(record);
-    record->nrows = model->functions.count;
-    services = (struct fy_shim_services){
-        .size_bytes = sizeof(services),
-        .model = model,
-        .settings = "mode=2;device=host;force=1;defer=1",
-        .sibling = sibling,
-        .hold = hold,
-        .enter = enter,
-        .record = record,
-    };
-    engine = fy_engine_start(&services);
-    ck_assert_ptr_nonnull(engine);
+    engine_start("mode=2;device=host;force=1;defer=1", sibling, NULL);
     double *a = vector(1), *r = vector(0);
     add(a, a, r);
     bool able = COUNTED("vec_add", chunks) == 0; /* nothing has run */

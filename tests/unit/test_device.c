@@ -20,18 +20,8 @@
 #include "pager/device/copy.h"
 #include "pager/device/device.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
-
-static uint64_t random_state = 1;
-
-static int64_t
-random_below(int64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int64_t)((random_state >> 11) % (uint64_t)n);
-}
 
 START_TEST(test_find)
 {

@@ -17,6 +17,7 @@
 
 #include "shim/image/names.h"
 #include "shim/image/reach.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -25,15 +26,6 @@ enum {
 
 static char folder[] = "/tmp/ferry-elf-XXXXXX";
 static char damaged[64], made[64];
-static uint64_t state = 88172645463325252u;
-
-static uint64_t
-draw(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
 
 static void
 start(void)
@@ -84,7 +76,7 @@ damage(char *text, size_t bytes)
         0,       1, 7, 0xff, 0x7fffffff, 0xffffffff, UINT64_MAX, UINT64_MAX / 2,
         1u << 20};
     const Elf64_Ehdr *header = (const void *)text;
-    size_t changes = 1 + draw() % 4, dynamic = 64;
+    size_t changes = 1 + random_bits() % 4, dynamic = 64;
     const Elf64_Phdr *segments = (const void *)(text + 64);
     for (unsigned i = 0; i < 12 && header->e_phoff == 64; i++) {
         if (segments[i].p_type == PT_DYNAMIC &&
@@ -93,27 +85,28 @@ damage(char *text, size_t bytes)
         }
     }
     while (changes--) {
-        size_t width = (size_t)1 << draw() % 4, at;
-        uint64_t value = values[draw() % (sizeof values / sizeof values[0])];
-        switch (draw() % 4) {
+        size_t width = (size_t)1 << random_bits() % 4, at;
+        uint64_t value =
+            values[random_bits() % (sizeof values / sizeof values[0])];
+        switch (random_bits() % 4) {
         case 0:
-            at = draw() % 64;
+            at = random_bits() % 64;
             break;
         case 1:
-            at = 64 + draw() % 640;
+            at = 64 + random_bits() % 640;
             break;
         case 2:
-            at = dynamic + draw() % 512;
+            at = dynamic + random_bits() % 512;
             break;
         default:
-            at = draw() % (bytes < 8192 ? bytes : 8192);
+            at = random_bits() % (bytes < 8192 ? bytes : 8192);
             break;
         }
         if (at + width <= bytes) {
             memcpy(text + at, &value, width);
         }
     }
-    return draw() % 8 ? bytes : draw() % bytes;
+    return random_bits() % 8 ? bytes : random_bits() % bytes;
 }
 
 static void

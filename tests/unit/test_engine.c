@@ -16,10 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/record.h"
-#include "pager/engine/engine.h"
 #include "tests/baddevice/device.h"
 #include "tests/unit/calls.h"
+#include "tests/unit/engine_rig.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
 
@@ -35,11 +34,8 @@ __tsan_default_options(void)
     return "report_thread_leaks=0";
 }
 
-static const struct fy_model *model;
-static struct fy_record *record;
 /* Opened once: ThreadSanitizer's dlopen has a lock that its fork does not hold. */
 static void *library;
-static __thread int depth;
 
 static void *
 sibling(void *original, const char *name)
@@ -59,38 +55,16 @@ hold(const struct fy_intercepted *call)
     return !in_handler;
 }
 
-static void
-enter(int delta)
-{
-    depth += delta;
-}
-
 static struct {
     uint32_t symbol, function;
 } dgemm;
 
-static const struct fy_engine *
+static void
 start(const char *settings)
 {
-    static struct fy_shim_services services;
-
-    record = calloc(1, sizeof(*record) +
-                           model->functions.count * sizeof(record->rows[0]));
-    record->nrows = model->functions.count;
-    services = (struct fy_shim_services){
-        .size_bytes = sizeof(services),
-        .model = model,
-        .settings = settings,
-        .sibling = sibling,
-        .hold = hold,
-        .enter = enter,
-        .record = record,
-    };
     dgemm.symbol = fy_model_find_symbol(model, "dgemm_");
     dgemm.function = FY_TABLE(model, fy_symbol, symbols)[dgemm.symbol].function;
-    const struct fy_engine *engine = fy_engine_start(&services);
-    ck_assert_ptr_nonnull(engine);
-    return engine;
+    engine_start(settings, sibling, hold);
 }
 
 /* dgemm_(N, N, n, n, n, alpha, a, n, b, n, beta, c, n) */
@@ -182,8 +156,8 @@ is_untouched(const struct product *p)
 
 START_TEST(product_in_chunks)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1");
+    start("mode=2;device=host;memory=16384;"
+          "force=1");
     struct product *p = new_product();
 
     errno = 12345;
@@ -208,8 +182,8 @@ START_TEST(wide_integers)
         skip_test("%s is not installed", "libblas64.so.3");
         return;
     }
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1;chunk=random:3");
+    start("mode=2;device=host;memory=16384;"
+          "force=1;chunk=random:3");
     struct product *p = new_product();
 
     ck_assert_int_eq(engine->call(&p->call), FY_REASON_NONE);
@@ -225,8 +199,8 @@ END_TEST
 
 START_TEST(narrow_integers)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1;chunk=random:3");
+    start("mode=2;device=host;memory=16384;"
+          "force=1;chunk=random:3");
     struct product *p = new_product();
 
     p->n |= INT64_C(1) << 32; /* not part of a 32-bit INTEGER */
@@ -239,8 +213,8 @@ END_TEST
 /* ddot_(n, x, incx, y, incy) and sdot_: results in xmm0. */
 START_TEST(returned_numbers)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=4096;"
-                                           "force=1");
+    start("mode=2;device=host;memory=4096;"
+          "force=1");
     static double x[3000];
     static float xf[3000];
     int32_t n = 3000, one = 1;
@@ -274,8 +248,8 @@ END_TEST
 
 START_TEST(declines)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1");
+    start("mode=2;device=host;memory=16384;"
+          "force=1");
     struct product *p = new_product();
 
     p->stack[5] = (uintptr_t)(p->a + 1);
@@ -298,7 +272,7 @@ END_TEST
 
 START_TEST(unforced)
 {
-    const struct fy_engine *engine = start("mode=1;device=host;memory=16384");
+    start("mode=1;device=host;memory=16384");
     struct product *p = new_product();
 
     ck_assert_int_eq(engine->call(&p->call), FY_REASON_UNPROFITABLE);
@@ -315,8 +289,8 @@ END_TEST
 
 START_TEST(handler)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1");
+    start("mode=2;device=host;memory=16384;"
+          "force=1");
     struct product *p = new_product();
 
     in_handler = true;
@@ -334,7 +308,7 @@ END_TEST
 
 START_TEST(no_device)
 {
-    const struct fy_engine *engine = start("mode=2;device=none;force=1");
+    start("mode=2;device=none;force=1");
     struct product *p = new_product();
 
     ck_assert_int_eq(engine->call(&p->call), FY_REASON_NO_DEVICE);
@@ -347,7 +321,7 @@ END_TEST
 START_TEST(no_card)
 {
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
-    const struct fy_engine *engine = start("mode=2;device=cuda;force=1");
+    start("mode=2;device=cuda;force=1");
     struct product *p = new_product();
     struct fy_intercepted copy = p->call;
 
@@ -363,8 +337,8 @@ END_TEST
 
 START_TEST(too_little_memory)
 {
-    const struct fy_engine *engine = start("mode=2;device=host;memory=600;"
-                                           "force=1");
+    start("mode=2;device=host;memory=600;"
+          "force=1");
     struct product *p = new_product();
     enum fy_reason reason = engine->call(&p->call);
 
@@ -378,8 +352,8 @@ START_TEST(device_errors)
 {
     const struct bad_control control = {.fail_at = 40, .fail_count = 1 << 20};
     bad_control_set(NULL, &control);
-    const struct fy_engine *engine = start("mode=2;device=host;memory=16384;"
-                                           "force=1");
+    start("mode=2;device=host;memory=16384;"
+          "force=1");
     struct product *p = new_product();
 
     for (int i = 0; i < 3; i++) {
@@ -391,14 +365,12 @@ START_TEST(device_errors)
 }
 END_TEST
 
-static const struct fy_engine *shared;
-
 static void *
 many_products(void *wrong)
 {
     for (int i = 0; i < 20; i++) {
         struct product *p = new_product();
-        if (shared->call(&p->call) != FY_REASON_NONE || !is_right(p)) {
+        if (engine->call(&p->call) != FY_REASON_NONE || !is_right(p)) {
             __atomic_fetch_add((int *)wrong, 1, __ATOMIC_RELAXED);
         }
         free(p);
@@ -411,7 +383,7 @@ START_TEST(threads)
     pthread_t ids[4];
     int wrong = 0;
 
-    shared = start("mode=2;device=host;memory=16384;force=1;chunk=random:1");
+    start("mode=2;device=host;memory=16384;force=1;chunk=random:1");
     for (int i = 0; i < 4; i++) {
         pthread_create(&ids[i], NULL, many_products, &wrong);
     }
@@ -445,7 +417,7 @@ START_TEST(forks)
     int wrong = 0;
     pthread_t other;
 
-    shared = start("mode=2;device=host;memory=16384;force=1");
+    start("mode=2;device=host;memory=16384;force=1");
     expect_child(); /* before the first call */
     many_products(&wrong);
     expect_child(); /* after it */
@@ -459,7 +431,7 @@ START_TEST(forks)
 }
 END_TEST
 
-START_TEST(explained)
+START_TEST(each_decision_is_explained_once)
 {
     char path[] = "/tmp/test_engine_XXXXXX", settings[200], line[4][600];
     int file = mkstemp(path), lines = 0;
@@ -467,7 +439,7 @@ START_TEST(explained)
     ck_assert_int_ge(file, 0);
     snprintf(settings, sizeof(settings),
              "mode=2;device=host;memory=16384;force=1;explain=%s", path);
-    const struct fy_engine *engine = start(settings);
+    start(settings);
     struct product *p = new_product();
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(engine->call(&p->call), FY_REASON_NONE);
@@ -513,7 +485,7 @@ main(void)
     tcase_add_test(cases, device_errors);
     tcase_add_test(cases, threads);
     tcase_add_test(cases, forks);
-    tcase_add_test(cases, explained);
+    tcase_add_test(cases, each_decision_is_explained_once);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

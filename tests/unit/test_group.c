@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "proxy/sandbox/group.h"
+#include "tests/unit/runner.h"
 
 static struct fy_groups mine;
 
@@ -269,9 +270,5 @@ main(void)
     tcase_add_test(tests, a_group_has_its_limit_and_its_processes);
     tcase_add_test(tests, a_name_that_is_taken_is_left);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

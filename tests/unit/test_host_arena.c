@@ -11,18 +11,8 @@
 #include <string.h>
 
 #include "pager/device/host_arena.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
-
-static uint64_t random_state = 1;
-
-static uint64_t
-random_below(uint64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % n;
-}
 
 enum {
     BLOCKS = 64,

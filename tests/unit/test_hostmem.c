@@ -23,18 +23,8 @@
 #include "pager/device/host_access.h"
 #include "pager/execute/hostmem.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
-
-static uint64_t random_state = 1;
-
-static int64_t
-random_below(int64_t n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int64_t)((random_state >> 11) % (uint64_t)n);
-}
 
 static int
 mapped(const void *start, size_t bytes, bool write)

@@ -22,6 +22,7 @@
 #include "pager/device/cuda/kernel_compile.h"
 #include "pager/kernel/source.h"
 #include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
 
 static struct fy_model *
 compile(const char *text)
@@ -366,9 +367,5 @@ main(void)
     tcase_add_test(tests, test_literals);
     tcase_add_test(tests, test_real_compiler);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -9,11 +9,11 @@
 
 #include <check.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include "common/clock.h"
 #include "proxy/client/stage.h"
 #include "proxy/wire/process.h"
+#include "tests/unit/runner.h"
 
 enum {
     MS = 1000000
@@ -186,9 +186,5 @@ main(void)
     tcase_add_test(tests, one_without_a_processor_is_waited_for);
     tcase_add_test(tests, nor_that_without_end);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 #endif
 
 #include "pager/execute/pool.h"
+#include "tests/unit/runner.h"
 
 enum {
     TOTAL = 1 << 20,
@@ -245,9 +246,5 @@ main(void)
     tcase_add_test(tests, test_forked);
     tcase_add_test(tests, test_no_device);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

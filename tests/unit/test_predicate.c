@@ -15,6 +15,7 @@
 
 #include "annotations/model/eval.h"
 #include "shim/arch/x86_64/thunk.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -42,15 +43,6 @@ struct row {
 
 static uint32_t nnodes;
 static uint8_t *code_bytes;
-static uint64_t state = 88172645463325252u;
-
-static uint64_t
-draw(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
 
 static void
 start_model(void)
@@ -100,13 +92,14 @@ random_leaf(void)
     static const int64_t literals[] = {
         0,         1,        -1, 7, 100, INT32_MAX, INT32_MIN, INT64_C(1) << 40,
         INT64_MIN, INT64_MAX};
-    uint32_t cell = (uint32_t)(draw() % ARGS);
-    if (draw() % 3 == 0 || cell == 4) {
+    uint32_t cell = (uint32_t)(random_bits() % ARGS);
+    if (random_bits() % 3 == 0 || cell == 4) {
         return add_node((struct fy_node){
             .op = FY_OP_INT,
-            .u.i = literals[draw() % (sizeof literals / sizeof literals[0])]});
+            .u.i = literals[random_bits() %
+                            (sizeof literals / sizeof literals[0])]});
     }
-    if (draw() % 12 == 0) {
+    if (random_bits() % 12 == 0) {
         return add_node((struct fy_node){.op = FY_OP_EXTENT, .a = 0});
     }
     return add_node((struct fy_node){.op = FY_OP_CELL, .a = cell});
@@ -120,11 +113,11 @@ random_tree(unsigned depth)
                                      FY_OP_EQ,  FY_OP_NE,  FY_OP_AND, FY_OP_OR,
                                      FY_OP_MIN, FY_OP_MAX};
     static const uint8_t unary[] = {FY_OP_NEG, FY_OP_NOT, FY_OP_ABS};
-    if (depth == 0 || draw() % 6 == 0) {
+    if (depth == 0 || random_bits() % 6 == 0) {
         return random_leaf();
     }
     struct fy_node node = {.op = 0};
-    unsigned kind = (unsigned)(draw() % 10);
+    unsigned kind = (unsigned)(random_bits() % 10);
     if (kind == 0) {
         node.op = FY_OP_COND;
         node.a = random_tree(depth - 1);
@@ -135,10 +128,10 @@ random_tree(unsigned depth)
         node.a = add_node((struct fy_node){.op = FY_OP_CELL, .a = 3});
         node.b = 8;
     } else if (kind == 2) {
-        node.op = unary[draw() % sizeof unary];
+        node.op = unary[random_bits() % sizeof unary];
         node.a = random_tree(depth - 1);
     } else {
-        node.op = binary[draw() % sizeof binary];
+        node.op = binary[random_bits() % sizeof binary];
         node.a = random_tree(depth - 1);
         node.b = random_tree(depth - 1);
     }
@@ -182,15 +175,15 @@ emit(uint32_t worth)
 static int64_t
 random_number(void)
 {
-    switch (draw() % 5) {
+    switch (random_bits() % 5) {
     case 0:
-        return (int64_t)draw();
+        return (int64_t)random_bits();
     case 1:
-        return (int64_t)(draw() % 3) - 1;
+        return (int64_t)(random_bits() % 3) - 1;
     case 2:
-        return draw() % 2 ? INT32_MAX : INT32_MIN;
+        return random_bits() % 2 ? INT32_MAX : INT32_MIN;
     default:
-        return (int64_t)(draw() % 2000) - 500;
+        return (int64_t)(random_bits() % 2000) - 500;
     }
 }
 
@@ -202,7 +195,7 @@ compare_once(unsigned round)
         a5 = (int)random_number(), a7 = (int)random_number(),
         a9 = (int)random_number();
     int64_t a2 = random_number(), a8 = random_number();
-    char a3 = letters[draw() % 6];
+    char a3 = letters[random_bits() % 6];
     uint32_t a6 = (uint32_t)random_number();
     short a10 = (short)random_number();
     const int64_t numbers[ARGS] = {a0, a1, a2, a3, 0, a5, a6, a7, a8, a9, a10};

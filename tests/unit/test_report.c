@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
 #include "tools/report.h"
 
@@ -210,7 +211,7 @@ START_TEST(test_fuzz)
 {
     struct fy_report report;
     size_t bytes;
-    uint64_t state = 88172645463325252u, read = 0;
+    uint64_t read = 0;
     fill(&report);
     char *good = to_json(&report, &bytes), *text = malloc(bytes);
     for (int round = 0; round < 20000; round++) {
@@ -220,9 +221,7 @@ START_TEST(test_fuzz)
         size_t length = bytes;
         for (int change = 0; change < 1 + round % 3; change++) {
             static const char odd[] = "{}[]\",:\\u0e-+.9 \n\xff";
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
+            uint64_t state = random_bits();
             text[state % bytes] = odd[(state >> 40) % (sizeof odd - 1)];
             if (state >> 60 == 0) {
                 length = (state >> 20) % bytes;

@@ -15,6 +15,7 @@
 #include "annotations/model/annotations.h"
 #include "pager/verify/tally.h"
 #include "pager/verify/verify.h"
+#include "tests/unit/random.h"
 #include "tests/unit/runner.h"
 
 enum {
@@ -121,15 +122,11 @@ pass_real(struct caller *c, double value)
 #define PASS(p) pass(&c, (uint64_t)(uintptr_t)(p))
 
 static double buffer[4][ROOM];
-static uint64_t random_state = 88172645463325252u;
 
 static double
 random_real(void)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (double)(random_state % 2000) / 1000 - 1.0005;
+    return (double)(random_bits() % 2000) / 1000 - 1.0005;
 }
 
 static int64_t

@@ -8,11 +8,11 @@
 
 #include <check.h>
 #include <semaphore.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "proxy/storage/work.h"
+#include "tests/unit/runner.h"
 
 enum {
     THREADS = 8, /* of a pool */
@@ -152,9 +152,5 @@ main(void)
     tcase_add_test(tests, test_drop);
     tcase_add_test(tests, test_drop_of_what_is_ready);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -281,7 +281,7 @@ host_give_back(struct fy_device *base, bool threads)
     }
     pthread_mutex_lock(&device->lock);
     for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
-        if (!s->has_worker || s->head != NULL || s->running) {
+        if (!s->has_worker || s->queue.head != NULL || s->queue.running) {
             continue;
         }
         s->stop = true;
