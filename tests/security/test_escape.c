@@ -36,6 +36,7 @@
 #include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
 #define MOUNT "/mnt-of-the-client/export"
 
@@ -50,7 +51,7 @@ __lsan_default_options(void)
 }
 #endif
 
-static char base[64], root[80], outside[64];
+static char outside[64];
 static struct fy_confine *confine;
 static struct fy_stage_spec spec;
 static struct fy_invocation invocation;
@@ -59,25 +60,10 @@ static struct fy_config_hash configs[1];
 static char identity[256], why_text[1024];
 static unsigned reason;
 
-static struct fy_bytes
-bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
-}
-
-static void
-shell(const char *script)
-{
-    ck_assert_int_eq(setenv("B", base, 1), 0);
-    ck_assert_msg(system(script) == 0, "%s", script);
-}
-
 static void
 use_program(const char *path)
 {
-    ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
-    spec.tool.path = bytes(path);
-    spec.tool.identity = bytes(identity);
+    set_tool(&spec, path, identity, sizeof identity);
 }
 
 static void
@@ -91,12 +77,7 @@ reset(void)
     spec.mount = spec.cwd = bytes(MOUNT);
     spec.root = bytes(root);
     spec.umask = 022;
-    for (unsigned i = 0; i < 16; i++) {
-        struct rlimit own;
-        getrlimit((__rlimit_resource_t)i, &own);
-        spec.limits[i][0] = spec.limits[i][1] =
-            own.rlim_max == RLIM_INFINITY ? UINT64_MAX : own.rlim_max;
-    }
+    set_limits(&spec);
     argv[0] = bytes("cat");
     spec.argc = 1;
     use_program("/bin/cat");
@@ -140,9 +121,7 @@ open_confine(bool limited)
 static void
 setup(void)
 {
-    strcpy(base, "/var/tmp/ferry-escape-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
-    snprintf(root, sizeof root, "%s/top", base);
+    make_base("escape");
     /* Not in a temporary folder: stages have their own. */
     strcpy(outside, "/dev/shm/ferry-outside-XXXXXX");
     int fd = mkstemp(outside);
@@ -157,11 +136,7 @@ setup(void)
 static void
 setup_user(void)
 {
-    if (geteuid() == 0) {
-        ck_assert_int_eq(setgid(65534), 0);
-        ck_assert_int_eq(setuid(65534), 0);
-        ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
+    become_ordinary_user();
     setup();
 }
 

@@ -11,19 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/base/diagnostics.h"
-#include "annotations/commands/command.h"
-#include "proxy/sandbox/confines.h"
-#include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
-static char base[64], root[80], where[160], home[96], marker[96];
+static char where[160], home[96], marker[96];
 static struct fy_commands *commands;
 
 /* Tools of the scripts: repositories of two commits; `evil' is a shell's command
@@ -174,7 +168,7 @@ static const struct repository repositories[] = {
 };
 
 static int
-shell(const char *script)
+shell_of_git(const char *script)
 {
     char line[4096];
     ck_assert_int_eq(setenv("B", base, 1), 0);
@@ -187,40 +181,22 @@ shell(const char *script)
 static void
 setup(void)
 {
-    const char *source = getenv("FERRY_SRCDIR");
-    char path[4096];
-    const char *paths[] = {path};
-    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    (void)snprintf(path, sizeof path, "%s/annotations/lib/commands",
-                   source ? source : ".");
-    ck_assert_int_eq(
-        fy_commands_compile_word(paths, 1, NULL, "git", diagnostics, &commands),
-        FY_OK);
-    fy_diagnostics_free(diagnostics);
-    strcpy(base, "/var/tmp/ferry-git-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
-    (void)snprintf(root, sizeof root, "%s/top", base);
+    commands = shipped_commands("git");
+    make_base("git");
     (void)snprintf(home, sizeof home, "HOME=%s/home", base);
     (void)snprintf(marker, sizeof marker, "%s/marker", root);
-    ck_assert_int_eq(setenv("B", base, 1), 0);
     ck_assert_int_eq(putenv(home), 0); /* the proxy's, too */
-    ck_assert_int_eq(
-        system("mkdir $B/top $B/home && printf '[user]\\nname = a\\nemail = "
-               "b@c\\n[protocol \"file\"]\\nallow = always\\n' "
-               ">$B/home/.gitconfig && printf '#!/bin/sh\\n: "
-               ">%s/top/marker\\ncat >/dev/null\\n' $B >$B/top/evil && "
-               "chmod 755 $B $B/top/evil"),
-        0);
+    shell("mkdir $B/top $B/home && printf '[user]\\nname = a\\nemail = "
+          "b@c\\n[protocol \"file\"]\\nallow = always\\n' "
+          ">$B/home/.gitconfig && printf '#!/bin/sh\\n: "
+          ">%s/top/marker\\ncat >/dev/null\\n' $B >$B/top/evil && "
+          "chmod 755 $B $B/top/evil");
 }
 
 static void
 setup_user(void)
 {
-    if (geteuid() == 0) {
-        ck_assert_int_eq(setgid(65534), 0);
-        ck_assert_int_eq(setuid(65534), 0);
-        ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
+    become_ordinary_user();
     setup();
 }
 
@@ -228,23 +204,7 @@ static void
 teardown(void)
 {
     fy_commands_free(commands);
-    ck_assert_int_eq(system("chmod -R u+rwX $B; rm -rf $B"), 0);
-}
-
-/* Everything that is asked for of one stage of git. */
-struct stage {
-    struct fy_confine *confine;
-    struct fy_stage_spec spec;
-    struct fy_invocation invocation;
-    struct fy_bytes argv[6], env[2];
-    char identity[512], why[512];
-    struct fy_cage *cage;
-};
-
-static struct fy_bytes
-bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
+    shell("chmod -R u+rwX $B; rm -rf $B");
 }
 
 /* Whether the proxy would start it; `blind': without looking for settings. */
@@ -252,88 +212,26 @@ static bool
 ask(struct stage *stage, const struct repository *repository, bool blind)
 {
     const char *env[] = {home, "PATH=/usr/bin:/bin", NULL};
-    const char *roots[] = {root, NULL};
-    const struct fy_confine_options options = {.roots = roots,
-                                               .landlock = true};
-    struct fy_buffer why;
-    int files[3];
-    unsigned reason = FY_STAGE_NONE;
-    memset(stage, 0, sizeof *stage);
-    fy_buffer_start(&why, stage->why, sizeof stage->why);
-    ck_assert_int_eq(fy_confine_new(&options, &why, &stage->confine), 0);
-    ck_assert_int_eq(fy_tool_identity("/usr/bin/git", stage->identity,
-                                      sizeof stage->identity),
-                     0);
-    struct fy_stage_spec *spec = &stage->spec;
-    *spec = (struct fy_stage_spec){.argv = stage->argv,
-                                   .env = stage->env,
-                                   .envc = 2,
-                                   .mount = bytes(root),
-                                   .root = bytes(root),
-                                   .cwd = bytes(where),
-                                   .umask = 022};
-    spec->tool.path = bytes("/usr/bin/git");
-    spec->tool.identity = bytes(stage->identity);
-    stage->env[0] = bytes(env[0]);
-    stage->env[1] = bytes(env[1]);
-    for (unsigned i = 0; i < 16; i++) {
-        struct rlimit own;
-        getrlimit((__rlimit_resource_t)i, &own);
-        spec->limits[i][0] = spec->limits[i][1] =
-            own.rlim_max == RLIM_INFINITY ? UINT64_MAX : own.rlim_max;
-    }
-    while (repository->argv[spec->argc]) {
-        stage->argv[spec->argc] = bytes(repository->argv[spec->argc]);
-        spec->argc++;
-    }
-    ck_assert_int_eq(fy_invocation_parse(commands, "git", repository->argv, env,
-                                         &stage->invocation, &why),
-                     FY_OK);
+    stage_new(stage, commands, "/usr/bin/git", repository->argv, env, where);
     if (blind) {
         stage->invocation.nabsents = 0;
     }
-    return fy_confine_check(stage->confine, spec, &stage->invocation,
-                            &stage->cage, files, &reason, &why) == 0;
-}
-
-static void
-forget(struct stage *stage)
-{
-    if (stage->cage) {
-        fy_cage_free(stage->cage);
-    }
-    fy_invocation_clear(&stage->invocation);
-    fy_confine_free(stage->confine);
+    return stage_is_accepted(stage);
 }
 
 /* Runs git as the client does (cage NULL) or as the stage. */
 static void
 run(const struct repository *repository, struct fy_cage *cage)
 {
-    pid_t pid = fork();
-    if (pid == 0) {
-        char *env[] = {home, "PATH=/usr/bin:/bin", NULL};
-        (void)!freopen("/dev/null", "r+", stdin);
-        (void)dup2(0, 1);
-        (void)dup2(0, 2);
-        if (cage ? fy_cage_enter(cage) : chdir(where)) {
-            _exit(126);
-        }
-        (void)execve(cage ? fy_cage_program(cage) : "/usr/bin/git",
-                     (char *const *)(uintptr_t)repository->argv, env);
-        _exit(127);
-    }
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) != 126 &&
-              WEXITSTATUS(status) != 127);
+    const char *env[] = {home, "PATH=/usr/bin:/bin", NULL};
+    (void)run_in(cage, "/usr/bin/git", where, repository->argv, env);
 }
 
 static void
 make(const struct repository *repository)
 {
     (void)snprintf(where, sizeof where, "%s/%s", root, repository->folder);
-    ck_assert_msg(shell(repository->script) == 0, "%s: cannot be made",
+    ck_assert_msg(shell_of_git(repository->script) == 0, "%s: cannot be made",
                   repository->name);
     (void)unlink(marker);
 }
@@ -354,14 +252,14 @@ START_TEST(runs_nothing_of_a_repository)
         skip_test("this git runs nothing there: %s", repository->name);
         return;
     }
-    ck_assert_int_eq(system("rm -rf $B/top/*/ $B/top/marker"), 0);
+    shell("rm -rf $B/top/*/ $B/top/marker");
     make(repository);
     bool accepted = ask(&stage, repository, false);
     ck_assert_msg(!accepted, "%s: it would run there", repository->name);
     ck_assert_msg(strstr(stage.why, "would run there") ||
                       strstr(stage.why, "cannot be looked into"),
                   "%s: %s", repository->name, stage.why);
-    forget(&stage);
+    stage_end(&stage);
     ck_assert_msg(!is_marked(), "%s: by the check", repository->name);
     if (!ask(&stage, repository, true)) {
         /* For another reason (no Landlock, a link). */
@@ -370,7 +268,7 @@ START_TEST(runs_nothing_of_a_repository)
         run(repository, stage.cage);
         ck_assert_msg(!is_marked(), "%s: it ran there", repository->name);
     }
-    forget(&stage);
+    stage_end(&stage);
 }
 END_TEST
 
@@ -407,7 +305,7 @@ START_TEST(sends_a_plain_repository)
         ck_assert_msg(accepted, "%s: %s", plain[_i].name, stage.why);
         run(&plain[_i], stage.cage);
     }
-    forget(&stage);
+    stage_end(&stage);
 }
 END_TEST
 

@@ -16,22 +16,14 @@
 
 #include "proxy/storage/fresh.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
-static char base[64];
 static struct fy_mount mount;
-
-static void
-shell(const char *script)
-{
-    ck_assert_int_eq(setenv("B", base, 1), 0);
-    ck_assert_msg(system(script) == 0, "%s", script);
-}
 
 static void
 setup(void)
 {
-    strcpy(base, "/var/tmp/ferry-refresh-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
+    make_base("refresh");
     shell("mkdir -p $B/mnt/sub $B/mntx/sub $B/outside/sub && cd $B/mnt && "
           "ln -s ../outside up && ln -s $B/outside far && ln -s sub near && "
           "ln -s /dev dev");

@@ -12,77 +12,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotations/base/diagnostics.h"
-#include "annotations/commands/command.h"
-#include "proxy/sandbox/confines.h"
-#include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
 enum {
     WORDS_MAX = 12
 };
 
-static char base[64], root[80];
 static struct fy_commands *commands;
-
-/* One stage, and what its client says of programs. */
-struct stage {
-    struct fy_confine *confine;
-    struct fy_stage_spec spec;
-    struct fy_invocation invocation;
-    struct fy_bytes argv[WORDS_MAX];
-    struct fy_config_hash configs[2];
-    char identity[512], why[512];
-    struct fy_cage *cage;
-};
 
 static void
 setup(void)
 {
-    const char *source = getenv("FERRY_SRCDIR");
-    char path[4096];
-    const char *paths[] = {path};
-    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    (void)snprintf(path, sizeof path, "%s/annotations/lib/commands",
-                   source ? source : ".");
-    ck_assert_int_eq(
-        fy_commands_compile(paths, 1, NULL, diagnostics, &commands), FY_OK);
-    fy_diagnostics_free(diagnostics);
-    strcpy(base, "/var/tmp/ferry-runs-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
-    (void)snprintf(root, sizeof root, "%s/top", base);
-    ck_assert_int_eq(setenv("B", base, 1), 0);
-    ck_assert_int_eq(system("mkdir $B/top && cd $B/top && echo x >f && "
-                            "printf '#!/bin/sh\\n: >marker\\n' >evil && "
-                            "chmod 755 $B evil"),
-                     0);
+    commands = shipped_commands(NULL);
+    make_base("runs");
+    shell("mkdir $B/top && cd $B/top && echo x >f && "
+          "printf '#!/bin/sh\\n: >marker\\n' >evil && "
+          "chmod 755 $B evil");
 }
 
 static void
 teardown(void)
 {
     fy_commands_free(commands);
-    ck_assert_int_eq(system("rm -rf $B"), 0);
-}
-
-static struct fy_bytes
-bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
-}
-
-static int
-parse(const char *const *argv, struct stage *stage)
-{
-    struct fy_buffer why;
-    fy_buffer_start(&why, stage->why, sizeof stage->why);
-    return fy_invocation_parse(commands, "find", argv, NULL, &stage->invocation,
-                               &why);
+    shell("rm -rf $B");
 }
 
 /* Whether the proxy would start find with these words. `programs' are named by the
@@ -91,37 +47,8 @@ static bool
 ask(struct stage *stage, const char *const *argv, const char *const *programs,
     bool forged)
 {
-    const char *roots[] = {root, NULL};
-    const struct fy_confine_options options = {.roots = roots,
-                                               .landlock = true};
     struct fy_stage_spec *spec = &stage->spec;
-    struct fy_buffer why;
-    int files[3];
-    unsigned reason = FY_STAGE_NONE;
-    memset(stage, 0, sizeof *stage);
-    ck_assert_int_eq(parse(argv, stage), FY_OK);
-    fy_buffer_start(&why, stage->why, sizeof stage->why);
-    ck_assert_int_eq(fy_confine_new(&options, &why, &stage->confine), 0);
-    ck_assert_int_eq(fy_tool_identity("/usr/bin/find", stage->identity,
-                                      sizeof stage->identity),
-                     0);
-    *spec = (struct fy_stage_spec){.argv = stage->argv,
-                                   .configs = stage->configs,
-                                   .mount = bytes(root),
-                                   .root = bytes(root),
-                                   .cwd = bytes(root),
-                                   .umask = 022};
-    spec->tool.path = bytes("/usr/bin/find");
-    spec->tool.identity = bytes(stage->identity);
-    for (unsigned i = 0; i < 16; i++) {
-        struct rlimit own;
-        getrlimit((__rlimit_resource_t)i, &own);
-        spec->limits[i][0] = spec->limits[i][1] =
-            own.rlim_max == RLIM_INFINITY ? UINT64_MAX : own.rlim_max;
-    }
-    for (; argv[spec->argc]; spec->argc++) {
-        stage->argv[spec->argc] = bytes(argv[spec->argc]);
-    }
+    stage_new(stage, commands, "/usr/bin/find", argv, NULL, root);
     for (; programs[spec->nconfigs]; spec->nconfigs++) {
         struct fy_config_hash *config = &stage->configs[spec->nconfigs];
         config->path = bytes(programs[spec->nconfigs]);
@@ -129,41 +56,17 @@ ask(struct stage *stage, const char *const *argv, const char *const *programs,
             fy_config_hash(programs[spec->nconfigs], config->sha256), 0);
         config->sha256[0] ^= forged;
     }
-    return fy_confine_check(stage->confine, spec, &stage->invocation,
-                            &stage->cage, files, &reason, &why) == 0;
-}
-
-static void
-forget(struct stage *stage)
-{
-    if (stage->cage) {
-        fy_cage_free(stage->cage);
-    }
-    fy_invocation_clear(&stage->invocation);
-    fy_confine_free(stage->confine);
+    return stage_is_accepted(stage);
 }
 
 /* find inside, with other words than were asked for. */
 static int
 run(const struct stage *stage, const char *const *argv)
 {
-    pid_t pid = fork();
-    if (pid == 0) {
-        char *env[] = {NULL};
-        (void)!freopen("/dev/null", "r+", stdin);
-        (void)dup2(0, 1);
-        (void)dup2(0, 2);
-        if (fy_cage_enter(stage->cage)) {
-            _exit(126);
-        }
-        (void)execve(fy_cage_program(stage->cage),
-                     (char *const *)(uintptr_t)argv, env);
-        _exit(127);
-    }
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) < 126);
-    return WEXITSTATUS(status);
+    static const char *const none[] = {NULL};
+    int status = run_in(stage->cage, "", "", argv, none);
+    ck_assert_int_lt(status, 126);
+    return status;
 }
 
 static const char *const greps[] = {"find", ".", "-type", "f", "-exec", "grep",
@@ -186,7 +89,7 @@ START_TEST(executes_what_its_words_name)
     bool accepted = ask(&stage, greps, grep_only, false);
     if (!landlock_here()) {
         skip_test("no Landlock");
-        forget(&stage);
+        stage_end(&stage);
         return;
     }
     ck_assert_msg(accepted, "%s", stage.why);
@@ -198,7 +101,7 @@ START_TEST(executes_what_its_words_name)
         (void)run(&stage, others[i]);
         ck_assert_msg(access(marker, F_OK) != 0, "by %s", others[i][3]);
     }
-    forget(&stage);
+    stage_end(&stage);
 }
 END_TEST
 
@@ -209,14 +112,14 @@ START_TEST(refuses_programs_that_differ)
     ck_assert(!ask(&stage, greps, grep_only, true));
     if (!landlock_here()) {
         skip_test("no Landlock");
-        forget(&stage);
+        stage_end(&stage);
         return;
     }
     ck_assert_ptr_nonnull(strstr(stage.why, "/usr/bin/grep"));
-    forget(&stage);
+    stage_end(&stage);
     ck_assert(!ask(&stage, greps, more, false));
     ck_assert_ptr_nonnull(strstr(stage.why, "/bin/sh"));
-    forget(&stage);
+    stage_end(&stage);
 }
 END_TEST
 
@@ -227,7 +130,7 @@ START_TEST(executes_nothing_unsaid)
     if (ask(&stage, greps, nothing, false)) {
         ck_assert_int_ne(run(&stage, greps), 0); /* as no grep can be */
     }
-    forget(&stage);
+    stage_end(&stage);
 }
 END_TEST
 
@@ -249,10 +152,14 @@ START_TEST(parses_no_other_command)
         {"find", ".", "-exec", "sed", "-n", "{}", "f", ";"},
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        struct stage stage = {.why = ""};
-        ck_assert_msg(parse(lies[i], &stage) != FY_OK, "%zu: %s %s", i,
-                      lies[i][3], lies[i][4]);
-        ck_assert_str_ne(stage.why, "");
+        struct fy_invocation invocation = {0};
+        char text[512];
+        struct fy_buffer why;
+        fy_buffer_start(&why, text, sizeof text);
+        ck_assert_msg(fy_invocation_parse(commands, "find", lies[i], NULL,
+                                          &invocation, &why) != FY_OK,
+                      "%zu: %s %s", i, lies[i][3], lies[i][4]);
+        ck_assert_str_ne(text, "");
     }
 }
 END_TEST

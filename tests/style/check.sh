@@ -122,14 +122,14 @@ said_in 15 "skips that are not expected are failures" \
     "(tests/skips): other x: no zsh" "(tests/skips): mute: no reason is told" \
     "3 passed, 5 failed, 6 skipped"
 # What hangs is ended, with all it started, and shown; what comes after it, too.
-try seconds=3 "script first sh -c 'setsid sleep 8765 & sleep 8764'" \
-    "script next sleep 8763"
-said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764" \
-    "not ok - no end within 3 s: sh -c setsid sleep 8765" \
-    "not ok - no end within 1 s: sleep 8763"
+try seconds=3 "script first sh -c 'setsid sleep 8765.$$ & sleep 8764.$$'" \
+    "script next sleep 8763.$$"
+said_in 999 "what hung is shown" ", sleep, S, " ": sleep 8764.$$" \
+    "not ok - no end within 3 s: sh -c setsid sleep 8765.$$" \
+    "not ok - no end within 1 s: sleep 8763.$$"
 said_in 4 "and has failed" " s" "first: status 124" "next: status 124" \
     "0 passed, 2 failed, 0 skipped"
-equal "nothing of it is left" "$(pgrep -fcx 'sleep 876[345]')" 0
+equal "nothing of it is left" "$(pgrep -fcx "sleep 876[345]\.$$")" 0
 mkdir "$folder/slow"
 cat >"$folder/slow/Makefile" <<'end'
 all:

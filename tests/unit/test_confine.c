@@ -32,11 +32,12 @@
 #include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
 #define MOUNT "/mnt-of-the-client/deep/data"
 
 static char strange[64]; /* with a file of root, for the others; or "" */
-static char base[64], root[80], outside[80];
+static char outside[80];
 static struct fy_confine *confine;
 static char why_text[1024];
 static struct fy_buffer why;
@@ -51,26 +52,10 @@ static struct fy_use uses[8];
 static struct fy_config_hash configs[4];
 static char identity[256];
 
-static struct fy_bytes
-bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
-}
-
-/* With $B, the folder of this test. */
-static void
-shell(const char *script)
-{
-    ck_assert_int_eq(setenv("B", base, 1), 0);
-    ck_assert_msg(system(script) == 0, "%s", script);
-}
-
 static void
 program(const char *path)
 {
-    ck_assert_int_eq(fy_tool_identity(path, identity, sizeof identity), 0);
-    spec.tool.path = bytes(path);
-    spec.tool.identity = bytes(identity);
+    set_tool(&spec, path, identity, sizeof identity);
     const char *slash = strrchr(path, '/');
     argv[0] = bytes(slash ? slash + 1 : path);
 }
@@ -87,14 +72,7 @@ reset(void)
     spec.root = bytes(root);
     spec.cwd = bytes(MOUNT);
     spec.umask = 022;
-    for (unsigned i = 0; i < 16; i++) {
-        spec.limits[i][0] = spec.limits[i][1] = UINT64_MAX;
-        struct rlimit own;
-        getrlimit((__rlimit_resource_t)i, &own);
-        if (own.rlim_max != RLIM_INFINITY) {
-            spec.limits[i][0] = spec.limits[i][1] = own.rlim_max;
-        }
-    }
+    set_limits(&spec);
     invocation.uses = uses;
     argv[0] = bytes("zgrep");
     spec.argc = 1;
@@ -213,9 +191,7 @@ open_confine(const char *const *roots)
 static void
 setup(void)
 {
-    strcpy(base, "/var/tmp/ferry-confine-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
-    snprintf(root, sizeof root, "%s/top", base);
+    make_base("confine");
     snprintf(outside, sizeof outside, "%s/outside", base);
     shell("mkdir -p $B/top/sub/deeper && echo one >$B/top/file && "
           "echo secret >$B/outside && chmod 755 $B");
@@ -250,10 +226,7 @@ setup_user(void)
               "chown -R 65534:65534 $B && chown 0 $B/d/e/f/root && "
               "mkdir -m 777 $B/theirs && touch $B/theirs/f && "
               "chmod 666 $B/theirs/f");
-        ck_assert_int_eq(setgid(65534), 0);
-        ck_assert_int_eq(setuid(65534), 0);
-        /* Else /proc/self is root's. */
-        ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+        become_ordinary_user();
     }
     setup();
 }

@@ -24,6 +24,7 @@
 
 #include "proxy/storage/fresh.h"
 #include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
 
 enum {
     CROWD = 32, /* files of one folder that are read in one go */
@@ -31,7 +32,7 @@ enum {
     NOBODY = 65534,
 };
 
-static char base[64], long_paths[MANY + 2][PATH_MAX];
+static char long_paths[MANY + 2][PATH_MAX];
 static struct fy_mount mount;
 
 /* What happens while a name is refreshed. */
@@ -118,17 +119,9 @@ nanosleep(const struct timespec *wait, struct timespec *left)
 }
 
 static void
-shell(const char *script)
-{
-    ck_assert_int_eq(setenv("B", base, 1), 0);
-    ck_assert_msg(system(script) == 0, "%s", script);
-}
-
-static void
 setup(void)
 {
-    strcpy(base, "/var/tmp/ferry-fresh-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(base));
+    make_base("fresh");
     shell("mkdir -p $B/mnt/a $B/mnt/b && echo text >$B/mnt/a/file && "
           "ln -s file $B/mnt/a/link");
     memset(&mount, 0, sizeof mount);
@@ -151,12 +144,6 @@ on_mount(unsigned n, const char *name)
     strcpy(long_paths[n], mount.path);
     strcat(strcat(long_paths[n], "/"), name);
     return long_paths[n];
-}
-
-static struct fy_bytes
-bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
 }
 
 static struct stat
