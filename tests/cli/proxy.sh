@@ -60,6 +60,29 @@ equal "... and none on the wire" "$(head -n 1 "$dir/out" | cut -c -12)" "ferry-p
 equal "annotations that cannot be read are left out" \
     "$? $(grep -c "cannot read annotations $dir/none" "$dir/err")" "0 1"
 
+# Annotations of the proxy's host are known there as well as the shipped ones; a
+# command that only the client knows stays.
+build=$(cd "${FERRY_BUILDDIR:-.}" && pwd)
+if [ -n "${FERRY_SANITIZED-}" ] || [ -z "$(command -v ptx)" ]; then
+    skip "annotations of the proxy's host" "sanitized libraries cannot be preloaded, or no ptx"
+else
+    mkdir "$dir/data"
+    seq 9 >"$dir/data/f"
+    echo 'command ptx { operand FILE in; pure; }' >"$dir/own.ferry"
+    for own in "--annotations $dir/own.ferry" ""; do
+        printf '#!/bin/sh\nexec %s "$@" %s\n' "$build/ferry" "$own" >"$dir/there"
+        chmod 755 "$dir/there"
+        (cd "$dir/data" && "$build/ferry" run --no-discover --force --device none \
+            --annotations "$dir/own.ferry" --report="$dir/report" \
+            --mount "$dir/data=ssh://bad$dir/data?ferry=$dir/there&command=$build/tests/badlink/badlink%20delay=1ms" \
+            -- ptx f >"$dir/out" 2>/dev/null)
+        equal "with '${own% *}' there: as without" "$(cat "$dir/out")" "$(ptx "$dir/data/f")"
+        equal "with '${own% *}' there: where it ran" \
+            "$(grep -o '"placed": [^,]*' "$dir/report")" \
+            "\"placed\": $([ -n "$own" ] && echo '"ssh://bad"' || echo null)"
+    done
+fi
+
 # SIGTERM ends it as the end of the connection does.
 mkfifo "$dir/fifo"
 rm -f "$dir/out"

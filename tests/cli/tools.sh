@@ -230,6 +230,80 @@ equal "verify: no such file" $? 1
 equal "verify of nothing" $? 0
 has "says so" err "no call"
 
+# A chunk gets a copy of a struct of 256 bytes at most.
+for pad in 240 241; do
+    cat >holder.h <<END
+struct holder { double *x; long n; char pad[$pad]; };
+END
+    cat >holder.c <<'END'
+#include "holder.h"
+void own_double(struct holder *h)
+{
+    for (long i = 0; i < h->n; i++)
+        h->x[i] *= 2;
+}
+END
+    cat >hold.c <<'END'
+#include <stdio.h>
+#include "holder.h"
+void own_double(struct holder *h);
+static double x[5000];
+int main(void)
+{
+    struct holder h = {x, 5000, ""};
+    x[4999] = 21;
+    own_double(&h);
+    printf("%.0f\n", x[4999]);
+    return 0;
+}
+END
+    cat >holder.ferry <<END
+struct holder { double *x; long n; char pad[$pad]; };
+function void own_double(struct holder *h)
+{
+    require h->n > 0;
+    axis n = h->n split;
+    inout h->x[n: 1];
+    flops 1.0 * n;
+}
+END
+    ${CC:-cc} -O1 -shared -fPIC holder.c -o libholder.so &&
+        ${CC:-cc} -O1 hold.c -o hold -L. -lholder -Wl,-rpath,"$work"
+    "$ferry" run --annotations holder.ferry --device host,memory=16KiB --force \
+        --report=r.json -- ./hold >out 2>err
+    equal "a struct with $pad bytes behind its fields" "$(cat out)" 42
+    has "... is copied for a chunk, or the original runs" r.json \
+        "\"own_double\", \"calls\": 1, \"offloaded\": $((241 - pad))"
+done
+
+# What check says of a command, and how it ends.
+"$ferry" check "$srcdir/annotations/lib/commands" --argv cat x >out 2>err
+equal "check of a command" $? 0
+has "... what it reads" out '^    in "x"$'
+"$ferry" check "$srcdir/annotations/lib/commands" --argv find . -exec ./own ';' >out 2>err
+equal "check of a command that stays" $? 1
+has "... why" out "^not offloaded: find: "
+
+# Of two paths the later one's block counts.
+echo 'command cat { operand FILE; pure; }' >plain.ferry
+echo 'command cat { operand FILE; pure; streams; }' >streams.ferry
+"$ferry" check plain.ferry streams.ferry --argv cat x >out 2>err
+has "the later path's block" out "^    pure, streams$"
+"$ferry" check streams.ferry plain.ferry --argv cat x >out 2>err
+has "... in this order, too" out "^    pure$"
+
+# What the report says of how a stage ended.
+mkdir data
+seq 20000 >data/f
+(cd data && "$ferry" run --no-discover --force --device none --report="$work/r.json" \
+    --mount "$work/data=loopback://$work/data" -- sh -c '(ulimit -f 1; cat f >o)
+    grep -q nothing f; printf a | sed s/a/b/' >/dev/null 2>&1)
+equal "the exit of stages: by a signal, at the proxy, here" "$(python3 - <<'PYTHON'
+import json
+print(*((s["argv"][0], s["exit"], s["placed"]) for s in json.load(open("r.json"))["stages"]))
+PYTHON
+)" "('cat', 153, 'loopback://') ('grep', 1, 'loopback://') ('sed', None, None)"
+
 # doctor with a program.
 "$ferry" doctor -- ./scale >out 2>err
 equal "doctor of a program" $? 0
