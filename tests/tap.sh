@@ -57,6 +57,30 @@ equal()
     fi
 }
 
+# kept FILE COMMAND...: a run; its output in FILE, errors in FILE.err, FILE.status
+kept()
+{
+    tap_file=$1
+    shift
+    "$@" >"$tap_file" 2>"$tap_file.err" </dev/null
+    echo "$?" >"$tap_file.status"
+}
+
+# alike NAME PLAIN OTHER [SAID]: ok when two runs did the same: output, and what there
+# is of PLAIN.err and PLAIN.status; else shown with the end of the file SAID.
+alike()
+{
+    for tap_what in "" .err .status; do
+        [ -e "$2$tap_what" ] || continue
+        cmp -s "$2$tap_what" "$3$tap_what" && continue
+        diff "$2$tap_what" "$3$tap_what" 2>&1 | head -n 20 | sed 's/^/# /'
+        [ -z "${4-}" ] || tail -n 4 "$4" | cut -c 1-200 | sed 's/^/# /'
+        not_ok "$1${tap_what:+: ${tap_what#.}}"
+        return 1
+    done
+    ok "$1"
+}
+
 finish()
 {
     echo "1..$tap_count"

@@ -34,18 +34,6 @@ deferred()
         >"$work/out" 2>"$work/explain" || echo "status $?" >>"$work/out"
 }
 
-# same NAME: what the program said is what it says without
-same()
-{
-    if cmp -s "$work/plain" "$work/out"; then
-        ok "$1"
-    else
-        diff "$work/plain" "$work/out" | head -n 8 | sed 's/^/# /'
-        tail -n 4 "$work/explain" | cut -c 1-200 | sed 's/^/# /'
-        not_ok "$1"
-    fi
-}
-
 # kernels that were launched
 launched()
 {
@@ -62,7 +50,7 @@ evaluations()
 "$fused" chain >"$work/plain"
 deferred -- "$fused" chain
 if grep -q 'no call is deferred' "$work/explain"; then
-    same "results, where nothing can be deferred"
+    alike "results, where nothing can be deferred" "$work/plain" "$work/out" "$work/explain"
     finish
     exit
 fi
@@ -70,7 +58,7 @@ v=77824 # bytes of a vector, but for the page in front, which is not taken
 for name in $("$fused"); do
     "$fused" "$name" >"$work/plain"
     deferred -- "$fused" "$name"
-    same "$name"
+    alike "$name" "$work/plain" "$work/out" "$work/explain"
     got="$(evaluations) $(launched)"
     case $name in
     chain) wanted="4 $((2 * v)) $v 4 1; 1" ;;
@@ -105,14 +93,14 @@ FAKECUDA_FAIL=nvrtcCompileProgram:4
 export FAKECUDA_FAIL
 deferred -- "$fused" chain
 unset FAKECUDA_FAIL
-same "a kernel that cannot be compiled"
+alike "a kernel that cannot be compiled" "$work/plain" "$work/out" "$work/explain"
 equal "its calls are launched one by one" "$(evaluations) $(launched)" \
     "4 $((2 * v)) $v  ; 4"
 FAKECUDA_FAIL=cuLaunchKernel:1
 export FAKECUDA_FAIL
 deferred -- "$fused" chain
 unset FAKECUDA_FAIL
-same "a launch that fails"
+alike "a launch that fails" "$work/plain" "$work/out" "$work/explain"
 if grep -q 'by the originals' "$work/explain"; then
     ok "leaves it to the originals"
 else
@@ -123,10 +111,10 @@ fi
 "$fused" sizes >"$work/plain"
 device=host
 deferred -- "$fused" sizes
-same "elements of two sizes on the host device"
+alike "elements of two sizes on the host device" "$work/plain" "$work/out" "$work/explain"
 "$fused" in-place >"$work/plain"
 deferred -- "$fused" in-place
-same "in place by another function on the host device"
+alike "in place by another function on the host device" "$work/plain" "$work/out" "$work/explain"
 equal "all deferred" "$(grep -c '(deferred)' "$work/explain")" 6
 device=cuda
 
@@ -135,7 +123,7 @@ last=$((seed + ${FERRY_DEFER_RANDOM:-6}))
 while [ "$seed" -lt "$last" ]; do
     "$random" "$seed" 150 >"$work/plain" 2>&1
     deferred --chunk "random:$seed" -- "$random" "$seed" 150
-    same "random $seed"
+    alike "random $seed" "$work/plain" "$work/out" "$work/explain"
     seed=$((seed + 1))
 done
 

@@ -51,24 +51,14 @@ same()
 {
     name=$1
     shift
-    env timeout -k 5 60 "$@" >"$t/plain" 2>"$t/plain.err" </dev/null
-    plain_status=$?
-    ferry "$@" >"$t/ferry" 2>"$t/ferry.err" </dev/null
-    ferry_status=$?
-    if ! cmp -s "$t/plain" "$t/ferry"; then
-        diff "$t/plain" "$t/ferry" | head -n 20 | sed 's/^/# /'
-        not_ok "$name: output"
-    elif ! cmp -s "$t/plain.err" "$t/ferry.err"; then
-        diff "$t/plain.err" "$t/ferry.err" | head -n 20 | sed 's/^/# /'
-        not_ok "$name: errors"
-    elif [ "$plain_status" != "$ferry_status" ]; then
-        echo "# status $ferry_status, without ferry $plain_status"
-        not_ok "$name: status"
-    elif [ "$plain_status" -eq 124 ] || [ "$plain_status" -ge 132 ]; then
-        echo "# status $plain_status also without ferry"
+    kept "$t/plain" env timeout -k 5 60 "$@"
+    kept "$t/ferry" ferry "$@"
+    read -r plain_status <"$t/plain.status"
+    if [ "$plain_status" -eq 124 ] || [ "$plain_status" -ge 132 ]; then
+        echo "# status $plain_status without ferry"
         not_ok "$name: the test itself"
     else
-        ok "$name"
+        alike "$name" "$t/plain" "$t/ferry"
     fi
 }
 

@@ -51,11 +51,6 @@ asked()
         equal "$name, mode $mode: asked" "$(cat "$log")" "$(cat "$t/wanted")"
     done
 }
-counted()
-{
-    equal "$1: counted" "$("$build/tests/preload/make_preload" record "$t/record" |
-        grep -v 'calls=0')" "$2"
-}
 # What was counted in mode 4: judged(), judged_inner(), and those of other names.
 counted()
 {

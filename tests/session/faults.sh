@@ -2,21 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Commands next to their files over bad links (tests/badlink/fault.h): what a script
 # prints, writes and returns is what it does without ferry, and soon.
-. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
-build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
-[ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
-[ -x "$build/ferry" ] || skip_all "ferry is not built"
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT INT TERM
-# badlink FAULT FOLDER: the place of a folder behind such a link.
-badlink()
-{
-    echo "ssh://bad$2?ferry=$build/ferry&command=$build/tests/badlink/badlink%20$1"
-}
-mkdir "$work/data" "$work/home"
-export HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
-    XDG_CACHE_HOME="$work/home" LC_ALL=C
+. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
+mkdir "$work/data"
 seq 1 200000 >"$work/data/f"
 seq 1 7 200000 >"$work/data/g"
 cd "$work/data" || exit 1

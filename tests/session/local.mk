@@ -38,7 +38,7 @@ tests_badlink_badlink_CFLAGS = $(AM_CFLAGS)
 tests_badlink_badlink_LDADD = libfyproxy.la libfycommon.la
 
 dist_check_SCRIPTS += tests/session/pipes.py
-EXTRA_DIST += tests/session/commands.ferry
+EXTRA_DIST += tests/session/commands.ferry tests/session/common.sh
 TESTS += tests/session/pipes.py
 
 dist_check_SCRIPTS += tests/session/input.py

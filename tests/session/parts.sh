@@ -3,16 +3,9 @@
 # Commands over operands of two hosts, of which one has a bad link
 # (tests/badlink/fault.h), is slow, refuses or is not there: what they print, write and
 # return is what they do without ferry, in the operands' order.
-. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
-build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
-[ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
-[ -x "$build/ferry" ] || skip_all "ferry is not built"
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT INT TERM
-mkdir "$work/near" "$work/far" "$work/home"
-export HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
-    XDG_CACHE_HOME="$work/home" LC_ALL=C N="$work/near" F="$work/far"
+. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
+mkdir "$work/near" "$work/far"
+export N="$work/near" F="$work/far"
 seq 1 200000 >"$N/f"
 seq 1 7 200000 >"$N/g"
 seq 200000 -1 1 >"$F/f"
@@ -35,7 +28,7 @@ place()
     if [ -z "$3" ]; then
         echo "loopback://$2?option=$1=yes"
     else
-        echo "ssh://$1$2?ferry=$build/ferry&command=$build/tests/badlink/badlink%20$3"
+        badlink "$3" "$2" "$1"
     fi
 }
 

@@ -2,16 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The folder of a loopback proxy's temporary files goes with the session, also when the
 # proxy is killed: by its client, since it does not end in time, or by another process.
-. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/tap.sh"
-build=$(cd "${FERRY_BUILDDIR:-$(dirname "$0")/../..}" && pwd)
-[ -z "${FERRY_SANITIZED-}" ] || skip_all "the preloaded library cannot run so"
-[ -x "$build/ferry" ] || skip_all "ferry is not built"
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT INT TERM
-mkdir "$work/data" "$work/home" "$work/tmp"
-export HOME="$work/home" XDG_CONFIG_HOME="$work/home" \
-    XDG_CACHE_HOME="$work/home" TMPDIR="$work/tmp" LC_ALL=C work
+. "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
+mkdir "$work/data" "$work/tmp"
+export TMPDIR="$work/tmp" work
 seq 1 20000 >"$work/data/f"
 cd "$work/data" || exit 1
 
