@@ -295,7 +295,7 @@ has "... in this order, too" out "^    pure$"
 # What the report says of how a stage ended.
 mkdir data
 seq 20000 >data/f
-(cd data && "$ferry" run --no-discover --force --device none --report="$work/r.json" \
+(cd data && env --default-signal=XFSZ "$ferry" run --no-discover --force --device none --report="$work/r.json" \
     --mount "$work/data=loopback://$work/data" -- sh -c '(ulimit -f 1; cat f >o)
     grep -q nothing f; printf a | sed s/a/b/' >/dev/null 2>&1)
 equal "the exit of stages: by a signal, at the proxy, here" "$(python3 - <<'PYTHON'

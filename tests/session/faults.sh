@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # build and work are of common.sh
 # Commands next to their files over bad links (tests/badlink/fault.h): what a script
 # prints, writes and returns is what it does without ferry, and soon.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # build and work are of common.sh
 # Commands over operands of two hosts, of which one has a bad link
 # (tests/badlink/fault.h), is slow, refuses or is not there: what they print, write and
 # return is what they do without ferry, in the operands' order.

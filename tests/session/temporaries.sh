@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # build and work are of common.sh
 # The folder of a loopback proxy's temporary files goes with the session, also when the
 # proxy is killed: by its client, since it does not end in time, or by another process.
 . "${FERRY_SRCDIR:-$(dirname "$0")/../..}/tests/session/common.sh"
@@ -26,6 +27,7 @@ run()
         done
         proxy=${proxy#/proc/}
         '"$1" 2>&1
+    echo "status $?" | grep -v 'status 0'
 }
 
 # Or nothing below would be at stake.
