@@ -14,6 +14,7 @@
 #define FERRY_COMMON_DEBUG_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "common/buffer.h"
 #include "common/status.h"
@@ -64,6 +65,14 @@ void fy_debug_line(enum fy_room room, const char *format, ...)
             fy_debug_line(FY_ROOM_##room, __VA_ARGS__); \
         }                                               \
     } while (0)
+
+/* What cannot be otherwise: the process aborts in builds with sanitizers, which tests
+ * run; elsewhere nothing happens. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define fy_debug_expect(condition) ((condition) ? (void)0 : abort())
+#else
+#define fy_debug_expect(condition) ((void)(condition))
+#endif
 
 /* Where lines go; NULL: nowhere. Borrowed. */
 const char *fy_debug_file(void);

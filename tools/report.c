@@ -18,7 +18,8 @@
 
 enum {
     CROWD_BYTES = 64,
-    CROWD_LEAST = 1 << 16
+    CROWD_LEAST = 1 << 16,
+    MEMBERS_MAX = 1 << 19, /* 70 MiB of jansson's memory */
 };
 
 /* ---- from counters ---- */
@@ -292,16 +293,17 @@ read_root(const json_t *root, struct fy_report *out)
 
 /*
  * Whether there are more objects and lists than a report has, of which each one
- * takes a hundred bytes of text: of jansson's memory they take the most.
+ * takes a hundred bytes of text, or more members: they take jansson's memory.
  */
 static bool
 is_crowded(const char *text, size_t bytes)
 {
-    size_t left = CROWD_LEAST + bytes / CROWD_BYTES;
-    for (size_t i = 0; i < bytes && left; i++) {
+    size_t left = CROWD_LEAST + bytes / CROWD_BYTES, members = MEMBERS_MAX;
+    for (size_t i = 0; i < bytes && left && members; i++) {
         left -= text[i] == '{' || text[i] == '[';
+        members -= text[i] == ',';
     }
-    return left == 0;
+    return left == 0 || members == 0;
 }
 
 int
@@ -311,7 +313,8 @@ fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,
     json_error_t error;
     memset(out, 0, sizeof *out);
     if (is_crowded(text, bytes)) {
-        (void)snprintf(why, why_bytes, "it has too many objects and lists");
+        (void)snprintf(why, why_bytes,
+                       "it has too many objects, lists or members");
         return FY_ERR_INVALID;
     }
     out->document = json_loadb(text, bytes, FY_JSON_FLAGS, &error);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,6 +177,13 @@ static void
 print_lines(const char *path, size_t max, const char *what)
 {
     size_t bytes;
+    struct stat about;
+    if (path[0] && stat(path, &about) == 0 &&
+        about.st_size > EXPLAIN_LIMIT_BYTES) {
+        fy_say("the %s are not shown: %lld MiB are more than %d", what,
+               (long long)about.st_size >> 20, EXPLAIN_LIMIT_BYTES >> 20);
+        return;
+    }
     char *text =
         path[0] ? fy_read_file(path, EXPLAIN_LIMIT_BYTES, &bytes) : NULL;
     if (!text) {

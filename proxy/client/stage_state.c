@@ -62,6 +62,7 @@ fy_stage_event(struct stage *stage, enum stage_event event)
                                         "ended",
                                         "done"};
     enum stage_state to = events[event].to;
+    fy_debug_expect(events[event].from >> stage->state & 1);
     fy_debug(CLIENT, "stage of pid %d%s: %s -> %s (%s%s)", stage->hello.pid,
              stage->whole ? ", part" : "", words[stage->state], words[to],
              events[event].from >> stage->state & 1 ? "" : "unexpected: ",

@@ -44,6 +44,7 @@ struct plan {
     unsigned nseen;
     const char *temporary; /* private folder for /tmp */
     bool limited;          /* the root is exported to anybody */
+    bool bound;            /* ends with the thread that forks it */
     uid_t uid;
     gid_t gid;
 };
@@ -603,7 +604,9 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     static struct order order;
     static struct fy_seen seen[FY_MAX_SEEN];
     struct failure failure = {0};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (plan->bound) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
     if (getppid() != parent) {
         _exit(0); /* gone before that */
     }
@@ -633,7 +636,11 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
 static bool
 start_spare(struct fy_confine *confine, enum fy_space_kind kind)
 {
-    struct plan plan = {.kind = kind, .uid = geteuid(), .gid = getegid()};
+    /* A thread of the pool ends before the proxy does: then the pipe tells. */
+    struct plan plan = {.kind = kind,
+                        .bound = gettid() == getpid(),
+                        .uid = geteuid(),
+                        .gid = getegid()};
     struct fy_spare *spare = &confine->spare;
     int up[2], down[2];
     *spare = (struct fy_spare){.up = -1, .down = -1};

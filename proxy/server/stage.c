@@ -29,8 +29,7 @@ static const struct {
      * client is answered, bytes flow, readers of its output may be linked. */
     [FY_STAGE_HAS_EXECED] = {"has exec'd", IN(STARTING), FY_STAGE_RUNNING},
     /* reap.c: the process has ended. Output and trailers may still be on their way. */
-    [FY_STAGE_HAS_EXITED] = {"has exited", IN(STARTING) | IN(RUNNING),
-                             FY_STAGE_EXITED},
+    [FY_STAGE_HAS_EXITED] = {"has exited", IN(RUNNING), FY_STAGE_EXITED},
     /* result.c: all was sent. end.c: abandoned before it had a process. What had
      * effects is kept for /touched, all else is freed at the end of the turn. */
     [FY_STAGE_IS_DONE] = {"is done", IN(WAITING) | IN(CHECKING) | IN(EXITED),
@@ -43,6 +42,7 @@ fy_server_stage_event(struct fy_server_stage *stage, enum fy_stage_event event)
     static const char *const words[] = {"waits", "is checked", "starts",
                                         "runs",  "exited",     "over"};
     enum fy_stage_state to = events[event].to;
+    fy_debug_expect(events[event].from >> stage->state & 1);
     fy_debug(SERVER, "stage %llu, pid %d: %s -> %s (%s%s)",
              (unsigned long long)stage->number, (int)stage->run.pid,
              words[stage->state], words[to],

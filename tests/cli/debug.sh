@@ -146,4 +146,11 @@ if [ "$(id -u)" -eq 0 ] && as_other "$ferry" --version >"$work/out" 2>&1; then
 else
     skip "a setuid program" "needs root, and a ferry that others can run"
 fi
+mkdir "$work/held"
+TMPDIR=$work/held "$ferry" run --no-discover --debug=command -- \
+    sh -c 'truncate -s 300M "$1"/ferry-held-*/debug' sh "$work/held" \
+    >"$work/out" 2>"$work/err"
+equal "a log that is too large is not printed, which is said" \
+    "$?$(cat "$work/out" "$work/err")" \
+    "0ferry: the lines are not shown: 300 MiB are more than 256"
 finish

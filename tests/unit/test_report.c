@@ -182,7 +182,27 @@ START_TEST(test_crowded_json)
     bytes += sizeof end - 1;
     ck_assert_int_eq(fy_report_read_json(text, bytes, &out, why, sizeof why),
                      FY_ERR_INVALID);
-    ck_assert_str_eq(why, "it has too many objects and lists");
+    ck_assert_str_eq(why, "it has too many objects, lists or members");
+    free(text);
+}
+END_TEST
+
+/* Six million members of one object, 140 bytes of memory each. */
+START_TEST(test_many_members)
+{
+    char *text = NULL, why[100];
+    size_t bytes;
+    struct fy_report out;
+    FILE *to = open_memstream(&text, &bytes);
+    (void)fprintf(to, "{\"functions\": []");
+    for (unsigned i = 0; i < 6000000; i++) {
+        (void)fprintf(to, ",\"%x\":1", i);
+    }
+    (void)fprintf(to, "}");
+    ck_assert_int_eq(fclose(to), 0);
+    ck_assert_int_eq(fy_report_read_json(text, bytes, &out, why, sizeof why),
+                     FY_ERR_INVALID);
+    ck_assert_str_eq(why, "it has too many objects, lists or members");
     free(text);
 }
 END_TEST
@@ -254,6 +274,7 @@ main(void)
     tcase_add_test(tests, test_bad_json);
     tcase_add_test(tests, test_deep_json);
     tcase_add_test(tests, test_crowded_json);
+    tcase_add_test(tests, test_many_members);
     tcase_add_test(tests, test_hostile_values);
     tcase_add_test(tests, test_fuzz);
     suite_add_tcase(suite, tests);
