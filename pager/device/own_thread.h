@@ -81,8 +81,8 @@ int fy_own_thread_start(pthread_t *thread, size_t stack_bytes,
                         void *(*run)(void *), void *argument) FY_MUST_CHECK;
 
 /*
- * New: a word that is 1 in this process and 0 in each forked child. Read without
- * a lock. FY_ERR_NOMEM; FY_ERR_UNSUPPORTED: the kernel cannot mark memory so.
+ * New: a word that is this process's number, and 0 in each forked child. Read
+ * without a lock. FY_ERR_NOMEM; FY_ERR_UNSUPPORTED: the kernel cannot mark memory so.
  */
 int fy_own_process_new(const volatile unsigned **out) FY_MUST_CHECK;
 void fy_own_process_free(const volatile unsigned *word);

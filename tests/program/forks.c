@@ -2,7 +2,7 @@
 /*
  * Children that call, of a parent that has or has not called before; vfork and
  * posix_spawn children; fork while other threads are inside calls.
- * Argument: before | after | both | deep | spawn | busy.
+ * Argument: before | after | both | deep | spawn | shared | busy.
  */
 #include "common.h"
 
@@ -71,6 +71,35 @@ spawned(const char *self)
     printf("system: %d\n", WEXITSTATUS(system("exit 5")));
 }
 
+/* A child on its parent's memory makes the first call of a name, and products. */
+static void
+shared(const char *self)
+{
+    static double x[1000], y[1000];
+    const integer n = 1000, one = 1;
+    const double half = 0.5;
+    int status = 0;
+    char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "child",
+                         NULL};
+    volatile long errors = 0;
+    pid_t pid = vfork();
+
+    if (pid == 0) {
+        fill(x, 1000, 1);
+        daxpy_(&n, &half, x, &one, y, &one);
+        errors = product_errors(200, 5);
+        execve(self, arguments, environ);
+        _exit(99);
+    }
+    waitpid(pid, &status, 0);
+    printf("vfork: %d, %ld wrong\n", WEXITSTATUS(status), errors);
+    daxpy_(&n, &half, x, &one, y, &one);
+    for (int i = 0; i < 1000; i++) {
+        errors += y[i] != x[i];
+    }
+    printf("after: %ld wrong\n", errors + product_errors(200, 6));
+}
+
 static atomic_int stop;
 
 static void *
@@ -106,6 +135,9 @@ main(int argc, char **argv)
     }
     if (strcmp(mode, "spawn") == 0) {
         spawned(argv[0]);
+    }
+    if (strcmp(mode, "shared") == 0) {
+        shared(argv[0]);
     }
     if (strcmp(mode, "busy") == 0) {
         pthread_t threads[3];

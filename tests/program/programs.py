@@ -115,9 +115,11 @@ def programs():
     yield Program("address/options", ["overflow"], blas=one, loose=True,
                   extra={"ASAN_OPTIONS": "exitcode=7"})
     yield Program("threads/ilp64", ["threads64", "4", "0", "10"], blas=one)
-    for mode in ("before", "after", "both", "deep", "spawn", "busy"):
+    for mode in ("before", "after", "both", "deep", "spawn", "shared",
+                 "busy"):
         yield Program("forks/" + mode, ["forks", mode],
-                      blas=one if mode == "busy" else BOTH)
+                      blas=one if mode in ("busy", "shared") else BOTH,
+                      timeout=30)
     for mode in ("count", "nested", "masks", "altstack", "alternate",
                  "coroutines", "jump"):
         yield Program("signals/" + mode, ["signals", mode], blas=one)

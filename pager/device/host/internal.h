@@ -45,7 +45,8 @@ struct host_device {
     unsigned waiting;      /* threads in wait on `change' */
     struct fy_stream *streams;
     struct fy_host_arena *arena;
-    const volatile unsigned *alive; /* a page that is zero in forked children */
+    const volatile unsigned *alive; /* the process; a page that is zero in
+                                     * forked children */
     const char *error;
 };
 

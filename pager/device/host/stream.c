@@ -9,6 +9,7 @@
 #include "pager/device/host/internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pager/device/copy.h"
 #include "pager/device/own_thread.h"
@@ -119,7 +120,9 @@ added(struct fy_stream *s)
         s->queue.bytes < KICK_BYTES) {
         return;
     }
-    if (!s->has_worker && !s->no_worker) {
+    /* A child on its parent's memory (vfork) starts none: it would end with the child. */
+    if (!s->has_worker && !s->no_worker &&
+        *s->device->alive == (unsigned)getpid()) {
         s->has_worker =
             fy_own_thread_start(&s->worker, WORKER_STACK_BYTES, work, s) == 0;
         s->no_worker = !s->has_worker;
