@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +29,9 @@ enum {
     BELOW_MAX = 12,   /* of a folder with more folders none is read: its names
                        * are mostly hashes */
     TRIPS = 3,        /* the names of a folder, and one to spare */
+    NAMES_BYTES_MAX =
+        256 << 10, /* of a folder, a few thousand names: sshfs answers with
+                                  * all at once, which the stage waits for */
 };
 
 /* The folders of one depth: names beneath the top. */
@@ -50,7 +54,7 @@ is_time_left(const struct reading *reading)
     return fy_clock_ns() + TRIPS * reading->trip_ns < reading->until_ns;
 }
 
-/* NULL: it cannot be read, or is behind a link. */
+/* NULL: it cannot be read, is behind a link, or large. */
 static DIR *
 open_names(int top, const char *name)
 {
@@ -58,8 +62,11 @@ open_names(int top, const char *name)
     memset(&how, 0, sizeof how);
     how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+    struct stat about;
     int fd = (int)syscall(SYS_openat2, top, name, &how, sizeof how);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    bool small =
+        fd >= 0 && fstat(fd, &about) == 0 && about.st_size <= NAMES_BYTES_MAX;
+    DIR *dir = small ? fdopendir(fd) : NULL;
     if (fd >= 0 && !dir) {
         close(fd);
     }

@@ -773,16 +773,16 @@ START_TEST(no_descriptor_stays_open)
 }
 END_TEST
 
-/* Whether the folder named is read when `path' is read ahead. */
+/* Whether that happens to the folder named when `path' is read ahead. */
 static bool
-reads_until(const char *path, const char *folder, uint64_t trip_ns,
-            uint64_t until_ns)
+happens_until(uint32_t event, const char *path, const char *folder,
+              uint64_t trip_ns, uint64_t until_ns)
 {
     char events[4096];
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
     ck_assert_int_ge(watch, 0);
-    ck_assert_int_ge(inotify_add_watch(watch, folder, IN_OPEN), 0);
+    ck_assert_int_ge(inotify_add_watch(watch, folder, event), 0);
     fy_fresh_ahead(path, trip_ns, until_ns);
     ssize_t n = read(watch, events, sizeof events);
     close(watch);
@@ -790,9 +790,22 @@ reads_until(const char *path, const char *folder, uint64_t trip_ns,
 }
 
 static bool
+reads_until(const char *path, const char *folder, uint64_t trip_ns,
+            uint64_t until_ns)
+{
+    return happens_until(IN_OPEN, path, folder, trip_ns, until_ns);
+}
+
+static bool
 reads_ahead(const char *path, const char *folder)
 {
     return reads_until(path, folder, 0, UINT64_MAX);
+}
+
+static bool
+happens_ahead(uint32_t event, const char *path, const char *folder)
+{
+    return happens_until(event, path, folder, 0, UINT64_MAX);
 }
 
 /* Of a folder with more than 12 folders none is read, and at most 64 of one depth. */
@@ -853,6 +866,22 @@ START_TEST(what_would_come_too_late_is_not_read_ahead)
 }
 END_TEST
 
+/* Its names come in one answer, however long that takes. */
+START_TEST(no_large_folder_is_read_ahead)
+{
+    struct stat about;
+    const char *large = on_mount(0, "a/large");
+
+    shell("mkdir -p $B/mnt/a/large/below");
+    ck_assert(happens_ahead(IN_ACCESS, large, large));
+    shell("cd $B/mnt/a/large && seq -f %0200g 16000 | xargs touch");
+    ck_assert_int_eq(stat(large, &about), 0);
+    /* Where folders have sizes. */
+    ck_assert(about.st_size <= 256 << 10 ||
+              !happens_ahead(IN_ACCESS, large, large));
+}
+END_TEST
+
 /* The host may exchange a folder for a link that leads out of the mount. */
 START_TEST(what_is_behind_a_link_is_not_read_ahead)
 {
@@ -885,6 +914,7 @@ main(void)
     tcase_add_test(tests, what_is_behind_a_link_is_not_read_ahead);
     tcase_add_test(tests, so_many_folders_are_read_ahead);
     tcase_add_test(tests, what_would_come_too_late_is_not_read_ahead);
+    tcase_add_test(tests, no_large_folder_is_read_ahead);
     tcase_add_test(tests, a_folder_told_keeps_the_owner_that_is_seen);
     tcase_add_test(tests, a_link_is_old_unless_its_host_tells_it);
     tcase_add_test(tests, another_users_folder_is_old_when_changed);
