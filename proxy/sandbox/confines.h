@@ -170,9 +170,9 @@ bool fy_all_owned(int fd, bool tree);
 /* Where a stage looks for files. */
 struct fy_absent_places {
     const struct fy_root *root;
-    const char *base; /* the folder it works in, relative to the root */
+    const char *base;    /* the folder it works in, relative to the root */
     const char *program; /* that it runs */
-    const char *home; /* its HOME, which may be on one of its mounts */
+    const char *home;    /* its HOME, which may be on one of its mounts */
     struct fy_seen *seen;
     unsigned nseen;
     const char

@@ -111,7 +111,7 @@ START_TEST(of_another_prefix)
     put("local/bin/git", "");
     ck_assert_uint_eq(look(".", &absent, 1), 0);
     snprintf(path, sizeof path, "%s/local/bin/git", top);
-    snprintf(link_path, sizeof link_path, "%s/root/git", top);
+    snprintf(link_path, sizeof link_path, "%s/git", top);
     ck_assert_int_eq(symlink(path, link_path), 0);
     for (int i = 0; i < 2; i++) {
         program = i ? link_path : path;
