@@ -1306,6 +1306,13 @@ START_TEST(test_no_leaks)
         ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
     }
     ck_assert_uint_eq(open_files(), before);
+    /* All of it goes, and comes back. */
+    fy_confine_free(confine);
+    unsigned without = open_files();
+    open_confine(NULL);
+    fy_confine_free(confine);
+    ck_assert_uint_eq(open_files(), without);
+    open_confine(NULL);
 
     /* fork, enter, exit against fork, exit. */
     double spent[2] = {0, 0};
