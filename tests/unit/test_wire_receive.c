@@ -2,6 +2,7 @@
 /*
  * proxy/wire/wire_receive.c by a peer that writes frames by hand (RFC 9113, heads as
  * in RFC 7541 without a table): heads that no wire sends, PINGs, windows.
+ * Long because each test needs the peer that stands here first.
  */
 #include "config.h"
 
