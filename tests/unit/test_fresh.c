@@ -666,7 +666,7 @@ START_TEST(a_crowd_that_is_not_there)
     const char **paths = make_files("b", CROWD);
     static char name[300] = "b/";
 
-    memset(name + 2, 'x', 280);
+    memset(name + 2, 'x', NAME_MAX + 1);
     paths[CROWD] = on_mount(CROWD, name);
     paths[CROWD + 1] = NULL;
     mount.kernel_ms = 1;
