@@ -707,6 +707,13 @@ START_TEST(a_crowd_that_is_gone_is_waited_for)
     ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
     ck_assert_int_eq(meanwhile.moment, NEVER);
     ck_assert_uint_eq(meanwhile.opened, 1 + 3);
+    /* A kernel that keeps no names is not waited for: each is looked up. */
+    shell("rm $B/mnt/b/*");
+    mount.kernel_ms = 0;
+    meanwhile.looked = 0;
+    memset(&meanwhile.wait, 0, sizeof meanwhile.wait);
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    ck_assert(meanwhile.looked == 1 && meanwhile.wait.tv_nsec == 0);
 }
 END_TEST
 
