@@ -61,6 +61,16 @@ static const char text[] =
     "  axis k split sums into c with beta = 1; axis m, n split;\n"
     "  in a[m: lda, k: 1]; in b[k: ldb, n: 1];\n"
     "  inout c[m: ldc, n: 1] out when beta == 0; }\n"
+    "function void said_int(long n, double *x, int *s)\n"
+    "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
+    "function void said_long(long n, double *x, long *s)\n"
+    "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
+    "function void said_two(long n, double *x, int *s)\n"
+    "{ axis n split; inout x[n: 1]; out s[2: 1]; }\n"
+    "function void said_char(long n, double *x, char *s)\n"
+    "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
+    "function void said_double(long n, double *x, double *s)\n"
+    "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
     "function void lapack_like(long n, double *work, long lwork, double *x)\n"
     "{ axis n split; scratch work[lwork: 1] returns 1; inout x[n: 1]; }\n";
 
@@ -341,6 +351,35 @@ START_TEST(whole_only)
 }
 END_TEST
 
+/* Every chunk may write a status, which is a lone integer that is only written. */
+START_TEST(only_a_status_is_written_by_every_chunk)
+{
+    static const struct {
+        const char *name;
+        int status;
+    } rows[] = {
+        {"said_int", FY_OK},           {"said_long", FY_OK},
+        {"said_two", FY_ERR_NOFIT},    {"said_char", FY_ERR_NOFIT},
+        {"said_double", FY_ERR_NOFIT},
+    };
+    const struct fy_plan_options options = {.ops = device->ops,
+                                            .budget_bytes = 8192};
+    const union fy_raw args[] = {INT(9000), POINTER(x), POINTER(y)};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct run run;
+        ck_assert_int_eq(
+            bind(&run, rows[i].name, (void (*)(void))first, args, 3),
+            FY_REASON_NONE);
+        int status = fy_plan_new(&run.bound, &run.target, &options, &run.plan);
+        ck_assert_msg(status == rows[i].status, "%s: %d", rows[i].name, status);
+        if (status == FY_OK) {
+            fy_plan_free(run.plan);
+        }
+    }
+}
+END_TEST
+
 START_TEST(sums_without_a_factor)
 {
     static unsigned char bytes[30000];
@@ -618,6 +657,7 @@ main(void)
     /* 0: searched shapes; others: seeds of random ones. */
     tcase_add_loop_test(cases, returned_values, 0, 8);
     tcase_add_test(cases, whole_only);
+    tcase_add_test(cases, only_a_status_is_written_by_every_chunk);
     tcase_add_loop_test(cases, sums_without_a_factor, 0, 1);
     tcase_add_loop_test(cases, structs, 0, 8);
     tcase_add_loop_test(cases, strides, 0, 8);
