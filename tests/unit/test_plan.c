@@ -2,8 +2,8 @@
 /*
  * The generic planner on functions that only this file annotates: structs,
  * returned sums, sums into operands, batches, bands, strides that nothing can
- * pack. What may not be cut is not; what fails leaves memory as it was. Long
- * because each function stands here as an annotation, in C and as a call.
+ * pack. What may not be cut is not; what fails leaves memory as it was.
+ * Long because each function stands here as an annotation, in C and as a call.
  */
 #include "config.h"
 
