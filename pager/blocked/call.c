@@ -186,7 +186,7 @@ set_tiles(const struct fy_algo *algo, const struct fy_block_call *call,
           int tile_of[3])
 {
     for (unsigned b = 0; b < 3; b++) {
-        struct fy_variant_tile *tile = &variant->tiles[variant->ntiles];
+        struct fy_tile *tile = &variant->tiles[variant->ntiles];
         int64_t rows = known->key.shape[b].rows;
         int64_t cols = known->key.shape[b].cols;
         tile_of[b] = -1;

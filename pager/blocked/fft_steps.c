@@ -17,7 +17,7 @@
 static int64_t
 set_tile(const struct fy_passes *f, const struct fy_pass *pass,
          const struct fy_pass_side *side, int64_t length, uint8_t access,
-         struct fy_variant_tile *tile)
+         struct fy_tile *tile)
 {
     const struct fy_view *view = &f->views[side->view];
     int64_t stride = 1;
@@ -37,7 +37,7 @@ set_tile(const struct fy_passes *f, const struct fy_pass *pass,
 
 static void
 set_layout(const struct fy_pass_side *side, int64_t length, int64_t block,
-           const struct fy_variant_tile *tile, unsigned rank,
+           const struct fy_tile *tile, unsigned rank,
            struct fy_transform_side *out)
 {
     out->stride = side->columns ? length : 1;
@@ -65,7 +65,7 @@ pass_variant(struct fy_passes *f, struct fy_pass *pass, int64_t length,
     if (!variant) {
         return FY_ERR_NOMEM;
     }
-    struct fy_variant_tile *to = &variant->tiles[one ? 0 : 1];
+    struct fy_tile *to = &variant->tiles[one ? 0 : 1];
     struct fy_transform *t = &variant->transform;
     variant->ntiles = one ? 1 : 2;
     *t = pass->transform;
@@ -130,18 +130,17 @@ twiddle_step(struct fy_passes *f, const struct fy_pass *pass, int64_t length,
         /* Other rows of the tile keep what they hold. */
         variant->tiles[0].access = FY_ACCESS_INOUT;
     }
-    variant->tiles[1] =
-        (struct fy_variant_tile){.view = w->factor_view[second],
-                                 .access = FY_ACCESS_IN,
-                                 .naxes = 2,
-                                 .n = {second ? w->rows : 1, w->n1},
-                                 .device_stride = {w->n1, 1}};
-    variant->tiles[2] = (struct fy_variant_tile){
-        .view = w->spare_view,
-        .access = second ? FY_ACCESS_IN : FY_ACCESS_OUT,
-        .naxes = 2,
-        .n = {w->rows, w->n1},
-        .device_stride = {w->n1, 1}};
+    variant->tiles[1] = (struct fy_tile){.view = w->factor_view[second],
+                                         .access = FY_ACCESS_IN,
+                                         .naxes = 2,
+                                         .n = {second ? w->rows : 1, w->n1},
+                                         .device_stride = {w->n1, 1}};
+    variant->tiles[2] =
+        (struct fy_tile){.view = w->spare_view,
+                         .access = second ? FY_ACCESS_IN : FY_ACCESS_OUT,
+                         .naxes = 2,
+                         .n = {w->rows, w->n1},
+                         .device_stride = {w->n1, 1}};
     variant->ntiles = 3;
     variant->function = fy_device_multiply(f->planner, f->t.is_double);
     variant->return_type = FY_T_I32;

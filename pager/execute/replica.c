@@ -121,15 +121,8 @@ static int
 intern(struct fy_replica_table *table, const struct fy_tile *tile,
        const struct fy_view *view, struct fy_replica **out)
 {
-    struct fy_replica_key key;
+    const struct fy_box key = fy_tile_box(tile);
     struct fy_replica *r;
-    memset(&key, 0, sizeof key);
-    key.view = tile->view;
-    key.naxes = tile->naxes;
-    for (int k = 0; k < tile->naxes; k++) {
-        key.lo[k] = tile->lo[k];
-        key.n[k] = tile->n[k];
-    }
     HASH_FIND(hh, table->by_box, &key, sizeof key, r);
     if (r != NULL) {
         *out = r;

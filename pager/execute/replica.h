@@ -19,15 +19,8 @@ enum fy_replica_state {
     FY_REPLICA_DEVICE, /* the device alone: dirty */
 };
 
-struct fy_replica_key {
-    uint32_t view;
-    uint32_t naxes;
-    int64_t lo[FY_MAX_OPERAND_AXES];
-    int64_t n[FY_MAX_OPERAND_AXES];
-};
-
 struct fy_replica {
-    struct fy_replica_key key;
+    struct fy_box key;
     UT_hash_handle hh;
     struct fy_copy copy;     /* its elements; device is set with the buffer */
     uint64_t elements_bytes; /* declared elements only */

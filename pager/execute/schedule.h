@@ -42,6 +42,25 @@ struct fy_tile {
     int64_t device_stride[FY_MAX_OPERAND_AXES];
 };
 
+/* Which elements a tile has, as a key: without gaps, zero past its axes. */
+struct fy_box {
+    uint32_t view;
+    uint32_t naxes;
+    int64_t lo[FY_MAX_OPERAND_AXES];
+    int64_t n[FY_MAX_OPERAND_AXES];
+};
+
+static inline struct fy_box
+fy_tile_box(const struct fy_tile *tile)
+{
+    struct fy_box box = {.view = tile->view, .naxes = tile->naxes};
+    for (int k = 0; k < tile->naxes; k++) {
+        box.lo[k] = tile->lo[k];
+        box.n[k] = tile->n[k];
+    }
+    return box;
+}
+
 struct fy_step {
     uint32_t tiles; /* first row in fy_schedule.tiles */
     uint16_t ntiles;

@@ -24,8 +24,7 @@ struct tile_key {
 
 struct fy_tile_entry {
     struct tile_key key;
-    int64_t n[FY_MAX_OPERAND_AXES];
-    int64_t device_stride[FY_MAX_OPERAND_AXES];
+    struct fy_tile tile;
     bool failed;
     UT_hash_handle hh;
 };
@@ -146,12 +145,12 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
 
 /* Two boxes of one layout: strides matter only where there is more than one. */
 static bool
-same_layout(const struct fy_tile_entry *entry, const struct fy_tile *tile)
+same_layout(const struct fy_tile *known, const struct fy_tile *tile)
 {
     for (unsigned k = 0; k < tile->naxes; k++) {
-        if (entry->n[k] != tile->n[k] ||
+        if (known->n[k] != tile->n[k] ||
             (tile->n[k] > 1 &&
-             entry->device_stride[k] != tile->device_stride[k])) {
+             known->device_stride[k] != tile->device_stride[k])) {
             return false;
         }
     }
@@ -169,10 +168,10 @@ register_tile(struct fy_planner *planner, struct fy_tile *tile)
     memcpy(key.lo, tile->lo, sizeof(key.lo));
     HASH_FIND(hh, planner->registry, &key, sizeof(key), entry);
     if (entry) {
-        if (!same_layout(entry, tile)) {
+        if (!same_layout(&entry->tile, tile)) {
             return FY_ERR_UNSUPPORTED;
         }
-        memcpy(tile->device_stride, entry->device_stride,
+        memcpy(tile->device_stride, entry->tile.device_stride,
                sizeof(tile->device_stride));
         return FY_OK;
     }
@@ -181,9 +180,7 @@ register_tile(struct fy_planner *planner, struct fy_tile *tile)
         return FY_ERR_NOMEM;
     }
     entry->key = key;
-    memcpy(entry->n, tile->n, sizeof(entry->n));
-    memcpy(entry->device_stride, tile->device_stride,
-           sizeof(entry->device_stride));
+    entry->tile = *tile;
     HASH_ADD(hh, planner->registry, key, sizeof(key), entry);
     if (entry->failed) {
         free(entry);
@@ -225,15 +222,8 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
             return status;
         }
         struct fy_tile *tile = &schedule->tiles[schedule->ntiles];
-        memset(tile, 0, sizeof(*tile));
-        tile->view = row->tiles[i].view;
-        tile->access = row->tiles[i].access;
-        tile->naxes = row->tiles[i].naxes;
-        for (unsigned k = 0; k < tile->naxes; k++) {
-            tile->lo[k] = lo[i][k];
-            tile->n[k] = row->tiles[i].n[k];
-            tile->device_stride[k] = row->tiles[i].device_stride[k];
-        }
+        *tile = row->tiles[i];
+        memcpy(tile->lo, lo[i], sizeof(tile->lo[0]) * tile->naxes);
         status = register_tile(planner, tile);
         if (status) {
             return status;

@@ -57,14 +57,6 @@ struct fy_patch {
     int64_t offset; /* added to the address */
 };
 
-struct fy_variant_tile {
-    uint16_t view;
-    uint8_t access;
-    uint8_t naxes;
-    int64_t n[FY_MAX_OPERAND_AXES];
-    int64_t device_stride[FY_MAX_OPERAND_AXES];
-};
-
 struct fy_variant {
     void *function;
     uint8_t return_type; /* resolved */
@@ -82,7 +74,7 @@ struct fy_variant {
     struct fy_variant *then; /* the next step on the same tiles, of which only
                               * what stands above and the slots count */
     struct fy_slot slots[FY_MAX_SLOTS];
-    struct fy_variant_tile tiles[FY_MAX_OPERANDS];
+    struct fy_tile tiles[FY_MAX_OPERANDS]; /* at 0; each step says where */
     struct fy_image images[FY_MAX_IMAGES];
     struct fy_patch patches[FY_MAX_PATCHES];
 };

@@ -50,8 +50,8 @@ struct fy_device_operands {
     int (*address)(void *state, unsigned operand, struct fy_slot *slot);
     /* The operand's tile, and its number for a slot; NULL: it has none, or this
      * member is not set. */
-    const struct fy_variant_tile *(*tile)(void *state, unsigned operand,
-                                          uint8_t *number);
+    const struct fy_tile *(*tile)(void *state, unsigned operand,
+                                  uint8_t *number);
 };
 
 /*

@@ -188,7 +188,7 @@ struct map {
 
 static void
 add_strides(const struct fy_operand *target, const struct fy_operand *operand,
-            const struct fy_variant_tile *tile, int64_t *strides)
+            const struct fy_tile *tile, int64_t *strides)
 {
     for (unsigned k = 0; k < target->naxes; k++) {
         strides[k] = 0;
@@ -210,7 +210,7 @@ map_operands(const struct fy_bound *bound, const struct fy_call_row *row,
     const struct fy_operand *target = &rows[row->to[0]];
     struct fy_kernel_shape *shape = &map->shape;
     uint8_t number;
-    const struct fy_variant_tile *tile =
+    const struct fy_tile *tile =
         operands->tile(operands->state, row->to[0], &number);
 
     if (!tile || tile->naxes != target->naxes ||

@@ -282,7 +282,7 @@ leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
     }
     for (unsigned o = 0; o < bound->function->noperands; o++) {
         const struct fy_view *whole = &bound->views[o], *part = &views[o];
-        struct fy_variant_tile *tile = &variant->tiles[variant->ntiles];
+        struct fy_tile *tile = &variant->tiles[variant->ntiles];
         tile_of[o] = -1;
         if (part->naxes == 0) {
             continue;
@@ -674,7 +674,7 @@ device_operand(void *state, unsigned o, struct fy_slot *slot)
 }
 
 /* ... and how its elements lie, for a kernel that walks them itself. */
-static const struct fy_variant_tile *
+static const struct fy_tile *
 device_tile(void *state, unsigned o, uint8_t *number)
 {
     const struct leaf *leaf = state;

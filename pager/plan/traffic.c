@@ -210,11 +210,7 @@ fy_trace_run(const struct fy_access_trace *trace, uint64_t budget_bytes,
 }
 
 struct known_tile {
-    struct {
-        int64_t view;
-        int64_t lo[FY_MAX_OPERAND_AXES];
-        int64_t n[FY_MAX_OPERAND_AXES];
-    } key;
+    struct fy_box key;
     uint32_t number;
     bool failed;
     UT_hash_handle hh;
@@ -226,19 +222,16 @@ number_tile(struct known_tile **known, const struct fy_view *view,
             const struct fy_tile *tile, struct fy_trace_tile *rows,
             uint32_t *count, uint32_t *out)
 {
-    struct known_tile *found, probe;
+    const struct fy_box box = fy_tile_box(tile);
+    struct known_tile *found;
 
-    memset(&probe.key, 0, sizeof(probe.key));
-    probe.key.view = tile->view;
-    memcpy(probe.key.lo, tile->lo, sizeof(probe.key.lo));
-    memcpy(probe.key.n, tile->n, sizeof(probe.key.n));
-    HASH_FIND(hh, *known, &probe.key, sizeof(probe.key), found);
+    HASH_FIND(hh, *known, &box, sizeof(box), found);
     if (!found) {
         found = calloc(1, sizeof(*found));
         if (!found) {
             return FY_ERR_NOMEM;
         }
-        found->key = probe.key;
+        found->key = box;
         found->number = *count;
         HASH_ADD(hh, *known, key, sizeof(found->key), found);
         if (found->failed) {

@@ -95,11 +95,11 @@ leaf(uint16_t of, int64_t rows, int64_t columns, int64_t ld)
 
     ck_assert_ptr_nonnull(variant);
     variant->ntiles = 1;
-    variant->tiles[0] = (struct fy_variant_tile){.view = of,
-                                                 .access = FY_ACCESS_INOUT,
-                                                 .naxes = 2,
-                                                 .n = {rows, columns},
-                                                 .device_stride = {1, ld}};
+    variant->tiles[0] = (struct fy_tile){.view = of,
+                                         .access = FY_ACCESS_INOUT,
+                                         .naxes = 2,
+                                         .n = {rows, columns},
+                                         .device_stride = {1, ld}};
     return variant;
 }
 
