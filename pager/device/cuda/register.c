@@ -185,6 +185,13 @@ start_again(struct row *row)
     row->needed *= row->needed < MOST_USES ? 2 : 1;
 }
 
+/* Lock held; a call begins by reading the sum without it. */
+static void
+add_live(struct cuda_registry *r, int64_t bytes)
+{
+    __atomic_fetch_add(&r->live_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
 /* ---- letting go ------------------------------------------------------------ */
 
 /* Waits for the copies of a row. Nobody holds it, or will. */
@@ -229,7 +236,7 @@ release(struct cuda_registry *r, struct row *row)
     fy_watch_remove(row->watch);
     pthread_mutex_lock(&r->lock);
     if (was_live) {
-        r->live_bytes -= row->end - row->start;
+        add_live(r, -(int64_t)(row->end - row->start));
     }
     if (stuck) {
         row->state = STUCK;
@@ -471,7 +478,7 @@ register_row(struct cuda_registry *r, struct row *row)
         pthread_cond_broadcast(&r->change);
         return;
     }
-    r->live_bytes += bytes;
+    add_live(r, (int64_t)bytes);
     pthread_mutex_unlock(&r->lock);
     bool intact = fy_watch_is_intact(row->watch);
     double before = fy_clock_seconds();
@@ -494,7 +501,7 @@ register_row(struct cuda_registry *r, struct row *row)
         pthread_cond_broadcast(&r->change);
         return;
     }
-    r->live_bytes -= bytes;
+    add_live(r, -(int64_t)bytes);
     row->refused = intact && result != FY_CUDA_OUT_OF_MEMORY;
     row->state = WATCHED;
     release(r, row);
