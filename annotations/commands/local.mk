@@ -16,7 +16,7 @@ libfyannotations_la_SOURCES += \
 	annotations/commands/model.h \
 	annotations/commands/names.c \
 	annotations/commands/parse.h \
-	annotations/commands/reach.c \
+	annotations/commands/hidden.c \
 	annotations/commands/resolve.c \
 	annotations/commands/runs.c
 nodist_libfyannotations_la_SOURCES += \

@@ -2,7 +2,7 @@
 /*
  * Blocked algorithms: one BLAS or LAPACK call as a program of calls of itself
  * and of its relatives on blocks. Matrices are cut into blocks by shared cuts;
- * blocks are gathered into *supers* that stay on the device while operands
+ * blocks are gathered into *macro-blocks* that stay on the device while operands
  * stream past. Written once for the Fortran and the C interface, both storage
  * orders, and every type. Private to the planner.
  */
@@ -53,7 +53,7 @@ struct fy_matrix {
 
 struct fy_algo;
 
-/* Emits every step; cuts and supers are set. */
+/* Emits every step; cuts and macro-blocks are set. */
 typedef int fy_algo_program(struct fy_algo *algo);
 
 struct fy_algo {
@@ -75,7 +75,7 @@ struct fy_algo {
     struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C; D: the plan's */
     int64_t extent[FY_MAX_DIMENSIONS];
     struct fy_cuts cuts[FY_MAX_DIMENSIONS];
-    uint32_t super_rows, super_cols; /* blocks of a super */
+    uint32_t macro_rows, macro_cols; /* blocks of a macro-block */
     double room;                     /* elements that fit on the device */
     void *calls;                     /* variants made so far */
     bool flip;                       /* direction of the next snake */
@@ -147,7 +147,7 @@ bool fy_algo_is_regular(const struct fy_algo *algo);
 
 /* Choose sizes and make the plan: the least traffic, or any at all. */
 int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
-/* Makes the plan for the cuts and supers that are set. */
+/* Makes the plan for the cuts and macro-blocks that are set. */
 int fy_algo_generate(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
 
@@ -183,7 +183,7 @@ struct fy_algo_row {
     /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
     int (*setup)(struct fy_algo *algo);
     fy_algo_program *program;
-    bool gathers; /* the program gathers supers that fit by itself */
+    bool gathers; /* the program gathers macro-blocks that fit by itself */
     /* Words moved at least, in elements, with room for `elements'. */
     double (*bound)(const struct fy_algo *algo, double elements);
     /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */

@@ -299,7 +299,7 @@ device_address(void *state, unsigned operand, struct fy_slot *slot)
         return FY_ERR_UNSUPPORTED;
     }
     if (source->tile_of[letter - 'A'] < 0) {
-        return FY_ERR_UNSUPPORTED; /* not accessed: as in plan/leaf.c */
+        return FY_ERR_UNSUPPORTED; /* not accessed: as in plan/chunk_call.c */
     }
     set_matrix(source->algo, source->known, source->tile_of, letter, slot);
     return FY_OK;

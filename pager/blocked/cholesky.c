@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * potrf: A = L L^H or U^H U, left-looking by supers of blocks. Written for the
+ * potrf: A = L L^H or U^H U, left-looking by macro-blocks of blocks. Written for the
  * lower triangle; the upper one is its mirror image. A diagonal block that is
  * not positive definite ends in the original on restored inputs, so that info
  * and the partial result are its own. potrs solves with such a factor, forward
- * and backward by supers of right hand sides, and posv does both.
+ * and backward by macro-blocks of right hand sides, and posv does both.
  */
 #include "config.h"
 
@@ -143,9 +143,9 @@ least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Updates of the super's blocks by finished column k. */
+/* Updates of the macro-block's blocks by finished column k. */
 static int
-update_super(struct fy_algo *algo, uint32_t first_row, uint32_t end_row,
+update_macro(struct fy_algo *algo, uint32_t first_row, uint32_t end_row,
              uint32_t first_col, uint32_t end_col, uint32_t k)
 {
     for (uint32_t i = first_row; i < end_row; i++) {
@@ -159,15 +159,15 @@ update_super(struct fy_algo *algo, uint32_t first_row, uint32_t end_row,
     return FY_OK;
 }
 
-/* Rows [i, i_end) of the columns [j, j_end), whose diagonal super is `top'. */
+/* Rows [i, i_end) of the columns [j, j_end), whose diagonal macro-block is `top'. */
 static int
-finish_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
+finish_macro(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
              uint32_t j_end)
 {
     int status = FY_OK;
 
     for (uint32_t k = 0; status == FY_OK && k < j; k++) {
-        status = update_super(algo, i, i_end, j, j_end, k);
+        status = update_macro(algo, i, i_end, j, j_end, k);
     }
     for (uint32_t k = j; status == FY_OK && k < j_end; k++) {
         if (i == j) {
@@ -178,7 +178,7 @@ finish_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
             status = solve(algo, r, k);
         }
         if (status == FY_OK) {
-            status = update_super(algo, i, i_end, k + 1, j_end, k);
+            status = update_macro(algo, i, i_end, k + 1, j_end, k);
         }
     }
     return status;
@@ -192,7 +192,7 @@ factor_all(struct fy_algo *algo, uint32_t blocks, uint32_t size)
     for (uint32_t j = 0; j < blocks; j += size) {
         uint32_t j_end = least(j + size, blocks);
         for (uint32_t i = j; status == FY_OK && i < blocks; i += size) {
-            status = finish_super(algo, i, least(i + size, blocks), j, j_end);
+            status = finish_macro(algo, i, least(i + size, blocks), j, j_end);
         }
         if (status) {
             return status;
@@ -270,7 +270,7 @@ divide(struct fy_algo *algo, const struct sweep *sweep, uint32_t t)
 
 /* Block rows [a, b) of the order: by all before them, then by themselves. */
 static int
-solve_super(struct fy_algo *algo, const struct sweep *sweep, uint32_t a,
+solve_macro(struct fy_algo *algo, const struct sweep *sweep, uint32_t a,
             uint32_t b)
 {
     int status = FY_OK;
@@ -291,7 +291,7 @@ solve_all(struct fy_algo *algo, uint32_t blocks, uint32_t size)
 {
     const uint32_t sides = algo->cuts[SIDES].count;
     const uint32_t wide = least(size, sides);
-    /* As many blocks in a super. */
+    /* As many blocks in a macro-block. */
     const uint32_t high =
         size / wide >= blocks ? blocks : least(size / wide * size, blocks);
     int status = FY_OK;
@@ -308,7 +308,7 @@ solve_all(struct fy_algo *algo, uint32_t blocks, uint32_t size)
                                     : fy_algo_adjoint(algo)),
             };
             for (uint32_t a = 0; status == FY_OK && a < blocks; a += high) {
-                status = solve_super(algo, &sweep, a, least(a + high, blocks));
+                status = solve_macro(algo, &sweep, a, least(a + high, blocks));
             }
         }
         if (status) {
@@ -322,7 +322,7 @@ static int
 program(struct fy_algo *algo)
 {
     uint32_t blocks = algo->cuts[N_CUTS].count;
-    uint32_t size = least(algo->super_rows, algo->super_cols);
+    uint32_t size = least(algo->macro_rows, algo->macro_cols);
     int status = FY_OK;
 
     if (factors(algo)) {

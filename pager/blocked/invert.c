@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trtri and potri: inverses of triangles, and of what potrf has factored, in
- * place, by supers of blocks; and getri, of what getrf has, where it does not
+ * place, by macro-blocks of blocks; and getri, of what getrf has, where it does not
  * fit (inverse.c): U's inverse, then what L makes of its columns, whose
  * interchanges are left to the host. Devices have no function for a triangle of
  * its own: a block on the diagonal is solved for from the identity, in a tile
@@ -274,7 +274,7 @@ below(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
 static int
 invert_all(struct fy_algo *algo)
 {
-    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
     int status = FY_OK;
 
     for (uint32_t end = blocks; status == FY_OK && end > 0;) {
@@ -373,7 +373,7 @@ add_adjoint(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
 /* Rows [i, i_end), of which the inverse is still in rows below, of the columns
  * [j, j_end). */
 static int
-multiply_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
+multiply_macro(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
                uint32_t j_end)
 {
     const uint32_t blocks = algo->cuts[N_CUTS].count;
@@ -410,13 +410,13 @@ multiply_super(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
 static int
 multiply_all(struct fy_algo *algo)
 {
-    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
     int status = FY_OK;
 
     for (uint32_t i = 0; i < blocks; i += size) {
         const uint32_t end = blocks - i > size ? i + size : blocks;
         for (uint32_t j = 0; status == FY_OK && j <= i; j += size) {
-            status = multiply_super(algo, i, end, j, j == i ? end : j + size);
+            status = multiply_macro(algo, i, end, j, j == i ? end : j + size);
         }
         if (status) {
             return status;
@@ -516,7 +516,7 @@ divide(struct fy_algo *algo, uint32_t i, uint32_t j)
 static int
 solve_all(struct fy_algo *algo)
 {
-    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_cols;
+    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_cols;
     int status = FY_OK;
 
     for (uint32_t j = blocks; status == FY_OK && j-- > 0;) {
@@ -630,7 +630,7 @@ static int
 cut(struct fy_algo *algo, int64_t side)
 {
     const double tiles = algo->room / (double)side / (double)side;
-    const double super = sqrt(tiles + 1 - SPARE_TILES) - 1;
+    const double macro = sqrt(tiles + 1 - SPARE_TILES) - 1;
     const int64_t count = (algo->n + side - 1) / side;
 
     fy_cuts_free(&algo->cuts[N_CUTS]);
@@ -638,11 +638,11 @@ cut(struct fy_algo *algo, int64_t side)
         return FY_ERR_NOFIT;
     }
     /* s^2 blocks, as many operands twice over, and what is its own. */
-    algo->super_rows = super >= (double)count ? (uint32_t)count
-                       : super > 1            ? (uint32_t)super
+    algo->macro_rows = macro >= (double)count ? (uint32_t)count
+                       : macro > 1            ? (uint32_t)macro
                                               : 1;
     /* A run of a column beside X's and L's blocks. */
-    algo->super_cols = tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
+    algo->macro_cols = tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
     return fy_cuts_even(algo->n, (uint32_t)count, side >= 64 ? 16 : 1,
                         &algo->cuts[N_CUTS]);
 }
@@ -658,8 +658,8 @@ search_randomly(struct fy_algo *algo)
         fy_cuts_free(&algo->cuts[N_CUTS]);
         status = fy_cuts_random(algo->n, largest, 8u << (round / 2), 1, &state,
                                 &algo->cuts[N_CUTS]);
-        algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 4);
-        algo->super_cols = 1 + (uint32_t)fy_random_below(&state, 4);
+        algo->macro_rows = 1 + (uint32_t)fy_random_below(&state, 4);
+        algo->macro_cols = 1 + (uint32_t)fy_random_below(&state, 4);
         if (status == FY_OK) {
             status = generate(algo);
         }

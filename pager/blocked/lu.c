@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * getrf and gesv: A = P L U by panels of full height, left-looking: a super of
+ * getrf and gesv: A = P L U by panels of full height, left-looking: a macro-block of
  * panels stays on the device while every finished panel streams past, swaps
  * its rows, solves with its triangle and subtracts its product. Multipliers
  * keep the row order of their own step until the end, when later interchanges
@@ -145,7 +145,7 @@ apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
 
 /* Forward with L, backward with U. */
 static int
-solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
+solve_macro(struct fy_algo *algo, uint32_t a, uint32_t b)
 {
     uint32_t panels = algo->cuts[COLUMNS].count;
     int status = FY_OK;
@@ -185,7 +185,7 @@ remember_pivots(struct fy_algo *algo)
 static int
 program(struct fy_algo *algo)
 {
-    uint32_t panels = algo->cuts[COLUMNS].count, size = algo->super_cols;
+    uint32_t panels = algo->cuts[COLUMNS].count, size = algo->macro_cols;
     uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
     int status = remember_pivots(algo);
 
@@ -193,7 +193,7 @@ program(struct fy_algo *algo)
         status = fy_panels_factor(algo, FACTOR, panels, apply);
     }
     for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
-        status = solve_super(algo, a, a + size < sides ? a + size : sides);
+        status = solve_macro(algo, a, a + size < sides ? a + size : sides);
     }
     for (uint32_t j = 0; status == FY_OK && j < panels; j++) {
         for (uint32_t k = j + 1; status == FY_OK && k < panels; k++) {

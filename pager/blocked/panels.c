@@ -36,7 +36,7 @@ cut_factors(struct fy_algo *algo)
     return FY_OK;
 }
 
-/* Panels of that width, supers of as many as fit beside two more. */
+/* Panels of that width, macro-blocks of as many as fit beside two more. */
 static int
 cut(struct fy_algo *algo, int64_t panel)
 {
@@ -56,7 +56,7 @@ cut(struct fy_algo *algo, int64_t panel)
                      : fy_cuts_even(extent, (uint32_t)count,
                                     side >= 64 ? 16 : 1, &algo->cuts[d]);
     }
-    algo->super_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
+    algo->macro_cols = room > 4 ? (uint32_t)(room - 2.5) : 1;
     return status ? status : cut_factors(algo);
 }
 
@@ -74,7 +74,7 @@ cut_randomly(struct fy_algo *algo, int64_t largest, uint32_t most,
                                     &algo->cuts[d]);
         }
     }
-    algo->super_cols = 1 + (uint32_t)fy_random_below(state, 3);
+    algo->macro_cols = 1 + (uint32_t)fy_random_below(state, 3);
     return status ? status : cut_factors(algo);
 }
 
@@ -190,7 +190,7 @@ factor(struct fy_algo *algo, unsigned routine, uint32_t k)
 
 /* Panels [a, b), which are on the device together. */
 static int
-factor_super(struct fy_algo *algo, unsigned routine, uint32_t steps,
+factor_macro(struct fy_algo *algo, unsigned routine, uint32_t steps,
              fy_panel_step *apply, uint32_t a, uint32_t b)
 {
     int status = FY_OK;
@@ -212,11 +212,11 @@ fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
                  fy_panel_step *apply)
 {
     const uint32_t panels = algo->cuts[FY_PANEL_COLUMNS].count;
-    const uint32_t size = algo->super_cols;
+    const uint32_t size = algo->macro_cols;
     int status = FY_OK;
 
     for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
-        status = factor_super(algo, routine, steps, apply, a,
+        status = factor_macro(algo, routine, steps, apply, a,
                               a + size < panels ? a + size : panels);
     }
     return status;

@@ -257,7 +257,7 @@ clear(struct fy_algo *algo, uint32_t panel)
 
 /* X := R^-1 Q^H B: the least squares. */
 static int
-solve_super(struct fy_algo *algo, uint32_t a, uint32_t b)
+solve_macro(struct fy_algo *algo, uint32_t a, uint32_t b)
 {
     const uint32_t panels = algo->cuts[COLUMNS].count;
     int status = FY_OK;
@@ -303,13 +303,13 @@ solve_adjoint(struct fy_algo *algo, uint32_t a, uint32_t b)
 static int
 program(struct fy_algo *algo)
 {
-    const uint32_t steps = algo->cuts[FACTORS].count, size = algo->super_cols;
+    const uint32_t steps = algo->cuts[FACTORS].count, size = algo->macro_cols;
     const uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
     int status = fy_panels_factor(algo, FACTOR, steps, reflect_adjoint);
 
     for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
         const uint32_t b = a + size < sides ? a + size : sides;
-        status = algo->transa == 'N' ? solve_super(algo, a, b)
+        status = algo->transa == 'N' ? solve_macro(algo, a, b)
                                      : solve_adjoint(algo, a, b);
     }
     return status;

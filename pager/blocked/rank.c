@@ -119,17 +119,17 @@ update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
 
 /* Supers of C that are computed together, panel by panel of A (and B). */
 struct gathered {
-    uint32_t supers[MAX_GATHERED][2]; /* first block row and column */
+    uint32_t macros[MAX_GATHERED][2]; /* first block row and column */
     unsigned count;
     double elements;      /* of C on the device */
-    unsigned char *lines; /* by super: its rows of op(A) are needed */
+    unsigned char *lines; /* by macro-block: its rows of op(A) are needed */
     double line_elements;
 };
 
 static int
-update_super(struct fy_algo *algo, const uint32_t at[2], uint32_t l, bool first)
+update_macro(struct fy_algo *algo, const uint32_t at[2], uint32_t l, bool first)
 {
-    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
     bool lower = algo->uplo == 'L';
 
     for (uint32_t i = at[0]; i < at[0] + size && i < blocks; i++) {
@@ -152,7 +152,7 @@ compute(struct fy_algo *algo, struct gathered *all)
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t l = algo->flip ? steps - 1 - s : s;
         for (unsigned i = 0; i < all->count; i++) {
-            int status = update_super(algo, all->supers[i],
+            int status = update_macro(algo, all->macros[i],
                                       accessed ? l : FY_NIL, s == 0);
             if (status) {
                 return status;
@@ -166,12 +166,12 @@ compute(struct fy_algo *algo, struct gathered *all)
     return FY_OK;
 }
 
-/* Elements of the super of rows i, columns j (block indices) on the device. */
+/* Elements of the macro-block of rows i, columns j (block indices) on the device. */
 static double
-super_elements(const struct fy_algo *algo, uint32_t i, uint32_t j)
+macro_elements(const struct fy_algo *algo, uint32_t i, uint32_t j)
 {
     const struct fy_cuts *cuts = &algo->cuts[N_CUTS];
-    uint32_t size = algo->super_rows;
+    uint32_t size = algo->macro_rows;
     uint32_t i_end = i + size < cuts->count ? i + size : cuts->count;
     uint32_t j_end = j + size < cuts->count ? j + size : cuts->count;
     double elements = 0;
@@ -184,7 +184,7 @@ super_elements(const struct fy_algo *algo, uint32_t i, uint32_t j)
     return elements;
 }
 
-/* Adds a super, after computing what is gathered when it would be too much. */
+/* Adds a macro-block, after computing what is gathered when it would be too much. */
 static int
 gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
 {
@@ -193,8 +193,8 @@ gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
                        ? (double)fy_cuts_longest(&algo->cuts[K_CUTS])
                        : 0;
     double operands = strchr(algo->row->signature, 'B') ? 2 : 1;
-    double more = super_elements(algo, i, j), lines = 0;
-    uint32_t size = algo->super_rows;
+    double more = macro_elements(algo, i, j), lines = 0;
+    uint32_t size = algo->macro_rows;
     const uint32_t line[2] = {i, j};
     int status = FY_OK;
 
@@ -205,12 +205,12 @@ gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
             lines += (double)(cuts->start[end] - cuts->start[line[side]]);
         }
     }
-    /* A panel and a part of the next one must fit beside the supers. */
+    /* A panel and a part of the next one must fit beside the macro-blocks. */
     bool full = all->elements + more +
                     (all->line_elements + lines) * operands * depth * 1.25 >
                 algo->room;
     if (algo->planner->options.random) {
-        full = all->count >= algo->super_cols;
+        full = all->count >= algo->macro_cols;
     }
     if (all->count > 0 && (full || all->count == MAX_GATHERED)) {
         status = compute(algo, all);
@@ -219,8 +219,8 @@ gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
         }
         return gather(algo, all, i, j);
     }
-    all->supers[all->count][0] = i;
-    all->supers[all->count++][1] = j;
+    all->macros[all->count][0] = i;
+    all->macros[all->count++][1] = j;
     all->elements += more;
     all->line_elements += lines;
     all->lines[i] = all->lines[j] = 1;
@@ -230,7 +230,7 @@ gather(struct fy_algo *algo, struct gathered *all, uint32_t i, uint32_t j)
 static int
 program(struct fy_algo *algo)
 {
-    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->super_rows;
+    uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
     struct gathered all = {.count = 0};
     bool forward = true;
     int status = FY_OK;

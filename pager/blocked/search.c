@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes of blocks and supers: a few of each are run as traces through a cache
+ * Sizes of blocks and macro-blocks: a few of each are run as traces through a cache
  * that knows the future; the best one becomes the plan.
  */
 #include "config.h"
@@ -13,7 +13,7 @@
 
 enum {
     MAX_SUPERS = 8,
-    MOST_LIKELY = 3, /* rectangular supers that are looked at closely */
+    MOST_LIKELY = 3, /* rectangular macro-blocks that are looked at closely */
     MAX_BEST = 4,
     ENOUGH_WORK = 1 << 19, /* of tiles and steps, once a size is known to fit */
     MOST_WORK = 1 << 21
@@ -25,7 +25,7 @@ static const double TOUCH_WEIGHT = 1.0 / 1600;
 
 struct size {
     int64_t side, depth; /* of blocks; depth: along the summed dimension */
-    uint32_t super_rows, super_cols;
+    uint32_t macro_rows, macro_cols;
     double cost;
 };
 
@@ -99,8 +99,8 @@ cut_evenly(struct fy_algo *algo, const struct size *size)
             return status;
         }
     }
-    algo->super_rows = size->super_rows;
-    algo->super_cols = size->super_cols;
+    algo->macro_rows = size->macro_rows;
+    algo->macro_cols = size->macro_cols;
     return FY_OK;
 }
 
@@ -195,7 +195,7 @@ rate(struct fy_algo *algo, struct size *size)
  * beside them; the few that should move least.
  */
 static unsigned
-list_supers(const struct fy_algo *algo, const struct size *size,
+list_macros(const struct fy_algo *algo, const struct size *size,
             struct size best[MAX_SUPERS])
 {
     double side = (double)size->side, count = 0;
@@ -205,8 +205,8 @@ list_supers(const struct fy_algo *algo, const struct size *size,
 
     for (uint32_t r = 1; r <= nrows; r = r < 8 ? r + 1 : r + r / 4) {
         struct size one = *size;
-        one.super_rows = (nrows + r - 1) / r;
-        double rows = one.super_rows * side;
+        one.macro_rows = (nrows + r - 1) / r;
+        double rows = one.macro_rows * side;
         /* rows * cols + (rows + cols) * depth and a little to read ahead */
         double cols =
             (algo->room - (rows + 3 * side) * depth) / (rows + depth) / side;
@@ -214,7 +214,7 @@ list_supers(const struct fy_algo *algo, const struct size *size,
             continue;
         }
         uint32_t c = cols >= ncols ? 1 : (uint32_t)ceil(ncols / floor(cols));
-        one.super_cols = (ncols + c - 1) / c;
+        one.macro_cols = (ncols + c - 1) / c;
         one.cost = c * (double)algo->extent[0] + r * (double)algo->extent[1];
         unsigned at = (unsigned)count;
         while (at > 0 && best[at - 1].cost > one.cost) {
@@ -232,13 +232,13 @@ list_supers(const struct fy_algo *algo, const struct size *size,
     }
     if (count == 0) {
         best[0] = *size;
-        best[0].super_rows = best[0].super_cols = 1;
+        best[0].macro_rows = best[0].macro_cols = 1;
         count = 1;
     }
     return (unsigned)count;
 }
 
-/* Square supers, for programs that gather as many as fit by themselves. */
+/* Square macro-blocks, for programs that gather as many as fit by themselves. */
 static unsigned
 list_squares(const struct fy_algo *algo, const struct size *size,
              struct size best[MAX_SUPERS])
@@ -251,7 +251,7 @@ list_squares(const struct fy_algo *algo, const struct size *size,
             break;
         }
         best[count] = *size;
-        best[count].super_rows = best[count].super_cols = rows;
+        best[count].macro_rows = best[count].macro_cols = rows;
         count++;
         if (side >= (double)algo->extent[0]) {
             break;
@@ -278,25 +278,25 @@ keep(struct size best[MAX_BEST], unsigned *count, const struct size *size)
     best[at] = *size;
 }
 
-/* Rates a block size with its supers; finer ones only while they are cheap. */
+/* Rates a block size with its macro-blocks; finer ones only while they are cheap. */
 static int
 try_size(struct fy_algo *algo, const struct size *size,
          struct size best[MAX_BEST], unsigned *count)
 {
-    struct size supers[MAX_SUPERS] = {{0}};
-    unsigned n = algo->row->gathers ? list_squares(algo, size, supers)
-                                    : list_supers(algo, size, supers);
+    struct size macros[MAX_SUPERS] = {{0}};
+    unsigned n = algo->row->gathers ? list_squares(algo, size, macros)
+                                    : list_macros(algo, size, macros);
 
     for (unsigned s = 0; s < n; s++) {
         if (algo->search_work > (*count > 0 ? ENOUGH_WORK : MOST_WORK)) {
             return FY_OK;
         }
-        int status = rate(algo, &supers[s]);
+        int status = rate(algo, &macros[s]);
         if (status == FY_ERR_NOMEM) {
             return status;
         }
         if (status == FY_OK) {
-            keep(best, count, &supers[s]);
+            keep(best, count, &macros[s]);
         }
     }
     return FY_OK;
@@ -346,7 +346,7 @@ fy_algo_search(struct fy_algo *algo)
     return status;
 }
 
-/* Random cuts and supers; smaller blocks until a step fits. */
+/* Random cuts and macro-blocks; smaller blocks until a step fits. */
 int
 fy_algo_random(struct fy_algo *algo)
 {
@@ -375,8 +375,8 @@ fy_algo_random(struct fy_algo *algo)
             }
             largest[d] = largest[d] * 2 / 3 + 1;
         }
-        algo->super_rows = 1 + (uint32_t)fy_random_below(&state, 5);
-        algo->super_cols = 1 + (uint32_t)fy_random_below(&state, 5);
+        algo->macro_rows = 1 + (uint32_t)fy_random_below(&state, 5);
+        algo->macro_cols = 1 + (uint32_t)fy_random_below(&state, 5);
         most = most * 3 / 2;
         status = fy_algo_generate(algo);
     }

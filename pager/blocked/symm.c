@@ -107,7 +107,7 @@ scale(struct fy_algo *algo, uint32_t i, uint32_t j)
 }
 
 static int
-super(struct fy_algo *algo, uint32_t first_row, uint32_t first_col)
+macro(struct fy_algo *algo, uint32_t first_row, uint32_t first_col)
 {
     uint32_t rows = algo->cuts[M_CUTS].count, cols = algo->cuts[N_CUTS].count;
     uint32_t steps = algo->side == 'L' ? rows : cols;
@@ -119,9 +119,9 @@ super(struct fy_algo *algo, uint32_t first_row, uint32_t first_col)
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t x = algo->flip ? steps - 1 - s : s;
         for (uint32_t i = first_row;
-             i < first_row + algo->super_rows && i < rows; i++) {
+             i < first_row + algo->macro_rows && i < rows; i++) {
             for (uint32_t j = first_col;
-                 j < first_col + algo->super_cols && j < cols; j++) {
+                 j < first_col + algo->macro_cols && j < cols; j++) {
                 int status =
                     adds ? update(algo, i, j, x, s == 0) : scale(algo, i, j);
                 if (status) {
@@ -138,13 +138,13 @@ static int
 program(struct fy_algo *algo)
 {
     uint32_t rows = algo->cuts[M_CUTS].count, cols = algo->cuts[N_CUTS].count;
-    uint32_t turns = (cols + algo->super_cols - 1) / algo->super_cols;
+    uint32_t turns = (cols + algo->macro_cols - 1) / algo->macro_cols;
     bool forward = true;
 
-    for (uint32_t i = 0; i < rows; i += algo->super_rows) {
+    for (uint32_t i = 0; i < rows; i += algo->macro_rows) {
         for (uint32_t s = 0; s < turns; s++) {
-            uint32_t j = (forward ? s : turns - 1 - s) * algo->super_cols;
-            int status = super(algo, i, j);
+            uint32_t j = (forward ? s : turns - 1 - s) * algo->macro_cols;
+            int status = macro(algo, i, j);
             if (status) {
                 return status;
             }

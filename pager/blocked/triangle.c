@@ -3,7 +3,7 @@
  * trmm and trsm: B := alpha op(A) B or alpha B op(A), and the solutions X of
  * op(A) X = alpha B or X op(A) = alpha B, in place. A's blocks off the
  * diagonal are gemm. All of B's blocks along the triangle's dimension are put
- * in the order in which they are finished; supers are runs of that order.
+ * in the order in which they are finished; macro-blocks are runs of that order.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ struct sweep {
     bool left, solves, ascending;
     uint32_t blocks, others; /* along the triangle, along the other side */
     unsigned along, across;  /* dimensions */
-    uint32_t super, super_others;
+    uint32_t macro, macro_others;
     unsigned char *touched; /* by block and other: not the caller's any more */
 };
 
@@ -119,7 +119,7 @@ update(struct sweep *sweep, uint32_t t, uint32_t x, uint32_t other)
     return fy_algo_gemm(algo, GEMM, &product);
 }
 
-/* All updates of blocks [a, b) of the order by block p, for one super. */
+/* All updates of blocks [a, b) of the order by block p, for one macro-block. */
 static int
 update_run(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t p,
            uint32_t other, uint32_t end)
@@ -147,9 +147,9 @@ diagonal_run(struct sweep *sweep, uint32_t p, uint32_t other, uint32_t end)
     return FY_OK;
 }
 
-/* Solve: what is finished updates the super, then the super itself. */
+/* Solve: what is finished updates the macro-block, then the macro-block itself. */
 static int
-solve_super(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
+solve_macro(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
             uint32_t end)
 {
     int status = FY_OK;
@@ -168,7 +168,7 @@ solve_super(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
 
 /* Multiply: blocks later in the order are still the caller's. */
 static int
-multiply_super(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
+multiply_macro(struct sweep *sweep, uint32_t a, uint32_t b, uint32_t other,
                uint32_t end)
 {
     int status = FY_OK;
@@ -225,8 +225,8 @@ program(struct fy_algo *algo)
         .ascending = (lower == left) == solves,
         .along = left ? M_CUTS : N_CUTS,
         .across = left ? N_CUTS : M_CUTS,
-        .super = left ? algo->super_rows : algo->super_cols,
-        .super_others = left ? algo->super_cols : algo->super_rows,
+        .macro = left ? algo->macro_rows : algo->macro_cols,
+        .macro_others = left ? algo->macro_cols : algo->macro_rows,
     };
     int status = FY_OK;
 
@@ -241,16 +241,16 @@ program(struct fy_algo *algo)
         return FY_ERR_NOMEM;
     }
     for (uint32_t o = 0; status == FY_OK && o < sweep.others;
-         o += sweep.super_others) {
-        uint32_t end = o + sweep.super_others < sweep.others
-                           ? o + sweep.super_others
+         o += sweep.macro_others) {
+        uint32_t end = o + sweep.macro_others < sweep.others
+                           ? o + sweep.macro_others
                            : sweep.others;
         for (uint32_t a = 0; status == FY_OK && a < sweep.blocks;
-             a += sweep.super) {
+             a += sweep.macro) {
             uint32_t b =
-                a + sweep.super < sweep.blocks ? a + sweep.super : sweep.blocks;
-            status = solves ? solve_super(&sweep, a, b, o, end)
-                            : multiply_super(&sweep, a, b, o, end);
+                a + sweep.macro < sweep.blocks ? a + sweep.macro : sweep.blocks;
+            status = solves ? solve_macro(&sweep, a, b, o, end)
+                            : multiply_macro(&sweep, a, b, o, end);
         }
     }
     free(sweep.touched);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See call.h. A slice is a chunk as plan/leaf.c makes it; the original is
+ * See call.h. A slice is a chunk as plan/chunk_call.c makes it; the original is
  * called through a device of one function, which runs what it is given at once.
  */
 #include "config.h"
@@ -264,7 +264,7 @@ fy_deferred_length(struct fy_deferred *call, struct fy_deferred_runner *runner,
         return FY_ERR_UNSUPPORTED;
     }
     (void)call;
-    int status = fy_leaf_self(&runner->planner, &chunk, &made);
+    int status = fy_chunk_call_self(&runner->planner, &chunk, &made);
     if (status == FY_OK) {
         status = fy_planner_add_variant(&runner->planner, made, variant);
     }
@@ -285,7 +285,7 @@ launch(struct fy_deferred *call, struct fy_deferred_runner *runner,
     for (unsigned t = 0; t < variant->ntiles; t++) {
         by_tile[t] = address[variant->tiles[t].view];
     }
-    call->step = (struct fy_step){.ntiles = variant->ntiles, .cookie = number};
+    call->step = (struct fy_step){.ntiles = variant->ntiles, .tag = number};
     planner->plan.schedule.steps = &call->step;
     return planner->plan.schedule.launch(planner, &call->step, NULL, by_tile,
                                          stream);

@@ -134,12 +134,12 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
        const uint64_t *address, struct fy_stream *stream)
 {
     const struct run *run = opaque;
-    if (step->leaf >= run->group->ncalls) {
-        unsigned number = step->leaf - run->group->ncalls;
+    if (step->chunk_call >= run->group->ncalls) {
+        unsigned number = step->chunk_call - run->group->ncalls;
         return launch_fused(run, &run->fusion->kernels[number], tiles, address,
                             stream);
     }
-    struct fy_deferred *call = run->group->calls[step->leaf];
+    struct fy_deferred *call = run->group->calls[step->chunk_call];
     uint64_t by_operand[FY_MAX_OPERANDS] = {0};
 
     for (unsigned o = 0; o < call->bound.function->noperands; o++) {
@@ -149,7 +149,7 @@ launch(void *opaque, const struct fy_step *step, const struct fy_tile *tiles,
             }
         }
     }
-    return fy_deferred_launch(call, run->variants[step->cookie], by_operand,
+    return fy_deferred_launch(call, run->variants[step->tag], by_operand,
                               stream);
 }
 
@@ -188,8 +188,9 @@ add_step(struct run *run, unsigned number, int64_t at, int64_t n)
     if (status) {
         return status;
     }
-    *step = (struct fy_step){
-        .tiles = run->ntiles, .leaf = (uint16_t)number, .cookie = run->nsteps};
+    *step = (struct fy_step){.tiles = run->ntiles,
+                             .chunk_call = (uint16_t)number,
+                             .tag = run->nsteps};
     for (unsigned o = 0; o < call->bound.function->noperands; o++) {
         unsigned view = run->view_of[call->row[o]], t = 0;
         while (t < step->ntiles && run->tiles[step->tiles + t].view != view) {
@@ -220,8 +221,8 @@ add_fused(struct run *run, unsigned number, int64_t at, int64_t n)
 
     *step = (struct fy_step){
         .tiles = run->ntiles,
-        .leaf = (uint16_t)(run->group->ncalls + number),
-        .cookie = run->nsteps,
+        .chunk_call = (uint16_t)(run->group->ncalls + number),
+        .tag = run->nsteps,
     };
     for (unsigned b = 0; b < fused->nbuffers; b++) {
         if (fused->access[b] != 0) {

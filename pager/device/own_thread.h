@@ -24,8 +24,8 @@ struct fy_own_block {
         bool waiting;
     } declined; /* decide/choice.c: by the call whose original comes next */
     struct checked
-        *checked;        /* verify/checked.c: a call that both sides compute */
-    uint32_t raised;     /* call.c: floating point exceptions of originals */
+        *checked;    /* verify/run_verify.c: a call that both sides compute */
+    uint32_t raised; /* call.c: floating point exceptions of originals */
     bool has_descriptor; /* deferred/pages.c */
     bool of_cuda;        /* device/cuda/users.c: a thread of the CUDA device */
 };

@@ -151,8 +151,8 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
     struct fy_decision *decision = &offload->decision;
     union fy_raw value;
     decision->note[0] = '\0'; /* of a try with more memory */
-    struct fy_shadow *shadow =
-        fy_checked_begin(&state.checks, &offload->bound, decision);
+    struct fy_rerun *rerun =
+        fy_run_verify_begin(&state.checks, &offload->bound, decision);
     double start = fy_clock_seconds();
     tell_operands(offload, lease);
     int status =
@@ -167,17 +167,17 @@ run_plan(struct offload *offload, const struct fy_lease *lease,
         count_error(decision, lease->device);
     }
     if (status) {
-        if (shadow) {
-            fy_shadow_put_back(shadow);
+        if (rerun) {
+            fy_rerun_put_back(rerun);
         }
-        fy_shadow_free(shadow);
+        fy_rerun_free(rerun);
         return status;
     }
     __atomic_store_n(&state.device_errors, 0, __ATOMIC_RELAXED);
     fy_plan_result(plan, &value);
     *out = FY_REASON_NONE;
-    if (shadow) {
-        *out = fy_checked_take(shadow, &value);
+    if (rerun) {
+        *out = fy_run_verify_take(rerun, &value);
     } else {
         return_value(offload, &value);
     }
@@ -398,7 +398,7 @@ decide(struct offload *offload)
         fy_pool_why(&state.pool, offload->decision.note);
         return FY_REASON_NO_DEVICE;
     }
-    if (fy_checked_is_off(&state.checks, call->function)) {
+    if (fy_run_verify_is_off(&state.checks, call->function)) {
         return FY_REASON_DISABLED;
     }
     if (!state.verifier && state.ops->resolve &&
@@ -522,7 +522,7 @@ engine_call(const struct fy_intercepted *call)
         fy_choice_declined(&offload.choice);
     }
     if (reason == FY_REASON_VERIFIED) {
-        fy_checked_decision(&offload.decision);
+        fy_run_verify_decision(&offload.decision);
     } else if (offload.held) { /* all are, where anything is explained */
         fy_explain(&offload.decision);
     }
@@ -539,7 +539,7 @@ engine_compare(const struct fy_intercepted *call)
 {
     int saved = errno;
     state.services->enter(1);
-    enum fy_reason reason = fy_checked_compare(&state.checks, call);
+    enum fy_reason reason = fy_run_verify_compare(&state.checks, call);
     state.services->enter(-1);
     errno = saved;
     return reason;
@@ -616,7 +616,7 @@ engine_observe(const struct fy_intercepted *call)
 static void
 engine_abandon(void)
 {
-    fy_checked_drop();
+    fy_run_verify_drop();
     if (fy_pool_abandon(&state.pool)) {
         __atomic_fetch_add(&state.device_errors, 1, __ATOMIC_RELAXED);
     }
@@ -691,7 +691,7 @@ fy_engine_start(const struct fy_shim_services *given)
     fy_kernel_cache_to(settings->kernels);
     state.without_kernel = calloc(given->model->functions.count + 1, 1);
     fy_explain_to(settings->explain);
-    fy_checked_start(&state.checks, settings, given->model);
+    fy_run_verify_start(&state.checks, settings, given->model);
     if (settings->verify[0] &&
         fy_verifier_new(given->model, settings->verify, given->sibling,
                         &state.verifier)) {

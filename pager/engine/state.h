@@ -13,7 +13,7 @@
 #include "pager/decide/choice.h"
 #include "pager/engine/engine.h"
 #include "pager/execute/pool.h"
-#include "pager/verify/checked.h"
+#include "pager/verify/run_verify.h"
 #include "pager/verify/verify.h"
 
 struct fy_state {

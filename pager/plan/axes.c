@@ -324,7 +324,7 @@ find_variant(struct fy_planner *planner, struct known *known,
         known->rows = rows;
         known->room = room;
     }
-    status = fy_leaf_self(planner, chunk, &variant);
+    status = fy_chunk_call_self(planner, chunk, &variant);
     if (status) {
         return status;
     }

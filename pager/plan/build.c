@@ -212,7 +212,7 @@ fy_planner_add_step(struct fy_planner *planner, uint32_t variant,
     }
     struct fy_step *step = &schedule->steps[schedule->nsteps];
     *step = (struct fy_step){
-        .tiles = schedule->ntiles, .ntiles = row->ntiles, .cookie = variant};
+        .tiles = schedule->ntiles, .ntiles = row->ntiles, .tag = variant};
     for (unsigned i = 0; i < row->ntiles; i++) {
         rows = schedule->tiles;
         status = grow(&rows, &planner->tile_room, schedule->ntiles,

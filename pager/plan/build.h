@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What planners of pager/ share: a plan under construction. A *variant* is a
- * leaf call with everything filled in but addresses; steps that compute chunks
+ * chunk call with everything filled in but addresses; steps that compute chunks
  * of one shape share it. Private to the planner.
  */
 #ifndef FERRY_PAGER_PLAN_BUILD_H
@@ -212,8 +212,8 @@ bool fy_axis_uses_cell(const struct fy_bound *bound, unsigned axis,
  * The variant of the call's own annotation for chunks of that shape. Returns
  * new in *out. FY_ERR_UNSUPPORTED when the annotation does not hold for it.
  */
-int fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
-                 struct fy_variant **out) FY_MUST_CHECK;
+int fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
+                       struct fy_variant **out) FY_MUST_CHECK;
 
 /*
  * Whether every element that the annotation wants finite is; what a device's own

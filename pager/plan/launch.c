@@ -162,7 +162,7 @@ fy_plan_launch(void *opaque, const struct fy_step *step,
     int status = FY_OK;
 
     (void)tiles;
-    for (struct fy_variant *variant = planner->variants[step->cookie];
+    for (struct fy_variant *variant = planner->variants[step->tag];
          variant && status == FY_OK; variant = variant->then) {
         status = launch_one(planner, variant, number, address, stream);
     }

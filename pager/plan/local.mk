@@ -11,7 +11,7 @@ libfypager_la_SOURCES += \
 	pager/plan/kernel_call.c \
 	pager/plan/kernel_call.h \
 	pager/plan/launch.c \
-	pager/plan/leaf.c \
+	pager/plan/chunk_call.c \
 	pager/plan/memory.c \
 	pager/plan/plan.c \
 	pager/plan/plan.h \

@@ -23,7 +23,7 @@ struct fy_target {
 };
 
 struct fy_plan_options {
-    const struct fy_device_ops *ops; /* where leaf calls are launched */
+    const struct fy_device_ops *ops; /* where chunk calls are launched */
     struct fy_device *device;        /* of `ops'; for resolve(), else unused */
     uint64_t budget_bytes;           /* device memory for the tiles of a step */
     bool random; /* random chunk shapes, for tests and verify */

@@ -208,7 +208,7 @@ is_result_finite(const struct fy_bound *bound)
                              (enum fy_type)operands[0].element);
 }
 
-/* Whether no leaf call reported that the computation cannot be finished. */
+/* Whether no chunk call reported that the computation cannot be finished. */
 bool
 fy_plan_accept(void *opaque)
 {

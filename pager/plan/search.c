@@ -22,8 +22,9 @@ enum {
 };
 
 /* Weights of what is not traffic, in bytes of traffic. */
-static const double STEP_BYTES = 32 * 1024;   /* start of one leaf call */
-static const double TOUCH_WEIGHT = 1.0 / 400; /* a byte of a leaf's operands */
+static const double STEP_BYTES = 32 * 1024; /* start of one chunk call */
+static const double TOUCH_WEIGHT =
+    1.0 / 400; /* a byte of a chunk call's operands */
 
 struct candidate {
     uint32_t count[MAX_CUT_AXES];

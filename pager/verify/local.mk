@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfypager_la_SOURCES += \
-	pager/verify/checked.c \
-	pager/verify/checked.h \
+	pager/verify/run_verify.c \
+	pager/verify/run_verify.h \
 	pager/verify/child.c \
 	pager/verify/child.h \
 	pager/verify/chunks.c \
@@ -16,8 +16,8 @@ libfypager_la_SOURCES += \
 	pager/verify/invoke.c \
 	pager/verify/invoke.h \
 	pager/verify/maps.c \
-	pager/verify/shadow.c \
-	pager/verify/shadow.h \
+	pager/verify/rerun.c \
+	pager/verify/rerun.h \
 	pager/verify/slabs.c \
 	pager/verify/trial.c \
 	pager/verify/trial.h \

@@ -382,7 +382,7 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         if ((mount->traits & FY_MOUNT_MAPS_USERS) && stage->plan.effect &&
-            stage->reach->hello.uid == 0) {
+            stage->connection->hello.uid == 0) {
             /* Its caches are refreshed by chown(2): storage/fresh.c. */
             fy_buffer_add(why,
                           "root may write other owners there than it sees");
@@ -391,8 +391,8 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
         if (!(mount->traits & FY_MOUNT_BY_NUMBER)) {
             continue;
         }
-        if (stage->reach->hello.uid != geteuid() ||
-            stage->reach->hello.gid != getegid()) {
+        if (stage->connection->hello.uid != geteuid() ||
+            stage->connection->hello.gid != getegid()) {
             fy_buffer_add(why, "its user has another number there");
             return false;
         }

@@ -90,7 +90,7 @@ say(const struct look *look, unsigned reason, const char *text,
 
 /* Why the stage cannot see this mount as well; at: where it is in the plan. */
 static unsigned
-reach_mount(struct look *look, const struct fy_mount *mount, unsigned *at)
+connection_mount(struct look *look, const struct fy_mount *mount, unsigned *at)
 {
     struct fy_stage_plan *plan = look->plan;
     for (*at = 0; *at < plan->nmounts; ++*at) {
@@ -128,7 +128,7 @@ claim(struct look *look, const char *path, bool tree)
     if (!mount) {
         return say(look, FY_STAGE_LOCAL_FILES, "on this machine: ", path);
     }
-    unsigned reason = reach_mount(look, mount, &at);
+    unsigned reason = connection_mount(look, mount, &at);
     if (reason) {
         return say(look, reason,
                    reason == FY_STAGE_MIXED_PLACES ? "on another host: "
@@ -392,7 +392,7 @@ look_at_output(struct look *look, int fd, struct fy_stream_plan *plan)
             fy_mount_of(look->mounts, look->nmounts, fact->path);
         unsigned at;
         if (fy_stream_is_named(fact) && mount &&
-            !reach_mount(look, mount, &at)) {
+            !connection_mount(look, mount, &at)) {
             fill_file(fact, plan);
             look->plan->effect = true;
             return claim(look, fact->path, false);

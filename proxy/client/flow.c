@@ -21,9 +21,9 @@ void
 fy_flow_allow(struct stage *stage, int i, uint64_t bytes)
 {
     struct exchange *exchange = i == 0 ? &stage->flow.out : &stage->flow.err;
-    if (exchange->reach &&
-        fy_wire_grant(exchange->reach->wire, exchange->stream, (size_t)bytes) ==
-            0) {
+    if (exchange->connection &&
+        fy_wire_grant(exchange->connection->wire, exchange->stream,
+                      (size_t)bytes) == 0) {
         stage->flow.granted_bytes[i] += bytes;
     }
 }
@@ -62,7 +62,7 @@ fy_flow_grant(struct stage *stage)
 }
 
 int
-fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
+fy_flow_deliver(struct stage *stage, int i, const char *bytes, size_t n)
 {
     struct stage_flow *flow = &stage->flow;
     if (!flow->hash[i]) {
@@ -74,9 +74,10 @@ fy_flow_hand(struct stage *stage, int i, const char *bytes, size_t n)
     }
     while (n > 0) {
         size_t part = n < FY_STUB_DATA_BYTES ? n : FY_STUB_DATA_BYTES;
-        if (stage->guest &&
-            fy_guest_send(stage->guest, i == 0 ? FY_STUB_OUT : FY_STUB_ERR,
-                          bytes, part)) {
+        if (stage->client &&
+            fy_stub_client_send(stage->client,
+                                i == 0 ? FY_STUB_OUT : FY_STUB_ERR, bytes,
+                                part)) {
             return FY_ERR_NOMEM;
         }
         flow->received_bytes[i] += part;
@@ -93,10 +94,11 @@ fy_flow_whole(const struct stage *stage)
 {
     const struct stage_flow *flow = &stage->flow;
     /* A write that fails is told before its credit, and is no good end. */
-    if (fy_stage_guest(stage) && flow->handed_bytes > flow->credited_bytes) {
+    if (fy_stage_stub_client(stage) &&
+        flow->handed_bytes > flow->credited_bytes) {
         return FY_ERR_BUSY;
     }
-    return fy_stage_guest(stage) && flow->granted_bytes[0] &&
+    return fy_stage_stub_client(stage) && flow->granted_bytes[0] &&
                    stage->plan.out.kind == FY_STREAM_WIRE &&
                    flow->received_bytes[0] != stage->result.out_bytes
                ? FY_ERR_IO

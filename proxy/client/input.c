@@ -29,34 +29,34 @@ void
 fy_input_want(struct stage *stage)
 {
     if (!stage->input.streams || stage->state != STAGE_RUNNING ||
-        !stage->guest || stage->input.ended || !stage->flow.out.reach) {
+        !stage->client || stage->input.ended || !stage->flow.out.connection) {
         return;
     }
     uint64_t ahead = stage->input.wanted_bytes - stage->input.sent_bytes;
     uint64_t room =
-        fy_wire_room(stage->flow.out.reach->wire, stage->flow.out.stream);
+        fy_wire_room(stage->flow.out.connection->wire, stage->flow.out.stream);
     if (room <= ahead || (ahead > 0 && room - ahead < STEP_BYTES)) {
         return;
     }
     uint32_t more = (uint32_t)(room - ahead); /* a window is no larger */
     stage->input.wanted_bytes += more;
     stage->input.consumed = stage->plan.in.is_pipe && !stage->input.keeps;
-    fy_guest_send(stage->guest, FY_STUB_WANT, &more, sizeof more);
+    fy_stub_client_send(stage->client, FY_STUB_WANT, &more, sizeof more);
 }
 
 void
 fy_input_add(struct stage *stage, const char *bytes, size_t n)
 {
-    if (stage->state != STAGE_RUNNING || !stage->flow.out.reach) {
+    if (stage->state != STAGE_RUNNING || !stage->flow.out.connection) {
         return; /* it has ended: nobody reads that any more */
     }
     if (!stage->input.streams || stage->input.ended ||
         n > stage->input.wanted_bytes - stage->input.sent_bytes) {
-        fy_guest_drop(stage->guest);
+        fy_stub_client_drop(stage->client);
         return;
     }
     stage->input.sent_bytes += n;
-    int status = fy_wire_send(stage->flow.out.reach->wire,
+    int status = fy_wire_send(stage->flow.out.connection->wire,
                               stage->flow.out.stream, bytes, n);
     if (status && status != FY_ERR_NOENT) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
@@ -70,11 +70,11 @@ void
 fy_input_end(struct stage *stage)
 {
     if (stage->state != STAGE_RUNNING || !stage->input.streams ||
-        stage->input.ended || !stage->flow.out.reach) {
+        stage->input.ended || !stage->flow.out.connection) {
         return;
     }
     stage->input.ended = true;
-    int status = fy_wire_finish(stage->flow.out.reach->wire,
+    int status = fy_wire_finish(stage->flow.out.connection->wire,
                                 stage->flow.out.stream, NULL, 0);
     if (status && status != FY_ERR_NOENT) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK,
@@ -97,8 +97,8 @@ fy_input_full(struct stage *stage)
     }
     stage->input.keeps = false;
     stage->input.consumed = true;
-    if (stage->guest) {
-        fy_guest_send(stage->guest, FY_STUB_FORGET, NULL, 0);
+    if (stage->client) {
+        fy_stub_client_send(stage->client, FY_STUB_FORGET, NULL, 0);
     }
     fy_input_want(stage);
 }

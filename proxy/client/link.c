@@ -46,7 +46,7 @@ static struct stage *
 find_stage(const struct fy_session *session, pid_t pid)
 {
     for (struct stage *stage = session->stages; stage; stage = stage->next) {
-        if (stage->guest && stage->hello.pid == pid) {
+        if (stage->client && stage->hello.pid == pid) {
             return stage;
         }
     }
@@ -57,10 +57,10 @@ find_stage(const struct fy_session *session, pid_t pid)
 static bool
 is_new_stub(const struct fy_session *session, pid_t pid)
 {
-    for (const struct guest *guest = session->stubs.guests; guest;
-         guest = guest->next) {
-        if (guest->pid == pid && !guest->gone) {
-            return !guest->stage;
+    for (const struct stub_client *client = session->stubs.clients; client;
+         client = client->next) {
+        if (client->pid == pid && !client->gone) {
+            return !client->stage;
         }
     }
     return false;
@@ -152,8 +152,8 @@ may_join(const struct stage *writer, const struct stage *reader)
            (!reader->invocation.fed || may_feed_paths(writer, reader)) &&
            reader->plan.in.pipe_inode == writer->plan.out.pipe_inode &&
            reader->plan.in.pipe_device == writer->plan.out.pipe_device &&
-           (!reader->mount || reader->reach == writer->reach) &&
-           fy_reach_takes(writer->reach, reader);
+           (!reader->mount || reader->connection == writer->connection) &&
+           fy_connection_takes(writer->connection, reader);
 }
 
 /* It waits for its mount; then it may. */
@@ -170,7 +170,7 @@ join(struct stage *writer, struct stage *reader)
         reader->mount = writer->mount;
         reader->plan.mounts[0] = writer->mount;
         reader->plan.nmounts = 1;
-        reader->reach = writer->reach;
+        reader->connection = writer->connection;
     }
     fy_stage_ask(reader, writer);
 }

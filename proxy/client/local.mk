@@ -10,7 +10,7 @@ libfyproxy_la_SOURCES += \
 	proxy/client/cost.c \
 	proxy/client/cost.h \
 	proxy/client/flow.c \
-	proxy/client/guest.c \
+	proxy/client/stub_client.c \
 	proxy/client/history.c \
 	proxy/client/history.h \
 	proxy/client/holders.c \
@@ -27,8 +27,8 @@ libfyproxy_la_SOURCES += \
 	proxy/client/placement.c \
 	proxy/client/prepare.c \
 	proxy/client/client.h \
-	proxy/client/reach.c \
-	proxy/client/reach.h \
+	proxy/client/connection.c \
+	proxy/client/connection.h \
 	proxy/client/session.c \
 	proxy/client/session.h \
 	proxy/client/snapshot.c \

@@ -101,7 +101,7 @@ fy_session_next_ms(const struct fy_session *session)
 }
 
 void
-fy_link_poke(struct fy_session *session)
+fy_link_wake(struct fy_session *session)
 {
     session->scan.delay_ms = SCAN_MS;
     if (session->scan.timer.due_ns == 0 ||

@@ -46,9 +46,9 @@ fy_signal_take(struct stage *stage, uint32_t signal)
     }
     for (struct stage *reader = stage->join.feeds; reader;
          reader = reader->join.feeds) {
-        if (reader->guest) {
+        if (reader->client) {
             reader->order.pings++;
-            fy_guest_send(reader->guest, FY_STUB_PING, NULL, 0);
+            fy_stub_client_send(reader->client, FY_STUB_PING, NULL, 0);
         }
     }
     if (!stage->order.held) {
@@ -90,13 +90,13 @@ is_due(const struct stage *stage, uint64_t now)
     uint64_t waited_ms = (now - stage->order.held_ns) / 1000000;
     for (const struct stage *reader = stage->join.feeds; reader;
          reader = reader->join.feeds) {
-        if (!reader->guest) {
+        if (!reader->client) {
             continue;
         }
         if (reader->order.held ||
             (reader->order.pings &&
              (waited_ms < PATIENCE_MS ||
-              (waited_ms < LONGEST_MS && is_runnable(reader->guest->pid))))) {
+              (waited_ms < LONGEST_MS && is_runnable(reader->client->pid))))) {
             return false;
         }
     }

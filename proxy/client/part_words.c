@@ -100,7 +100,7 @@ fy_parts_flush(struct stage *whole)
     size_t n = parts->nearly;
     parts->flowing = true;
     parts->nearly = 0;
-    return n > 0 ? fy_flow_hand(whole, 0, parts->early, n) : 0;
+    return n > 0 ? fy_flow_deliver(whole, 0, parts->early, n) : 0;
 }
 
 /*
@@ -125,7 +125,7 @@ hand(struct stage *part, int i, const char *bytes, size_t n)
             return status;
         }
     }
-    return fy_flow_hand(whole, i, bytes, n);
+    return fy_flow_deliver(whole, i, bytes, n);
 }
 
 int

@@ -54,14 +54,14 @@ fy_parts_name(const struct stage *whole, char *out, size_t capacity)
     fy_buffer_start(&buffer, out, capacity);
     for (unsigned i = 0; i < whole->parts->n; i++) {
         const struct stage *part = whole->parts->stages[i];
-        bool named = !part || !part->reach;
+        bool named = !part || !part->connection;
         for (unsigned j = 0; j < i && !named; j++) {
             const struct stage *other = whole->parts->stages[j];
-            named = other && other->reach == part->reach;
+            named = other && other->connection == part->connection;
         }
         if (!named) {
             fy_buffer_add(&buffer, i ? ", " : "");
-            fy_buffer_add(&buffer, part->reach->name);
+            fy_buffer_add(&buffer, part->connection->name);
         }
     }
 }

@@ -116,11 +116,11 @@ count_files(const struct stage *stage)
 
 /* `login': what is left of it, which counts only for what need not wait for it. */
 static struct fy_cost_host
-host_of(const struct reach *reach, double login)
+host_of(const struct connection *connection, double login)
 {
-    struct fy_wire_counters counters = {.rtt_ns = reach->rtt_ns};
-    if (reach->wire) {
-        fy_wire_counters(reach->wire, &counters);
+    struct fy_wire_counters counters = {.rtt_ns = connection->rtt_ns};
+    if (connection->wire) {
+        fy_wire_counters(connection->wire, &counters);
     }
     double here = 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -128,9 +128,9 @@ host_of(const struct reach *reach, double login)
         .here_load =
             getloadavg(&here, 1) == 1 && cores > 0 ? here / (double)cores : 0,
         .rtt_seconds = (double)counters.rtt_ns / 1e9,
-        .bytes_a_second = reach->bytes_a_second,
-        .load = reach->hello.cores > 0
-                    ? reach->hello.load / (double)reach->hello.cores
+        .bytes_a_second = connection->bytes_a_second,
+        .load = connection->hello.cores > 0
+                    ? connection->hello.load / (double)connection->hello.cores
                     : 0,
         .login_seconds = login,
     };
@@ -141,7 +141,7 @@ host_of(const struct reach *reach, double login)
 static void
 judge(struct stage *stage, const struct fy_probe_result *result, double login)
 {
-    const struct reach *reach = stage->reach;
+    const struct connection *connection = stage->connection;
     struct fy_learned learned;
     struct fy_cost cost;
     (void)fy_history_find(stage->session->history, stage->invocation.key,
@@ -156,7 +156,7 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
         .effect = stage->plan.effect,
     };
     add_local(stage, &learned, &input);
-    const struct fy_cost_host host = host_of(reach, login);
+    const struct fy_cost_host host = host_of(connection, login);
     fy_cost_predict(&stage->invocation, &learned, &input, &host, &cost);
     stage->place.hopeless = !fy_cost_pays(&input, &cost);
     input.output_stays = output_stays(stage);
@@ -198,7 +198,7 @@ probe_closed(struct exchange *exchange, uint32_t error)
     struct fy_probe_result result;
     if (stage) {
         stage->place.probe = NULL;
-        if (error == 0 && stage->reach->wire &&
+        if (error == 0 && stage->connection->wire &&
             fy_probe_result_decode(placement->result, placement->used, &result,
                                    NULL) == 0) {
             judge(stage, &result, 0);
@@ -280,7 +280,7 @@ needs_sizes(const struct stage *stage, bool *out_tiny)
     struct fy_cost_input input = {.output_stays = true,
                                   .effect = stage->plan.effect,
                                   .remote_files = count_files(stage)};
-    const struct fy_cost_host host = host_of(stage->reach, 0);
+    const struct fy_cost_host host = host_of(stage->connection, 0);
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);
     if (stage->session->options.force) {
@@ -332,9 +332,10 @@ look_done(struct fy_work *work)
     if (stage) {
         stage->place.look = NULL;
         if (look->result.complete) {
-            judge(stage, &look->result, fy_reach_login_seconds(stage->reach));
+            judge(stage, &look->result,
+                  fy_connection_login_seconds(stage->connection));
             /* What holds while its host is not there may change. */
-            stage->place.judged = stage->reach->state == REACH_READY;
+            stage->place.judged = stage->connection->state == CONNECTION_READY;
             stage->place.unprofitable =
                 stage->place.unprofitable && stage->place.judged;
         }
@@ -348,7 +349,7 @@ fy_placement_look(struct stage *stage)
 {
     const struct fy_invocation *invocation = &stage->invocation;
     bool tiny = false;
-    if ((stage->reach->state == REACH_READY &&
+    if ((stage->connection->state == CONNECTION_READY &&
          !(needs_sizes(stage, &tiny) && tiny)) ||
         stage->session->options.force || stage->input.streams || stage->whole ||
         stage->parts || invocation->nuses > LOOKS_MAX ||
@@ -424,15 +425,15 @@ fy_placement_ask(struct stage *stage)
     }
     placement->exchange.data = probe_data;
     placement->exchange.closed = probe_closed;
-    if (fy_reach_request(stage->reach, FY_PATH_PROBE, true,
-                         &placement->exchange)) {
+    if (fy_connection_request(stage->connection, FY_PATH_PROBE, true,
+                              &placement->exchange)) {
         free(placement);
         free(body);
         return false;
     }
     placement->stage = stage;
     stage->place.probe = placement;
-    struct fy_wire *wire = stage->reach->wire;
+    struct fy_wire *wire = stage->connection->wire;
     int32_t stream = placement->exchange.stream;
     if (fy_wire_grant(wire, stream, RESULT_BYTES) ||
         fy_wire_send(wire, stream, body, n) ||

@@ -92,8 +92,9 @@ job_new(struct stage *stage)
         for (unsigned i = 0; i < stage->plan.nmounts; i++) {
             struct fy_mount *mount = &job->mounts[job->nmounts++];
             *mount = *stage->plan.mounts[i];
-            mount->uid = stage->reach && stage->reach->state == REACH_READY
-                             ? stage->reach->hello.uid
+            mount->uid = stage->connection &&
+                                 stage->connection->state == CONNECTION_READY
+                             ? stage->connection->hello.uid
                              : FY_USER_UNKNOWN;
         }
     }
@@ -292,21 +293,22 @@ done_before(struct fy_work *work)
 static void
 add_caches(struct fy_job *job, const struct stage *stage)
 {
-    struct reach *reach = stage->reach;
+    struct connection *connection = stage->connection;
     for (unsigned i = 0; i < stage->plan.nmounts; i++) {
         const struct fy_mount *mount = stage->plan.mounts[i];
         size_t at = (size_t)(mount - stage->session->mounts);
         job->quiet[i] = stage->session->quiet[at];
         /* Files of this machine are what they are. */
-        job->hash_root[i] = mount->type[0] != '\0' && !reach->proven[at];
+        job->hash_root[i] = mount->type[0] != '\0' && !connection->proven[at];
         /* It looked otherwise than there: perhaps old names, in sshfs's
          * cache. */
-        job->refresh_root[i] = job->hash_root[i] && reach->asked[at];
-        reach->asked[at] = reach->asked[at] || job->hash_root[i];
+        job->refresh_root[i] = job->hash_root[i] && connection->asked[at];
+        connection->asked[at] = connection->asked[at] || job->hash_root[i];
     }
     if (stage->state == STAGE_WAIT_REACH) {
         job->login_ns =
-            fy_clock_ns() + (uint64_t)(fy_reach_login_seconds(reach) * 1e9);
+            fy_clock_ns() +
+            (uint64_t)(fy_connection_login_seconds(connection) * 1e9);
     }
     job->effect = stage->plan.effect;
     job->cached = true;
@@ -537,19 +539,20 @@ static bool
 ask_touched(struct stage *stage)
 {
     char path[64];
-    if (!stage->reach->wire || stage->reach->broken) {
+    if (!stage->connection->wire || stage->connection->broken) {
         return false;
     }
     (void)snprintf(path, sizeof path, "/stage/%llu/touched",
                    (unsigned long long)stage->number);
     stage->prepare.touched = touched_exchange;
-    if (fy_reach_request(stage->reach, path, false, &stage->prepare.touched)) {
+    if (fy_connection_request(stage->connection, path, false,
+                              &stage->prepare.touched)) {
         return false;
     }
     stage->prepare.touched_open = true;
-    if (fy_wire_grant(stage->reach->wire, stage->prepare.touched.stream,
+    if (fy_wire_grant(stage->connection->wire, stage->prepare.touched.stream,
                       FY_SPEC_MAX_BYTES)) {
-        fy_wire_cancel(stage->reach->wire, stage->prepare.touched.stream);
+        fy_wire_cancel(stage->connection->wire, stage->prepare.touched.stream);
     }
     return true;
 }

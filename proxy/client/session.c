@@ -21,8 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proxy/client/connection.h"
 #include "proxy/client/holders.h"
-#include "proxy/client/reach.h"
 #include "proxy/client/stage.h"
 #include "proxy/storage/work.h"
 
@@ -53,12 +53,12 @@ serve(void *argument)
 {
     struct fy_session *session = argument;
     struct epoll_event events[64];
-    fy_reaches_start(session);
-    fy_reaches_flush(session);
+    fy_connections_start(session);
+    fy_connections_flush(session);
     for (;;) {
         int ending = __atomic_load_n(&session->ending, __ATOMIC_ACQUIRE);
         if (ending &&
-            (ending > 1 || (!session->stages && !session->stubs.guests))) {
+            (ending > 1 || (!session->stages && !session->stubs.clients))) {
             break;
         }
         int n =
@@ -71,19 +71,19 @@ serve(void *argument)
         }
         fy_session_run_timers(session);
         fy_signals_release(session);
-        fy_reaches_flush(session); /* nothing that was queued waits */
-        fy_guests_sweep(session);
+        fy_connections_flush(session); /* nothing that was queued waits */
+        fy_stub_clients_sweep(session);
         fy_stages_sweep(session);
     }
     stop_listening(session);
     fy_observed_end(session);
-    for (struct guest *guest = session->stubs.guests; guest;
-         guest = guest->next) {
-        fy_guest_drop(guest);
+    for (struct stub_client *client = session->stubs.clients; client;
+         client = client->next) {
+        fy_stub_client_drop(client);
     }
-    fy_guests_sweep(session);
+    fy_stub_clients_sweep(session);
     fy_stages_sweep(session);
-    fy_reaches_end(session);
+    fy_connections_end(session);
     fy_stages_sweep(session);
     return NULL;
 }
@@ -113,7 +113,7 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
         return FY_ERR_IO;
     }
     session->stubs.listener.fd = fd;
-    session->stubs.listener.ready = fy_guests_accept;
+    session->stubs.listener.ready = fy_stub_clients_accept;
     return fy_session_watch(session, &session->stubs.listener, EPOLLIN);
 }
 
@@ -147,7 +147,7 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     }
     memcpy(session->mounts, session->options.mounts,
            session->nmounts * sizeof *session->mounts);
-    int status = fy_reaches_new(session);
+    int status = fy_connections_new(session);
     if (status) {
         return status;
     }
@@ -191,7 +191,7 @@ fy_session_start(const struct fy_session_options *options,
     session->nmounts = options->nmounts;
     session->epoll = session->bell.fd = session->stubs.listener.fd = -1;
     session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    session->stubs.rest.run = fy_guests_rested;
+    session->stubs.rest.run = fy_stub_clients_rested;
     session->scan.timer.run = fy_link_scan;
     session->calls = &fy_stage_calls;
     session->records.end = &session->records.first;
@@ -310,7 +310,7 @@ fy_session_free(struct fy_session *session)
     free(session->records.table);
     fy_history_free(session->history);
     fy_holders_free(session->scan.holders);
-    fy_reaches_free(session);
+    fy_connections_free(session);
     free(session->mounts);
     free(session);
 }

@@ -6,7 +6,7 @@
  * session.c     start, end, the loop; reports
  * loop.c        its descriptors and timers
  * snapshot.c    the block that the exec wrappers read
- * guest.c       one stub's connection: frames in and out
+ * stub client.c       one stub's connection: frames in and out
  * classify.c    what a stage reads and writes, and where that is
  * stage_stub.c  what a stub says: hello, frames, its end
  * stage.c       the life of one stage up to its request
@@ -22,7 +22,7 @@
  * input.c       stdin that is sent from here
  * observe.c     what originals that run here teach
  * link.c        which stages are joined, by what holders.c finds
- * reach.c       connections to proxies
+ * connection.c       connections to proxies
  */
 #ifndef FERRY_PROXY_CLIENT_SESSION_H
 #define FERRY_PROXY_CLIENT_SESSION_H
@@ -68,9 +68,9 @@ struct record {
     struct record *next;
 };
 
-struct guest;
+struct stub_client;
 struct stage;
-struct reach;
+struct connection;
 struct exchange;
 struct fy_observed;
 struct fy_session_calls;
@@ -82,12 +82,12 @@ struct session_snapshot {
     size_t bytes;
 };
 
-/* guest.c: the stubs and their listener. */
+/* stub client.c: the stubs and their listener. */
 struct session_stubs {
     struct watch listener;
     int spare_fd;      /* given up where no other is left */
     struct timer rest; /* of the listener, likewise */
-    struct guest *guests;
+    struct stub_client *clients;
 };
 
 /* order.c: signals that wait. */
@@ -132,8 +132,8 @@ struct fy_session {
     int ending; /* atomic; 0, 1: when all stages ended, 2: now */
     struct timer *timers;
     struct stage *stages;
-    struct reach *reaches;
-    unsigned nreaches;
+    struct connection *connections;
+    unsigned nconnections;
     uint64_t next_stage;
     struct fy_history *history;
     struct fy_pool *pool;
@@ -151,14 +151,14 @@ struct fy_session {
  * and jobs. They call no function of a stage but by this table of stage_stub.c.
  */
 struct fy_session_calls {
-    /* guest.c: a hello came (`guest->fds' hold the descriptors), a frame; the stub is
+    /* stub client.c: a hello came (`stub client->fds' hold the descriptors), a frame; the stub is
      * gone. */
-    void (*begin)(struct guest *guest, const char *body, size_t n);
+    void (*begin)(struct stub_client *client, const char *body, size_t n);
     void (*frame)(struct stage *stage, uint32_t type, const char *body,
                   size_t n);
     void (*orphan)(struct stage *stage);
-    /* reach.c: a connection became ready, or bad. */
-    void (*reached)(struct fy_session *session, struct reach *reach);
+    /* connection.c: a connection became ready, or bad. */
+    void (*reached)(struct fy_session *session, struct connection *connection);
     /* placement.c: the look is over; sizes are known, or not to be had. */
     void (*looked)(struct stage *stage);
     void (*placed)(struct stage *stage);
@@ -189,7 +189,7 @@ void fy_session_run_timers(struct fy_session *session);
 /* Milliseconds to the next timer; -1: none. */
 int fy_session_next_ms(const struct fy_session *session);
 /* Something that a decision of link.c hangs on has changed: it looks soon. */
-void fy_link_poke(struct fy_session *session);
+void fy_link_wake(struct fy_session *session);
 
 /* ---- link.c */
 
@@ -204,14 +204,14 @@ int fy_snapshot_write(struct fy_session *session,
 void fy_snapshot_disable(struct fy_session *session);
 void fy_snapshot_free(struct fy_session *session);
 
-/* ---- guest.c */
+/* ---- stub client.c */
 
 /* One stub. `fds' are closed as soon as the stage is classified: a session
  * that holds the end of a pipe would change what its readers and writers see. */
-struct guest {
-    struct watch watch; /* first: a guest is found by it */
+struct stub_client {
+    struct watch watch; /* first: a stub client is found by it */
     struct fy_session *session;
-    struct guest *next;
+    struct stub_client *next;
     struct stage *stage; /* NULL before the hello */
     int fds[4];
     unsigned nfds;
@@ -223,22 +223,22 @@ struct guest {
     bool greeted, gone;
 };
 
-void fy_guests_accept(struct watch *watch, uint32_t events);
-void fy_guests_rested(struct timer *timer);
+void fy_stub_clients_accept(struct watch *watch, uint32_t events);
+void fy_stub_clients_rested(struct timer *timer);
 /*
  * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent; the frames
  * that say what becomes of the command find room even then, for a stub that is
  * dropped runs its original, while those joined to it may go on without it.
  */
-int fy_guest_send(struct guest *guest, uint32_t type, const void *bytes,
-                  size_t n);
+int fy_stub_client_send(struct stub_client *client, uint32_t type,
+                        const void *bytes, size_t n);
 /* Sends what is queued (EXEC, EXIT), as far as it goes, then closes. */
-void fy_guest_finish(struct guest *guest);
+void fy_stub_client_finish(struct stub_client *client);
 /* Closes at once; the stub execs the original if it may still. */
-void fy_guest_drop(struct guest *guest);
-void fy_guest_close_fds(struct guest *guest);
+void fy_stub_client_drop(struct stub_client *client);
+void fy_stub_client_close_fds(struct stub_client *client);
 /* Frees those that are gone; between two rounds of the loop. */
-void fy_guests_sweep(struct fy_session *session);
+void fy_stub_clients_sweep(struct fy_session *session);
 
 /* ---- order.c */
 

@@ -73,11 +73,12 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     stage->asked_ns = fy_clock_ns();
     stage->flow.out = *stage->session->calls->out;
     stage->flow.err = *stage->session->calls->err;
-    if (fy_reach_request(stage->reach, FY_PATH_STAGE, true, &stage->flow.out)) {
+    if (fy_connection_request(stage->connection, FY_PATH_STAGE, true,
+                              &stage->flow.out)) {
         goto refuse;
     }
     stage->flow.out_open = true;
-    struct fy_wire *wire = stage->reach->wire;
+    struct fy_wire *wire = stage->connection->wire;
     if (fy_wire_send(wire, stage->flow.out.stream, body, n) ||
         (!stage->input.streams &&
          fy_wire_finish(wire, stage->flow.out.stream, NULL, 0))) {
@@ -86,14 +87,15 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     if (stage->plan.err.kind == FY_STREAM_WIRE) {
         (void)snprintf(path, sizeof path, "/stage/%llu/stderr",
                        (unsigned long long)stage->number);
-        if (fy_reach_request(stage->reach, path, false, &stage->flow.err)) {
+        if (fy_connection_request(stage->connection, path, false,
+                                  &stage->flow.err)) {
             goto refuse;
         }
         stage->flow.err_open = true;
     }
     fy_prepare_touched(stage);
     free(body);
-    if (stage->reach->state == REACH_GREETING) {
+    if (stage->connection->state == CONNECTION_GREETING) {
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
     }
     if (feeder) {
@@ -109,7 +111,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
         stage->join.settled = true;
         fy_flow_grant(stage);
     }
-    fy_link_poke(stage->session);
+    fy_link_wake(stage->session);
     return;
 refuse:
     free(body);
@@ -140,10 +142,12 @@ void
 fy_stage_place(struct stage *stage)
 {
     /* Again, if the connection broke meanwhile. */
-    struct reach *reach = fy_reach_of(stage->session, stage->mount);
-    if (!reach || reach->state == REACH_BAD) {
-        fy_stage_decline(stage, FY_STAGE_NO_PROXY, reach ? reach->trouble : "");
-    } else if (fy_reach_takes(reach, stage)) {
+    struct connection *connection =
+        fy_connection_of(stage->session, stage->mount);
+    if (!connection || connection->state == CONNECTION_BAD) {
+        fy_stage_decline(stage, FY_STAGE_NO_PROXY,
+                         connection ? connection->trouble : "");
+    } else if (fy_connection_takes(connection, stage)) {
         fy_stage_event(stage, STAGE_IS_TAKEN);
         if (stage->prepare.done) {
             fy_stage_prepared(stage, 0);
@@ -153,7 +157,7 @@ fy_stage_place(struct stage *stage)
     } else {
         /* It does not run meanwhile, so what was written before it still is. */
         fy_stage_event(stage, STAGE_LACKS_HOST);
-        fy_reach_awaited(reach, stage);
+        fy_connection_awaited(connection, stage);
         fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
         if (!stage->prepare.done && !stage->prepare.job && !looks(stage)) {
             (void)fy_prepare_before(stage);
@@ -196,8 +200,8 @@ fy_stage_prepared(struct stage *stage, int status)
     } else if (status) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY, "the mount does not answer");
     } else if (stage->state == STAGE_WAIT_INPUT) {
-        fy_link_poke(stage->session);
-    } else if (!fy_reach_takes(stage->reach, stage)) {
+        fy_link_wake(stage->session);
+    } else if (!fy_connection_takes(stage->connection, stage)) {
         fy_stage_place(stage);
     } else if (!fy_placement_ask(stage)) {
         fy_stage_placed(stage);
@@ -231,7 +235,7 @@ fy_stage_retry(struct stage *stage)
     if (stage->join.joined) {
         stage->join.joined = false;
         fy_stage_event(stage, STAGE_LACKS_INPUT);
-        fy_link_poke(stage->session);
+        fy_link_wake(stage->session);
     } else {
         stage->prepare.done = false;
         fy_stage_place(stage);
@@ -250,7 +254,7 @@ fy_stage_placed(struct stage *stage)
                (stage->place.hopeless || !stage->plan.out.is_pipe ||
                 stage->input.streams || stage->mount->lags_ms)) {
         decline_cost(stage);
-    } else if (!fy_reach_takes(stage->reach, stage)) {
+    } else if (!fy_connection_takes(stage->connection, stage)) {
         fy_stage_place(stage);
     } else {
         fy_stage_ask(stage, NULL);
@@ -263,7 +267,7 @@ fy_stage_stream(struct stage *stage)
     stage->input.streams = true;
     stage->plan.in.kind = FY_STREAM_WIRE;
     if (!stage->prepare.job && stage->prepare.done &&
-        fy_reach_takes(stage->reach, stage)) {
+        fy_connection_takes(stage->connection, stage)) {
         fy_stage_event(stage, STAGE_IS_TAKEN);
         fy_stage_prepared(stage, 0);
     } else if (stage->prepare.job) {
@@ -275,17 +279,18 @@ fy_stage_stream(struct stage *stage)
 }
 
 void
-fy_stages_reached(struct fy_session *session, struct reach *reach)
+fy_stages_reached(struct fy_session *session, struct connection *connection)
 {
     struct stage *next;
     for (struct stage *stage = session->stages; stage; stage = next) {
         next = stage->next;
-        if (stage->reach != reach || stage->state != STAGE_WAIT_REACH) {
+        if (stage->connection != connection ||
+            stage->state != STAGE_WAIT_REACH) {
             continue;
         }
         fy_stage_place(stage);
     }
-    fy_link_poke(session);
+    fy_link_wake(session);
 }
 
 static void
@@ -297,7 +302,7 @@ on_timer(struct timer *timer)
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,
                          "it does not answer in time");
     } else if (stage->state == STAGE_ASKED &&
-               stage->reach->state == REACH_GREETING) {
+               stage->connection->state == CONNECTION_GREETING) {
         fy_stage_fall_back(stage, FY_STAGE_NO_PROXY,
                            "it does not answer in time");
     } else if (fy_prepare_is_stuck(stage)) {

@@ -8,8 +8,8 @@
 
 #include "common/sha256.h"
 #include "proxy/client/classify.h"
+#include "proxy/client/connection.h"
 #include "proxy/client/cost.h"
-#include "proxy/client/reach.h"
 #include "proxy/client/session.h"
 #include "proxy/wire/compress.h"
 
@@ -157,7 +157,8 @@ struct stage_result {
 struct stage {
     struct fy_session *session;
     struct stage *next;
-    struct guest *guest; /* NULL: the stub is gone or has its last word */
+    struct stub_client
+        *client; /* NULL: the stub is gone or has its last word */
     enum stage_state state;
     struct fy_stub_hello hello;
     char *block; /* the strings of the hello */
@@ -167,7 +168,7 @@ struct stage {
     bool parsed;
     struct fy_stage_plan plan;
     const struct fy_mount *mount; /* the plan's, or its feeder's */
-    struct reach *reach;
+    struct connection *connection;
     uint64_t number;
     int files[3]; /* descriptions that are moved at the end; -1: none */
     struct timer timer;
@@ -187,10 +188,10 @@ struct stage {
 };
 
 /* Who writes its output. */
-static inline struct guest *
-fy_stage_guest(const struct stage *stage)
+static inline struct stub_client *
+fy_stage_stub_client(const struct stage *stage)
 {
-    return stage->whole ? stage->whole->guest : stage->guest;
+    return stage->whole ? stage->whole->client : stage->client;
 }
 
 /* ---- stage_state.c */
@@ -278,7 +279,8 @@ void fy_stage_ask(struct stage *stage, struct stage *feeder);
 /* Its output may come: nobody there reads it. */
 void fy_stage_open(struct stage *stage);
 /* A connection became ready, or bad. */
-void fy_stages_reached(struct fy_session *session, struct reach *reach);
+void fy_stages_reached(struct fy_session *session,
+                       struct connection *connection);
 /* The mount is ready for it, or (status) it is not. */
 void fy_stage_prepared(struct stage *stage, int status);
 /* Refused for its mount's root, as it was remembered here: once more, with what is
@@ -320,8 +322,8 @@ void fy_flow_grant(struct stage *stage);
 /* Opens the window of stdout (0) or stderr (1) further. */
 void fy_flow_allow(struct stage *stage, int i, uint64_t bytes);
 /* To its stub, counted and hashed. FY_ERR_NOMEM: fy_stage_fall_back() follows. */
-int fy_flow_hand(struct stage *stage, int i, const char *bytes,
-                 size_t n) FY_MUST_CHECK;
+int fy_flow_deliver(struct stage *stage, int i, const char *bytes,
+                    size_t n) FY_MUST_CHECK;
 /* Once it has ended: whether the stub has written all of its output. BUSY: not
  * yet; IO: some of it is missing. */
 int fy_flow_whole(const struct stage *stage) FY_MUST_CHECK;

@@ -88,8 +88,9 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
     }
     record->report.declined = reason;
     record->report.exit = exit_status;
-    record->report.placed =
-        reason == FY_STAGE_NONE && stage->reach ? stage->reach->name : NULL;
+    record->report.placed = reason == FY_STAGE_NONE && stage->connection
+                                ? stage->connection->name
+                                : NULL;
     if (reason == FY_STAGE_NONE && stage->parts) {
         fy_parts_name(stage, record->placed, sizeof record->placed);
         record->report.placed = record->placed;
@@ -107,17 +108,17 @@ fy_stage_note(struct stage *stage, unsigned reason, const char *why,
 void
 fy_stage_finish(struct stage *stage)
 {
-    struct guest *guest = stage->guest;
+    struct stub_client *client = stage->client;
     fy_session_unset(stage->session, &stage->timer);
     fy_stage_event(stage, STAGE_LEAVES);
-    stage->guest = NULL;
+    stage->client = NULL;
     if (stage->parts) {
         fy_parts_end(stage);
     }
-    if (guest) {
-        fy_guest_finish(guest);
+    if (client) {
+        fy_stub_client_finish(client);
     }
-    fy_link_poke(stage->session);
+    fy_link_wake(stage->session);
 }
 
 void
@@ -131,14 +132,16 @@ fy_stage_detach(struct stage *stage)
         stage->join.fed_by->join.feeds = NULL;
         stage->join.fed_by = NULL;
     }
-    if (stage->flow.out_open && stage->flow.out.reach) {
-        fy_wire_cancel(stage->flow.out.reach->wire, stage->flow.out.stream);
+    if (stage->flow.out_open && stage->flow.out.connection) {
+        fy_wire_cancel(stage->flow.out.connection->wire,
+                       stage->flow.out.stream);
     }
-    if (stage->flow.err_open && stage->flow.err.reach) {
-        fy_wire_cancel(stage->flow.err.reach->wire, stage->flow.err.stream);
+    if (stage->flow.err_open && stage->flow.err.connection) {
+        fy_wire_cancel(stage->flow.err.connection->wire,
+                       stage->flow.err.stream);
     }
-    if (stage->prepare.touched_open && stage->prepare.touched.reach) {
-        fy_wire_cancel(stage->prepare.touched.reach->wire,
+    if (stage->prepare.touched_open && stage->prepare.touched.connection) {
+        fy_wire_cancel(stage->prepare.touched.connection->wire,
                        stage->prepare.touched.stream);
     }
 }
@@ -153,9 +156,9 @@ fy_stage_decline(struct stage *stage, unsigned reason, const char *why)
     fy_debug(CLIENT, "stage of pid %d runs here: %s %s", stage->hello.pid,
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
-    if (stage->guest) {
+    if (stage->client) {
         fy_observe(stage);
-        fy_guest_send(stage->guest, FY_STUB_EXEC, NULL, 0);
+        fy_stub_client_send(stage->client, FY_STUB_EXEC, NULL, 0);
     }
     fy_stage_finish(stage);
 }
@@ -164,8 +167,8 @@ static void
 end_with(struct stage *stage, int signal, int status, int64_t input_bytes)
 {
     const struct fy_stub_exit end = {signal, status, input_bytes};
-    if (stage->guest) {
-        fy_guest_send(stage->guest, FY_STUB_EXIT, &end, sizeof end);
+    if (stage->client) {
+        fy_stub_client_send(stage->client, FY_STUB_EXIT, &end, sizeof end);
     }
     fy_stage_finish(stage);
 }
@@ -179,10 +182,10 @@ fail(struct stage *stage, const char *why)
                    "%.100s: ferry: %.200s; what it did at %.100s is "
                    "incomplete or unknown\n",
                    stage->argv[0], why,
-                   stage->reach ? stage->reach->name : "its proxy");
+                   stage->connection ? stage->connection->name : "its proxy");
     fy_plain(text, "\n"); /* the proxy may have said why */
-    if (stage->guest) {
-        fy_guest_send(stage->guest, FY_STUB_ERR, text, strlen(text));
+    if (stage->client) {
+        fy_stub_client_send(stage->client, FY_STUB_ERR, text, strlen(text));
     }
     /* What it did shows here as soon as it can; nobody waits for that. */
     (void)fy_prepare_after(stage);
@@ -207,8 +210,8 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
              (unsigned long long)stage->flow.received_bytes[1],
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
-    if (stage->guest) {
-        fy_guest_send(stage->guest, FY_STUB_AGAIN, &again, sizeof again);
+    if (stage->client) {
+        fy_stub_client_send(stage->client, FY_STUB_AGAIN, &again, sizeof again);
     }
     fy_stage_finish(stage);
 }
@@ -257,7 +260,7 @@ gather(struct stage *stage, struct stage *group[GROUP_MAX])
         group[n++] = each;
         bool begun = each->state >= STAGE_ASKED && !each->result.refused;
         repeatable = repeatable && (!begun || is_repeatable(each)) &&
-                     (each->guest || each->state != STAGE_DONE);
+                     (each->client || each->state != STAGE_DONE);
         each->result.repeatable_here = repeatable;
     }
     return n;

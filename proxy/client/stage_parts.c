@@ -254,7 +254,7 @@ fy_parts_start(struct stage *whole)
         part->next = whole->session->stages;
         whole->session->stages = part;
         part->mount = part->plan.mount;
-        part->reach = fy_reach_of(whole->session, part->mount);
+        part->connection = fy_connection_of(whole->session, part->mount);
     }
     for (unsigned i = 0; i < parts->n && whole->state != STAGE_DONE; i++) {
         fy_stage_place(parts->stages[i]);
@@ -290,7 +290,7 @@ fy_part_placed(struct stage *part)
 {
     struct stage *whole = part->whole;
     struct fy_parts *parts = whole->parts;
-    if (parts->asked && part->reach->state == REACH_READY) {
+    if (parts->asked && part->connection->state == CONNECTION_READY) {
         fy_stage_ask(part, NULL); /* once more */
         return;
     }
@@ -309,7 +309,7 @@ fy_part_placed(struct stage *part)
     }
     parts->asked = true;
     for (unsigned i = 0; i < parts->n && whole->state != STAGE_DONE; i++) {
-        if (parts->stages[i]->reach->state == REACH_READY) {
+        if (parts->stages[i]->connection->state == CONNECTION_READY) {
             fy_stage_ask(parts->stages[i], NULL);
         } else {
             fy_parts_fail(whole, FY_STAGE_NO_PROXY, "the connection broke");
@@ -329,8 +329,8 @@ fy_part_runs(struct stage *part)
         return;
     }
     fy_stage_event(whole, STAGE_IS_ACCEPTED);
-    if (whole->guest) {
-        fy_guest_send(whole->guest, FY_STUB_RUN, &run, sizeof run);
+    if (whole->client) {
+        fy_stub_client_send(whole->client, FY_STUB_RUN, &run, sizeof run);
     }
     fy_flow_grant(parts->stages[0]);
     fy_stage_try_end(parts->stages[0]);

@@ -66,21 +66,21 @@ read_hello(struct stage *stage, const char *body, size_t n)
 /* What the descriptors are. Those that are moved later are kept. False when one
  * is missing (the kernel drops what this process has no room for), or unknown. */
 static bool
-read_fds(struct stage *stage, struct guest *guest)
+read_fds(struct stage *stage, struct stub_client *client)
 {
     struct fy_stage_facts *facts = &stage->facts;
     unsigned at = 0;
     bool known = true;
     for (int fd = 0; fd < 3; fd++) {
         if (stage->hello.open >> fd & 1) {
-            known = known && at < guest->nfds &&
-                    fy_stream_look(guest->fds[at], &facts->streams[fd]) == 0;
+            known = known && at < client->nfds &&
+                    fy_stream_look(client->fds[at], &facts->streams[fd]) == 0;
             at++;
         }
     }
     struct fy_stream_fact folder;
-    known = known && at < guest->nfds &&
-            fy_stream_look(guest->fds[at], &folder) == 0;
+    known = known && at < client->nfds &&
+            fy_stream_look(client->fds[at], &folder) == 0;
     if (known && fy_stream_has_name(&folder)) {
         memcpy(facts->cwd, folder.path, sizeof facts->cwd);
     }
@@ -97,17 +97,17 @@ read_fds(struct stage *stage, struct guest *guest)
 }
 
 static void
-keep_files(struct stage *stage, struct guest *guest)
+keep_files(struct stage *stage, struct stub_client *client)
 {
     const enum fy_stream_kind kinds[3] = {
         stage->plan.in.kind, stage->plan.out.kind, stage->plan.err.kind};
     unsigned at = 0;
     for (int fd = 0; fd < 3; fd++) {
-        if (!(stage->hello.open >> fd & 1) || at >= guest->nfds) {
+        if (!(stage->hello.open >> fd & 1) || at >= client->nfds) {
             continue;
         }
         if (kinds[fd] == FY_STREAM_FILE) {
-            stage->files[fd] = fcntl(guest->fds[at], F_DUPFD_CLOEXEC, 3);
+            stage->files[fd] = fcntl(client->fds[at], F_DUPFD_CLOEXEC, 3);
         }
         at++;
     }
@@ -184,7 +184,8 @@ fills_alike(const struct stage *stage)
 
 /* FY_STAGE_NONE: a candidate. */
 static unsigned
-understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
+understand(struct stage *stage, struct stub_client *client,
+           struct fy_buffer *why)
 {
     struct fy_session *session = stage->session;
     const char *slash = strrchr(stage->facts.path, '/');
@@ -210,7 +211,7 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
         fy_buffer_add(why, "it runs commands with as many words as fit");
         return FY_STAGE_LIMITS;
     }
-    if (!read_fds(stage, guest)) {
+    if (!read_fds(stage, client)) {
         fy_buffer_add(why, "its descriptors cannot be looked at");
         return FY_STAGE_ODD_STREAM;
     }
@@ -224,40 +225,40 @@ understand(struct stage *stage, struct guest *guest, struct fy_buffer *why)
         reason = settle_shared(stage, why);
     }
     if (!reason) {
-        keep_files(stage, guest);
+        keep_files(stage, client);
     }
     return reason;
 }
 
 static void
-begin(struct guest *guest, const char *body, size_t n)
+begin(struct stub_client *client, const char *body, size_t n)
 {
     struct stage *stage = calloc(1, sizeof *stage);
     char text[256] = "";
     struct fy_buffer why;
     if (!stage) {
-        fy_guest_drop(guest);
+        fy_stub_client_drop(client);
         return;
     }
-    stage->session = guest->session;
+    stage->session = client->session;
     fy_stage_clear(stage);
     stage->began_ns = fy_clock_ns();
-    if (read_hello(stage, body, n) || stage->hello.pid != guest->pid) {
+    if (read_hello(stage, body, n) || stage->hello.pid != client->pid) {
         free(stage->block);
         free(stage->argv);
         free(stage->env);
         free(stage);
-        fy_guest_drop(guest);
+        fy_stub_client_drop(client);
         return;
     }
-    stage->guest = guest;
-    guest->stage = stage;
-    stage->next = guest->session->stages;
-    guest->session->stages = stage;
+    stage->client = client;
+    client->stage = stage;
+    stage->next = client->session->stages;
+    client->session->stages = stage;
     fy_record_new(stage);
     fy_buffer_start(&why, text, sizeof text);
-    unsigned reason = understand(stage, guest, &why);
-    fy_guest_close_fds(guest);
+    unsigned reason = understand(stage, client, &why);
+    fy_stub_client_close_fds(client);
     fy_debug(CLIENT, "stage of pid %d: %s with %u words, %s: %s %s",
              stage->hello.pid, stage->facts.path, stage->hello.argc,
              stage->parsed ? "matches its annotation" : "does not match",
@@ -278,7 +279,7 @@ begin(struct guest *guest, const char *body, size_t n)
     }
     stage->mount = stage->plan.mount;
     if (stage->mount) {
-        stage->reach = fy_reach_of(stage->session, stage->mount);
+        stage->connection = fy_connection_of(stage->session, stage->mount);
     }
     if (stage->plan.needs_link) {
         fy_stage_event(stage, STAGE_LACKS_INPUT);
@@ -303,7 +304,7 @@ frame(struct stage *stage, uint32_t type, const char *body, size_t n)
     case FY_STUB_READABLE:
         if (stage->state == STAGE_WAIT_INPUT && stage->plan.may_stream) {
             stage->input.fed_here = true; /* link.c looks who else reads it */
-            fy_link_poke(stage->session);
+            fy_link_wake(stage->session);
         } else if (stage->state == STAGE_WAIT_INPUT) {
             fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                              "its input comes from this machine");
@@ -347,7 +348,7 @@ frame(struct stage *stage, uint32_t type, const char *body, size_t n)
 static void
 orphan(struct stage *stage)
 {
-    stage->guest = NULL;
+    stage->client = NULL;
     if (stage->state == STAGE_DONE) {
         return;
     }

@@ -72,7 +72,7 @@ deliver(struct stage *stage, int i, const char *bytes, size_t n)
         if (status) {
             fy_part_stop(stage, status);
         }
-    } else if (fy_flow_hand(stage, i, bytes, n)) {
+    } else if (fy_flow_deliver(stage, i, bytes, n)) {
         fy_stage_fall_back(stage, FY_STAGE_LOST_LINK, "no memory");
     }
 }
@@ -83,7 +83,7 @@ unpack(struct stage *stage)
 {
     struct stage_flow *flow = &stage->flow;
     char block[FY_STUB_DATA_BYTES];
-    while (flow->unsqueeze && fy_stage_guest(stage) &&
+    while (flow->unsqueeze && fy_stage_stub_client(stage) &&
            (stage->state == STAGE_RUNNING || stage->state == STAGE_ENDED)) {
         uint64_t held = flow->handed_bytes - flow->credited_bytes;
         size_t n = held < FY_STUB_WINDOW_BYTES
@@ -207,12 +207,12 @@ out_response(struct exchange *exchange, int status,
             for (unsigned i = 0; i < stage->plan.nmounts; i++) {
                 size_t at =
                     (size_t)(stage->plan.mounts[i] - stage->session->mounts);
-                stage->reach->proven[at] =
-                    stage->reach->proven[at] || stage->prepare.hashed[i];
+                stage->connection->proven[at] =
+                    stage->connection->proven[at] || stage->prepare.hashed[i];
             }
         }
-        if (stage->guest) {
-            fy_guest_send(stage->guest, FY_STUB_RUN, &run, sizeof run);
+        if (stage->client) {
+            fy_stub_client_send(stage->client, FY_STUB_RUN, &run, sizeof run);
         }
         if (stage->whole) {
             fy_part_runs(stage);
@@ -325,10 +325,10 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     result->out_bytes = (uint64_t)number(trailers, n, FY_FIELD_OUT_BYTES, 0);
     int64_t rate = number(trailers, n, FY_FIELD_RATE, 0);
     if (rate > 0) { /* a lower bound: the best that was seen */
-        stage->reach->bytes_a_second =
-            (double)rate > stage->reach->bytes_a_second
+        stage->connection->bytes_a_second =
+            (double)rate > stage->connection->bytes_a_second
                 ? (double)rate
-                : stage->reach->bytes_a_second;
+                : stage->connection->bytes_a_second;
     }
     result->ended_ns = fy_clock_ns();
     fy_stage_event(stage, STAGE_HAS_RESULT);
@@ -346,9 +346,10 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
 static void
 lose(struct stage *stage)
 {
-    bool greets = stage->reach->state == REACH_GREETING;
+    bool greets = stage->connection->state == CONNECTION_GREETING;
     fy_stage_fall_back(stage, greets ? FY_STAGE_NO_PROXY : FY_STAGE_LOST_LINK,
-                       greets ? stage->reach->trouble : "the connection broke");
+                       greets ? stage->connection->trouble
+                              : "the connection broke");
 }
 
 static void
@@ -420,14 +421,14 @@ static void
 tell(struct stage *stage, const char *path)
 {
     struct exchange *exchange;
-    if (stage->state != STAGE_RUNNING || !stage->reach->wire ||
-        stage->reach->broken) {
+    if (stage->state != STAGE_RUNNING || !stage->connection->wire ||
+        stage->connection->broken) {
         return;
     }
     exchange = calloc(1, sizeof *exchange);
     if (exchange) {
         exchange->closed = told;
-        if (fy_reach_request(stage->reach, path, false, exchange)) {
+        if (fy_connection_request(stage->connection, path, false, exchange)) {
             free(exchange);
         }
     }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/whole.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/storage/index.h"
 #include "proxy/storage/tools.h"
 #include "proxy/wire/reason.h"
@@ -191,8 +191,8 @@ look_at_home(const struct fy_absent_places *places,
         return look_at(on->root.fd, beneath, matching);
     }
     bool told = !places->own_home ||
-                fy_strict_config(path, places->own_home) == FY_STRICT_COMPARED;
-    int named = fy_strict_open(path, places->own_home ? places->own_home : "");
+                fy_refuse_config(path, places->own_home) == FY_STRICT_COMPARED;
+    int named = fy_refuse_open(path, places->own_home ? places->own_home : "");
     enum look look =
         look_at_named(named, named < 0 && may_be_there(AT_FDCWD, path),
                       told ? matching : NULL);

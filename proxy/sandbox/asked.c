@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 
 static const char *
 variable(const struct fy_stage_spec *spec, const char *name, size_t n)

@@ -22,7 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 
 #if defined __x86_64__
 #define NATIVE      AUDIT_ARCH_X86_64

@@ -22,7 +22,7 @@
 
 #include "annotations/model/model.h"
 #include "common/clock.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/wire/transport.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/path.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/storage/mounts.h"
 #include "proxy/wire/transport.h"
@@ -82,7 +82,7 @@ fy_root_close(struct fy_root *root)
 }
 
 int
-fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
+fy_roots_find(struct fy_policy *policy, const char *path, struct fy_root *out,
               unsigned *out_reason, struct fy_buffer *why)
 {
     char whole[PATH_MAX];
@@ -98,7 +98,7 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
         }
         n = 1;
     } else if (path[0] == '~' && (!path[1] || path[1] == '/')) {
-        n = snprintf(whole, sizeof whole, "%s%s", confine->home, path + 1);
+        n = snprintf(whole, sizeof whole, "%s%s", policy->home, path + 1);
     } else {
         n = snprintf(whole, sizeof whole, "%s", path);
     }
@@ -110,19 +110,19 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
     static const char elsewhere[] = " is beneath no exported folder";
     if (fy_root_open(whole, &named) != 0) {
         /* A client that may be anybody does not learn what exists. */
-        if (confine->nroots) {
+        if (policy->nroots) {
             return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole,
                              elsewhere, NULL);
         }
         return fy_refuse(out_reason, FY_STAGE_OUTSIDE, why, whole, ": ",
                          strerrordesc_np(errno));
     }
-    if (!confine->nroots) {
+    if (!policy->nroots) {
         *out = named;
         return 0;
     }
-    for (unsigned i = 0; i < confine->nroots; i++) {
-        const struct fy_root *exported = &confine->roots[i];
+    for (unsigned i = 0; i < policy->nroots; i++) {
+        const struct fy_root *exported = &policy->roots[i];
         if (!fy_path_is_beneath(named.path, exported->path)) {
             continue;
         }
@@ -148,11 +148,11 @@ fy_roots_find(struct fy_confine *confine, const char *path, struct fy_root *out,
 }
 
 int
-fy_confine_open_root(struct fy_confine *confine, const char *root, int *out_fd,
-                     unsigned *out_reason, struct fy_buffer *why)
+fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
+                    unsigned *out_reason, struct fy_buffer *why)
 {
     struct fy_root found;
-    int status = fy_roots_find(confine, root, &found, out_reason, why);
+    int status = fy_roots_find(policy, root, &found, out_reason, why);
     if (!status) {
         *out_fd = found.fd;
     }

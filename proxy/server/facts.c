@@ -62,7 +62,7 @@ static void
 run_hello(struct fy_job *job)
 {
     struct hello *hello = (struct hello *)job;
-    fy_confine_describe(job->server->confine, &hello->its);
+    fy_policy_describe(job->server->policy, &hello->its);
 }
 
 static void
@@ -160,15 +160,15 @@ struct probe {
 
 /* The folders that the probe's mounts show, opened; false: refused. */
 static bool
-open_roots(struct fy_confine *confine, const struct fy_probe *probe,
+open_roots(struct fy_policy *policy, const struct fy_probe *probe,
            int roots[FY_SPEC_MAX_MOUNTS + 1], uint32_t *nroots,
            struct probe *out, struct fy_buffer *why)
 {
     while (*nroots <= probe->nmounts &&
-           fy_confine_open_root(confine,
-                                *nroots ? probe->mounts[*nroots - 1].root.at
-                                        : probe->root.at,
-                                &roots[*nroots], &out->reason, why) == 0) {
+           fy_policy_open_root(policy,
+                               *nroots ? probe->mounts[*nroots - 1].root.at
+                                       : probe->root.at,
+                               &roots[*nroots], &out->reason, why) == 0) {
         ++*nroots;
     }
     return *nroots > probe->nmounts;
@@ -217,7 +217,7 @@ run_probe(struct fy_job *job)
         out->reason = FY_STAGE_REFUSED;
         return;
     }
-    if (open_roots(job->server->confine, &probe, roots, &nroots, out, &why)) {
+    if (open_roots(job->server->policy, &probe, roots, &nroots, out, &why)) {
         out->status = 200;
         look(&probe, roots, nroots, &out->result);
     } else {

@@ -65,8 +65,8 @@ over(struct fy_server_stage *stage)
         fy_exchange_finish(stage->err_exchange, NULL, 0);
     }
     fy_server_stage_leave(stage);
-    fy_cage_free(stage->cage);
-    stage->cage = NULL;
+    fy_sandbox_free(stage->sandbox);
+    stage->sandbox = NULL;
     fy_server_stage_event(stage, FY_STAGE_IS_DONE);
     server->running--;
     if (!has_effects(stage)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting a stage: the descriptors are made here, in the proxy; the child puts
- * them in place, takes the client's signals and priority, enters its cage and
+ * them in place, takes the client's signals and priority, enters its sandbox and
  * execs. The child calls nothing that is not async-signal-safe.
  */
 #include "config.h"
@@ -32,7 +32,7 @@ enum {
 /* What the child needs; all of it was made before the fork. */
 struct plan {
     const struct fy_stage_spec *spec;
-    struct fy_cage *cage;
+    struct fy_sandbox *sandbox;
     char **argv, **env;
     char *tmpdir, *search;     /* the entries of `env' that are ours */
     struct fy_split_job split; /* copies 0: one process */
@@ -231,7 +231,7 @@ child(struct plan *plan)
         fail(plan);
     }
     take_signals(plan);
-    if (fy_cage_enter(plan->cage) < 0) {
+    if (fy_sandbox_enter(plan->sandbox) < 0) {
         fail(plan);
     }
     /* The proxy kills its stages when it ends; this is for when it is killed. */
@@ -249,13 +249,13 @@ child(struct plan *plan)
         plan->split.started = status;
         fy_split_run(&plan->split);
     }
-    (void)execve(fy_cage_program(plan->cage), plan->argv, plan->env);
+    (void)execve(fy_sandbox_program(plan->sandbox), plan->argv, plan->env);
     fail(plan);
 }
 
 /* ---- its environment and its copies ------------------------------------------ */
 
-/* The client's entries, as far as the cage takes them, but for the folder of
+/* The client's entries, as far as the sandbox takes them, but for the folder of
  * temporary files where the client's does not exist here, and for the linker's
  * search path: what that leads to on the client is what this host has without it
  * (storage/tools.c). */
@@ -264,7 +264,7 @@ plan_environment(struct plan *plan, const struct fy_invocation *invocation)
 {
     static const char name[] = "TMPDIR=", search[] = "LD_LIBRARY_PATH=";
     static const char programs[] = "PATH=";
-    const char *folder = fy_cage_tmpdir(plan->cage);
+    const char *folder = fy_sandbox_tmpdir(plan->sandbox);
     uint32_t n = plan->spec->envc, at = 0;
     plan->env = strings(plan->spec->env, n);
     if (!plan->env) {
@@ -273,7 +273,7 @@ plan_environment(struct plan *plan, const struct fy_invocation *invocation)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (strncmp(plan->env[i], search, sizeof search - 1) != 0 &&
-            (!fy_cage_is_guarded(plan->cage) ||
+            (!fy_sandbox_is_guarded(plan->sandbox) ||
              fy_invocation_wants(invocation, plan->env[i]))) {
             plan->env[kept++] = plan->env[i];
         }
@@ -283,8 +283,9 @@ plan_environment(struct plan *plan, const struct fy_invocation *invocation)
     for (uint32_t i = 0; i < n; i++) {
         if (strncmp(plan->env[i], programs, sizeof programs - 1) == 0) {
             if (!plan->search &&
-                !fy_cage_search(plan->cage, plan->env[i] + sizeof programs - 1,
-                                &plan->search)) {
+                !fy_sandbox_search(plan->sandbox,
+                                   plan->env[i] + sizeof programs - 1,
+                                   &plan->search)) {
                 return FY_ERR_NOMEM;
             }
             plan->env[i] = plan->search ? plan->search : plan->env[i];
@@ -317,7 +318,7 @@ plan_copies(struct plan *plan, const struct fy_invocation *invocation)
         return;
     }
     plan->split = (struct fy_split_job){
-        .program = fy_cage_program(plan->cage),
+        .program = fy_sandbox_program(plan->sandbox),
         .argv = plan->argv,
         .env = plan->env,
         .invocation = invocation,
@@ -403,7 +404,7 @@ plan_streams(struct plan *plan, const int files[3], int link,
 
 int
 fy_run_start(const struct fy_stage_spec *spec,
-             const struct fy_invocation *invocation, struct fy_cage *cage,
+             const struct fy_invocation *invocation, struct fy_sandbox *sandbox,
              int files[3], int link, int group, struct fy_run *out,
              struct fy_buffer *why)
 {
@@ -414,7 +415,7 @@ fy_run_start(const struct fy_stage_spec *spec,
                          .terminal = -1,
                          .files = {files[0], files[1], files[2]}};
     struct plan plan = {.spec = spec,
-                        .cage = cage,
+                        .sandbox = sandbox,
                         .child = {-1, -1, -1},
                         .terminal = -1,
                         .group = group,

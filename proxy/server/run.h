@@ -13,7 +13,7 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
-#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/sandbox.h"
 #include "proxy/wire/spec.h"
 
 /* A stage's process and our ends of what it reads and writes; -1: none. */
@@ -35,7 +35,7 @@ int fy_run_check(const struct fy_stage_spec *spec,
                  struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
- * Forks the stage. `files' as fy_confine_check() opened them: taken in every
+ * Forks the stage. `files' as fy_policy_check() opened them: taken in every
  * case. spec->copies above 1: as many copies of it, where the invocation allows
  * (split.h). `link': the read end that becomes stdin when that is FY_STREAM_LINK;
  * borrowed, the caller closes its own once the stage has started. `group': as
@@ -45,9 +45,9 @@ int fy_run_check(const struct fy_stage_spec *spec,
  * process reaches the stage. FY_ERR_IO (errno), FY_ERR_NOMEM, with `why'.
  */
 int fy_run_start(const struct fy_stage_spec *spec,
-                 const struct fy_invocation *invocation, struct fy_cage *cage,
-                 int files[3], int link, int group, struct fy_run *out,
-                 struct fy_buffer *why) FY_MUST_CHECK;
+                 const struct fy_invocation *invocation,
+                 struct fy_sandbox *sandbox, int files[3], int link, int group,
+                 struct fy_run *out, struct fy_buffer *why) FY_MUST_CHECK;
 
 /* Closes *fd unless it is -1, and makes it -1. */
 void fy_run_close(int *fd);

@@ -176,16 +176,16 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
 {
     char text[256];
     struct fy_buffer why;
-    const struct fy_confine_options confine = {.roots = options->roots,
-                                               .landlock = options->landlock,
-                                               .setid = options->setid};
+    const struct fy_policy_options policy = {.roots = options->roots,
+                                             .landlock = options->landlock,
+                                             .setid = options->setid};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     server->options = options;
     server->cores = cores > 0 ? (unsigned)cores : 1;
     server->stages_max =
         options->stages_max ? options->stages_max : 16 * server->cores;
     fy_buffer_start(&why, text, sizeof text);
-    int status = fy_confine_new(&confine, &why, &server->confine);
+    int status = fy_policy_new(&policy, &why, &server->policy);
     if (status) {
         (void)fprintf(stderr, "ferry: %s\n", text);
         goto close_descriptors;
@@ -195,7 +195,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     if (status) {
         (void)fprintf(stderr, "ferry: cannot serve: %s\n",
                       fy_status_text(status));
-        goto free_confine;
+        goto free_policy;
     }
     status = open_server(server, signals);
     if (!status) {
@@ -218,11 +218,11 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
             break;
         }
     }
-    fy_confine_end(server->confine); /* a child that is none of theirs */
+    fy_policy_end(server->policy); /* a child that is none of theirs */
     fy_server_end_stages(server);
     if (!fy_jobs_close(server, JOBS_MS)) {
         /* What borrows all of this reads a disk that does not answer. */
-        fy_confine_leave(server->confine);
+        fy_policy_leave(server->policy);
         _exit(status ? EXIT_FAILURE : EXIT_SUCCESS);
     }
     server->closed = true;
@@ -239,10 +239,10 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     if (server->epoll >= 0) {
         (void)close(server->epoll);
     }
-    fy_confine_free(server->confine);
+    fy_policy_free(server->policy);
     return status;
-free_confine:
-    fy_confine_free(server->confine);
+free_policy:
+    fy_policy_free(server->policy);
 close_descriptors:
     (void)close(in_fd);
     if (out_fd != in_fd) {

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "annotations/commands/command.h"
-#include "proxy/sandbox/confine.h"
 #include "proxy/sandbox/group.h"
+#include "proxy/sandbox/sandbox.h"
 #include "proxy/server/proxy.h"
 #include "proxy/server/run.h"
 #include "proxy/storage/work.h"
@@ -67,7 +67,7 @@ struct fy_job {
                                     * invocation and `before' alone meanwhile */
     struct fy_exchange *exchange;    /* to be answered; NULL: none, or gone */
     void (*run)(struct fy_job *job); /* in a thread: of the server only the
-                                      * confine, which guards itself */
+                                      * the policy, which guards itself */
     void (*finish)(struct fy_job *job); /* in the loop; frees the job */
 };
 
@@ -161,7 +161,7 @@ struct fy_server_stage {
     size_t nspec_bytes;
     struct fy_stage_spec spec;
     struct fy_invocation invocation;
-    struct fy_cage *cage;
+    struct fy_sandbox *sandbox;
     struct fy_exchange *out_exchange, *err_exchange;
     struct fy_run run;
     struct fy_watch started, in, out, err;
@@ -195,7 +195,7 @@ struct fy_server_looks {
 struct fy_server {
     const struct fy_proxy_options *options;
     struct fy_wire *wire;
-    struct fy_confine *confine;
+    struct fy_policy *policy;
     struct fy_exchange *exchanges;
     struct fy_server_stage *stages;
     struct fy_server_stage *dead; /* freed at the end of the turn */

@@ -133,7 +133,7 @@ fy_server_stage_free(struct fy_server_stage *stage)
     fy_run_clear(&stage->run);
     fy_run_close(&stage->pump.in_left);
     fy_run_close(&stage->result.io);
-    fy_cage_free(stage->cage);
+    fy_sandbox_free(stage->sandbox);
     fy_invocation_clear(&stage->invocation);
     fy_stage_spec_clear(&stage->spec);
     fy_squeeze_free(stage->pump.squeeze);

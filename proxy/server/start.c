@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Beginning a stage that was admitted: a job reads its words by this host's annotations
- * and checks by sandbox/confine.h what it may touch, then its process is started, and it is accepted when that has
+ * and checks by sandbox/sandbox.h what it may touch, then its process is started, and it is accepted when that has
  * exec'd. A stage that reads another one waits until the other has started, and so do
  * streams that ask for its stderr or for what it changed.
  */
@@ -120,7 +120,7 @@ set_deadline(struct fy_server_stage *stage, uint64_t from_ns, double seconds)
 /* The check of a stage, and what it found. */
 struct check {
     struct fy_job job;
-    struct fy_cage *cage;
+    struct fy_sandbox *sandbox;
     struct fy_before *before;
     int files[3], status;
     bool forbidden; /* rather than not possible now */
@@ -142,8 +142,8 @@ run_check(struct fy_job *job)
     }
     check->reason = FY_STAGE_REFUSED;
     check->status =
-        fy_confine_check(job->server->confine, &stage->spec, &stage->invocation,
-                         &check->cage, check->files, &check->reason, &why);
+        fy_policy_check(job->server->policy, &stage->spec, &stage->invocation,
+                        &check->sandbox, check->files, &check->reason, &why);
     check->forbidden = check->status == FY_ERR_UNSUPPORTED;
     if (!check->status && stage->invocation.effect) {
         check->before = fy_touched_before(stage);
@@ -206,13 +206,13 @@ launch(struct fy_server_stage *stage, struct check *check)
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &clock);
     stage->touched.began.seconds = clock.tv_sec;
     stage->touched.began.ns = (uint32_t)clock.tv_nsec;
-    stage->cage = check->cage;
+    stage->sandbox = check->sandbox;
     stage->touched.before = check->before;
-    check->cage = NULL;
+    check->sandbox = NULL;
     check->before = NULL;
     struct fy_group group = fy_server_group(stage);
     int status =
-        fy_run_start(&stage->spec, &stage->invocation, stage->cage,
+        fy_run_start(&stage->spec, &stage->invocation, stage->sandbox,
                      check->files, link, group.join, &stage->run, &why);
     fy_run_close(&group.join);
     if (status) {
@@ -255,8 +255,8 @@ finish_check(struct fy_job *job)
     for (int i = 0; i < 3; i++) {
         fy_run_close(&check->files[i]);
     }
-    if (check->cage) {
-        fy_cage_free(check->cage);
+    if (check->sandbox) {
+        fy_sandbox_free(check->sandbox);
     }
     fy_before_free(check->before);
     free(check);

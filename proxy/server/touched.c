@@ -83,8 +83,8 @@ open_mount(const struct fy_server_stage *stage, const char *path,
         int root;
         if (fy_walk_name(seen.mount.at, spec->cwd.at, path, name, capacity)) {
             *out_mount = seen.mount.at;
-            return fy_confine_open_root(stage->server->confine, seen.root.at,
-                                        &root, &reason, NULL)
+            return fy_policy_open_root(stage->server->policy, seen.root.at,
+                                       &root, &reason, NULL)
                        ? -1
                        : root;
         }

@@ -94,7 +94,7 @@ void stub_pipe_broken(void);
 /* Signals have their default effect again. */
 void stub_signals_leave(void);
 /* Likewise, and one that no command survives has it now if it was passed on. */
-void stub_signals_obey(void);
+void stub_signals_deliver(void);
 /* Stops this process as SIGTSTP would, and says when it goes on. */
 void stub_stop(void);
 /* Where frames go from here on. */

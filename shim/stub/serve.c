@@ -76,7 +76,7 @@ lose(const struct service *service)
     if (!service->running) {
         stub_exec(service->stub);
     }
-    stub_signals_obey(); /* the session may have ended by the same */
+    stub_signals_deliver(); /* the session may have ended by the same */
     stub_complain(service->stub, "ferry",
                   "its session is gone; the command "
                   "may not have run to its end");
@@ -201,12 +201,12 @@ end(struct service *service, const struct fy_stub_exit *how)
     if (how->signal == SIGPIPE) {
         /* Joined stages get a signal of their group one by one, readers first:
          * this stage's own may come after its reader's death. */
-        stub_signals_obey();
+        stub_signals_deliver();
     } else if (how->signal == 0 &&
                (stub_held_fd() >= 0 || outputs[1].error || outputs[2].error)) {
         /* It ended before the signal came: there, not here, where what it
          * wrote is still on its way, as it would be within the command. */
-        stub_signals_obey();
+        stub_signals_deliver();
         write_held(service, true);
     }
     end_broken(service, how);
@@ -214,7 +214,8 @@ end(struct service *service, const struct fy_stub_exit *how)
 }
 
 static void
-obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
+handle_frame(struct service *service, uint32_t type, const char *bytes,
+             uint32_t n)
 {
     stub_signals_seen();
     union {
@@ -227,7 +228,7 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
     memcpy(&body, bytes, n < sizeof body ? n : sizeof body);
     switch (type) {
     case FY_STUB_EXEC:
-        stub_signals_obey(); /* the original would never hear of it */
+        stub_signals_deliver(); /* the original would never hear of it */
         restore_input(service);
         stub_exec(service->stub);
     case FY_STUB_RUN:
@@ -259,7 +260,7 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
         end(service, &body.end);
         break;
     case FY_STUB_AGAIN:
-        stub_signals_obey();
+        stub_signals_deliver();
         restore_input(service);
         write_held(service, true);
         stub_again(service->stub, &body.again);
@@ -280,7 +281,7 @@ obey(struct service *service, uint32_t type, const char *bytes, uint32_t n)
 
 /* Every whole frame that is there; the rest moves to the front. */
 static void
-obey_all(struct service *service)
+handle_frames(struct service *service)
 {
     size_t at = 0;
     struct fy_stub_frame frame;
@@ -292,7 +293,8 @@ obey_all(struct service *service)
         if (service->used - at - sizeof frame < frame.bytes) {
             break;
         }
-        obey(service, frame.type, room + at + sizeof frame, frame.bytes);
+        handle_frame(service, frame.type, room + at + sizeof frame,
+                     frame.bytes);
         at += sizeof frame + frame.bytes;
     }
     memmove(room, room + at, service->used - at);
@@ -306,7 +308,7 @@ receive(struct service *service)
                      sizeof room - service->used, MSG_DONTWAIT);
     if (n > 0) {
         service->used += (size_t)n;
-        obey_all(service);
+        handle_frames(service);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         lose(service);
     }

@@ -242,7 +242,7 @@ stub_signals_leave(void)
 }
 
 void
-stub_signals_obey(void)
+stub_signals_deliver(void)
 {
     /* In this order: one that comes between the two is not missed. */
     stub_signals_leave();

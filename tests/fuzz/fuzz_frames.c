@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stub's connection as its session reads it (proxy/client/guest.c): frames that come in
+ * A stub's connection as its session reads it (proxy/client/stub client.c): frames that come in
  * pieces, with descriptors. The first byte of the input says how large the pieces
  * are and with which of them descriptors come; the session around the connection is
  * this file's. Frames come through whole, in order and once, behind one hello; a stub
@@ -10,8 +10,8 @@
 
 #include <sys/socket.h>
 
-#include "proxy/client/guest.c" /* for receive */
 #include "proxy/client/stage.h"
+#include "proxy/client/stub_client.c" /* for receive */
 #include "tests/fuzz/target.h"
 
 const char fuzz_shows[] = "frames of a stub come whole and in order";
@@ -79,12 +79,12 @@ judge(uint32_t type, const char *body, size_t n)
 }
 
 static void
-take_hello(struct guest *guest, const char *body, size_t n)
+take_hello(struct stub_client *client, const char *body, size_t n)
 {
-    MUST(said.hellos == 0 && n <= FY_STUB_FRAME_BYTES && guest->nfds <= 4);
+    MUST(said.hellos == 0 && n <= FY_STUB_FRAME_BYTES && client->nfds <= 4);
     judge(FY_STUB_HELLO, body, n);
     said.hellos++;
-    guest->stage = n % 2 ? NULL : some_stage;
+    client->stage = n % 2 ? NULL : some_stage;
 }
 
 static void
@@ -142,40 +142,40 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     struct fy_session session = {.calls = &calls};
-    struct guest *guest = calloc(1, sizeof *guest);
+    struct stub_client *client = calloc(1, sizeof *client);
     int ends[2], before = lowest_free();
     if (n < 2) {
-        free(guest);
+        free(client);
         return 0;
     }
     size_t piece = 1 + (bytes[0] & 15U) * 997;
     unsigned nfds = bytes[0] >> 4 & 7;
     bytes++;
     n--;
-    MUST(guest &&
+    MUST(client &&
          socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    guest->session = &session;
-    guest->watch = (struct watch){.fd = ends[0], .ready = serve};
-    session.stubs.guests = guest;
+    client->session = &session;
+    client->watch = (struct watch){.fd = ends[0], .ready = serve};
+    session.stubs.clients = client;
     memset(&said, 0, sizeof said);
     said.bytes = bytes;
     said.n = n;
-    for (size_t at = 0; at < n && !guest->gone; at += piece) {
+    for (size_t at = 0; at < n && !client->gone; at += piece) {
         size_t k = n - at < piece ? n - at : piece;
         send_piece(ends[1], bytes + at, k, at % 3 == 0 ? nfds : 0);
-        serve(&guest->watch, EPOLLIN);
+        serve(&client->watch, EPOLLIN);
         /* Something is said to it, too. */
-        fy_guest_send(guest, FY_STUB_WANT, bytes, k < 64 ? k : 64);
-        MUST(guest->nfds <= 4 && guest->in_used <= FY_STUB_FRAME_BYTES);
+        fy_stub_client_send(client, FY_STUB_WANT, bytes, k < 64 ? k : 64);
+        MUST(client->nfds <= 4 && client->in_used <= FY_STUB_FRAME_BYTES);
     }
     close(ends[1]);
-    for (size_t round = 0; round <= n && !guest->gone; round++) {
-        serve(&guest->watch, EPOLLIN | EPOLLHUP);
+    for (size_t round = 0; round <= n && !client->gone; round++) {
+        serve(&client->watch, EPOLLIN | EPOLLHUP);
     }
-    MUST(guest->gone && guest->nfds == 0);
+    MUST(client->gone && client->nfds == 0);
     close(ends[0]);
-    fy_guests_sweep(&session);
-    MUST(!session.stubs.guests && lowest_free() == before);
+    fy_stub_clients_sweep(&session);
+    MUST(!session.stubs.clients && lowest_free() == before);
     return 0;
 }
 

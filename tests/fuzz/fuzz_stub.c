@@ -78,7 +78,7 @@ stub_signals_seen(void)
 }
 
 void
-stub_signals_obey(void)
+stub_signals_deliver(void)
 {
 }
 
@@ -218,7 +218,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
             memcpy(room + service.used, bytes + at, k);
             service.used += k;
             at += k;
-            obey_all(&service);
+            handle_frames(&service);
         }
     }
     swap_fds(false);

@@ -53,7 +53,7 @@ is_begin(uintptr_t address)
 
 #ifdef WITH_LIBUNWIND
 static int
-reaches(ucontext_t *context)
+connections(ucontext_t *context)
 {
     unw_cursor_t cursor;
     unw_word_t at = 0;
@@ -73,7 +73,7 @@ reaches(ucontext_t *context)
 }
 #elif defined WITH_BACKTRACE
 static int
-reaches(ucontext_t *context)
+connections(ucontext_t *context)
 {
     void *frames[FRAMES];
     int count = backtrace(frames, FRAMES);
@@ -95,7 +95,7 @@ look(struct _Unwind_Context *context, void *found)
 }
 
 static int
-reaches(ucontext_t *context)
+connections(ucontext_t *context)
 {
     int found = 0;
     (void)context;
@@ -117,7 +117,7 @@ step(int number, siginfo_t *info, void *context)
     if (!ours && (ELSEWHERE == 0 || steps % (ELSEWHERE + !ELSEWHERE))) {
         return;
     }
-    if (!reaches(at) && ours) {
+    if (!connections(at) && ours) {
         if (lost++ < 8) {
             fprintf(stderr, "not through from +0x%lx\n",
                     (unsigned long)(ip - low));

@@ -3,7 +3,7 @@
 UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
 UNIT_TESTS += tests/unit/test_absent
-UNIT_TESTS += tests/unit/test_confine
+UNIT_TESTS += tests/unit/test_sandbox_check
 UNIT_TESTS += tests/unit/test_tools
 
 PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
@@ -19,9 +19,9 @@ tests_unit_test_mounts_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_absent_SOURCES = tests/unit/test_absent.c
 tests_unit_test_absent_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_absent_LDADD = $(PLACE_TEST_LIBS)
-tests_unit_test_confine_SOURCES = tests/unit/test_confine.c
-tests_unit_test_confine_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_test_confine_LDADD = $(PLACE_TEST_LIBS)
+tests_unit_test_sandbox_check_SOURCES = tests/unit/test_sandbox_check.c
+tests_unit_test_sandbox_check_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_sandbox_check_LDADD = $(PLACE_TEST_LIBS)
 
 tests_unit_test_tools_SOURCES = tests/unit/test_tools.c
 tests_unit_test_tools_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 #include "proxy/client/barrier.h"
-#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/sandbox.h"
 #include "proxy/storage/fresh.h"
 #include "proxy/storage/tools.h"
 #include "proxy/wire/transport.h"

@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "annotations/model/model.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/server/run.h"
 #include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
@@ -52,7 +52,7 @@ __lsan_default_options(void)
 #endif
 
 static char outside[64];
-static struct fy_confine *confine;
+static struct fy_policy *policy;
 static struct fy_stage_spec spec;
 static struct fy_invocation invocation;
 static struct fy_bytes argv[4], env[8];
@@ -86,36 +86,36 @@ reset(void)
     invocation.command = "cat";
 }
 
-/* The reason, FY_STAGE_NONE when it would run; then *out may be its cage. */
+/* The reason, FY_STAGE_NONE when it would run; then *out may be its sandbox. */
 static unsigned
-ask(struct fy_cage **out)
+ask(struct fy_sandbox **out)
 {
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     struct fy_buffer why;
     int files[3];
     reason = FY_STAGE_NONE;
     fy_buffer_start(&why, why_text, sizeof why_text);
-    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
-                                  &reason, &why);
+    int status = fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                                 &reason, &why);
     if (status == 0 && out) {
-        *out = cage;
+        *out = sandbox;
     } else if (status == 0) {
-        fy_cage_free(cage);
+        fy_sandbox_free(sandbox);
     }
     return status == 0 ? (unsigned)FY_STAGE_NONE : reason;
 }
 
-static bool setid; /* of the next fy_confine */
+static bool setid; /* of the next fy_policy */
 
 static void
-open_confine(bool limited)
+open_policy(bool limited)
 {
     const char *roots[] = {root, NULL};
-    const struct fy_confine_options options = {
+    const struct fy_policy_options options = {
         .roots = limited ? roots : NULL, .landlock = true, .setid = setid};
     struct fy_buffer why;
     fy_buffer_start(&why, why_text, sizeof why_text);
-    ck_assert_int_eq(fy_confine_new(&options, &why, &confine), 0);
+    ck_assert_int_eq(fy_policy_new(&options, &why, &policy), 0);
 }
 
 static void
@@ -129,7 +129,7 @@ setup(void)
     ck_assert_int_eq(write(fd, "secret\n", 7), 7);
     close(fd);
     shell("mkdir $B/top && echo one >$B/top/file && chmod 755 $B");
-    open_confine(true);
+    open_policy(true);
     reset();
 }
 
@@ -143,12 +143,12 @@ setup_user(void)
 static void
 teardown(void)
 {
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     shell("rm -rf $B");
     ck_assert_int_eq(unlink(outside), 0);
 }
 
-/* Whether the cage is what it should be; else says so. */
+/* Whether the sandbox is what it should be; else says so. */
 static bool
 is_closed(void)
 {
@@ -212,7 +212,7 @@ static const char *
 started(void)
 {
     static char out[512];
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     struct fy_run run;
     struct fy_buffer why;
     int files[3] = {-1, -1, -1};
@@ -220,10 +220,11 @@ started(void)
     ssize_t n;
     spec.out.kind = FY_STREAM_WIRE;
     spec.err.kind = FY_STREAM_SAME;
-    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
     fy_buffer_start(&why, why_text, sizeof why_text);
     ck_assert_int_eq(
-        fy_run_start(&spec, &invocation, cage, files, -1, -1, &run, &why), 0);
+        fy_run_start(&spec, &invocation, sandbox, files, -1, -1, &run, &why),
+        0);
     (void)fcntl(run.out, F_SETFL, 0);
     while ((n = read(run.out, out + used, sizeof out - 1 - used)) > 0) {
         used += (size_t)n;
@@ -231,7 +232,7 @@ started(void)
     out[used] = '\0';
     ck_assert_int_eq(waitpid(run.pid, NULL, 0), run.pid);
     fy_run_clear(&run);
-    fy_cage_free(cage);
+    fy_sandbox_free(sandbox);
     return out;
 }
 
@@ -276,15 +277,15 @@ START_TEST(test_search)
         {"", "PATH=/usr/bin:/bin"},
     };
     for (size_t i = 0; i < sizeof shortened / sizeof *shortened; i++) {
-        struct fy_cage *cage = NULL;
+        struct fy_sandbox *sandbox = NULL;
         char *search;
         use_script();
         env[0] = bytes("PATH=/bin");
-        ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
-        ck_assert(fy_cage_search(cage, shortened[i].given, &search));
+        ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
+        ck_assert(fy_sandbox_search(sandbox, shortened[i].given, &search));
         ck_assert_str_eq(search, shortened[i].becomes);
         free(search);
-        fy_cage_free(cage);
+        fy_sandbox_free(sandbox);
     }
     use_script();
     env[0] = bytes("PATH=/usr/bin:/bin");
@@ -427,8 +428,8 @@ START_TEST(test_configs)
         ck_assert_uint_eq(ask(NULL), FY_STAGE_OUTSIDE);
         ck_assert_msg(strstr(why_text, "no exported folder"), "%s", why_text);
     }
-    fy_confine_free(confine);
-    open_confine(false);
+    fy_policy_free(policy);
+    open_policy(false);
     char path[128];
     shell("mkfifo $B/fifo");
     snprintf(path, sizeof path, "%s/fifo", base);
@@ -452,9 +453,9 @@ START_TEST(test_links_of_the_home)
         free(home);
         return;
     }
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     ck_assert_int_eq(setenv("HOME", root, 1), 0);
-    open_confine(true);
+    open_policy(true);
     ck_assert_int_eq(home ? setenv("HOME", home, 1) : unsetenv("HOME"), 0);
     free(home);
     snprintf(path, sizeof path, "%s/.gitconfig", root);
@@ -644,11 +645,11 @@ START_TEST(test_escape)
     char number[16], out[256] = "";
     snprintf(number, sizeof number, "%d", (int)victim);
     shell("cp /proc/$PPID/exe $B/top/attacker");
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     /* A script, whose stage may execute the system's programs. */
     use_program("/usr/bin/zgrep");
     argv[0] = bytes("zgrep");
-    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
     /* The exec of what is not the system's is refused, too; so the system's
      * loader starts it. */
     int ends[2];
@@ -657,7 +658,7 @@ START_TEST(test_escape)
     if (pid == 0) {
         dup2(ends[1], 1);
         dup2(ends[1], 2);
-        if (fy_cage_enter(cage) != 0) {
+        if (fy_sandbox_enter(sandbox) != 0) {
             dprintf(1, "enter: %s", strerror(errno));
             _exit(126);
         }
@@ -680,7 +681,7 @@ START_TEST(test_escape)
     close(ends[0]);
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    fy_cage_free(cage);
+    fy_sandbox_free(sandbox);
     kill(victim, SIGKILL);
     waitpid(victim, NULL, 0);
     ck_assert_str_eq(out, "closed");
@@ -695,18 +696,18 @@ static const char *
 stage(const char *script)
 {
     static char out[4096];
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     reset();
     use_program("/usr/bin/zgrep");
     argv[0] = bytes("zgrep");
-    ck_assert_msg(ask(&cage) == FY_STAGE_NONE, "%s", why_text);
+    ck_assert_msg(ask(&sandbox) == FY_STAGE_NONE, "%s", why_text);
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], 1);
         dup2(ends[1], 2);
-        if (fy_cage_enter(cage) == 0) {
+        if (fy_sandbox_enter(sandbox) == 0) {
             execl("/bin/sh", "sh", "-c", script, NULL);
         }
         _exit(127);
@@ -720,7 +721,7 @@ stage(const char *script)
     out[used] = '\0';
     close(ends[0]);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    fy_cage_free(cage);
+    fy_sandbox_free(sandbox);
     return out;
 }
 
@@ -754,9 +755,9 @@ START_TEST(test_setid)
     shell("cp $B/e/t $B/top/t && chmod 4755 $B/top/t");
     ck_assert_str_eq(stage("echo '#!/bin/sh' >t"), "");
     shell("test -z \"$(find $B/top -perm /6000)\"");
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     setid = true;
-    open_confine(true);
+    open_policy(true);
     setid = false;
     ck_assert_str_eq(stage("tar xpf evil.tar -C bad; echo $?"), "0\n");
     shell("test -u $B/top/bad/t; chmod -R u+w $B/a $B/x $B/top");

@@ -219,12 +219,12 @@ ask(struct stage *stage, const struct repository *repository, bool blind)
     return stage_is_accepted(stage);
 }
 
-/* Runs git as the client does (cage NULL) or as the stage. */
+/* Runs git as the client does (sandbox NULL) or as the stage. */
 static void
-run(const struct repository *repository, struct fy_cage *cage)
+run(const struct repository *repository, struct fy_sandbox *sandbox)
 {
     const char *env[] = {home, "PATH=/usr/bin:/bin", NULL};
-    (void)run_in(cage, "/usr/bin/git", where, repository->argv, env);
+    (void)run_in(sandbox, "/usr/bin/git", where, repository->argv, env);
 }
 
 static void
@@ -265,7 +265,7 @@ START_TEST(runs_nothing_of_a_repository)
         /* For another reason (no Landlock, a link). */
         printf("# %s: %s\n", repository->name, stage.why);
     } else {
-        run(repository, stage.cage);
+        run(repository, stage.sandbox);
         ck_assert_msg(!is_marked(), "%s: it ran there", repository->name);
     }
     stage_end(&stage);
@@ -303,7 +303,7 @@ START_TEST(sends_a_plain_repository)
         skip_test("no Landlock");
     } else {
         ck_assert_msg(accepted, "%s: %s", plain[_i].name, stage.why);
-        run(&plain[_i], stage.cage);
+        run(&plain[_i], stage.sandbox);
     }
     stage_end(&stage);
 }

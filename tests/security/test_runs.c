@@ -64,7 +64,7 @@ static int
 run(const struct stage *stage, const char *const *argv)
 {
     static const char *const none[] = {NULL};
-    int status = run_in(stage->cage, "", "", argv, none);
+    int status = run_in(stage->sandbox, "", "", argv, none);
     ck_assert_int_lt(status, 126);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scripted client of a real proxy, which runs in a process of its own at the
- * other end of a socketpair; and doubles of what decides there (proxy/sandbox/confine.h,
+ * other end of a socketpair; and doubles of what decides there (proxy/sandbox/sandbox.h,
  * fy_invocation_parse()), so that any program may be a stage.
  */
 #ifndef FERRY_TESTS_PROXY_CLIENT_H
@@ -79,8 +79,8 @@ unsigned client_descendants(const struct client *client);
 
 /* What the doubles say. */
 extern struct double_rules {
-    const char *refuse_tool; /* basename that confine refuses, OTHER_TOOL */
-    const char *tmpdir;      /* of every cage */
+    const char *refuse_tool; /* basename that the sandbox refuses, OTHER_TOOL */
+    const char *tmpdir;      /* of every sandbox */
 } double_rules;
 
 /* ---- what the tests share: one client, jobs that are static because the wire

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stand-ins for what decides about a stage: everything is allowed but what a
- * test names, and the cage only changes folder.
+ * test names, and the sandbox only changes folder.
  */
 #include "config.h"
 
@@ -13,22 +13,22 @@
 
 #include "annotations/commands/command.h"
 #include "annotations/model/model.h"
-#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/sandbox.h"
 #include "tests/unit/proxy_client.h"
 
 struct double_rules double_rules;
 
-struct fy_confine {
+struct fy_policy {
     int unused;
 };
 
-struct fy_cage {
+struct fy_sandbox {
     char *program, *cwd;
 };
 
 int
-fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
-               struct fy_confine **out)
+fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
+              struct fy_policy **out)
 {
     (void)options;
     (void)why;
@@ -37,27 +37,27 @@ fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
 }
 
 void
-fy_confine_end(struct fy_confine *confine)
+fy_policy_end(struct fy_policy *policy)
 {
-    (void)confine;
+    (void)policy;
 }
 
 void
-fy_confine_leave(struct fy_confine *confine)
+fy_policy_leave(struct fy_policy *policy)
 {
-    (void)confine;
+    (void)policy;
 }
 
 void
-fy_confine_free(struct fy_confine *confine)
+fy_policy_free(struct fy_policy *policy)
 {
-    free(confine);
+    free(policy);
 }
 
 void
-fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
+fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello)
 {
-    (void)confine;
+    (void)policy;
     if (access("stuck", F_OK) == 0) {
         (void)sleep(30); /* a check that waits for a disk has the lock */
     }
@@ -65,10 +65,10 @@ fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
 }
 
 int
-fy_confine_open_root(struct fy_confine *confine, const char *root, int *out_fd,
-                     unsigned *out_reason, struct fy_buffer *why)
+fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
+                    unsigned *out_reason, struct fy_buffer *why)
 {
-    (void)confine;
+    (void)policy;
     *out_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (*out_fd < 0) {
         *out_reason = FY_STAGE_OUTSIDE;
@@ -82,14 +82,14 @@ fy_confine_open_root(struct fy_confine *confine, const char *root, int *out_fd,
 }
 
 int
-fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
-                 const struct fy_invocation *invocation,
-                 struct fy_cage **out_cage, int out_files[3],
-                 unsigned *out_reason, struct fy_buffer *why)
+fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
+                const struct fy_invocation *invocation,
+                struct fy_sandbox **out_sandbox, int out_files[3],
+                unsigned *out_reason, struct fy_buffer *why)
 {
     const struct fy_stream_spec *streams[3] = {&spec->in, &spec->out,
                                                &spec->err};
-    (void)confine;
+    (void)policy;
     (void)invocation;
     const char *slash = strrchr(spec->tool.path.at, '/');
     if (slash && strcmp(slash + 1, "factor") == 0) {
@@ -101,12 +101,12 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
         fy_buffer_add(why, "another\nversion");
         return FY_ERR_UNSUPPORTED;
     }
-    struct fy_cage *cage = calloc(1, sizeof *cage);
-    if (!cage) {
+    struct fy_sandbox *sandbox = calloc(1, sizeof *sandbox);
+    if (!sandbox) {
         return FY_ERR_NOMEM;
     }
-    cage->program = strdup(spec->tool.path.at);
-    cage->cwd = strdup(spec->cwd.at);
+    sandbox->program = strdup(spec->tool.path.at);
+    sandbox->cwd = strdup(spec->cwd.at);
     for (int i = 0; i < 3; i++) {
         out_files[i] = -1;
         if (streams[i]->kind == FY_STREAM_FILE) {
@@ -114,36 +114,36 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
                                 (int)streams[i]->flags | O_CLOEXEC, 0600);
             if (out_files[i] < 0) {
                 *out_reason = FY_STAGE_OUTSIDE;
-                fy_cage_free(cage);
+                fy_sandbox_free(sandbox);
                 return FY_ERR_UNSUPPORTED;
             }
             (void)lseek(out_files[i], streams[i]->offset, SEEK_SET);
         }
     }
-    *out_cage = cage;
+    *out_sandbox = sandbox;
     return 0;
 }
 
 int
-fy_cage_enter(struct fy_cage *cage)
+fy_sandbox_enter(struct fy_sandbox *sandbox)
 {
-    return chdir(cage->cwd);
+    return chdir(sandbox->cwd);
 }
 
 void
-fy_cage_free(struct fy_cage *cage)
+fy_sandbox_free(struct fy_sandbox *sandbox)
 {
-    if (cage) {
-        free(cage->program);
-        free(cage->cwd);
-        free(cage);
+    if (sandbox) {
+        free(sandbox->program);
+        free(sandbox->cwd);
+        free(sandbox);
     }
 }
 
 const char *
-fy_cage_program(const struct fy_cage *cage)
+fy_sandbox_program(const struct fy_sandbox *sandbox)
 {
-    return cage->program;
+    return sandbox->program;
 }
 
 int
@@ -229,24 +229,25 @@ fy_invocation_wants(const struct fy_invocation *invocation, const char *entry)
 }
 
 bool
-fy_cage_is_guarded(const struct fy_cage *cage)
+fy_sandbox_is_guarded(const struct fy_sandbox *sandbox)
 {
-    (void)cage;
+    (void)sandbox;
     return false;
 }
 
 bool
-fy_cage_search(const struct fy_cage *cage, const char *search, char **out)
+fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
+                  char **out)
 {
-    (void)cage;
+    (void)sandbox;
     (void)search;
     *out = NULL;
     return true;
 }
 
 const char *
-fy_cage_tmpdir(const struct fy_cage *cage)
+fy_sandbox_tmpdir(const struct fy_sandbox *sandbox)
 {
-    (void)cage;
+    (void)sandbox;
     return double_rules.tmpdir;
 }

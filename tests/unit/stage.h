@@ -18,7 +18,7 @@
 
 #include "annotations/base/diagnostics.h"
 #include "annotations/commands/command.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/storage/tools.h"
 
 static char base[64],
@@ -80,13 +80,13 @@ set_tool(struct fy_stage_spec *spec, const char *path, char *identity,
 /* ---- a stage as the client's words and the annotations make it ---- */
 
 struct stage {
-    struct fy_confine *confine;
+    struct fy_policy *policy;
     struct fy_stage_spec spec;
     struct fy_invocation invocation;
     struct fy_bytes argv[12], env[2];
     struct fy_config_hash configs[2];
     char identity[512], why[512];
-    struct fy_cage *cage;
+    struct fy_sandbox *sandbox;
 };
 
 /* The annotation of one command, or of all (NULL). */
@@ -116,12 +116,11 @@ stage_new(struct stage *stage, const struct fy_commands *commands,
           const char *folder)
 {
     const char *roots[] = {root, NULL};
-    const struct fy_confine_options options = {.roots = roots,
-                                               .landlock = true};
+    const struct fy_policy_options options = {.roots = roots, .landlock = true};
     struct fy_buffer why;
     memset(stage, 0, sizeof *stage);
     fy_buffer_start(&why, stage->why, sizeof stage->why);
-    ck_assert_int_eq(fy_confine_new(&options, &why, &stage->confine), 0);
+    ck_assert_int_eq(fy_policy_new(&options, &why, &stage->policy), 0);
     struct fy_stage_spec *spec = &stage->spec;
     *spec = (struct fy_stage_spec){.argv = stage->argv,
                                    .env = stage->env,
@@ -151,13 +150,13 @@ stage_is_accepted(struct stage *stage)
     int files[3];
     unsigned reason = FY_STAGE_NONE;
     fy_buffer_start(&why, stage->why, sizeof stage->why);
-    return fy_confine_check(stage->confine, &stage->spec, &stage->invocation,
-                            &stage->cage, files, &reason, &why) == 0;
+    return fy_policy_check(stage->policy, &stage->spec, &stage->invocation,
+                           &stage->sandbox, files, &reason, &why) == 0;
 }
 
-/* Runs other words in its cage, or a program in a folder without one; its status. */
+/* Runs other words in its sandbox, or a program in a folder without one; its status. */
 static inline int
-run_in(struct fy_cage *cage, const char *program, const char *folder,
+run_in(struct fy_sandbox *sandbox, const char *program, const char *folder,
        const char *const *argv, const char *const *env)
 {
     pid_t pid = fork();
@@ -166,10 +165,10 @@ run_in(struct fy_cage *cage, const char *program, const char *folder,
         (void)!freopen("/dev/null", "r+", stdin);
         (void)dup2(0, 1);
         (void)dup2(0, 2);
-        if (cage ? fy_cage_enter(cage) : chdir(folder)) {
+        if (sandbox ? fy_sandbox_enter(sandbox) : chdir(folder)) {
             _exit(126);
         }
-        (void)execve(cage ? fy_cage_program(cage) : program,
+        (void)execve(sandbox ? fy_sandbox_program(sandbox) : program,
                      (char *const *)(uintptr_t)argv,
                      (char *const *)(uintptr_t)env);
         _exit(127);
@@ -184,11 +183,11 @@ run_in(struct fy_cage *cage, const char *program, const char *folder,
 static inline void
 stage_end(struct stage *stage)
 {
-    if (stage->cage) {
-        fy_cage_free(stage->cage);
+    if (stage->sandbox) {
+        fy_sandbox_free(stage->sandbox);
     }
     fy_invocation_clear(&stage->invocation);
-    fy_confine_free(stage->confine);
+    fy_policy_free(stage->policy);
 }
 
 #endif

@@ -867,7 +867,7 @@ END_TEST
 
 /* A program that confines all of its threads later on, ours too, does not wait
  * for events that nobody may read. */
-START_TEST(test_confined_later)
+START_TEST(test_sandbox_checkd_later)
 {
     start("register=64MiB;");
     region = map(MAP_BYTES);
@@ -1132,7 +1132,7 @@ main(int argc, char **argv)
     tcase_add_test(tests, test_threads);
     tcase_add_loop_test(tests, test_trial_beside_others, 0, 5);
     tcase_add_loop_test(tests, test_no_userfaultfd, 0, 2);
-    tcase_add_loop_test(tests, test_confined_later, 0, 2);
+    tcase_add_loop_test(tests, test_sandbox_checkd_later, 0, 2);
     tcase_add_loop_test(tests, test_other_memory, 0, 3);
     tcase_add_test(tests, test_refused);
     tcase_add_loop_test(tests, test_program_uses_cuda, 0, 3);

@@ -127,14 +127,14 @@ sum_up(double *tile, int64_t lines, int64_t line_stride, int64_t step)
     }
 }
 
-/* cookie 0: lines are rows of the tile; 1: its columns. */
+/* tag 0: lines are rows of the tile; 1: its columns. */
 static int
 launch(void *planner, const struct fy_step *step, const struct fy_tile *tiles,
        const uint64_t *address, struct fy_stream *stream)
 {
     static const uint8_t types[] = {FY_T_POINTER, FY_T_I64, FY_T_I64, FY_T_I64};
     const struct fy_device *device = planner;
-    bool columns = step->cookie != 0;
+    bool columns = step->tag != 0;
     int64_t lines = tiles->n[columns ? 1 : 0];
     int64_t line_stride = columns ? 1 : N, along = columns ? lines : 1;
     uint64_t tile = address[0];
@@ -192,7 +192,7 @@ run_passes(int64_t part, uint64_t memory, bool (*accept)(void *),
             tiles[s.ntiles].device_stride[1] = 1;
             steps[s.nsteps++] = (struct fy_step){.tiles = s.ntiles++,
                                                  .ntiles = 1,
-                                                 .cookie = (uint32_t)v,
+                                                 .tag = (uint32_t)v,
                                                  .after = v == 1 && at == 0};
         }
     }

@@ -79,8 +79,8 @@ resolve(struct fy_device *device, const char *name)
 
 /* The last element that a side of a transform touches. */
 static int64_t
-reach(const struct fy_transform *t, const struct fy_transform_side *side,
-      bool half)
+connection(const struct fy_transform *t, const struct fy_transform_side *side,
+           bool half)
 {
     int64_t at = 0;
     for (unsigned i = 0; i < t->rank; i++) {
@@ -98,7 +98,8 @@ check_side(const struct fy_transform *t, bool to, uint64_t tile_bytes,
     uint8_t real = to ? FY_TRANSFORM_C2R : FY_TRANSFORM_R2C;
     uint8_t half = to ? FY_TRANSFORM_R2C : FY_TRANSFORM_C2R;
     uint64_t bytes = (t->is_double ? 16 : 8) / (t->kind == real ? 2 : 1);
-    bytes *= (uint64_t)reach(t, to ? &t->to : &t->from, t->kind == half) + 1;
+    bytes *=
+        (uint64_t)connection(t, to ? &t->to : &t->from, t->kind == half) + 1;
     ck_assert_uint_le(bytes, tile_bytes);
     ck_assert(!exact || bytes == tile_bytes);
 }
@@ -112,7 +113,7 @@ check_plan(const struct fy_plan *plan, uint64_t budget)
     uint64_t written[64] = {0};
     ck_assert_uint_le(s->nviews, 64);
     for (uint32_t i = 0; i < s->nsteps; i++) {
-        const struct fy_variant *v = planner->variants[s->steps[i].cookie];
+        const struct fy_variant *v = planner->variants[s->steps[i].tag];
         const struct fy_tile *tiles = s->tiles + s->steps[i].tiles;
         const struct fy_transform *t = &v->transform;
         uint64_t elements[3], bytes = 0;

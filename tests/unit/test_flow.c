@@ -29,8 +29,8 @@ enum {
 };
 
 static struct fy_session session;
-static struct reach reach;
-static struct guest guest;
+static struct connection connection;
+static struct stub_client client;
 static struct stage stage, other;
 static uint64_t granted[2]; /* out, err: by the last call */
 static bool grant_fails, send_fails, may_fall_back, may_send, is_over, has_part;
@@ -50,7 +50,7 @@ fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
 int
 fy_wire_grant(struct fy_wire *wire, int32_t stream, size_t bytes)
 {
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     ck_assert(stream == OUT_STREAM || stream == ERR_STREAM);
     if (grant_fails) {
         return FY_ERR_NOMEM;
@@ -60,9 +60,10 @@ fy_wire_grant(struct fy_wire *wire, int32_t stream, size_t bytes)
 }
 
 int
-fy_guest_send(struct guest *to, uint32_t type, const void *bytes, size_t n)
+fy_stub_client_send(struct stub_client *to, uint32_t type, const void *bytes,
+                    size_t n)
 {
-    ck_assert_ptr_eq(to, &guest);
+    ck_assert_ptr_eq(to, &client);
     ck_assert_uint_lt(type, 16);
     if (send_fails) {
         return FY_ERR_NOMEM;
@@ -85,10 +86,10 @@ fy_input_want(struct stage *of)
 }
 
 int
-fy_reach_request(struct reach *of, const char *path, bool body,
-                 struct exchange *exchange)
+fy_connection_request(struct connection *of, const char *path, bool body,
+                      struct exchange *exchange)
 {
-    ck_assert_ptr_eq(of, &reach);
+    ck_assert_ptr_eq(of, &connection);
     ck_assert(!body);
     strcat(strcat(requested, path), " ");
     exchange->closed(exchange, 0);
@@ -202,8 +203,8 @@ setup(void)
     static const char *argv[] = {"cat", "--", NULL};
     memset(&stage, 0, sizeof stage);
     memset(&other, 0, sizeof other);
-    memset(&reach, 0, sizeof reach);
-    memset(&guest, 0, sizeof guest);
+    memset(&connection, 0, sizeof connection);
+    memset(&client, 0, sizeof client);
     memset(&session, 0, sizeof session);
     memset(granted, 0, sizeof granted);
     memset(sent, 0, sizeof sent);
@@ -212,15 +213,15 @@ setup(void)
     wanted = ended = retried = opened = part_runs = 0;
     sent_bytes = part_bytes = 0;
     *said = *requested = '\0';
-    reach.wire = (struct fy_wire *)(void *)&session;
-    reach.state = REACH_READY;
+    connection.wire = (struct fy_wire *)(void *)&session;
+    connection.state = CONNECTION_READY;
     stage.session = &session;
-    stage.guest = &guest;
+    stage.client = &client;
     stage.state = STAGE_RUNNING;
-    stage.reach = &reach;
+    stage.connection = &connection;
     stage.flow.out = fy_out_exchange;
     stage.flow.err = fy_err_exchange;
-    stage.flow.out.reach = stage.flow.err.reach = &reach;
+    stage.flow.out.connection = stage.flow.err.connection = &connection;
     stage.flow.out.stream = OUT_STREAM;
     stage.flow.err.stream = ERR_STREAM;
     stage.flow.out_open = stage.flow.err_open = stage.join.settled = true;
@@ -231,7 +232,7 @@ setup(void)
     stage.plan.out.kind = FY_STREAM_WIRE;
     stage.plan.repeatable = true;
     other.session = &session;
-    other.reach = &reach;
+    other.connection = &connection;
     other.state = STAGE_RUNNING;
     other.number = 4;
 }
@@ -332,7 +333,7 @@ START_TEST(a_window_opens_when_its_reader_is_known)
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
     ck_assert_uint_eq(stage.flow.granted_bytes[0], 0);
     grant_fails = false;
-    stage.flow.out.reach = NULL; /* its stream is closed */
+    stage.flow.out.connection = NULL; /* its stream is closed */
     ck_assert_uint_eq(granted_in(STAGE_RUNNING), 0);
 }
 END_TEST
@@ -459,7 +460,7 @@ START_TEST(a_stub_is_told_what_it_reads)
     }
     /* A part has no stub. */
     stage.state = STAGE_ASKED;
-    stage.guest = NULL;
+    stage.client = NULL;
     stage.whole = &other;
     stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_uint_eq(part_runs, 1);
@@ -484,14 +485,14 @@ START_TEST(mounts_that_were_compared_are_proven)
     stage.prepare.hashed[0] = true;
     stage.state = STAGE_ASKED;
     stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
-    ck_assert(!reach.proven[2]);
+    ck_assert(!connection.proven[2]);
     stage.prepare.has_root_hash = true;
-    reach.proven[1] = true; /* by another stage */
+    connection.proven[1] = true; /* by another stage */
     stage.state = STAGE_ASKED;
     stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
-    ck_assert(reach.proven[2]);
-    ck_assert(reach.proven[1]);
-    ck_assert(!reach.proven[0]);
+    ck_assert(connection.proven[2]);
+    ck_assert(connection.proven[1]);
+    ck_assert(!connection.proven[0]);
 }
 END_TEST
 
@@ -642,7 +643,7 @@ END_TEST
 
 START_TEST(an_end_says_where_files_stand)
 {
-    reach.bytes_a_second = 1000;
+    connection.bytes_a_second = 1000;
     ck_assert(ends(FY_FIELD_EXIT, "3", FY_FIELD_STDIN_OFFSET, "11",
                    FY_FIELD_STDOUT_OFFSET, "12", FY_FIELD_STDERR_OFFSET, "13",
                    FY_FIELD_CPU_NS, "14", FY_FIELD_READ_BYTES, "15",
@@ -656,9 +657,9 @@ START_TEST(an_end_says_where_files_stand)
     ck_assert_int_eq(stage.result.read_bytes, 15);
     ck_assert(stage.result.feeder_ended);
     ck_assert_uint_eq(stage.result.out_bytes, 16);
-    ck_assert_double_eq(reach.bytes_a_second, 2000);
+    ck_assert_double_eq(connection.bytes_a_second, 2000);
     ck_assert(ends(FY_FIELD_EXIT, "0", FY_FIELD_RATE, "1500", NULL));
-    ck_assert_double_eq(reach.bytes_a_second, 2000); /* the best counts */
+    ck_assert_double_eq(connection.bytes_a_second, 2000); /* the best counts */
     ck_assert_int_eq(stage.result.offsets[0], -1);
     ck_assert_int_eq(stage.result.offsets[1], -1);
     ck_assert_int_eq(stage.result.offsets[2], -1);
@@ -697,7 +698,7 @@ START_TEST(all_of_the_output_came)
     stage.flow.granted_bytes[0] = 0;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_OK);
     stage.flow.granted_bytes[0] = WINDOW;
-    stage.guest = NULL;
+    stage.client = NULL;
     ck_assert_int_eq(fy_flow_whole(&stage), FY_OK);
 }
 END_TEST
@@ -736,8 +737,8 @@ START_TEST(a_stream_that_closes_too_early_is_a_lost_one)
              FY_STAGE_LOST_LINK);
     ck_assert_str_eq(said, expected);
     stage.state = STAGE_ASKED;
-    reach.state = REACH_GREETING;
-    strcpy(reach.trouble, "no ferry there");
+    connection.state = CONNECTION_GREETING;
+    strcpy(connection.trouble, "no ferry there");
     stage.flow.out.closed(&stage.flow.out, 0);
     snprintf(expected, sizeof expected, "falls back %d no ferry there",
              FY_STAGE_NO_PROXY);
@@ -806,10 +807,10 @@ START_TEST(a_signal_is_passed_on)
     stage.state = STAGE_ASKED;
     fy_flow_signal(&stage, SIGTERM);
     stage.state = STAGE_RUNNING;
-    reach.broken = true;
+    connection.broken = true;
     fy_flow_signal(&stage, SIGTERM);
-    reach.broken = false;
-    reach.wire = NULL;
+    connection.broken = false;
+    connection.wire = NULL;
     fy_flow_signal(&stage, SIGTERM);
     ck_assert_str_eq(requested, "");
 }

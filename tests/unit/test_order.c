@@ -23,7 +23,7 @@ static uint64_t now_ns;
 static char state; /* of every stub's process */
 static unsigned pings, sent[8], nsent;
 static struct fy_session session;
-static struct guest guests[3];
+static struct stub_client clients[3];
 static struct stage stages[3]; /* each feeds the next */
 
 uint64_t
@@ -40,9 +40,10 @@ fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
 }
 
 int
-fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
+fy_stub_client_send(struct stub_client *client, uint32_t type,
+                    const void *bytes, size_t n)
 {
-    (void)guest;
+    (void)client;
     (void)bytes;
     ck_assert_uint_eq(type, FY_STUB_PING);
     ck_assert_uint_eq(n, 0);
@@ -75,11 +76,11 @@ setup(void)
     pings = nsent = 0;
     session = (struct fy_session){.stages = stages};
     for (int i = 0; i < 3; i++) {
-        guests[i] = (struct guest){.pid = 77};
+        clients[i] = (struct stub_client){.pid = 77};
         stages[i] = (struct stage){
             .session = &session,
             .state = STAGE_RUNNING,
-            .guest = &guests[i],
+            .client = &clients[i],
             .join.feeds = i < 2 ? &stages[i + 1] : NULL,
             .next = i < 2 ? &stages[i + 1] : NULL,
         };
@@ -133,7 +134,7 @@ END_TEST
 START_TEST(one_that_is_gone_is_not_waited_for)
 {
     fy_signal_take(&stages[1], SIGINT);
-    stages[2].guest = NULL;
+    stages[2].client = NULL;
     later(1);
     ck_assert_uint_eq(nsent, 1);
 }

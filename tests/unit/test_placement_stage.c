@@ -28,7 +28,7 @@ enum {
 
 static char folder[64];
 static struct fy_session session;
-static struct reach reach;
+static struct connection connection;
 static struct fy_mount mounts[2];
 static struct stage stage;
 static struct fy_use uses[8];
@@ -88,16 +88,16 @@ fy_cost_needs_sizes(const struct fy_invocation *invocation,
 }
 
 double
-fy_reach_login_seconds(const struct reach *of)
+fy_connection_login_seconds(const struct connection *of)
 {
-    return of->state == REACH_READY ? 0 : 1.5;
+    return of->state == CONNECTION_READY ? 0 : 1.5;
 }
 
 int
-fy_reach_request(struct reach *of, const char *path, bool has_body,
-                 struct exchange *made)
+fy_connection_request(struct connection *of, const char *path, bool has_body,
+                      struct exchange *made)
 {
-    ck_assert_ptr_eq(of, &reach);
+    ck_assert_ptr_eq(of, &connection);
     ck_assert_str_eq(path, FY_PATH_PROBE);
     ck_assert(has_body);
     if (refuses) {
@@ -112,7 +112,7 @@ fy_reach_request(struct reach *of, const char *path, bool has_body,
 int
 fy_wire_grant(struct fy_wire *wire, int32_t stream, size_t bytes)
 {
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     ck_assert_int_eq(stream, STREAM);
     ck_assert_uint_eq(bytes, RESULT);
     return no_wire ? FY_ERR_NOENT : 0;
@@ -121,7 +121,7 @@ fy_wire_grant(struct fy_wire *wire, int32_t stream, size_t bytes)
 int
 fy_wire_send(struct fy_wire *wire, int32_t stream, const void *bytes, size_t n)
 {
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     ck_assert_int_eq(stream, STREAM);
     free(body);
     body = malloc(n);
@@ -136,7 +136,7 @@ fy_wire_finish(struct fy_wire *wire, int32_t stream,
                const struct fy_wire_pair *trailers, size_t ntrailers)
 {
     (void)trailers;
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     ck_assert_int_eq(stream, STREAM);
     ck_assert_uint_eq(ntrailers, 0);
     return 0;
@@ -145,7 +145,7 @@ fy_wire_finish(struct fy_wire *wire, int32_t stream,
 void
 fy_wire_cancel(struct fy_wire *wire, int32_t stream)
 {
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     ck_assert_int_eq(stream, STREAM);
     cancelled++;
 }
@@ -153,7 +153,7 @@ fy_wire_cancel(struct fy_wire *wire, int32_t stream)
 void
 fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out)
 {
-    ck_assert_ptr_eq(wire, reach.wire);
+    ck_assert_ptr_eq(wire, connection.wire);
     out->rtt_ns = 2000000;
 }
 
@@ -190,7 +190,7 @@ setup(void)
     strcpy(folder, "/tmp/ferry-placement-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     memset(&session, 0, sizeof session);
-    memset(&reach, 0, sizeof reach);
+    memset(&connection, 0, sizeof connection);
     memset(mounts, 0, sizeof mounts);
     memset(&stage, 0, sizeof stage);
     memset(uses, 0, sizeof uses);
@@ -215,15 +215,15 @@ setup(void)
         uses[i] = (struct fy_use){.arg = i + 1, .access = FY_ACCESS_IN};
     }
     words[0] = "cat";
-    reach.state = REACH_READY;
-    reach.wire = (struct fy_wire *)(void *)&session;
-    reach.bytes_a_second = 1e6;
-    reach.hello.cores = 4;
-    reach.hello.load = 2;
+    connection.state = CONNECTION_READY;
+    connection.wire = (struct fy_wire *)(void *)&session;
+    connection.bytes_a_second = 1e6;
+    connection.hello.cores = 4;
+    connection.hello.load = 2;
     session.mounts = mounts;
     session.calls = &calls;
     stage.session = &session;
-    stage.reach = &reach;
+    stage.connection = &connection;
     stage.state = STAGE_PREPARING;
     stage.argv = words;
     stage.mount = &mounts[0];
@@ -283,7 +283,7 @@ START_TEST(few_files_are_looked_at_while_their_host_is_not_there)
     put("a", 1000);
     put("b", 200);
     ck_assert(!look()); /* it can be asked */
-    reach.state = REACH_GREETING;
+    connection.state = CONNECTION_GREETING;
     stage.invocation.nuses = 3; /* c is missing */
     ck_assert(look());
     ck_assert_uint_eq(looked, 1);
@@ -340,7 +340,7 @@ END_TEST
 
 START_TEST(what_few_looks_cannot_tell_is_not_looked_at)
 {
-    reach.state = REACH_GREETING;
+    connection.state = CONNECTION_GREETING;
     ck_assert(look());
     session.options.force = true;
     ck_assert(!look());
@@ -390,7 +390,7 @@ START_TEST(large_folders_are_not_judged)
 {
     char name[80];
 
-    reach.state = REACH_GREETING;
+    connection.state = CONNECTION_GREETING;
     stage.invocation.nuses = 0;
     stage.invocation.reads_cwd = true;
     strcpy(stage.facts.cwd, "/proc/self");
@@ -411,7 +411,7 @@ END_TEST
 
 START_TEST(a_stage_that_is_gone_is_told_nothing)
 {
-    reach.state = REACH_GREETING;
+    connection.state = CONNECTION_GREETING;
     ck_assert(fy_placement_look(&stage));
     fy_placement_forget(&stage);
     ck_assert_ptr_null(stage.place.look);
@@ -524,10 +524,10 @@ START_TEST(a_bad_answer_is_none)
     exchange->data(exchange, text, sizeof text);
     exchange->closed(exchange, 0);
     ck_assert(ask());
-    struct fy_wire *wire = reach.wire;
-    reach.wire = NULL; /* with its connection */
+    struct fy_wire *wire = connection.wire;
+    connection.wire = NULL; /* with its connection */
     answer(1, 1, true, 0);
-    reach.wire = wire;
+    connection.wire = wire;
     ck_assert_uint_eq(placed, 4);
     ck_assert_uint_eq(npredicted, 0);
     ck_assert(!stage.place.unprofitable);
@@ -660,7 +660,7 @@ START_TEST(output_that_stays_there)
         ck_assert_int_eq(inputs[1].output_stays, rows[i].stays);
         ck_assert_uint_eq(inputs[1].remote_files, 1);
     }
-    reach.hello.cores = 0;
+    connection.hello.cores = 0;
     ck_assert(ask());
     answer(10, 0, true, 0);
     ck_assert_double_eq(host.load, 0);

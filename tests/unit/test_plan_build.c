@@ -87,9 +87,9 @@ planner_new(uint64_t budget_bytes)
     return planner;
 }
 
-/* A leaf with one tile of rows x columns, `ld' elements from column to column. */
+/* A chunk call with one tile of rows x columns, `ld' elements from column to column. */
 static struct fy_variant *
-leaf(uint16_t of, int64_t rows, int64_t columns, int64_t ld)
+chunk_call(uint16_t of, int64_t rows, int64_t columns, int64_t ld)
 {
     struct fy_variant *variant = calloc(1, sizeof(*variant));
 
@@ -120,7 +120,7 @@ add_step(struct fy_planner *planner, uint32_t variant, int64_t row,
     return fy_planner_add_step(planner, variant, lo);
 }
 
-/* A finished plan of `count' steps of a leaf. */
+/* A finished plan of `count' steps of a chunk call. */
 static struct fy_planner *
 finished(struct fy_variant *variant, unsigned count)
 {
@@ -153,12 +153,12 @@ accepts(const struct fy_planner *planner)
 START_TEST(equal_tiles_have_one_layout)
 {
     struct fy_planner *planner = planner_new(UINT64_MAX);
-    uint32_t dense = add_variant(planner, leaf(0, 5, 3, 5));
-    uint32_t apart = add_variant(planner, leaf(0, 5, 3, 8));
-    uint32_t wide = add_variant(planner, leaf(0, 5, 4, 5));
-    uint32_t other = add_variant(planner, leaf(1, 5, 3, 8));
-    uint32_t column = add_variant(planner, leaf(0, 7, 1, 7));
-    uint32_t column_too = add_variant(planner, leaf(0, 7, 1, 9));
+    uint32_t dense = add_variant(planner, chunk_call(0, 5, 3, 5));
+    uint32_t apart = add_variant(planner, chunk_call(0, 5, 3, 8));
+    uint32_t wide = add_variant(planner, chunk_call(0, 5, 4, 5));
+    uint32_t other = add_variant(planner, chunk_call(1, 5, 3, 8));
+    uint32_t column = add_variant(planner, chunk_call(0, 7, 1, 7));
+    uint32_t column_too = add_variant(planner, chunk_call(0, 7, 1, 9));
 
     ck_assert_int_eq(add_step(planner, dense, 0, 0), FY_OK);
     nomem_at(0);
@@ -190,9 +190,9 @@ START_TEST(a_step_fits_or_is_refused)
         .naxes = 2, .n = {5, 3}, .device_stride = {1, 5}};
     const uint64_t bytes = fy_tile_device_bytes(&view, &tile);
     struct fy_planner *planner = planner_new(bytes);
-    uint32_t fits = add_variant(planner, leaf(0, 5, 3, 5));
+    uint32_t fits = add_variant(planner, chunk_call(0, 5, 3, 5));
     uint32_t larger = add_variant(
-        planner, leaf(0, (int64_t)(bytes / sizeof(double)) + 1, 1, 1));
+        planner, chunk_call(0, (int64_t)(bytes / sizeof(double)) + 1, 1, 1));
 
     ck_assert_int_eq(add_step(planner, fits, 0, 0), FY_OK);
     ck_assert_int_eq(add_step(planner, larger, 50, 0), FY_ERR_NOFIT);
@@ -211,14 +211,14 @@ START_TEST(tables_grow)
     const struct fy_schedule *schedule = &planner->plan.schedule;
 
     for (uint32_t i = 0; i < 70; i++) {
-        uint32_t number = add_variant(planner, leaf(0, 1, 1, 1));
+        uint32_t number = add_variant(planner, chunk_call(0, 1, 1, 1));
         ck_assert_uint_eq(number, i);
         ck_assert_int_eq(add_step(planner, number, i, 0), FY_OK);
     }
     ck_assert_uint_eq(schedule->nsteps, 70);
     ck_assert_uint_eq(schedule->ntiles, 70);
     for (uint32_t i = 0; i < 70; i++) {
-        ck_assert_uint_eq(schedule->steps[i].cookie, i);
+        ck_assert_uint_eq(schedule->steps[i].tag, i);
         ck_assert_uint_eq(schedule->steps[i].tiles, i);
         ck_assert_uint_eq(schedule->steps[i].ntiles, 1);
         ck_assert_int_eq(schedule->tiles[i].lo[0], i);
@@ -248,7 +248,7 @@ START_TEST(a_launch_passes_each_kind_of_argument)
 {
     static int code;
     const uint64_t address[] = {0x1000, 0x2000};
-    struct fy_variant *variant = leaf(0, 2, 2, 2);
+    struct fy_variant *variant = chunk_call(0, 2, 2, 2);
 
     variant->function = &code;
     variant->return_type = FY_T_F64;
@@ -319,7 +319,7 @@ END_TEST
 START_TEST(leaves_run_in_turn)
 {
     const uint64_t address[] = {0x1000};
-    struct fy_variant *first = leaf(0, 2, 2, 2);
+    struct fy_variant *first = chunk_call(0, 2, 2, 2);
 
     first->function = &ncalls;
     first->then = calloc(1, sizeof(*first->then));
@@ -347,7 +347,7 @@ static struct fy_variant *
 image_leaf(void)
 {
     const struct image given = {NULL, 4, 6, 8};
-    struct fy_variant *variant = leaf(0, 2, 2, 2);
+    struct fy_variant *variant = chunk_call(0, 2, 2, 2);
 
     variant->tiles[1] = variant->tiles[0];
     variant->tiles[1].view = 1;
@@ -505,7 +505,7 @@ END_TEST
 START_TEST(a_written_scalar_is_refused)
 {
     const uint64_t address[] = {0x1000};
-    struct fy_variant *variant = leaf(0, 2, 2, 2);
+    struct fy_variant *variant = chunk_call(0, 2, 2, 2);
 
     variant->nslots = 2;
     variant->slots[0] = (struct fy_slot){.kind = FY_SLOT_VALUE, .value.i = 3};
@@ -514,7 +514,7 @@ START_TEST(a_written_scalar_is_refused)
     struct fy_planner *planner = finished(variant, 1);
     ck_assert_int_eq(launch_step(planner, 0, address), FY_OK);
     ((int64_t *)(uintptr_t)calls[0].values[1])[0] = 6;
-    ck_assert(accepts(planner)); /* a leaf of another function */
+    ck_assert(accepts(planner)); /* a chunk call of another function */
     variant->of_itself = true;
     ck_assert(!accepts(planner));
     ((int64_t *)(uintptr_t)calls[0].values[1])[0] = 5;
@@ -525,7 +525,7 @@ END_TEST
 
 START_TEST(an_info_is_looked_at_where_there_is_one)
 {
-    struct fy_planner *planner = finished(leaf(0, 2, 2, 2), 3);
+    struct fy_planner *planner = finished(chunk_call(0, 2, 2, 2), 3);
 
     ck_assert(accepts(planner));
     planner->infos[2] = 1;
@@ -547,7 +547,7 @@ START_TEST(a_diagonal_is_regular)
                             .count = 3,
                             .stride_bytes = 2 * sizeof(double),
                             .element = FY_T_F64};
-    struct fy_planner *planner = finished(leaf(0, 2, 2, 2), 1);
+    struct fy_planner *planner = finished(chunk_call(0, 2, 2, 2), 1);
 
     planner->diagonal = d;
     ck_assert(accepts(planner));
@@ -588,7 +588,7 @@ START_TEST(an_inverse_is_finite)
         "{ axis n; inout a[n: 1]; in p[n: 1]; }\n";
     static double a[3] = {1, 0, 3};
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    struct fy_planner *planner = finished(leaf(0, 1, 1, 1), 1);
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     struct fy_model *model;
 
     ck_assert_int_eq(fy_compile_text("test_plan_build", text, sizeof(text) - 1,
@@ -621,7 +621,7 @@ static union fy_raw
 combined(enum fy_type type, enum fy_return rule, const union fy_raw *numbers,
          unsigned count)
 {
-    struct fy_planner *planner = finished(leaf(0, 1, 1, 1), count);
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), count);
     union fy_raw out = {.u = {1, 1}};
 
     function.return_type = (uint8_t)type;
@@ -706,7 +706,7 @@ END_TEST
 
 START_TEST(info_and_answers_are_stored)
 {
-    struct fy_planner *planner = finished(leaf(0, 1, 1, 1), 1);
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     uint32_t info[2] = {7, 8};
     double work[2] = {1, 2};
     union fy_raw out;
@@ -735,7 +735,7 @@ END_TEST
 static void
 number(void *pivots, unsigned bits, bool narrow)
 {
-    struct fy_planner *planner = finished(leaf(0, 1, 1, 1), 1);
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     union fy_raw out;
 
     bound.integer_bits = (uint8_t)bits;
@@ -772,7 +772,7 @@ END_TEST
 static void
 swap(double *a, int64_t rows, int64_t columns, int64_t row, int64_t column)
 {
-    struct fy_planner *planner = finished(leaf(0, 1, 1, 1), 1);
+    struct fy_planner *planner = finished(chunk_call(0, 1, 1, 1), 1);
     union fy_raw out;
 
     planner->swapped = (struct fy_view){.host = (char *)a,

@@ -12,7 +12,7 @@
 #include "tests/unit/runner.h"
 
 static struct fy_session session;
-static struct guest guest;
+static struct stub_client client;
 static struct stage stage;
 static unsigned words, learned, finished;
 static enum {
@@ -36,10 +36,11 @@ fy_prepare_after(struct stage *of)
 }
 
 int
-fy_guest_send(struct guest *to, uint32_t type, const void *bytes, size_t n)
+fy_stub_client_send(struct stub_client *to, uint32_t type, const void *bytes,
+                    size_t n)
 {
     (void)bytes;
-    ck_assert_ptr_eq(to, &guest);
+    ck_assert_ptr_eq(to, &client);
     ck_assert_uint_eq(type, FY_STUB_EXIT);
     ck_assert_uint_eq(n, sizeof(struct fy_stub_exit));
     words++;
@@ -47,9 +48,9 @@ fy_guest_send(struct guest *to, uint32_t type, const void *bytes, size_t n)
 }
 
 void
-fy_guest_finish(struct guest *of)
+fy_stub_client_finish(struct stub_client *of)
 {
-    ck_assert_ptr_eq(of, &guest);
+    ck_assert_ptr_eq(of, &client);
     finished++;
 }
 
@@ -82,7 +83,7 @@ fy_session_unset(struct fy_session *of, struct timer *timer)
 }
 
 void
-fy_link_poke(struct fy_session *of)
+fy_link_wake(struct fy_session *of)
 {
     (void)of;
 }
@@ -148,7 +149,7 @@ setup(void)
 {
     words = learned = finished = 0;
     stage = (struct stage){.session = &session,
-                           .guest = &guest,
+                           .client = &client,
                            .state = STAGE_ENDED,
                            .files = {-1, -1, -1},
                            .result = {.known = true, .read_bytes = 1}};

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/sandbox.h"
 #include "proxy/storage/tools.h"
 #include "tests/unit/runner.h"
 

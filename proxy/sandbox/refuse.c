@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/path.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/storage/tools.h"
 
 /* Of a shell that a tool may start. Some systems set them for everybody, so only
@@ -53,14 +53,14 @@ static const char *const settings[] = {
 };
 
 const char *const *
-fy_strict_settings(size_t *out_n)
+fy_refuse_settings(size_t *out_n)
 {
     *out_n = sizeof settings / sizeof settings[0];
     return settings;
 }
 
 int
-fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
+fy_refuse_environment(const struct fy_stage_spec *spec, bool limited,
                       unsigned *out_reason, struct fy_buffer *why)
 {
     char name[80];
@@ -95,7 +95,7 @@ fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
  * that the annotation was chosen by.
  */
 int
-fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+fy_refuse_name(const struct fy_stage_spec *spec, unsigned *out_reason,
                struct fy_buffer *why)
 {
     const char *path = strrchr(spec->tool.path.at, '/');
@@ -121,7 +121,7 @@ is_system_path(const char *path)
 }
 
 bool
-fy_strict_program(int fd)
+fy_refuse_program(int fd)
 {
     char link[40], path[PATH_MAX];
     struct stat about;
@@ -136,7 +136,7 @@ fy_strict_program(int fd)
 }
 
 bool
-fy_strict_mount(const char *mount)
+fy_refuse_mount(const char *mount)
 {
     size_t n = strlen(mount);
     if (n < 2 || strstr(mount, "//") || strstr(mount, "/./") ||
@@ -176,7 +176,7 @@ is_apart(const char *search, const struct fy_seen *seen, unsigned nseen)
 }
 
 bool
-fy_strict_search(const struct fy_stage_spec *spec, const struct fy_seen *seen,
+fy_refuse_search(const struct fy_stage_spec *spec, const struct fy_seen *seen,
                  unsigned nseen)
 {
     static const char name[] = "PATH=";
@@ -191,7 +191,7 @@ fy_strict_search(const struct fy_stage_spec *spec, const struct fy_seen *seen,
 }
 
 char *
-fy_strict_shorten(const char *search)
+fy_refuse_shorten(const char *search)
 {
     /* An empty one would name the working folder. */
     static const char start[] = "PATH=/usr/bin:/bin";
@@ -224,7 +224,7 @@ is_in_home(const char *path, const char *home)
 }
 
 int
-fy_strict_open(const char *path, const char *home)
+fy_refuse_open(const char *path, const char *home)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_NO_MAGICLINKS};
@@ -251,8 +251,8 @@ fy_strict_open(const char *path, const char *home)
     return fd;
 }
 
-enum fy_strict_config
-fy_strict_config(const char *path, const char *home)
+enum fy_refuse_config
+fy_refuse_config(const char *path, const char *home)
 {
     if (is_system_path(path) || is_in_home(path, home)) {
         return FY_STRICT_COMPARED;
@@ -272,7 +272,7 @@ fy_strict_config(const char *path, const char *home)
 
 /* A program that does more on a terminal (git's pager runs what PAGER says). */
 int
-fy_strict_terminal(const struct fy_stage_spec *spec,
+fy_refuse_terminal(const struct fy_stage_spec *spec,
                    const struct fy_invocation *invocation, unsigned *out_reason,
                    struct fy_buffer *why)
 {

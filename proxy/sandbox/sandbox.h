@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a stage may see and touch on the storage host. The proxy calls
- * fy_confine_check() before it starts anything, and the child calls
- * fy_cage_enter() between fork and exec.
+ * fy_policy_check() before it starts anything, and the child calls
+ * fy_sandbox_enter() between fork and exec.
  *
  * A root is a folder of this host that the user lets clients work in; without
  * any, those that the client names are taken as far as the user's own rights go
@@ -11,8 +11,8 @@
  * is what it would be on the client; where the kernel refuses that, only equal
  * paths and relative operands are possible.
  */
-#ifndef FERRY_PROXY_SANDBOX_CONFINE_H
-#define FERRY_PROXY_SANDBOX_CONFINE_H
+#ifndef FERRY_PROXY_SANDBOX_SANDBOX_H
+#define FERRY_PROXY_SANDBOX_SANDBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,39 +25,38 @@
 #include "proxy/wire/spec.h"
 
 struct
-    fy_confine; /* of one proxy: roots, kernel features, spaces; any thread */
+    fy_policy; /* of one proxy: roots, kernel features, namespaces; any thread */
 
-struct fy_confine_options {
+struct fy_policy_options {
     const char *const *roots; /* absolute folders; NULL-terminated; or NULL */
     bool landlock;            /* use it if the kernel has it (default); with
                                * roots nothing runs without it */
     bool setid; /* with roots: stages may make setuid and setgid files */
 };
 
-int fy_confine_new(const struct fy_confine_options *options,
-                   struct fy_buffer *why,
-                   struct fy_confine **out) FY_MUST_CHECK;
+int fy_policy_new(const struct fy_policy_options *options,
+                  struct fy_buffer *why, struct fy_policy **out) FY_MUST_CHECK;
 /* Ends what it keeps ready, its child among it: no stage is checked any more. Does
  * not wait for a check. */
-void fy_confine_end(struct fy_confine *confine);
-/* Instead of fy_confine_free(), where a check goes on until the process ends. */
-void fy_confine_leave(struct fy_confine *confine);
-void fy_confine_free(struct fy_confine *confine);
+void fy_policy_end(struct fy_policy *policy);
+/* Instead of fy_policy_free(), where a check goes on until the process ends. */
+void fy_policy_leave(struct fy_policy *policy);
+void fy_policy_free(struct fy_policy *policy);
 
-/* spaces, all_users, landlock of the hello. */
-void fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello);
+/* namespaces, all_users, landlock of the hello. */
+void fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello);
 
 /*
  * An O_PATH descriptor of a folder of this host ("~" and "~/x": of the home)
  * that lies beneath an exported root; the caller closes it. FY_ERR_UNSUPPORTED
  * with *out_reason and `why' otherwise.
  */
-int fy_confine_open_root(struct fy_confine *confine, const char *root,
-                         int *out_fd, unsigned *out_reason,
-                         struct fy_buffer *why) FY_MUST_CHECK;
+int fy_policy_open_root(struct fy_policy *policy, const char *root, int *out_fd,
+                        unsigned *out_reason,
+                        struct fy_buffer *why) FY_MUST_CHECK;
 
 /* Everything the child needs, made by the check; owned by the caller. */
-struct fy_cage;
+struct fy_sandbox;
 
 /*
  * Whether the stage may run here: the mount's root is beneath an exported root
@@ -66,35 +65,34 @@ struct fy_cage;
  * too, the tool exists with the same identity, implicit inputs are equal.
  * May wait for a file system; any thread, also several at a time.
  * Opens FY_STREAM_FILE streams: fds in out_files[0..2], -1 for the others.
- * 0: new cage. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
+ * 0: new sandbox. FY_ERR_UNSUPPORTED with *out_reason and `why' otherwise.
  */
-int fy_confine_check(struct fy_confine *confine,
-                     const struct fy_stage_spec *spec,
-                     const struct fy_invocation *invocation,
-                     struct fy_cage **out_cage, int out_files[3],
-                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+int fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
+                    const struct fy_invocation *invocation,
+                    struct fy_sandbox **out_sandbox, int out_files[3],
+                    unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 
 /*
  * In the child, single-threaded, after its fds are in place: enters the
  * namespace, changes folder, sets umask, limits, no_new_privs, Landlock.
  * Async-signal-safe functions only. 0, or -1 with errno: _exit(126).
  */
-int fy_cage_enter(struct fy_cage *cage) FY_MUST_CHECK;
-void fy_cage_free(struct fy_cage *cage);
+int fy_sandbox_enter(struct fy_sandbox *sandbox) FY_MUST_CHECK;
+void fy_sandbox_free(struct fy_sandbox *sandbox);
 
 /* The path to exec, as the check resolved it (also after enter). */
-const char *fy_cage_program(const struct fy_cage *cage);
+const char *fy_sandbox_program(const struct fy_sandbox *sandbox);
 
 /* What TMPDIR has to be in the stage's environment: a private folder of this
  * host; NULL: leave it as the client has it. */
-const char *fy_cage_tmpdir(const struct fy_cage *cage);
+const char *fy_sandbox_tmpdir(const struct fy_sandbox *sandbox);
 
 /* Whether folders are exported: then the stage gets the variables that its
  * annotation names and no others. */
-bool fy_cage_is_guarded(const struct fy_cage *cage);
+bool fy_sandbox_is_guarded(const struct fy_sandbox *sandbox);
 /* Its entry "PATH=..." for the client's search path, new; NULL: as it is. False: no
  * memory. */
-bool fy_cage_search(const struct fy_cage *cage, const char *search,
-                    char **out) FY_MUST_CHECK;
+bool fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
+                       char **out) FY_MUST_CHECK;
 
 #endif

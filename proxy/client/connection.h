@@ -4,22 +4,22 @@
  * wanted (those of configured mounts at once), given up after a bounded time;
  * one that failed is not tried again in this run, one that broke a few times.
  */
-#ifndef FERRY_PROXY_CLIENT_REACH_H
-#define FERRY_PROXY_CLIENT_REACH_H
+#ifndef FERRY_PROXY_CLIENT_CONNECTION_H
+#define FERRY_PROXY_CLIENT_CONNECTION_H
 
 #include "proxy/client/session.h"
 
-enum reach_state {
-    REACH_IDLE,
-    REACH_GREETING, /* the proxy was started, its first line is awaited */
-    REACH_HELLO,    /* its hello is awaited */
-    REACH_READY,
-    REACH_BAD,
+enum connection_state {
+    CONNECTION_IDLE,
+    CONNECTION_GREETING, /* the proxy was started, its first line is awaited */
+    CONNECTION_HELLO,    /* its hello is awaited */
+    CONNECTION_READY,
+    CONNECTION_BAD,
 };
 
 /* One stream of a connection. Unset functions are not called. */
 struct exchange {
-    struct reach *reach; /* NULL once it is closed */
+    struct connection *connection; /* NULL once it is closed */
     int32_t stream;
     void (*response)(struct exchange *exchange, int status,
                      const struct fy_wire_pair *pairs, size_t n);
@@ -30,11 +30,11 @@ struct exchange {
     void (*closed)(struct exchange *exchange, uint32_t error);
 };
 
-struct reach {
+struct connection {
     struct fy_session *session;
     struct fy_place place;
     bool eager;
-    enum reach_state state;
+    enum connection_state state;
     unsigned breaks;
     struct fy_link link;
     struct fy_wire *wire;
@@ -59,25 +59,27 @@ struct reach {
     uint64_t received_bytes, sent_bytes, rtt_ns;
 };
 
-int fy_reaches_new(struct fy_session *session) FY_MUST_CHECK;
-void fy_reaches_start(struct fy_session *session);
-void fy_reaches_flush(struct fy_session *session);
-void fy_reaches_end(struct fy_session *session);
-void fy_reaches_free(struct fy_session *session);
+int fy_connections_new(struct fy_session *session) FY_MUST_CHECK;
+void fy_connections_start(struct fy_session *session);
+void fy_connections_flush(struct fy_session *session);
+void fy_connections_end(struct fy_session *session);
+void fy_connections_free(struct fy_session *session);
 
 /* Of a mount; starts connecting if need be. */
-struct reach *fy_reach_of(struct fy_session *session,
-                          const struct fy_mount *mount);
+struct connection *fy_connection_of(struct fy_session *session,
+                                    const struct fy_mount *mount);
 /* About how long it takes until it is READY; 0: it is, or never will be. */
-double fy_reach_login_seconds(const struct reach *reach);
+double fy_connection_login_seconds(const struct connection *connection);
 /* Whether the stage may be asked for: of what the hello says nothing is needed, or
  * it has come; what cannot be repeated is sent to a proxy that has greeted, and
  * answered if the hello was sent before. */
-bool fy_reach_takes(const struct reach *reach, const struct stage *stage);
+bool fy_connection_takes(const struct connection *connection,
+                         const struct stage *stage);
 /* The stage waits until it may be asked for: a hello that it needs goes out. */
-void fy_reach_awaited(struct reach *reach, const struct stage *stage);
+void fy_connection_awaited(struct connection *connection,
+                           const struct stage *stage);
 /* A request. `exchange' has its functions set, and lives until `closed'. */
-int fy_reach_request(struct reach *reach, const char *path, bool body,
-                     struct exchange *exchange) FY_MUST_CHECK;
+int fy_connection_request(struct connection *connection, const char *path,
+                          bool body, struct exchange *exchange) FY_MUST_CHECK;
 
 #endif

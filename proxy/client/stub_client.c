@@ -24,25 +24,25 @@ enum {
 static const uint64_t rest_ns = 50000000;
 
 void
-fy_guest_close_fds(struct guest *guest)
+fy_stub_client_close_fds(struct stub_client *client)
 {
-    for (unsigned i = 0; i < guest->nfds; i++) {
-        (void)close(guest->fds[i]);
+    for (unsigned i = 0; i < client->nfds; i++) {
+        (void)close(client->fds[i]);
     }
-    guest->nfds = 0;
+    client->nfds = 0;
 }
 
 void
-fy_guest_drop(struct guest *guest)
+fy_stub_client_drop(struct stub_client *client)
 {
-    if (guest->gone) {
+    if (client->gone) {
         return;
     }
-    guest->gone = true;
-    fy_guest_close_fds(guest);
-    fy_session_unwatch(guest->session, &guest->watch);
-    if (guest->stage) {
-        guest->session->calls->orphan(guest->stage);
+    client->gone = true;
+    fy_stub_client_close_fds(client);
+    fy_session_unwatch(client->session, &client->watch);
+    if (client->stage) {
+        client->session->calls->orphan(client->stage);
     }
 }
 
@@ -50,27 +50,27 @@ fy_guest_drop(struct guest *guest)
 
 /* 0 also when the socket is full. */
 static int
-push(struct guest *guest)
+push(struct stub_client *client)
 {
-    while (guest->out_at < guest->out_used) {
-        ssize_t n =
-            send(guest->watch.fd, guest->out + guest->out_at,
-                 guest->out_used - guest->out_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (client->out_at < client->out_used) {
+        ssize_t n = send(client->watch.fd, client->out + client->out_at,
+                         client->out_used - client->out_at,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
-            fy_session_change(guest->session, &guest->watch,
+            fy_session_change(client->session, &client->watch,
                               EPOLLIN | EPOLLOUT);
             return 0;
         }
         if (n <= 0) {
             return FY_ERR_IO;
         }
-        guest->out_at += (size_t)n;
+        client->out_at += (size_t)n;
     }
-    guest->out_at = guest->out_used = 0;
-    fy_session_change(guest->session, &guest->watch, EPOLLIN);
+    client->out_at = client->out_used = 0;
+    fy_session_change(client->session, &client->watch, EPOLLIN);
     return 0;
 }
 
@@ -95,47 +95,48 @@ reserve(char **block, size_t *capacity, size_t used, size_t n)
 }
 
 int
-fy_guest_send(struct guest *guest, uint32_t type, const void *bytes, size_t n)
+fy_stub_client_send(struct stub_client *client, uint32_t type,
+                    const void *bytes, size_t n)
 {
     struct fy_stub_frame frame = {.bytes = (uint32_t)n, .type = type};
     bool output = type == FY_STUB_OUT || type == FY_STUB_ERR;
-    if (guest->gone) {
+    if (client->gone) {
         return 0;
     }
-    if (guest->out_at > guest->out_used / 2) {
-        memmove(guest->out, guest->out + guest->out_at,
-                guest->out_used - guest->out_at);
-        guest->out_used -= guest->out_at;
-        guest->out_at = 0;
+    if (client->out_at > client->out_used / 2) {
+        memmove(client->out, client->out + client->out_at,
+                client->out_used - client->out_at);
+        client->out_used -= client->out_at;
+        client->out_at = 0;
     }
-    bool waits = guest->out_used > guest->out_at;
-    if (reserve(&guest->out, &guest->out_capacity, guest->out_used,
+    bool waits = client->out_used > client->out_at;
+    if (reserve(&client->out, &client->out_capacity, client->out_used,
                 sizeof frame + n + (output ? OUT_SPARE_BYTES : 0))) {
         if (!output) {
-            fy_guest_drop(guest);
+            fy_stub_client_drop(client);
         }
         return FY_ERR_NOMEM;
     }
-    memcpy(guest->out + guest->out_used, &frame, sizeof frame);
+    memcpy(client->out + client->out_used, &frame, sizeof frame);
     if (n > 0) {
-        memcpy(guest->out + guest->out_used + sizeof frame, bytes, n);
+        memcpy(client->out + client->out_used + sizeof frame, bytes, n);
     }
-    guest->out_used += sizeof frame + n;
-    if (!waits && push(guest)) {
-        fy_guest_drop(guest);
+    client->out_used += sizeof frame + n;
+    if (!waits && push(client)) {
+        fy_stub_client_drop(client);
     }
     return 0;
 }
 
 void
-fy_guest_finish(struct guest *guest)
+fy_stub_client_finish(struct stub_client *client)
 {
     /* The peer ends or execs, which closes its side; until then `in' is read
      * and ignored, and what is queued goes out. */
-    fy_guest_close_fds(guest);
-    guest->stage = NULL;
-    if (!guest->gone && guest->out_used == 0) {
-        (void)shutdown(guest->watch.fd, SHUT_WR);
+    fy_stub_client_close_fds(client);
+    client->stage = NULL;
+    if (!client->gone && client->out_used == 0) {
+        (void)shutdown(client->watch.fd, SHUT_WR);
     }
 }
 
@@ -143,7 +144,7 @@ fy_guest_finish(struct guest *guest)
 
 /* Descriptors come with the first bytes only. */
 static void
-take_fds(struct guest *guest, struct msghdr *message)
+take_fds(struct stub_client *client, struct msghdr *message)
 {
     for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control;
          control = CMSG_NXTHDR(message, control)) {
@@ -155,8 +156,8 @@ take_fds(struct guest *guest, struct msghdr *message)
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(control) + i * sizeof fd, sizeof fd);
-            if (guest->nfds < 4 && !guest->greeted) {
-                guest->fds[guest->nfds++] = fd;
+            if (client->nfds < 4 && !client->greeted) {
+                client->fds[client->nfds++] = fd;
             } else {
                 (void)close(fd);
             }
@@ -165,83 +166,83 @@ take_fds(struct guest *guest, struct msghdr *message)
 }
 
 static void
-obey(struct guest *guest)
+handle_frame(struct stub_client *client)
 {
     size_t at = 0;
     struct fy_stub_frame frame;
-    while (!guest->gone && guest->in_used - at >= sizeof frame) {
-        memcpy(&frame, guest->in + at, sizeof frame);
+    while (!client->gone && client->in_used - at >= sizeof frame) {
+        memcpy(&frame, client->in + at, sizeof frame);
         bool hello = frame.type == FY_STUB_HELLO;
         if (frame.bytes > (hello ? FY_STUB_FRAME_BYTES : FY_STUB_DATA_BYTES)) {
-            fy_guest_drop(guest);
+            fy_stub_client_drop(client);
             return;
         }
-        if (guest->in_used - at - sizeof frame < frame.bytes) {
+        if (client->in_used - at - sizeof frame < frame.bytes) {
             break;
         }
-        const char *body = guest->in + at + sizeof frame;
+        const char *body = client->in + at + sizeof frame;
         at += sizeof frame + frame.bytes;
-        if (hello && !guest->greeted) {
-            guest->greeted = true;
-            guest->session->calls->begin(guest, body, frame.bytes);
-            fy_guest_close_fds(guest);
-        } else if (!hello && guest->stage) {
-            guest->session->calls->frame(guest->stage, frame.type, body,
-                                         frame.bytes);
+        if (hello && !client->greeted) {
+            client->greeted = true;
+            client->session->calls->begin(client, body, frame.bytes);
+            fy_stub_client_close_fds(client);
+        } else if (!hello && client->stage) {
+            client->session->calls->frame(client->stage, frame.type, body,
+                                          frame.bytes);
         }
     }
-    memmove(guest->in, guest->in + at, guest->in_used - at);
-    guest->in_used -= at;
+    memmove(client->in, client->in + at, client->in_used - at);
+    client->in_used -= at;
 }
 
 static void
-receive(struct guest *guest)
+receive(struct stub_client *client)
 {
     union {
         struct cmsghdr header;
         char block[CMSG_SPACE(8 * sizeof(int))];
     } control;
-    if (reserve(&guest->in, &guest->in_capacity, guest->in_used, 64 << 10) &&
-        guest->in_used == guest->in_capacity) {
-        fy_guest_drop(guest);
+    if (reserve(&client->in, &client->in_capacity, client->in_used, 64 << 10) &&
+        client->in_used == client->in_capacity) {
+        fy_stub_client_drop(client);
         return;
     }
-    struct iovec part = {guest->in + guest->in_used,
-                         guest->in_capacity - guest->in_used};
+    struct iovec part = {client->in + client->in_used,
+                         client->in_capacity - client->in_used};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control.block,
                              .msg_controllen = sizeof control.block};
     ssize_t n =
-        recvmsg(guest->watch.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        recvmsg(client->watch.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n > 0) {
-        take_fds(guest, &message);
+        take_fds(client, &message);
         if (message.msg_flags & MSG_CTRUNC) {
-            fy_guest_drop(guest); /* too few descriptors are left here */
+            fy_stub_client_drop(client); /* too few descriptors are left here */
             return;
         }
-        guest->in_used += (size_t)n;
-        obey(guest);
+        client->in_used += (size_t)n;
+        handle_frame(client);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        fy_guest_drop(guest);
+        fy_stub_client_drop(client);
     }
 }
 
 static void
 serve(struct watch *watch, uint32_t events)
 {
-    struct guest *guest = (struct guest *)watch;
+    struct stub_client *client = (struct stub_client *)watch;
     if (events & EPOLLOUT) {
-        if (push(guest)) {
-            fy_guest_drop(guest);
+        if (push(client)) {
+            fy_stub_client_drop(client);
             return;
         }
-        if (guest->greeted && !guest->stage && guest->out_used == 0) {
-            (void)shutdown(guest->watch.fd, SHUT_WR);
+        if (client->greeted && !client->stage && client->out_used == 0) {
+            (void)shutdown(client->watch.fd, SHUT_WR);
         }
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-        receive(guest);
+        receive(client);
     }
 }
 
@@ -270,7 +271,7 @@ turn_away(struct fy_session *session)
 }
 
 void
-fy_guests_rested(struct timer *timer)
+fy_stub_clients_rested(struct timer *timer)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)timer -
@@ -279,7 +280,7 @@ fy_guests_rested(struct timer *timer)
 }
 
 void
-fy_guests_accept(struct watch *watch, uint32_t events)
+fy_stub_clients_accept(struct watch *watch, uint32_t events)
 {
     struct fy_session *session =
         (struct fy_session *)((char *)watch -
@@ -297,42 +298,42 @@ fy_guests_accept(struct watch *watch, uint32_t events)
         }
         struct ucred peer;
         socklen_t n = sizeof peer;
-        struct guest *guest = calloc(1, sizeof *guest);
-        if (!guest ||
-            reserve(&guest->out, &guest->out_capacity, 0, OUT_SPARE_BYTES) ||
+        struct stub_client *client = calloc(1, sizeof *client);
+        if (!client ||
+            reserve(&client->out, &client->out_capacity, 0, OUT_SPARE_BYTES) ||
             getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
             peer.uid != geteuid()) {
             (void)close(fd);
-            free(guest ? guest->out : NULL);
-            free(guest);
+            free(client ? client->out : NULL);
+            free(client);
             continue;
         }
-        guest->session = session;
-        guest->pid = peer.pid;
-        guest->watch = (struct watch){.fd = fd, .ready = serve};
-        guest->next = session->stubs.guests;
-        session->stubs.guests = guest;
-        if (fy_session_watch(session, &guest->watch, EPOLLIN)) {
-            fy_guest_drop(guest);
+        client->session = session;
+        client->pid = peer.pid;
+        client->watch = (struct watch){.fd = fd, .ready = serve};
+        client->next = session->stubs.clients;
+        session->stubs.clients = client;
+        if (fy_session_watch(session, &client->watch, EPOLLIN)) {
+            fy_stub_client_drop(client);
         } else {
-            receive(guest); /* the hello is usually there already */
+            receive(client); /* the hello is usually there already */
         }
     }
 }
 
 void
-fy_guests_sweep(struct fy_session *session)
+fy_stub_clients_sweep(struct fy_session *session)
 {
-    struct guest **link = &session->stubs.guests;
+    struct stub_client **link = &session->stubs.clients;
     while (*link) {
-        struct guest *guest = *link;
-        if (!guest->gone) {
-            link = &guest->next;
+        struct stub_client *client = *link;
+        if (!client->gone) {
+            link = &client->next;
             continue;
         }
-        *link = guest->next;
-        free(guest->in);
-        free(guest->out);
-        free(guest);
+        *link = client->next;
+        free(client->in);
+        free(client->out);
+        free(client);
     }
 }

@@ -6,39 +6,39 @@
  * the host program; touches no memory of it but the call's written operands,
  * and those only to put back what they held.
  */
-#ifndef FERRY_PAGER_VERIFY_SHADOW_H
-#define FERRY_PAGER_VERIFY_SHADOW_H
+#ifndef FERRY_PAGER_VERIFY_RERUN_H
+#define FERRY_PAGER_VERIFY_RERUN_H
 
 #include "pager/bind/bind.h"
 
-struct fy_shadow; /* one call, from before it runs to the comparison */
+struct fy_rerun; /* one call, from before it runs to the comparison */
 
 /* Whether the n-th call (from 0) is one of those sampled; rate 0 to 1. */
-bool fy_shadow_is_due(double rate, uint64_t seed, uint64_t n);
+bool fy_rerun_is_due(double rate, uint64_t seed, uint64_t n);
 
 /*
  * Returns new: keeps what the operands hold that the call writes.
  * FY_ERR_UNSUPPORTED: nothing that it writes is determined by its inputs alone
  * (eigenvectors); FY_ERR_NOMEM.
  */
-int fy_shadow_new(const struct fy_bound *bound,
-                  struct fy_shadow **out) FY_MUST_CHECK;
-void fy_shadow_free(struct fy_shadow *shadow); /* NULL: fine */
+int fy_rerun_new(const struct fy_bound *bound,
+                 struct fy_rerun **out) FY_MUST_CHECK;
+void fy_rerun_free(struct fy_rerun *rerun); /* NULL: fine */
 
-/* The call, for as long as the shadow lives. */
-const struct fy_bound *fy_shadow_bound(const struct fy_shadow *shadow);
+/* The call, for as long as the rerun lives. */
+const struct fy_bound *fy_rerun_bound(const struct fy_rerun *rerun);
 
 /*
  * The device has succeeded: keeps what it made of the operands and returned,
  * and puts back what they held, for the original.
  */
-void fy_shadow_take(struct fy_shadow *shadow, const union fy_raw *result);
+void fy_rerun_take(struct fy_rerun *rerun, const union fy_raw *result);
 
 /*
  * What the operands held, back into them: the device has failed, and may have
  * overwritten what is declared out by mistake.
  */
-void fy_shadow_put_back(const struct fy_shadow *shadow);
+void fy_rerun_put_back(const struct fy_rerun *rerun);
 
 /*
  * The original has returned `result'. FY_REASON_VERIFIED; FY_REASON_DIFFERENT;
@@ -46,8 +46,8 @@ void fy_shadow_put_back(const struct fy_shadow *shadow);
  * the original's result without bounds, or nobody can tell how far they do.
  * Then `why' has a clause.
  */
-enum fy_reason fy_shadow_compare(struct fy_shadow *shadow, void *original,
-                                 const union fy_raw *result, char *why,
-                                 size_t why_bytes);
+enum fy_reason fy_rerun_compare(struct fy_rerun *rerun, void *original,
+                                const union fy_raw *result, char *why,
+                                size_t why_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy/sandbox/confine.c, proxy/sandbox/roots.c, proxy/sandbox/space.c, proxy/sandbox/cage.c: what a stage is refused, and what
+ * proxy/sandbox/check.c, proxy/sandbox/roots.c, proxy/sandbox/namespace.c, proxy/sandbox/enter.c: what a stage is refused, and what
  * it can reach when it was not. Runs as whoever runs the tests, and as root a
  * second time as an ordinary user (user namespaces). Long because every case needs
  * the same stage, folder and two users.
@@ -28,7 +28,7 @@
 #endif
 
 #include "annotations/model/model.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/storage/tools.h"
 #include "tests/unit/possible.h"
 #include "tests/unit/runner.h"
@@ -38,7 +38,7 @@
 
 static char strange[64]; /* with a file of root, for the others; or "" */
 static char outside[80];
-static struct fy_confine *confine;
+static struct fy_policy *policy;
 static char why_text[1024];
 static struct fy_buffer why;
 static unsigned reason;
@@ -104,29 +104,29 @@ name_configs(void)
     invocation.configs = named;
 }
 
-static struct fy_cage *
+static struct fy_sandbox *
 accept(void)
 {
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     name_configs();
     fy_buffer_start(&why, why_text, sizeof why_text);
-    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
-                                  &reason, &why);
+    int status = fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                                 &reason, &why);
     ck_assert_msg(status == 0, "%d: %s", status, why_text);
-    return cage;
+    return sandbox;
 }
 
 static unsigned
 refused(void)
 {
-    struct fy_cage *cage = NULL;
+    struct fy_sandbox *sandbox = NULL;
     name_configs();
     fy_buffer_start(&why, why_text, sizeof why_text);
     reason = 0;
-    int status = fy_confine_check(confine, &spec, &invocation, &cage, files,
-                                  &reason, &why);
+    int status = fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                                 &reason, &why);
     if (!status) {
-        fy_cage_free(cage);
+        fy_sandbox_free(sandbox);
         return FY_STAGE_NONE;
     }
     ck_assert_int_eq(status, FY_ERR_UNSUPPORTED);
@@ -143,10 +143,10 @@ cat(const char *text)
     return refused();
 }
 
-/* Runs sh -c `script' in a cage, or its only program with this operand; its
+/* Runs sh -c `script' in a sandbox, or its only program with this operand; its
  * output, "exit N" behind it. */
 static const char *
-inside(struct fy_cage *cage, const char *script)
+inside(struct fy_sandbox *sandbox, const char *script)
 {
     static char out[8192];
     int ends[2];
@@ -155,12 +155,12 @@ inside(struct fy_cage *cage, const char *script)
     if (pid == 0) {
         dup2(ends[1], 1);
         dup2(ends[1], 2);
-        if (fy_cage_enter(cage) != 0) {
+        if (fy_sandbox_enter(sandbox) != 0) {
             dprintf(1, "enter: %s", strerror(errno));
             _exit(126);
         }
-        if (cage->alone) {
-            execl(fy_cage_program(cage), "alone", script, NULL);
+        if (sandbox->alone) {
+            execl(fy_sandbox_program(sandbox), "alone", script, NULL);
         } else {
             execl("/bin/sh", "sh", "-c", script, NULL);
         }
@@ -175,23 +175,23 @@ inside(struct fy_cage *cage, const char *script)
     close(ends[0]);
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    fy_cage_free(cage);
+    fy_sandbox_free(sandbox);
     snprintf(out + used, 32, "exit %d",
              WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     return out;
 }
 
 static void
-open_confine(const char *const *roots)
+open_policy(const char *const *roots)
 {
-    struct fy_confine_options options = {.roots = roots, .landlock = true};
-    ck_assert_int_eq(fy_confine_new(&options, &why, &confine), 0);
+    struct fy_policy_options options = {.roots = roots, .landlock = true};
+    ck_assert_int_eq(fy_policy_new(&options, &why, &policy), 0);
 }
 
 static void
 setup(void)
 {
-    make_base("confine");
+    make_base("sandbox");
     snprintf(outside, sizeof outside, "%s/outside", base);
     shell("mkdir -p $B/top/sub/deeper && echo one >$B/top/file && "
           "echo secret >$B/outside && chmod 755 $B");
@@ -200,14 +200,14 @@ setup(void)
     shell("cd $B/top && ln -s " MOUNT "/file absolute && mkfifo fifo && "
           "ln -s loop loop && ln -s /proc/self/root magic");
     reset();
-    open_confine(NULL);
+    open_policy(NULL);
 }
 
 static void
 teardown(void)
 {
-    fy_confine_free(confine);
-    confine = NULL;
+    fy_policy_free(policy);
+    policy = NULL;
     shell("rm -rf $B");
     if (*strange) {
         strcpy(base, strange);
@@ -277,15 +277,15 @@ END_TEST
 /* Its number may be anybody's then. */
 START_TEST(test_reaped_by_others)
 {
-    fy_space_drop(confine);
-    fy_space_begin(confine);
-    pid_t spare = confine->spare.pid;
+    fy_namespace_drop(policy);
+    fy_namespace_begin(policy);
+    pid_t spare = policy->spare.pid;
     ck_assert_int_gt(spare, 0);
     ck_assert_int_eq(kill(spare, SIGKILL), 0);
     ck_assert_int_eq(waitpid(spare, NULL, 0), spare);
-    int up = confine->spare.up;
-    fy_space_drop(confine);
-    ck_assert_int_eq(confine->spare.pid, 0);
+    int up = policy->spare.up;
+    fy_namespace_drop(policy);
+    ck_assert_int_eq(policy->spare.pid, 0);
     ck_assert_int_eq(fcntl(up, F_GETFD), -1);
 }
 END_TEST
@@ -317,8 +317,8 @@ START_TEST(test_new_mount)
         }
         return;
     }
-    fy_confine_free(confine);
-    open_confine(NULL);
+    fy_policy_free(policy);
+    open_policy(NULL);
     char folder[128];
     snprintf(folder, sizeof folder, "%s/sub/deeper", root);
     reset();
@@ -518,9 +518,9 @@ END_TEST
 
 START_TEST(test_umask)
 {
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     mode_t before = umask(027);
-    open_confine(NULL);
+    open_policy(NULL);
     ck_assert_uint_eq(umask(before), 027);
     reset();
     operand("file", FY_ACCESS_OUT, FY_USE_FILE);
@@ -546,8 +546,8 @@ START_TEST(test_roots)
     const char *by_link[] = {linked, NULL};
     const char *const *both[] = {roots, by_link};
     for (unsigned i = 0; i < 2; i++) {
-        fy_confine_free(confine);
-        open_confine(both[i]);
+        fy_policy_free(policy);
+        open_policy(both[i]);
         ck_assert_uint_eq(cat("file"), FY_STAGE_NONE);
         reset();
         spec.root = bytes(sub);
@@ -579,14 +579,14 @@ START_TEST(test_roots)
         ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
     }
     int fd = -1;
-    ck_assert_int_eq(fy_confine_open_root(confine, sub, &fd, &reason, &why), 0);
+    ck_assert_int_eq(fy_policy_open_root(policy, sub, &fd, &reason, &why), 0);
     close(fd);
-    ck_assert_int_eq(fy_confine_open_root(confine, base, &fd, &reason, &why),
+    ck_assert_int_eq(fy_policy_open_root(policy, base, &fd, &reason, &why),
                      FY_ERR_UNSUPPORTED);
     const char *missing[] = {"/no/such", NULL};
-    struct fy_confine_options options = {.roots = missing};
-    struct fy_confine *other;
-    ck_assert_int_ne(fy_confine_new(&options, &why, &other), 0);
+    struct fy_policy_options options = {.roots = missing};
+    struct fy_policy *other;
+    ck_assert_int_ne(fy_policy_new(&options, &why, &other), 0);
 }
 END_TEST
 
@@ -607,10 +607,10 @@ look_inside(const char *mount)
     ck_assert_str_eq(out, expected);
 }
 
-START_TEST(test_space)
+START_TEST(test_namespace)
 {
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     if (!namespaces_here()) {
         skip_test("no namespaces");
         return;
@@ -664,36 +664,36 @@ END_TEST
 
 /* Spaces that the host's mounts have overtaken are made anew in their place;
  * what was made for one that cannot be is removed. */
-START_TEST(test_spaces_again)
+START_TEST(test_namespaces_again)
 {
     struct fy_hello hello = {0};
     char left[PATH_MAX + 16];
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     if (!namespaces_here()) {
         skip_test("no namespaces");
         return;
     }
     look_inside(MOUNT);
     look_inside("/tmp/below/temporary");
-    unsigned had = confine->nspaces;
-    for (unsigned i = 0; i < FY_MAX_SPACES; i++) {
-        confine->spaces[0].stale = true;
+    unsigned had = policy->nnamespaces;
+    for (unsigned i = 0; i < FY_MAX_NAMESPACES; i++) {
+        policy->namespaces[0].stale = true;
         reset();
-        fy_cage_free(accept());
-        ck_assert_uint_eq(confine->nspaces, had);
+        fy_sandbox_free(accept());
+        ck_assert_uint_eq(policy->nnamespaces, had);
     }
     look_inside("/tmp/below/temporary");
     look_inside(MOUNT);
     /* A failure leaves the place for the next one. */
-    confine->spaces[0].stale = true;
+    policy->namespaces[0].stale = true;
     reset();
     spec.mount = spec.cwd = bytes("/etc/passwd");
     ck_assert_uint_eq(refused(), FY_STAGE_UNCLEAR_PATH);
-    snprintf(left, sizeof left, "%s/%u", confine->temporary,
-             confine->ntemporaries - 1);
+    snprintf(left, sizeof left, "%s/%u", policy->temporary,
+             policy->ntemporaries - 1);
     ck_assert_int_ne(access(left, F_OK), 0);
     look_inside(MOUNT);
-    ck_assert_uint_eq(confine->nspaces, had);
+    ck_assert_uint_eq(policy->nnamespaces, had);
 }
 END_TEST
 
@@ -711,7 +711,7 @@ START_TEST(test_impossible_points)
 }
 END_TEST
 
-START_TEST(test_cage)
+START_TEST(test_sandbox)
 {
     reset();
     spec.umask = 027;
@@ -734,7 +734,7 @@ END_TEST
 START_TEST(test_reach)
 {
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     if (!landlock_here()) {
         skip_test("no Landlock");
         return;
@@ -784,7 +784,7 @@ END_TEST
 START_TEST(test_network)
 {
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     if (landlock_here() < 6) {
         skip_test("Landlock without network or scopes");
         return;
@@ -840,21 +840,21 @@ START_TEST(test_race)
     while (ran < 40 && time(NULL) < end) {
         reset();
         operand("race/outside", FY_ACCESS_IN, FY_USE_FILE);
-        struct fy_cage *cage = NULL;
-        if (fy_confine_check(confine, &spec, &invocation, &cage, files, &reason,
-                             &why) == 0) {
+        struct fy_sandbox *sandbox = NULL;
+        if (fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                            &reason, &why) == 0) {
             ran++;
-            ck_assert_ptr_null(strstr(inside(cage, script), "secret"));
+            ck_assert_ptr_null(strstr(inside(sandbox, script), "secret"));
         }
         reset();
         spec.in.kind = FY_STREAM_FILE;
         spec.in.path = bytes(MOUNT "/race/outside");
-        if (fy_confine_check(confine, &spec, &invocation, &cage, files, &reason,
-                             &why) == 0) {
+        if (fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                            &reason, &why) == 0) {
             char byte;
             ck_assert_int_eq(read(files[0], &byte, 1), 0); /* ours is empty */
             close(files[0]);
-            fy_cage_free(cage);
+            fy_sandbox_free(sandbox);
         }
     }
     kill(pid, SIGKILL);
@@ -871,14 +871,14 @@ START_TEST(test_streams)
     spec.out = (struct fy_stream_spec){.kind = FY_STREAM_FILE,
                                        .path = bytes(MOUNT "/sub/two"),
                                        .flags = O_WRONLY | O_APPEND};
-    struct fy_cage *cage = accept();
+    struct fy_sandbox *sandbox = accept();
     char text[8] = "";
     ck_assert_int_eq(read(files[0], text, sizeof text), 2);
     ck_assert_str_eq(text, "e\n");
     ck_assert_int_eq(write(files[1], "more\n", 5), 5);
     ck_assert_int_eq(files[2], -1);
     ck_assert_int_eq(fcntl(files[1], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-    ck_assert_str_eq(inside(cage, "cat sub/two"), "two\nmore\nexit 0");
+    ck_assert_str_eq(inside(sandbox, "cat sub/two"), "two\nmore\nexit 0");
     close(files[0]);
     close(files[1]);
 
@@ -910,18 +910,18 @@ START_TEST(test_tool)
     /* The same program elsewhere. */
     program("/bin/cat");
     spec.tool.path = bytes("/opt/elsewhere/bin/cat");
-    struct fy_cage *cage = accept();
-    ck_assert_str_eq(fy_cage_program(cage), "/usr/bin/cat");
-    fy_cage_free(cage);
+    struct fy_sandbox *sandbox = accept();
+    ck_assert_str_eq(fy_sandbox_program(sandbox), "/usr/bin/cat");
+    fy_sandbox_free(sandbox);
     /* On the mount itself. */
     shell("cp /bin/cat $B/top/own");
     reset();
     program("/bin/cat");
     spec.tool.path = bytes(MOUNT "/own");
     argv[0] = bytes("own");
-    cage = accept();
-    ck_assert_str_eq(fy_cage_program(cage), MOUNT "/own");
-    ck_assert_str_eq(inside(cage, "file"), "one\nexit 0");
+    sandbox = accept();
+    ck_assert_str_eq(fy_sandbox_program(sandbox), MOUNT "/own");
+    ck_assert_str_eq(inside(sandbox, "file"), "one\nexit 0");
     shell("printf '#!/bin/sh\\n' >$B/top/cat && chmod 755 $B/top/cat");
     char script[128];
     snprintf(script, sizeof script, "%s/cat", root);
@@ -946,9 +946,9 @@ START_TEST(test_tool)
     spec.env[0] = bytes("LD_LIBRARY_PATH=/no/such::/usr/lib"); /* taken out */
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     spec.env[0] = bytes("TMPDIR=/scratch/me");
-    cage = accept();
-    ck_assert_str_eq(fy_cage_tmpdir(cage), "/tmp");
-    fy_cage_free(cage);
+    sandbox = accept();
+    ck_assert_str_eq(fy_sandbox_tmpdir(sandbox), "/tmp");
+    fy_sandbox_free(sandbox);
 }
 END_TEST
 
@@ -961,8 +961,8 @@ START_TEST(test_strange_programs)
     struct rusage before, after;
     shell("cp /bin/cat $B/top/own");
     snprintf(own, sizeof own, "%s/own", root);
-    fy_confine_free(confine);
-    open_confine(roots);
+    fy_policy_free(policy);
+    open_policy(roots);
     reset();
     program("/bin/cat");
     spec.tool.path = bytes(MOUNT "/own");
@@ -1083,7 +1083,7 @@ show_owners(void)
 START_TEST(test_owners)
 {
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     reset();
     invocation.owners = true;
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
@@ -1097,14 +1097,14 @@ START_TEST(test_owners)
     show_owners();
     /* Equal paths need no namespace. */
     spec.mount = spec.cwd = bytes(root);
-    struct fy_cage *cage = accept();
+    struct fy_sandbox *sandbox = accept();
     if (!hello.all_users) {
-        ck_assert_ptr_nonnull(fy_cage_tmpdir(cage));
+        ck_assert_ptr_nonnull(fy_sandbox_tmpdir(sandbox));
     }
     char expected[32];
     snprintf(expected, sizeof expected, "0 %u\nexit 0", geteuid());
-    ck_assert_str_eq(inside(cage, "stat -c %u / file | tr '\\n' ' ' | "
-                                  "sed 's/ $//'; echo"),
+    ck_assert_str_eq(inside(sandbox, "stat -c %u / file | tr '\\n' ' ' | "
+                                     "sed 's/ $//'; echo"),
                      expected);
     configs[0].sha256[0] ^= 1;
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
@@ -1148,7 +1148,7 @@ look_at_two(const char *mount, const char *other)
     const char *out = inside(accept(), script);
     ck_assert_msg(strncmp(out, expected, strlen(expected)) == 0, "%s", out);
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     /* What is in the private /tmp may be written, as that may. */
     ck_assert_msg(!hello.landlock || strncmp(mount, "/tmp/", 5) == 0 ||
                       strstr(out, "refused"),
@@ -1158,7 +1158,7 @@ look_at_two(const char *mount, const char *other)
 START_TEST(test_several_mounts)
 {
     struct fy_hello hello = {0};
-    fy_confine_describe(confine, &hello);
+    fy_policy_describe(policy, &hello);
     if (!namespaces_here()) {
         skip_test("no namespaces");
         return;
@@ -1199,8 +1199,8 @@ START_TEST(test_mounts_apart)
     ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
     /* Only what is exported, for each of them. */
     const char *exported[] = {root, NULL};
-    fy_confine_free(confine);
-    open_confine(exported);
+    fy_policy_free(policy);
+    open_policy(exported);
     two(MOUNT, "/srv/none");
     more[0].root = bytes(base);
     ck_assert_uint_eq(refused(), FY_STAGE_OUTSIDE);
@@ -1287,13 +1287,13 @@ START_TEST(test_no_leaks)
     operand("file", FY_ACCESS_IN, FY_USE_FILE);
     spec.in = (struct fy_stream_spec){.kind = FY_STREAM_FILE,
                                       .path = bytes(MOUNT "/file")};
-    fy_cage_free(accept());
+    fy_sandbox_free(accept());
     close(files[0]);
     unsigned before = open_files();
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (unsigned i = 0; i < 200; i++) {
-        fy_cage_free(accept());
+        fy_sandbox_free(accept());
         close(files[0]);
     }
     clock_gettime(CLOCK_MONOTONIC, &to);
@@ -1307,24 +1307,24 @@ START_TEST(test_no_leaks)
     }
     ck_assert_uint_eq(open_files(), before);
     /* All of it goes, and comes back. */
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     unsigned without = open_files();
-    open_confine(NULL);
-    fy_confine_free(confine);
+    open_policy(NULL);
+    fy_policy_free(policy);
     ck_assert_uint_eq(open_files(), without);
-    open_confine(NULL);
+    open_policy(NULL);
 
     /* fork, enter, exit against fork, exit. */
     double spent[2] = {0, 0};
     for (unsigned round = 0; round < 4; round++) {
         unsigned kind = round % 2;
         reset();
-        struct fy_cage *cage = accept();
+        struct fy_sandbox *sandbox = accept();
         clock_gettime(CLOCK_MONOTONIC, &from);
         for (unsigned i = 0; i < 100; i++) {
             pid_t pid = fork();
             if (pid == 0) {
-                _exit(kind ? fy_cage_enter(cage) != 0 : 0);
+                _exit(kind ? fy_sandbox_enter(sandbox) != 0 : 0);
             }
             int status;
             waitpid(pid, &status, 0);
@@ -1334,7 +1334,7 @@ START_TEST(test_no_leaks)
         spent[kind] = ((double)(to.tv_sec - from.tv_sec) * 1e9 +
                        (double)(to.tv_nsec - from.tv_nsec)) /
                       100e3;
-        fy_cage_free(cage);
+        fy_sandbox_free(sandbox);
     }
     fprintf(stderr, "# check %.0f us, enter %.0f us a stage\n", us,
             spent[1] - spent[0]);
@@ -1361,22 +1361,22 @@ START_TEST(test_temporaries)
 {
     /* One of a proxy that was killed long ago cannot be made (its ctime), so
      * only what is alive and what ended is looked at. */
-    fy_confine_free(confine);
+    fy_policy_free(policy);
     ck_assert_int_eq(setenv("TMPDIR", base, 1), 0);
-    open_confine(NULL);
+    open_policy(NULL);
     ck_assert_uint_eq(temporaries(), 0);
     reset();
     ck_assert_str_eq(inside(accept(), "mkdir -p /tmp/a/b; echo x >/tmp/a/b/c"),
                      "exit 0");
-    struct fy_confine *first = confine;
-    open_confine(NULL);
+    struct fy_policy *first = policy;
+    open_policy(NULL);
     reset();
-    fy_cage_free(accept());
+    fy_sandbox_free(accept());
     ck_assert_uint_eq(temporaries(), 2);
-    fy_confine_free(first);
+    fy_policy_free(first);
     ck_assert_uint_eq(temporaries(), 1);
-    fy_confine_free(confine);
-    confine = NULL;
+    fy_policy_free(policy);
+    policy = NULL;
     ck_assert_uint_eq(temporaries(), 0);
 }
 END_TEST
@@ -1577,11 +1577,11 @@ cases(const char *name, void (*before)(void))
     tcase_add_test(tests, test_stale_folders);
     tcase_add_test(tests, test_stale_names_of_others);
     tcase_add_test(tests, test_roots);
-    tcase_add_test(tests, test_space);
+    tcase_add_test(tests, test_namespace);
     tcase_add_test(tests, test_points_among_others);
-    tcase_add_test(tests, test_spaces_again);
+    tcase_add_test(tests, test_namespaces_again);
     tcase_add_test(tests, test_impossible_points);
-    tcase_add_test(tests, test_cage);
+    tcase_add_test(tests, test_sandbox);
     tcase_add_test(tests, test_reach);
     tcase_add_test(tests, test_network);
     tcase_add_test(tests, test_race);
@@ -1601,7 +1601,7 @@ cases(const char *name, void (*before)(void))
 int
 main(void)
 {
-    Suite *suite = suite_create("confine");
+    Suite *suite = suite_create("sandbox_check");
     suite_add_tcase(suite, cases("here", setup));
     if (geteuid() == 0) {
         suite_add_tcase(suite, cases("user", setup_user));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of confine.c, roots.c, space.c and cage.c.
+ * Inside of check.c, roots.c, namespace.c and enter.c.
  */
-#ifndef FERRY_PROXY_SANDBOX_CONFINES_H
-#define FERRY_PROXY_SANDBOX_CONFINES_H
+#ifndef FERRY_PROXY_SANDBOX_POLICY_H
+#define FERRY_PROXY_SANDBOX_POLICY_H
 
 #include <limits.h>
 #include <pthread.h>
@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "proxy/sandbox/confine.h"
+#include "proxy/sandbox/sandbox.h"
 
 enum {
     FY_MAX_ROOTS = 32,
     FY_MAX_SEEN = FY_SPEC_MAX_MOUNTS + 1, /* mounts of one stage */
-    FY_MAX_SPACES = 64,
+    FY_MAX_NAMESPACES = 64,
     FY_MAX_SYSTEM = 48,
     FY_NAMESPACES = 4,
 };
@@ -29,10 +29,10 @@ struct fy_root {
     ino_t inode;
 };
 
-enum fy_space_kind {
-    FY_SPACE_NONE, /* the kernel refuses */
-    FY_SPACE_ROOT, /* mount namespace; every user as it is */
-    FY_SPACE_USER, /* user namespace as well: other users are "nobody" */
+enum fy_namespace_kind {
+    FY_NAMESPACE_NONE, /* the kernel refuses */
+    FY_NAMESPACE_ROOT, /* mount namespace; every user as it is */
+    FY_NAMESPACE_USER, /* user namespace as well: other users are "nobody" */
 };
 
 /* A mount of the client, and the folder here that it shows. */
@@ -43,7 +43,7 @@ struct fy_seen {
 };
 
 /* Client mounts as they are seen there. */
-struct fy_space {
+struct fy_namespace {
     struct fy_shown {
         char mount[PATH_MAX];
         dev_t device;
@@ -68,21 +68,21 @@ struct fy_spare {
     bool asked; /* its first word was read */
 };
 
-struct fy_confine {
+struct fy_policy {
     struct fy_root roots[FY_MAX_ROOTS];
     unsigned nroots;
-    unsigned landlock;       /* ABI version, 0: not used */
-    pthread_mutex_t lock;    /* recursive: of all below, but for system */
-    enum fy_space_kind kind; /* by fy_space_kind() */
-    _Atomic bool kind_known; /* true: kind stays */
+    unsigned landlock;           /* ABI version, 0: not used */
+    pthread_mutex_t lock;        /* recursive: of all below, but for system */
+    enum fy_namespace_kind kind; /* by fy_namespace_kind() */
+    _Atomic bool kind_known;     /* true: kind stays */
     struct fy_spare spare;
     bool known_user; /* by /etc/passwd: no daemon has to be asked */
     bool limited;    /* roots were given: without Landlock nothing runs */
     bool setid;      /* ... and stages may make setuid files all the same */
-    char plain_temporary[PATH_MAX]; /* for stages without a space, "" */
+    char plain_temporary[PATH_MAX]; /* for stages without a namespace, "" */
     int plain_temporary_fd;
-    struct fy_space spaces[FY_MAX_SPACES];
-    unsigned nspaces;
+    struct fy_namespace namespaces[FY_MAX_NAMESPACES];
+    unsigned nnamespaces;
     int mountinfo_fd;        /* becomes readable (POLLPRI) on changes; or -1 */
     unsigned mounts_changed; /* so often */
     char home[PATH_MAX];
@@ -97,7 +97,7 @@ struct fy_confine {
     unsigned nsystem;
 };
 
-struct fy_cage {
+struct fy_sandbox {
     char program[PATH_MAX];
     char folder[PATH_MAX]; /* working folder inside */
     char tmpdir[PATH_MAX]; /* "" */
@@ -123,7 +123,7 @@ int fy_refuse(unsigned *out_reason, unsigned reason, struct fy_buffer *why,
 
 int fy_root_open(const char *path, struct fy_root *out) FY_MUST_CHECK;
 void fy_root_close(struct fy_root *root);
-int fy_roots_find(struct fy_confine *confine, const char *path,
+int fy_roots_find(struct fy_policy *policy, const char *path,
                   struct fy_root *out, unsigned *out_reason,
                   struct fy_buffer *why) FY_MUST_CHECK;
 
@@ -235,68 +235,68 @@ int fy_names_check_folder(struct fy_names *names, const struct fy_root *root,
                           const char *shown) FY_MUST_CHECK;
 void fy_names_free(struct fy_names *names);
 
-/* ---- strict.c ----------------------------------------------------------------- */
+/* ---- refuse.c ----------------------------------------------------------------- */
 
 /*
  * Refuse a variable that loads code or names files to write (`limited': more of
  * them), a program that is called by another name than its file's, and one that
  * depends on its terminal on a terminal. 0 or FY_ERR_UNSUPPORTED with reason.
  */
-int fy_strict_environment(const struct fy_stage_spec *spec, bool limited,
+int fy_refuse_environment(const struct fy_stage_spec *spec, bool limited,
                           unsigned *out_reason,
                           struct fy_buffer *why) FY_MUST_CHECK;
-int fy_strict_name(const struct fy_stage_spec *spec, unsigned *out_reason,
+int fy_refuse_name(const struct fy_stage_spec *spec, unsigned *out_reason,
                    struct fy_buffer *why) FY_MUST_CHECK;
-int fy_strict_terminal(const struct fy_stage_spec *spec,
+int fy_refuse_terminal(const struct fy_stage_spec *spec,
                        const struct fy_invocation *invocation,
                        unsigned *out_reason,
                        struct fy_buffer *why) FY_MUST_CHECK;
 /* Of a stage that may execute several programs: whether its PATH names folders, and
  * none on a mount, where a file of a program's name would not run here. */
-bool fy_strict_search(const struct fy_stage_spec *spec,
+bool fy_refuse_search(const struct fy_stage_spec *spec,
                       const struct fy_seen *seen, unsigned nseen);
 /* Where folders are exported: "PATH=..." with those of `search' that are the
  * system's, new; in others a link to what the stage may execute can have any name.
  * NULL: no memory. */
-char *fy_strict_shorten(const char *search) FY_MUST_CHECK;
+char *fy_refuse_shorten(const char *search) FY_MUST_CHECK;
 /* Where folders are exported: whether the open file is a program of the
  * system's that only root can change; and whether a client may compare a file
  * of that path, which fy_asked_path() made. home: the proxy's. */
-bool fy_strict_program(int fd);
+bool fy_refuse_program(int fd);
 /* A descriptor (O_PATH) of such a path; beneath `home', which a client may write
  * to, no link leads out of it. Negative with errno. */
-int fy_strict_open(const char *path, const char *home);
+int fy_refuse_open(const char *path, const char *home);
 /* Whether a mount may be there: it would hide, or be taken for, the system's
  * programs, libraries and settings (/etc/ld.so.preload). */
-bool fy_strict_mount(const char *mount);
-enum fy_strict_config {
+bool fy_refuse_mount(const char *mount);
+enum fy_refuse_config {
     FY_STRICT_NOT,     /* it is not looked at */
     FY_STRICT_MISSING, /* only whether it is missing: in a home that is elsewhere */
     FY_STRICT_COMPARED,
 };
-enum fy_strict_config fy_strict_config(const char *path, const char *home);
+enum fy_refuse_config fy_refuse_config(const char *path, const char *home);
 /* What of /etc a stage may read there. */
-const char *const *fy_strict_settings(size_t *out_n);
+const char *const *fy_refuse_settings(size_t *out_n);
 
-/* ---- space.c ------------------------------------------------------------------ */
+/* ---- namespace.c ------------------------------------------------------------------ */
 
 /* Begins to make one whose mounts are not known yet: of the first that is wanted,
  * unless the host's mounts change meanwhile. */
-void fy_space_begin(struct fy_confine *confine);
+void fy_namespace_begin(struct fy_policy *policy);
 /* What this kernel allows; waits for what was begun. */
-enum fy_space_kind fy_space_kind(struct fy_confine *confine);
+enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
 /* Ends what was begun and was not wanted. */
-void fy_space_drop(struct fy_confine *confine);
-/* Finds or makes the space of mounts, none beneath another, in the order of
+void fy_namespace_drop(struct fy_policy *policy);
+/* Finds or makes the namespace of mounts, none beneath another, in the order of
  * their names; borrowed. FY_ERR_UNSUPPORTED with reason. */
-int fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
-                 unsigned nseen, const struct fy_space **out,
-                 unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+int fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
+                     unsigned nseen, const struct fy_namespace **out,
+                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
 /* Whether a file of the host cannot be seen in it by its path. */
-bool fy_space_hides(const struct fy_space *space, const char *path);
-void fy_space_close(struct fy_space *space);
-/* Makes a new private folder beneath confine->temporary; wire/temporary.h removes it. */
-int fy_temporary_new(struct fy_confine *confine, char *out,
+bool fy_namespace_hides(const struct fy_namespace *namespace, const char *path);
+void fy_namespace_close(struct fy_namespace *namespace);
+/* Makes a new private folder beneath policy->temporary; wire/temporary.h removes it. */
+int fy_temporary_new(struct fy_policy *policy, char *out,
                      size_t capacity) FY_MUST_CHECK;
 
 /* ---- filter.c ----------------------------------------------------------------- */
@@ -314,11 +314,11 @@ int fy_filter_guard(const char *only, mode_t denied) FY_MUST_CHECK;
 /* Whether this kernel has it. */
 bool fy_filter_works(void);
 
-/* ---- cage.c ------------------------------------------------------------------- */
+/* ---- enter.c ------------------------------------------------------------------- */
 
 /* The ABI version that this kernel offers and we can use, or 0. */
 unsigned fy_landlock_version(void);
-void fy_landlock_system(struct fy_confine *confine);
+void fy_landlock_system(struct fy_policy *policy);
 struct fy_landlock_wish {
     const struct fy_seen *seen; /* their roots */
     unsigned nseen;
@@ -327,7 +327,7 @@ struct fy_landlock_wish {
     const int *files; /* more files to be read and executed */
     unsigned nfiles;
 };
-int fy_landlock_ruleset(const struct fy_confine *confine,
+int fy_landlock_ruleset(const struct fy_policy *policy,
                         const struct fy_landlock_wish *wish,
                         int *out) FY_MUST_CHECK;
 

@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 
 struct ruleset_attributes { /* as of ABI 6 */
     uint64_t files, network, scopes;
@@ -86,32 +86,32 @@ static const struct {
 };
 
 static void
-add_system(struct fy_confine *confine, const char *path, uint64_t access)
+add_system(struct fy_policy *policy, const char *path, uint64_t access)
 {
     int fd =
-        confine->nsystem < FY_MAX_SYSTEM ? open(path, O_PATH | O_CLOEXEC) : -1;
+        policy->nsystem < FY_MAX_SYSTEM ? open(path, O_PATH | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        confine->system[confine->nsystem].fd = fd;
-        confine->system[confine->nsystem++].access = access;
+        policy->system[policy->nsystem].fd = fd;
+        policy->system[policy->nsystem++].access = access;
     }
 }
 
 void
-fy_landlock_system(struct fy_confine *confine)
+fy_landlock_system(struct fy_policy *policy)
 {
     for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++) {
         const char *path = system_paths[i].path;
         /* A proxy of root's would show its keys and hashes; and what is in
          * /opt may be what is exported, to be read but not executed. */
-        if (!confine->limited ||
+        if (!policy->limited ||
             (strcmp(path, "/etc") != 0 && strcmp(path, "/opt") != 0)) {
-            add_system(confine, path, system_paths[i].access);
+            add_system(policy, path, system_paths[i].access);
         }
     }
     size_t n;
-    const char *const *settings = fy_strict_settings(&n);
-    for (size_t i = 0; confine->limited && i < n; i++) {
-        add_system(confine, settings[i], READ);
+    const char *const *settings = fy_refuse_settings(&n);
+    for (size_t i = 0; policy->limited && i < n; i++) {
+        add_system(policy, settings[i], READ);
     }
 }
 
@@ -139,10 +139,10 @@ allow(unsigned version, int ruleset, int fd, uint64_t access)
 }
 
 int
-fy_landlock_ruleset(const struct fy_confine *confine,
+fy_landlock_ruleset(const struct fy_policy *policy,
                     const struct fy_landlock_wish *wish, int *out)
 {
-    unsigned version = confine->landlock;
+    unsigned version = policy->landlock;
     struct ruleset_attributes attributes = {
         .files = known(version),
         .network = version >= 4 ? BIND_TCP | CONNECT_TCP : 0,
@@ -156,11 +156,10 @@ fy_landlock_ruleset(const struct fy_confine *confine,
         return FY_ERR_IO;
     }
     int status = 0;
-    for (unsigned i = 0; !status && i < confine->nsystem; i++) {
-        status =
-            allow(version, ruleset, confine->system[i].fd,
-                  wish->any_program ? confine->system[i].access
-                                    : confine->system[i].access & ~EXECUTE);
+    for (unsigned i = 0; !status && i < policy->nsystem; i++) {
+        status = allow(version, ruleset, policy->system[i].fd,
+                       wish->any_program ? policy->system[i].access
+                                         : policy->system[i].access & ~EXECUTE);
     }
     for (unsigned i = 0; !status && i < wish->nfiles; i++) {
         status = allow(version, ruleset, wish->files[i], READ_FILE | EXECUTE);
@@ -225,86 +224,89 @@ drop_capabilities(bool guarded, bool setid)
 }
 
 int
-fy_cage_enter(struct fy_cage *cage)
+fy_sandbox_enter(struct fy_sandbox *sandbox)
 {
     static const int types[FY_NAMESPACES] = {CLONE_NEWUSER, CLONE_NEWNS,
                                              CLONE_NEWNET, CLONE_NEWIPC};
-    for (unsigned i = 0; cage->has_space && i < FY_NAMESPACES; i++) {
-        if (cage->namespaces[i] >= 0 &&
-            setns(cage->namespaces[i], types[i]) != 0) {
+    for (unsigned i = 0; sandbox->has_space && i < FY_NAMESPACES; i++) {
+        if (sandbox->namespaces[i] >= 0 &&
+            setns(sandbox->namespaces[i], types[i]) != 0) {
             return -1;
         }
     }
     char folder[PATH_MAX];
-    if (chdir(cage->folder) != 0 ||
+    if (chdir(sandbox->folder) != 0 ||
         syscall(SYS_getcwd, folder, sizeof folder) < 0) {
         return -1;
     }
-    if (strcmp(folder, cage->folder) != 0) {
+    if (strcmp(folder, sandbox->folder) != 0) {
         errno = ESTALE; /* a link, since the check */
         return -1;
     }
-    umask(cage->umask);
+    umask(sandbox->umask);
     for (unsigned i = 0; i < 16; i++) {
-        if (cage->limited[i] &&
-            setrlimit((__rlimit_resource_t)i, &cage->limits[i]) != 0) {
+        if (sandbox->limited[i] &&
+            setrlimit((__rlimit_resource_t)i, &sandbox->limits[i]) != 0) {
             return -1;
         }
     }
-    if (cage->nice > getpriority(PRIO_PROCESS, 0) &&
-        setpriority(PRIO_PROCESS, 0, cage->nice) != 0) {
+    if (sandbox->nice > getpriority(PRIO_PROCESS, 0) &&
+        setpriority(PRIO_PROCESS, 0, sandbox->nice) != 0) {
         return -1;
     }
-    drop_capabilities(cage->guarded, !cage->denied);
+    drop_capabilities(sandbox->guarded, !sandbox->denied);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return -1;
     }
-    if (cage->ruleset >= 0 &&
-        syscall(SYS_landlock_restrict_self, cage->ruleset, 0) != 0) {
+    if (sandbox->ruleset >= 0 &&
+        syscall(SYS_landlock_restrict_self, sandbox->ruleset, 0) != 0) {
         return -1;
     }
-    if (cage->filtered && fy_filter_enter() != 0) {
+    if (sandbox->filtered && fy_filter_enter() != 0) {
         return -1;
     }
-    return fy_filter_guard(cage->alone ? cage->program : NULL, cage->denied);
+    return fy_filter_guard(sandbox->alone ? sandbox->program : NULL,
+                           sandbox->denied);
 }
 
 void
-fy_cage_free(struct fy_cage *cage)
+fy_sandbox_free(struct fy_sandbox *sandbox)
 {
-    if (cage && cage->ruleset >= 0) {
-        close(cage->ruleset);
+    if (sandbox && sandbox->ruleset >= 0) {
+        close(sandbox->ruleset);
     }
-    for (unsigned i = 0; cage && cage->has_space && i < FY_NAMESPACES; i++) {
-        if (cage->namespaces[i] >= 0) {
-            close(cage->namespaces[i]);
+    for (unsigned i = 0; sandbox && sandbox->has_space && i < FY_NAMESPACES;
+         i++) {
+        if (sandbox->namespaces[i] >= 0) {
+            close(sandbox->namespaces[i]);
         }
     }
-    free(cage);
+    free(sandbox);
 }
 
 const char *
-fy_cage_program(const struct fy_cage *cage)
+fy_sandbox_program(const struct fy_sandbox *sandbox)
 {
-    return cage->program;
+    return sandbox->program;
 }
 
 const char *
-fy_cage_tmpdir(const struct fy_cage *cage)
+fy_sandbox_tmpdir(const struct fy_sandbox *sandbox)
 {
-    return *cage->tmpdir ? cage->tmpdir : NULL;
+    return *sandbox->tmpdir ? sandbox->tmpdir : NULL;
 }
 
 bool
-fy_cage_is_guarded(const struct fy_cage *cage)
+fy_sandbox_is_guarded(const struct fy_sandbox *sandbox)
 {
-    return cage->guarded;
+    return sandbox->guarded;
 }
 
 bool
-fy_cage_search(const struct fy_cage *cage, const char *search, char **out)
+fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
+                  char **out)
 {
     *out = NULL;
-    return !cage->guarded || cage->alone ||
-           (*out = fy_strict_shorten(search)) != NULL;
+    return !sandbox->guarded || sandbox->alone ||
+           (*out = fy_refuse_shorten(search)) != NULL;
 }

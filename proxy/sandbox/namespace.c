@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spaces: namespaces in which the client's mount point exists on this host and
+ * Namespaces in which the client's mount point exists on this host and
  * shows the root. Each is made once, by a child that then ends, and lives on in
  * the descriptors that stages enter by setns(). Nothing of the host is changed:
  * a mount point that does not exist here is made in a file system of memory
@@ -29,7 +29,7 @@
 
 #include "common/hash.h"
 #include "common/whole.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/wire/temporary.h"
 #include "proxy/wire/transport.h"
 
@@ -39,7 +39,7 @@ enum {
 
 /* What the child is to make. Made before fork. */
 struct plan {
-    enum fy_space_kind kind;
+    enum fy_namespace_kind kind;
     const struct fy_seen *seen;
     unsigned nseen;
     const char *temporary; /* private folder for /tmp */
@@ -53,7 +53,7 @@ struct plan {
 struct failure {
     int error;
     char what[60];
-    size_t emptied_bytes[FY_MAX_SEEN]; /* see struct fy_space; no failure */
+    size_t emptied_bytes[FY_MAX_SEEN]; /* see struct fy_namespace; no failure */
 };
 
 /* File systems of memory that were put over the host's folders so far. */
@@ -99,7 +99,7 @@ map_ids(const struct plan *plan, struct failure *failure)
 static bool
 unshare_all(const struct plan *plan, struct failure *failure)
 {
-    if (plan->kind == FY_SPACE_USER) {
+    if (plan->kind == FY_NAMESPACE_USER) {
         if (unshare(CLONE_NEWUSER) != 0) {
             return failed(failure, "a user namespace");
         }
@@ -634,14 +634,14 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
 
 /* False: no process. */
 static bool
-start_spare(struct fy_confine *confine, enum fy_space_kind kind)
+start_spare(struct fy_policy *policy, enum fy_namespace_kind kind)
 {
     /* A thread of the pool ends before the proxy does: then the pipe tells. */
     struct plan plan = {.kind = kind,
                         .bound = gettid() == getpid(),
                         .uid = geteuid(),
                         .gid = getegid()};
-    struct fy_spare *spare = &confine->spare;
+    struct fy_spare *spare = &policy->spare;
     int up[2], down[2];
     *spare = (struct fy_spare){.up = -1, .down = -1};
     if (pipe2(up, O_CLOEXEC) != 0) {
@@ -676,9 +676,9 @@ close_up:
 }
 
 void
-fy_space_drop(struct fy_confine *confine)
+fy_namespace_drop(struct fy_policy *policy)
 {
-    struct fy_spare *spare = &confine->spare;
+    struct fy_spare *spare = &policy->spare;
     siginfo_t info;
     if (spare->pid != 0) {
         close(spare->up);
@@ -694,60 +694,60 @@ fy_space_drop(struct fy_confine *confine)
 }
 
 void
-fy_space_begin(struct fy_confine *confine)
+fy_namespace_begin(struct fy_policy *policy)
 {
-    confine->kind = geteuid() == 0 ? FY_SPACE_ROOT : FY_SPACE_USER;
-    if (!start_spare(confine, confine->kind)) {
-        confine->kind = FY_SPACE_NONE;
-        confine->kind_known = true;
+    policy->kind = geteuid() == 0 ? FY_NAMESPACE_ROOT : FY_NAMESPACE_USER;
+    if (!start_spare(policy, policy->kind)) {
+        policy->kind = FY_NAMESPACE_NONE;
+        policy->kind_known = true;
     }
 }
 
 static void
-find_kind(struct fy_confine *confine)
+find_kind(struct fy_policy *policy)
 {
-    while (!confine->kind_known) {
+    while (!policy->kind_known) {
         struct failure failure;
-        bool root = confine->kind == FY_SPACE_ROOT;
-        if (!fy_read_whole(confine->spare.up, &failure, sizeof failure) &&
+        bool root = policy->kind == FY_NAMESPACE_ROOT;
+        if (!fy_read_whole(policy->spare.up, &failure, sizeof failure) &&
             !failure.error) {
-            confine->kind_known = true;
+            policy->kind_known = true;
             break;
         }
-        fy_space_drop(confine);
+        fy_namespace_drop(policy);
         /* Root without its privileges, in a container, may be allowed that. */
-        bool none = !root || !start_spare(confine, FY_SPACE_USER);
-        confine->kind = none ? FY_SPACE_NONE : FY_SPACE_USER;
-        confine->kind_known = none;
+        bool none = !root || !start_spare(policy, FY_NAMESPACE_USER);
+        policy->kind = none ? FY_NAMESPACE_NONE : FY_NAMESPACE_USER;
+        policy->kind_known = none;
     }
 }
 
-enum fy_space_kind
-fy_space_kind(struct fy_confine *confine)
+enum fy_namespace_kind
+fy_namespace_kind(struct fy_policy *policy)
 {
-    if (!confine->kind_known) {
-        (void)pthread_mutex_lock(&confine->lock);
-        find_kind(confine);
-        (void)pthread_mutex_unlock(&confine->lock);
+    if (!policy->kind_known) {
+        (void)pthread_mutex_lock(&policy->lock);
+        find_kind(policy);
+        (void)pthread_mutex_unlock(&policy->lock);
     }
-    return confine->kind;
+    return policy->kind;
 }
 
 /* Lets the child that is ready do it. FY_ERR_BUSY: there is none. */
 static int
-make_of_spare(struct fy_confine *confine, const struct plan *plan,
+make_of_spare(struct fy_policy *policy, const struct plan *plan,
               int fds[FY_NAMESPACES], struct failure *failure)
 {
     static struct order order;
-    struct fy_spare *spare = &confine->spare;
-    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
-    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
-        confine->mounts_changed++;
+    struct fy_spare *spare = &policy->spare;
+    struct pollfd changed = {.fd = policy->mountinfo_fd, .events = POLLPRI};
+    if (policy->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        policy->mounts_changed++;
     }
     /* It has the mounts of the beginning. */
-    if (spare->pid == 0 || confine->mountinfo_fd < 0 ||
-        confine->mounts_changed > 0) {
-        fy_space_drop(confine);
+    if (spare->pid == 0 || policy->mountinfo_fd < 0 ||
+        policy->mounts_changed > 0) {
+        fy_namespace_drop(policy);
         return FY_ERR_BUSY;
     }
     order.nseen = plan->nseen;
@@ -763,7 +763,7 @@ make_of_spare(struct fy_confine *confine, const struct plan *plan,
     if (!status) {
         hold(spare->pid, fds);
     }
-    fy_space_drop(confine);
+    fy_namespace_drop(policy);
     return status;
 }
 
@@ -822,11 +822,12 @@ hash_all_below(const struct fy_seen *seen, unsigned nseen)
 }
 
 static bool
-shows(const struct fy_space *space, const struct fy_seen *seen, unsigned nseen)
+shows(const struct fy_namespace *namespace, const struct fy_seen *seen,
+      unsigned nseen)
 {
-    bool same = space->nshown == nseen;
+    bool same = namespace->nshown == nseen;
     for (unsigned i = 0; same && i < nseen; i++) {
-        const struct fy_shown *shown = &space->shown[i];
+        const struct fy_shown *shown = &namespace->shown[i];
         same = shown->device == seen[i].root.device &&
                shown->inode == seen[i].root.inode &&
                strcmp(shown->mount, seen[i].mount) == 0;
@@ -835,86 +836,87 @@ shows(const struct fy_space *space, const struct fy_seen *seen, unsigned nseen)
 }
 
 /*
- * A space shows the mounts that there were when it was made, and those that the
+ * A namespace shows the mounts that there were when it was made, and those that the
  * host made or removed since only where they are shared. Stages that have
  * entered it go on; it is not entered again.
  */
 static bool
-is_current(struct fy_confine *confine, struct fy_space *space,
+is_current(struct fy_policy *policy, struct fy_namespace *namespace,
            const struct fy_seen *seen, unsigned nseen)
 {
-    struct pollfd changed = {.fd = confine->mountinfo_fd, .events = POLLPRI};
-    if (confine->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
-        confine->mounts_changed++;
+    struct pollfd changed = {.fd = policy->mountinfo_fd, .events = POLLPRI};
+    if (policy->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
+        policy->mounts_changed++;
     }
-    if (space->mounts_changed != confine->mounts_changed) {
-        space->stale = hash_all_below(seen, nseen) != space->mounts_below;
-        space->mounts_changed = confine->mounts_changed;
+    if (namespace->mounts_changed != policy->mounts_changed) {
+        namespace->stale =
+            hash_all_below(seen, nseen) != namespace->mounts_below;
+        namespace->mounts_changed = policy->mounts_changed;
     }
-    return !space->stale;
+    return !namespace->stale;
 }
 
 /* One that is entered no more, or a new one, stale or not counted until it is
  * made; NULL: none is left. The private /tmp of the former stays: stages that
  * entered it may have their files there. */
-static struct fy_space *
-free_space(struct fy_confine *confine)
+static struct fy_namespace *
+free_namespace(struct fy_policy *policy)
 {
-    for (unsigned i = 0; i < confine->nspaces; i++) {
-        if (confine->spaces[i].stale) {
-            fy_space_close(&confine->spaces[i]);
-            return &confine->spaces[i];
+    for (unsigned i = 0; i < policy->nnamespaces; i++) {
+        if (policy->namespaces[i].stale) {
+            fy_namespace_close(&policy->namespaces[i]);
+            return &policy->namespaces[i];
         }
     }
-    if (confine->nspaces == FY_MAX_SPACES) {
+    if (policy->nnamespaces == FY_MAX_NAMESPACES) {
         return NULL;
     }
-    return &confine->spaces[confine->nspaces];
+    return &policy->namespaces[policy->nnamespaces];
 }
 
 int
-fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
-             unsigned nseen, const struct fy_space **out, unsigned *out_reason,
-             struct fy_buffer *why)
+fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
+                 unsigned nseen, const struct fy_namespace **out,
+                 unsigned *out_reason, struct fy_buffer *why)
 {
-    for (unsigned i = 0; i < confine->nspaces; i++) {
-        struct fy_space *space = &confine->spaces[i];
-        if (shows(space, seen, nseen) && !space->stale &&
-            is_current(confine, space, seen, nseen)) {
-            *out = space;
+    for (unsigned i = 0; i < policy->nnamespaces; i++) {
+        struct fy_namespace *namespace = &policy->namespaces[i];
+        if (shows(namespace, seen, nseen) && !namespace->stale &&
+            is_current(policy, namespace, seen, nseen)) {
+            *out = namespace;
             return 0;
         }
     }
-    if (fy_space_kind(confine) == FY_SPACE_NONE) {
+    if (fy_namespace_kind(policy) == FY_NAMESPACE_NONE) {
         return fy_refuse(out_reason, FY_STAGE_OTHER_NAMES, why,
                          "this host's kernel lets it make no namespace, so ",
                          seen[0].mount, " cannot exist there");
     }
-    struct fy_space *space = free_space(confine);
+    struct fy_namespace *namespace = free_namespace(policy);
     for (unsigned i = 0; i < nseen; i++) {
-        if (!space || !is_possible(seen[i].mount)) {
+        if (!namespace || !is_possible(seen[i].mount)) {
             return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why,
                              seen[i].mount,
                              " cannot be made a mount point there", NULL);
         }
     }
     char temporary[PATH_MAX];
-    if (fy_temporary_new(confine, temporary, sizeof temporary) != 0) {
+    if (fy_temporary_new(policy, temporary, sizeof temporary) != 0) {
         return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
                          "no private folder for temporary files", NULL, NULL);
     }
-    struct plan plan = {.kind = confine->kind,
+    struct plan plan = {.kind = policy->kind,
                         .seen = seen,
                         .nseen = nseen,
                         .temporary = temporary,
-                        .limited = confine->limited,
+                        .limited = policy->limited,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
-    space->mounts_below = hash_all_below(seen, nseen);
-    int status = make_of_spare(confine, &plan, space->fds, &failure);
+    namespace->mounts_below = hash_all_below(seen, nseen);
+    int status = make_of_spare(policy, &plan, namespace->fds, &failure);
     if (status == FY_ERR_BUSY) {
-        status = make(&plan, space->fds, &failure);
+        status = make(&plan, namespace->fds, &failure);
     }
     if (status) {
         failure.what[sizeof failure.what - 1] = '\0';
@@ -924,37 +926,37 @@ fy_space_get(struct fy_confine *confine, const struct fy_seen *seen,
         return fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, failure.what,
                          ": ", strerrordesc_np(failure.error));
     }
-    space->mounts_changed = confine->mounts_changed;
-    space->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
-    if (space->fds[1] < 0 || space->temporary_fd < 0) {
-        fy_space_close(space);
+    namespace->mounts_changed = policy->mounts_changed;
+    namespace->temporary_fd = open(temporary, O_PATH | O_CLOEXEC);
+    if (namespace->fds[1] < 0 || namespace->temporary_fd < 0) {
+        fy_namespace_close(namespace);
         fy_temporary_remove(temporary);
         return fy_refuse(out_reason, FY_STAGE_REFUSED, why,
                          "a namespace could not be held", NULL, NULL);
     }
     for (unsigned i = 0; i < nseen; i++) {
-        struct fy_shown *shown = &space->shown[i];
+        struct fy_shown *shown = &namespace->shown[i];
         strcpy(shown->mount, seen[i].mount);
         shown->emptied_bytes = failure.emptied_bytes[i];
         shown->device = seen[i].root.device;
         shown->inode = seen[i].root.inode;
     }
-    space->nshown = nseen;
-    space->stale = false;
-    if (space == &confine->spaces[confine->nspaces]) {
-        confine->nspaces++;
+    namespace->nshown = nseen;
+    namespace->stale = false;
+    if (namespace == &policy->namespaces[policy->nnamespaces]) {
+        policy->nnamespaces++;
     }
-    *out = space;
+    *out = namespace;
     return 0;
 }
 
 bool
-fy_space_hides(const struct fy_space *space, const char *path)
+fy_namespace_hides(const struct fy_namespace *namespace, const char *path)
 {
     bool hides =
         strncmp(path, "/tmp/", 5) == 0 || strncmp(path, "/var/tmp/", 9) == 0;
-    for (unsigned i = 0; i < space->nshown; i++) {
-        const struct fy_shown *shown = &space->shown[i];
+    for (unsigned i = 0; i < namespace->nshown; i++) {
+        const struct fy_shown *shown = &namespace->shown[i];
         size_t n = shown->emptied_bytes, mount = strlen(shown->mount);
         if (strncmp(path, shown->mount, mount) == 0 && path[mount] == '/') {
             return false;
@@ -966,32 +968,32 @@ fy_space_hides(const struct fy_space *space, const char *path)
 }
 
 int
-fy_temporary_new(struct fy_confine *confine, char *out, size_t capacity)
+fy_temporary_new(struct fy_policy *policy, char *out, size_t capacity)
 {
-    if (!*confine->temporary &&
-        (confine->temporary_fd = fy_temporary_start(confine->temporary)) < 0) {
+    if (!*policy->temporary &&
+        (policy->temporary_fd = fy_temporary_start(policy->temporary)) < 0) {
         return FY_ERR_IO;
     }
-    int n = snprintf(out, capacity, "%s/%u", confine->temporary,
-                     confine->ntemporaries);
+    int n = snprintf(out, capacity, "%s/%u", policy->temporary,
+                     policy->ntemporaries);
     if (n <= 0 || (size_t)n >= capacity || mkdir(out, 0700) != 0) {
         return FY_ERR_IO;
     }
-    confine->ntemporaries++;
+    policy->ntemporaries++;
     return 0;
 }
 
 void
-fy_space_close(struct fy_space *space)
+fy_namespace_close(struct fy_namespace *namespace)
 {
     for (unsigned i = 0; i < FY_NAMESPACES; i++) {
-        if (space->fds[i] >= 0) {
-            close(space->fds[i]);
+        if (namespace->fds[i] >= 0) {
+            close(namespace->fds[i]);
         }
-        space->fds[i] = -1;
+        namespace->fds[i] = -1;
     }
-    if (space->temporary_fd >= 0) {
-        close(space->temporary_fd);
+    if (namespace->temporary_fd >= 0) {
+        close(namespace->temporary_fd);
     }
-    space->temporary_fd = -1;
+    namespace->temporary_fd = -1;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See shadow.h. Contents of written operands are kept as dense boxes, as in the
+ * See rerun.h. Contents of written operands are kept as dense boxes, as in the
  * undo log. Results that differ by more than the bound get a second opinion:
  * how far the original's own results move when its inputs do by rounding, as an
  * ill-conditioned system's do. That is found out in forked children.
  */
 #include "config.h"
 
-#include "pager/verify/shadow.h"
+#include "pager/verify/rerun.h"
 
 #include <limits.h>
 #include <math.h>
@@ -38,7 +38,7 @@ struct box {
     char *before, *got, *truth; /* got, truth: NULL when it is not compared */
 };
 
-struct fy_shadow {
+struct fy_rerun {
     struct fy_bound bound;
     union fy_raw result;                   /* the device's */
     struct fy_view dense[FY_MAX_OPERANDS]; /* the views over their boxes */
@@ -49,7 +49,7 @@ struct fy_shadow {
 };
 
 bool
-fy_shadow_is_due(double rate, uint64_t seed, uint64_t n)
+fy_rerun_is_due(double rate, uint64_t seed, uint64_t n)
 {
     uint64_t z = seed * 0xd1342543de82ef95u + (n + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -136,7 +136,7 @@ move(const struct fy_view *view, const struct fy_view *other, char *box,
 
 /* Where each box lies, from 0; FY_ERR_UNSUPPORTED without one to compare. */
 static int
-lay_out(struct fy_shadow *s, uint64_t *touched)
+lay_out(struct fy_rerun *s, uint64_t *touched)
 {
     uint64_t total = 0;
     bool any = s->bound.function->return_type != FY_T_VOID;
@@ -164,9 +164,9 @@ lay_out(struct fy_shadow *s, uint64_t *touched)
 }
 
 int
-fy_shadow_new(const struct fy_bound *bound, struct fy_shadow **out)
+fy_rerun_new(const struct fy_bound *bound, struct fy_rerun **out)
 {
-    struct fy_shadow *s = calloc(1, sizeof(*s));
+    struct fy_rerun *s = calloc(1, sizeof(*s));
     uint64_t touched;
 
     if (!s) {
@@ -210,7 +210,7 @@ fy_shadow_new(const struct fy_bound *bound, struct fy_shadow **out)
 }
 
 void
-fy_shadow_free(struct fy_shadow *s)
+fy_rerun_free(struct fy_rerun *s)
 {
     if (!s) {
         return;
@@ -222,13 +222,13 @@ fy_shadow_free(struct fy_shadow *s)
 }
 
 const struct fy_bound *
-fy_shadow_bound(const struct fy_shadow *s)
+fy_rerun_bound(const struct fy_rerun *s)
 {
     return &s->bound;
 }
 
 void
-fy_shadow_take(struct fy_shadow *s, const union fy_raw *result)
+fy_rerun_take(struct fy_rerun *s, const union fy_raw *result)
 {
     s->result = *result;
     for (unsigned o = 0; o < s->bound.function->noperands; o++) {
@@ -237,12 +237,12 @@ fy_shadow_take(struct fy_shadow *s, const union fy_raw *result)
             move(&s->bound.views[o], &s->dense[o], box->got, FY_TO_DEVICE);
         }
     }
-    fy_shadow_put_back(s);
+    fy_rerun_put_back(s);
     s->taken_ms = fy_clock_ns() / 1000000;
 }
 
 void
-fy_shadow_put_back(const struct fy_shadow *s)
+fy_rerun_put_back(const struct fy_rerun *s)
 {
     for (unsigned o = 0; o < s->bound.function->noperands; o++) {
         if (s->box[o].before) {
@@ -257,7 +257,7 @@ fy_shadow_put_back(const struct fy_shadow *s)
 /* Every operand as an image of its own: boxes of what is written, the program's
  * memory of what is only read. */
 static void
-describe(const struct fy_shadow *s, struct fy_images *out)
+describe(const struct fy_rerun *s, struct fy_images *out)
 {
     memset(out, 0, sizeof(*out));
     out->model = s->bound.model;
@@ -288,7 +288,7 @@ struct finding {
 
 /* The first output that is out of its bound; false: none is. */
 static bool
-find(const struct fy_shadow *s, const struct fy_images *images,
+find(const struct fy_rerun *s, const struct fy_images *images,
      const union fy_raw *result, const struct fy_bounds *bounds,
      struct finding *out)
 {
@@ -330,7 +330,7 @@ struct opinion {
 };
 
 struct asking {
-    const struct fy_shadow *shadow;
+    const struct fy_rerun *rerun;
     void *original;
     struct opinion *opinion;
     unsigned run; /* 0: inputs as they are */
@@ -358,7 +358,7 @@ perturb_inputs(const struct fy_bound *bound, unsigned run)
 static void
 take_results(const struct asking *asking, const union fy_raw *result)
 {
-    const struct fy_shadow *s = asking->shadow;
+    const struct fy_rerun *s = asking->rerun;
     const struct fy_bounds none = {.exact = true};
     struct opinion *out = asking->opinion;
     struct fy_difference difference;
@@ -394,13 +394,13 @@ static void
 run_again(void *context)
 {
     const struct asking *asking = context;
-    const struct fy_bound *bound = &asking->shadow->bound;
+    const struct fy_bound *bound = &asking->rerun->bound;
     static struct fy_invocation invocation;
 
     if (fy_child_own(bound)) {
         return;
     }
-    fy_shadow_put_back(asking->shadow);
+    fy_rerun_put_back(asking->rerun);
     if (asking->run > 0) {
         perturb_inputs(bound, asking->run);
     }
@@ -414,7 +414,7 @@ run_again(void *context)
 
 /* How far rounding of the inputs moves each result. */
 static int
-ask_again(const struct fy_shadow *s, void *original,
+ask_again(const struct fy_rerun *s, void *original,
           double moved[FY_MAX_OPERANDS + 1])
 {
     size_t bytes = sizeof(struct opinion) + s->bytes;
@@ -460,8 +460,8 @@ tell(const struct finding *finding, char *why, size_t why_bytes)
 }
 
 enum fy_reason
-fy_shadow_compare(struct fy_shadow *s, void *original,
-                  const union fy_raw *result, char *why, size_t why_bytes)
+fy_rerun_compare(struct fy_rerun *s, void *original, const union fy_raw *result,
+                 char *why, size_t why_bytes)
 {
     double moved[FY_MAX_OPERANDS + 1];
     struct fy_images images;

@@ -3,7 +3,7 @@
  * The check of a stage before anything is started: folder by folder, operand by
  * operand, program, configuration and limits. Refuses on every doubt; the
  * client then runs the command itself. Runs in threads of the proxy; what they
- * share is the fy_confine.
+ * share is the policy.
  * Long because the steps of one check share its state and serve nothing else.
  */
 #include "config.h"
@@ -19,7 +19,7 @@
 #include "annotations/model/model.h"
 #include "common/debug.h"
 #include "common/path.h"
-#include "proxy/sandbox/confines.h"
+#include "proxy/sandbox/policy.h"
 #include "proxy/storage/needs.h"
 #include "proxy/storage/tools.h"
 #include "proxy/wire/temporary.h"
@@ -32,7 +32,7 @@ enum {
 
 /* Of one check. */
 struct check {
-    struct fy_confine *confine;
+    struct fy_policy *policy;
     const struct fy_stage_spec *spec;
     const struct fy_invocation *invocation;
     struct fy_seen seen[FY_MAX_SEEN]; /* by name, none beneath another */
@@ -52,7 +52,7 @@ struct check {
     unsigned nfiles;
     unsigned nprograms;     /* of these; they are executed */
     struct fy_names *names; /* NULL: the client's mounts keep none */
-    struct fy_cage *cage;
+    struct fy_sandbox *sandbox;
     unsigned *out_reason;
     struct fy_buffer *why;
 };
@@ -98,11 +98,11 @@ check_place(struct check *check, const struct fy_bytes *mount_bytes,
         return refuse(check, FY_STAGE_REFUSED, "a malformed mount", NULL, NULL);
     }
     trim_slashes(seen->mount);
-    if (check->confine->limited && !fy_strict_mount(seen->mount)) {
+    if (check->policy->limited && !fy_refuse_mount(seen->mount)) {
         return refuse(check, FY_STAGE_UNCLEAR_PATH, seen->mount,
                       " is the system's own there", NULL);
     }
-    int status = fy_roots_find(check->confine, root, &seen->root,
+    int status = fy_roots_find(check->policy, root, &seen->root,
                                check->out_reason, check->why);
     check->nseen += !status;
     return status;
@@ -183,7 +183,8 @@ check_shown(struct check *check, int fd, bool tree)
                 NULL);
         }
     }
-    if (fy_space_kind(check->confine) == FY_SPACE_USER && !check->strangers) {
+    if (fy_namespace_kind(check->policy) == FY_NAMESPACE_USER &&
+        !check->strangers) {
         check->strangers = !invocation->pure || !fy_all_owned(fd, tree);
     }
     return 0;
@@ -284,7 +285,7 @@ check_folder(struct check *check)
                           folder, " is not on the mount");
         }
         check->base[0] = '\0';
-        strcpy(check->cage->folder, is_above(check, folder) ? folder : "/");
+        strcpy(check->sandbox->folder, is_above(check, folder) ? folder : "/");
         return 0;
     }
     check->on = on;
@@ -301,7 +302,7 @@ check_folder(struct check *check)
     }
     close(fd);
     trim_slashes(folder);
-    strcpy(check->cage->folder, folder);
+    strcpy(check->sandbox->folder, folder);
     return status;
 }
 
@@ -326,9 +327,9 @@ to_relative(struct check *check, const char *text, char *out,
         }
         return 0;
     }
-    if (!*check->base && check->cage->folder[1]) {
+    if (!*check->base && check->sandbox->folder[1]) {
         char whole[PATH_MAX];
-        *on = fy_path_join(check->cage->folder, text, whole)
+        *on = fy_path_join(check->sandbox->folder, text, whole)
                   ? NULL
                   : seen_of(check, whole, out);
         if (*on) {
@@ -510,8 +511,8 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
     struct fy_seen *on = seen_of(check, path, relative);
     *in_root = on != NULL;
     if (!*in_root) {
-        *out_fd = check->confine->limited
-                      ? fy_strict_open(path, check->confine->home)
+        *out_fd = check->policy->limited
+                      ? fy_refuse_open(path, check->policy->home)
                       : open(path, O_PATH | O_CLOEXEC);
         return *out_fd >= 0 || errno == ENOENT || errno == ENOTDIR
                    ? 0
@@ -542,7 +543,7 @@ keep_file(struct check *check, int fd, const char *path)
 static bool
 may_be_identified(const struct check *check, int fd)
 {
-    return !check->confine->limited || fy_strict_program(fd);
+    return !check->policy->limited || fy_refuse_program(fd);
 }
 
 /* The program at `path' is the client's: held. */
@@ -570,9 +571,9 @@ is_same_tool(struct check *check, const char *path, const char *identity)
 static int
 check_words(struct check *check)
 {
-    int status = fy_strict_name(check->spec, check->out_reason, check->why);
+    int status = fy_refuse_name(check->spec, check->out_reason, check->why);
     return status ? status
-                  : fy_strict_terminal(check->spec, check->invocation,
+                  : fy_refuse_terminal(check->spec, check->invocation,
                                        check->out_reason, check->why);
 }
 
@@ -596,7 +597,7 @@ check_tool(struct check *check)
                       " is a script that is no part of the system", NULL);
     }
     if (is_same_tool(check, path, identity)) {
-        strcpy(check->cage->program, path);
+        strcpy(check->sandbox->program, path);
         return 0;
     }
     const char *name = strrchr(path, '/') + 1;
@@ -605,7 +606,7 @@ check_tool(struct check *check)
         int n = snprintf(other, sizeof other, "%s/%s", folders[i], name);
         if (*name && n > 0 && (size_t)n < sizeof other &&
             strcmp(other, path) != 0 && is_same_tool(check, other, identity)) {
-            strcpy(check->cage->program, other);
+            strcpy(check->sandbox->program, other);
             return 0;
         }
     }
@@ -647,7 +648,7 @@ check_environment(struct check *check)
                                           "LC_IDENTIFICATION",
                                           "LANG"};
     const struct fy_stage_spec *spec = check->spec;
-    int status = fy_strict_environment(spec, check->confine->limited,
+    int status = fy_refuse_environment(spec, check->policy->limited,
                                        check->out_reason, check->why);
     if (status) {
         return status;
@@ -695,9 +696,9 @@ check_config(struct check *check, const char *path,
     int fd = -1;
     int status = open_any(check, path, &in_root, &fd);
     struct stat about = {0};
-    bool limited = check->confine->limited && !in_root;
+    bool limited = check->policy->limited && !in_root;
     if (limited && fd >= 0 &&
-        fy_strict_config(path, check->confine->home) != FY_STRICT_COMPARED) {
+        fy_refuse_config(path, check->policy->home) != FY_STRICT_COMPARED) {
         status = FY_ERR_UNSUPPORTED; /* that it is missing is all one learns */
     } else if (fd >= 0 &&
                (fstat(fd, &about) != 0 ||
@@ -732,7 +733,7 @@ check_configs(struct check *check)
     const struct fy_stage_spec *spec = check->spec;
     struct fy_asked asked;
     unsigned names = 0;
-    int status = fy_asked_new(spec, check->invocation, check->confine->limited,
+    int status = fy_asked_new(spec, check->invocation, check->policy->limited,
                               check->seen, check->nseen, &asked);
     if (status) {
         return status;
@@ -745,8 +746,8 @@ check_configs(struct check *check)
             status = refuse(check, FY_STAGE_OTHER_CONFIG, "a malformed path",
                             NULL, NULL);
         } else if (!fy_asked_take(&asked, path) ||
-                   (check->confine->limited && !seen_of(check, path, beneath) &&
-                    !fy_strict_config(path, check->confine->home))) {
+                   (check->policy->limited && !seen_of(check, path, beneath) &&
+                    !fy_refuse_config(path, check->policy->home))) {
             status = refuse(check, FY_STAGE_OTHER_CONFIG, path,
                             " is not compared there", NULL);
         } else {
@@ -778,7 +779,7 @@ is_to_be_filtered(const struct check *check)
 {
     const struct fy_bytes *identity = &check->spec->tool.identity;
     static const char native[] = "build-id:";
-    return !check->invocation->owners && check->confine->known_user &&
+    return !check->invocation->owners && check->policy->known_user &&
            (memchr(identity->at, '+', identity->n) ||
             strncmp(identity->at, native, sizeof native - 1) == 0);
 }
@@ -806,18 +807,18 @@ check_limits(struct check *check)
         }
         hard = hard < own.rlim_max ? hard : own.rlim_max;
         soft = soft < hard ? soft : hard;
-        check->cage->limits[resource].rlim_cur = soft;
-        check->cage->limits[resource].rlim_max = hard;
-        check->cage->limited[resource] = true;
+        check->sandbox->limits[resource].rlim_cur = soft;
+        check->sandbox->limits[resource].rlim_max = hard;
+        check->sandbox->limited[resource] = true;
     }
-    check->cage->filtered = is_to_be_filtered(check);
-    check->cage->umask = check->spec->umask & 0777;
+    check->sandbox->filtered = is_to_be_filtered(check);
+    check->sandbox->umask = check->spec->umask & 0777;
     if (check->spec->masks && check->writes &&
-        check->confine->umask & ~check->cage->umask) {
+        check->policy->umask & ~check->sandbox->umask) {
         return refuse(check, FY_STAGE_OTHER_CONFIG, "its umask is stricter",
                       NULL, NULL);
     }
-    check->cage->nice = check->spec->nice < 19 ? check->spec->nice : 19;
+    check->sandbox->nice = check->spec->nice < 19 ? check->spec->nice : 19;
     return 0;
 }
 
@@ -909,7 +910,7 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
     all.nfiles = n;
     if (!status) {
         status =
-            fy_landlock_ruleset(check->confine, &all, &check->cage->ruleset);
+            fy_landlock_ruleset(check->policy, &all, &check->sandbox->ruleset);
     }
     for (unsigned i = check->nfiles; i < n; i++) {
         close(files[i]);
@@ -917,19 +918,20 @@ check_programs(struct check *check, const struct fy_landlock_wish *wish)
     return status;
 }
 
-/* The check's own descriptors of a space, which may be closed by the next one. */
+/* The check's own descriptors of a namespace, which may be closed by the next one. */
 static int
-hold_space(struct check *check, const struct fy_space *space)
+hold_namespace(struct check *check, const struct fy_namespace *namespace)
 {
-    struct fy_cage *cage = check->cage;
-    cage->has_space = true;
+    struct fy_sandbox *sandbox = check->sandbox;
+    sandbox->has_space = true;
     for (unsigned i = 0; i < FY_NAMESPACES; i++) {
-        cage->namespaces[i] = -1;
+        sandbox->namespaces[i] = -1;
     }
     for (unsigned i = 0; i < FY_NAMESPACES; i++) {
-        if (space->fds[i] >= 0) {
-            cage->namespaces[i] = fcntl(space->fds[i], F_DUPFD_CLOEXEC, 3);
-            if (cage->namespaces[i] < 0) {
+        if (namespace->fds[i] >= 0) {
+            sandbox->namespaces[i] =
+                fcntl(namespace->fds[i], F_DUPFD_CLOEXEC, 3);
+            if (sandbox->namespaces[i] < 0) {
                 return refuse(check, FY_STAGE_BUSY, "too many open files", NULL,
                               NULL);
             }
@@ -942,76 +944,78 @@ hold_space(struct check *check, const struct fy_space *space)
 static int
 furnish_now(struct check *check)
 {
-    struct fy_confine *confine = check->confine;
-    struct fy_cage *cage = check->cage;
+    struct fy_policy *policy = check->policy;
+    struct fy_sandbox *sandbox = check->sandbox;
     bool equal = true;
     for (unsigned i = 0; i < check->nseen; i++) {
         equal = equal &&
                 strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
     }
-    bool strangers = fy_space_kind(confine) == FY_SPACE_USER &&
+    bool strangers = fy_namespace_kind(policy) == FY_NAMESPACE_USER &&
                      check->invocation->owners &&
                      (check->strangers || !check->invocation->pure);
-    const struct fy_space *space = NULL;
+    const struct fy_namespace *namespace = NULL;
     int temporary = -1;
-    if (equal && (fy_space_kind(confine) == FY_SPACE_NONE || strangers)) {
+    if (equal &&
+        (fy_namespace_kind(policy) == FY_NAMESPACE_NONE || strangers)) {
         /* Nothing is read-only there, and Landlock lets owners, modes and times
          * be changed through a link that was no link when it was checked. */
-        if (confine->limited && check->writes) {
+        if (policy->limited && check->writes) {
             return refuse(check, FY_STAGE_OTHER_NAMES,
                           "without a namespace nothing is changed in what is ",
                           "exported", NULL);
         }
-        if (!*confine->plain_temporary &&
-            fy_temporary_new(confine, confine->plain_temporary,
-                             sizeof confine->plain_temporary) != 0) {
+        if (!*policy->plain_temporary &&
+            fy_temporary_new(policy, policy->plain_temporary,
+                             sizeof policy->plain_temporary) != 0) {
             return refuse(check, FY_STAGE_REFUSED, "no temporary folder", NULL,
                           NULL);
         }
-        if (confine->plain_temporary_fd < 0) {
-            confine->plain_temporary_fd =
-                open(confine->plain_temporary, O_PATH | O_CLOEXEC);
+        if (policy->plain_temporary_fd < 0) {
+            policy->plain_temporary_fd =
+                open(policy->plain_temporary, O_PATH | O_CLOEXEC);
         }
-        temporary = confine->plain_temporary_fd;
-        strcpy(cage->tmpdir, confine->plain_temporary);
+        temporary = policy->plain_temporary_fd;
+        strcpy(sandbox->tmpdir, policy->plain_temporary);
     } else if (strangers) {
         return refuse(check, FY_STAGE_OTHER_NAMES,
                       "in a user namespace other users have no names", NULL,
                       NULL);
     } else {
-        int status = fy_space_get(confine, check->seen, check->nseen, &space,
-                                  check->out_reason, check->why);
+        int status =
+            fy_namespace_get(policy, check->seen, check->nseen, &namespace,
+                             check->out_reason, check->why);
         if (status) {
             return status;
         }
         for (unsigned i = 0; i < check->nfiles; i++) {
-            if (fy_space_hides(space, check->paths[i])) {
+            if (fy_namespace_hides(namespace, check->paths[i])) {
                 return refuse(check, FY_STAGE_OTHER_CONFIG, check->paths[i],
                               " is not seen by stages there", NULL);
             }
         }
-        status = hold_space(check, space);
+        status = hold_namespace(check, namespace);
         if (status) {
             return status;
         }
-        temporary = space->temporary_fd;
+        temporary = namespace->temporary_fd;
     }
     char beneath[PATH_MAX];
     const char *wanted = variable(check->spec, "TMPDIR");
-    if (cage->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
+    if (sandbox->has_space && *wanted && strcmp(wanted, "/tmp") != 0 &&
         strcmp(wanted, "/var/tmp") != 0 &&
         !(check->writes && seen_of(check, wanted, beneath))) {
-        strcpy(cage->tmpdir, "/tmp");
+        strcpy(sandbox->tmpdir, "/tmp");
     }
     const struct fy_bytes *identity = &check->spec->tool.identity;
     bool is_script = memchr(identity->at, '+', identity->n) != NULL;
-    cage->alone = !is_script && check->nprograms == 1;
-    if (!cage->alone &&
-        !fy_strict_search(check->spec, check->seen, check->nseen)) {
+    sandbox->alone = !is_script && check->nprograms == 1;
+    if (!sandbox->alone &&
+        !fy_refuse_search(check->spec, check->seen, check->nseen)) {
         return refuse(check, FY_STAGE_OTHER_TOOL,
                       "PATH leads to programs on the mount", NULL, NULL);
     }
-    if (!confine->landlock) {
+    if (!policy->landlock) {
         return 0;
     }
     struct fy_landlock_wish wish = {.seen = check->seen,
@@ -1028,9 +1032,9 @@ furnish_now(struct check *check)
 static int
 furnish(struct check *check)
 {
-    (void)pthread_mutex_lock(&check->confine->lock);
+    (void)pthread_mutex_lock(&check->policy->lock);
     int status = furnish_now(check);
-    (void)pthread_mutex_unlock(&check->confine->lock);
+    (void)pthread_mutex_unlock(&check->policy->lock);
     return status;
 }
 
@@ -1040,11 +1044,11 @@ check_absents(struct check *check)
     const struct fy_absent_places places = {
         .root = &check->on->root,
         .base = check->base,
-        .program = check->cage->program,
+        .program = check->sandbox->program,
         .home = variable(check->spec, "HOME"),
         .seen = check->seen,
         .nseen = check->nseen,
-        .own_home = check->confine->limited ? check->confine->home : NULL};
+        .own_home = check->policy->limited ? check->policy->home : NULL};
     return fy_check_absents(&places, check->invocation, check->out_reason,
                             check->why);
 }
@@ -1072,36 +1076,36 @@ check_all(struct check *check, int out_files[3])
 }
 
 int
-fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
-                 const struct fy_invocation *invocation,
-                 struct fy_cage **out_cage, int out_files[3],
-                 unsigned *out_reason, struct fy_buffer *why)
+fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
+                const struct fy_invocation *invocation,
+                struct fy_sandbox **out_sandbox, int out_files[3],
+                unsigned *out_reason, struct fy_buffer *why)
 {
     int files[3] = {-1, -1, -1};
     struct check *check = calloc(1, sizeof *check);
-    struct fy_cage *cage = calloc(1, sizeof *cage);
+    struct fy_sandbox *sandbox = calloc(1, sizeof *sandbox);
     int status = FY_ERR_NOMEM;
-    if (!check || !cage) {
+    if (!check || !sandbox) {
         goto free_check;
     }
-    cage->ruleset = -1;
-    cage->guarded = confine->limited;
+    sandbox->ruleset = -1;
+    sandbox->guarded = policy->limited;
     /* Who may enter the folder on this host would run it as the proxy's user. A
      * group's bit on a folder is often meant, and only root gives away groups. */
-    if (confine->limited && !confine->setid) {
-        cage->denied = geteuid() == 0 ? S_ISUID | S_ISGID : S_ISUID;
+    if (policy->limited && !policy->setid) {
+        sandbox->denied = geteuid() == 0 ? S_ISUID | S_ISGID : S_ISUID;
     }
-    check->confine = confine;
+    check->policy = policy;
     check->spec = spec;
     check->invocation = invocation;
-    check->cage = cage;
+    check->sandbox = sandbox;
     check->out_reason = out_reason;
     check->why = why;
     if (spec->keeps_names &&
         !(check->names = fy_names_new(spec, invocation, out_reason, why))) {
         goto free_check;
     }
-    if (confine->limited && !confine->landlock) {
+    if (policy->limited && !policy->landlock) {
         status = refuse(check, FY_STAGE_REFUSED,
                         "folders are exported, but this kernel has no Landlock",
                         NULL, NULL);
@@ -1121,12 +1125,13 @@ fy_confine_check(struct fy_confine *confine, const struct fy_stage_spec *spec,
     if (!status) {
         fy_debug(SANDBOX,
                  "%s in %s: Landlock %s, namespaces %s, system calls %s",
-                 cage->program, cage->folder, cage->ruleset >= 0 ? "yes" : "no",
-                 cage->has_space ? "yes" : "no",
-                 cage->filtered ? "filtered" : "not filtered");
+                 sandbox->program, sandbox->folder,
+                 sandbox->ruleset >= 0 ? "yes" : "no",
+                 sandbox->has_space ? "yes" : "no",
+                 sandbox->filtered ? "filtered" : "not filtered");
         memcpy(out_files, files, sizeof files);
-        *out_cage = cage;
-        cage = NULL;
+        *out_sandbox = sandbox;
+        sandbox = NULL;
     } else {
         fy_debug(SANDBOX, "refused: %s %s", fy_stage_reason_word(*out_reason),
                  why->text);
@@ -1137,8 +1142,8 @@ free_check:
             close(files[i]);
         }
     }
-    if (cage) {
-        fy_cage_free(cage);
+    if (sandbox) {
+        fy_sandbox_free(sandbox);
     }
     if (check) {
         fy_names_free(check->names);
@@ -1167,109 +1172,109 @@ is_in_passwd(uid_t uid)
 }
 
 int
-fy_confine_new(const struct fy_confine_options *options, struct fy_buffer *why,
-               struct fy_confine **out)
+fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
+              struct fy_policy **out)
 {
-    struct fy_confine *confine = calloc(1, sizeof *confine);
-    if (!confine) {
+    struct fy_policy *policy = calloc(1, sizeof *policy);
+    if (!policy) {
         return FY_ERR_NOMEM;
     }
     pthread_mutexattr_t attributes;
     if (pthread_mutexattr_init(&attributes) != 0) {
-        free(confine);
+        free(policy);
         return FY_ERR_NOMEM;
     }
     (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-    (void)pthread_mutex_init(&confine->lock, &attributes);
+    (void)pthread_mutex_init(&policy->lock, &attributes);
     (void)pthread_mutexattr_destroy(&attributes);
-    confine->plain_temporary_fd = -1;
-    confine->temporary_fd = -1;
-    confine->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    policy->plain_temporary_fd = -1;
+    policy->temporary_fd = -1;
+    policy->mountinfo_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     for (const char *const *at = options->roots; at && *at; at++) {
-        int status = confine->nroots == FY_MAX_ROOTS || **at != '/'
+        int status = policy->nroots == FY_MAX_ROOTS || **at != '/'
                          ? FY_ERR_INVALID
-                         : fy_root_open(*at, &confine->roots[confine->nroots]);
+                         : fy_root_open(*at, &policy->roots[policy->nroots]);
         if (status) {
             fy_buffer_add(why, "cannot export the folder ");
             fy_buffer_add(why, *at);
-            fy_confine_free(confine);
+            fy_policy_free(policy);
             return status;
         }
-        confine->nroots++;
+        policy->nroots++;
     }
-    confine->limited = options->roots != NULL;
-    confine->setid = options->setid;
-    confine->landlock = options->landlock ? fy_landlock_version() : 0;
-    fy_space_begin(confine);
-    confine->known_user = is_in_passwd(geteuid());
-    confine->umask = umask(077);
-    (void)umask(confine->umask);
+    policy->limited = options->roots != NULL;
+    policy->setid = options->setid;
+    policy->landlock = options->landlock ? fy_landlock_version() : 0;
+    fy_namespace_begin(policy);
+    policy->known_user = is_in_passwd(geteuid());
+    policy->umask = umask(077);
+    (void)umask(policy->umask);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *home = getenv("HOME");
     const struct passwd *user =
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): likewise */
         home && *home == '/' ? NULL : getpwuid(geteuid());
     home = user ? user->pw_dir : home;
-    (void)snprintf(confine->home, sizeof confine->home, "%s", home ? home : "");
-    if (confine->landlock) {
-        fy_landlock_system(confine);
+    (void)snprintf(policy->home, sizeof policy->home, "%s", home ? home : "");
+    if (policy->landlock) {
+        fy_landlock_system(policy);
     }
-    *out = confine;
+    *out = policy;
     return 0;
 }
 
 void
-fy_confine_end(struct fy_confine *confine)
+fy_policy_end(struct fy_policy *policy)
 {
-    if (pthread_mutex_trylock(&confine->lock) == 0) {
-        fy_space_drop(confine);
-        (void)pthread_mutex_unlock(&confine->lock);
+    if (pthread_mutex_trylock(&policy->lock) == 0) {
+        fy_namespace_drop(policy);
+        (void)pthread_mutex_unlock(&policy->lock);
     }
 }
 
 void
-fy_confine_leave(struct fy_confine *confine)
+fy_policy_leave(struct fy_policy *policy)
 {
-    if (*confine->temporary) {
-        fy_temporary_remove(confine->temporary);
+    if (*policy->temporary) {
+        fy_temporary_remove(policy->temporary);
     }
 }
 
 void
-fy_confine_free(struct fy_confine *confine)
+fy_policy_free(struct fy_policy *policy)
 {
-    if (!confine) {
+    if (!policy) {
         return;
     }
-    fy_space_drop(confine);
-    for (unsigned i = 0; i < confine->nroots; i++) {
-        fy_root_close(&confine->roots[i]);
+    fy_namespace_drop(policy);
+    for (unsigned i = 0; i < policy->nroots; i++) {
+        fy_root_close(&policy->roots[i]);
     }
-    for (unsigned i = 0; i < confine->nspaces; i++) {
-        fy_space_close(&confine->spaces[i]);
+    for (unsigned i = 0; i < policy->nnamespaces; i++) {
+        fy_namespace_close(&policy->namespaces[i]);
     }
-    for (unsigned i = 0; i < confine->nsystem; i++) {
-        close(confine->system[i].fd);
+    for (unsigned i = 0; i < policy->nsystem; i++) {
+        close(policy->system[i].fd);
     }
-    if (confine->plain_temporary_fd >= 0) {
-        close(confine->plain_temporary_fd);
+    if (policy->plain_temporary_fd >= 0) {
+        close(policy->plain_temporary_fd);
     }
-    if (confine->mountinfo_fd >= 0) {
-        close(confine->mountinfo_fd);
+    if (policy->mountinfo_fd >= 0) {
+        close(policy->mountinfo_fd);
     }
-    if (*confine->temporary) {
-        fy_temporary_remove(confine->temporary);
-        close(confine->temporary_fd);
+    if (*policy->temporary) {
+        fy_temporary_remove(policy->temporary);
+        close(policy->temporary_fd);
     }
-    (void)pthread_mutex_destroy(&confine->lock);
-    free(confine);
+    (void)pthread_mutex_destroy(&policy->lock);
+    free(policy);
 }
 
 void
-fy_confine_describe(struct fy_confine *confine, struct fy_hello *hello)
+fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello)
 {
-    hello->spaces = fy_space_kind(confine) != FY_SPACE_NONE;
-    hello->all_users = fy_space_kind(confine) != FY_SPACE_USER;
-    hello->landlock = confine->landlock;
-    hello->filter = confine->known_user && fy_filter_works();
+    hello->spaces = fy_namespace_kind(policy) != FY_NAMESPACE_NONE;
+    hello->all_users = fy_namespace_kind(policy) != FY_NAMESPACE_USER;
+    hello->landlock = policy->landlock;
+    hello->filter = policy->known_user && fy_filter_works();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See checked.h. */
+/* See run_verify.h. */
 #include "config.h"
 
-#include "pager/verify/checked.h"
+#include "pager/verify/run_verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,14 @@
 #include "pager/device/own_thread.h"
 
 struct checked {
-    struct fy_shadow *shadow;
+    struct fy_rerun *rerun;
     struct fy_decision decision;
 };
 
 void
-fy_checked_start(struct fy_checks *checks, const struct fy_settings *settings,
-                 const struct fy_model *model)
+fy_run_verify_start(struct fy_checks *checks,
+                    const struct fy_settings *settings,
+                    const struct fy_model *model)
 {
     if (settings->check_rate > 0) {
         checks->rate = settings->check_rate;
@@ -28,27 +29,27 @@ fy_checked_start(struct fy_checks *checks, const struct fy_settings *settings,
 }
 
 bool
-fy_checked_is_off(const struct fy_checks *checks, uint32_t function)
+fy_run_verify_is_off(const struct fy_checks *checks, uint32_t function)
 {
     return checks->off &&
            __atomic_load_n(&checks->off[function], __ATOMIC_RELAXED);
 }
 
-struct fy_shadow *
-fy_checked_begin(struct fy_checks *checks, const struct fy_bound *bound,
-                 struct fy_decision *decision)
+struct fy_rerun *
+fy_run_verify_begin(struct fy_checks *checks, const struct fy_bound *bound,
+                    struct fy_decision *decision)
 {
-    struct fy_shadow *shadow;
+    struct fy_rerun *rerun;
 
     if (!checks->off ||
-        !fy_shadow_is_due(
+        !fy_rerun_is_due(
             checks->rate, checks->seed,
             __atomic_fetch_add(&checks->calls, 1, __ATOMIC_RELAXED))) {
         return NULL;
     }
-    int status = fy_shadow_new(bound, &shadow);
+    int status = fy_rerun_new(bound, &rerun);
     if (status == FY_OK) {
-        return shadow;
+        return rerun;
     }
     (void)snprintf(decision->note, sizeof(decision->note), "%s",
                    status == FY_ERR_UNSUPPORTED
@@ -58,28 +59,28 @@ fy_checked_begin(struct fy_checks *checks, const struct fy_bound *bound,
 }
 
 enum fy_reason
-fy_checked_take(struct fy_shadow *shadow, const union fy_raw *value)
+fy_run_verify_take(struct fy_rerun *rerun, const union fy_raw *value)
 {
     struct checked *checked = calloc(1, sizeof(*checked));
 
-    fy_checked_drop();
-    fy_shadow_take(shadow, value);
+    fy_run_verify_drop();
+    fy_rerun_take(rerun, value);
     if (!checked) {
-        fy_shadow_free(shadow);
+        fy_rerun_free(rerun);
         return FY_REASON_HOST_MEMORY;
     }
-    checked->shadow = shadow;
+    checked->rerun = rerun;
     fy_own_block()->checked = checked;
     return FY_REASON_VERIFIED;
 }
 
 void
-fy_checked_decision(const struct fy_decision *decision)
+fy_run_verify_decision(const struct fy_decision *decision)
 {
     struct checked *checked = fy_own_block()->checked;
 
     checked->decision = *decision;
-    checked->decision.bound = fy_shadow_bound(checked->shadow);
+    checked->decision.bound = fy_rerun_bound(checked->rerun);
 }
 
 /* What the original has returned, of the function's type. */
@@ -105,7 +106,8 @@ take_value(const struct fy_bound *bound, const struct fy_registers *registers,
 }
 
 enum fy_reason
-fy_checked_compare(struct fy_checks *checks, const struct fy_intercepted *call)
+fy_run_verify_compare(struct fy_checks *checks,
+                      const struct fy_intercepted *call)
 {
     struct checked *checked = fy_own_block()->checked;
     union fy_raw value = {.u = {0, 0}};
@@ -116,25 +118,25 @@ fy_checked_compare(struct fy_checks *checks, const struct fy_intercepted *call)
     struct fy_decision *decision = &checked->decision;
     take_value(decision->bound, call->registers, &value);
     enum fy_reason reason =
-        fy_shadow_compare(checked->shadow, call->original, &value,
-                          decision->note, sizeof(decision->note));
+        fy_rerun_compare(checked->rerun, call->original, &value, decision->note,
+                         sizeof(decision->note));
     decision->reason = reason;
     if (reason == FY_REASON_DIFFERENT) {
         __atomic_store_n(&checks->off[call->function], 1, __ATOMIC_RELAXED);
         fy_explain_difference(checks->path, decision);
     }
     fy_explain(decision);
-    fy_checked_drop();
+    fy_run_verify_drop();
     return reason;
 }
 
 void
-fy_checked_drop(void)
+fy_run_verify_drop(void)
 {
     struct checked *checked = fy_own_block()->checked;
 
     if (checked) {
-        fy_shadow_free(checked->shadow);
+        fy_rerun_free(checked->rerun);
         free(checked);
         fy_own_block()->checked = NULL;
     }

@@ -262,9 +262,9 @@ is_info(const struct fy_bound *bound, unsigned o)
 
 /* Tiles of the variant, and for each operand its tile's number or -1. */
 static int
-leaf_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
-           const struct fy_scope *scope, struct fy_variant *variant,
-           int tile_of[FY_MAX_OPERANDS], int64_t at_bytes[FY_MAX_OPERANDS])
+chunk_tiles(struct fy_planner *planner, const struct fy_chunk *chunk,
+            const struct fy_scope *scope, struct fy_variant *variant,
+            int tile_of[FY_MAX_OPERANDS], int64_t at_bytes[FY_MAX_OPERANDS])
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_operand *operands = operand_rows(bound);
@@ -365,7 +365,7 @@ is_base(const struct fy_bound *bound, uint32_t cell)
     return false;
 }
 
-struct leaf {
+struct chunk_call {
     const struct fy_bound *bound;
     const struct fy_value *cells;
     const int *tile_of;
@@ -377,17 +377,17 @@ struct leaf {
 
 /* The caller's struct behind argument `arg', copied once. */
 static int
-leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
+chunk_image(struct chunk_call *chunk_call, unsigned arg, struct fy_image **out)
 {
-    struct fy_variant *variant = leaf->variant;
+    struct fy_variant *variant = chunk_call->variant;
 
-    if (leaf->image_of[arg] < 0) {
-        const struct fy_cell *cells = cell_rows(leaf->bound);
+    if (chunk_call->image_of[arg] < 0) {
+        const struct fy_cell *cells = cell_rows(chunk_call->bound);
         uint32_t least = 0;
         if (variant->nimages == FY_MAX_IMAGES) {
             return FY_ERR_UNSUPPORTED;
         }
-        for (unsigned c = 0; c < leaf->bound->function->ncells; c++) {
+        for (unsigned c = 0; c < chunk_call->bound->function->ncells; c++) {
             uint32_t end = cells[c].offset +
                            fy_type_bytes((enum fy_type)cells[c].type, 64);
             if (cells[c].kind == FY_CELL_FIELD && cells[c].arg == arg &&
@@ -396,8 +396,9 @@ leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
             }
         }
         struct fy_image *image = &variant->images[variant->nimages];
-        const struct fy_arg *args = FY_TABLE(leaf->bound->model, fy_arg, args) +
-                                    leaf->bound->function->args;
+        const struct fy_arg *args =
+            FY_TABLE(chunk_call->bound->model, fy_arg, args) +
+            chunk_call->bound->function->args;
         if (args[arg].struct_bytes > least) {
             least = args[arg].struct_bytes;
         }
@@ -405,13 +406,13 @@ leaf_image(struct leaf *leaf, unsigned arg, struct fy_image **out)
             return FY_ERR_UNSUPPORTED;
         }
         image->bytes = FY_IMAGE_BYTES;
-        if (fy_read_mapped(leaf->bound->args[arg].p, image->content, least,
-                           FY_IMAGE_BYTES)) {
+        if (fy_read_mapped(chunk_call->bound->args[arg].p, image->content,
+                           least, FY_IMAGE_BYTES)) {
             return FY_ERR_UNSUPPORTED;
         }
-        leaf->image_of[arg] = variant->nimages++;
+        chunk_call->image_of[arg] = variant->nimages++;
     }
-    *out = &variant->images[leaf->image_of[arg]];
+    *out = &variant->images[chunk_call->image_of[arg]];
     return FY_OK;
 }
 
@@ -446,44 +447,44 @@ is_written_field(const struct fy_bound *bound, unsigned c)
 
 /* A place of an image that belongs to the tile of operand `o'. */
 static int
-leaf_patch(struct leaf *leaf, const struct fy_cell *cell, unsigned o,
-           uint32_t bytes)
+chunk_patch(struct chunk_call *chunk_call, const struct fy_cell *cell,
+            unsigned o, uint32_t bytes)
 {
-    struct fy_variant *variant = leaf->variant;
+    struct fy_variant *variant = chunk_call->variant;
 
     if (variant->npatches == FY_MAX_PATCHES) {
         return FY_ERR_UNSUPPORTED;
     }
     variant->patches[variant->npatches++] = (struct fy_patch){
-        .image = (uint8_t)leaf->image_of[cell->arg],
-        .tile = (uint8_t)leaf->tile_of[o],
+        .image = (uint8_t)chunk_call->image_of[cell->arg],
+        .tile = (uint8_t)chunk_call->tile_of[o],
         .at = cell->offset,
         .bytes = bytes,
-        .offset = -leaf->at_bytes[o],
+        .offset = -chunk_call->at_bytes[o],
     };
     return FY_OK;
 }
 
 /* Puts one cell's value of this chunk where the callee will look for it. */
 static int
-leaf_cell(struct leaf *leaf, unsigned c)
+chunk_cell(struct chunk_call *chunk_call, unsigned c)
 {
-    const struct fy_bound *bound = leaf->bound;
+    const struct fy_bound *bound = chunk_call->bound;
     const struct fy_cell *cell = &cell_rows(bound)[c];
-    struct fy_slot *slot = &leaf->variant->slots[cell->arg];
+    struct fy_slot *slot = &chunk_call->variant->slots[cell->arg];
     enum fy_type type =
         fy_type_resolve((enum fy_type)cell->type, bound->integer_bits);
     bool base = is_base(bound, c);
-    int o = base ? operand_at(bound, c, leaf->tile_of) : -1;
-    struct fy_value value = leaf->cells[c];
+    int o = base ? operand_at(bound, c, chunk_call->tile_of) : -1;
+    struct fy_value value = chunk_call->cells[c];
     struct fy_image *image;
     int status;
 
     if (o == -2) {
         return FY_ERR_UNSUPPORTED;
     }
-    if (base && o < 0 && leaf->inactive) {
-        value.p = leaf->inactive;
+    if (base && o < 0 && chunk_call->inactive) {
+        value.p = chunk_call->inactive;
     }
     /* *n beside n[1]: an array of scalars, which is copied as a struct is. */
     switch (cell->kind == FY_CELL_REFERENCE && has_fields(bound, cell->arg)
@@ -492,8 +493,8 @@ leaf_cell(struct leaf *leaf, unsigned c)
     case FY_CELL_VALUE:
         if (o >= 0) {
             slot->kind = FY_SLOT_TILE;
-            slot->tile = (uint8_t)leaf->tile_of[o];
-            slot->offset = -leaf->at_bytes[o];
+            slot->tile = (uint8_t)chunk_call->tile_of[o];
+            slot->offset = -chunk_call->at_bytes[o];
         } else {
             fy_raw_store(type, &value, &slot->value);
         }
@@ -508,43 +509,43 @@ leaf_cell(struct leaf *leaf, unsigned c)
         return FY_OK;
     case FY_CELL_FIELD:
     case FY_CELL_ADDRESS:
-        status = leaf_image(leaf, cell->arg, &image);
+        status = chunk_image(chunk_call, cell->arg, &image);
         if (status) {
             return status;
         }
         slot->kind = FY_SLOT_STRUCT;
-        slot->image = (uint32_t)leaf->image_of[cell->arg];
+        slot->image = (uint32_t)chunk_call->image_of[cell->arg];
         if (cell->kind == FY_CELL_ADDRESS) {
             const struct fy_view *view = &bound->views[o < 0 ? 0 : o];
             return o < 0 ? FY_OK
-                         : leaf_patch(leaf, cell, (unsigned)o,
-                                      (uint32_t)view->extent[0] *
-                                          view->element_bytes);
+                         : chunk_patch(chunk_call, cell, (unsigned)o,
+                                       (uint32_t)view->extent[0] *
+                                           view->element_bytes);
         }
         if (value.kind == FY_V_INT && value.i != bound->cells[c].i &&
             is_written_field(bound, c)) {
             return FY_ERR_UNSUPPORTED; /* the chunk's extent, and a result */
         }
         fy_raw_store(type, &value, image->content + cell->offset);
-        return o >= 0 ? leaf_patch(leaf, cell, (unsigned)o, 0) : FY_OK;
+        return o >= 0 ? chunk_patch(chunk_call, cell, (unsigned)o, 0) : FY_OK;
     default: /* HANDLE: the callee reads the plan; `on host' passes it */
         return FY_OK;
     }
 }
 
 static int
-leaf_arguments(struct leaf *leaf)
+chunk_arguments(struct chunk_call *chunk_call)
 {
-    const struct fy_bound *bound = leaf->bound;
+    const struct fy_bound *bound = chunk_call->bound;
     const struct fy_function *function = bound->function;
     const struct fy_arg *args =
         FY_TABLE(bound->model, fy_arg, args) + function->args;
-    struct fy_variant *variant = leaf->variant;
+    struct fy_variant *variant = chunk_call->variant;
 
     variant->nslots = function->nargs;
     variant->of_itself = true;
     for (unsigned i = 0; i < function->nargs; i++) {
-        leaf->image_of[i] = -1;
+        chunk_call->image_of[i] = -1;
         variant->slots[i] = (struct fy_slot){
             .kind = FY_SLOT_VALUE,
             .type = (uint8_t)fy_arg_passed_type(&args[i], bound->integer_bits),
@@ -552,7 +553,7 @@ leaf_arguments(struct leaf *leaf)
         };
     }
     for (unsigned c = 0; c < function->ncells; c++) {
-        int status = leaf_cell(leaf, c);
+        int status = chunk_cell(chunk_call, c);
         if (status) {
             return status;
         }
@@ -568,10 +569,10 @@ leaf_arguments(struct leaf *leaf)
 
 /* One argument of an `on host' call: a tile's address or a number. */
 static int
-host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
-              struct fy_slot *slot)
+host_argument(struct chunk_call *chunk_call, const struct fy_scope *scope,
+              uint32_t node, struct fy_slot *slot)
 {
-    const struct fy_bound *bound = leaf->bound;
+    const struct fy_bound *bound = chunk_call->bound;
     const struct fy_node *nodes = FY_TABLE(bound->model, fy_node, nodes);
     const struct fy_node *row = &nodes[node];
     struct fy_value value;
@@ -587,10 +588,10 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
     }
     uint32_t cell = fy_eval_bare_cell(scope, node);
     if (row->op == FY_OP_ADDRESS && row->a < bound->function->noperands) {
-        o = leaf->tile_of[row->a] >= 0 ? (int)row->a : -1;
+        o = chunk_call->tile_of[row->a] >= 0 ? (int)row->a : -1;
         cell = operand_rows(bound)[row->a].base;
     } else if (cell != FY_NIL) {
-        o = operand_at(bound, cell, leaf->tile_of);
+        o = operand_at(bound, cell, chunk_call->tile_of);
         if (o == -2) {
             return FY_ERR_UNSUPPORTED;
         }
@@ -599,12 +600,12 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
     if (o >= 0) {
         slot->kind = FY_SLOT_TILE;
         slot->type = FY_T_POINTER;
-        slot->tile = (uint8_t)leaf->tile_of[o];
-        slot->offset = -leaf->at_bytes[o];
+        slot->tile = (uint8_t)chunk_call->tile_of[o];
+        slot->offset = -chunk_call->at_bytes[o];
         return FY_OK;
     }
     if (row->op == FY_OP_ADDRESS) {
-        value = leaf->cells[cell];
+        value = chunk_call->cells[cell];
     } else if (fy_eval(scope, node, &value)) {
         return FY_ERR_UNSUPPORTED;
     }
@@ -625,14 +626,14 @@ host_argument(struct leaf *leaf, const struct fy_scope *scope, uint32_t node,
 
 /* `on host f(...)': arguments by the call's own expressions. */
 static int
-leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
-               const struct fy_target *target)
+chunk_host_call(struct chunk_call *chunk_call, const struct fy_scope *scope,
+                const struct fy_target *target)
 {
-    const struct fy_bound *bound = leaf->bound;
+    const struct fy_bound *bound = chunk_call->bound;
     const struct fy_call_row *row =
         &FY_TABLE(bound->model, fy_call_row, calls)[bound->function->host_call];
     const char *name = fy_model_string(bound->model, row->function);
-    struct fy_variant *variant = leaf->variant;
+    struct fy_variant *variant = chunk_call->variant;
 
     if (!target->sibling || row->nargs > FY_MAX_ARGS) {
         return FY_ERR_UNSUPPORTED;
@@ -645,7 +646,7 @@ leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
     for (unsigned i = 0; i < row->nargs; i++) {
         variant->slots[i] = (struct fy_slot){0};
         int status =
-            host_argument(leaf, scope, row->args[i], &variant->slots[i]);
+            host_argument(chunk_call, scope, row->args[i], &variant->slots[i]);
         if (status) {
             return status;
         }
@@ -657,19 +658,19 @@ leaf_host_call(struct leaf *leaf, const struct fy_scope *scope,
 static int
 device_operand(void *state, unsigned o, struct fy_slot *slot)
 {
-    const struct leaf *leaf = state;
+    const struct chunk_call *chunk_call = state;
 
-    if (o >= leaf->bound->function->noperands) {
+    if (o >= chunk_call->bound->function->noperands) {
         return FY_ERR_UNSUPPORTED;
     }
     slot->kind = FY_SLOT_TILE;
-    if (leaf->tile_of[o] < 0) {
+    if (chunk_call->tile_of[o] < 0) {
         /* It is not accessed (alpha = 0). Libraries of vendors do not promise
          * that, and there is little to compute. */
         return FY_ERR_UNSUPPORTED;
     }
-    slot->tile = (uint8_t)leaf->tile_of[o];
-    slot->offset = -leaf->at_bytes[o];
+    slot->tile = (uint8_t)chunk_call->tile_of[o];
+    slot->offset = -chunk_call->at_bytes[o];
     return FY_OK;
 }
 
@@ -677,30 +678,32 @@ device_operand(void *state, unsigned o, struct fy_slot *slot)
 static const struct fy_tile *
 device_tile(void *state, unsigned o, uint8_t *number)
 {
-    const struct leaf *leaf = state;
+    const struct chunk_call *chunk_call = state;
 
-    if (o >= leaf->bound->function->noperands || leaf->tile_of[o] < 0) {
+    if (o >= chunk_call->bound->function->noperands ||
+        chunk_call->tile_of[o] < 0) {
         return NULL;
     }
-    *number = (uint8_t)leaf->tile_of[o];
-    return &leaf->variant->tiles[leaf->tile_of[o]];
+    *number = (uint8_t)chunk_call->tile_of[o];
+    return &chunk_call->variant->tiles[chunk_call->tile_of[o]];
 }
 
 static int
-leaf_device_call(struct leaf *leaf, struct fy_planner *planner,
-                 const struct fy_scope *scope)
+chunk_device_call(struct chunk_call *chunk_call, struct fy_planner *planner,
+                  const struct fy_scope *scope)
 {
-    const struct fy_device_operands operands = {leaf, device_operand,
+    const struct fy_device_operands operands = {chunk_call, device_operand,
                                                 device_tile};
-    const struct fy_operand *rows = operand_rows(leaf->bound);
+    const struct fy_operand *rows = operand_rows(chunk_call->bound);
 
-    const bool ints =
-        fy_device_call_takes_ints(leaf->bound->model, leaf->bound->function);
+    const bool ints = fy_device_call_takes_ints(chunk_call->bound->model,
+                                                chunk_call->bound->function);
 
-    for (unsigned o = 0; o < leaf->bound->function->noperands; o++) {
+    for (unsigned o = 0; o < chunk_call->bound->function->noperands; o++) {
         struct fy_view *view = &planner->views[o];
-        if (!ints || leaf->tile_of[o] < 0 || rows[o].element != FY_T_INTEGER ||
-            leaf->bound->integer_bits == 32) {
+        if (!ints || chunk_call->tile_of[o] < 0 ||
+            rows[o].element != FY_T_INTEGER ||
+            chunk_call->bound->integer_bits == 32) {
             continue;
         }
         /* cuSOLVER's pivots are ints, whatever the caller's are: it reads the
@@ -713,12 +716,12 @@ leaf_device_call(struct leaf *leaf, struct fy_planner *planner,
             view->stride[0] *= 2;
         }
     }
-    return fy_device_call(planner, scope, &operands, leaf->variant);
+    return fy_device_call(planner, scope, &operands, chunk_call->variant);
 }
 
 int
-fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
-             struct fy_variant **out)
+fy_chunk_call_self(struct fy_planner *planner, const struct fy_chunk *chunk,
+                   struct fy_variant **out)
 {
     const struct fy_bound *bound = planner->bound;
     const struct fy_function *function = bound->function;
@@ -729,11 +732,12 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     int64_t at_bytes[FY_MAX_OPERANDS] = {0};
     struct fy_scope scope = {bound->model, function, bound->cells,
                              bound->extents};
-    struct leaf leaf = {.bound = bound,
-                        .cells = cells,
-                        .tile_of = tile_of,
-                        .at_bytes = at_bytes,
-                        .inactive = planner->options.inactive_address};
+    struct chunk_call chunk_call = {.bound = bound,
+                                    .cells = cells,
+                                    .tile_of = tile_of,
+                                    .at_bytes = at_bytes,
+                                    .inactive =
+                                        planner->options.inactive_address};
     int status;
 
     memcpy(cells, bound->cells, sizeof(cells[0]) * function->ncells);
@@ -775,17 +779,17 @@ fy_leaf_self(struct fy_planner *planner, const struct fy_chunk *chunk,
     if (!variant) {
         return FY_ERR_NOMEM;
     }
-    leaf.variant = variant;
+    chunk_call.variant = variant;
     variant->function = planner->target->original;
     variant->return_type = (uint8_t)fy_type_resolve(
         (enum fy_type)function->return_type, bound->integer_bits);
-    status = leaf_tiles(planner, chunk, &scope, variant, tile_of, at_bytes);
+    status = chunk_tiles(planner, chunk, &scope, variant, tile_of, at_bytes);
     if (status == FY_OK) {
         status = fy_plan_on_device(planner)
-                     ? leaf_device_call(&leaf, planner, &scope)
+                     ? chunk_device_call(&chunk_call, planner, &scope)
                  : function->host_call == FY_NIL
-                     ? leaf_arguments(&leaf)
-                     : leaf_host_call(&leaf, &scope, planner->target);
+                     ? chunk_arguments(&chunk_call)
+                     : chunk_host_call(&chunk_call, &scope, planner->target);
     }
     if (status) {
         fy_variant_free(variant);
