@@ -66,8 +66,8 @@ struct fy_job {
     struct fy_server_stage *stage;   /* or NULL: the loop leaves its spec, its
                                     * invocation and `before' alone meanwhile */
     struct fy_exchange *exchange;    /* to be answered; NULL: none, or gone */
-    void (*run)(struct fy_job *job); /* in a thread: of the server only the
-                                      * the policy, which guards itself */
+    void (*run)(struct fy_job *job); /* in a thread: of the server only
+                                      * policy, which guards itself */
     void (*finish)(struct fy_job *job); /* in the loop; frees the job */
 };
 
