@@ -45,7 +45,7 @@ find_uninstalled(const char *folder, struct fy_places *out)
     if (!file) {
         return false;
     }
-    bool read = fgets(source, sizeof source, file) != NULL;
+    bool read = fgets(source, sizeof source, file);
     (void)fclose(file);
     if (!read) {
         return false;

@@ -160,7 +160,7 @@ fy_map_add(struct fy_arena *arena, struct fy_map *map, const char *key,
     }
     struct fy_map_entry *entry = slot(map, key);
     if (is_new) {
-        *is_new = entry->key == NULL;
+        *is_new = !entry->key;
     }
     if (!entry->key) {
         entry->key = key;

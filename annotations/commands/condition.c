@@ -135,7 +135,7 @@ begins_otherwise(const char *expression, const char *starts)
         /* The next one; a group or a bracket may hide it. */
         size_t n = strcspn(rest, "|[(\\");
         if (rest[n] != '|') {
-            return strchr(rest, '|') == NULL;
+            return !strchr(rest, '|');
         }
         at = rest + n + 1;
     }

@@ -205,7 +205,7 @@ declare_option(struct fy_command_check *check, const struct cmd_item *item)
     const struct cmd_value *first = item->values ? item->values : &no_value;
     unsigned index = check->block->nslots, previous = 0;
     const char *bracket = NULL;
-    bool has_bracket = false, named = first->name.text != NULL;
+    bool has_bracket = false, named = first->name.text;
     const struct cmd_form *form = item->forms; /* there is one */
     do {
         if (form->value.text) {
@@ -305,7 +305,7 @@ fy_command_expect(struct fy_command_check *check,
     bool common = forms != &check->block->own;
     for (const struct cmd_statement *s = statements; s; s = s->next) {
         for (const struct cmd_item *item = s->items; item; item = item->next) {
-            check->slots_capacity += item->values == NULL;
+            check->slots_capacity += !item->values;
             for (const struct cmd_value *v = item->values; v; v = v->next) {
                 check->slots_capacity++;
             }

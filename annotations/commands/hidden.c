@@ -65,8 +65,7 @@ hides(const struct fy_block *a, const struct fy_block *b)
 {
     unsigned a_least, a_most, b_least, b_most;
     if (a->requires.count > 0 || a->is_bundle != b->is_bundle ||
-        a->is_first != b->is_first ||
-        (a->common != NULL) != (b->common != NULL) ||
+        a->is_first != b->is_first || !a->common != !b->common ||
         (a->pure != FY_ALWAYS && a->effect != FY_ALWAYS)) {
         return false;
     }

@@ -441,7 +441,7 @@ is_listed(const char *entry, const char *const *names)
     while (*names && !fy_variable_fits(entry, *names)) {
         names++;
     }
-    return *names != NULL;
+    return *names;
 }
 
 bool

@@ -76,7 +76,7 @@ extent_node(struct fy_body *body, const struct ast_axis *ast, const char *name)
                             .depth = 1,
                             .name = ast->name,
                             .span = ast->name.span};
-    bool is_arg = fy_unit_find_arg(body->unit, name) != NULL;
+    bool is_arg = fy_unit_find_arg(body->unit, name);
     if (!ast->extent && !is_arg) {
         /* Expressions may find a let; then the axis has that extent. */
         bool is_let = false;
@@ -218,7 +218,7 @@ fy_compile_axis(struct fy_body *body, const struct ast_statement *statement)
         for (const struct ast_clause *c = statement->clauses; c; c = c->next) {
             axis_clause(body, &axis, c);
             if (c->kind == AST_AXIS_ALSO) {
-                also_cells(body, &axis, c, statement->axes->next != NULL);
+                also_cells(body, &axis, c, statement->axes->next);
             }
         }
         body->axes[body->naxes++] = axis;

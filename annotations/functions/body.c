@@ -19,8 +19,8 @@ let(struct fy_body *body, const struct ast_statement *s)
     if (!name) {
         return;
     }
-    bool taken = fy_unit_find_arg(body->unit, name) != NULL ||
-                 fy_body_find_axis(body, name) != NULL;
+    bool taken =
+        fy_unit_find_arg(body->unit, name) || fy_body_find_axis(body, name);
     for (unsigned i = 0; i < body->nlets; i++) {
         taken = taken || strcmp(body->lets[i].name, name) == 0;
     }

@@ -534,7 +534,7 @@ fy_compile_input(const struct fy_compile_input *input,
     front->diagnostics = diagnostics;
     front->library_dir = input->library_dir;
     front->blocks_end = &front->blocks;
-    front->wants_commands = commands != NULL;
+    front->wants_commands = commands;
     front->word = input->word;
     if (commands) {
         commands->arena.out_of_memory = &out_of_memory;

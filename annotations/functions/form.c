@@ -146,7 +146,7 @@ merge(struct fy_copy *copy)
     }
     for (; s; s = s->next) {
         struct ast_statement *copied = fy_copy_statement(copy, s);
-        bool replaced = copied == NULL;
+        bool replaced = !copied;
         i = 0;
         for (const struct ast_statement *o = copied ? own : NULL; o;
              o = o->next, i++) {
@@ -284,7 +284,7 @@ with_values(struct fy_front *front, const struct fy_unit *unit)
     struct list list = {.end = &list.first};
     bool any = false;
     for (unsigned i = 0; i < unit->nbindings; i++) {
-        any = any || unit->bindings[i].family->columns != NULL;
+        any = any || unit->bindings[i].family->columns;
     }
     for (const struct ast_statement *s = unit->body; s && any; s = s->next) {
         const struct ast_statement *copied = fy_copy_statement(copy, s);

@@ -39,7 +39,7 @@ read_text(struct fy_front *front, int fd, struct fy_span span, const char *path)
     }
     char *text = fy_arena_alloc(&front->arena, (size_t)status.st_size + 1);
     if (fy_read_most(fd, text, (size_t)status.st_size, &have) ||
-        have < (size_t)status.st_size || memchr(text, '\0', have) != NULL) {
+        have < (size_t)status.st_size || memchr(text, '\0', have)) {
         fy_error(front, span, "'%s' cannot be read as text", path);
         return NULL;
     }
@@ -144,12 +144,12 @@ static const char *
 find_head(const char *plain, const char *name, bool *c_name)
 {
     size_t length = strlen(name);
-    for (const char *at = plain; (at = strstr(at, "__global__")) != NULL;) {
+    for (const char *at = plain; (at = strstr(at, "__global__"));) {
         const char *line = at;
         at += strlen("__global__");
         for (const char *word = at; *word != '\0' && !strchr(";{}", *word);) {
             if (!is_word_char(*word)) {
-                if (*word == '(' && (word = group_end(word)) == NULL) {
+                if (*word == '(' && !(word = group_end(word))) {
                     return NULL;
                 }
                 word += *word != '(' && *word != '\0' && !is_word_char(*word);
@@ -163,7 +163,7 @@ find_head(const char *plain, const char *name, bool *c_name)
             if ((size_t)(end - word) == length &&
                 memcmp(word, name, length) == 0 && *open == '(') {
                 const char *quoted = strstr(plain, "\"C\"");
-                *c_name = quoted != NULL && quoted < line;
+                *c_name = quoted && quoted < line;
                 return open + 1;
             }
             word = end;

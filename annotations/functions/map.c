@@ -224,7 +224,7 @@ fy_map_name(struct fy_body *body, const struct ast_expr *expr, bool *known)
                 return named_value(body, &body->temps[i], expr);
             }
         }
-        *known = text == NULL;
+        *known = !text;
         return FY_NIL;
     }
     const unsigned o = (unsigned)(operand - body->operands);
@@ -336,8 +336,8 @@ name_value(struct fy_body *body, const struct ast_statement *s,
            const char *name)
 {
     struct fy_front *front = body->front;
-    bool taken = fy_unit_find_arg(body->unit, name) != NULL ||
-                 fy_body_find_axis(body, name) != NULL;
+    bool taken =
+        fy_unit_find_arg(body->unit, name) || fy_body_find_axis(body, name);
     for (unsigned i = 0; i < body->nlets; i++) {
         taken = taken || strcmp(body->lets[i].name, name) == 0;
     }

@@ -544,7 +544,7 @@ expand(struct fy_front *front, const struct fy_unit *unit, const char *text,
                                   span ? strlen(text) + FY_MAX_EXPANDED_BYTES
                                        : (size_t)FY_MAX_DOC_BYTES};
     builder.text = fy_arena_alloc(&front->arena, builder.limit + 1);
-    while ((open = strchr(text, '<')) != NULL) {
+    while ((open = strchr(text, '<'))) {
         const char *name, *family, *value = NULL;
         const char *end = split_placeholder(front, open, &name, &family);
         if (end) {

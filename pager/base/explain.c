@@ -42,7 +42,7 @@ fy_explain_to(const char *path)
 bool
 fy_explains(void)
 {
-    return explained != NULL;
+    return explained;
 }
 
 static bool

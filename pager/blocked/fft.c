@@ -380,7 +380,7 @@ begin(struct fy_passes *f, struct fy_planner *planner)
     }
     int status = fy_device_call(planner, &scope, &operands, whole);
     if (status == FY_OK &&
-        (whole->then != NULL || whole->nslots < 3 ||
+        (whole->then || whole->nslots < 3 ||
          whole->slots[0].kind != FY_SLOT_WORD ||
          whole->slots[0].word != FY_WORD_CUFFT ||
          whole->slots[1].kind != FY_SLOT_TILE ||

@@ -37,7 +37,7 @@ enum {
 static bool
 solves(const struct fy_algo *algo)
 {
-    return strchr(algo->row->signature, 'C') != NULL;
+    return strchr(algo->row->signature, 'C');
 }
 
 static int64_t

@@ -57,8 +57,7 @@ operand(const struct fy_algo *algo, char matrix, uint32_t i, uint32_t l)
 static int
 update(struct fy_algo *algo, uint32_t r, uint32_t c, uint32_t l, bool first)
 {
-    bool plain = algo->transa == 'N',
-         two = strchr(algo->row->signature, 'B') != NULL;
+    bool plain = algo->transa == 'N', two = strchr(algo->row->signature, 'B');
     bool adds = l != FY_NIL;
     char turned = fy_algo_adjoint(algo);
     uint8_t written = algo->matrices[2].access;

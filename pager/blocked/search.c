@@ -61,7 +61,7 @@ fy_algo_generate(struct fy_algo *algo)
 
     fy_planner_reset(planner);
     planner->info_pointer = info;
-    planner->uses_info = info != NULL; /* 0, also where no part has one */
+    planner->uses_info = info; /* 0, also where no part has one */
     planner->options.max_steps = FY_MAX_BLOCK_STEPS;
     for (unsigned i = 0; i < FY_MAX_MATRICES; i++) {
         fy_algo_view(algo, &algo->matrices[i], &views[i]);

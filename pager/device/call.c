@@ -79,19 +79,19 @@ cif_new(const struct fy_launch *launch, struct fy_cif **out)
 {
     uint16_t n = launch->nargs;
     ffi_type *result = ffi_type_of(launch->return_type);
-    if (result == NULL || n > MAX_ARGS || launch->return_type == FY_T_C32 ||
+    if (!result || n > MAX_ARGS || launch->return_type == FY_T_C32 ||
         launch->return_type == FY_T_C64) {
         return FY_ERR_UNSUPPORTED;
     }
     struct fy_cif *c = malloc(sizeof *c + n * (sizeof(ffi_type *) + 1U));
-    if (c == NULL) {
+    if (!c) {
         return FY_ERR_NOMEM;
     }
     uint8_t *types = (uint8_t *)(c->ffi_types + n);
     for (unsigned i = 0; i < n; i++) {
         types[i] = launch->types[i];
         c->ffi_types[i] = ffi_type_of(types[i]);
-        if (c->ffi_types[i] == NULL || types[i] == FY_T_VOID) {
+        if (!c->ffi_types[i] || types[i] == FY_T_VOID) {
             goto refuse;
         }
     }
@@ -115,7 +115,7 @@ fy_call_new(struct fy_cif **cifs, const struct fy_launch *launch,
             struct fy_call **out)
 {
     struct fy_cif *c;
-    for (c = *cifs; c != NULL; c = c->next) {
+    for (c = *cifs; c; c = c->next) {
         if (c->return_type == launch->return_type &&
             c->nargs == launch->nargs &&
             (c->nargs == 0 ||
@@ -123,7 +123,7 @@ fy_call_new(struct fy_cif **cifs, const struct fy_launch *launch,
             break;
         }
     }
-    if (c == NULL) {
+    if (!c) {
         int status = cif_new(launch, &c);
         if (status != 0) {
             return status;
@@ -133,7 +133,7 @@ fy_call_new(struct fy_cif **cifs, const struct fy_launch *launch,
     }
     struct fy_call *call =
         malloc(sizeof *call + launch->nargs * sizeof call->values[0]);
-    if (call == NULL) {
+    if (!call) {
         return FY_ERR_NOMEM;
     }
     call->cif = c;
@@ -165,7 +165,7 @@ fy_call_run(const struct fy_call *call)
     ffi_call((ffi_cif *)(uintptr_t)&c->cif, call->function, &result, values);
     fy_own_block()->raised |= fy_floating_point() & FY_RAISED;
     fy_set_floating_point(fy_floating_point() | (before & FY_RAISED));
-    if (call->result != NULL && call->return_type != FY_T_VOID) {
+    if (call->result && call->return_type != FY_T_VOID) {
         memcpy(call->result, &result, 8);
     }
 }
@@ -173,7 +173,7 @@ fy_call_run(const struct fy_call *call)
 void
 fy_cifs_free(struct fy_cif *cifs)
 {
-    while (cifs != NULL) {
+    while (cifs) {
         struct fy_cif *next = cifs->next;
         free(cifs);
         cifs = next;

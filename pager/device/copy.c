@@ -42,7 +42,7 @@ static void
 copy_row(char *to, const char *from, const struct axis *a, struct unit unit)
 {
     uint32_t bytes = unit.bytes;
-    if (unit.access != NULL) {
+    if (unit.access) {
         bool out = unit.access->writes;
         fy_host_access_row(unit.access, out ? to : (char *)(uintptr_t)from,
                            out ? (char *)(uintptr_t)from : to, a->n,
@@ -91,7 +91,7 @@ runs_inside(const struct axis *a, const struct axis *b, struct unit unit)
 {
     int64_t to = magnitude(a->to) - magnitude(b->to);
     int64_t from = magnitude(a->from) - magnitude(b->from);
-    bool host_is_from = unit.access != NULL && !unit.access->writes;
+    bool host_is_from = unit.access && !unit.access->writes;
     int64_t first = host_is_from ? from : to, second = host_is_from ? to : from;
     return first != 0 ? first < 0 : second < 0;
 }

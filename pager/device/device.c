@@ -46,10 +46,10 @@ fy_device_find(const char *name)
             continue;
         }
         if (!parse_unit(name + kind, &unit) ||
-            (ops->choose == NULL && name[kind] != '\0')) {
+            (!ops->choose && name[kind] != '\0')) {
             return NULL;
         }
-        if (ops->choose != NULL) {
+        if (ops->choose) {
             ops->choose(unit);
         }
         return ops;

@@ -53,7 +53,7 @@ bin_add(struct fy_host_arena *arena, struct segment *s)
     s->is_free = true;
     s->bin_before = NULL;
     s->bin_after = *head;
-    if (*head != NULL) {
+    if (*head) {
         (*head)->bin_before = s;
     }
     *head = s;
@@ -62,12 +62,12 @@ bin_add(struct fy_host_arena *arena, struct segment *s)
 static void
 bin_remove(struct fy_host_arena *arena, struct segment *s)
 {
-    if (s->bin_before != NULL) {
+    if (s->bin_before) {
         s->bin_before->bin_after = s->bin_after;
     } else {
         arena->bins[bin_of(s->bytes)] = s->bin_after;
     }
-    if (s->bin_after != NULL) {
+    if (s->bin_after) {
         s->bin_after->bin_before = s->bin_before;
     }
     s->is_free = false;
@@ -77,7 +77,7 @@ int
 fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out)
 {
     struct fy_host_arena *arena = calloc(1, sizeof *arena);
-    if (arena == NULL) {
+    if (!arena) {
         return FY_ERR_NOMEM;
     }
     arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
@@ -86,7 +86,7 @@ fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out)
         return 0;
     }
     struct segment *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    if (!s) {
         goto free_arena;
     }
     arena->mapping = mmap(NULL, arena->bytes + 2 * (size_t)SLACK_BYTES,
@@ -115,14 +115,14 @@ int
 fy_arena_new_at(uint64_t base, uint64_t bytes, struct fy_host_arena **out)
 {
     struct fy_host_arena *arena = calloc(1, sizeof *arena);
-    if (arena == NULL) {
+    if (!arena) {
         return FY_ERR_NOMEM;
     }
     arena->bytes = bytes / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     arena->base = base;
     if (arena->bytes > 0) {
         struct segment *s = calloc(1, sizeof *s);
-        if (s == NULL) {
+        if (!s) {
             free(arena);
             return FY_ERR_NOMEM;
         }
@@ -138,16 +138,16 @@ fy_arena_new_at(uint64_t base, uint64_t bytes, struct fy_host_arena **out)
 void
 fy_host_arena_free(struct fy_host_arena *arena)
 {
-    if (arena == NULL) {
+    if (!arena) {
         return;
     }
     /* Clearing frees the table only; the segments stay linked. */
     HASH_CLEAR(hh, arena->allocated);
-    for (struct segment *s = arena->first, *next; s != NULL; s = next) {
+    for (struct segment *s = arena->first, *next; s; s = next) {
         next = s->after;
         free(s);
     }
-    if (arena->mapping != NULL) {
+    if (arena->mapping) {
         (void)munmap(arena->mapping, arena->bytes + 2 * (size_t)SLACK_BYTES);
     }
     free(arena);
@@ -159,13 +159,12 @@ best_fit(struct fy_host_arena *arena, uint64_t bytes)
 {
     for (int bin = bin_of(bytes); bin < BINS; bin++) {
         struct segment *best = NULL;
-        for (struct segment *s = arena->bins[bin]; s != NULL;
-             s = s->bin_after) {
-            if (s->bytes >= bytes && (best == NULL || s->bytes < best->bytes)) {
+        for (struct segment *s = arena->bins[bin]; s; s = s->bin_after) {
+            if (s->bytes >= bytes && (!best || s->bytes < best->bytes)) {
                 best = s;
             }
         }
-        if (best != NULL) {
+        if (best) {
             return best;
         }
     }
@@ -177,7 +176,7 @@ static bool
 remember(struct fy_host_arena *arena, struct segment *s)
 {
     HASH_ADD(hh, arena->allocated, at, sizeof s->at, s);
-    return s->hh.tbl != NULL;
+    return s->hh.tbl;
 }
 
 int
@@ -191,13 +190,13 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
     }
     bytes = (bytes + FY_ARENA_ALIGN - 1) / FY_ARENA_ALIGN * FY_ARENA_ALIGN;
     struct segment *s = best_fit(arena, bytes);
-    if (s == NULL) {
+    if (!s) {
         return FY_ERR_NOFIT;
     }
     struct segment *rest = NULL;
     if (s->bytes > bytes) {
         rest = calloc(1, sizeof *rest);
-        if (rest == NULL) {
+        if (!rest) {
             return FY_ERR_NOMEM;
         }
     }
@@ -206,12 +205,12 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
         return FY_ERR_NOMEM;
     }
     bin_remove(arena, s);
-    if (rest != NULL) {
+    if (rest) {
         rest->at = s->at + bytes;
         rest->bytes = s->bytes - bytes;
         rest->before = s;
         rest->after = s->after;
-        if (s->after != NULL) {
+        if (s->after) {
             s->after->before = rest;
         }
         s->after = rest;
@@ -234,7 +233,7 @@ fy_host_arena_alloc(struct fy_host_arena *arena, uint64_t bytes, uint64_t *out)
 static void
 offer_back(struct fy_host_arena *arena)
 {
-    if (arena->mapping == NULL || arena->used_bytes > 0 ||
+    if (!arena->mapping || arena->used_bytes > 0 ||
         arena->touched_bytes < OFFER_BYTES) {
         return;
     }
@@ -251,7 +250,7 @@ swallow_next(struct fy_host_arena *arena, struct segment *s)
     bin_remove(arena, next);
     s->bytes += next->bytes;
     s->after = next->after;
-    if (next->after != NULL) {
+    if (next->after) {
         next->after->before = s;
     }
     free(next);
@@ -262,15 +261,15 @@ fy_host_arena_release(struct fy_host_arena *arena, uint64_t address)
 {
     struct segment *s;
     HASH_FIND(hh, arena->allocated, &address, sizeof address, s);
-    if (s == NULL) {
+    if (!s) {
         return;
     }
     HASH_DEL(arena->allocated, s);
     arena->used_bytes -= s->bytes;
-    if (s->after != NULL && s->after->is_free) {
+    if (s->after && s->after->is_free) {
         swallow_next(arena, s);
     }
-    if (s->before != NULL && s->before->is_free) {
+    if (s->before && s->before->is_free) {
         struct segment *before = s->before;
         bin_remove(arena, before);
         s->is_free = true;
@@ -288,7 +287,7 @@ fy_host_arena_size(const struct fy_host_arena *arena, uint64_t address)
 {
     struct segment *s;
     HASH_FIND(hh, arena->allocated, &address, sizeof address, s);
-    return s == NULL ? 0 : s->bytes;
+    return !s ? 0 : s->bytes;
 }
 
 uint64_t

@@ -83,7 +83,7 @@ fy_number_after(const char *text, const char *name, uint64_t otherwise)
 {
     size_t length = strlen(name);
     uint64_t value;
-    for (const char *p = text; p != NULL; p = strchr(p, '\n')) {
+    for (const char *p = text; p; p = strchr(p, '\n')) {
         p += *p == '\n';
         if (strncmp(p, name, length) == 0 &&
             (p[length] == ' ' || p[length] == '\t') &&
@@ -142,7 +142,7 @@ groups_left(const struct version *v, const char *groups)
     size_t root = strlen(v->root), length = root;
     memcpy(path, v->root, root + 1);
     const char *p = strstr(groups, v->key);
-    if (p != NULL) {
+    if (p) {
         p += strlen(v->key);
         size_t bytes = strcspn(p, "\n");
         if (length + bytes < sizeof path) {

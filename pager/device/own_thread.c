@@ -37,9 +37,8 @@ fy_own_block(void)
 {
     static __thread struct fy_own_block without_shim;
 
-    return services != NULL && services->own_block != NULL
-               ? services->own_block()
-               : &without_shim;
+    return services && services->own_block ? services->own_block()
+                                           : &without_shim;
 }
 
 void
@@ -101,8 +100,7 @@ add_threads(cpu_set_t *all)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
-    for (int i = 0;
-         tasks != NULL && i < MOST_THREADS && (entry = readdir(tasks)) != NULL;
+    for (int i = 0; tasks && i < MOST_THREADS && (entry = readdir(tasks));
          i++) {
         cpu_set_t one;
         long thread = strtol(entry->d_name, NULL, 10);
@@ -111,7 +109,7 @@ add_threads(cpu_set_t *all)
             CPU_OR(all, all, &one);
         }
     }
-    if (tasks != NULL) {
+    if (tasks) {
         (void)closedir(tasks);
     }
 }
@@ -126,7 +124,7 @@ add_places(void *runtime, cpu_set_t *all)
     *(void **)&count = dlsym(runtime, "omp_get_num_places");
     *(void **)&procs = dlsym(runtime, "omp_get_place_num_procs");
     *(void **)&ids = dlsym(runtime, "omp_get_place_proc_ids");
-    if (count == NULL || procs == NULL || ids == NULL) {
+    if (!count || !procs || !ids) {
         return;
     }
     for (int i = 0, places = count(); i < places; i++) {
@@ -156,7 +154,7 @@ fy_own_cpus_look(void)
     add_threads(&all);
     for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++) {
         void *runtime = dlopen(runtimes[i], RTLD_NOW | RTLD_NOLOAD);
-        if (runtime != NULL) {
+        if (runtime) {
             add_places(runtime, &all);
             (void)dlclose(runtime);
         }
@@ -199,7 +197,7 @@ fy_own_thread_begins(bool shares)
     if (look_up(&set)) {
         (void)sched_setaffinity(0, sizeof set, &set);
     }
-    if (services != NULL && services->thread_begins != NULL) {
+    if (services && services->thread_begins) {
         services->thread_begins(shares);
     }
 }
@@ -207,7 +205,7 @@ fy_own_thread_begins(bool shares)
 void
 fy_own_threads_child(void)
 {
-    if (services != NULL && services->main_thread != NULL) {
+    if (services && services->main_thread) {
         services->main_thread();
     }
 }

@@ -27,7 +27,7 @@ append(struct fy_queue *q, struct fy_work *work)
         turns->references++;
         work->u.mark.turn = turns->recorded;
     }
-    if (q->tail != NULL) {
+    if (q->tail) {
         q->tail->next = work;
     } else {
         q->head = work;
@@ -45,13 +45,13 @@ enqueue(struct fy_stream *stream, const struct fy_work *model)
         return q->class->fail(q->device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_work *work = malloc(sizeof *work);
-    if (work == NULL) {
+    if (!work) {
         return q->class->fail(q->device, FY_ERR_NOMEM,
                               "no memory for an operation");
     }
     *work = *model;
     pthread_mutex_lock(q->lock);
-    const bool dead = q->class->is_dead != NULL && q->class->is_dead(stream);
+    const bool dead = q->class->is_dead && q->class->is_dead(stream);
     if (!dead) {
         append(q, work);
         q->class->added(stream);
@@ -114,7 +114,7 @@ finish(struct fy_queue *q, struct fy_work *work)
 {
     if (work->kind == FY_WORK_LAUNCH) {
         q->class->discard(work->u.launch);
-    } else if (work->kind != FY_WORK_COPY && q->class->release != NULL) {
+    } else if (work->kind != FY_WORK_COPY && q->class->release) {
         q->class->release(work->u.mark.event);
     }
     free(work);
@@ -125,14 +125,13 @@ fy_queue_run(struct fy_stream *stream)
 {
     struct fy_queue *q = queue_of(stream);
     struct fy_work *work = q->head;
-    if (work == NULL || q->running ||
-        (work->kind == FY_WORK_WAIT && q->error == 0 &&
-         q->class->is_ready != NULL &&
+    if (!work || q->running ||
+        (work->kind == FY_WORK_WAIT && q->error == 0 && q->class->is_ready &&
          !q->class->is_ready(work->u.mark.event, work->u.mark.turn))) {
         return false;
     }
     q->head = work->next;
-    if (q->head == NULL) {
+    if (!q->head) {
         q->tail = NULL;
     }
     q->bytes -= work->bytes;
@@ -150,5 +149,5 @@ bool
 fy_queue_is_idle(const struct fy_stream *stream)
 {
     const struct fy_queue *q = (const struct fy_queue *)stream;
-    return q->head == NULL && !q->running;
+    return !q->head && !q->running;
 }

@@ -51,7 +51,7 @@ int
 fy_executor_new(struct fy_device *device, struct fy_executor **out)
 {
     struct fy_executor *x = calloc(1, sizeof *x);
-    if (x == NULL) {
+    if (!x) {
         return FY_ERR_NOMEM;
     }
     x->device = device;
@@ -70,7 +70,7 @@ fy_executor_new(struct fy_device *device, struct fy_executor **out)
 void
 fy_executor_free(struct fy_executor *x)
 {
-    if (x == NULL) {
+    if (!x) {
         return;
     }
     for (int i = 0; i < FY_LANES; i++) {
@@ -94,7 +94,7 @@ resident_add(struct fy_executor *x, struct fy_replica *r)
 {
     r->before = NULL;
     r->after = x->resident;
-    if (x->resident != NULL) {
+    if (x->resident) {
         x->resident->before = r;
     }
     x->resident = r;
@@ -103,12 +103,12 @@ resident_add(struct fy_executor *x, struct fy_replica *r)
 static void
 resident_remove(struct fy_executor *x, struct fy_replica *r)
 {
-    if (r->before != NULL) {
+    if (r->before) {
         r->before->after = r->after;
     } else {
         x->resident = r->after;
     }
-    if (r->after != NULL) {
+    if (r->after) {
         r->after->before = r->before;
     }
 }
@@ -126,7 +126,7 @@ retire(struct fy_executor *x, struct fy_replica *r, int lane, uint64_t turn)
     if (x->retired_end == x->retired_capacity) {
         size_t capacity = x->retired_capacity * 2 + 64;
         struct retired *bigger = realloc(x->retired, capacity * sizeof *bigger);
-        if (bigger == NULL) {
+        if (!bigger) {
             return FY_ERR_NOMEM;
         }
         x->retired = bigger;
@@ -217,11 +217,11 @@ static struct fy_replica *
 victim(const struct fy_executor *x, uint32_t step)
 {
     struct fy_replica *best = NULL;
-    for (struct fy_replica *r = x->resident; r != NULL; r = r->after) {
+    for (struct fy_replica *r = x->resident; r; r = r->after) {
         if (r->pinned_by == step + 1) {
             continue;
         }
-        if (best == NULL || r->next_use > best->next_use ||
+        if (!best || r->next_use > best->next_use ||
             (r->next_use == best->next_use && is_dirty(best) && !is_dirty(r))) {
             best = r;
         }
@@ -251,7 +251,7 @@ give_buffer(struct fy_executor *x, struct fy_replica *r, uint32_t step)
         }
         if (x->retired_first == x->retired_end) {
             struct fy_replica *evicted = victim(x, step);
-            if (evicted == NULL) {
+            if (!evicted) {
                 return FY_ERR_NOFIT;
             }
             fy_debug(EXECUTE, "step %u evicts %llu bytes of view %u", step,
@@ -295,7 +295,7 @@ static int
 repack(struct fy_executor *x, uint32_t index)
 {
     fy_debug(EXECUTE, "step %u: the device is emptied and packed again", index);
-    while (x->resident != NULL) {
+    while (x->resident) {
         int status = drop(x, x->resident);
         if (status != 0) {
             return status;
@@ -372,7 +372,7 @@ flush(struct fy_executor *x)
 {
     struct fy_lane *out = &x->lanes[FY_STREAM_COPY_OUT];
     uint64_t turn;
-    while (x->resident != NULL) {
+    while (x->resident) {
         int status = drop(x, x->resident);
         if (status != 0) {
             return status;
@@ -510,7 +510,7 @@ finish(struct fy_executor *x, int status)
             status = drained;
         }
     }
-    while (x->resident != NULL) {
+    while (x->resident) {
         struct fy_replica *r = x->resident;
         resident_remove(x, r);
         x->ops->free(x->device, r->buffer);
@@ -535,7 +535,7 @@ reserve_addresses(struct fy_executor *x, const struct fy_schedule *s)
         return 0;
     }
     uint64_t *addresses = calloc(most, sizeof *addresses);
-    if (addresses == NULL) {
+    if (!addresses) {
         return FY_ERR_NOMEM;
     }
     free(x->addresses);
@@ -559,7 +559,7 @@ fy_executor_run(struct fy_executor *x, const struct fy_schedule *schedule,
         status = fy_undo_reserve(&x->undo, &x->table);
         if (status == 0) {
             status = finish(x, run_steps(x));
-            if (status == 0 && schedule->accept != NULL &&
+            if (status == 0 && schedule->accept &&
                 !schedule->accept(schedule->planner)) {
                 status = FY_ERR_UNSUPPORTED;
             }

@@ -30,12 +30,12 @@ fy_lane_init(struct fy_lane *lane, struct fy_device *device,
 void
 fy_lane_fini(struct fy_lane *lane)
 {
-    if (lane->stream == NULL) {
+    if (!lane->stream) {
         return;
     }
     lane->ops->stream_destroy(lane->stream);
     for (int i = 0; i < FY_LANE_EVENTS; i++) {
-        if (lane->events[i] != NULL) {
+        if (lane->events[i]) {
             lane->ops->event_destroy(lane->events[i]);
         }
     }

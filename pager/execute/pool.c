@@ -49,7 +49,7 @@ fy_pool_start(struct fy_pool *pool, const struct fy_device_ops *of,
     pool->ops = of;
     pool->given_up_at = UINT64_MAX;
     pool->limit_bytes = memory_bytes;
-    pool->closed = of == NULL;
+    pool->closed = !of;
     return pthread_mutex_init(&pool->lock, NULL) || init_released(pool)
                ? FY_ERR_NOMEM
                : FY_OK;
@@ -150,13 +150,13 @@ take_member(struct fy_pool *pool, const struct timespec *until)
     struct fy_pool_member *m;
 
     pthread_mutex_lock(&pool->lock);
-    while ((m = find_free(pool)) == NULL && wait_for_release(pool, until)) {
+    while (!(m = find_free(pool)) && wait_for_release(pool, until)) {
     }
     if (m) {
         m->taken = true;
         m->holder = pthread_self();
         m->granted_bytes = 0;
-        pool->making = pool->making || m->executor == NULL;
+        pool->making = pool->making || !m->executor;
     }
     pthread_mutex_unlock(&pool->lock);
     return m;

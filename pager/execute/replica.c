@@ -124,7 +124,7 @@ intern(struct fy_replica_table *table, const struct fy_tile *tile,
     const struct fy_box key = fy_tile_box(tile);
     struct fy_replica *r;
     HASH_FIND(hh, table->by_box, &key, sizeof key, r);
-    if (r != NULL) {
+    if (r) {
         *out = r;
         for (int k = 0; k < tile->naxes; k++) {
             if (tile->device_stride[k] != r->copy.device_stride[k]) {
@@ -134,9 +134,9 @@ intern(struct fy_replica_table *table, const struct fy_tile *tile,
         return 0;
     }
     r = table->spare;
-    if (r != NULL) {
+    if (r) {
         table->spare = r->after;
-    } else if ((r = malloc(sizeof *r)) == NULL) {
+    } else if (!(r = malloc(sizeof *r))) {
         return FY_ERR_NOMEM;
     }
     memset(r, 0, sizeof *r);
@@ -144,7 +144,7 @@ intern(struct fy_replica_table *table, const struct fy_tile *tile,
     int status = describe(r, tile, view);
     if (status == 0) {
         HASH_ADD(hh, table->by_box, key, sizeof r->key, r);
-        if (r->hh.tbl == NULL) {
+        if (!r->hh.tbl) {
             status = FY_ERR_NOMEM;
         }
     }
@@ -228,7 +228,7 @@ fy_replica_build(struct fy_replica_table *table, const struct fy_schedule *s)
 {
     if (s->ntiles > table->capacity) {
         struct fy_use *uses = calloc(s->ntiles, sizeof *uses);
-        if (uses == NULL) {
+        if (!uses) {
             return FY_ERR_NOMEM;
         }
         free(table->uses);
@@ -259,7 +259,7 @@ void
 fy_replica_table_free(struct fy_replica_table *table)
 {
     fy_replica_reset(table);
-    while (table->spare != NULL) {
+    while (table->spare) {
         struct fy_replica *next = table->spare->after;
         free(table->spare);
         table->spare = next;

@@ -137,7 +137,7 @@ fy_undo_restore(const struct fy_undo *undo,
 void
 fy_undo_release(struct fy_undo *undo, bool all)
 {
-    if (undo->base == NULL || (!all && undo->bytes <= KEEP_BYTES)) {
+    if (!undo->base || (!all && undo->bytes <= KEEP_BYTES)) {
         return;
     }
     (void)munmap(undo->base, undo->bytes);

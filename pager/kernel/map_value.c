@@ -152,7 +152,7 @@ static struct value
 element(struct walker *w, uint32_t operand)
 {
     const enum fy_type type = element_type(w, operand);
-    if (w->at[operand] == NULL) {
+    if (!w->at[operand]) {
         return as_type(integer(0), computed_type(type));
     }
     return load(type, w->at[operand]);
@@ -524,7 +524,7 @@ fy_map_evaluate(const struct fy_bound *bound, const struct fy_call_row *row,
     for (uint32_t k = 0; k < row->nargs; k++) {
         const struct value v = node_value(&w, row->args[k]);
         w.stored[k] = through_element(element_type(&w, row->to[k]), v);
-        if (at[row->to[k]] == NULL) {
+        if (!at[row->to[k]]) {
             w.status = FY_ERR_UNSUPPORTED;
         }
     }

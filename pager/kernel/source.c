@@ -78,7 +78,7 @@ put(struct writer *w, const char *format, ...)
             return;
         }
         char *larger = realloc(w->text, w->room * 2);
-        if (larger == NULL) {
+        if (!larger) {
             w->failed = true;
             w->used = 0;
             return;
@@ -212,7 +212,7 @@ element(struct writer *w, uint32_t operand, uint8_t *type)
         put(w, "        const %s v%u = 0;\n", type_word(*type), ++w->names);
         return w->names;
     }
-    if (b >= w->nbuffers || type_word(w->buffers[b].type) == NULL) {
+    if (b >= w->nbuffers || !type_word(w->buffers[b].type)) {
         w->unsupported = true;
         return 0;
     }
@@ -493,7 +493,7 @@ store(struct writer *w, uint32_t k)
 {
     unsigned b = w->part->buffer[w->part->row->to[k]];
     uint8_t type;
-    if (b >= w->nbuffers || type_word(w->buffers[b].type) == NULL) {
+    if (b >= w->nbuffers || !type_word(w->buffers[b].type)) {
         w->unsupported = true;
         return;
     }
@@ -586,14 +586,14 @@ fy_kernel_generate(const struct fy_map_part *parts, unsigned nparts,
     }
     w.known = malloc(MAX_KNOWN * sizeof *w.known);
     w.text = malloc(w.room);
-    if (w.known == NULL || w.text == NULL) {
+    if (!w.known || !w.text) {
         status = FY_ERR_NOMEM;
         goto free_text;
     }
     write_body(&w, parts, nparts);
     body = w.text;
     w.text = malloc(w.room);
-    if (w.text == NULL) {
+    if (!w.text) {
         status = FY_ERR_NOMEM;
         goto free_text;
     }

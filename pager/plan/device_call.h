@@ -12,7 +12,7 @@
 static inline bool
 fy_plan_on_device(const struct fy_planner *planner)
 {
-    return planner->options.ops->resolve != NULL;
+    return planner->options.ops->resolve;
 }
 
 /* Whether the function's call on the device tells success by a status integer

@@ -55,7 +55,7 @@ fy_shared_new(size_t bytes)
 void
 fy_shared_free(void *shared, size_t bytes)
 {
-    if (shared != NULL) {
+    if (shared) {
         munmap(shared, bytes);
     }
 }
@@ -65,7 +65,7 @@ on_signal(int signal_number, siginfo_t *info, void *opaque)
 {
     const ucontext_t *context = opaque;
     struct fy_child_report *r = report_here;
-    if (r != NULL && getpid() == child_pid) {
+    if (r && getpid() == child_pid) {
         r->signal = signal_number;
         r->address = (uint64_t)(uintptr_t)info->si_addr;
         /* A general protection fault (unaligned vector, wild address) has
@@ -78,7 +78,7 @@ on_signal(int signal_number, siginfo_t *info, void *opaque)
         r->instruction = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 #endif
         r->end = FY_CHILD_FAULT;
-        if (r->on_fault != NULL) {
+        if (r->on_fault) {
             r->on_fault(r, r->context);
         }
     }
@@ -90,7 +90,7 @@ static void
 on_exit_call(int status, void *unused)
 {
     (void)unused;
-    if (report_here == NULL || getpid() != child_pid) {
+    if (!report_here || getpid() != child_pid) {
         return;
     }
     report_here->exit_status = status;
@@ -104,11 +104,11 @@ sink_writes(void)
 {
     DIR *all = opendir("/proc/self/fd");
     sink = memfd_create("", MFD_CLOEXEC);
-    if (all == NULL || sink < 0 || fcntl(sink, F_SETFL, O_APPEND) != 0) {
+    if (!all || sink < 0 || fcntl(sink, F_SETFL, O_APPEND) != 0) {
         sink = -1;
         return;
     }
-    for (struct dirent *row; (row = readdir(all)) != NULL;) {
+    for (struct dirent *row; (row = readdir(all));) {
         int fd = atoi(row->d_name);
         int flags = fcntl(fd, F_GETFL);
         if (row->d_name[0] != '.' && fd != 0 && fd != dirfd(all) &&
@@ -150,7 +150,7 @@ isolate(struct fy_child_report *report)
 
     stack_t stack = {.ss_sp = fy_lasting(HANDLER_STACK_BYTES),
                      .ss_size = HANDLER_STACK_BYTES};
-    if (stack.ss_sp != NULL) {
+    if (stack.ss_sp) {
         sigaltstack(&stack, NULL);
     }
     struct sigaction action = {.sa_sigaction = on_signal,
@@ -211,11 +211,11 @@ foreign_mappings(const struct fy_range *ranges, size_t count,
 {
     char line[512], access[8];
     FILE *maps = fopen("/proc/self/maps", "re");
-    if (maps == NULL) {
+    if (!maps) {
         return FY_ERR_IO;
     }
     *found = 0;
-    while (*found < room && fgets(line, sizeof line, maps) != NULL) {
+    while (*found < room && fgets(line, sizeof line, maps)) {
         struct mapping *m = &out[*found];
         bool touched = false;
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &m->start, &m->end,

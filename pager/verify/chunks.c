@@ -111,7 +111,7 @@ on_chunk_fault(struct fy_child_report *report, void *context)
     char where[64];
     int64_t offset;
     step_text(s, where, sizeof where);
-    unsigned n = s->tile == NULL ? 0 : s->schedule->steps[s->step].ntiles;
+    unsigned n = !s->tile ? 0 : s->schedule->steps[s->step].ntiles;
     for (unsigned i = 0; i < n && report->has_address; i++) {
         if (!fy_guard_locate(&s->guard[i], report->address, &offset)) {
             continue;
@@ -218,7 +218,7 @@ place_tile(struct tiles *s, unsigned i, enum fy_guard_side side,
         copy_tile(s, i, FY_TO_DEVICE);
     }
     s->before[i] = malloc((size_t)bytes);
-    if (s->before[i] == NULL) {
+    if (!s->before[i]) {
         return FY_ERR_NOMEM;
     }
     memcpy(s->before[i], s->guard[i].block, (size_t)bytes);
@@ -395,7 +395,7 @@ fy_chunks_run(struct fy_copies *copies, unsigned number,
     struct fy_plan *plan;
     struct fy_bound *call = malloc(sizeof *call);
     struct tiles *s = calloc(1, sizeof *s);
-    if (call == NULL || s == NULL ||
+    if (!call || !s ||
         fy_guard_new(0, 1, 0, FY_GUARD_AFTER, FY_POISON_NAN, FY_T_VOID,
                      &s->inactive) != 0) {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the child ends soon */

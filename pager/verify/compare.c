@@ -217,8 +217,7 @@ fy_compare_operand(const struct fy_images *images, unsigned operand,
         if (scratch && memcmp(before + at, want + at, v->element_bytes) == 0) {
             continue; /* not written: the program gets what it gave */
         }
-        if (skip != NULL &&
-            memcmp(got + at, skip + at, v->element_bytes) == 0) {
+        if (skip && memcmp(got + at, skip + at, v->element_bytes) == 0) {
             continue;
         }
         if (identical(type, got + at, want + at)) {

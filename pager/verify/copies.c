@@ -89,7 +89,7 @@ hide_fields(struct fy_copies *c)
             continue;
         }
         struct fy_guard *guard = &c->opaque[cells[i].arg];
-        if (guard->block == NULL) {
+        if (!guard->block) {
             int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison,
                                       FY_T_VOID, guard);
             if (status != 0) {
@@ -111,7 +111,7 @@ hide_opaque(struct fy_copies *c)
         FY_TABLE(call->model, fy_arg, args) + call->function->args;
     for (unsigned a = 0; a < call->function->nargs; a++) {
         if (!(args[a].flags & FY_ARG_OPAQUE) || !is_array(&args[a]) ||
-            call->args[a].p == NULL) {
+            !call->args[a].p) {
             continue;
         }
         int status = fy_guard_new(0, 1, 0, FY_GUARD_AFTER, c->poison, FY_T_VOID,
@@ -152,7 +152,7 @@ fy_copies_new(struct fy_trial *t, enum fy_guard_side side,
               enum fy_poison poison, struct fy_copies **out)
 {
     struct fy_copies *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (!c) {
         return FY_ERR_NOMEM;
     }
     c->trial = t;
@@ -161,7 +161,7 @@ fy_copies_new(struct fy_trial *t, enum fy_guard_side side,
     c->invocation.original = t->target->original;
     int status = 0;
     for (unsigned g = 0; g < t->images->count && status == 0; g++) {
-        if (t->images->image[g].accessed || t->images->image[g].base != NULL) {
+        if (t->images->image[g].accessed || t->images->image[g].base) {
             status = copy_image(c, g, side);
         }
     }

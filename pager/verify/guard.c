@@ -105,7 +105,7 @@ fy_guard_new(size_t bytes, size_t align, size_t slack, enum fy_guard_side side,
 void
 fy_guard_free(struct fy_guard *guard)
 {
-    if (guard->reserve != NULL) {
+    if (guard->reserve) {
         munmap(guard->reserve, guard->reserve_bytes);
     }
     memset(guard, 0, sizeof *guard);
@@ -141,7 +141,7 @@ fy_guard_locate(const struct fy_guard *guard, uint64_t address,
                 int64_t *out_offset)
 {
     uint64_t base = (uint64_t)(uintptr_t)guard->reserve;
-    if (guard->reserve == NULL || address < base ||
+    if (!guard->reserve || address < base ||
         address - base >= guard->reserve_bytes) {
         return false;
     }

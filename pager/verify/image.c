@@ -253,7 +253,7 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
     out->shared_bytes = 2 * total;
     out->shared = fy_shared_new(out->shared_bytes);
     char *marks = calloc(1, total);
-    if (out->shared == NULL || marks == NULL) {
+    if (!out->shared || !marks) {
         free(marks);
         fy_shared_free(out->shared, out->shared_bytes);
         return FY_ERR_NOMEM;
@@ -283,7 +283,7 @@ fy_images_new(const struct fy_model *model, const struct fy_function *function,
 void
 fy_images_free(struct fy_images *images)
 {
-    if (images->count > 0 && images->shared != NULL) {
+    if (images->count > 0 && images->shared) {
         free(images->image[0].marks);
     }
     fy_shared_free(images->shared, images->shared_bytes);

@@ -133,8 +133,7 @@ keep_fields(struct frame *f)
         struct iovec to = {f->fields[i], bytes};
         struct iovec from = {f->args[i].p, bytes};
         bool whole =
-            bytes > 0 && f->args[i].p != NULL &&
-            !(rows[i].flags & FY_ARG_OPAQUE) &&
+            bytes > 0 && f->args[i].p && !(rows[i].flags & FY_ARG_OPAQUE) &&
             process_vm_readv(gettid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
         f->fields_bytes[i] = whole ? bytes : 0;
     }
@@ -192,10 +191,10 @@ build(struct frame *f)
         return status;
     }
     for (unsigned i = 0; i < n; i++) {
-        if (f->invocation->opaque[i] != NULL) {
+        if (f->invocation->opaque[i]) {
             f->args[i].p = f->invocation->opaque[i];
         }
-        if ((rows[i].flags & FY_ARG_REFERENCE) && f->args[i].p != NULL &&
+        if ((rows[i].flags & FY_ARG_REFERENCE) && f->args[i].p &&
             !has_fields(call, i)) {
             enum fy_type type =
                 fy_type_resolve(fy_arg_scalar_type(&rows[i]), bits);

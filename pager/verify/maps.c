@@ -75,7 +75,7 @@ take_truth(const struct fy_trial *t, const struct fy_call_row *row, char **at,
 {
     for (uint32_t k = 0; k < row->nargs; k++) {
         const unsigned o = row->to[k], g = t->images->of[o];
-        if (at[o] != NULL) {
+        if (at[o]) {
             memcpy(at[o], t->images->image[g].truth + (at[o] - got[g]),
                    t->images->views[o].element_bytes);
         }
@@ -158,8 +158,8 @@ fy_trial_maps(struct fy_trial *t)
         const struct fy_image *image = &t->images->image[g];
         const size_t bytes = (size_t)(image->hi - image->lo);
         got[g] = malloc(bytes + 1);
-        memory = memory && got[g] != NULL;
-        if (got[g] != NULL) {
+        memory = memory && got[g];
+        if (got[g]) {
             memcpy(got[g], image->before, bytes);
         }
     }

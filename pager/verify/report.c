@@ -160,7 +160,7 @@ static int
 print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
 {
     FILE *from = fopen(path, "re");
-    if (from == NULL) {
+    if (!from) {
         return 0; /* nothing was ever appended */
     }
     char *row = NULL;
@@ -169,11 +169,11 @@ print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
         char *field[6], *at = row;
         unsigned n = 0;
         row[strcspn(row, "\n")] = '\0';
-        for (; n < 5 && at != NULL; n++) {
+        for (; n < 5 && at; n++) {
             field[n] = strsep(&at, "\t");
         }
         field[n++] = at;
-        if (n < 6 || at == NULL) {
+        if (n < 6 || !at) {
             continue;
         }
         if (strncmp(field[4], "note-", 5) == 0) {
@@ -181,7 +181,7 @@ print_findings(const char *path, FILE *to, struct fy_verify_totals *totals)
         } else {
             totals->findings++;
         }
-        if (to != NULL) {
+        if (to) {
             (void)fprintf(to, "%s:%s: %s: %s [%s]\n", field[0], field[1],
                           field[2], field[5], field[4]);
         }
@@ -276,8 +276,7 @@ print_never_called(const struct fy_model *model, struct fy_tally *tally,
     bool *is_variant = calloc(model->functions.count + 1, sizeof *is_variant);
     unsigned lines = 0, more = 0;
     const struct fy_function *before = NULL;
-    for (uint32_t f = 0; is_variant != NULL && f < model->functions.count;
-         f++) {
+    for (uint32_t f = 0; is_variant && f < model->functions.count; f++) {
         if (rows[f].next_variant != FY_NIL) {
             is_variant[rows[f].next_variant] = true;
         }
@@ -286,20 +285,20 @@ print_never_called(const struct fy_model *model, struct fy_tally *tally,
             continue;
         }
         const char *name = fy_model_string(model, rows[f].name);
-        if (before != NULL && before->line == rows[f].line &&
+        if (before && before->line == rows[f].line &&
             before->file == rows[f].file) {
             (void)fprintf(to, ", %s", name);
         } else if (lines == LINES) {
             more++;
         } else {
-            (void)fprintf(
-                to, "%s%s:%u: never called: %s", before != NULL ? "\n" : "",
-                fy_model_string(model, rows[f].file), rows[f].line, name);
+            (void)fprintf(to, "%s%s:%u: never called: %s", before ? "\n" : "",
+                          fy_model_string(model, rows[f].file), rows[f].line,
+                          name);
             before = &rows[f];
             lines++;
         }
     }
-    if (before != NULL) {
+    if (before) {
         (void)fprintf(to, "\n");
     }
     if (more > 0) {
@@ -331,11 +330,11 @@ fy_verify_report(const struct fy_model *model, const char *path, FILE *to,
         totals.functions++;
         totals.calls += t->calls;
         totals.checked += t->checked;
-        if (to != NULL) {
+        if (to) {
             print_function(model, f, t, to);
         }
     }
-    if (to != NULL && totals.functions > 0) {
+    if (to && totals.functions > 0) {
         print_never_called(model, tally, to);
     }
     fy_tally_close(tally);

@@ -178,7 +178,7 @@ spoil_slab(const struct stage *s, unsigned operand, unsigned slab,
         const char *other = behind[count % 3];
         behind[count % 3] = image->before + at;
         spoil(how, (enum fy_type)image->element, w.view->element_bytes, count,
-              other != NULL ? other : image->before + at, block + at);
+              other ? other : image->before + at, block + at);
         count++;
     }
 }
@@ -193,7 +193,7 @@ try_slab_with(struct fy_trial *t, unsigned operand, unsigned slab,
     size_t bytes = (size_t)(image->hi - image->lo);
     struct stage s;
     char *changed = malloc(bytes);
-    int status = changed == NULL ? FY_ERR_NOMEM : stage_new(t, &s);
+    int status = !changed ? FY_ERR_NOMEM : stage_new(t, &s);
     if (status != 0) {
         free(changed);
         return status;
@@ -217,7 +217,7 @@ has_own_elements(const struct fy_images *images, unsigned operand,
     char *marks = malloc((size_t)(image->hi - image->lo));
     struct fy_walk w = {.view = &images->views[operand]};
     bool found = false;
-    if (marks == NULL) {
+    if (!marks) {
         return false;
     }
     fy_slab_mark_others(images, operand, slab, marks);

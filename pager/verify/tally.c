@@ -100,7 +100,7 @@ fy_tally_open(const struct fy_model *model, const char *path,
 void
 fy_tally_close(struct fy_tally *tally)
 {
-    if (tally != NULL) {
+    if (tally) {
         munmap(tally, sizeof *tally +
                           tally->nfunctions * sizeof(struct fy_tally_function) +
                           tally->noperands * sizeof(struct fy_tally_operand));

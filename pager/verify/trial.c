@@ -190,7 +190,7 @@ int
 fy_trial_in_place(struct fy_trial *t, union fy_raw *result)
 {
     struct fy_invocation *i = calloc(1, sizeof *i);
-    if (i == NULL) {
+    if (!i) {
         return FY_ERR_NOMEM;
     }
     i->call = t->call;
@@ -257,7 +257,7 @@ fy_trial_count_changes(struct fy_trial *t, char *const *after)
             continue;
         }
         char *marks = malloc((size_t)(image->hi - image->lo));
-        for (unsigned k = 0; k < FY_SLABS && marks != NULL; k++) {
+        for (unsigned k = 0; k < FY_SLABS && marks; k++) {
             bool tested, changed;
             if (row->slab[k].written_changed > 0) {
                 continue;

@@ -46,7 +46,7 @@ fy_verifier_new(const struct fy_model *model, const char *path,
                 struct fy_verifier **out)
 {
     struct fy_verifier *v = calloc(1, sizeof *v);
-    if (v == NULL) {
+    if (!v) {
         return FY_ERR_NOMEM;
     }
     v->model = model;
@@ -57,7 +57,7 @@ fy_verifier_new(const struct fy_model *model, const char *path,
     int status = FY_ERR_NOMEM;
     v->call = calloc(1, sizeof *v->call);
     v->state = fy_shared_new(sizeof *v->state);
-    if (v->call != NULL && v->state != NULL) {
+    if (v->call && v->state) {
         status = fy_tally_open(model, path, &v->tally);
     }
     if (status != 0) {
@@ -71,7 +71,7 @@ fy_verifier_new(const struct fy_model *model, const char *path,
 void
 fy_verifier_free(struct fy_verifier *v)
 {
-    if (v == NULL) {
+    if (!v) {
         return;
     }
     fy_tally_close(v->tally);

@@ -91,7 +91,7 @@ expand(const struct stage *stage, const char *text, char **out)
         (void)snprintf(path, n, "%s%s", value, rest);
     }
     *out = path;
-    return path != NULL;
+    return path;
 }
 
 /* ---- what is to be read ------------------------------------------------------------ */

@@ -274,7 +274,7 @@ needs_hello(const struct stage *stage)
             return true;
         }
     }
-    return stage->whole != NULL;
+    return stage->whole;
 }
 
 bool

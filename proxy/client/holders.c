@@ -271,7 +271,7 @@ is_old(const struct fy_holders *holders, const struct dirent *entry)
                                     sizeof *holders->old, compare);
     struct fy_process now;
     if (!found || (found->inode == entry->d_ino && entry->d_ino != NO_NUMBER)) {
-        return found != NULL;
+        return found;
     }
     if (!fy_process_read(dirfd(holders->proc), entry->d_name, &now) ||
         now.start != found->start) {

@@ -60,9 +60,9 @@ is_of_operand(const struct stage *part, const char *text, size_t n)
             use->is_listed ? begins(text, n, name, bytes) : ODD;
         if (found == FINE && name[bytes - 1] != '/') {
             /* Nothing more of a name, but of one below it. */
-            found = n == bytes                                   ? MORE
-                    : strchr(":/'\"`,\xe2", text[bytes]) != NULL ? FINE
-                                                                 : ODD;
+            found = n == bytes                           ? MORE
+                    : strchr(":/'\"`,\xe2", text[bytes]) ? FINE
+                                                         : ODD;
         }
         if (found == FINE) {
             return FINE;

@@ -60,7 +60,7 @@ add(struct fy_asked *asked, const char *value, const char *rest)
         return true;
     }
     asked->paths[asked->n] = strdup(path);
-    return asked->paths[asked->n++] != NULL;
+    return asked->paths[asked->n++];
 }
 
 /* "~/x", "$NAME/x", "/x", as the client expands it. */
@@ -99,7 +99,7 @@ fy_asked_new(const struct fy_stage_spec *spec,
         n++;
     }
     asked.paths = calloc(n + nseen + 3, sizeof *asked.paths);
-    bool good = asked.paths != NULL;
+    bool good = asked.paths;
     for (size_t i = 0; good && i < n; i++) {
         good = add_expanded(&asked, spec, invocation->configs[i]);
     }

@@ -509,7 +509,7 @@ open_any(struct check *check, const char *path, bool *in_root, int *out_fd)
 {
     char relative[PATH_MAX];
     struct fy_seen *on = seen_of(check, path, relative);
-    *in_root = on != NULL;
+    *in_root = on;
     if (!*in_root) {
         *out_fd = check->policy->limited
                       ? fy_refuse_open(path, check->policy->home)
@@ -1008,7 +1008,7 @@ furnish_now(struct check *check)
         strcpy(sandbox->tmpdir, "/tmp");
     }
     const struct fy_bytes *identity = &check->spec->tool.identity;
-    bool is_script = memchr(identity->at, '+', identity->n) != NULL;
+    bool is_script = memchr(identity->at, '+', identity->n);
     sandbox->alone = !is_script && check->nprograms == 1;
     if (!sandbox->alone &&
         !fy_refuse_search(check->spec, check->seen, check->nseen)) {
@@ -1168,7 +1168,7 @@ is_in_passwd(uid_t uid)
     if (file) {
         (void)fclose(file);
     }
-    return found != NULL;
+    return found;
 }
 
 int
@@ -1202,7 +1202,7 @@ fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
         }
         policy->nroots++;
     }
-    policy->limited = options->roots != NULL;
+    policy->limited = options->roots;
     policy->setid = options->setid;
     policy->landlock = options->landlock ? fy_landlock_version() : 0;
     fy_namespace_begin(policy);

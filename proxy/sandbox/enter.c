@@ -308,5 +308,5 @@ fy_sandbox_search(const struct fy_sandbox *sandbox, const char *search,
 {
     *out = NULL;
     return !sandbox->guarded || sandbox->alone ||
-           (*out = fy_refuse_shorten(search)) != NULL;
+           (*out = fy_refuse_shorten(search));
 }

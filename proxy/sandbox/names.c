@@ -138,7 +138,7 @@ find_links(struct fy_names *names, int folder, const char *shown)
     forget_links(links);
     DIR *dir = open_names(folder);
     struct dirent *entry;
-    bool whole = dir != NULL;
+    bool whole = dir;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (whole && (entry = readdir(dir))) {
         whole = may_go_on(names) && (type_of(dirfd(dir), entry) != DT_LNK ||

@@ -198,7 +198,7 @@ fy_refuse_shorten(const char *search)
     char folder[PATH_MAX];
     char *entry = malloc(sizeof start + 1 + strlen(search)), *to = entry;
     size_t n = 0;
-    bool more = entry != NULL;
+    bool more = entry;
     if (entry) {
         strcpy(entry, start);
         to = entry + 5;

@@ -103,8 +103,7 @@ admit(struct fy_server_stage *stage, struct fy_exchange *exchange, size_t n)
     if (!status) {
         status = fy_run_check(&stage->spec, &why);
     }
-    if (!status &&
-        fy_server_stage_find(stage->server, stage->spec.stage) != NULL) {
+    if (!status && fy_server_stage_find(stage->server, stage->spec.stage)) {
         fy_buffer_add(&why, "there is a stage of that number");
         status = FY_ERR_INVALID;
     }

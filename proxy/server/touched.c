@@ -112,7 +112,7 @@ static bool
 existed(const struct fy_before *before, const char *path)
 {
     return bsearch(&path, before->paths, before->n, sizeof *before->paths,
-                   compare) != NULL;
+                   compare);
 }
 
 void

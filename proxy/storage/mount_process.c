@@ -81,7 +81,7 @@ is_named(int process, const char *const *names)
     while (*names && strcmp(comm, *names) != 0) {
         names++;
     }
-    return *names != NULL;
+    return *names;
 }
 
 /* What one of its descriptors, a name in its folder fd, says. */

@@ -123,7 +123,7 @@ find_cached(const struct stat *about, bool bare, const char *library_path,
         if (row->witnesses) {
             size_t n = size_of_list(row->witnesses);
             witnesses = malloc(n);
-            found = witnesses != NULL;
+            found = witnesses;
             if (found) {
                 memcpy(witnesses, row->witnesses, n);
             }

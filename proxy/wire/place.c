@@ -283,7 +283,7 @@ fy_place_name(const struct fy_place *place, struct fy_buffer *out)
         fy_buffer_add(out, place->user);
         fy_buffer_add_char(out, '@');
     }
-    bool brackets = strchr(place->host, ':') != NULL;
+    bool brackets = strchr(place->host, ':');
     fy_buffer_add(out, brackets ? "[" : "");
     fy_buffer_add(out, place->host);
     fy_buffer_add(out, brackets ? "]" : "");

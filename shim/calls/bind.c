@@ -243,7 +243,7 @@ fy_bind_call(struct fy_frame *frame)
     uint32_t symbol = (uint32_t)frame->u.symbol;
     const char *name = fy_symbol_name(symbol);
     void *original = fy_scope_startup(name);
-    bool for_all = original != NULL;
+    bool for_all = original;
     if (!original) {
         original = fy_original_find(symbol, frame->caller);
     }
@@ -274,7 +274,7 @@ fy_bind_call(struct fy_frame *frame)
             binding = revive(&mine);
             fy_unlock();
         }
-        if (!binding && (binding = new_binding()) != NULL) {
+        if (!binding && (binding = new_binding())) {
             *binding = mine;
         }
         if (binding) {

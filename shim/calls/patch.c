@@ -157,7 +157,7 @@ static int
 defines(const struct fy_object *object, void *closure)
 {
     struct weak *weak = closure;
-    weak->defined = fy_object_symbol(object, weak->name) != NULL;
+    weak->defined = fy_object_symbol(object, weak->name);
     return weak->defined;
 }
 

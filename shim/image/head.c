@@ -98,7 +98,7 @@ read_one(int dir, const char *path, struct fy_head *out)
     long file = path ? fy_raw(SYS_openat, dir, (long)path,
                               O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0)
                      : dir;
-    bool linker = path && strstr(path, "/ld-musl-"), opened = path != NULL;
+    bool linker = path && strstr(path, "/ld-musl-"), opened = path;
     out->bytes = 0;
     out->foreign = false;
     if (file >= 0) {

@@ -226,9 +226,9 @@ read_symbols(struct file *file, const Elf64_Dyn *entries, size_t count)
         }
     }
     const uint32_t *table;
-    if (gnu && (table = at_address(file, gnu, 4, &room)) != NULL) {
+    if (gnu && (table = at_address(file, gnu, 4, &room))) {
         file->nsymbols = count_symbols(table, room);
-    } else if (sysv && (table = at_address(file, sysv, 4, &room)) != NULL &&
+    } else if (sysv && (table = at_address(file, sysv, 4, &room)) &&
                room >= 8) {
         file->nsymbols = table[1];
     }

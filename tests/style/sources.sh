@@ -63,6 +63,10 @@ empty "every C file of the product includes config.h first" "$(
         case $first in '' | '#include "config.h"') ;; *) echo "$file: $first" ;; esac
     done)"
 
+# "!= NULL" stands only where the result is a number.
+empty "a pointer is compared as a truth value" "$(
+    grep -rnE '== NULL' common annotations pager proxy shim tools --include='*.[chly]')"
+
 if git rev-parse --git-dir >/dev/null 2>&1 && [ -e .git ]; then
     empty "nothing generated is in git" "$(
         git ls-files | grep -E '(^|/)(Makefile\.in|configure|aclocal\.m4|config\.h\.in|ltmain\.sh)$|\.(o|lo|la|so|a|log|trs|pyc)$')"

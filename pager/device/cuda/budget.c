@@ -32,7 +32,7 @@ is_idle(const struct cuda_memory *m)
 void
 cuda_budget_tell(struct cuda_memory *m)
 {
-    if (m->share == NULL) {
+    if (!m->share) {
         return;
     }
     bool idle = is_idle(m);
@@ -188,10 +188,10 @@ cuda_budget_open(struct cuda_device *device)
     if (any != 0) { /* else it has no name that others could know it by */
         m->share = cuda_share_join(card);
     }
-    if (m->share == NULL) {
+    if (!m->share) {
         m->share = cuda_share_alone();
     }
-    if (m->share == NULL) {
+    if (!m->share) {
         return;
     }
     m->has_keeper =
@@ -206,7 +206,7 @@ void
 cuda_budget_close(struct cuda_device *device)
 {
     struct cuda_memory *m = &device->memory;
-    if (m->share == NULL) {
+    if (!m->share) {
         return;
     }
     if (!cuda_is_ours(device)) {
@@ -247,7 +247,7 @@ cuda_budget_claim(struct cuda_device *device, uint64_t bytes,
 {
     struct cuda_memory *m = &device->memory;
     struct cuda_share_view view;
-    if (m->share == NULL) {
+    if (!m->share) {
         return;
     }
     bytes = bytes < m->limit_bytes ? bytes : m->limit_bytes;

@@ -203,7 +203,7 @@ static bool
 is_in_driver(const struct cuda_device *device)
 {
     bool running = device->inside > 0;
-    for (const struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+    for (const struct fy_stream *s = device->streams; s; s = s->next) {
         running = running || (device->exits && !s->settled);
     }
     return running;
@@ -228,8 +228,7 @@ be_quiet(void)
     pthread_sigmask(SIG_BLOCK, &all_signals, &before);
     pthread_mutex_lock(&all_lock);
     __atomic_store_n(&exiting, true, __ATOMIC_RELAXED);
-    for (struct cuda_device *device = all; device != NULL;
-         device = device->next) {
+    for (struct cuda_device *device = all; device; device = device->next) {
         int error = 0;
         pthread_mutex_lock(&device->lock);
         if (!device->dead) {
@@ -239,7 +238,7 @@ be_quiet(void)
         }
         device->dead = true;
         pthread_cond_broadcast(&device->change);
-        for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+        for (struct fy_stream *s = device->streams; s; s = s->next) {
             pthread_cond_signal(&s->wake);
         }
         while (is_in_driver(device) && error == 0) {
@@ -314,7 +313,7 @@ static struct cuda_device *
 device_new(void)
 {
     struct cuda_device *device = calloc(1, sizeof *device);
-    if (device == NULL) {
+    if (!device) {
         return NULL;
     }
     device->base.ops = &fy_device_cuda;
@@ -331,11 +330,11 @@ device_new(void)
         goto destroy_change;
     }
     device->registry = cuda_registry_new(device);
-    if (device->registry == NULL) {
+    if (!device->registry) {
         goto destroy_kernels_lock;
     }
     device->ring = cuda_ring_new(device);
-    if (device->ring != NULL) {
+    if (device->ring) {
         return device;
     }
     cuda_registry_free(device->registry);
@@ -399,7 +398,7 @@ open_device(uint64_t memory_bytes, struct fy_device **out)
     }
     fy_own_cpus_look();
     struct cuda_device *device = device_new();
-    if (device == NULL) {
+    if (!device) {
         (void)snprintf(shown, sizeof shown, "no memory for the device");
         return FY_ERR_NOMEM;
     }
@@ -455,22 +454,22 @@ static void
 cuda_close(struct fy_device *base)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    if (device == NULL) {
+    if (!device) {
         return;
     }
     bool ours = cuda_is_ours(device);
     fy_debug(DEVICE, "CUDA device closed");
-    while (ours && device->streams != NULL) {
+    while (ours && device->streams) {
         cuda_stream_destroy(device->streams);
     }
     if (ours) {
         pthread_mutex_lock(&all_lock); /* in a child it may be anybody's */
     }
     struct cuda_device **link = &all;
-    while (*link != NULL && *link != device) {
+    while (*link && *link != device) {
         link = &(*link)->next;
     }
-    if (*link != NULL) {
+    if (*link) {
         *link = device->next;
     }
     if (ours) {
@@ -598,8 +597,7 @@ cuda_let_go(bool stay)
     sigfillset(&every);
     (void)pthread_sigmask(SIG_BLOCK, &every, &before);
     pthread_mutex_lock(&all_lock);
-    for (struct cuda_device *device = all; device != NULL;
-         device = device->next) {
+    for (struct cuda_device *device = all; device; device = device->next) {
         cuda_register_let_go(device->registry);
     }
     pthread_mutex_unlock(&all_lock);
@@ -628,7 +626,7 @@ cuda_resolve(struct fy_device *base, const char *name)
     if (loaded) {
         cuda_guard_exit();
     }
-    if (function == NULL) {
+    if (!function) {
         char why[FY_CUDA_TEXT_BYTES];
         fy_cuda_function_why(name, why);
         (void)cuda_error(device, FY_ERR_UNSUPPORTED, why);
@@ -641,10 +639,10 @@ static const char *
 cuda_error_text(struct fy_device *base)
 {
     struct cuda_device *device = (struct cuda_device *)base;
-    if (device != NULL && !cuda_is_ours(device)) {
+    if (device && !cuda_is_ours(device)) {
         return "the device belongs to the parent of this forked process";
     }
-    if (device != NULL) {
+    if (device) {
         pthread_mutex_lock(&device->lock);
         memcpy(shown, device->text, sizeof shown);
         pthread_mutex_unlock(&device->lock);

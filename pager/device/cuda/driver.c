@@ -57,7 +57,7 @@ resolve(void *library)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         void *function = dlsym(library, rows[i].name);
-        if (function == NULL && !rows[i].optional) {
+        if (!function && !rows[i].optional) {
             (void)snprintf(reason, sizeof reason,
                            "the CUDA driver has no %s: it is older than 11.0",
                            rows[i].name);
@@ -78,7 +78,7 @@ refuse_init(int result)
     switch (result) {
     case FY_CUDA_NO_DEVICE:
     case FY_CUDA_INVALID_DEVICE:
-        if (visible == NULL) {
+        if (!visible) {
             return refuse("the CUDA driver finds no device");
         }
         (void)snprintf(reason, sizeof reason,
@@ -125,7 +125,7 @@ load(void)
 {
     cuda_users_look();
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
+    if (!library) {
         return refuse("no CUDA driver: libcuda.so.1 cannot be loaded");
     }
     if (resolve(library) != 0) {
@@ -155,12 +155,12 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
                    char why[FY_CUDA_TEXT_BYTES])
 {
     const volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
-    if (mine == NULL && !mark_process()) {
+    if (!mine && !mark_process()) {
         (void)snprintf(why, FY_CUDA_TEXT_BYTES,
                        "the kernel cannot mark memory for forks");
         return FY_ERR_NOENT;
     }
-    if (mine != NULL && *mine == 0) {
+    if (mine && *mine == 0) {
         (void)snprintf(why, FY_CUDA_TEXT_BYTES,
                        "CUDA cannot be used in a forked child of a process "
                        "that has used it");
@@ -188,14 +188,14 @@ fy_cuda_driver_get(const struct fy_cuda_driver **out,
 bool
 fy_cuda_driver_is_asked(void)
 {
-    return __atomic_load_n(&alive, __ATOMIC_ACQUIRE) != NULL;
+    return __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
 }
 
 bool
 fy_cuda_driver_is_ours(void)
 {
     const volatile unsigned *mine = __atomic_load_n(&alive, __ATOMIC_ACQUIRE);
-    return mine == NULL || *mine != 0;
+    return !mine || *mine != 0;
 }
 
 /* Shared by the asking thread and the one that tries; freed by the last. */
@@ -240,7 +240,7 @@ fy_cuda_loader_is_free(unsigned seconds)
     struct timespec until;
     pthread_t thread;
     int error = 0;
-    if (probe == NULL) {
+    if (!probe) {
         return false;
     }
     (void)pthread_mutex_init(&probe->lock, NULL);
@@ -268,8 +268,8 @@ int
 fy_cuda_uuid(const struct fy_cuda_driver *d, int device, unsigned char uuid[16])
 {
     /* The older function says of every part the whole card's. */
-    return d->device_uuid2 != NULL ? d->device_uuid2(uuid, device)
-                                   : d->device_uuid(uuid, device);
+    return d->device_uuid2 ? d->device_uuid2(uuid, device)
+                           : d->device_uuid(uuid, device);
 }
 
 void
@@ -280,8 +280,8 @@ fy_cuda_describe(const struct fy_cuda_driver *d, const char *what, int result,
     (void)d->error_name(result, &name);
     (void)d->error_string(result, &words);
     (void)snprintf(text, FY_CUDA_TEXT_BYTES, "%s: %s (%s, %d)", what,
-                   words == NULL ? "unknown error" : words,
-                   name == NULL ? "no name" : name, result);
+                   !words ? "unknown error" : words, !name ? "no name" : name,
+                   result);
 }
 
 bool

@@ -50,7 +50,7 @@ find(int driver_version, const char *name, void *out, bool *loaded)
     void *function = fy_cuda_function(driver_version, name, &fresh);
     memcpy(out, &function, sizeof function);
     *loaded = *loaded || fresh;
-    return function != NULL;
+    return function;
 }
 
 static bool
@@ -185,7 +185,7 @@ cuda_fft_plan(struct fy_stream *s, const struct fy_transform *t, int *plan)
         fy_cuda_library_why(FY_CUDA_CUFFT, why);
         return cuda_error(device, FY_ERR_UNSUPPORTED, why);
     }
-    if (s->plans == NULL && (s->plans = calloc(1, sizeof *s->plans)) == NULL) {
+    if (!s->plans && !(s->plans = calloc(1, sizeof *s->plans))) {
         return FY_ERR_NOMEM;
     }
     struct plan *row = find_row(s->plans, t);
@@ -219,7 +219,7 @@ cuda_fft_end(struct fy_stream *s)
 {
     struct functions f;
     bool loaded;
-    if (s->plans == NULL) {
+    if (!s->plans) {
         return;
     }
     if (!cuda_is_dead(s->device) &&

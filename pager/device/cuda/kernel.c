@@ -64,7 +64,7 @@ check_parameters(const struct cuda_device *device,
                  fy_cuda_handle function, char why[FY_CUDA_TEXT_BYTES])
 {
     size_t offset, bytes;
-    if (device->driver->parameter_info == NULL) {
+    if (!device->driver->parameter_info) {
         return FY_OK; /* before CUDA 12.4 */
     }
     for (unsigned i = 0; i < program->nargs; i++) {
@@ -188,8 +188,8 @@ find(struct cuda_device *device, const struct fy_kernel_key *key,
      const char *entry)
 {
     struct cuda_kernel *kernel = device->kernels;
-    while (kernel != NULL && (memcmp(&kernel->key, key, sizeof *key) != 0 ||
-                              strcmp(kernel->entry, entry) != 0)) {
+    while (kernel && (memcmp(&kernel->key, key, sizeof *key) != 0 ||
+                      strcmp(kernel->entry, entry) != 0)) {
         kernel = kernel->next;
     }
     return kernel;
@@ -206,7 +206,7 @@ find_known(struct job *job, int *status)
     }
     fy_kernel_key(job->program, &device->kernel_target, &key);
     job->kernel = find(device, &key, job->program->entry);
-    if (job->kernel == NULL) {
+    if (!job->kernel) {
         return false;
     }
     *status = job->kernel->status;
@@ -249,7 +249,7 @@ run_job(struct job *job)
     }
     size_t length = strlen(program->entry) + 1;
     struct cuda_kernel *kernel = calloc(1, sizeof *kernel + length);
-    if (kernel == NULL) {
+    if (!kernel) {
         return FY_ERR_NOMEM;
     }
     memcpy(kernel->entry, program->entry, length);
@@ -323,10 +323,10 @@ cuda_kernel(struct fy_device *base, const struct fy_kernel_program *program,
 void
 cuda_kernels_end(struct cuda_device *device, bool unload)
 {
-    while (device->kernels != NULL) {
+    while (device->kernels) {
         struct cuda_kernel *kernel = device->kernels;
         device->kernels = kernel->next;
-        if (unload && kernel->module != NULL) {
+        if (unload && kernel->module) {
             (void)device->driver->module_unload(kernel->module);
         }
         free(kernel);

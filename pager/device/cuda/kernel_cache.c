@@ -48,7 +48,7 @@ static char folder[PATH_MAX]; /* set before the first kernel */
 void
 fy_kernel_cache_to(const char *to)
 {
-    size_t bytes = to != NULL ? strlen(to) + 1 : 0;
+    size_t bytes = to ? strlen(to) + 1 : 0;
     folder[0] = '\0';
     if (bytes > 1 && bytes <= sizeof folder) {
         memcpy(folder, to, bytes);
@@ -114,12 +114,12 @@ prune(void)
     const time_t now = time(NULL);
     off_t sum = 0;
     size_t n = 0;
-    if (listing == NULL) {
+    if (!listing) {
         free(files);
         return;
     }
     const int at = dirfd(listing);
-    for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(listing));) {
         struct stat status;
         bool complete;
         if (!is_key(entry->d_name, &complete) ||
@@ -165,7 +165,7 @@ read_image(int fd, const struct fy_kernel_key *key, void **image, size_t *bytes)
         return FY_ERR_NOENT;
     }
     void *content = calloc(1, head.bytes + 1);
-    if (content == NULL) {
+    if (!content) {
         return FY_ERR_NOENT;
     }
     if (!fy_read_whole(fd, content, head.bytes)) {

@@ -35,7 +35,7 @@ find(int version, const char *name, void *out, bool *loaded)
     void *function = fy_cuda_function(version, name, &now);
     *loaded = *loaded || now;
     memcpy(out, &function, sizeof function);
-    return function != NULL;
+    return function;
 }
 
 /* The newest architecture that is not newer than the card. */
@@ -168,7 +168,7 @@ take_log(int driver_version, program_handle handle)
         return NULL;
     }
     char *log = calloc(1, bytes + 1);
-    if (log != NULL && log_of(handle, log) != 0) {
+    if (log && log_of(handle, log) != 0) {
         free(log);
         return NULL;
     }
@@ -180,15 +180,15 @@ static void
 first_error(const char *log, char *why)
 {
     const char *line = log;
-    for (const char *at = log; at != NULL && *at != '\0';) {
+    for (const char *at = log; at && *at != '\0';) {
         size_t n = strcspn(at, "\n");
-        if (memmem(at, n, "error", strlen("error")) != NULL) {
+        if (memmem(at, n, "error", strlen("error"))) {
             line = at;
             break;
         }
         at += n + (at[n] != '\0');
     }
-    if (line == NULL) {
+    if (!line) {
         line = "the compiler does not say why";
     }
     (void)snprintf(why, FY_CUDA_TEXT_BYTES, "%.*s", (int)strcspn(line, "\n"),
@@ -211,7 +211,7 @@ take_image(int driver_version, program_handle handle, bool real, void **image,
         return FY_ERR_DEVICE;
     }
     *image = calloc(1, *bytes + 1);
-    if (*image == NULL) {
+    if (!*image) {
         return FY_ERR_NOMEM;
     }
     if (get(handle, *image) != 0) {
@@ -236,21 +236,20 @@ fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
     program_handle handle = NULL;
     bool loaded = false;
     int status;
-    if (log != NULL) {
+    if (log) {
         *log = NULL;
     }
     (void)snprintf(why, FY_CUDA_TEXT_BYTES, "NVRTC fails");
     if (!find(driver_version, "nvrtcCreateProgram", &create, &loaded) ||
         !find(driver_version, "nvrtcCompileProgram", &compile, &loaded) ||
         !find(driver_version, "nvrtcDestroyProgram", &destroy, &loaded) ||
-        create(&handle, program->text,
-               slash != NULL ? slash + 1 : program->file, 0, NULL, NULL) != 0) {
+        create(&handle, program->text, slash ? slash + 1 : program->file, 0,
+               NULL, NULL) != 0) {
         return FY_ERR_DEVICE;
     }
     int n = options_of(program, target, arch, options);
     int result = compile(handle, n, options);
-    char *said =
-        result == 0 && log == NULL ? NULL : take_log(driver_version, handle);
+    char *said = result == 0 && !log ? NULL : take_log(driver_version, handle);
     if (result == 0) {
         status = take_image(driver_version, handle, target->real, image, bytes);
     } else if (result == COMPILATION_FAILED) {
@@ -262,7 +261,7 @@ fy_kernel_compile(int driver_version, const struct fy_kernel_program *program,
         status = FY_ERR_DEVICE;
     }
     (void)destroy(&handle);
-    if (log != NULL) {
+    if (log) {
         *log = said;
     } else {
         free(said);

@@ -27,7 +27,7 @@ void
 cuda_launch_free(void *prepared)
 {
     struct cuda_launch *launch = prepared;
-    if (launch == NULL) {
+    if (!launch) {
         return;
     }
     free(launch->call);
@@ -85,7 +85,7 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from, void **out)
         return status;
     }
     struct cuda_launch *launch = calloc(1, sizeof *launch + n);
-    if (launch == NULL) {
+    if (!launch) {
         return FY_ERR_NOMEM;
     }
     launch->nargs = n;
@@ -93,16 +93,16 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from, void **out)
     launch->size_mask = from->size_arguments;
     launch->info = from->info;
     launch->element_bytes = from->element_bytes;
-    if (from->transform != NULL) {
+    if (from->transform) {
         launch->transform = *from->transform;
     }
     launch->returns_status = from->status;
-    if (from->grid != NULL) {
+    if (from->grid) {
         launch->is_kernel = true;
         launch->grid = *from->grid;
         launch->kernel = from->function;
     }
-    if (from->words != NULL) {
+    if (from->words) {
         memcpy(launch->words, from->words, n);
     }
     for (unsigned i = 0; i < n; i++) {
@@ -111,10 +111,9 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from, void **out)
         if (word == FY_WORD_WORKSPACE && launch->workspace == n) {
             launch->workspace = i;
         }
-        if (word >= FY_WORD_COUNT ||
-            (word == FY_WORD_INFO && from->info == NULL) ||
-            (word == FY_WORD_LWORK && from->size_function == NULL) ||
-            (word == FY_WORD_CUFFT && from->transform == NULL)) {
+        if (word >= FY_WORD_COUNT || (word == FY_WORD_INFO && !from->info) ||
+            (word == FY_WORD_LWORK && !from->size_function) ||
+            (word == FY_WORD_CUFFT && !from->transform)) {
             goto free_launch;
         }
     }
@@ -123,7 +122,7 @@ cuda_launch_new(struct fy_stream *s, const struct fy_launch *from, void **out)
     call.return_type = from->status ? FY_T_I32 : from->return_type;
     status = fy_call_new(&s->cifs, &call, &launch->call);
     if (status == 0 && launch->workspace < n) {
-        status = from->size_function == NULL
+        status = !from->size_function
                      ? FY_ERR_UNSUPPORTED
                      : new_size_call(&s->cifs, from, values, launch);
     }
@@ -211,8 +210,8 @@ cuda_launch_handle(struct fy_stream *s, enum fy_cuda_library library,
     struct cuda_device *device = s->device;
     bool fresh;
     size_t workspace_bytes = s->promised_bytes;
-    bool made = (library == FY_CUDA_CUBLAS ? s->handles.cublas
-                                           : s->handles.cusolver) != NULL;
+    bool made =
+        (library == FY_CUDA_CUBLAS ? s->handles.cublas : s->handles.cusolver);
     /* Making one looks up symbols: the caller, who waits, may hold that lock. */
     if (!made && !fy_cuda_loader_is_free(LOADER_SECONDS)) {
         return cuda_error(device, FY_ERR_BUSY,
@@ -299,7 +298,7 @@ prepare_infos(struct fy_stream *s)
             return status;
         }
     }
-    if (result == 0 && s->info_host == NULL) {
+    if (result == 0 && !s->info_host) {
         void *memory = NULL;
         result = driver->host_alloc(&memory, CUDA_INFOS * sizeof(int), 0);
         s->info_host = memory;
@@ -356,7 +355,7 @@ static void
 put(struct cuda_launch *launch, unsigned i, const void *value, size_t bytes)
 {
     memcpy(launch->call->values[i], value, bytes);
-    int other = launch->size == NULL ? -1 : size_argument(launch, i);
+    int other = !launch->size ? -1 : size_argument(launch, i);
     if (other >= 0) {
         memcpy(launch->size->values[other], value, bytes);
     }
@@ -419,7 +418,7 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
     enum fy_cuda_library library = FY_CUDA_CUBLAS;
     uint64_t result = 0;
     int status = put_handles(s, launch, &library);
-    if (status == 0 && launch->size != NULL) {
+    if (status == 0 && launch->size) {
         launch->size->result = &result;
         fy_call_run(launch->size);
         status = cuda_library_status(device, library, (int)result);
@@ -427,7 +426,7 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
             status = get_workspace(s, launch);
         }
     }
-    if (status == 0 && launch->info != NULL) {
+    if (status == 0 && launch->info) {
         status = prepare_infos(s);
     }
     if (status != 0) {
@@ -448,9 +447,8 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
     }
     if (launch->is_kernel) {
         status = launch_kernel(s, launch);
-        return status != 0 || launch->info == NULL
-                   ? status
-                   : fetch_info(s, launch->info);
+        return status != 0 || !launch->info ? status
+                                            : fetch_info(s, launch->info);
     }
     fy_call_run(launch->call);
     if (launch->returns_status && (int)result != 0) {
@@ -460,7 +458,7 @@ cuda_launch_issue(struct fy_stream *s, struct cuda_launch *launch)
         return status != 0 ? status
                            : cuda_library_status(device, library, (int)result);
     }
-    return launch->info == NULL ? 0 : fetch_info(s, launch->info);
+    return !launch->info ? 0 : fetch_info(s, launch->info);
 }
 
 void
@@ -470,7 +468,7 @@ cuda_launch_end(struct fy_stream *s)
     cuda_fft_end(s);
     if (!cuda_is_dead(s->device)) {
         fy_cuda_handles_end(&s->handles, driver->version);
-        if (s->info_host != NULL) {
+        if (s->info_host) {
             (void)driver->host_free(s->info_host);
         }
     }

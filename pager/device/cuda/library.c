@@ -82,7 +82,7 @@ load(enum fy_cuda_library l, int driver_version)
 {
     const char *too_new = NULL;
     int needed = 0, first = 0;
-    while (first < MAJORS && rows[l].majors[first].soname != NULL &&
+    while (first < MAJORS && rows[l].majors[first].soname &&
            driver_version < rows[l].majors[first].least_driver) {
         first++; /* not loaded: it would only fail, and later */
     }
@@ -91,15 +91,14 @@ load(enum fy_cuda_library l, int driver_version)
         needed = rows[l].majors[0].least_driver;
     }
     for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
-        for (int i = first; i < MAJORS && rows[l].majors[i].soname != NULL;
-             i++) {
+        for (int i = first; i < MAJORS && rows[l].majors[i].soname; i++) {
             libraries[l].handle = places[p](rows[l].majors[i].soname);
-            if (libraries[l].handle != NULL) {
+            if (libraries[l].handle) {
                 return;
             }
         }
     }
-    if (too_new != NULL) {
+    if (too_new) {
         (void)snprintf(libraries[l].why, sizeof libraries[l].why,
                        "%s: none is installed that this driver (for CUDA "
                        "%d.%d) can run; %s needs one for %d.%d",
@@ -125,7 +124,7 @@ library(enum fy_cuda_library l, int driver_version, bool *loaded)
         load(l, driver_version);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         libraries[l].asked = true;
-        *loaded = libraries[l].handle != NULL;
+        *loaded = libraries[l].handle;
     }
     void *handle = libraries[l].handle;
     pthread_mutex_unlock(&lock);
@@ -140,7 +139,7 @@ fy_cuda_function(int driver_version, const char *name, bool *loaded)
         if (strncmp(name, rows[l].prefix, strlen(rows[l].prefix)) == 0) {
             void *handle =
                 library((enum fy_cuda_library)l, driver_version, loaded);
-            return handle == NULL ? NULL : dlsym(handle, name);
+            return !handle ? NULL : dlsym(handle, name);
         }
     }
     return NULL;
@@ -184,7 +183,7 @@ find(const char *name, int driver_version, void *out)
     bool loaded;
     void *function = fy_cuda_function(driver_version, name, &loaded);
     memcpy(out, &function, sizeof function);
-    return function != NULL;
+    return function;
 }
 
 static bool
@@ -213,7 +212,7 @@ fy_cuda_handle_get(struct fy_cuda_handles *handles, enum fy_cuda_library l,
     struct handle_functions f;
     void *handle = NULL;
     *fresh = false;
-    if (*slot != NULL) {
+    if (*slot) {
         *out = *slot;
         return 0;
     }
@@ -225,7 +224,7 @@ fy_cuda_handle_get(struct fy_cuda_handles *handles, enum fy_cuda_library l,
         return status;
     }
     status = f.set_stream(handle, stream);
-    if (status == 0 && workspace != 0 && f.set_workspace != NULL) {
+    if (status == 0 && workspace != 0 && f.set_workspace) {
         status = f.set_workspace(handle, (void *)(uintptr_t)workspace,
                                  workspace_bytes);
     }
@@ -243,11 +242,11 @@ void
 fy_cuda_handles_end(struct fy_cuda_handles *handles, int driver_version)
 {
     struct handle_functions f;
-    if (handles->cusolver != NULL &&
+    if (handles->cusolver &&
         handle_functions(FY_CUDA_CUSOLVER, driver_version, &f)) {
         (void)f.destroy(handles->cusolver);
     }
-    if (handles->cublas != NULL &&
+    if (handles->cublas &&
         handle_functions(FY_CUDA_CUBLAS, driver_version, &f)) {
         (void)f.destroy(handles->cublas);
     }

@@ -40,7 +40,7 @@ cuda_limits(char text[FY_CUDA_TEXT_BYTES])
     } else if (geteuid() != 0 && is_below(RLIMIT_NPROC, LEAST_THREADS)) {
         what = "threads (ulimit -u)"; /* which do not count for root */
     }
-    if (what == NULL) {
+    if (!what) {
         return 0;
     }
     (void)snprintf(text, FY_CUDA_TEXT_BYTES,

@@ -101,7 +101,7 @@ open_chunks(struct cuda_device *device, uint64_t limit, size_t granularity)
     m->most_chunks = (unsigned)((limit + chunk - 1) / chunk);
     m->nchunks = m->most_chunks * ADDRESSES;
     m->chunks = calloc(m->nchunks, sizeof *m->chunks);
-    if (m->chunks == NULL) {
+    if (!m->chunks) {
         return cuda_error(device, FY_ERR_NOMEM, "no memory for the device");
     }
     int result = driver->address_reserve(&m->base, m->nchunks * chunk, 0, 0, 0);
@@ -181,7 +181,7 @@ cuda_memory_open(struct cuda_device *device, uint64_t wanted)
             m->mark = 0;
         }
     }
-    if (status == 0 && m->chunks != NULL) {
+    if (status == 0 && m->chunks) {
         cuda_budget_open(device);
     }
     if (status != 0) {
@@ -259,7 +259,7 @@ idle_chunk(const struct cuda_memory *m, unsigned *out)
 static void
 use_chunks(struct cuda_memory *m, uint64_t at, uint64_t bytes, int by)
 {
-    if (m->chunks == NULL) {
+    if (!m->chunks) {
         return;
     }
     uint64_t last = (at - m->base + bytes - 1) / m->chunk_bytes;
@@ -276,7 +276,7 @@ static int
 back(struct cuda_device *device, uint64_t at, uint64_t bytes)
 {
     struct cuda_memory *m = &device->memory;
-    if (m->chunks == NULL) {
+    if (!m->chunks) {
         return 0;
     }
     uint64_t last = (at - m->base + bytes - 1) / m->chunk_bytes;
@@ -366,13 +366,13 @@ cuda_memory_usable(struct cuda_device *device)
     bool shared = cuda_users_any();
     pthread_mutex_lock(&m->lock);
     uint64_t usable = m->backed_bytes;
-    if (m->chunks != NULL && usable < m->limit_bytes &&
+    if (m->chunks && usable < m->limit_bytes &&
         cuda_status(device, "the memory's size",
                     device->driver->memory_info(&unused, &total)) == 0 &&
         unused > m->margin_bytes) {
         usable += (unused - m->margin_bytes) / m->chunk_bytes * m->chunk_bytes;
     }
-    if (shared && m->chunks != NULL) {
+    if (shared && m->chunks) {
         usable /= 2; /* the program's threads go on allocating meanwhile */
     }
     usable = cuda_budget_limit(m, usable);
@@ -388,8 +388,8 @@ cuda_memory_is_surplus(struct cuda_device *device)
     struct cuda_memory *m = &device->memory;
     pthread_mutex_lock(&m->lock);
     bool idle = fy_host_arena_used_bytes(m->arena) == m->kept_bytes;
-    bool surplus = idle && m->chunks != NULL &&
-                   m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
+    bool surplus =
+        idle && m->chunks && m->backed_bytes > m->kept_bytes + LITTLE_BYTES;
     pthread_mutex_unlock(&m->lock);
     return surplus && cuda_users_any();
 }
@@ -398,7 +398,7 @@ uint64_t
 cuda_memory_spare(const struct cuda_memory *m)
 {
     uint64_t bytes = 0;
-    for (unsigned i = 0; m->chunks != NULL && i < m->nchunks; i++) {
+    for (unsigned i = 0; m->chunks && i < m->nchunks; i++) {
         if (m->chunks[i].handle != 0 && m->chunks[i].users == 0) {
             bytes += m->chunk_bytes;
         }
@@ -411,7 +411,7 @@ cuda_memory_return(struct cuda_device *device, uint64_t bytes)
 {
     struct cuda_memory *m = &device->memory;
     uint64_t before = m->backed_bytes;
-    for (unsigned i = m->nchunks; m->chunks != NULL && i-- > 0;) {
+    for (unsigned i = m->nchunks; m->chunks && i-- > 0;) {
         if (before - m->backed_bytes >= bytes) {
             break;
         }
@@ -436,16 +436,16 @@ void
 cuda_memory_close(struct cuda_device *device, bool driver)
 {
     struct cuda_memory *m = &device->memory;
-    if (m->arena == NULL) {
+    if (!m->arena) {
         return;
     }
     cuda_budget_close(device);
-    for (unsigned i = 0; driver && m->chunks != NULL && i < m->nchunks; i++) {
+    for (unsigned i = 0; driver && m->chunks && i < m->nchunks; i++) {
         if (m->chunks[i].handle != 0) {
             unmap_chunk(device, i);
         }
     }
-    if (driver && m->chunks != NULL) {
+    if (driver && m->chunks) {
         (void)device->driver->address_free(m->base,
                                            m->nchunks * m->chunk_bytes);
     } else if (driver && m->base != 0) {

@@ -69,7 +69,7 @@ open_in(const char *folder, const char *below, const char *soname, uid_t owner)
     int length = snprintf(path, sizeof path, "%s/%s/%s", folder, below, soname);
     if (length < 0 || (size_t)length >= sizeof path ||
         stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
-        realpath(path, real) == NULL || !is_safe_path(path, owner) ||
+        !realpath(path, real) || !is_safe_path(path, owner) ||
         !is_safe_path(real, owner)) {
         return NULL;
     }
@@ -80,8 +80,7 @@ static void *
 open_wheel(const char *packages, const char *soname, uid_t owner)
 {
     void *handle = NULL;
-    for (size_t i = 0; handle == NULL && i < sizeof wheels / sizeof wheels[0];
-         i++) {
+    for (size_t i = 0; !handle && i < sizeof wheels / sizeof wheels[0]; i++) {
         handle = open_in(packages, wheels[i], soname, owner);
     }
     return handle;
@@ -108,21 +107,21 @@ note_object(struct dl_phdr_info *info, size_t bytes, void *argument)
     struct packages *p = argument;
     (void)bytes;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *at = info->dlpi_name == NULL || info->dlpi_name[0] != '/'
+        const char *at = !info->dlpi_name || info->dlpi_name[0] != '/'
                              ? NULL
                              : strstr(info->dlpi_name, names[i]);
-        if (at == NULL || p->count == MOST_PACKAGES) {
+        if (!at || p->count == MOST_PACKAGES) {
             continue;
         }
         size_t length = (size_t)(at - info->dlpi_name) + strlen(names[i]) - 1;
         char *folder = strndup(info->dlpi_name, length);
-        for (unsigned k = 0; folder != NULL && k < p->count; k++) {
+        for (unsigned k = 0; folder && k < p->count; k++) {
             if (strcmp(p->folders[k], folder) == 0) {
                 free(folder);
                 folder = NULL;
             }
         }
-        if (folder != NULL) {
+        if (folder) {
             p->owners[p->count] = owner_of(info->dlpi_name);
             p->folders[p->count++] = folder;
         }
@@ -137,7 +136,7 @@ fy_cuda_places_beside(const char *soname)
     void *handle = NULL;
     (void)dl_iterate_phdr(note_object, &p);
     for (unsigned i = 0; i < p.count; i++) {
-        if (handle == NULL) {
+        if (!handle) {
             handle = open_wheel(p.folders[i], soname, p.owners[i]);
         }
         free(p.folders[i]);
@@ -155,11 +154,10 @@ open_beside_python(const char *programs, size_t length, const char *soname)
     int used =
         snprintf(path, sizeof path, "%.*s/python3", (int)length, programs);
     if (programs[0] != '/' || used < 0 || (size_t)used >= sizeof path ||
-        strpbrk(path, "*?[\\") != NULL || access(path, X_OK) != 0) {
+        strpbrk(path, "*?[\\") || access(path, X_OK) != 0) {
         return NULL;
     }
-    for (size_t i = 0; handle == NULL && i < sizeof kinds / sizeof kinds[0];
-         i++) {
+    for (size_t i = 0; !handle && i < sizeof kinds / sizeof kinds[0]; i++) {
         glob_t found;
         used = snprintf(path, sizeof path, "%.*s/../lib/python3*/%s",
                         (int)length, programs, kinds[i]);
@@ -167,7 +165,7 @@ open_beside_python(const char *programs, size_t length, const char *soname)
             glob(path, 0, NULL, &found) != 0) {
             continue;
         }
-        for (size_t k = 0; handle == NULL && k < found.gl_pathc; k++) {
+        for (size_t k = 0; !handle && k < found.gl_pathc; k++) {
             handle = open_wheel(found.gl_pathv[k], soname, 0);
         }
         globfree(&found);
@@ -182,7 +180,7 @@ open_by_path(const char *soname)
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): once, as the driver itself has */
     const char *at = secure_getenv("PATH");
     void *handle = NULL;
-    while (handle == NULL && at != NULL && *at != '\0') {
+    while (!handle && at && *at != '\0') {
         size_t length = strcspn(at, ":");
         if (length > 0 && length < PATH_MAX) {
             handle = open_beside_python(at, length, soname);
@@ -197,16 +195,15 @@ fy_cuda_places_open(const char *soname)
 {
     static const char *const toolkit[] = {"CUDA_HOME", "CUDA_PATH"};
     void *handle = fy_cuda_places_beside(soname);
-    for (size_t i = 0; handle == NULL && i < sizeof toolkit / sizeof toolkit[0];
-         i++) {
+    for (size_t i = 0; !handle && i < sizeof toolkit / sizeof toolkit[0]; i++) {
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */
         const char *folder = secure_getenv(toolkit[i]);
-        if (folder != NULL && folder[0] == '/') {
+        if (folder && folder[0] == '/') {
             handle = open_in(folder, "lib64", soname, owner_of(folder));
         }
     }
-    if (handle == NULL) {
+    if (!handle) {
         handle = open_in("/usr/local/cuda", "lib64", soname, 0);
     }
-    return handle == NULL ? open_by_path(soname) : handle;
+    return !handle ? open_by_path(soname) : handle;
 }

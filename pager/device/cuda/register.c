@@ -111,7 +111,7 @@ struct cuda_registry *
 cuda_registry_new(struct cuda_device *device)
 {
     struct cuda_registry *r = calloc(1, sizeof *r);
-    if (r == NULL) {
+    if (!r) {
         return NULL;
     }
     r->device = device;
@@ -167,8 +167,7 @@ take_row(struct cuda_registry *r)
         if (row->state == UNUSED) {
             return row;
         }
-        if (row->state == SEEN &&
-            (best == NULL || row->last_use < best->last_use)) {
+        if (row->state == SEEN && (!best || row->last_use < best->last_use)) {
             best = row;
         }
     }
@@ -200,7 +199,7 @@ sync_marks(struct cuda_registry *r, struct row *row, bool dead)
 {
     const struct fy_cuda_driver *driver = r->device->driver;
     for (unsigned i = 0; i < STREAMS; i++) {
-        if (row->marks[i].event != NULL && !dead) {
+        if (row->marks[i].event && !dead) {
             (void)cuda_status(r->device, "a transfer",
                               driver->event_sync(row->marks[i].event));
             (void)driver->event_destroy(row->marks[i].event);
@@ -291,8 +290,7 @@ reap(void *argument)
         pthread_mutex_lock(&r->lock);
         bool stop = r->stop;
         struct row *row;
-        while (!stop && pushed && !dead &&
-               (row = next_held(r, true, true)) != NULL) {
+        while (!stop && pushed && !dead && (row = next_held(r, true, true))) {
             release(r, row);
         }
         pthread_mutex_unlock(&r->lock);
@@ -319,7 +317,7 @@ let_go(struct cuda_registry *r, bool all)
     for (;;) {
         if (any_changing(r)) {
             pthread_cond_wait(&r->change, &r->lock);
-        } else if ((row = next_held(r, false, all)) != NULL) {
+        } else if ((row = next_held(r, false, all))) {
             release(r, row);
         } else {
             break;
@@ -358,7 +356,7 @@ void
 cuda_registry_free(struct cuda_registry *r)
 {
     int cancel;
-    if (r == NULL) {
+    if (!r) {
         return;
     }
     if (cuda_is_ours(r->device)) {
@@ -441,11 +439,11 @@ make_room(struct cuda_registry *r, uint64_t bytes)
         for (unsigned i = 0; i < ROWS; i++) {
             struct row *row = &r->rows[i];
             if (row->state == LIVE &&
-                (oldest == NULL || row->last_use < oldest->last_use)) {
+                (!oldest || row->last_use < oldest->last_use)) {
                 oldest = row;
             }
         }
-        if (oldest == NULL || oldest->last_use == r->calls) {
+        if (!oldest || oldest->last_use == r->calls) {
             return false; /* all are the call's own, or being changed */
         }
         release(r, oldest);
@@ -530,7 +528,7 @@ static void
 release_lost(struct cuda_registry *r)
 {
     struct row *row;
-    while ((row = next_held(r, true, false)) != NULL) {
+    while ((row = next_held(r, true, false))) {
         release(r, row);
     }
     for (unsigned i = 0; i < ROWS; i++) { /* by others, just now */
@@ -549,9 +547,9 @@ use(struct cuda_registry *r, uintptr_t start_at, uintptr_t end, bool force)
         return;
     }
     struct row *row = find(r, start_at, end);
-    if (row == NULL) {
+    if (!row) {
         row = take_row(r);
-        if (row == NULL) {
+        if (!row) {
             return;
         }
         *row = (struct row){.state = SEEN, /* a SEEN row has no marks */
@@ -755,27 +753,27 @@ mark(struct cuda_registry *r, struct row *row, struct fy_stream *stream)
     for (unsigned i = 0; i < STREAMS; i++) {
         struct mark *one = &row->marks[i];
         if (one->stream == stream->number ||
-            (one->stream == 0 && (m == NULL || m->stream == 0))) {
+            (one->stream == 0 && (!m || m->stream == 0))) {
             m = one;
         }
         if (one->stream == stream->number) {
             break;
         }
     }
-    if (m != NULL) {
+    if (m) {
         m->stream = stream->number;
     }
     pthread_mutex_unlock(&r->lock);
     int result = FY_CUDA_SUCCESS;
-    if (m != NULL && m->event == NULL) {
+    if (m && !m->event) {
         result =
             driver->event_create(&m->event, FY_CUDA_EVENT_BLOCKING_SYNC |
                                                 FY_CUDA_EVENT_DISABLE_TIMING);
     }
-    if (m != NULL && result == 0) {
+    if (m && result == 0) {
         result = driver->event_record(m->event, stream->handle);
     }
-    if (m == NULL || result != 0) {
+    if (!m || result != 0) {
         /* Nothing else says when they are over. */
         int synced = driver->stream_sync(stream->handle);
         result = result != 0 ? result : synced;
@@ -789,7 +787,7 @@ hold(struct cuda_registry *r, uintptr_t start_at, uint64_t bytes)
 {
     struct row *found = NULL;
     pthread_mutex_lock(&r->lock);
-    for (unsigned i = 0; i < ROWS && found == NULL; i++) {
+    for (unsigned i = 0; i < ROWS && !found; i++) {
         struct row *row = &r->rows[i];
         if (row->state == LIVE && row->start < start_at + PAGE &&
             start_at + bytes < row->end + PAGE) {
@@ -855,7 +853,7 @@ cuda_register_copy(struct fy_stream *stream, enum fy_direction direction,
         return false;
     }
     struct row *row = hold(r, (uintptr_t)rect->host, bytes);
-    if (row == NULL) {
+    if (!row) {
         return false;
     }
     bool intact = fy_watch_is_intact(row->watch);

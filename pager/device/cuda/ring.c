@@ -70,7 +70,7 @@ struct cuda_ring *
 cuda_ring_new(struct cuda_device *device)
 {
     struct cuda_ring *ring = calloc(1, sizeof *ring);
-    if (ring == NULL) {
+    if (!ring) {
         return NULL;
     }
     ring->device = device;
@@ -97,7 +97,7 @@ free_ring:
 void
 cuda_packer_free(struct cuda_packer *p)
 {
-    if (p->device == NULL) {
+    if (!p->device) {
         return;
     }
     const struct fy_cuda_driver *driver = p->device->driver;
@@ -106,11 +106,11 @@ cuda_packer_free(struct cuda_packer *p)
             if (p->slots[i].busy) {
                 (void)driver->event_sync(p->slots[i].event);
             }
-            if (p->slots[i].event != NULL) {
+            if (p->slots[i].event) {
                 (void)driver->event_destroy(p->slots[i].event);
             }
         }
-        if (p->memory != NULL) {
+        if (p->memory) {
             (void)driver->host_free(p->memory);
         }
     }
@@ -122,7 +122,7 @@ packer_open(struct cuda_packer *p, struct cuda_device *device,
             size_t slot_bytes)
 {
     const struct fy_cuda_driver *driver = device->driver;
-    if (p->device != NULL) {
+    if (p->device) {
         return 0;
     }
     p->device = device;
@@ -242,12 +242,12 @@ run_alone(struct cuda_packer *p, struct job *job)
         }
         two.job = NULL;
         status = fetch(p, job, i, &two);
-        if (status == 0 && one.job != NULL) {
+        if (status == 0 && one.job) {
             status = deliver(p, &one);
         }
         one = two;
     }
-    if (status == 0 && one.job != NULL) {
+    if (status == 0 && one.job) {
         status = deliver(p, &one);
     }
     return status;
@@ -272,9 +272,9 @@ static struct job *
 pick(const struct cuda_ring *ring)
 {
     struct job *best = NULL;
-    for (struct job *job = ring->jobs; job != NULL; job = job->next) {
+    for (struct job *job = ring->jobs; job; job = job->next) {
         if (job->next_piece < job->pieces.npieces &&
-            (best == NULL || job->active < best->active)) {
+            (!best || job->active < best->active)) {
             best = job;
         }
     }
@@ -288,7 +288,7 @@ serve(struct cuda_ring *ring, struct cuda_packer *packer)
     struct pending last = {.job = NULL}, next;
     for (;;) {
         struct job *job = pick(ring);
-        if (job == NULL && last.job == NULL) {
+        if (!job && !last.job) {
             if (ring->stop) {
                 return;
             }
@@ -298,23 +298,23 @@ serve(struct cuda_ring *ring, struct cuda_packer *packer)
         uint64_t index = 0;
         int status = 0, delivered = 0;
         next.job = NULL;
-        if (job != NULL) {
+        if (job) {
             index = job->next_piece++;
             job->active++;
         }
         pthread_mutex_unlock(&ring->lock);
-        if (job != NULL) {
+        if (job) {
             status = job->out ? fetch(packer, job, index, &next)
                               : send(packer, job, index);
         }
-        if (last.job != NULL) {
+        if (last.job) {
             delivered = deliver(packer, &last);
         }
         pthread_mutex_lock(&ring->lock);
-        if (last.job != NULL) {
+        if (last.job) {
             finish(ring, last.job, delivered);
         }
-        if (job != NULL && next.job == NULL) {
+        if (job && !next.job) {
             finish(ring, job, status);
         }
         last = next;
@@ -442,7 +442,7 @@ cuda_ring_copy(struct fy_stream *stream, const struct fy_copy *copy)
 void
 cuda_ring_free(struct cuda_ring *ring)
 {
-    if (ring == NULL) {
+    if (!ring) {
         return;
     }
     pthread_mutex_lock(&ring->lock);

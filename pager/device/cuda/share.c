@@ -79,20 +79,20 @@ start_of(uint32_t pid)
     text[length] = '\0';
     /* The name, in parentheses, may hold anything; the state is next. */
     char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ') {
+    if (!at || at[1] != ' ') {
         return 0;
     }
     at += 2;
     bool corpse = *at == 'Z' || *at == 'X';
     unsigned long threads = 0;
-    for (int field = 3; field < 22 && at != NULL; field++) {
+    for (int field = 3; field < 22 && at; field++) {
         at = strchr(at + 1, ' ');
-        if (at != NULL && field + 1 == 20) {
+        if (at && field + 1 == 20) {
             threads = strtoul(at, NULL, 10);
         }
     }
     /* Of a process whose first thread has ended others may go on. */
-    if (at == NULL || (corpse && threads <= 1)) {
+    if (!at || (corpse && threads <= 1)) {
         return 0;
     }
     return strtoull(at, NULL, 10);
@@ -180,7 +180,7 @@ take_row(struct table *table)
         return NULL;
     }
     pthread_mutex_lock(&own_lock);
-    for (unsigned i = 0; i < ROWS && mine == NULL; i++) {
+    for (unsigned i = 0; i < ROWS && !mine; i++) {
         struct row *row = &table->rows[i];
         uint64_t owner = LOAD(row->owner);
         if (own[i] || (owner != 0 && owner != self && !is_stale(owner))) {
@@ -228,7 +228,7 @@ cuda_share_join(const char *card)
     struct stat space;
     struct cuda_share *share = calloc(1, sizeof *share);
     /* Numbers of processes mean the same only in one name space. */
-    if (share == NULL || stat("/proc/thread-self/ns/pid", &space) != 0 ||
+    if (!share || stat("/proc/thread-self/ns/pid", &space) != 0 ||
         snprintf(name, sizeof name, "ferry-%u-%llu-%s", (unsigned)geteuid(),
                  (unsigned long long)space.st_ino, card) >= (int)sizeof name) {
         free(share);
@@ -238,11 +238,11 @@ cuda_share_join(const char *card)
     /* Once more when the last one was just removing it. */
     for (int round = 0; round < 2; round++) {
         share->table = attach(share->identity, &share->segment);
-        if (share->table == NULL) {
+        if (!share->table) {
             continue;
         }
         share->mine = take_row(share->table);
-        if (share->mine == NULL) {
+        if (!share->mine) {
             (void)shmdt(share->table);
             break;
         }
@@ -261,7 +261,7 @@ cuda_share_alone(void)
 {
     struct cuda_share *share = calloc(1, sizeof *share);
     struct table *table = calloc(1, sizeof *table);
-    if (share == NULL || table == NULL) {
+    if (!share || !table) {
         free(share);
         free(table);
         return NULL;
@@ -298,7 +298,7 @@ is_last(const struct cuda_share *share)
 void
 cuda_share_leave(struct cuda_share *share)
 {
-    if (share == NULL) {
+    if (!share) {
         return;
     }
     if (share->segment < 0) {
@@ -317,7 +317,7 @@ cuda_share_leave(struct cuda_share *share)
 void
 cuda_share_tell(struct cuda_share *share, const struct cuda_share_state *state)
 {
-    if (share != NULL) {
+    if (share) {
         tell(share->mine, state);
     }
 }
@@ -332,7 +332,7 @@ wake(uint32_t *word)
 void
 cuda_share_want(struct cuda_share *share, uint64_t bytes)
 {
-    if (share == NULL) {
+    if (!share) {
         return;
     }
     uint64_t before = LOAD(share->mine->wanted_bytes);
@@ -345,7 +345,7 @@ cuda_share_want(struct cuda_share *share, uint64_t bytes)
 bool
 cuda_share_is_wanted(const struct cuda_share *share)
 {
-    for (unsigned i = 0; share != NULL && i < ROWS; i++) {
+    for (unsigned i = 0; share && i < ROWS; i++) {
         const struct row *row = &share->table->rows[i];
         if (row != share->mine && LOAD(row->owner) != 0 &&
             LOAD(row->wanted_bytes) != 0) {
@@ -390,7 +390,7 @@ cuda_share_look(struct cuda_share *share, uint64_t total_bytes, bool active,
 {
     struct row rows[ROWS];
     *out = (struct cuda_share_view){.processes = 1, .fair_bytes = total_bytes};
-    if (share == NULL) {
+    if (!share) {
         return;
     }
     unsigned others = gather(share, rows);
@@ -417,7 +417,7 @@ cuda_share_look(struct cuda_share *share, uint64_t total_bytes, bool active,
 void
 cuda_share_returned(struct cuda_share *share)
 {
-    if (share != NULL) {
+    if (share) {
         wake(&share->table->returned);
     }
 }

@@ -84,7 +84,7 @@ look_at(struct dl_phdr_info *info, size_t bytes, void *closure)
     struct loaded *l = closure;
     const char *path = info->dlpi_name;
     const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = slash ? slash + 1 : path;
     if (bytes > offsetof(struct dl_phdr_info, dlpi_adds)) {
         l->adds = info->dlpi_adds;
     }
@@ -92,7 +92,7 @@ look_at(struct dl_phdr_info *info, size_t bytes, void *closure)
     l->python = l->python || strncmp(name, "libpython", 9) == 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const char *at = strstr(path, kinds[i]);
-        if (at != NULL && l->folders < MOST_FOLDERS) {
+        if (at && l->folders < MOST_FOLDERS) {
             char *folder = l->folder[l->folders];
             (void)snprintf(folder, PATH_MAX, "%.*s",
                            (int)((size_t)(at - path) + strlen(kinds[i]) - 1),
@@ -115,7 +115,7 @@ is_python(const struct loaded *l)
     path[n > 0 ? n : 0] = '\0';
     const char *slash = strrchr(path, '/');
     return l->python || l->folders > 0 ||
-           (slash != NULL && strncmp(slash + 1, "python", 6) == 0);
+           (slash && strncmp(slash + 1, "python", 6) == 0);
 }
 
 /* Below a prefix that a Python has. */
@@ -157,16 +157,15 @@ search(const struct loaded *l)
     }
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): as the driver itself does */
-        const char *prefix = places[i].variable != NULL
-                                 ? getenv(places[i].variable)
-                                 : places[i].prefix;
-        if (prefix != NULL && search_prefix(prefix, places[i].below)) {
+        const char *prefix =
+            places[i].variable ? getenv(places[i].variable) : places[i].prefix;
+        if (prefix && search_prefix(prefix, places[i].below)) {
             return true;
         }
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */
     const char *at = getenv("PYTHONPATH");
-    while (at != NULL && *at != '\0') {
+    while (at && *at != '\0') {
         size_t length = strcspn(at, ":");
         if (length > 0 && length < PATH_MAX && note_package(at, length)) {
             return true;
@@ -181,15 +180,13 @@ static bool
 has_started(void)
 {
     int count;
-    if (device_count == NULL && fy_cuda_loader_is_free(LOADER_SECONDS)) {
+    if (!device_count && fy_cuda_loader_is_free(LOADER_SECONDS)) {
         /* The handle stays: the function is called again. */
         void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-        void *function =
-            driver != NULL ? dlsym(driver, "cuDeviceGetCount") : NULL;
+        void *function = driver ? dlsym(driver, "cuDeviceGetCount") : NULL;
         memcpy(&device_count, &function, sizeof device_count);
     }
-    return device_count != NULL &&
-           device_count(&count) != FY_CUDA_NOT_INITIALIZED;
+    return device_count && device_count(&count) != FY_CUDA_NOT_INITIALIZED;
 }
 
 int

@@ -156,7 +156,7 @@ rest(struct fy_stream *s)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     if (pthread_cond_timedwait(&s->wake, &device->lock, &until) != 0 &&
-        s->queue.head == NULL && s->workspace != 0 && !s->unsynced) {
+        !s->queue.head && s->workspace != 0 && !s->unsynced) {
         uint64_t spare = s->workspace;
         s->workspace = 0;
         s->workspace_bytes = 0;
@@ -179,12 +179,12 @@ work(void *argument)
     }
     (void)cuda_relax(device);
     pthread_mutex_lock(&device->lock);
-    while (!s->stop || s->queue.head != NULL) {
-        if (s->queue.head == NULL && device->exits && !s->settled) {
+    while (!s->stop || s->queue.head) {
+        if (!s->queue.head && device->exits && !s->settled) {
             settle(s);
             continue;
         }
-        if (s->queue.head == NULL) {
+        if (!s->queue.head) {
             rest(s);
             continue;
         }
@@ -196,7 +196,7 @@ work(void *argument)
         }
         (void)fy_queue_run(s);
         device->inside--;
-        if (s->queue.head == NULL || device->dead) {
+        if (!s->queue.head || device->dead) {
             pthread_cond_broadcast(&device->change);
         }
     }
@@ -239,7 +239,7 @@ static const struct fy_queue_class queue_class = {
 static void
 read_infos(const struct fy_event *event)
 {
-    for (struct fy_stream *s = event->device->streams; s != NULL; s = s->next) {
+    for (struct fy_stream *s = event->device->streams; s; s = s->next) {
         if (s->number == event->stream) {
             cuda_infos_read(s, event->infos);
         }
@@ -392,7 +392,7 @@ cuda_stream_create(struct fy_device *base, enum fy_stream_kind kind,
     }
     int status = FY_ERR_NOMEM;
     struct fy_stream *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    if (!s) {
         goto fail;
     }
     s->queue = (struct fy_queue){.class = &queue_class,
@@ -442,7 +442,7 @@ fail:
 void
 cuda_stream_destroy(struct fy_stream *s)
 {
-    if (s == NULL || !cuda_is_ours(s->device)) {
+    if (!s || !cuda_is_ours(s->device)) {
         return;
     }
     struct cuda_device *device = s->device;
@@ -482,7 +482,7 @@ cuda_event_create(struct fy_device *base, struct fy_event **out)
         return cuda_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_event *event = calloc(1, sizeof *event);
-    if (event == NULL) {
+    if (!event) {
         return cuda_error(device, FY_ERR_NOMEM, "no memory for an event");
     }
     int cancel, status = FY_ERR_DEVICE;
@@ -507,7 +507,7 @@ cuda_event_create(struct fy_device *base, struct fy_event **out)
 void
 cuda_event_destroy(struct fy_event *event)
 {
-    if (event == NULL) {
+    if (!event) {
         return;
     }
     struct cuda_device *device = event->device;

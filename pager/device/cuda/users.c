@@ -42,7 +42,7 @@ static const char *
 last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    return slash ? slash + 1 : path;
 }
 
 static bool
@@ -70,7 +70,7 @@ void
 cuda_users_look(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (driver != NULL) {
+    if (driver) {
         dlclose(driver);
         __atomic_store_n(&any, true, __ATOMIC_RELAXED);
     }
@@ -79,7 +79,7 @@ cuda_users_look(void)
 void
 cuda_users_loading(const char *file)
 {
-    if (!cuda_users_is_me() && file != NULL && is_of_cuda(last_part(file))) {
+    if (!cuda_users_is_me() && file && is_of_cuda(last_part(file))) {
         __atomic_store_n(&any, true, __ATOMIC_RELAXED);
     }
 }
@@ -116,7 +116,7 @@ look_at(struct dl_phdr_info *info, size_t bytes, void *closure)
         }
     }
     const char *strings = NULL;
-    for (const ElfW(Dyn) *d = dynamic; d != NULL && d->d_tag != DT_NULL; d++) {
+    for (const ElfW(Dyn) *d = dynamic; d && d->d_tag != DT_NULL; d++) {
         if (d->d_tag == DT_STRTAB) {
             /* The loader has made it an address; the vDSO's is none. */
             strings = d->d_un.d_ptr > info->dlpi_addr
@@ -124,8 +124,7 @@ look_at(struct dl_phdr_info *info, size_t bytes, void *closure)
                           : NULL;
         }
     }
-    for (const ElfW(Dyn) *d = dynamic; strings != NULL && d->d_tag != DT_NULL;
-         d++) {
+    for (const ElfW(Dyn) *d = dynamic; strings && d->d_tag != DT_NULL; d++) {
         if (d->d_tag == DT_NEEDED &&
             is_of_cuda(last_part(strings + d->d_un.d_val))) {
             scan->found = true;

@@ -201,7 +201,7 @@ read_mapping(uint64_t address, struct mapping *out)
         used += (size_t)got;
         text[used] = '\0';
         char *line = text, *end;
-        while (found < 0 && (end = strchr(line, '\n')) != NULL) {
+        while (found < 0 && (end = strchr(line, '\n'))) {
             *end = '\0';
             parse_mapping(line, out);
             if (address < out->end) {
@@ -508,10 +508,10 @@ add(void)
     uintptr_t end = job.start + job.bytes;
     struct mapping m, again;
     struct watch *w = NULL;
-    for (unsigned i = 0; i < FY_WATCHES && w == NULL; i++) {
+    for (unsigned i = 0; i < FY_WATCHES && !w; i++) {
         w = watches[i].used ? NULL : &watches[i];
     }
-    if (w == NULL) {
+    if (!w) {
         return FY_ERR_NOFIT;
     }
     (void)drain();
@@ -636,14 +636,14 @@ ask(enum question what, uintptr_t start, size_t bytes, sem_t *told,
     job.here =
         callers_stack ? callers_stack : (uintptr_t)__builtin_frame_address(0);
     job.told = told;
-    job.watch = watch != NULL ? *watch : 0;
+    job.watch = watch ? *watch : 0;
     job.wanted = true;
     pthread_cond_broadcast(&job.changed);
     while (job.wanted) {
         pthread_cond_wait(&job.changed, &job.lock);
     }
     int status = job.status;
-    if (watch != NULL) {
+    if (watch) {
         *watch = job.watch;
     }
     pthread_mutex_unlock(&job.lock);
@@ -731,10 +731,10 @@ keeper(void *unused)
     pthread_t server;
     fy_own_thread_begins(true);
     start_why = open_descriptor();
-    if (start_why == NULL && pthread_create(&server, NULL, serve, NULL) != 0) {
+    if (!start_why && pthread_create(&server, NULL, serve, NULL) != 0) {
         start_why = "no thread";
     }
-    bool works = start_why == NULL;
+    bool works = !start_why;
     if (works) {
         pthread_detach(server);
     }
@@ -810,14 +810,14 @@ start(void)
     if (error != 0) {
         return "no thread";
     }
-    running = start_why == NULL;
+    running = !start_why;
     static const int told[] = {0, 1, 3, 4, 5};
     for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
-        if (start_why == NULL && !is_noticed(told[i])) {
+        if (!start_why && !is_noticed(told[i])) {
             return "the kernel does not tell of every change";
         }
     }
-    if (start_why == NULL) {
+    if (!start_why) {
         is_silent = !is_noticed(2);
     }
     return start_why;
@@ -831,12 +831,12 @@ fy_watch_start(bool silent_too, const char **why)
         started = true;
         start_why = start();
     }
-    *why = start_why != NULL ? start_why
+    *why = start_why ? start_why
            : is_silent && !silent_too
                ? "the kernel does not tell of MADV_GUARD_INSTALL"
                : NULL;
     pthread_mutex_unlock(&start_lock);
-    return *why == NULL ? FY_OK : FY_ERR_UNSUPPORTED;
+    return !*why ? FY_OK : FY_ERR_UNSUPPORTED;
 }
 
 void

@@ -75,7 +75,7 @@ host_open(uint64_t memory_bytes, struct fy_device **out)
 {
     int status = FY_ERR_NOMEM;
     struct host_device *device = calloc(1, sizeof *device);
-    if (device == NULL) {
+    if (!device) {
         return status;
     }
     device->base.ops = &fy_device_host;
@@ -116,12 +116,12 @@ static void
 host_close(struct fy_device *base)
 {
     struct host_device *device = (struct host_device *)base;
-    if (device == NULL) {
+    if (!device) {
         return;
     }
     fy_debug(DEVICE, "host device closed");
     if (host_is_ours(device)) {
-        while (device->streams != NULL) {
+        while (device->streams) {
             host_stream_destroy(device->streams);
         }
         pthread_cond_destroy(&device->change);
@@ -169,7 +169,7 @@ host_free(struct fy_device *base, uint64_t address)
 static const char *
 host_error_text(struct fy_device *base)
 {
-    if (base == NULL) {
+    if (!base) {
         return "no memory for the device";
     }
     return __atomic_load_n(&((struct host_device *)base)->error,

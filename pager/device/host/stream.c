@@ -27,7 +27,7 @@ announce(struct host_device *device)
     if (device->waiting > 0) {
         pthread_cond_broadcast(&device->change);
     }
-    for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
+    for (struct fy_stream *s = device->streams; s; s = s->next) {
         if (s->parked && s->kicked) {
             pthread_cond_signal(&s->wake);
         }
@@ -100,7 +100,7 @@ work(void *argument)
         if (s->kicked && run_head(s)) {
             continue;
         }
-        if (s->queue.head == NULL) {
+        if (!s->queue.head) {
             s->kicked = false;
         }
         s->parked = true;
@@ -154,7 +154,7 @@ struct goal {
 static bool
 reached(const struct goal *goal)
 {
-    if (goal->event != NULL) {
+    if (goal->event) {
         return goal->event->turns.completed >= goal->turn;
     }
     return fy_queue_is_idle(goal->stream);
@@ -170,9 +170,9 @@ advance(struct host_device *device, const struct goal *goal)
     pthread_t self = pthread_self();
     while (!reached(goal)) {
         bool progress = false;
-        for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
-            if (s->queue.head != NULL && pthread_equal(s->owner, self) &&
-                !s->kicked && run_head(s)) {
+        for (struct fy_stream *s = device->streams; s; s = s->next) {
+            if (s->queue.head && pthread_equal(s->owner, self) && !s->kicked &&
+                run_head(s)) {
                 progress = true;
                 if (reached(goal)) {
                     return;
@@ -228,7 +228,7 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
         return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_stream *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    if (!s) {
         return host_error(device, FY_ERR_NOMEM, "no memory for a stream");
     }
     if (pthread_cond_init(&s->wake, NULL) != 0) {
@@ -252,7 +252,7 @@ host_stream_create(struct fy_device *base, enum fy_stream_kind kind,
 void
 host_stream_destroy(struct fy_stream *s)
 {
-    if (s == NULL || !host_is_ours(s->device)) {
+    if (!s || !host_is_ours(s->device)) {
         return;
     }
     struct host_device *device = s->device;
@@ -283,8 +283,8 @@ host_give_back(struct fy_device *base, bool threads)
         return;
     }
     pthread_mutex_lock(&device->lock);
-    for (struct fy_stream *s = device->streams; s != NULL; s = s->next) {
-        if (!s->has_worker || s->queue.head != NULL || s->queue.running) {
+    for (struct fy_stream *s = device->streams; s; s = s->next) {
+        if (!s->has_worker || s->queue.head || s->queue.running) {
             continue;
         }
         s->stop = true;
@@ -305,7 +305,7 @@ host_event_create(struct fy_device *base, struct fy_event **out)
         return host_error(device, FY_ERR_DEVICE, fy_queue_inherited);
     }
     struct fy_event *event = calloc(1, sizeof *event);
-    if (event == NULL) {
+    if (!event) {
         return host_error(device, FY_ERR_NOMEM, "no memory for an event");
     }
     event->device = device;
