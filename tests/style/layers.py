@@ -8,8 +8,9 @@ tests/style/LAYERS says which rooms a room may use. Judged are includes, calls (
 the objects in FERRY_BUILDDIR), knots (files that call each other in a circle, of more than
 4), folders of more than 40 files, structures of more than 30 fields or 8 booleans, names
 of commands in strings of proxy/, CUDA's names outside its room, the engine's bss above
-128 KiB, and variables of file scope in the pager. What breaks a rule
-today stands in tests/style/LAYERS.today. That list may only shrink: a finding that is not
+128 KiB, variables of file scope in the pager, and functions without a contract: those
+that another room calls and that have no comment in their header, before them, behind them
+or before their group ("Each ...", "Both ...", "These ..."). What breaks a rule today stands in tests/style/LAYERS.today. That list may only shrink: a finding that is not
 in it fails, and so does a line of it that is found no longer. --write writes the list
 anew, --show prints what is found."""
 import collections
@@ -29,6 +30,9 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.S)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # The device's name in settings, annotations and messages is the language's word.
 CUDA = re.compile(r"\b(?:cu[A-Z]\w+|cuda[A-Z]\w+|cublas\w*|cufft\w*|cusolver\w*|nvrtc\w*)\b")
+
+DECLARED = re.compile(r"^(?!static|typedef)(?=[a-zA-Z])[^;{}#/]*?\b(fy_\w+)\([^;{}]*;([ \t]*/\*)?", re.M)
+GROUP = re.compile(r"/\*[\s*]*(?:Each|Both|These)\b")
 
 
 def text_of(path):
@@ -226,6 +230,26 @@ def variables():
         yield "bss pager", bss
 
 
+def contracts(rooms, paths, known):
+    """How many functions of a header another room calls that no comment tells about."""
+    owners, called = collections.defaultdict(set), set()
+    for stem, _, functions, _ in known:
+        for name in functions:
+            owners[name].add(rooms.of(stem))
+    for stem, _, _, needed in known:
+        called |= {name for name in needed if name in owners and rooms.of(stem) not in owners[name]}
+    for path in paths:
+        number = 0
+        for block in re.split(r"\n\s*\n(?! \*)", text_of(path)) if path.endswith(".h") else ():
+            for match in DECLARED.finditer(block):
+                before = block[:match.start()]
+                own = before.rstrip().endswith("*/") or match[2]
+                last = before[before.rfind("/*"):] if "/*" in before else ""
+                number += match[1] in called and not own and not GROUP.match(last)
+        if number:
+            yield f"contract {path}", number
+
+
 RULES = (
     ("include", "includes go down"),
     ("call", "calls go down"),
@@ -237,6 +261,7 @@ RULES = (
     ("cuda", "CUDA is named in its room only"),
     ("variables", "the pager's rooms keep nothing in variables of file scope"),
     ("bss", "the engine's bss is at most 128 KiB"),
+    ("contract", "headers tell about each function that another room calls"),
 )
 
 
@@ -246,7 +271,8 @@ def main():
     edges = calls_between(known)
     found = {}
     for findings in (includes(rooms, paths), calls(rooms, edges), knots(calls_between(known, True)), folders(paths),
-                     structures(paths), command_names(paths), vendor_names(rooms, paths), variables()):
+                     structures(paths), command_names(paths), vendor_names(rooms, paths), variables(),
+                     contracts(rooms, paths, known)):
         found.update(findings)
     lines = [f"{what} {number}" for what, number in sorted(found.items())]
     if sys.argv[1:] == ["--show"]:
