@@ -17,7 +17,9 @@ struct fy_sha256 {
     unsigned char block[64]; /* total_bytes % 64 of them are waiting */
 };
 
+/* Begins a hash; nothing has to be freed. */
 void fy_sha256_start(struct fy_sha256 *hash);
+/* Appends n bytes to the message. */
 void fy_sha256_add(struct fy_sha256 *hash, const void *bytes, size_t n);
 /* Of all that was added; `hash' is used up. */
 void fy_sha256_end(struct fy_sha256 *hash, unsigned char out[32]);

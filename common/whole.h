@@ -15,6 +15,8 @@
 int fy_read_whole(int fd, void *to, size_t n) FY_MUST_CHECK;
 /* The same from the offset `at', which pread(2) takes. */
 int fy_read_whole_at(int fd, uint64_t at, void *to, size_t n) FY_MUST_CHECK;
+/* Exactly n bytes. FY_ERR_IO, with errno unless write(2) took none; some may be
+ * written then. A broken pipe raises SIGPIPE. */
 int fy_write_whole(int fd, const void *from, size_t n) FY_MUST_CHECK;
 
 /* What comes until the end, at most n bytes; *out_n of them. FY_ERR_IO. */

@@ -12,8 +12,12 @@
 
 struct fy_diagnostics; /* an ordered list of errors and warnings */
 
-struct fy_diagnostics *fy_diagnostics_new(void); /* returns new or NULL */
+/* Returns new, empty, or NULL. A list has no lock: one thread at a time. */
+struct fy_diagnostics *fy_diagnostics_new(void);
+/* Frees the list and the findings that _add() returned. */
 void fy_diagnostics_free(struct fy_diagnostics *diagnostics);
+/* Each counts all findings of that severity, those beyond
+ * FY_MAX_DIAGNOSTICS, too. */
 unsigned fy_diagnostics_errors(const struct fy_diagnostics *diagnostics);
 unsigned fy_diagnostics_warnings(const struct fy_diagnostics *diagnostics);
 /* file:line:column: error: text, the source line, a caret, a hint. */
@@ -77,6 +81,10 @@ struct fy_suggestion {
     unsigned distance;
 };
 
+/*
+ * Makes `name' (borrowed) the best if it is nearer to `wanted' than the best so far:
+ * at most 3 edits away, fewer for a short name. `best' is NULL before the first try.
+ */
 void fy_suggestion_try(struct fy_suggestion *suggestion, const char *name);
 /* The hint "did you mean 'best'?" when there is one. */
 void fy_diagnostic_suggest(struct fy_diagnostic *diagnostic,

@@ -58,7 +58,9 @@ int fy_compile_with_commands(const char *const *paths, unsigned npaths,
                              struct fy_diagnostics *diagnostics,
                              struct fy_model **model,
                              struct fy_commands **commands) FY_MUST_CHECK;
+/* Frees the set and all that it handed out: names, blocks, texts. NULL: fine. */
 void fy_commands_free(struct fy_commands *commands);
+/* Prints each block as a canonical text, for people and tests. */
 void fy_commands_dump(const struct fy_commands *commands, FILE *to);
 
 /* The distinct first words ("git", not "git status"), sorted by strcmp. */
@@ -67,7 +69,9 @@ struct fy_command_name {
     bool reads_stdin; /* some block may read stdin */
     bool reads_cwd;   /* some block may read the working folder implicitly */
 };
+/* The number of those names. */
 size_t fy_commands_count(const struct fy_commands *commands);
+/* Name i, which lives as long as the set; NULL: i is not below the number. */
 const struct fy_command_name *
 fy_commands_name(const struct fy_commands *commands, size_t i);
 
@@ -211,6 +215,7 @@ int fy_invocation_parse(const struct fy_commands *commands, const char *name,
 /* What it is, a statement of the language a line, for people and tests. */
 void fy_invocation_dump(const struct fy_invocation *invocation,
                         const char *const *argv, FILE *to);
+/* Frees what the parse allocated and zeroes the structure, which may be zero already. */
 void fy_invocation_clear(struct fy_invocation *invocation);
 /* Whether the command gets a variable ("NAME=VALUE") where it runs elsewhere: one
  * of the invocation's, or of those that the C library reads (locale, time zone). */

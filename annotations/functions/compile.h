@@ -240,6 +240,11 @@ struct fy_compile_input {
     const char *word; /* only blocks of this first word; NULL: all */
 };
 
+/*
+ * Compiles what `input' says. *input->model and *input->commands are new, and set
+ * on success only. FY_ERR_INVALID: `diagnostics' has errors, those from before count;
+ * FY_ERR_NOMEM. Blocks for files.
+ */
 int fy_compile_input(const struct fy_compile_input *input,
                      struct fy_diagnostics *diagnostics);
 

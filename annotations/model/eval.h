@@ -42,7 +42,10 @@ struct fy_scope {
 int fy_eval(const struct fy_scope *scope, uint32_t node,
             struct fy_value *out) FY_MUST_CHECK;
 
-/* The value as an integer (exact, else FY_ERR_INVALID), real, or truth. */
+/*
+ * Each is fy_eval() and a conversion: to an integer (FY_ERR_INVALID: not exact), to
+ * a real number (FY_ERR_INVALID: no number), to its truth.
+ */
 int fy_eval_int(const struct fy_scope *scope, uint32_t node,
                 int64_t *out) FY_MUST_CHECK;
 int fy_eval_real(const struct fy_scope *scope, uint32_t node,

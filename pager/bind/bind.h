@@ -103,8 +103,10 @@ enum fy_type fy_arg_passed_type(const struct fy_arg *arg, unsigned bits);
 /* FY_T_INTEGER as FY_T_I32 or FY_T_I64; other types as they are. */
 enum fy_type fy_type_resolve(enum fy_type type, unsigned integer_bits);
 
-/* Bytes to a value and back, for a resolved scalar type. */
+/* The value of fy_type_bytes() bytes of a resolved scalar type. */
 struct fy_value fy_raw_value(enum fy_type type, const void *bytes);
+/* Writes fy_type_bytes() bytes of a resolved scalar type; a real or integer type gets
+ * the real part of a complex value. */
 void fy_raw_store(enum fy_type type, const struct fy_value *value, void *bytes);
 
 /* Declared elements of a box of a view (its constraint applied). */

@@ -14,6 +14,7 @@
  */
 void fy_handle_made(uint64_t handle, uint32_t maker, unsigned ncells,
                     const struct fy_value *cells);
+/* Forgets the handle if it is known. Threads and lock as fy_handle_made(). */
 void fy_handle_freed(uint64_t handle);
 
 /*

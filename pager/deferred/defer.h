@@ -41,7 +41,10 @@ void fy_defer_settle(const struct fy_bound *bound);
 void fy_defer_before_fork(void);
 void fy_defer_after_fork(void); /* in the parent; children defer nothing */
 
-/* The same around anything else of which pages and events do not tell. */
+/*
+ * Both enclose another change that page faults and events do not report. The first
+ * waits until all results are at home. Pairs may overlap, in any threads.
+ */
 void fy_defer_before_change(void);
 void fy_defer_after_change(void);
 

@@ -28,7 +28,12 @@ struct fy_call {
  */
 int fy_call_new(struct fy_cif **cifs, const struct fy_launch *launch,
                 struct fy_call **out) FY_MUST_CHECK;
+/*
+ * Calls the function and stores its result. Blocks as long as the function does; any
+ * thread. Floating-point exceptions that it raises are noted for the program.
+ */
 void fy_call_run(const struct fy_call *call);
+/* Frees the interfaces; calls that use them are run no more. NULL: fine. */
 void fy_cifs_free(struct fy_cif *cifs);
 
 #endif

@@ -22,9 +22,10 @@ struct fy_host_arena;
  * Returns new: `bytes' of address space, backed when touched.
  */
 int fy_host_arena_new(uint64_t bytes, struct fy_host_arena **out) FY_MUST_CHECK;
-/* The same over addresses that somebody else owns and that nobody touches. */
+/* The same over addresses of another owner; the arena never touches them. */
 int fy_arena_new_at(uint64_t base, uint64_t bytes,
                     struct fy_host_arena **out) FY_MUST_CHECK;
+/* Unmaps the memory that _new() mapped, with all that was allocated. NULL: fine. */
 void fy_host_arena_free(struct fy_host_arena *arena);
 
 /* FY_ERR_NOFIT: no gap is large enough; FY_ERR_NOMEM: bookkeeping. */
@@ -36,6 +37,7 @@ void fy_host_arena_release(struct fy_host_arena *arena, uint64_t address);
 /* Of an address that alloc gave: what it takes, as rounded; else 0. */
 uint64_t fy_host_arena_size(const struct fy_host_arena *arena,
                             uint64_t address);
+/* The size of the arena in bytes. */
 uint64_t fy_host_arena_bytes(const struct fy_host_arena *arena);
 /* Bytes now allocated, as rounded: 0 says that nothing leaked. */
 uint64_t fy_host_arena_used_bytes(const struct fy_host_arena *arena);

@@ -85,6 +85,7 @@ int fy_own_thread_start(pthread_t *thread, size_t stack_bytes,
  * without a lock. FY_ERR_NOMEM; FY_ERR_UNSUPPORTED: the kernel cannot mark memory so.
  */
 int fy_own_process_new(const volatile unsigned **out) FY_MUST_CHECK;
+/* Unmaps the word; no thread may read it any more. */
 void fy_own_process_free(const volatile unsigned *word);
 
 /* In a forked child: its only thread is the main one. */

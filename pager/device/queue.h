@@ -77,7 +77,12 @@ struct fy_queue {
     int error;      /* first since the last synchronisation */
 };
 
-/* Operations of fy_device_ops. FY_ERR_DEVICE in a forked child. */
+/*
+ * These are the operations of fy_device_ops. Each enqueues a copy of its arguments and
+ * does not wait for the device; any thread. FY_ERR_DEVICE: a forked child, or a lost
+ * device; FY_ERR_NOMEM; FY_ERR_INVALID: a malformed copy; of a launch also what
+ * prepare() says.
+ */
 int fy_queue_copy(struct fy_stream *stream, const struct fy_copy *copy);
 int fy_queue_launch(struct fy_stream *stream, const struct fy_launch *launch);
 int fy_queue_record(struct fy_stream *stream, struct fy_event *event);

@@ -18,6 +18,7 @@ struct fy_executor; /* one per thread and device; not thread safe in itself */
 /* Returns new: streams and events on `device' (borrowed, outlives it). */
 int fy_executor_new(struct fy_device *device,
                     struct fy_executor **out) FY_MUST_CHECK;
+/* Destroys its streams, events and replicas, before the device is closed. NULL: fine. */
 void fy_executor_free(struct fy_executor *executor);
 
 /*

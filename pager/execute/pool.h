@@ -3,7 +3,7 @@
  * The device of this process and its executors: one for each thread that has a
  * call on its way, up to a bound, all on one device. Each call is given a part
  * of the device's memory to plan with, so that the tiles of several calls fit
- * beside one another. Nobody waits here longer than his call is worth.
+ * beside one another. A thread waits here no longer than its call is worth.
  */
 #ifndef FERRY_PAGER_EXECUTE_POOL_H
 #define FERRY_PAGER_EXECUTE_POOL_H
@@ -76,6 +76,10 @@ void fy_pool_close(struct fy_pool *pool, const char *why);
 enum fy_reason fy_pool_take(struct fy_pool *pool, uint64_t useful_bytes,
                             double wait_seconds, char note[FY_POOL_NOTE_BYTES],
                             struct fy_lease *out);
+/*
+ * Gives the lease back, once, and wakes waiting threads. Does nothing for a call that
+ * was given up and whose executor the pool has replaced.
+ */
 void fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease);
 
 /*

@@ -162,10 +162,15 @@ int fy_cuts_even(int64_t extent, uint32_t count, int64_t multiple,
 int fy_cuts_random(int64_t extent, int64_t largest, uint32_t most,
                    int64_t multiple, uint64_t *state,
                    struct fy_cuts *out) FY_MUST_CHECK;
+/* Frees the parts; `cuts' is empty then. */
 void fy_cuts_free(struct fy_cuts *cuts);
+/* The length of part i < count. */
 int64_t fy_cuts_length(const struct fy_cuts *cuts, uint32_t i);
+/* The length of the longest part; 0 without parts. */
 int64_t fy_cuts_longest(const struct fy_cuts *cuts);
-uint64_t fy_random(uint64_t *state); /* splitmix64 */
+/* The next number of splitmix64, whose state is the seed at first. */
+uint64_t fy_random(uint64_t *state);
+/* A number from 0 to bound - 1. */
 uint64_t fy_random_below(uint64_t *state, uint64_t bound);
 
 /* Both reset everything but the borrowed parts. */

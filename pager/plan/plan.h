@@ -55,6 +55,7 @@ struct fy_plan {
 int fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
                 const struct fy_plan_options *options,
                 struct fy_plan **out) FY_MUST_CHECK;
+/* Frees the plan, whose schedule runs no more. NULL: fine. */
 void fy_plan_free(struct fy_plan *plan);
 
 /*

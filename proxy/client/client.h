@@ -91,13 +91,18 @@ struct fy_link_report {
     const char *open;    /* what stages there are not kept from, or "" */
 };
 
-/* After fy_session_end() (the session still exists): rows, then free. */
+/*
+ * Each may be called between fy_session_end() and fy_session_free(), by one thread; i is
+ * below the number of stages or links. Strings of *out live as long as the session.
+ */
 unsigned fy_session_stages(const struct fy_session *session);
 void fy_session_stage(const struct fy_session *session, unsigned i,
                       struct fy_stage_report *out);
 unsigned fy_session_links(const struct fy_session *session);
 void fy_session_link(const struct fy_session *session, unsigned i,
                      struct fy_link_report *out);
+/* Ends the session, without lingering, if that was not done; removes its socket and
+ * frees it. NULL: fine. */
 void fy_session_free(struct fy_session *session);
 
 #endif

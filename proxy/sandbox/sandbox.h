@@ -34,6 +34,11 @@ struct fy_policy_options {
     bool setid; /* with roots: stages may make setuid and setgid files */
 };
 
+/*
+ * Returns new, and opens the roots. While the process has one thread: changes the umask
+ * for a moment and reads HOME. FY_ERR_INVALID: a root is not absolute, or there are too
+ * many; FY_ERR_IO: a root cannot be opened; both with `why'. FY_ERR_NOMEM.
+ */
 int fy_policy_new(const struct fy_policy_options *options,
                   struct fy_buffer *why, struct fy_policy **out) FY_MUST_CHECK;
 /* Ends what it keeps ready, its child among it: no stage is checked any more. Does
@@ -41,6 +46,8 @@ int fy_policy_new(const struct fy_policy_options *options,
 void fy_policy_end(struct fy_policy *policy);
 /* Instead of fy_policy_free(), where a check goes on until the process ends. */
 void fy_policy_leave(struct fy_policy *policy);
+/* Closes the roots and namespaces and removes the private temporary folder. No check
+ * may be running. NULL: fine. */
 void fy_policy_free(struct fy_policy *policy);
 
 /* namespaces, all_users, landlock of the hello. */
@@ -78,6 +85,8 @@ int fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
  * Async-signal-safe functions only. 0, or -1 with errno: _exit(126).
  */
 int fy_sandbox_enter(struct fy_sandbox *sandbox) FY_MUST_CHECK;
+/* Closes what the check opened; a stage that runs keeps its own.
+ * NULL: fine. */
 void fy_sandbox_free(struct fy_sandbox *sandbox);
 
 /* The path to exec, as the check resolved it (also after enter). */

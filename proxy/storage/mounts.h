@@ -36,6 +36,7 @@ int fy_mount_table_parse(const char *text,
                          struct fy_mount_table *out) FY_MUST_CHECK;
 /* The text of /proc/self/mountinfo, new; NULL: it cannot be read. */
 char *fy_mountinfo_read(void);
+/* Frees text and lines; the table is empty then. */
 void fy_mount_table_clear(struct fy_mount_table *table);
 
 /* The user who made a FUSE mount. False: neither this user nor root did, and

@@ -54,18 +54,22 @@ void fy_squeeze_set(struct fy_squeeze *squeeze, double bandwidth_bytes,
                     double speed_bytes);
 /* level: of zstd, 1 .. 19; 0: the fast default. FY_ERR_NOMEM, _INVALID. */
 int fy_squeeze_new(int level, struct fy_squeeze **out) FY_MUST_CHECK;
+/* Frees the compressor, at any point of a stream. NULL: fine. */
 void fy_squeeze_free(struct fy_squeeze *squeeze);
 /* flush: the peer can decode all that was given so far. The sink's error, or
  * FY_ERR_NOMEM; afterwards only fy_squeeze_free() makes sense. */
 int fy_squeeze_add(struct fy_squeeze *squeeze, const void *bytes, size_t n,
                    bool flush, fy_squeeze_sink *sink,
                    void *context) FY_MUST_CHECK;
+/* Ends the zstd frame; writes nothing when none was begun. Errors as fy_squeeze_add(). */
 int fy_squeeze_end(struct fy_squeeze *squeeze, fy_squeeze_sink *sink,
                    void *context) FY_MUST_CHECK;
 
 struct fy_unsqueeze;
 
+/* Returns new. FY_ERR_NOMEM. */
 int fy_unsqueeze_new(struct fy_unsqueeze **out) FY_MUST_CHECK;
+/* Frees the decoder and what waits in it. NULL: fine. */
 void fy_unsqueeze_free(struct fy_unsqueeze *unsqueeze);
 /* Copies what was received. FY_ERR_OVERFLOW: more than FY_UNSQUEEZE_MAX_BYTES
  * wait (grant less); FY_ERR_NOMEM. */

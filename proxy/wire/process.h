@@ -30,7 +30,10 @@ bool fy_process_read(int proc, const char *name, struct fy_process *out);
  * as `name' of fy_process_read(), which has no threads itself.
  */
 DIR *fy_threads_open(int proc, const char *name);
+/* The next thread, as "PID/task/TID"; `name' as in fy_threads_open(). False: no more,
+ * or `threads' is NULL. */
 bool fy_threads_next(DIR *threads, const char *name, char out[64]);
+/* Closes the folder. NULL: fine. */
 void fy_threads_close(DIR *threads);
 
 /* What a process and its children that were waited for have used so far. */

@@ -40,8 +40,9 @@ enum fy_stage_reason {
     FY_STAGE_REASON_COUNT
 };
 
-/* The fixed word, "unknown" when out of range; and back (COUNT: none). */
+/* The fixed word of a reason; "unknown": out of range. Static storage. */
 const char *fy_stage_reason_word(unsigned reason);
+/* The reason with that word; FY_STAGE_REASON_COUNT: none. */
 unsigned fy_stage_reason_find(const char *word);
 
 #endif

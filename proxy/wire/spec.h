@@ -157,11 +157,13 @@ struct fy_file_told {
 /*
  * Encoders return new bytes (free()) in *out, *out_bytes. FY_ERR_NOMEM,
  * FY_ERR_OVERFLOW beyond FY_SPEC_MAX_BYTES.
- * Decoders fill *out with pointers into `bytes', which must stay and are
- * changed: a decoded string moves by a byte to end in a NUL; `why' (may be NULL) gets what is wrong. FY_ERR_INVALID, _NOMEM.
+ * Decoders fill *out, on success only, with pointers into `bytes', which must stay
+ * and are changed: a decoded string moves by a byte to end in a NUL. `why' (may be
+ * NULL) gets what is wrong. FY_ERR_INVALID, FY_ERR_NOMEM.
  */
 int fy_stage_spec_encode(const struct fy_stage_spec *spec, char **out,
                          size_t *out_bytes) FY_MUST_CHECK;
+/* Decodes a stage; fy_stage_spec_clear() it. */
 int fy_stage_spec_decode(char *bytes, size_t n, struct fy_stage_spec *out,
                          struct fy_buffer *why) FY_MUST_CHECK;
 void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
@@ -170,11 +172,16 @@ void fy_stage_spec_clear(struct fy_stage_spec *spec); /* the arrays */
 struct fy_mount_spec fy_stage_spec_mount(const struct fy_stage_spec *spec,
                                          uint32_t i);
 
+/* Both as above; a hello has nothing to clear. */
 int fy_hello_encode(const struct fy_hello *hello, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;
 int fy_hello_decode(char *bytes, size_t n, struct fy_hello *out,
                     struct fy_buffer *why) FY_MUST_CHECK;
 
+/*
+ * Each as above. The clear functions free the arrays, not the bytes that were decoded; a
+ * probe result has nothing to clear.
+ */
 int fy_probe_encode(const struct fy_probe *probe, char **out,
                     size_t *out_bytes) FY_MUST_CHECK;
 int fy_probe_decode(char *bytes, size_t n, struct fy_probe *out,

@@ -82,6 +82,7 @@ void fy_link_last_words(const struct fy_link *link, struct fy_buffer *out);
  * took them) and waits for the child, which is killed after `patience_ms'. */
 void fy_link_close(struct fy_link *link, unsigned patience_ms);
 
+/* Fills *out, on success only. FY_ERR_INVALID, and `why' says where `text' is wrong. */
 int fy_place_parse(const char *text, struct fy_place *out,
                    struct fy_buffer *why) FY_MUST_CHECK;
 /* Same host, user, port, options: one connection serves both. */

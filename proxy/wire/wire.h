@@ -88,8 +88,10 @@ void fy_wire_free(struct fy_wire *wire); /* every stream gets `closed' */
 /* Makes a descriptor non-blocking, as fy_wire_new() does with its own. */
 int fy_wire_unblock(int fd) FY_MUST_CHECK;
 
+/* Both are for poll() only; the wire keeps and closes them. */
 int fy_wire_in_fd(const struct fy_wire *wire);
 int fy_wire_out_fd(const struct fy_wire *wire);
+/* Whether out_fd is to be polled for writing; false on a broken connection. */
 bool fy_wire_wants_write(const struct fy_wire *wire);
 
 /* Reads and writes what can be; `writable': poll() said so (writing is tried
@@ -136,6 +138,7 @@ struct fy_wire_counters {
      * link carries that at least; 0: there never was more. */
     uint64_t link_rate;
 };
+/* Copies the counters as they are now. */
 void fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out);
 /* Sends a PING unless one is unanswered; a client's first four go by
  * themselves. */

@@ -170,6 +170,7 @@ extern FY_HIDDEN unsigned long fy_start_phnum;
 
 /* The text of FERRY_SETTINGS as it was at start, "" without one. */
 extern FY_HIDDEN const char *fy_settings_kept; /* start.c's copy of them */
+/* That text, never NULL; it stays. */
 FY_HIDDEN const char *fy_settings_text(void);
 
 /*
@@ -232,6 +233,8 @@ FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
  * was forked in between has it free. False, and not locked: without memory.
  */
 FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
+/* By the thread that has the lock. Handlers of signals that waited run before this
+ * returns. */
 FY_HIDDEN void fy_unlock(void);
 
 /*
@@ -260,25 +263,35 @@ struct fy_libc {
     void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *handle);
 };
+/* Finds them at the first call, without a lock. Never NULL; static storage; a function
+ * that no later object defines stays NULL. */
 FY_HIDDEN const struct fy_libc *fy_libc_find(void);
 
-/*
- * What dlerror() will say to the calling thread is put aside, and put back in place of
- * ferry's own errors, which are freed. By a private variable of glibc (2.34 and
- * later); without it, or before fy_linker_error_find(), nothing happens.
- */
+/* Finds glibc's private variable (2.34 and later) behind dlerror(). Until then, and
+ * without it, the next two do nothing. */
 FY_HIDDEN void fy_linker_error_find(void);
+/* Takes what dlerror() would tell the calling thread, for fy_linker_error_back(); NULL:
+ * nothing. */
 FY_HIDDEN void *fy_linker_error_aside(void);
+/* Frees the error of ferry's own calls and puts the program's back. Same thread. */
 FY_HIDDEN void fy_linker_error_back(void *program);
 
 /* ---- dl.c: C halves of dl.S ----------------------------------------------- */
 
+/*
+ * Each plans a call of the program: sets call->target to the next object's function and
+ * returns FY_DL_TAIL or, with call->result set, FY_DL_DONE (layout.h). For dlopen(),
+ * FY_DL_DONE: call the target, then fy_dlopen_after(). errno is as the call leaves it.
+ */
 FY_HIDDEN int fy_dlsym_plan(struct fy_dl_call *call);
 FY_HIDDEN int fy_dlvsym_plan(struct fy_dl_call *call);
 FY_HIDDEN int fy_dlopen_plan(struct fy_dl_call *call);
+/* After the target of a planned dlopen(): patches the object that it opened, if any.
+ * errno stays. */
 FY_HIDDEN void fy_dlopen_after(struct fy_dl_call *call);
 
-/* The wrappers, under names that are not exported. */
+/* These are the exported wrappers, as dlsym(3) and dlopen(3), under hidden names: for
+ * slots of objects that would not find the exported ones. */
 FY_HIDDEN void *fy_wrap_dlsym(void *handle, const char *name);
 FY_HIDDEN void *fy_wrap_dlvsym(void *handle, const char *name,
                                const char *version);
@@ -313,6 +326,8 @@ FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
 
 /* From enter.S: 1, results are in the frame; 0, call the original. */
 FY_HIDDEN int fy_dispatch(struct fy_frame *frame);
+/* The same for a declined call in a counting mode while no counters are mapped yet:
+ * maps and counts; with 1 the original was called and timed. errno is the original's. */
 FY_HIDDEN int fy_dispatch_declined(struct fy_frame *frame);
 
 /* services->hold of pager/engine/engine.h. */
@@ -376,7 +391,7 @@ FY_HIDDEN void fy_stack_run(const struct fy_frame *frame, void (*run)(void *),
                             void *argument);
 
 /*
- * Tell ThreadSanitizer, in programs that have it, that what threads did before a
+ * Both tell ThreadSanitizer, in programs that have it, that what threads did before a
  * release of this address comes before what follows an acquire: it sees none of
  * ferry's atomics. Any thread; they do nothing before the first stack is made.
  */
@@ -404,10 +419,12 @@ FY_HIDDEN void fy_engine_forget(void);
 FY_HIDDEN void fy_engine_loading(const char *file);
 
 /*
- * Around a change that calls which the engine has put off would not survive or
- * that would fail for them; what the first returns is for the second.
+ * Before a change that deferred calls would not survive, or that would fail because of
+ * them: the engine finishes these and defers none until fy_engine_after_change(), which
+ * gets what this returned. May wait for a device. errno stays, in both.
  */
 FY_HIDDEN bool fy_engine_before_change(void);
+/* After that change. False: the engine was not told, nothing is done. */
 FY_HIDDEN void fy_engine_after_change(bool told);
 /* The engine logs nothing any more. Any thread, signal handlers. */
 FY_HIDDEN void fy_engine_silence(void);
@@ -464,6 +481,7 @@ FY_HIDDEN int64_t fy_count_declined(struct fy_frame *frame);
 FY_HIDDEN void fy_count_time(const struct fy_frame *frame);
 /* Finds the clock, which asks the kernel until then; before the first of these. */
 FY_HIDDEN void fy_count_start(void);
+/* CLOCK_MONOTONIC in ns. No libc, no errno: any thread, signal handlers. */
 FY_HIDDEN uint64_t fy_now_ns(void);
 
 /*
@@ -475,6 +493,7 @@ FY_HIDDEN uint64_t fy_now_ns(void);
  * Calling thread only.
  */
 FY_HIDDEN void fy_quiet_begin(struct fy_quiet *out);
+/* Puts all that back, the mask last: a handler that waited may leave by longjmp. */
 FY_HIDDEN void fy_quiet_end(const struct fy_quiet *quiet);
 
 /*
@@ -486,9 +505,15 @@ FY_HIDDEN void fy_unwound(void);
 
 /* ---- arch ------------------------------------------------------------------- */
 
+/* Calls target with the frame's registers and `words' words of its stack (8 bytes each)
+ * and stores the results in the frame. Exceptions and longjmp pass. */
 FY_HIDDEN void fy_call_through(struct fy_frame *frame, void *target,
                                size_t words);
+/* Not for C: in a counting mode the target of every binding, which counts the call and
+ * leads to its original. */
 FY_HIDDEN void fy_thunk_declined(void);
+/* Calls run(argument) on the stack that ends at top, a multiple of 16. Exceptions
+ * pass. */
 FY_HIDDEN void fy_stack_call(void (*run)(void *), void *argument, void *top);
 
 #endif

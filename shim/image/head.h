@@ -30,6 +30,7 @@ struct fy_head {
 /* Names as openat(2) does; path NULL: `dir' is the file itself. */
 void fy_head_read(int dir, const char *path, struct fy_head *out);
 
+/* Whether the file has a whole ELF header, of any machine. */
 bool fy_head_is_elf(const struct fy_head *head);
 
 #endif

@@ -243,8 +243,8 @@ def contracts(rooms, paths, known):
         for block in re.split(r"\n\s*\n(?! \*)", text_of(path)) if path.endswith(".h") else ():
             for match in DECLARED.finditer(block):
                 before = block[:match.start()]
-                own = before.rstrip().endswith("*/") or match[2]
-                last = before[before.rfind("/*"):] if "/*" in before else ""
+                last = re.split(r"^(?=/\*)", before, flags=re.M)[-1]
+                own = match[2] or re.fullmatch(r"/\*((?!\*/).)*\*/\s*", last, re.S)
                 number += match[1] in called and not own and not GROUP.match(last)
         if number:
             yield f"contract {path}", number
