@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment as it would be without ferry: no FERRY_SETTINGS, and no
- * preloaded library of ours among those of LD_PRELOAD. For ferry-stub and for
- * programs of our own that ferry starts. Safe anywhere; nothing is allocated.
+ * preloaded library of ferry's in LD_PRELOAD. For ferry-stub and for
+ * ferry's own programs. Safe anywhere; nothing is allocated.
  */
 #ifndef FERRY_COMMON_ENVIRONMENT_H
 #define FERRY_COMMON_ENVIRONMENT_H

@@ -67,7 +67,7 @@ void fy_report_clear(struct fy_report *report);
 void fy_report_write_json(const struct fy_report *report, FILE *to);
 
 /*
- * Reads what fy_report_write_json() wrote, from text that nobody vouches for.
+ * Reads what fy_report_write_json() wrote, from text that is not trusted.
  * FY_ERR_INVALID with a clause in `why' (of `why_bytes'), or FY_ERR_NOMEM.
  */
 int fy_report_read_json(const char *text, size_t bytes, struct fy_report *out,

@@ -64,7 +64,7 @@ struct fy_diagnostic *fy_diagnostics_add(struct fy_diagnostics *diagnostics,
                                          const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* So many errors that finding more helps nobody: stop looking. */
+/* Whether there are so many errors that the compiler stops looking for more. */
 int fy_diagnostics_full(const struct fy_diagnostics *diagnostics);
 
 /* Says what to do about it; `diagnostic' may be NULL. */

@@ -3,7 +3,7 @@
  * The compiled form of annotation files: flat tables that refer to each other
  * by index and to strings by byte offset, so that one block of bytes can be
  * written to a file, mapped read-only at any address and used as it is, also
- * by a process that hosts no allocator of ours. Made by fy_compile(); read by
+ * by a process without ferry's allocator. Made by fy_compile(); read by
  * the shim (names, `worth'), the pager (everything) and the tools.
  *
  * Plain data, immutable after compilation: safe from any thread, after fork

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lock for statistics that is taken where the program's signal handlers may
- * run: nobody ever waits for it. A holder may be interrupted by a handler that
+ * run: no thread ever waits for it. A holder may be interrupted by a handler that
  * calls again, that forks, or that leaves by siglongjmp and so never gives the
  * lock back. Taking therefore fails after some ten microseconds, and a lock that
  * stays with one holder while PATIENCE others were refused is taken over. Hence

@@ -67,8 +67,8 @@ bool fy_choice_pays(struct fy_chooser *chooser, struct fy_choice *choice,
                     const struct fy_traffic *traffic, double touched_bytes,
                     struct fy_decision *decision);
 /*
- * The same with the least traffic that any plan could have. A card that nobody
- * has opened is not opened for less than that costs: until then calls only add up
+ * The same with the least traffic that any plan could have. A card that is not
+ * open yet is not opened for less than that costs: until then calls only add up
  * what they would have gained; or, where what is expected may be that wrong, for
  * a small part of what calls have taken.
  */
@@ -87,7 +87,8 @@ struct fy_tried fy_choice_original_ran(struct fy_chooser *chooser,
 
 /* The device has been opened. */
 void fy_choice_opened(struct fy_chooser *chooser);
-/* Whether nobody has called the next yet. */
+/* Whether fy_choice_measure() is still to be called: once, for a device with functions
+ * of its own, without force. */
 bool fy_choice_is_unmeasured(const struct fy_chooser *chooser,
                              const struct fy_lease *lease);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranges of the program's memory whose pages were taken away: what they held,
- * or will hold, is in a shadow elsewhere, and whoever touches them (any thread,
+ * or will hold, is in a shadow elsewhere, and what touches them (any thread,
  * a system call, a forked child) waits until it has been put back. Linux only:
  * userfaultfd with kernel faults. Everything but start and lock is called with
  * the lock held, and nothing under the lock may touch a taken page.
@@ -43,7 +43,7 @@ struct fy_pages {
 
 struct fy_pages_hooks {
     /*
-     * Under the lock, on a thread of ours: the shadow of a range (NULL: of all)
+     * Under the lock, on a thread of ferry's: the shadow of a range (NULL: of all)
      * must hold what the program is to see before this returns.
      */
     void (*settle)(struct fy_pages *needed);
@@ -97,7 +97,7 @@ int fy_pages_take(uintptr_t start, size_t bytes, bool before, bool after,
 void fy_pages_release(struct fy_pages *range);
 /* All of it is at home: no longer watches it, but keeps the shadow. */
 void fy_pages_leave(struct fy_pages *range);
-/* Forgets a range whose content nobody is to see. */
+/* Forgets a range whose content no reader will see. */
 void fy_pages_drop(struct fy_pages *range);
 
 #endif

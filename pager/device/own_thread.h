@@ -52,7 +52,8 @@ fy_set_floating_point(uint32_t control)
 /* The calling thread's. No allocation, no lock. */
 struct fy_own_block *fy_own_block(void);
 
-/* Whom to tell; without it nobody is told. Before any thread. */
+/* Sets the services that hear of new threads. Without this call none does. Called
+ * before the first thread starts. */
 void fy_own_threads_tell(const struct fy_shim_services *services);
 
 /*

@@ -84,7 +84,7 @@ void fy_pool_release(struct fy_pool *pool, const struct fy_lease *lease);
 
 /*
  * Device memory has run out under a call, which has been undone: halves its
- * budget, and has the device give back what nobody uses. False when less is
+ * budget, and has the device give back what no call uses. False when less is
  * not worth planning with.
  */
 bool fy_pool_shrink(struct fy_pool *pool, struct fy_lease *lease);

@@ -170,7 +170,7 @@ int64_t fy_cuts_length(const struct fy_cuts *cuts, uint32_t i);
 int64_t fy_cuts_longest(const struct fy_cuts *cuts);
 /* The next number of splitmix64, whose state is the seed at first. */
 uint64_t fy_random(uint64_t *state);
-/* A number from 0 to bound - 1. */
+/* A number from 0 to bound - 1; 0 for the bound 0. */
 uint64_t fy_random_below(uint64_t *state, uint64_t bound);
 
 /* Both reset everything but the borrowed parts. */

@@ -17,7 +17,7 @@ enum fy_child_end {
     FY_CHILD_DONE,    /* the body returned */
     FY_CHILD_FAULT,   /* a signal of its own making: `signal', `address' */
     FY_CHILD_EXITED,  /* something called exit(): `exit_status' */
-    FY_CHILD_KILLED,  /* by somebody else; nothing can be concluded */
+    FY_CHILD_KILLED,  /* by another process; nothing can be concluded */
     FY_CHILD_TIMEOUT, /* did not end in time, and was ended */
 };
 

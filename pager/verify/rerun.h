@@ -43,7 +43,7 @@ void fy_rerun_put_back(const struct fy_rerun *rerun);
 /*
  * The original has returned `result'. FY_REASON_VERIFIED; FY_REASON_DIFFERENT;
  * FY_REASON_UNVERIFIED: they differ, but inputs that differ by rounding move
- * the original's result without bounds, or nobody can tell how far they do.
+ * the original's result without bounds, or by an amount that is not known.
  * Then `why' has a clause.
  */
 enum fy_reason fy_rerun_compare(struct fy_rerun *rerun, void *original,

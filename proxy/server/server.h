@@ -366,7 +366,7 @@ bool fy_server_stage_has_no_process(const struct fy_server_stage *stage);
 /* The next step of a stage's end: first its output goes, then it is asked, then it
  * is made to end. */
 void fy_server_stage_press(struct fy_server_stage *stage);
-/* Nobody waits for its output any more: it is brought to its end. */
+/* Ends a stage whose output no client waits for any more. */
 void fy_server_stage_abandon(struct fy_server_stage *stage);
 /* This host ends it, and with it what reads from it, which would see an end of
  * input that is none. */

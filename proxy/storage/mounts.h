@@ -93,7 +93,7 @@ bool fy_gluster_learn(const struct fy_mount_line *line, const char *proc,
 /*
  * "glusterfs://HOST/VOLUME[/folder]" as a path of this machine: below a mount of
  * that volume. `mountinfo': the text. False with `why': there is none, or it has
- * caches that nobody can wait for.
+ * caches whose end cannot be waited for.
  */
 bool fy_volume_find(const char *name, const char *mountinfo, char *out,
                     size_t capacity, struct fy_buffer *why);

@@ -31,7 +31,7 @@ struct fy_needs {
  * Of the program at `path', open as `fd'. `library_path': of absolute folders, as
  * in LD_LIBRARY_PATH, or NULL. Starts a process; any thread. FY_ERR_UNSUPPORTED:
  * a library is missing, or there is a library_path and the program loads more at
- * run time, by names that nobody knows. FY_ERR_IO, FY_ERR_NOMEM, FY_ERR_OVERFLOW.
+ * run time, by names that are not known before. FY_ERR_IO, FY_ERR_NOMEM, FY_ERR_OVERFLOW.
  */
 int fy_needs_find(const char *path, int fd, const char *library_path,
                   struct fy_needs *out) FY_MUST_CHECK;

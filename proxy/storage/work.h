@@ -12,8 +12,8 @@
 struct fy_work {
     void (*run)(struct fy_work *work);  /* in a thread of the pool */
     void (*done)(struct fy_work *work); /* in fy_work_collect(); owns it */
-    /* Instead of done(), when nobody collects any more: frees it, no more. Any
-     * thread. NULL: its owner does. */
+    /* Instead of done(), where no fy_work_collect() follows: frees the work, no more.
+     * Any thread. NULL: the owner frees it. */
     void (*drop)(struct fy_work *work);
     struct fy_work *next;
 };

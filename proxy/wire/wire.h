@@ -44,7 +44,7 @@ enum fy_wire_role {
 
 struct fy_wire;
 
-/* A header or trailer of ours: name of [a-z0-9-]; control characters in a value
+/* A header or trailer that ferry sends: name of [a-z0-9-]; control characters in a value
  * are sent as '?', spaces at its ends not at all. */
 struct fy_wire_pair {
     const char *name, *value;
