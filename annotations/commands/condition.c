@@ -207,7 +207,8 @@ any_value(struct fy_parsed *parsed, const struct fy_condition *condition)
     const struct fy_block *block = parsed->block;
     const uint16_t *list = block->lists + condition->a;
     for (uint16_t l = 0; l < condition->b; l++) {
-        for (size_t i = 0; i < parsed->ngiven; i++) {
+        bool is_given = parsed->times[list[l]] > 0;
+        for (size_t i = 0; is_given && i < parsed->ngiven; i++) {
             if (parsed->given[i].slot == list[l] &&
                 value_holds(parsed, condition, &parsed->given[i])) {
                 return true;

@@ -35,10 +35,26 @@ first_rule(struct fy_match *match, const struct fy_rules *rules)
     return NULL;
 }
 
+/* What a slot's conditions are, once they were asked for: the same for all that it is
+ * given, and each may look at all arguments. */
+struct asked {
+    uint8_t present, tree, follows; /* 0: not yet; 1: no; 2: it holds */
+};
+
+static bool
+holds_once(struct fy_match *match, uint16_t condition, uint8_t *asked)
+{
+    if (*asked == 0) {
+        *asked = holds(match, condition) ? 2 : 1;
+    }
+    return *asked == 2;
+}
+
 static int
 make_uses(struct fy_match *match, struct fy_invocation *out)
 {
     const struct fy_block *block = match->block;
+    struct asked asked[FY_MAX_SLOTS] = {0};
     if (match->parsed.ngiven == 0) {
         return FY_OK;
     }
@@ -49,9 +65,11 @@ make_uses(struct fy_match *match, struct fy_invocation *out)
     for (size_t i = 0; i < match->parsed.ngiven; i++) {
         const struct fy_given *given = &match->given[i];
         const struct fy_slot *slot = &block->slots[given->slot];
+        struct asked *of = &asked[given->slot];
         const char *text = match->argv[given->arg] + given->offset;
         if (!slot->is_path ||
-            (slot->kind != FY_SLOT_OPERAND && !holds(match, slot->present))) {
+            (slot->kind != FY_SLOT_OPERAND &&
+             !holds_once(match, slot->present, &of->present))) {
             continue;
         }
         struct fy_use *use = &out->uses[out->nuses++];
@@ -62,10 +80,11 @@ make_uses(struct fy_match *match, struct fy_invocation *out)
         use->kind = FY_USE_FILE;
         if (slot->is_folder) {
             use->kind = FY_USE_FOLDER;
-        } else if (!use->is_stdin && holds(match, slot->tree)) {
+        } else if (!use->is_stdin && holds_once(match, slot->tree, &of->tree)) {
             use->kind = FY_USE_TREE;
         }
-        use->follows = use->kind == FY_USE_TREE && holds(match, slot->follows);
+        use->follows = use->kind == FY_USE_TREE &&
+                       holds_once(match, slot->follows, &of->follows);
         if (use->is_stdin && (use->access & FY_ACCESS_IN)) {
             out->reads_stdin = true;
         }

@@ -25,10 +25,13 @@ struct run {
     struct fy_invocation *out;
     const struct fy_slot *slot;
     uint32_t base, words; /* in the outer arguments */
+    uint32_t *places;     /* of each word: 1 + its use's index; 0: none yet */
     const char *const *argv;
-    uint32_t at;    /* of a batch's paths, which are its last words */
-    bool batch;     /* a run gets as many paths as fit */
-    bool has_roots; /* they lie below operands; else the working folder */
+    uint32_t at;     /* of a batch's paths, which are its last words */
+    bool batch;      /* a run gets as many paths as fit */
+    bool has_roots;  /* they lie below operands; else the working folder */
+    bool told[2][2]; /* a path that is [written][followed] was met before */
+    bool follows;    /* any of what they lie below */
     struct fy_path_symbol symbol;
     char starts[256];
 };
@@ -152,40 +155,41 @@ add_symbol(struct run *run, const struct fy_use *use)
                           "")
                    : FY_OK;
     }
-    bool follows = !run->has_roots && (out->cwd_follows || use->follows);
-    for (uint32_t i = 0; i < out->nuses; i++) {
+    bool *told = &run->told[writes][use->follows];
+    for (uint32_t i = 0; i < out->nuses && !*told; i++) {
         struct fy_use *root = &out->uses[i];
         if (root->is_listed) {
             root->access |= writes ? FY_ACCESS_INOUT : FY_ACCESS_IN;
             root->kind = FY_USE_TREE;
             root->follows = root->follows || use->follows;
-            follows = follows || root->follows;
+            run->follows = run->follows || root->follows;
         }
     }
+    *told = true;
     if (!run->has_roots) {
-        out->cwd_follows = follows;
+        out->cwd_follows = out->cwd_follows || use->follows;
         out->writes_cwd = out->writes_cwd || writes;
+        run->follows = out->cwd_follows;
     }
-    return writes && follows
+    return writes && run->follows
                ? fail(run, "what it changes may be behind a link", "")
                : FY_OK;
 }
 
-/* There is room for it; it may be there from fewer paths. */
+/* There is room for it; *place is 0, or 1 + where it is, from fewer paths. */
 static void
-add_use(struct fy_invocation *out, const struct fy_use *use)
+add_use(struct fy_invocation *out, const struct fy_use *use, uint32_t *place)
 {
-    for (uint32_t i = 0; i < out->nuses; i++) {
-        struct fy_use *known = &out->uses[i];
-        if (known->arg == use->arg && known->offset == use->offset) {
-            known->access |= use->access;
-            known->kind = use->kind > known->kind ? known->kind : use->kind;
-            known->follows = known->follows || use->follows;
-            return;
-        }
+    struct fy_use *known = *place ? &out->uses[*place - 1] : NULL;
+    if (known && known->offset == use->offset) {
+        known->access |= use->access;
+        known->kind = use->kind > known->kind ? known->kind : use->kind;
+        known->follows = known->follows || use->follows;
+        return;
     }
     out->uses[out->nuses] = *use;
     out->uses[out->nuses++].is_listed = false;
+    *place = out->nuses;
 }
 
 static int
@@ -212,8 +216,9 @@ add_uses(struct run *run, const struct fy_invocation *inner)
             }
             continue;
         }
+        uint32_t *place = &run->places[use.arg];
         use.arg += run->base;
-        add_use(out, &use);
+        add_use(out, &use, place);
     }
     return FY_OK;
 }
@@ -443,9 +448,15 @@ take_run(struct run *run, const struct fy_given *given)
     /* Without a place for them there may be none; else there is one, or several. */
     uint32_t least = run->slot->place ? 1 : 0,
              most = run->batch ? PATHS_MAX : 1;
+    run->places =
+        status == FY_OK ? calloc(run->words, sizeof *run->places) : NULL;
+    if (status == FY_OK && !run->places) {
+        status = FY_ERR_NOMEM;
+    }
     for (uint32_t n = least; n <= most && status == FY_OK; n++) {
         status = parse_with(run, n);
     }
+    free(run->places);
     run->out->batches = run->out->batches || run->batch;
     run->out->fed = run->out->fed || !run->slot->place;
     return status;

@@ -164,6 +164,63 @@ START_TEST(very_many_arguments)
 }
 END_TEST
 
+/* Were time to grow with the square of the arguments, each of these took an hour. */
+START_TEST(millions_of_arguments)
+{
+    enum {
+        MANY = 1000000
+    };
+    struct fy_commands *commands = compile(
+        "command grep { option -d WORD, -f LIST in when WORD == \"read\";"
+        " operand FILE... in tree when matches(WORD, \"^rec\")"
+        " follows when WORD == \"recurse\"; pure; }"
+        "command find { style words; operand PATH... in tree; pure;"
+        " option -exec COMMAND runs \"{}\" until \";\"; }"
+        "command cat { operand FILE... in; pure; }");
+    /* "...": the word before it, MANY in all. */
+    static const struct {
+        const char *words[12];
+        unsigned uses;
+        enum fy_use_kind kind;
+    } calls[] = {
+        {{"grep", "f", "..."}, MANY, FY_USE_FILE},
+        {{"grep", "f", "...", "-d", "skip"}, MANY, FY_USE_FILE},
+        {{"grep", "-d", "recurse", "f", "..."}, MANY, FY_USE_TREE},
+        {{"grep", "f", "-fl", "...", "-dread"}, MANY + 1, FY_USE_FILE},
+        {{"find", "p", "-exec", "cat", "f", "...", "{}", ";"},
+         MANY + 1,
+         FY_USE_TREE},
+        {{"find", "p", "...", "-exec", "cat", "{}", "...", ";"},
+         MANY,
+         FY_USE_TREE},
+        {{"find", ".", "-exec", "cat", "f", "...", "{}", "...", ";"},
+         MANY + 1,
+         FY_USE_TREE},
+    };
+    const char **argv = calloc(2 * MANY + 16, sizeof *argv);
+    ck_assert_ptr_nonnull(argv);
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+        struct fy_invocation call;
+        size_t n = 0;
+        for (const char *const *word = calls[c].words; *word; word++) {
+            bool more = strcmp(*word, "...") == 0;
+            for (unsigned i = more; i < (more ? MANY : 1); i++, n++) {
+                argv[n] = more ? argv[n - 1] : *word;
+            }
+        }
+        argv[n] = NULL;
+        ck_assert_int_eq(
+            fy_invocation_parse(commands, argv[0], argv, NULL, &call, NULL),
+            FY_OK);
+        ck_assert_msg(call.nuses == calls[c].uses, "%zu: %u", c, call.nuses);
+        ck_assert_msg(call.uses[0].kind == calls[c].kind, "%zu", c);
+        fy_invocation_clear(&call);
+    }
+    free(argv);
+    fy_commands_free(commands);
+}
+END_TEST
+
 /* Only what an expression read decides whether an encoding matters. */
 START_TEST(words_beyond_ascii)
 {
@@ -757,6 +814,7 @@ main(void)
     tcase_set_timeout(hostile, 60);
     tcase_add_test(hostile, no_arguments);
     tcase_add_test(hostile, very_many_arguments);
+    tcase_add_test(hostile, millions_of_arguments);
     tcase_add_test(hostile, very_long_arguments);
     tcase_add_test(hostile, words_beyond_ascii);
     tcase_add_test(hostile, paths_beyond_ascii);
