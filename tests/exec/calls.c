@@ -362,7 +362,17 @@ folders(const char *file)
 #define TIMES_512(x)       TIMES_8(TIMES_64(x))
 #define SEVEN_AND(x, more) x, x, x, x, x, x, x, more
 
-/* A list of 17 pages and a null pointer, below pages that none may touch. */
+/* A list of 17 pages and a null pointer. */
+static void
+run_list(void)
+{
+    execl(self, "cat", "quiet", TIMES_8(TIMES_512("1")),
+          TIMES_8(TIMES_512("2")),
+          SEVEN_AND(TIMES_64("3"), SEVEN_AND(TIMES_8("4"), "5")), "6", "7", "8",
+          "9", "10", (char *)NULL);
+}
+
+/* Below pages that none may touch. */
 static void
 list(void)
 {
@@ -372,10 +382,33 @@ list(void)
         last = at;
         at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
-    execl(self, "cat", "quiet", TIMES_8(TIMES_512("1")),
-          TIMES_8(TIMES_512("2")),
-          SEVEN_AND(TIMES_64("3"), SEVEN_AND(TIMES_8("4"), "5")), "6", "7", "8",
-          "9", "10", (char *)NULL);
+    run_list();
+}
+
+/* The stack need not grow afterwards. */
+static __attribute__((noinline)) void
+use_stack(void)
+{
+    volatile char stack[1 << 18];
+    for (size_t i = 0; i < sizeof stack; i += 1 << 10) {
+        stack[i] = 1;
+    }
+}
+
+/* Where no memory can be mapped. */
+static void
+crowded(void)
+{
+    struct rlimit is, none;
+    use_stack();
+    getrlimit(RLIMIT_AS, &is);
+    none = is;
+    none.rlim_cur = 1;
+    setrlimit(RLIMIT_AS, &none);
+    run_list();
+    int error = errno;
+    setrlimit(RLIMIT_AS, &is);
+    printf("%s\n", strerrorname_np(error));
 }
 
 int
@@ -401,6 +434,8 @@ main(int argc, char **argv, char **envp)
     } else if (strcmp(what, "list") == 0) {
         list();
         return 3;
+    } else if (strcmp(what, "crowded") == 0) {
+        crowded();
     } else if (argc > 3) {
         printf("ran as %s\n", argv[0]); /* what errors() starts */
     } else {

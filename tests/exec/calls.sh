@@ -53,6 +53,7 @@ equal "only what exists becomes a stub" \
     "./script cat script second/cat second/script"
 same "the largest arguments" "$t/calls" limits
 same "a list of 17 pages and a pointer" "$t/calls" list
+equal "a list without memory for it" "$(ferry "$t/calls" crowded)" E2BIG
 same "by a folder" "$t/calls" folders "$t/mount/f"
 whole="$bin_cat|cat|$t/mount/f"
 stubs "by a folder" "$whole" "$whole" "$whole" "$whole" "$whole" "$whole"
@@ -250,5 +251,8 @@ printf 'no program' >"$t/stub"
 chmod +x "$t/stub"
 same "a stub that is none" sh -c "cat '$t/mount/f'; :"
 same "a stub that is none: file actions" "$t/shared" actions "$t/mount/f"
+printf '#!/\n' >"$t/stub"
+same "a stub that does not start" sh -c "cat '$t/mount/f'; :"
+same "a stub that does not start: errno" "$t/calls" errno "$t/mount/f"
 chmod 777 locked
 finish
