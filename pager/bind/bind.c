@@ -193,9 +193,6 @@ bind_axes(struct fy_bound *bound, const struct fy_scope *scope)
     const struct fy_axis *rows =
         FY_TABLE(scope->model, fy_axis, axes) + scope->function->axes;
 
-    if (scope->function->naxes > FY_MAX_AXES) {
-        return FY_REASON_UNSUPPORTED;
-    }
     for (unsigned i = 0; i < scope->function->naxes; i++) {
         int64_t extent;
         int status = fy_eval_int(scope, rows[i].extent, &extent);
