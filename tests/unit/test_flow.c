@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/sha256.h"
 #include "proxy/client/stage.h"
 #include "proxy/wire/protocol.h"
 #include "tests/unit/runner.h"
@@ -703,6 +704,30 @@ START_TEST(all_of_the_output_came)
 }
 END_TEST
 
+/* By that the stub sees whether what is run again writes the same. */
+START_TEST(the_digest_is_of_all_that_was_handed)
+{
+    static char text[2 * FY_STUB_DATA_BYTES + 3];
+    unsigned char got[32], want[32];
+    for (size_t i = 0; i < sizeof text; i++) {
+        text[i] = (char)(i * 7 + i / 251);
+    }
+    ck_assert_int_eq(fy_flow_deliver(&stage, 0, text, 1), FY_OK);
+    ck_assert_int_eq(fy_flow_deliver(&stage, 0, text + 1, sizeof text - 1),
+                     FY_OK);
+    ck_assert_int_eq(fy_flow_deliver(&stage, 1, text, 5), FY_OK);
+    for (int i = 0; i < 2; i++) {
+        fy_sha256_of(text, i == 0 ? sizeof text : 5, want);
+        fy_sha256_end(stage.flow.hash[i], got);
+        ck_assert_mem_eq(got, want, sizeof got);
+    }
+    ck_assert_uint_eq(stage.flow.received_bytes[0], sizeof text);
+    ck_assert_uint_eq(sent_bytes, sizeof text + 5);
+    ck_assert_uint_eq(sent[FY_STUB_OUT], 4);
+    ck_assert_uint_eq(sent[FY_STUB_ERR], 1);
+}
+END_TEST
+
 START_TEST(output_of_what_does_not_run_is_dropped)
 {
     stage.state = STAGE_ASKED;
@@ -967,6 +992,7 @@ main(void)
     tcase_add_test(tests, what_was_taken_is_what_was_sent);
     tcase_add_test(tests, an_end_says_where_files_stand);
     tcase_add_test(tests, all_of_the_output_came);
+    tcase_add_test(tests, the_digest_is_of_all_that_was_handed);
     tcase_add_test(tests, output_of_what_does_not_run_is_dropped);
     tcase_add_test(tests, a_stream_that_closes_too_early_is_a_lost_one);
     tcase_add_test(tests, stderr_closes_by_itself);
