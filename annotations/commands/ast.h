@@ -121,6 +121,7 @@ enum cmd_statement_kind {
     CMD_PRESENT,
     CMD_ENVIRONMENT, /* words */
     CMD_LISTS,
+    CMD_TRAIT, /* words: the verb, its object */
 };
 
 struct cmd_statement {

@@ -13,6 +13,7 @@
 const char *const fy_split_words[] = {"none", "lines", "files", NULL};
 const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
                                       "head",   "tail", NULL};
+const char *const fy_trait_words[FY_TRAITS] = {"targets", "shows modes"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};
@@ -257,6 +258,18 @@ absent_statement(struct fy_command_check *check,
     }
 }
 
+/* `shows modes': a verb and one object that it knows. */
+static void
+trait_statement(struct fy_command_check *check,
+                const struct cmd_statement *statement)
+{
+    const char *object = strchr(fy_trait_words[statement->how], ' ') + 1;
+    const char *const objects[] = {object, NULL};
+    if (find_word(check, statement->words->name, objects, 0) >= 0) {
+        holds_too(check, statement, &check->block->traits[statement->how]);
+    }
+}
+
 static void
 compile_statement(struct fy_command_check *check,
                   const struct cmd_statement *statement)
@@ -304,7 +317,10 @@ compile_statement(struct fy_command_check *check,
         holds_too(check, statement, &block->attributes);
         break;
     case CMD_TARGETS:
-        holds_too(check, statement, &block->targets);
+        holds_too(check, statement, &block->traits[FY_TRAIT_TARGETS]);
+        break;
+    case CMD_TRAIT:
+        trait_statement(check, statement);
         break;
     case CMD_STREAMS:
         holds_too(check, statement, &block->streams);
@@ -534,7 +550,10 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     block->pure = block->effect = FY_NEVER;
     block->attributes = block->status_found = FY_NEVER;
     block->streams = block->drains = FY_NEVER;
-    block->targets = block->listing = FY_NEVER;
+    block->listing = FY_NEVER;
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        block->traits[i] = FY_NEVER;
+    }
     for (const struct cmd_block *b = check->commons; b && is_sub;
          b = b->next_common) {
         if (fy_command_is_for(b, first) && !block->common) {

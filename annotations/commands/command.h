@@ -138,6 +138,15 @@ struct fy_written {
     uint8_t how; /* enum fy_written_how; but the first: below one of those */
 };
 
+/* Facts of one word or two (fy_trait_words). But for the first, they are those
+ * of the command itself, without what it runs. */
+enum fy_trait {
+    FY_TRAIT_TARGETS,     /* prints or copies where links in its trees lead */
+    FY_TRAIT_SHOWS_MODES, /* prints or goes by modes, types or sizes of files */
+    FY_TRAITS
+};
+extern const char *const fy_trait_words[FY_TRAITS];
+
 /* A command that the invocation runs: find's behind -exec. */
 struct fy_run_command {
     const char *command; /* the block's name, the set's */
@@ -161,7 +170,7 @@ struct fy_invocation {
     bool owners;       /* prints or stores users' and groups' names */
     bool attributes;   /* prints or goes by what a mount may show otherwise:
                            * inode, device, blocks, links, atime, ctime */
-    bool targets;      /* prints or copies where links in its trees lead */
+    uint32_t traits;   /* 1 << enum fy_trait */
     bool streams;      /* its stdin may come in other pieces, and through a pipe
                    * where it is a file */
     bool drains;       /* and is read to its end whenever it succeeds */
@@ -198,6 +207,12 @@ struct fy_invocation {
     bool batches; /* how many paths a command gets depends on limits */
     char *key;    /* command and flags without operands, for what is learned */
 };
+
+static inline bool
+fy_invocation_is(const struct fy_invocation *invocation, enum fy_trait trait)
+{
+    return (invocation->traits >> trait & 1) != 0;
+}
 
 /*
  * What argv (NULL-terminated, argv[0] the name as the program will see it)

@@ -293,7 +293,9 @@ dump_block(const struct fy_block *block, FILE *to)
     }
     dump_if(block, "owners", block->owners, to);
     dump_if(block, "attributes", block->attributes, to);
-    dump_if(block, "targets", block->targets, to);
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        dump_if(block, fy_trait_words[i], block->traits[i], to);
+    }
     dump_if(block, "streams", block->streams, to);
     dump_if(block, "drains", block->drains, to);
     dump_if(block, "terminal", block->terminal, to);
@@ -369,7 +371,7 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }
-    (void)fprintf(to, "    %s%s%s%s%s%s%s%s%s%s%s%s%s%s\n",
+    (void)fprintf(to, "    %s%s%s%s%s%s%s%s",
                   invocation->pure && !invocation->effect ? "pure" : "effect",
                   invocation->reads_stdin ? ", stdin" : "",
                   invocation->reads_cwd ? ", reads cwd" : "",
@@ -377,9 +379,13 @@ fy_invocation_dump(const struct fy_invocation *invocation,
                   invocation->cwd_follows ? " follows" : "",
                   invocation->writes_cwd ? ", writes cwd" : "",
                   invocation->owners ? ", owners" : "",
-                  invocation->attributes ? ", attributes" : "",
-                  invocation->targets ? ", targets" : "",
-                  invocation->streams ? ", streams" : "",
+                  invocation->attributes ? ", attributes" : "");
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        if (fy_invocation_is(invocation, i)) {
+            (void)fprintf(to, ", %s", fy_trait_words[i]);
+        }
+    }
+    (void)fprintf(to, "%s%s%s%s%s\n", invocation->streams ? ", streams" : "",
                   invocation->drains ? ", drains" : "",
                   invocation->terminal ? ", terminal" : "",
                   invocation->lists ? ", lists" : "",

@@ -243,7 +243,9 @@ describe(struct fy_match *match, struct fy_invocation *out)
     out->writes_cwd = holds(match, block->writes_cwd);
     out->owners = holds(match, block->owners);
     out->attributes = holds(match, block->attributes);
-    out->targets = holds(match, block->targets);
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        out->traits |= holds(match, block->traits[i]) ? 1U << i : 0;
+    }
     out->status_found = holds(match, block->status_found);
     out->streams = holds(match, block->streams);
     out->drains = holds(match, block->drains);

@@ -317,7 +317,7 @@ add_meaning(struct run *run, const struct fy_invocation *inner)
     out->pure = out->pure && inner->pure && !out->effect;
     out->owners = out->owners || inner->owners;
     out->attributes = out->attributes || inner->attributes;
-    out->targets = out->targets || inner->targets;
+    out->traits |= inner->traits & 1U << FY_TRAIT_TARGETS;
     out->terminal = out->terminal || inner->terminal;
     out->encoded = out->encoded || inner->encoded;
     out->reads_cwd = out->reads_cwd || inner->reads_cwd;
@@ -518,7 +518,8 @@ fy_match_runs(struct fy_match *match, struct fy_invocation *out)
         out->uses[i].is_listed = false; /* it is not split */
     }
     if (status == FY_OK && out->fed &&
-        (out->effect || out->owners || out->attributes || out->targets)) {
+        (out->effect || out->owners || out->attributes ||
+         fy_invocation_is(out, FY_TRAIT_TARGETS))) {
         (void)fy_match_fail(match, WEIGHT_PARSE,
                             "runs what depends on the mount of its paths",
                             NULL);

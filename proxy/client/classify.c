@@ -493,9 +493,6 @@ look_at_others(struct look *look)
 static unsigned
 look_at_unlike(struct look *look, const struct fy_mount *mount)
 {
-    static const char *const tell[] = {
-        "ls", "dir", "stat", "find", "file", "tar", "git", "du",
-    };
     const struct fy_invocation *invocation = look->invocation;
     if (mount->traits & FY_MOUNT_OTHER_FILES) {
         return say(look, FY_STAGE_OTHER_NAMES,
@@ -505,10 +502,9 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
     if (!follows && !(mount->traits & FY_MOUNT_MODES_DIFFER)) {
         return FY_STAGE_NONE;
     }
-    bool unsafe = look->plan->effect || invocation->targets;
-    for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
-        unsafe = unsafe || strcmp(invocation->command, tell[i]) == 0;
-    }
+    bool unsafe = look->plan->effect ||
+                  fy_invocation_is(invocation, FY_TRAIT_TARGETS) ||
+                  fy_invocation_is(invocation, FY_TRAIT_SHOWS_MODES);
     for (uint32_t i = 0; follows && i < invocation->nuses; i++) {
         unsafe = unsafe || invocation->uses[i].kind == FY_USE_TREE;
     }

@@ -251,7 +251,8 @@ check_tree(struct check *check, const char *shown)
     int fd;
     flags |= invocation->cwd_is_tree ? FY_RESOLVE_TREE : FY_RESOLVE_SHALLOW;
     flags |= invocation->cwd_follows ? FY_RESOLVE_FOLLOWS : 0;
-    if (check->spec->hides_links && invocation->targets) {
+    if (check->spec->hides_links &&
+        fy_invocation_is(invocation, FY_TRAIT_TARGETS)) {
         flags |= FY_RESOLVE_TARGETS;
     }
     if (!(flags & (FY_RESOLVE_FOLLOWS | FY_RESOLVE_TARGETS))) {
@@ -439,7 +440,8 @@ check_use(struct check *check, const struct fy_use *use)
         flags = FY_RESOLVE_FOLDER;
     } else if (use->kind == FY_USE_TREE) {
         flags |= FY_RESOLVE_TREE | (use->follows ? FY_RESOLVE_FOLLOWS : 0);
-        if (spec->hides_links && check->invocation->targets) {
+        if (spec->hides_links &&
+            fy_invocation_is(check->invocation, FY_TRAIT_TARGETS)) {
             flags |= FY_RESOLVE_TARGETS;
         }
     }

@@ -21,14 +21,16 @@ static const char commands_text[] =
     "command cat { operand FILE... in dash; stdin when !FILE || FILE == \"-\";"
     " stdout copies; pure; }\n"
     "command tee { operand FILE... out; stdin; effect; streams; drains; }\n"
-    "command find { operand DIR... in tree; pure; }\n"
+    "command find { operand DIR... in tree; shows modes; pure; }\n"
     "command git { operand WORD...; reads cwd tree; pure; }\n"
     "command touch { operand FILE... out; effect; }\n"
-    "command ls { operand FILE... in; owners; attributes; pure; }\n"
+    "command ls { operand FILE... in; owners; attributes; shows modes; pure; "
+    "}\n"
     "command grep { operand DIR... in tree; reads cwd when !DIR; pure; }\n"
     "command less { operand FILE... in; terminal; pure; }\n"
     "command cp { operand SOURCE... in; operand DEST out; effect; }\n"
-    "command tar { option -C DIR folder; operand FILE... in tree; pure; }\n";
+    "command tar { option -C DIR folder; operand FILE... in tree; shows modes; "
+    "pure; }\n";
 
 static struct fy_commands *commands;
 static struct fy_mount mounts[5];

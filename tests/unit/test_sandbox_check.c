@@ -438,18 +438,20 @@ START_TEST(test_hidden_links)
 {
     reset();
     operand("sub", FY_ACCESS_IN, FY_USE_TREE);
-    invocation.targets = true;
+    invocation.traits = 1U << FY_TRAIT_TARGETS;
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     spec.hides_links = true;
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
-    invocation.targets = false;
+    invocation.traits = 0;
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     reset();
     operand("sub/deeper", FY_ACCESS_IN, FY_USE_TREE);
-    spec.hides_links = invocation.targets = true;
+    spec.hides_links = true;
+    invocation.traits = 1U << FY_TRAIT_TARGETS;
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     reset();
-    spec.hides_links = invocation.targets = true;
+    spec.hides_links = true;
+    invocation.traits = 1U << FY_TRAIT_TARGETS;
     invocation.reads_cwd = invocation.cwd_is_tree = true;
     spec.cwd = bytes(MOUNT "/sub/deeper");
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
