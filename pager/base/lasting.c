@@ -20,7 +20,8 @@ fy_lasting(size_t bytes)
         return NULL;
     }
 #ifdef __SANITIZE_ADDRESS__
-    __lsan_register_root_region(made, bytes); /* it may hold pointers to the heap */
+    __lsan_register_root_region(made,
+                                bytes); /* it may hold pointers to the heap */
 #endif
     return made;
 }
