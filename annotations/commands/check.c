@@ -13,7 +13,8 @@
 const char *const fy_split_words[] = {"none", "lines", "files", NULL};
 const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
                                       "head",   "tail", NULL};
-const char *const fy_trait_words[FY_TRAITS] = {"targets", "shows modes"};
+const char *const fy_trait_words[FY_TRAITS] = {"targets", "shows modes",
+                                               "removes folders"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};

@@ -143,6 +143,7 @@ struct fy_written {
 enum fy_trait {
     FY_TRAIT_TARGETS,     /* prints or copies where links in its trees lead */
     FY_TRAIT_SHOWS_MODES, /* prints or goes by modes, types or sizes of files */
+    FY_TRAIT_REMOVES_FOLDERS, /* or names that no word says */
     FY_TRAITS
 };
 extern const char *const fy_trait_words[FY_TRAITS];

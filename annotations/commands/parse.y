@@ -119,7 +119,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
-%token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SHOWS "'shows'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
+%token READS "'reads'" REMOVES "'removes'" REQUIRE "'require'" RUNS "'runs'" SHOWS "'shows'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TARGETS "'targets'" TERMINAL "'terminal'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" UNTIL "'until'" VALUE_WORD "'value'" WHEN "'when'"
 %token WITH "'with'" WORK "'work'" WRITES "'writes'"
@@ -293,6 +293,11 @@ statement:
   | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
   | LISTS when ';' { $$ = statement_new(parse, CMD_LISTS, @1, $2); }
   | TARGETS when ';' { $$ = statement_new(parse, CMD_TARGETS, @1, $2); }
+  | REMOVES NAME when ';' {
+        $$ = statement_new(parse, CMD_TRAIT, @1, $3);
+        $$->words = names_push(parse, NULL, $2);
+        $$->how = FY_TRAIT_REMOVES_FOLDERS;
+    }
   | SHOWS NAME when ';' {
         $$ = statement_new(parse, CMD_TRAIT, @1, $3);
         $$->words = names_push(parse, NULL, $2);

@@ -538,7 +538,6 @@ changes_modes_only(const struct fy_invocation *invocation)
 static bool
 removes_unnamed(const struct fy_invocation *invocation)
 {
-    static const char *const removing[] = {"mv", "rmdir", "ln", "find"};
     static const char *const making[] = {"tar", "split", "csplit"};
     const char *command = invocation->command;
     if (!invocation->effect || changes_modes_only(invocation)) {
@@ -548,9 +547,7 @@ removes_unnamed(const struct fy_invocation *invocation)
     for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
         removes = removes && strcmp(command, making[i]) != 0;
     }
-    for (size_t i = 0; i < sizeof removing / sizeof *removing; i++) {
-        removes = removes || strcmp(command, removing[i]) == 0;
-    }
+    removes = removes || fy_invocation_is(invocation, FY_TRAIT_REMOVES_FOLDERS);
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         removes = removes || (invocation->uses[i].kind == FY_USE_TREE &&
                               invocation->uses[i].access == FY_ACCESS_INOUT);
