@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proxy/client/classify.c: names joined to folders, and where what a stage reads and
- * writes is, from facts that the test makes up.
+ * writes is, from facts that the test makes up. Long because each case needs blocks of
+ * its own.
  */
 #include "config.h"
 
