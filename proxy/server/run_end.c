@@ -124,7 +124,7 @@ deliver(struct processes *all, pid_t ancestor, struct fy_descent *descent)
             continue;
         }
         descent->found++;
-        for (int signal = 1; descent->signals >> (signal - 1); signal++) {
+        for (int signal = 1; signal <= 64; signal++) {
             if (descent->signals >> (signal - 1) & 1) {
                 (void)kill(row->is.pid, signal);
             }
