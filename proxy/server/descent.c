@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals to what descends from a stage. A job looks for the processes, since reading
- * /proc takes as long as this host has processes. One job is on its way at a time, so
- * signals arrive in the order in which they were asked for.
+ * /proc takes as long as this host has processes. One job is on its way at a time, so no
+ * signal overtakes those of an earlier job; signals of one job arrive in the order of their
+ * numbers.
  */
 #include "config.h"
 
@@ -42,12 +43,8 @@ settle(struct fy_server *server, const struct row *row)
 static void start(struct fy_server *server);
 
 static void
-finish(struct fy_job *job)
+delivered(struct fy_server *server, struct fy_descent *row)
 {
-    struct delivery *delivery = (struct delivery *)job;
-    struct fy_server *server = job->server;
-    struct fy_descent *row = delivery->rows;
-    free(delivery);
     server->looks.descends = false;
     while (row) {
         struct fy_descent *next = row->next;
@@ -58,23 +55,35 @@ finish(struct fy_job *job)
     start(server);
 }
 
+static void
+finish(struct fy_job *job)
+{
+    struct fy_descent *rows = ((struct delivery *)job)->rows;
+    struct fy_server *server = job->server;
+    free(job);
+    delivered(server, rows);
+}
+
 /* What was asked for since the last job began. */
 static void
 start(struct fy_server *server)
 {
-    struct delivery *delivery;
-    if (server->looks.descends || !server->looks.descents ||
-        !(delivery = calloc(1, sizeof *delivery))) {
+    struct fy_descent *rows = server->looks.descents;
+    if (server->looks.descends || !rows) {
         return;
     }
-    *delivery = (struct delivery){
-        .job = {.server = server, .run = run, .finish = finish},
-        .rows = server->looks.descents};
+    struct delivery *delivery = calloc(1, sizeof *delivery);
     server->looks.descents = NULL;
     server->looks.descends = true;
-    if (fy_look_start(&delivery->job)) {
-        run(&delivery->job); /* no thread can be had */
-        finish(&delivery->job);
+    if (delivery) {
+        *delivery = (struct delivery){
+            .job = {.server = server, .run = run, .finish = finish},
+            .rows = rows};
+    }
+    if (!delivery || fy_look_start(&delivery->job)) {
+        free(delivery);
+        fy_descendants_deliver(getpid(), rows); /* no thread can be had */
+        delivered(server, rows);
     }
 }
 
@@ -97,7 +106,8 @@ fy_descent_signal(struct fy_server_stage *stage, int signal,
 {
     struct fy_server *server = stage->server;
     struct fy_descent **link = &server->looks.descents;
-    while (*link && ((*link)->session != stage->run.pid ||
+    while (*link && (((struct row *)*link)->stage != stage->number ||
+                     (*link)->session != stage->run.pid ||
                      ((struct row *)*link)->sent != sent)) {
         link = &(*link)->next;
     }

@@ -188,13 +188,9 @@ check_strays(struct fy_server *server, const struct fy_strays *strays)
     bool old = options->seconds > 0 && now - server->looks.strays_ns >=
                                            (uint64_t)(options->seconds * 1e9);
     for (unsigned i = 0; (large || old) && i < strays->n; i++) {
-        char path[32];
-        struct fy_process process;
-        (void)snprintf(path, sizeof path, "/proc/%d", (int)strays->rows[i].pid);
-        if (fy_process_read(AT_FDCWD, path, &process) &&
-            process.start == strays->rows[i].start) {
-            (void)kill(strays->rows[i].pid, SIGKILL);
-        }
+        const struct fy_process stray = {.pid = strays->rows[i].pid,
+                                         .start = strays->rows[i].start};
+        fy_process_signal(&stray, UINT64_C(1) << (SIGKILL - 1));
     }
 }
 

@@ -71,6 +71,14 @@ struct fy_descent {
     unsigned found; /* set by the look */
 };
 
+struct fy_process; /* proxy/wire/process.h */
+
+/*
+ * Sends signals (bit n-1: signal n) in the order of their numbers to that process, not to
+ * another one that has its number now: the start is compared. Any thread.
+ */
+void fy_process_signal(const struct fy_process *process, uint64_t signals);
+
 /* The same for each row of the list, by one look at /proc. Any thread. */
 void fy_descendants_deliver(pid_t ancestor, struct fy_descent *rows);
 

@@ -3,9 +3,8 @@
  * What descends from a process, by the parents and sessions in /proc: the proxy
  * is a subreaper, so whatever a stage left behind, even in a session of its own,
  * is found below it. All of /proc is read, which takes 3.5 us a process: a job of the
- * proxy does so, not the loop. Numbers are read once and signalled at once; a process that
- * ended in between is nobody's, as its number is not given out again that soon
- * and the proxy itself reaps it.
+ * proxy does so, not the loop. The loop may reap a process meanwhile, and its number be
+ * given out again: a signal goes to a process that began when the one did that was read.
  */
 #include "config.h"
 
@@ -18,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +110,25 @@ mark(struct processes *all, pid_t ancestor, pid_t session)
     }
 }
 
+void
+fy_process_signal(const struct fy_process *process, uint64_t signals)
+{
+    int fd = (int)syscall(SYS_pidfd_open, process->pid, 0); /* Linux 5.3 */
+    char path[32];
+    struct fy_process now;
+    (void)snprintf(path, sizeof path, "/proc/%d", (int)process->pid);
+    bool same = process->pid > 0 && fy_process_read(AT_FDCWD, path, &now) &&
+                now.start == process->start;
+    for (int signal = 1; same && signal <= 64; signal++) {
+        if (signals >> (signal - 1) & 1) {
+            (void)(fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, signal,
+                                          NULL, 0)
+                           : kill(process->pid, signal));
+        }
+    }
+    fy_run_close(&fd);
+}
+
 static void
 deliver(struct processes *all, pid_t ancestor, struct fy_descent *descent)
 {
@@ -124,11 +143,7 @@ deliver(struct processes *all, pid_t ancestor, struct fy_descent *descent)
             continue;
         }
         descent->found++;
-        for (int signal = 1; signal <= 64; signal++) {
-            if (descent->signals >> (signal - 1) & 1) {
-                (void)kill(row->is.pid, signal);
-            }
-        }
+        fy_process_signal(&row->is, descent->signals);
     }
 }
 

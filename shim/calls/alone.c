@@ -19,6 +19,14 @@ needs_one_thread(long flags)
     return flags & (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM);
 }
 
+/* Of type 0 the descriptor is not asked what it is of. */
+static bool
+enters_alone(long type)
+{
+    return type == 0 ||
+           type & (CLONE_NEWUSER | CLONE_NEWNS | 0x80 /* CLONE_NEWTIME */);
+}
+
 __attribute__((visibility("default"))) int
 unshare(int flags)
 {
@@ -29,19 +37,20 @@ unshare(int flags)
     return original(flags);
 }
 
-/* What the descriptor is of is not asked: a user, mount or time namespace needs it. */
 __attribute__((visibility("default"))) int
 setns(int fd, int type)
 {
     change_fn *original = FY_ORIGINAL(change_fn, FY_SETNS);
-    fy_last_leave_alone();
+    if (enters_alone(type)) {
+        fy_last_leave_alone();
+    }
     return original(fd, type);
 }
 
 long
 fy_syscall_alone(long number, long a, long b, long c, long d, long e)
 {
-    if (number == SYS_setns || needs_one_thread(a)) {
+    if (number == SYS_setns ? enters_alone((int)b) : needs_one_thread(a)) {
         fy_last_leave_alone();
     }
     return FY_ORIGINAL(fy_syscall_fn, FY_SYSCALL)(number, a, b, c, d, e);

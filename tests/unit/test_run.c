@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proxy/server/run.h"
+#include "proxy/wire/process.h"
 #include "tests/unit/proxy_client.h"
 #include "tests/unit/runner.h"
 
@@ -106,6 +108,51 @@ START_TEST(signals)
     ck_assert_str_eq(job.out, "SigBlk:\t0000000000000000\n"
                               "SigIgn:\t0000000000000200\n");
     job_free(&job);
+}
+END_TEST
+
+static pid_t
+leads_a_session(void)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        (void)setsid();
+        alarm(60);
+        for (;;) {
+            pause();
+        }
+    }
+    while (getsid(child) != child) {
+        (void)usleep(1000);
+    }
+    return child;
+}
+
+/* The last number, too; and never a process that only has the number now. */
+START_TEST(descendants_get_signals)
+{
+    static const int each[] = {SIGHUP, SIGKILL, 63, 64};
+    int status;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        pid_t child = leads_a_session();
+        ck_assert_uint_eq(fy_descendants_signal(getpid(), child, each[i]), 1);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == each[i]);
+    }
+    char path[32];
+    struct fy_process process;
+    pid_t child = leads_a_session();
+    (void)snprintf(path, sizeof path, "/proc/%d", (int)child);
+    ck_assert(fy_process_read(AT_FDCWD, path, &process));
+    process.pid = child; /* of a path it is not told */
+    process.start--;
+    fy_process_signal(&process, UINT64_C(1) << (SIGKILL - 1));
+    (void)usleep(20000);
+    ck_assert_int_eq(waitpid(child, &status, WNOHANG), 0);
+    process.start++;
+    fy_process_signal(&process, UINT64_C(1) << (SIGKILL - 1));
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
 }
 END_TEST
 
@@ -439,6 +486,7 @@ main(void)
     tcase_add_test(stages, but_for_temporary_files);
     tcase_add_test(stages, argv0_and_folder);
     tcase_add_test(stages, signals);
+    tcase_add_test(stages, descendants_get_signals);
     tcase_add_test(stages, only_three_descriptors);
     tcase_add_test(stages, closed_streams);
     tcase_add_test(stages, same_keeps_the_order);
