@@ -8,7 +8,9 @@ stderr, the exit status, what was left running, and both folders: kind, mode,
 owner, links, content, and the times that are older than the run.
 """
 import base64
+import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -16,8 +18,10 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import threading
 import time
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -344,10 +348,35 @@ class Bench:
                     content = f.read().replace(old, new)
             if path.endswith(b"/.git/index"):
                 content = b""  # has inodes and times of change
-            what += [s.st_nlink, s.st_size,
+            size, content = self.timeless(s.st_size, content)
+            what += [s.st_nlink, size,
                      hashlib.sha256(content).hexdigest()[:12],
                      content[:60]]
         return what
+
+    def timeless(self, size, content):
+        """(size, content) of a file. An archive with a time of this run is
+        what it holds: gzip and tar keep the times of files, and the two runs
+        may fall into two seconds."""
+        def when(t):
+            return "new" if t > self.began - 5 else t
+        inner, kinds = content, []
+        try:
+            if inner[:2] == b"\x1f\x8b":
+                kinds.append(when(int.from_bytes(inner[4:8], "little")))
+                inner = gzip.decompress(inner)
+            if inner[257:262] == b"ustar":
+                with tarfile.open(fileobj=io.BytesIO(inner)) as archive:
+                    members = [
+                        (m.name, m.mode, m.uid, m.gid, m.size, m.type,
+                         m.linkname, when(m.mtime),
+                         m.isreg() and archive.extractfile(m).read())
+                        for m in archive]
+                kinds += [m[7] for m in members]
+                inner = repr(members).encode()
+        except (tarfile.TarError, OSError, EOFError, zlib.error):
+            pass
+        return ("archive", inner) if "new" in kinds else (size, content)
 
 
 def first_difference(a, b):
