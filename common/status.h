@@ -53,7 +53,7 @@ enum fy_status {
       "integer-width") /* the provider's integer width is unknown */           \
     X(DEVICE_BUSY,                                                             \
       "device-busy")            /* other calls kept the device for too long */ \
-    X(IN_HANDLER, "in-handler") /* made from inside a signal handler */        \
+    X(IN_HANDLER, "in-handler") /* by a signal handler or a vfork child */     \
     X(NO_DEVICE_CALL,                                                          \
       "no-device-call") /* the annotation names no function of the device */   \
     X(VERIFIED, "verified")   /* --verify: both computed it, and agree */      \

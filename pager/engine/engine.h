@@ -50,8 +50,9 @@ struct fy_shim_services {
      * For a call that cannot be declined before: from here on the program's handlers
      * and cancellation wait, and what this thread calls goes to originals, until
      * call() (or compare(), after FY_REASON_VERIFIED) has returned. False: the thread
-     * is in a handler of the program, which may have interrupted anything, and call()
-     * returns FY_REASON_IN_HANDLER. A second time for one call: nothing happens.
+     * is in a handler of the program, which may have interrupted anything, or is a
+     * vfork child's, with which threads of the engine would end. call() then returns
+     * FY_REASON_IN_HANDLER. A second time for one call: nothing happens.
      */
     bool (*hold)(const struct fy_intercepted *call);
     /* Marks the calling thread as inside ferry (+1) or outside again (-1). */

@@ -327,12 +327,19 @@ on_own_stack(struct dispatch *d, void (*part)(void *))
     return true;
 }
 
+/* Where malloc and locks may be another's, or threads would end too early. */
+static bool
+is_out_of_turn(const struct dispatch *d)
+{
+    return fy_in_handler(d->frame->registers.stack) || fy_is_vfork_child();
+}
+
 bool
 fy_dispatch_hold(const struct fy_intercepted *call)
 {
     struct dispatch *d =
         (void *)((char *)(uintptr_t)call - offsetof(struct dispatch, call));
-    if (!d->held && !fy_in_handler(d->frame->registers.stack)) {
+    if (!d->held && !is_out_of_turn(d)) {
         engine_begin(d->frame);
         d->held = true;
     }
@@ -351,7 +358,9 @@ static void
 find_engine(void *closure)
 {
     struct dispatch *d = closure;
-    d->engine = fy_engine();
+    if (fy_engine_is_settled() || !is_out_of_turn(d)) {
+        d->engine = fy_engine();
+    }
 }
 
 static void
@@ -392,7 +401,7 @@ decide(void *closure)
         d->reason = FY_REASON_UNSUPPORTED;
         return;
     }
-    if (!fy_engine_is_settled() && fy_in_handler(d->frame->registers.stack)) {
+    if (!fy_engine_is_settled() && is_out_of_turn(d)) {
         d->reason = FY_REASON_IN_HANDLER;
         return;
     }

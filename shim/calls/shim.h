@@ -358,6 +358,14 @@ extern FY_HIDDEN __thread int fy_inside
  * of the program's; in doubt, yes. */
 FY_HIDDEN bool fy_in_handler(const void *stack);
 
+/*
+ * Whether the caller is a process on its parent's memory and thread-local memory
+ * (vfork; CLONE_VM without a thread pointer): a thread that it starts ends with it, and
+ * the parent's malloc may be running. Also the child of a clone that libc does not
+ * know of. One system call, no lock.
+ */
+FY_HIDDEN bool fy_is_vfork_child(void);
+
 /* Where the main thread's stack ends, but for its arguments; NULL: not known. */
 FY_HIDDEN char *fy_main_stack_end(void);
 

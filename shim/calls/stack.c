@@ -273,7 +273,8 @@ main_bounds(uintptr_t at, struct bounds *out)
     return at - out->low < out->high - out->low;
 }
 
-/* Of another one. libc allocates for that; in a handler nothing is known. */
+/* Of another one. libc allocates for that; in a handler and a vfork child
+ * nothing is known. */
 static void
 thread_bounds(const struct fy_frame *frame, struct bounds *out)
 {
@@ -281,7 +282,7 @@ thread_bounds(const struct fy_frame *frame, struct bounds *out)
     void *low = NULL;
     size_t bytes = 0;
     *out = (struct bounds){0, 0};
-    if (fy_in_handler(frame->registers.stack)) {
+    if (fy_in_handler(frame->registers.stack) || fy_is_vfork_child()) {
         return;
     }
     *out = (struct bounds){1, 1};

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shim/calls/object.h"
@@ -133,6 +134,16 @@ is_on_stack(const void *word, char *at)
         at += sizeof block;
     }
     return false;
+}
+
+/* glibc's record of the thread has its number, and only a vfork child's is another's:
+ * fork and pthread_create store the new one. */
+bool
+fy_is_vfork_child(void)
+{
+    clockid_t clock; /* ~number << 3 | kind, timer_create(2) of the kernel */
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 &&
+           (pid_t) ~(clock >> 3) != gettid();
 }
 
 bool

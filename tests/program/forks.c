@@ -2,7 +2,7 @@
 /*
  * Children that call, of a parent that has or has not called before; vfork and
  * posix_spawn children; fork while other threads are inside calls.
- * Argument: before | after | both | deep | spawn | shared | busy.
+ * Argument: before | after | both | deep | spawn | shared | first | busy.
  */
 #include "common.h"
 
@@ -128,6 +128,9 @@ main(int argc, char **argv)
     if (strcmp(mode, "deep") == 0) {
         deep(0);
         return 0;
+    }
+    if (strcmp(mode, "first") == 0) {
+        shared(argv[0]);
     }
     printf("parent: %ld wrong\n", product_errors(64, 9));
     if (strcmp(mode, "after") == 0 || strcmp(mode, "both") == 0) {

@@ -116,9 +116,10 @@ def programs():
                   extra={"ASAN_OPTIONS": "exitcode=7"})
     yield Program("threads/ilp64", ["threads64", "4", "0", "10"], blas=one)
     for mode in ("before", "after", "both", "deep", "spawn", "shared",
-                 "busy"):
+                 "first", "busy"):
         yield Program("forks/" + mode, ["forks", mode],
-                      blas=one if mode in ("busy", "shared") else BOTH,
+                      blas=one if mode in ("busy", "shared", "first")
+                      else BOTH,
                       timeout=30)
     for mode in ("count", "nested", "masks", "altstack", "alternate",
                  "coroutines", "jump"):
