@@ -338,6 +338,12 @@ job_get(struct job *job, const char *what)
     char path[128];
     (void)snprintf(path, sizeof path, "/stage/%llu/%s",
                    (unsigned long long)job->spec.stage, what);
+    return job_get_path(job, path);
+}
+
+int
+job_get_path(struct job *job, const char *path)
+{
     job->small_ended = false;
     job->small_status = 0;
     ck_assert_int_eq(fy_wire_request(job->client->wire, path, false, job,

@@ -65,6 +65,8 @@ void job_free(struct job *job);
 void job_open(struct job *job, size_t window);
 /* A GET below /stage/N/, waits for its answer: the status. */
 int job_get(struct job *job, const char *what);
+/* A GET of any path, likewise. */
+int job_get_path(struct job *job, const char *path);
 
 /* One round of the loop. */
 void client_turn(struct client *client, int wait_ms);

@@ -59,7 +59,12 @@ static const char text[] =
     "function void either(int n, plan p from make)\n"
     "{ require n > 1; axis i = p.n; inout p.x[i: 1]; }\n"
     "function void either(int n, plan p from make)\n"
-    "{ require n > 2 else empty; axis i = p.n; inout p.x[i: 1]; }\n";
+    "{ require n > 2 else empty; axis i = p.n; inout p.x[i: 1]; }\n"
+    "function void priced(int n, int m, double *x)\n"
+    "{ axis i = n; inout x[i: 1]; flops 2.5 * n * (12 / m); }\n"
+    "struct sum { int before; double of; };\n"
+    "function void summed(int n, const double *x, struct sum *s)\n"
+    "{ axis i = n; in x[i: 1]; out s->of; }\n";
 
 static uint32_t
 function_of(const char *symbol)
@@ -430,6 +435,51 @@ START_TEST(reason_of_the_first_variant)
 }
 END_TEST
 
+/* What a call costs; a cost that has no value is 0, as that of a call without one. */
+START_TEST(flops)
+{
+    static const struct {
+        const char *function;
+        int64_t n, m;
+        double flops;
+    } rows[] = {{"priced", 4, 3, 40},
+                {"priced", 2, 12, 5},
+                {"priced", 4, 0, 0},
+                {"odd", 1, 1, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const union fy_raw args[FY_MAX_ARGS] = {
+            {.i = rows[i].n}, {.i = rows[i].m}, {.p = c_data}};
+        struct fy_bound bound = {.flops = -1};
+        ck_assert_int_eq(fy_bind_args(model, function_of(rows[i].function), 32,
+                                      args, NULL, &bound),
+                         FY_REASON_NONE);
+        ck_assert_double_eq(bound.flops, rows[i].flops);
+    }
+}
+END_TEST
+
+/* A field that is written: its address is known without a look behind the pointer. */
+START_TEST(field_that_is_written)
+{
+    struct {
+        int before;
+        double of;
+    } sum = {1, 2};
+    union fy_raw args[FY_MAX_ARGS] = {{.i = 3}, {.p = a_data}, {.p = &sum}};
+    const uint32_t summed = function_of("summed");
+    struct fy_bound bound;
+
+    ck_assert_int_eq(fy_bind_args(model, summed, 32, args, NULL, &bound),
+                     FY_REASON_NONE);
+    ck_assert_ptr_eq(bound.views[0].host, a_data);
+    ck_assert_ptr_eq(bound.views[1].host, &sum.of);
+    ck_assert_int_eq(bound.views[1].access, FY_ACCESS_OUT);
+    args[2].p = NULL;
+    ck_assert_int_eq(fy_bind_args(model, summed, 32, args, NULL, &bound),
+                     FY_REASON_UNMAPPED);
+}
+END_TEST
+
 /* Values instead of registers: the same. */
 START_TEST(arguments_as_values)
 {
@@ -474,6 +524,8 @@ main(void)
     tcase_add_test(cases, width_of_integers_matters_where_there_are_some);
     tcase_add_test(cases, requirements_that_have_no_value);
     tcase_add_test(cases, reason_of_the_first_variant);
+    tcase_add_test(cases, flops);
+    tcase_add_test(cases, field_that_is_written);
     suite_add_tcase(suite, cases);
     int status = run_suite(suite);
     free(model);

@@ -381,6 +381,29 @@ START_TEST(compressed_output_is_decoded_as_it_is_written)
 }
 END_TEST
 
+/* Decoded output that the stub holds leaves that much less of its window to stderr. */
+START_TEST(decoded_output_takes_from_the_window_of_stderr)
+{
+    const struct fy_wire_pair zstd[] = {{FY_FIELD_ENCODING, "zstd"}};
+    static char text[WINDOW];
+    struct fy_squeeze *squeeze;
+
+    stage.state = STAGE_ASKED;
+    stage.flow.out.response(&stage.flow.out, 200, zstd, 1);
+    ck_assert_int_eq(fy_squeeze_new(0, &squeeze), 0);
+    ck_assert_int_eq(
+        fy_squeeze_add(squeeze, text, sizeof text, true, arrive, NULL), 0);
+    ck_assert_int_eq(fy_squeeze_end(squeeze, arrive, NULL), 0);
+    fy_squeeze_free(squeeze);
+    ck_assert_uint_eq(stage.flow.received_bytes[0], WINDOW);
+    stage.flow.err.data(&stage.flow.err, text, ERR_WINDOW / 2 + 1);
+    fy_flow_credit(&stage, 2 * ERR_WINDOW - 1);
+    ck_assert_uint_eq(granted[1], ERR_WINDOW);
+    fy_flow_credit(&stage, 1);
+    ck_assert_uint_eq(granted[1], ERR_WINDOW + ERR_WINDOW / 2 + 1);
+}
+END_TEST
+
 START_TEST(output_that_cannot_be_decoded_ends_it)
 {
     const struct fy_wire_pair lz4[] = {{FY_FIELD_ENCODING, "lz4"}};
@@ -982,6 +1005,7 @@ main(void)
     tcase_add_test(tests, both_windows_share_the_stub);
     tcase_add_test(tests, a_window_opens_when_its_reader_is_known);
     tcase_add_test(tests, compressed_output_is_decoded_as_it_is_written);
+    tcase_add_test(tests, decoded_output_takes_from_the_window_of_stderr);
     tcase_add_test(tests, output_that_cannot_be_decoded_ends_it);
     tcase_add_test(tests, a_stub_is_told_what_a_lost_reader_means);
     tcase_add_test(tests, a_stub_is_told_what_it_reads);

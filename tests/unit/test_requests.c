@@ -346,6 +346,36 @@ START_TEST(odd_requests_are_refused)
 }
 END_TEST
 
+/* A request that names no stage reaches none, not even the one of the request before. */
+START_TEST(requests_without_a_stage)
+{
+    static const char *const paths[] = {"/",
+                                        "/stderr",
+                                        "/touched",
+                                        "/signal?9",
+                                        "/stage",
+                                        "/stage/",
+                                        "/stage/signal?9",
+                                        "/stage//signal?9",
+                                        "/stage/x/signal?9",
+                                        "/stage/-1/signal?9",
+                                        "/stage/99999999999999999999/signal?9"};
+    static struct job job;
+    job_shell(&job, &shared, "echo ready >&2; exec sleep 100");
+    job_begin(&job, false);
+    job_open(&job, 100);
+    wait_for_lines(&job, 1);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        ck_assert_msg(job_get(&job, "signal?28") == 200, "before %s", paths[i]);
+        ck_assert_msg(job_get_path(&job, paths[i]) == 404, "%s", paths[i]);
+    }
+    ck_assert_int_eq(job_get(&job, "signal?15"), 200);
+    client_wait(&shared, &job.ended, 10);
+    ck_assert_int_eq(job.signal, 15);
+    job_free(&job);
+}
+END_TEST
+
 /* What is granted for a spec does not shrink the window of the input. */
 START_TEST(a_spec_may_be_larger_than_the_window)
 {
@@ -425,6 +455,7 @@ main(void)
     tcase_add_test(stages, mutated_specs);
     tcase_add_test(stages, two_of_one_number);
     tcase_add_test(stages, odd_requests_are_refused);
+    tcase_add_test(stages, requests_without_a_stage);
     tcase_add_test(stages, all_bodies_together_are_limited);
     tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
     tcase_add_test(files, probing);
