@@ -84,6 +84,7 @@ UNIT_TESTS += tests/unit/test_pool
 UNIT_TESTS += tests/unit/test_brief
 UNIT_TESTS += tests/unit/test_defer
 UNIT_TESTS += tests/unit/test_bind
+UNIT_TESTS += tests/unit/test_shim_bind
 UNIT_TESTS += tests/unit/test_cuda_device
 UNIT_TESTS += tests/unit/test_cuda_driver tests/unit/test_cuda_places
 UNIT_TESTS += tests/unit/test_kernel
@@ -223,6 +224,10 @@ TESTS += tests/cli/line.sh tests/cli/jobs.py tests/cli/proxy.sh tests/cli/tools.
 tests_unit_test_bind_SOURCES = tests/unit/test_bind.c
 tests_unit_test_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_bind_LDADD = $(PLAN_TEST_LIBS)
+tests_unit_test_shim_bind_SOURCES = tests/unit/test_shim_bind.c shim/calls/bind.c
+tests_unit_test_shim_bind_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_shim_bind_LDFLAGS = -Wl,--wrap=mmap
+tests_unit_test_shim_bind_LDADD = libfycommon.la $(CHECK_LIBS)
 
 # A user's own library and annotations.
 dist_check_SCRIPTS += tests/user/run
