@@ -717,6 +717,24 @@ START_TEST(a_crowd_that_is_gone_is_waited_for)
 }
 END_TEST
 
+/* The first and the last name of a folder that was read are there, too. */
+START_TEST(names_at_the_ends_of_a_crowd)
+{
+    const char **paths = make_files("b", CROWD);
+
+    shell("mv $B/mnt/b/000 $B/mnt/b/!first && mv $B/mnt/b/031 $B/mnt/b/zlast");
+    paths[0] = on_mount(0, "b/!first");
+    paths[31] = on_mount(31, "b/zlast");
+    mount.kernel_ms = 1;
+    meanwhile.waits = true;
+    meanwhile.name = "!first";
+    meanwhile.chown_ms = 65;
+    ck_assert_uint_eq(fy_fresh_after(&mount, paths, NULL), 0);
+    ck_assert_int_eq(meanwhile.wait.tv_sec, 0);
+    ck_assert_int_eq(meanwhile.wait.tv_nsec, 0);
+}
+END_TEST
+
 START_TEST(more_than_are_held_at_a_time)
 {
     const char **paths = make_files("b", MANY);
@@ -936,6 +954,7 @@ main(void)
     tcase_add_test(tests, a_file_that_changes_is_news);
     tcase_add_test(tests, what_goes_or_turns_is_news);
     tcase_add_test(tests, a_crowd_that_is_gone_is_waited_for);
+    tcase_add_test(tests, names_at_the_ends_of_a_crowd);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

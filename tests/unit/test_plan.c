@@ -72,6 +72,30 @@ static const char text[] =
     "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
     "function void said_double(long n, double *x, double *s)\n"
     "{ axis n split; inout x[n: 1]; out s[1: 1]; }\n"
+    "function void shared(long n, long m, double *x, const double *y)\n"
+    "{ axis n split; axis j = n; inout x[n: 1]; in y[j: 1]; }\n"
+    "function void apart(long n, long m, double *x, const double *y)\n"
+    "{ axis n split; axis j = m; inout x[n: 1]; in y[j: 1]; }\n"
+    "function void alike(long n, long m, double *x, const double *y)\n"
+    "{ axis n also m split; inout x[n: 1]; in y[n: 1]; }\n"
+    "function void alike_shared(long n, long m, double *x, const double *y)\n"
+    "{ axis n also m split; axis j = m; inout x[n: 1]; in y[j: 1]; }\n"
+    "function double answers(long n, long m, double *x, const double *y)\n"
+    "{ axis n split; axis j = m; inout x[n: 1]; in y[j: 1]; }\n"
+    "function void whole(long n, long m, double *x, const double *y)\n"
+    "{ axis n; axis j = m; inout x[n: 1]; in y[j: 1]; }\n"
+    "function void rows(long m, long k, const double *a, double beta,\n"
+    "    double *y)\n"
+    "{ axis m split; axis k split sums into y with beta = 1;\n"
+    "  in a[m: k, k: 1]; inout y[m: 1] out when beta == 0; }\n"
+    "function void deep(long k, long m, double beta, const double *x,\n"
+    "    double *z, long two, long one, const double *w,\n"
+    "    const double *v, const double *u)\n"
+    "{ require beta >= 0; axis k split sums into z with beta = 1; axis m;\n"
+    "  axis a = two, b = one, c = one, d = one, e = two, f = one, g = one;\n"
+    "  axis h = one, i = one, j = one; in x[k: 1]; inout z[m: 1];\n"
+    "  in w[a: 8, b: 4, c: 2, d: 1]; in v[e: 8, f: 4, g: 2, h: 1];\n"
+    "  in u[i: 2, j: 1]; }\n"
     "function void lapack_like(long n, double *work, long lwork, double *x)\n"
     "{ axis n split; scratch work[lwork: 1] returns 1; inout x[n: 1]; }\n";
 
@@ -221,6 +245,19 @@ lapack_like(long n, double *work, long lwork, double *x)
         x[i] = 2 * work[i % lwork];
     }
     work[0] = 77;
+}
+
+static void
+deep(long k, long m, double beta, const double *from, double *z, long two,
+     long one, const double *w, const double *v, const double *u)
+{
+    double sum = (double)two * (double)one * w[0] + v[0] + u[0];
+    for (long l = 0; l < k; l++) {
+        sum += from[l];
+    }
+    for (long l = 0; l < m; l++) {
+        z[l] = beta * z[l] + sum;
+    }
 }
 
 static struct fy_model *model;
@@ -377,6 +414,101 @@ START_TEST(only_a_status_is_written_by_every_chunk)
         if (status == FY_OK) {
             fy_plan_free(run.plan);
         }
+    }
+}
+END_TEST
+
+/* An axis is cut where each of its extents stands for it alone, and no answer is lost. */
+START_TEST(axes_that_are_cut)
+{
+    static const struct {
+        const char *name;
+        int64_t n, m;
+        int status;
+    } rows[] = {
+        {"apart", 9000, 3, FY_OK},
+        {"alike", 9000, 9000, FY_OK},
+        {"whole", 9000, 3, FY_ERR_NOFIT},
+        {"shared", 9000, 3, FY_ERR_NOFIT},
+        {"alike", 9000, 9001, FY_ERR_NOFIT},
+        {"alike_shared", 9000, 9000, FY_ERR_NOFIT},
+        {"answers", 9000, 3, FY_ERR_NOFIT},
+    };
+    const struct fy_plan_options options = {.ops = device->ops,
+                                            .budget_bytes = 8192};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const union fy_raw args[] = {INT(rows[i].n), INT(rows[i].m), POINTER(x),
+                                     POINTER(y)};
+        struct run run;
+        ck_assert_int_eq(
+            bind(&run, rows[i].name, (void (*)(void))first, args, 4),
+            FY_REASON_NONE);
+        int status = fy_plan_new(&run.bound, &run.target, &options, &run.plan);
+        ck_assert_msg(status == rows[i].status, "%s: %d", rows[i].name, status);
+        if (status == FY_OK) {
+            fy_plan_free(run.plan);
+        }
+    }
+}
+END_TEST
+
+/* Where a random plan of `rows' cuts its sums: a bit for each place. */
+static uint64_t
+cuts_of_sums(uint64_t seed, long m)
+{
+    const struct fy_plan_options options = {.ops = device->ops,
+                                            .budget_bytes = UINT64_MAX,
+                                            .random = true,
+                                            .seed = seed};
+    const union fy_raw args[] = {INT(m), INT(60), POINTER(x), REAL(1),
+                                 POINTER(y)};
+    struct run run;
+    uint64_t cuts = 0;
+
+    ck_assert_int_eq(bind(&run, "rows", (void (*)(void))first, args, 5),
+                     FY_REASON_NONE);
+    ck_assert_int_eq(fy_plan_new(&run.bound, &run.target, &options, &run.plan),
+                     FY_OK);
+    const struct fy_schedule *schedule = &run.plan->schedule;
+    for (uint32_t i = 0; i < schedule->nsteps; i++) {
+        cuts |= UINT64_C(1) << schedule->tiles[schedule->steps[i].tiles].lo[1];
+    }
+    fy_plan_free(run.plan);
+    return cuts;
+}
+
+/* A random plan adds in the same order whatever the other extents are. */
+START_TEST(cuts_of_sums_depend_on_their_extent)
+{
+    bool differ = false;
+
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        uint64_t cuts = cuts_of_sums(seed, 2);
+        for (long m = 3; m < 300; m *= 3) {
+            ck_assert_uint_eq(cuts_of_sums(seed, m), cuts);
+        }
+        differ = differ || cuts != cuts_of_sums(1, 2);
+    }
+    ck_assert(differ);
+}
+END_TEST
+
+/* As many axes as there may be. */
+START_TEST(many_axes)
+{
+    double u[16] = {3}, v[16] = {4}, w[16] = {1}, z[3] = {1, 2, 3};
+    struct run run;
+
+    for (int i = 0; i < 9000; i++) {
+        x[i] = i;
+    }
+    CALL(&run, deep, (uint64_t)_i, INT(9000), INT(3), REAL(2), POINTER(x),
+         POINTER(z), INT(2), INT(1), POINTER(w), POINTER(v), POINTER(u));
+    ck_assert_uint_gt(run.traffic.chunks, 1);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_double_eq(z[i], 2 * (i + 1) + 8999 * 4500 +
+                                      9 * (double)run.traffic.chunks);
     }
 }
 END_TEST
@@ -659,6 +791,9 @@ main(void)
     tcase_add_loop_test(cases, returned_values, 0, 8);
     tcase_add_test(cases, whole_only);
     tcase_add_test(cases, only_a_status_is_written_by_every_chunk);
+    tcase_add_test(cases, axes_that_are_cut);
+    tcase_add_test(cases, cuts_of_sums_depend_on_their_extent);
+    tcase_add_loop_test(cases, many_axes, 0, 4);
     tcase_add_loop_test(cases, sums_without_a_factor, 0, 1);
     tcase_add_loop_test(cases, structs, 0, 8);
     tcase_add_loop_test(cases, strides, 0, 8);
