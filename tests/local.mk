@@ -34,6 +34,16 @@ UNIT_TESTS =
 NOMEM = tests/unit/nomem.c tests/unit/nomem.h
 NOMEM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=mmap
 
+# System calls that fail.
+NOCALL = tests/unit/nocall.c tests/unit/nocall.h
+NOCALL_WRAP = -Wl,--wrap=fstat,--wrap=stat,--wrap=lstat,--wrap=fstatat,--wrap=statx,--wrap=access \
+	-Wl,--wrap=faccessat,--wrap=readlink,--wrap=readlinkat,--wrap=read,--wrap=write \
+	-Wl,--wrap=mkdir,--wrap=mkdirat,--wrap=symlinkat,--wrap=mount,--wrap=umount2 \
+	-Wl,--wrap=unshare,--wrap=setns,--wrap=fork,--wrap=pipe2,--wrap=close_range,--wrap=poll \
+	-Wl,--wrap=chdir,--wrap=fchdir,--wrap=flock,--wrap=getrlimit,--wrap=setrlimit \
+	-Wl,--wrap=setpriority,--wrap=lseek,--wrap=fopen,--wrap=opendir,--wrap=fdopendir \
+	-Wl,--wrap=open,--wrap=openat,--wrap=fcntl,--wrap=prctl,--wrap=syscall
+
 include tests/baddevice/local.mk
 include tests/commands/local.mk
 include tests/drive/local.mk

@@ -1087,10 +1087,12 @@ fy_policy_check(struct fy_policy *policy, const struct fy_stage_spec *spec,
     struct check *check = calloc(1, sizeof *check);
     struct fy_sandbox *sandbox = calloc(1, sizeof *sandbox);
     int status = FY_ERR_NOMEM;
+    if (sandbox) {
+        sandbox->ruleset = -1;
+    }
     if (!check || !sandbox) {
         goto free_check;
     }
-    sandbox->ruleset = -1;
     sandbox->guarded = policy->limited;
     /* Who may enter the folder on this host would run it as the proxy's user. A
      * group's bit on a folder is often meant, and only root gives away groups. */

@@ -4,6 +4,7 @@ UNIT_TESTS += tests/unit/test_place
 UNIT_TESTS += tests/unit/test_mounts
 UNIT_TESTS += tests/unit/test_absent
 UNIT_TESTS += tests/unit/test_sandbox_check
+UNIT_TESTS += tests/unit/test_sandbox_faults
 UNIT_TESTS += tests/unit/test_tools
 
 PLACE_TEST_LIBS = libfyproxy.la libfycommon.la $(CHECK_LIBS)
@@ -22,6 +23,10 @@ tests_unit_test_absent_LDADD = $(PLACE_TEST_LIBS)
 tests_unit_test_sandbox_check_SOURCES = tests/unit/test_sandbox_check.c
 tests_unit_test_sandbox_check_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_sandbox_check_LDADD = $(PLACE_TEST_LIBS)
+tests_unit_test_sandbox_faults_SOURCES = tests/unit/test_sandbox_faults.c $(NOCALL) $(NOMEM)
+tests_unit_test_sandbox_faults_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_sandbox_faults_LDADD = $(PLACE_TEST_LIBS)
+tests_unit_test_sandbox_faults_LDFLAGS = $(NOCALL_WRAP) $(NOMEM_WRAP)
 
 tests_unit_test_tools_SOURCES = tests/unit/test_tools.c
 tests_unit_test_tools_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each system call of a proxy's check of a stage, and of the stage's way into its
+ * sandbox, fails once (nocall.h), and each allocation (nomem.h). Then the stage is
+ * refused with a reason, or it runs as confined as ever: judged by what it reaches.
+ * Nothing stays: no descriptor, no process, no temporary file.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "annotations/model/model.h"
+#include "proxy/sandbox/policy.h"
+#include "proxy/storage/tools.h"
+#include "tests/unit/nocall.h"
+#include "tests/unit/nomem.h"
+#include "tests/unit/possible.h"
+#include "tests/unit/runner.h"
+#include "tests/unit/stage.h"
+
+#define MOUNT "/mnt-of-the-client/deep/data"
+
+enum {
+    MOST_CALLS = 5000, /* of one check */
+    WAIT_MS = 20000,   /* for a child that was told to end */
+};
+
+enum {
+    CONFINED,
+    REFUSED,
+    WRONG
+};
+
+/* What the processes of a try say. */
+static struct {
+    bool no_memory; /* an allocation failed */
+    char wrong[64];
+} * said;
+
+/* A stage that a client asks for. */
+struct asked {
+    const char *name;
+    const char *mount; /* NULL: the root's own path */
+    const char *program;
+    bool exported; /* the proxy has --root */
+    void (*furnish)(struct fy_stage_spec *spec,
+                    struct fy_invocation *invocation);
+};
+
+static char outside[128], temporary[80], file_there[128];
+static struct fy_bytes argv[8], outputs[1];
+static struct fy_use uses[8];
+static struct fy_config_hash configs[2];
+static struct fy_absent absents[2];
+static const char *named[3];
+
+static void
+operand(struct fy_stage_spec *spec, struct fy_invocation *invocation,
+        const char *text, unsigned access, unsigned kind)
+{
+    argv[spec->argc] = bytes(text);
+    uses[invocation->nuses++] = (struct fy_use){
+        .arg = spec->argc++, .access = (uint8_t)access, .kind = (uint8_t)kind};
+}
+
+static void
+config(struct fy_stage_spec *spec, struct fy_invocation *invocation,
+       const char *path)
+{
+    configs[spec->nconfigs].path = bytes(path);
+    ck_assert_int_eq(fy_config_hash(path, configs[spec->nconfigs].sha256), 0);
+    named[spec->nconfigs++] = path;
+    invocation->configs = named;
+}
+
+/* Reads a file and a tree, and writes one file there; a stream of it is a file. */
+static void
+reader(struct fy_stage_spec *spec, struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "file", FY_ACCESS_IN, FY_USE_FILE);
+    operand(spec, invocation, "sub", FY_ACCESS_IN, FY_USE_TREE);
+    uses[1].follows = true;
+    invocation->traits = 1U << FY_TRAIT_TARGETS;
+    spec->hides_links = true;
+    spec->in = (struct fy_stream_spec){
+        .kind = FY_STREAM_FILE, .path = bytes(file_there), .offset = 1};
+    config(spec, invocation, "/etc/passwd");
+    config(spec, invocation, "/etc/group");
+    invocation->owners = invocation->pure = geteuid() == 0;
+}
+
+/* Writes names into folders of a mount that keeps them. */
+static void
+writer(struct fy_stage_spec *spec, struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "sub/two", FY_ACCESS_IN, FY_USE_FILE);
+    operand(spec, invocation, "sub/deeper", FY_ACCESS_OUT, FY_USE_TREE);
+    operand(spec, invocation, "sub/new", FY_ACCESS_INOUT, FY_USE_FILE);
+    spec->keeps_names = true;
+    spec->outputs = outputs;
+    spec->noutputs = 1;
+    outputs[0] = bytes(file_there);
+    absents[0] = (struct fy_absent){".tree/config", "never", false};
+    absents[1] = (struct fy_absent){"sub/none", "never", false};
+    invocation->absents = absents;
+    invocation->nabsents = 2;
+    config(spec, invocation, "/etc/passwd");
+}
+
+static const struct asked stages[] = {
+    {"a program, folders are exported", MOUNT, "/usr/bin/cat", true, reader},
+    {"a program that writes, folders are exported", MOUNT, "/usr/bin/sort",
+     true, writer},
+    {"a script", MOUNT, "/usr/bin/zgrep", false, writer},
+    {"the same paths here and there", NULL, "/usr/bin/cat", true, reader},
+    {"the same paths, not exported", NULL, "/usr/bin/sort", false, writer},
+};
+
+static void
+setup(void)
+{
+    make_base("faults");
+    (void)snprintf(outside, sizeof outside, "%s/outside", base);
+    (void)snprintf(temporary, sizeof temporary, "%s/tmp", base);
+    shell("mkdir -p $B/top/sub/deeper $B/tmp && echo one >$B/top/file && "
+          "echo secret >$B/outside && chmod 755 $B && "
+          "echo two >$B/top/sub/two && ln -s two $B/top/sub/linked");
+    ck_assert_int_eq(setenv("TMPDIR", temporary, 1), 0);
+}
+
+static void
+teardown(void)
+{
+    shell("rm -rf $B");
+}
+
+static void
+setup_user(void)
+{
+    become_ordinary_user();
+    setup();
+}
+
+static unsigned
+entries(const char *path)
+{
+    unsigned n = 0;
+    DIR *dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        n += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    return n;
+}
+
+/* All children have ended, or do so now. */
+static bool
+children_end(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < WAIT_MS; i++) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) {
+            return errno == ECHILD;
+        }
+        if (pid == 0) {
+            nanosleep(&pause, NULL);
+        }
+    }
+    return false;
+}
+
+static bool
+reads(const char *path, const char *text)
+{
+    char found[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, found, sizeof found - 1) > 0 &&
+           strcmp(found, text) == 0;
+}
+
+static bool
+is_made(const char *path, int flags)
+{
+    return open(path, O_WRONLY | O_CLOEXEC | flags, 0600) >= 0;
+}
+
+/* In the stage: what is wrong with what it reaches. `partial': this kernel was said
+ * to have no such filters. */
+static const char *
+look_around(const struct asked *asked, const struct fy_sandbox *sandbox,
+            bool partial)
+{
+    char path[PATH_MAX];
+    const char *mount = asked->mount ? asked->mount : root;
+    (void)snprintf(path, sizeof path, "%s/file", mount);
+    if (!reads(path, "one\n") || !reads("file", "one\n")) {
+        return "it does not see the mount";
+    }
+    if (!asked->exported) {
+        return NULL; /* the proxy's user is the client's */
+    }
+    if (reads(outside, "secret\n") || reads("../outside", "secret\n")) {
+        return "it reads what is not exported";
+    }
+    if (is_made("/etc/passwd", 0) || is_made(outside, 0) ||
+        is_made("../made", O_CREAT)) {
+        return "it writes what is not exported";
+    }
+    if (asked->furnish == reader && is_made("made", O_CREAT)) {
+        return "it writes, and was said to read";
+    }
+    if (partial) {
+        return NULL;
+    }
+    if (sandbox->filtered && socket(AF_UNIX, SOCK_STREAM, 0) >= 0) {
+        return "it has sockets";
+    }
+    if (unshare(CLONE_NEWUSER) == 0) {
+        return "it has user namespaces";
+    }
+    if (sandbox->alone) {
+        execl("/usr/bin/true", "true", NULL);
+        return errno == EACCES ? NULL : "it executes other programs";
+    }
+    return NULL;
+}
+
+static struct fy_stage_spec spec;
+static struct fy_invocation invocation;
+
+/* The client's side. */
+static void
+prepare(const struct asked *asked)
+{
+    static char identity[512];
+    const char *mount = asked->mount ? asked->mount : root;
+    (void)snprintf(file_there, sizeof file_there, "%s/file", mount);
+    memset(&invocation, 0, sizeof invocation);
+    memset(uses, 0, sizeof uses);
+    spec = (struct fy_stage_spec){.argv = argv,
+                                  .configs = configs,
+                                  .mount = bytes(mount),
+                                  .root = bytes(root),
+                                  .cwd = bytes(mount),
+                                  .umask = 022,
+                                  .argc = 1};
+    argv[0] = bytes(strrchr(asked->program, '/') + 1);
+    set_limits(&spec);
+    set_tool(&spec, asked->program, identity, sizeof identity);
+    invocation.uses = uses;
+    asked->furnish(&spec, &invocation);
+}
+
+static int
+wrong(const char *what)
+{
+    (void)snprintf(said->wrong, sizeof said->wrong, "%s", what);
+    return WRONG;
+}
+
+/* A stage enters its sandbox. Its process counts on. */
+static int
+enter(const struct asked *asked, struct fy_sandbox *sandbox, bool partial)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (fy_sandbox_enter(sandbox) != 0) {
+            _exit(REFUSED);
+        }
+        (void)nocall_reached();
+        const char *found = look_around(asked, sandbox, partial);
+        _exit(found ? wrong(found) : CONFINED);
+    }
+    if (pid < 0) {
+        return REFUSED; /* the proxy says that */
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : wrong("the stage ended by a signal");
+}
+
+/* In a process that ends then: what the proxy does, `n' as in fail_at(). */
+static int
+try(const struct asked *asked, uint64_t n, int error, const char *call,
+    long number)
+{
+    const char *roots[] = {root, NULL};
+    const struct fy_policy_options options = {
+        .roots = asked->exported ? roots : NULL, .landlock = true};
+    struct fy_policy *policy = NULL;
+    struct fy_sandbox *sandbox = NULL;
+    struct fy_buffer why;
+    char text[1024] = "";
+    int files[3] = {-1, -1, -1}, end = REFUSED;
+    unsigned reason = FY_STAGE_NONE, before = entries("/proc/self/fd");
+    fy_buffer_start(&why, text, sizeof text);
+    (void)signal(SIGPIPE, SIG_IGN); /* as in a proxy */
+    nocall_at(error ? n : 0, error);
+    nomem_at(error ? 0 : n);
+    if (call) {
+        nocall_always(call, number, error);
+    }
+    int status = fy_policy_new(&options, &why, &policy);
+    if (!status) {
+        status = fy_policy_check(policy, &spec, &invocation, &sandbox, files,
+                                 &reason, &why);
+        end = status ? REFUSED : enter(asked, sandbox, error == ENOSYS);
+        if (status && reason == FY_STAGE_NONE) {
+            end = wrong("refused without a reason");
+        }
+        if (status && status != FY_ERR_NOMEM && !*text) {
+            end = wrong("refused without a word");
+        }
+    }
+    (void)nocall_reached();
+    said->no_memory = nomem_reached();
+    fy_sandbox_free(sandbox);
+    for (unsigned i = 0; i < 3; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+    fy_policy_free(policy);
+    if (entries("/proc/self/fd") != before) {
+        return wrong("descriptors are left, or others were closed");
+    }
+    if (!children_end()) {
+        return wrong("a process is left");
+    }
+    return entries(temporary) ? wrong("a temporary file is left") : end;
+}
+
+/* Tries that in a process; CONFINED or REFUSED. */
+static int
+tried(const struct asked *asked, uint64_t n, int error, const char *call,
+      long number)
+{
+    int status;
+    memset(said, 0, sizeof *said);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(try(asked, n, error, call, number));
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    const char *failed = nocall_reached();
+    int end = WIFEXITED(status) ? WEXITSTATUS(status) : WRONG;
+    ck_assert_msg(end != WRONG, "%s: call %u, %s %ld: %s: %s, wait status %x",
+                  asked->name, (unsigned)n,
+                  call     ? call
+                  : failed ? failed
+                           : "malloc",
+                  number, strerror(error), said->wrong, (unsigned)status);
+    return end;
+}
+
+/* Prepares the stage; false: this machine has no sandboxes. */
+static bool
+begin(const struct asked *asked)
+{
+    if (!landlock_here() || !namespaces_here()) {
+        return false;
+    }
+    said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(said, MAP_FAILED);
+    nocall_at(0, 0);
+    prepare(asked);
+    ck_assert_int_eq(tried(asked, 0, EIO, NULL, 0), CONFINED);
+    return true;
+}
+
+START_TEST(failing_call_refuses_stage_or_leaves_it_confined)
+{
+    static const int errors[] = {EACCES, ENOSYS, EINTR};
+    unsigned ends[WRONG] = {0, 0}, n = 1;
+    const struct asked *asked = &stages[_i];
+    if (!begin(asked)) {
+        skip_test("no Landlock, or no namespaces");
+        return;
+    }
+    for (; n == 1 || nocall_reached(); n++) {
+        int error = errors[((unsigned)_i + n) % 3];
+        ck_assert_uint_lt(n, MOST_CALLS);
+        ends[tried(asked, n, error, NULL, 0)]++;
+    }
+    ck_assert_uint_gt(ends[REFUSED], n / 4);
+    ck_assert_uint_gt(ends[CONFINED], 1);
+}
+END_TEST
+
+START_TEST(failing_allocation_refuses_stage_or_leaves_it_confined)
+{
+    unsigned n = 1;
+    const struct asked *asked = &stages[_i];
+    if (!begin(asked)) {
+        skip_test("no Landlock, or no namespaces");
+        return;
+    }
+    for (; n == 1 || said->no_memory; n++) {
+        ck_assert_uint_lt(n, MOST_CALLS);
+        (void)tried(asked, n, 0, NULL, 0);
+    }
+    ck_assert_uint_gt(n, 5);
+}
+END_TEST
+
+/* A kernel, or what confines the proxy itself, lacks a call: who runs then, a letter
+ * for each of `stages': "r" refused, "c" confined. */
+static const struct {
+    const char *call;
+    long number;
+    int error;
+    char ends[sizeof stages / sizeof *stages + 1];
+} kernels[] = {
+    {"unshare", 0, EPERM, "rrrcc"},
+    {"syscall", SYS_landlock_create_ruleset, ENOSYS, "rrcrc"},
+    {"syscall", SYS_landlock_add_rule, EPERM, "rrrrr"},
+    {"syscall", SYS_landlock_restrict_self, EPERM, "rrrrr"},
+    {"syscall", SYS_openat2, ENOSYS, "rrrrr"},
+    {"syscall", SYS_pidfd_open, ENOSYS, "rrrcc"},
+    {"syscall", SYS_mount_setattr, ENOSYS, "rrcrc"},
+    {"syscall", SYS_open_tree, ENOSYS, "rrrrr"},
+    {"syscall", SYS_move_mount, EPERM, "rrrrr"},
+    {"close_range", 0, ENOSYS, "ccccc"},
+    {"setns", 0, EPERM, "rrrrr"},
+    {"prctl", 0, EACCES, "rrrrr"},
+    {"fork", 0, EAGAIN, "rrrrr"},
+    {"pipe2", 0, EMFILE, "rrrcc"},
+};
+
+START_TEST(kernel_without_a_call_runs_what_it_confines)
+{
+    const struct asked *asked = &stages[_i];
+    if (!begin(asked)) {
+        skip_test("no Landlock, or no namespaces");
+        return;
+    }
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        int end = tried(asked, 0, kernels[i].error, kernels[i].call,
+                        kernels[i].number);
+        ck_assert_msg("cr"[end] == kernels[i].ends[_i], "%s without %s %ld: %c",
+                      asked->name, kernels[i].call, kernels[i].number,
+                      "cr"[end]);
+    }
+}
+END_TEST
+
+static TCase *
+cases(const char *name, void (*before)(void))
+{
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, before, teardown);
+    tcase_set_timeout(tests, 300);
+    const int n = sizeof stages / sizeof *stages;
+    tcase_add_loop_test(tests, failing_call_refuses_stage_or_leaves_it_confined,
+                        0, n);
+    tcase_add_loop_test(
+        tests, failing_allocation_refuses_stage_or_leaves_it_confined, 0, n);
+    tcase_add_loop_test(tests, kernel_without_a_call_runs_what_it_confines, 0,
+                        n);
+    return tests;
+}
+
+int
+main(void)
+{
+    Suite *suite = suite_create("sandbox_faults");
+    suite_add_tcase(suite, cases("here", setup));
+    if (geteuid() == 0) {
+        suite_add_tcase(suite, cases("user", setup_user));
+    }
+    return run_suite(suite);
+}
