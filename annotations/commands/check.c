@@ -13,8 +13,11 @@
 const char *const fy_split_words[] = {"none", "lines", "files", NULL};
 const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
                                       "head",   "tail", NULL};
-const char *const fy_trait_words[FY_TRAITS] = {"targets", "shows modes",
-                                               "removes folders"};
+const char *const fy_trait_words[FY_TRAITS] = {
+    "targets",           "shows modes",       "removes folders",
+    "replaces operands", "takes descriptors", "makes folders",
+    "changes modes",     "makes files",       "excuses pipes",
+    "outlives pipes",    "ignores interrupts"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};
@@ -264,10 +267,20 @@ static void
 trait_statement(struct fy_command_check *check,
                 const struct cmd_statement *statement)
 {
-    const char *object = strchr(fy_trait_words[statement->how], ' ') + 1;
-    const char *const objects[] = {object, NULL};
-    if (find_word(check, statement->words->name, objects, 0) >= 0) {
-        holds_too(check, statement, &check->block->traits[statement->how]);
+    const char *verb = statement->words->name.text;
+    const char *objects[FY_TRAITS + 1] = {NULL};
+    size_t n = strlen(verb);
+    unsigned traits[FY_TRAITS], count = 0;
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        if (strncmp(fy_trait_words[i], verb, n) == 0 &&
+            fy_trait_words[i][n] == ' ') {
+            objects[count] = fy_trait_words[i] + n + 1;
+            traits[count++] = i;
+        }
+    }
+    int at = find_word(check, statement->words->next->name, objects, 0);
+    if (at >= 0) {
+        holds_too(check, statement, &check->block->traits[traits[at]]);
     }
 }
 

@@ -138,12 +138,24 @@ struct fy_written {
     uint8_t how; /* enum fy_written_how; but the first: below one of those */
 };
 
-/* Facts of one word or two (fy_trait_words). But for the first, they are those
- * of the command itself, without what it runs. */
+/*
+ * Facts of one word or two (fy_trait_words), each a statement of the language. Of a
+ * command that runs others, one counts that any of them has; but `changes modes'
+ * only if all have it that change something, and those from FY_TRAIT_MAKES_FILES on
+ * are the command's alone.
+ */
 enum fy_trait {
     FY_TRAIT_TARGETS,     /* prints or copies where links in its trees lead */
     FY_TRAIT_SHOWS_MODES, /* prints or goes by modes, types or sizes of files */
-    FY_TRAIT_REMOVES_FOLDERS, /* or names that no word says */
+    FY_TRAIT_REMOVES_FOLDERS,   /* or names that no word says */
+    FY_TRAIT_REPLACES_OPERANDS, /* by files with the owner and mode it sees */
+    FY_TRAIT_TAKES_DESCRIPTORS, /* by their numbers, from any variable */
+    FY_TRAIT_MAKES_FOLDERS,     /* that lie on the way to its operands */
+    FY_TRAIT_CHANGES_MODES,     /* and nothing else */
+    FY_TRAIT_MAKES_FILES,    /* in the working folder, and removes none there */
+    FY_TRAIT_EXCUSES_PIPES,  /* one without a reader is no failure */
+    FY_TRAIT_OUTLIVES_PIPES, /* without readers, and SIGPIPE */
+    FY_TRAIT_IGNORES_INTERRUPTS,
     FY_TRAITS
 };
 extern const char *const fy_trait_words[FY_TRAITS];
@@ -200,8 +212,7 @@ struct fy_invocation {
      * their paths are among `uses' and `configs'. */
     struct fy_run_command *runs;
     uint32_t nruns;
-    bool acts_itself; /* effect, and not only by what it runs */
-    bool fed;         /* ... and their paths are what it reads from stdin */
+    bool fed; /* ... and their paths are what it reads from stdin */
     /* All that it prints is such paths, each with a NUL behind it: files and
      * folders, no links, at or below its operands or the working folder. */
     bool lists;

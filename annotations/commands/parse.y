@@ -106,7 +106,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
     } while (0)
 }
 
-%token <name> NAME "a name" STRING "a string" FLAG "a flag"
+%token <name> NAME "a name" STRING "a string" FLAG "a flag" VERB "a verb"
 %token <name> ASSIGNMENT "a name with '='"
 %token <name> COMMAND "'command'" COMMON "'common'"
 %token <integer> INTEGER "an integer"
@@ -119,7 +119,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
 %token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
-%token READS "'reads'" REMOVES "'removes'" REQUIRE "'require'" RUNS "'runs'" SHOWS "'shows'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
+%token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TARGETS "'targets'" TERMINAL "'terminal'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" UNTIL "'until'" VALUE_WORD "'value'" WHEN "'when'"
 %token WITH "'with'" WORK "'work'" WRITES "'writes'"
@@ -129,7 +129,7 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 
 %type <names> title_words strings names variables
 %type <title> titles title
-%type <name> title_word reference matching with variable
+%type <name> title_word reference matching with variable verb
 %type <number> is_common compare equality
 %type <integer> integer
 %type <real> real
@@ -293,15 +293,9 @@ statement:
   | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
   | LISTS when ';' { $$ = statement_new(parse, CMD_LISTS, @1, $2); }
   | TARGETS when ';' { $$ = statement_new(parse, CMD_TARGETS, @1, $2); }
-  | REMOVES NAME when ';' {
+  | verb NAME when ';' {
         $$ = statement_new(parse, CMD_TRAIT, @1, $3);
-        $$->words = names_push(parse, NULL, $2);
-        $$->how = FY_TRAIT_REMOVES_FOLDERS;
-    }
-  | SHOWS NAME when ';' {
-        $$ = statement_new(parse, CMD_TRAIT, @1, $3);
-        $$->words = names_push(parse, NULL, $2);
-        $$->how = FY_TRAIT_SHOWS_MODES;
+        $$->words = names_push(parse, names_push(parse, NULL, $2), $1);
     }
   | STREAMS when ';' { $$ = statement_new(parse, CMD_STREAMS, @1, $2); }
   | DRAINS when ';' { $$ = statement_new(parse, CMD_DRAINS, @1, $2); }
@@ -325,6 +319,8 @@ statement:
     }
   ;
 
+/* The first word of a trait of two. */
+verb: VERB | MAKES { $$ = (struct ast_name){.text = "makes", .span = @1}; } ;
 matching:
     %empty { $$ = (struct ast_name){.text = NULL}; }
   | MATCHING STRING { $$ = $2; }
@@ -659,6 +655,10 @@ describe(const yypcontext_t *context, struct fy_command_text *parse,
                       span->end - span->begin);
     for (int i = 0; i < n; i++) {
         const char *name = yysymbol_name(all[i]);
+        for (unsigned t = 0; all[i] == YYSYMBOL_VERB && t < FY_TRAITS; t++)
+            fy_suggestion_try(
+                suggestion, fy_arena_text(parse->arena, fy_trait_words[t],
+                                          strcspn(fy_trait_words[t], " ")));
         if (all[i] >= YYSYMBOL_ABSENT && all[i] <= YYSYMBOL_WRITES)
             fy_suggestion_try(
                 suggestion, /* without its quotes */

@@ -297,6 +297,17 @@ add_lists(struct run *run, const struct fy_invocation *inner)
     return FY_OK;
 }
 
+/* Traits of the command and of one that it runs. */
+static uint32_t
+join_traits(const struct fy_invocation *out, const struct fy_invocation *inner)
+{
+    uint32_t modes = 1U << FY_TRAIT_CHANGES_MODES;
+    uint32_t all = modes | (modes - 1); /* those of what is run */
+    bool more = (out->effect && !(out->traits & modes)) ||
+                (inner->effect && !(inner->traits & modes));
+    return (out->traits | (inner->traits & all)) & ~(more ? modes : 0);
+}
+
 /* All of it but what depends on the number of paths. */
 static int
 add_meaning(struct run *run, const struct fy_invocation *inner)
@@ -313,11 +324,11 @@ add_meaning(struct run *run, const struct fy_invocation *inner)
     }
     int status = add_uses(run, inner);
     status = status == FY_OK ? add_lists(run, inner) : status;
+    out->traits = join_traits(out, inner);
     out->effect = out->effect || inner->effect;
     out->pure = out->pure && inner->pure && !out->effect;
     out->owners = out->owners || inner->owners;
     out->attributes = out->attributes || inner->attributes;
-    out->traits |= inner->traits & 1U << FY_TRAIT_TARGETS;
     out->terminal = out->terminal || inner->terminal;
     out->encoded = out->encoded || inner->encoded;
     out->reads_cwd = out->reads_cwd || inner->reads_cwd;
@@ -499,7 +510,6 @@ fy_match_runs(struct fy_match *match, struct fy_invocation *out)
 {
     const struct fy_slot *before = NULL;
     int status = match->parsed.symbol ? check_symbols(match) : FY_OK;
-    out->acts_itself = out->effect;
     check_lists(match, out);
     for (size_t i = 0; i < match->parsed.ngiven && status == FY_OK; i++) {
         const struct fy_given *given = &match->given[i];

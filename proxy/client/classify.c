@@ -449,16 +449,15 @@ names_descriptors(const char *text)
  * Whether ends of pipes that it was handed make no difference to the command, as
  * of a shell's <(...) and >(...): it reads what is named and its streams, and
  * nothing names them. Who else has the pipe sees it held just as long, by the
- * stub. git takes numbers of descriptors from the environment.
+ * stub.
  */
 static bool
 leaves_pipes_alone(const struct look *look)
 {
     const struct fy_stage_facts *facts = look->facts;
     const char *const *lists[] = {facts->argv, facts->env};
-    const char *command = look->invocation->command;
-    bool is_git = strcspn(command, " ") == 3 && strncmp(command, "git", 3) == 0;
-    if (!look->invocation->pure || look->plan->effect || is_git) {
+    if (!look->invocation->pure || look->plan->effect ||
+        fy_invocation_is(look->invocation, FY_TRAIT_TAKES_DESCRIPTORS)) {
         return false;
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -502,7 +501,8 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
     if (!follows && !(mount->traits & FY_MOUNT_MODES_DIFFER)) {
         return FY_STAGE_NONE;
     }
-    bool unsafe = look->plan->effect ||
+    /* What lists files and folders goes by their types. */
+    bool unsafe = look->plan->effect || invocation->lists ||
                   fy_invocation_is(invocation, FY_TRAIT_TARGETS) ||
                   fy_invocation_is(invocation, FY_TRAIT_SHOWS_MODES);
     for (uint32_t i = 0; follows && i < invocation->nuses; i++) {
@@ -516,20 +516,6 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
                   : FY_STAGE_NONE;
 }
 
-/* Whether all that it changes is modes, by chmod: names stay. */
-static bool
-changes_modes_only(const struct fy_invocation *invocation)
-{
-    bool only = invocation->nruns > 0
-                    ? !invocation->acts_itself
-                    : strcmp(invocation->command, "chmod") == 0;
-    for (uint32_t i = 0; i < invocation->nruns; i++) {
-        only = only && (!invocation->runs[i].effect ||
-                        strcmp(invocation->runs[i].command, "chmod") == 0);
-    }
-    return only;
-}
-
 /*
  * What may remove a folder, or names that no word says: sshfs goes on showing
  * those, and nothing can be done about it (storage/fresh.c). What may remove a link is
@@ -538,16 +524,13 @@ changes_modes_only(const struct fy_invocation *invocation)
 static bool
 removes_unnamed(const struct fy_invocation *invocation)
 {
-    static const char *const making[] = {"tar", "split", "csplit"};
-    const char *command = invocation->command;
-    if (!invocation->effect || changes_modes_only(invocation)) {
+    if (!invocation->effect ||
+        fy_invocation_is(invocation, FY_TRAIT_CHANGES_MODES)) {
         return false;
     }
-    bool removes = invocation->writes_cwd && !invocation->nwritten;
-    for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
-        removes = removes && strcmp(command, making[i]) != 0;
-    }
-    removes = removes || fy_invocation_is(invocation, FY_TRAIT_REMOVES_FOLDERS);
+    bool removes = (invocation->writes_cwd && !invocation->nwritten &&
+                    !fy_invocation_is(invocation, FY_TRAIT_MAKES_FILES)) ||
+                   fy_invocation_is(invocation, FY_TRAIT_REMOVES_FOLDERS);
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         removes = removes || (invocation->uses[i].kind == FY_USE_TREE &&
                               invocation->uses[i].access == FY_ACCESS_INOUT);
@@ -555,29 +538,15 @@ removes_unnamed(const struct fy_invocation *invocation)
     return removes || invocation->nruns > 0;
 }
 
-/* Whether the invocation is of that command, or runs it. */
-static bool
-is_or_runs(const struct fy_invocation *invocation, const char *command)
-{
-    bool is = strcmp(invocation->command, command) == 0;
-    for (uint32_t i = 0; i < invocation->nruns; i++) {
-        is = is || strcmp(invocation->runs[i].command, command) == 0;
-    }
-    return is;
-}
-
 /* What a mount's kind makes impossible, once it is known. */
 static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
 {
     const struct fy_invocation *invocation = look->invocation;
-    if (invocation->owners && (mount->traits & FY_MOUNT_OWNERS_DIFFER)) {
-        return say(look, FY_STAGE_OTHER_NAMES,
-                   "the mount shows other owners than its host", "");
-    }
-    /* sed -i gives its new file the owner and mode that it sees. */
-    if ((mount->traits & FY_MOUNT_OWNERS_DIFFER) && invocation->effect &&
-        is_or_runs(invocation, "sed")) {
+    bool owners = invocation->owners ||
+                  (invocation->effect &&
+                   fy_invocation_is(invocation, FY_TRAIT_REPLACES_OPERANDS));
+    if (owners && (mount->traits & FY_MOUNT_OWNERS_DIFFER)) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other owners than its host", "");
     }

@@ -173,8 +173,7 @@ add_operands(struct fy_job *job, const struct stage *stage)
         if (!add_changed(job, path, strlen(path), true)) {
             return false;
         }
-        /* `mkdir -p' makes more folders than it names. */
-        if (strcmp(invocation->command, "mkdir") == 0 &&
+        if (fy_invocation_is(invocation, FY_TRAIT_MAKES_FOLDERS) &&
             !add_above(job, path)) {
             return false;
         }

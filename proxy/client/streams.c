@@ -36,28 +36,6 @@ of_err(struct exchange *exchange)
                             offsetof(struct stage, flow.err));
 }
 
-/* Whether it is that command and has the flag, by either name. */
-static bool
-has_flag(const struct stage *stage, const char *command, const char *longer,
-         char letter)
-{
-    if (strcmp(stage->invocation.command, command) != 0) {
-        return false;
-    }
-    for (uint32_t i = 1; i < stage->hello.argc; i++) {
-        const char *word = stage->argv[i];
-        if (strcmp(word, "--") == 0) {
-            return false;
-        }
-        bool is_long = strncmp(word, "--", 2) == 0;
-        if (is_long ? strncmp(word, longer, strlen(longer)) == 0
-                    : word[0] == '-' && strchr(word, letter)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- bytes -------------------------------------------------------------------------- */
 
 static void
@@ -146,26 +124,28 @@ number(const struct fy_wire_pair *pairs, size_t n, const char *name,
     return *end == '\0' ? value : missing;
 }
 
-/* What runs commands lives on without a reader: they write, and end by SIGPIPE.
- * tee, by its manual: without a reader it ends well, with -p it lives on, with -i
- * SIGINT does not end it. */
+/* What runs commands lives on without a reader: they write, and end by SIGPIPE. */
 static uint32_t
 pipes(const struct stage *stage)
 {
+    static const struct {
+        enum fy_trait trait;
+        uint32_t pipes;
+    } rows[] = {
+        {FY_TRAIT_EXCUSES_PIPES, FY_STUB_NO_FAILURE},
+        {FY_TRAIT_OUTLIVES_PIPES, FY_STUB_OUTLIVES | FY_STUB_NO_SIGNAL},
+        {FY_TRAIT_IGNORES_INTERRUPTS, FY_STUB_NO_INTERRUPT},
+    };
     uint32_t found = stage->plan.repeatable ? 0 : FY_STUB_OUTLIVES;
     if (stage->invocation.nruns > 0) {
         return FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE | FY_STUB_NO_SIGNAL;
     }
-    if (strcmp(stage->invocation.command, "tee") != 0) {
-        return found;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (fy_invocation_is(&stage->invocation, rows[i].trait)) {
+            found |= rows[i].pipes;
+        }
     }
-    if (has_flag(stage, "tee", "--ignore", 'i')) {
-        found |= FY_STUB_NO_INTERRUPT;
-    }
-    return has_flag(stage, "tee", "--output", 'p')
-               ? found | FY_STUB_OUTLIVES | FY_STUB_NO_FAILURE |
-                     FY_STUB_NO_SIGNAL
-               : found | FY_STUB_NO_FAILURE;
+    return found;
 }
 
 /* It was compared with what the mount may have remembered. */

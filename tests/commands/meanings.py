@@ -23,7 +23,9 @@ CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "meanings.test")
 FACTS = ("stdin", "pure", "effect", "reads-cwd", "cwd-tree", "cwd-follows",
          "writes-cwd", "targets", "owners", "attributes", "terminal", "status-found",
-         "lists", "fed")
+         "lists", "fed", "shows-modes", "removes-folders", "replaces-operands",
+         "takes-descriptors", "makes-folders", "changes-modes", "makes-files",
+         "excuses-pipes", "outlives-pipes", "ignores-interrupts")
 
 
 def meaning(call):

@@ -70,7 +70,6 @@ print_facts(const struct fy_invocation *call)
         {call->reads_cwd, "reads-cwd"},
         {call->cwd_is_tree, "cwd-tree"},
         {call->cwd_follows, "cwd-follows"},
-        {fy_invocation_is(call, FY_TRAIT_TARGETS), "targets"},
         {call->writes_cwd, "writes-cwd"},
         {call->owners, "owners"},
         {call->attributes, "attributes"},
@@ -82,6 +81,13 @@ print_facts(const struct fy_invocation *call)
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (flags[i].is) {
             puts(flags[i].name);
+        }
+    }
+    for (unsigned i = 0; i < FY_TRAITS; i++) {
+        if (fy_invocation_is(call, i)) {
+            const char *space = strchr(fy_trait_words[i], ' ');
+            printf("%.*s%s%s\n", (int)strcspn(fy_trait_words[i], " "),
+                   fy_trait_words[i], space ? "-" : "", space ? space + 1 : "");
         }
     }
     if (call->split != FY_SPLIT_NONE) {

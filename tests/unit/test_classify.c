@@ -24,7 +24,8 @@ static const char commands_text[] =
     "command tee { operand FILE... out; stdin; effect; streams; drains; }\n"
     "command find { operand DIR... in tree; shows modes; removes folders; "
     "pure; }\n"
-    "command git { operand WORD...; reads cwd tree; pure; }\n"
+    "command git { operand WORD...; reads cwd tree; takes descriptors; pure; "
+    "}\n"
     "command touch { operand FILE... out; effect; }\n"
     "command ls { operand FILE... in; owners; attributes; shows modes; pure; "
     "}\n"
@@ -32,7 +33,19 @@ static const char commands_text[] =
     "command less { operand FILE... in; terminal; pure; }\n"
     "command cp { operand SOURCE... in; operand DEST out; effect; }\n"
     "command tar { option -C DIR folder; operand FILE... in tree; shows modes; "
-    "pure; }\n";
+    "pure; }\n"
+    "command untar { writes cwd; makes files; effect; }\n"
+    "command clean { writes cwd; effect; }\n"
+    "command chmod { flag -R; operand MODE; operand FILE... inout tree when -R;"
+    " changes modes; effect; }\n"
+    "command sed { flag -i; operand PROGRAM; operand FILE... inout when -i;"
+    " operand FILE... in unless -i; replaces operands when -i; pure unless -i;"
+    " }\n"
+    "command stat { operand FILE... in; shows modes; pure; }\n"
+    "command each { style words; option -exec COMMAND runs \"{}\" until \";\";"
+    " operand DIR... in tree; pure; }\n"
+    "command list { operand DIR... in tree; lists; pure; }\n"
+    "command takes { operand FILE... in; takes descriptors; pure; }\n";
 
 static struct fy_commands *commands;
 static struct fy_mount mounts[5];
@@ -507,7 +520,11 @@ START_TEST(test_unlike)
     facts.streams[1] = stream(S_IFREG, O_WRONLY, "/data/out");
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
     facts.streams[1] = stream(S_IFIFO, O_WRONLY, "pipe:[71]");
+    ck_assert_uint_eq(classify("each d -exec cat {} ;"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("each d -exec stat {} ;"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("list d"), FY_STAGE_OTHER_NAMES);
     mounts[0].traits &= ~(unsigned)FY_MOUNT_MODES_DIFFER;
+    ck_assert_uint_eq(classify("list d"), FY_STAGE_NONE);
     mounts[0].traits |= FY_MOUNT_OTHER_FILES;
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_OTHER_NAMES);
     mounts[0].traits &= ~(unsigned)FY_MOUNT_OTHER_FILES;
@@ -532,6 +549,57 @@ START_TEST(test_changes)
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
     (void)strcpy(mounts[0].type, "nfs4");
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
+}
+END_TEST
+
+/* What a block says of names: sshfs goes on showing those that are gone. */
+START_TEST(test_removes)
+{
+    static const struct {
+        const char *words;
+        unsigned reason;
+    } cases[] = {
+        {"clean", FY_STAGE_FORBIDDEN},
+        {"untar", FY_STAGE_NONE},
+        {"chmod 600 f", FY_STAGE_NONE},
+        {"chmod -R 600 d", FY_STAGE_NONE},
+        {"each d -exec chmod 600 {} ;", FY_STAGE_NONE},
+        {"each d -exec cat {} ;", FY_STAGE_NONE},
+        {"each d -exec sed -i p {} ;", FY_STAGE_FORBIDDEN},
+        {"each d -exec chmod 600 {} ; -exec sed -i p {} ;", FY_STAGE_FORBIDDEN},
+        {"each d -exec sed -i p {} ; -exec chmod 600 {} ;", FY_STAGE_FORBIDDEN},
+        {"each d -exec chmod 600 {} ; -exec sed p {} ;", FY_STAGE_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)strcpy(mounts[0].type, "fuse.sshfs");
+        ck_assert_uint_eq(classify(cases[i].words), cases[i].reason);
+        (void)strcpy(mounts[0].type, "nfs4");
+        ck_assert_uint_eq(classify(cases[i].words), FY_STAGE_NONE);
+    }
+}
+END_TEST
+
+/* A new file in the place of another has the owner that the mount shows. */
+START_TEST(test_replaces)
+{
+    mounts[0].traits |= FY_MOUNT_OWNERS_DIFFER;
+    ck_assert_uint_eq(classify("sed -i p f"), FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("sed p f"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("chmod 600 f"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("each d -exec sed -i p {} ;"),
+                      FY_STAGE_OTHER_NAMES);
+    ck_assert_uint_eq(classify("each d -exec sed p {} ; -exec chmod 600 {} ;"),
+                      FY_STAGE_NONE);
+}
+END_TEST
+
+/* Pipes that it was handed beside its streams. */
+START_TEST(test_pipes)
+{
+    facts.extra_pipes = 1;
+    ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
+    ck_assert_uint_eq(classify("takes x"), FY_STAGE_OPEN_FILES);
+    ck_assert_uint_eq(classify("each d -exec takes {} ;"), FY_STAGE_OPEN_FILES);
 }
 END_TEST
 
@@ -595,6 +663,9 @@ main(void)
     tcase_add_test(tcase, test_rest);
     tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_changes);
+    tcase_add_test(tcase, test_removes);
+    tcase_add_test(tcase, test_replaces);
+    tcase_add_test(tcase, test_pipes);
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);
     suite_add_tcase(suite, tcase);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "annotations/model/annotations.h"
 #include "common/clock.h"
 #include "common/sha256.h"
 #include "proxy/client/stage.h"
@@ -430,13 +431,38 @@ END_TEST
 static uint32_t
 pipes(const char *command, const char *a, const char *b)
 {
+    static const char text[] =
+        "command cat, find { flag -i; operand FILE... in; pure; }\n"
+        "command tee {"
+        " flag -a --append, -i --ignore-interrupts, -p;"
+        " option --output-error[=MODE];"
+        " operand FILE... out;"
+        " excuses pipes;"
+        " outlives pipes when -p || --output-error;"
+        " ignores interrupts when -i;"
+        " effect; }\n";
     const char *argv[] = {command, a, b, NULL};
+    char why_text[80];
+    struct fy_buffer why;
+    struct fy_commands *commands;
+    struct fy_diagnostics *diagnostics = fy_diagnostics_new();
+    uint32_t nruns = stage.invocation.nruns;
+    ck_assert_int_eq(fy_commands_compile_text("test", text, sizeof text - 1,
+                                              diagnostics, &commands),
+                     0);
+    fy_buffer_start(&why, why_text, sizeof why_text);
+    ck_assert_int_eq(fy_invocation_parse(commands, command, argv, NULL,
+                                         &stage.invocation, &why),
+                     0);
+    stage.invocation.nruns = nruns;
     stage.argv = argv;
-    stage.invocation.command = command;
-    stage.hello.argc = b ? 3 : 2;
     stage.state = STAGE_ASKED;
     stage.flow.out.response(&stage.flow.out, 200, NULL, 0);
     ck_assert_int_eq(stage.state, STAGE_RUNNING);
+    stage.invocation.nruns = 0;
+    fy_invocation_clear(&stage.invocation);
+    fy_commands_free(commands);
+    fy_diagnostics_free(diagnostics);
     return run_frame.pipes;
 }
 
