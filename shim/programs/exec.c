@@ -141,10 +141,7 @@ execveat(int dir, const char *path, char *const argv[], char *const envp[],
          int flags)
 {
     const struct fy_target target = {
-        .dir = dir,
-        .path = path,
-        .flags = flags,
-        .whole = flags == 0 && (dir == AT_FDCWD || *path == '/')};
+        .dir = dir, .path = path, .flags = flags, .whole = flags == 0};
     return exec_planned(BY_FOLDER, &target, argv, envp);
 }
 
@@ -236,8 +233,7 @@ fy_syscall_exec(long number, long a, long b, long c, long d, long e)
         .dir = at ? (int)a : AT_FDCWD,
         .path = path,
         .flags = at ? (int)e : 0,
-        .whole = path &&
-                 (!at || ((int)e == 0 && ((int)a == AT_FDCWD || *path == '/'))),
+        .whole = !at || (int)e == 0,
     };
     return exec_planned(at ? BY_NUMBER_AT : BY_NUMBER, &target,
                         (char *const *)(at ? c : b),

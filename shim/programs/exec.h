@@ -123,7 +123,7 @@ struct fy_target {
     const char *path; /* NULL: dir itself */
     int flags;        /* AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH */
     bool search;      /* path is looked for in PATH */
-    bool whole;       /* can be exec'd by its path alone */
+    bool whole;       /* its path alone names it, where `dir' does not matter */
     bool fds_change;
 };
 

@@ -27,8 +27,9 @@
 #define PRELOAD  "LD_PRELOAD="
 
 enum {
-    STUB_ARGUMENTS = 3,    /* stub, socket, path */
-    SPARE_BYTES = 64 << 10 /* between what we count and what the kernel does */
+    STUB_ARGUMENTS = 3,     /* stub, socket, path */
+    SPARE_BYTES = 64 << 10, /* between what we count and what the kernel does */
+    PAGE_BYTES = 4096,
 };
 
 static bool
@@ -47,6 +48,56 @@ executable(const char *path)
         result = fy_raw(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
     }
     return result == 0;
+}
+
+/* ---- what the kernel would refuse ------------------------------------------------ */
+
+/* Whether the kernel can read this byte: it copies a mask before it looks at what is to
+ * be done with it, and takes 0 for none. `known': a page that it can read. */
+static bool
+readable(const char *at, uintptr_t *known)
+{
+    uintptr_t page = (uintptr_t)at / PAGE_BYTES, word = (uintptr_t)at & ~7UL;
+    if (page != *known &&
+        fy_raw(SYS_rt_sigprocmask, -1, (long)(word ? word : 8), 0, 8, 0, 0) ==
+            -EFAULT) {
+        return false;
+    }
+    *known = page;
+    return true;
+}
+
+static bool
+is_text(const char *text, uintptr_t *known)
+{
+    while (readable(text, known)) {
+        size_t left = PAGE_BYTES - (uintptr_t)text % PAGE_BYTES;
+        if (memchr(text, '\0', left)) {
+            return true;
+        }
+        text += left;
+    }
+    return false;
+}
+
+/* Whether a null pointer ends the list, and all before it are texts. No list is one. */
+static bool
+are_texts(char *const list[])
+{
+    uintptr_t row = UINTPTR_MAX, text = UINTPTR_MAX;
+    for (; list; list++) {
+        if (!readable((const char *)list, &row) ||
+            !readable((const char *)(list + 1) - 1, &row)) {
+            return false;
+        }
+        if (!*list) {
+            break;
+        }
+        if (!is_text(*list, &text)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- room --------------------------------------------------------------------- */
@@ -368,7 +419,8 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
 {
     struct found found;
     *out = (struct fy_plan){.argv = argv, .envp = envp};
-    if (!fy_hidden.settings && !*fy_settings_text()) {
+    if ((!fy_hidden.settings && !*fy_settings_text()) || !are_texts(argv) ||
+        !are_texts(envp)) {
         return;
     }
     found.folder = NULL;
@@ -381,7 +433,7 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
     } else {
         int status =
             look(target->dir, target->path, target->flags, &found.mode);
-        if (status == -ENOENT || status == -ENOTDIR) {
+        if (status == -ENOENT || status == -ENOTDIR || status == -EFAULT) {
             return; /* a shell that tries every folder of PATH */
         }
         known = status == 0 && S_ISREG(found.mode);
@@ -404,7 +456,8 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
         return;
     }
     plan_environment(out);
-    if (known && target->whole &&
+    if (known && target->whole && target->path &&
+        (target->dir == AT_FDCWD || *target->path == '/') &&
         !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
         plan_stub(out, target, &found);
     }

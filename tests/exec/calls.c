@@ -357,6 +357,52 @@ folders(const char *file)
     }
 }
 
+/* What the kernel cannot read: it says so, and the program lives on. */
+static void
+unreadable(const char *mounted)
+{
+    const size_t page = 4096;
+    char *room = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(room, 'x', 2 * page);
+    mprotect(room + 2 * page, page, PROT_NONE);
+    char *bad = room + 2 * page, *cut = bad - 9;
+    char **rows = (char **)(void *)(bad - 4 * sizeof *rows);
+    char *argv[] = {"cat", (char *)mounted, NULL, NULL};
+    char *bad_last[] = {"cat", (char *)mounted, bad, NULL};
+    char *cut_last[] = {"cat", (char *)mounted, cut, NULL};
+    char *bad_entry[] = {"A=1", bad, "B=2", NULL};
+    char *low_entry[] = {(char *)1, NULL};
+    char *cut_preload[] = {strcpy(room, "LD_PRELOAD="), cut, NULL};
+    char **lists[] = {argv,      bad_last,    cut_last, bad_entry,
+                      low_entry, cut_preload, rows,     (char **)(void *)bad,
+                      (char **)8};
+    const enum form some[] = {EXECVE, EXECVPE,    FEXECVE,    EXECVEAT, SYSCALL,
+                              SPAWN,  SYSCALL_AT, SPAWN_ACTS, EXECLE};
+    char *cat = realpath("/bin/cat", NULL);
+    for (size_t i = 0; i < 4; i++) {
+        rows[i] = "it";
+    }
+    for (size_t f = 0; f < sizeof some / sizeof *some; f++) {
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            if (some[f] != EXECLE) {
+                attempt(some[f], cat, lists[i], environ);
+            }
+            attempt(some[f], cat, argv, lists[i]);
+        }
+    }
+    const int root = open("/", O_PATH | O_DIRECTORY);
+    for (size_t i = 0; i < 8; i++) {
+        const char *path = i % 2 ? bad : cut;
+        errno = 0;
+        i < 2   ? execve(path, argv, environ)
+        : i < 4 ? execveat(root, path, argv, environ, 0)
+        : i < 6 ? (int)syscall(SYS_execveat, root, path, argv, environ, 0)
+                : launch(SPAWN_ACTS, path, argv, environ);
+        printf("%s\n", strerrorname_np(errno));
+    }
+}
+
 #define TIMES_8(x)         x, x, x, x, x, x, x, x
 #define TIMES_64(x)        TIMES_8(TIMES_8(x))
 #define TIMES_512(x)       TIMES_8(TIMES_64(x))
@@ -428,6 +474,8 @@ main(int argc, char **argv, char **envp)
         limits();
     } else if (strcmp(what, "folders") == 0) {
         folders(argv[2]);
+    } else if (strcmp(what, "unreadable") == 0) {
+        unreadable(argv[2]);
     } else if (strcmp(what, "errno") == 0) {
         char *cat[] = {"cat", argv[2], NULL};
         shared_errno("/bin/cat", cat);

@@ -57,6 +57,7 @@ equal "a list without memory for it" "$(ferry "$t/calls" crowded)" E2BIG
 same "by a folder" "$t/calls" folders "$t/mount/f"
 whole="$bin_cat|cat|$t/mount/f"
 stubs "by a folder" "$whole" "$whole" "$whole" "$whole" "$whole" "$whole"
+same "what the kernel cannot read" "$t/calls" unreadable "$t/mount/f"
 same "a caller without root's rights" setpriv --reuid 65534 --clear-groups \
     "$t/calls" errors
 
