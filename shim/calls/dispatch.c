@@ -334,6 +334,14 @@ is_out_of_turn(const struct dispatch *d)
     return fy_in_handler(d->frame->registers.stack) || fy_is_vfork_child();
 }
 
+/* Another thread in dlopen() or dlclose() may be waiting for this one in a constructor or
+ * destructor, and loading the engine would wait for that thread. */
+static bool
+may_load(const struct dispatch *d)
+{
+    return !is_out_of_turn(d) && !fy_others_link();
+}
+
 bool
 fy_dispatch_hold(const struct fy_intercepted *call)
 {
@@ -358,7 +366,7 @@ static void
 find_engine(void *closure)
 {
     struct dispatch *d = closure;
-    if (fy_engine_is_settled() || !is_out_of_turn(d)) {
+    if (fy_engine_is_settled() || may_load(d)) {
         d->engine = fy_engine();
     }
 }
@@ -401,7 +409,7 @@ decide(void *closure)
         d->reason = FY_REASON_UNSUPPORTED;
         return;
     }
-    if (!fy_engine_is_settled() && is_out_of_turn(d)) {
+    if (!fy_engine_is_settled() && !may_load(d)) {
         d->reason = FY_REASON_IN_HANDLER;
         return;
     }

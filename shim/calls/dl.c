@@ -262,6 +262,7 @@ fy_dlopen_plan(struct fy_dl_call *call)
         call->extra = fy_patch_mark();
         if (same_for_all(file, call->caller)) {
             what = FY_DL_DONE;
+            fy_linking(1);
         } else {
             struct later this = {
                 .thread = &fy_inside, .mark = call->extra, .mode = mode};
@@ -284,6 +285,7 @@ void
 fy_dlopen_after(struct fy_dl_call *call)
 {
     int *error = &errno, saved = *error;
+    fy_linking(-1);
     if (call->result) {
         /* glibc's handle is the object's public description. */
         opened(call->result, (int)(intptr_t)call->arg1, call->extra);
@@ -309,7 +311,9 @@ fy_wrap_dlclose(void *handle)
     fy_engine_forget();
     *error = saved;
     bool told = fy_engine_before_change(); /* calls of what is unloaded */
+    fy_linking(1);
     int result = libc->dlclose(handle);
+    fy_linking(-1);
     saved = *error;
     fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);

@@ -267,6 +267,12 @@ struct fy_libc {
  * that no later object defines stays NULL. */
 FY_HIDDEN const struct fy_libc *fy_libc_find(void);
 
+/* Around the program's calls of the last two, with 1 and -1. */
+FY_HIDDEN void fy_linking(int delta);
+/* Whether another thread is in such a call: it may wait for this thread, which then must
+ * not wait for the dynamic linker. */
+FY_HIDDEN bool fy_others_link(void);
+
 /* Finds glibc's private variable (2.34 and later) behind dlerror(). Until then, and
  * without it, the next two do nothing. */
 FY_HIDDEN void fy_linker_error_find(void);

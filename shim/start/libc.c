@@ -60,6 +60,25 @@ fy_libc_find(void)
     return &found;
 }
 
+/* ---- calls of the dynamic linker that are on their way ------------------------------ */
+
+static unsigned linking; /* of all threads */
+static __thread unsigned linking_here
+    __attribute__((tls_model("initial-exec")));
+
+void
+fy_linking(int delta)
+{
+    linking_here += (unsigned)delta;
+    __atomic_add_fetch(&linking, (unsigned)delta, __ATOMIC_SEQ_CST);
+}
+
+bool
+fy_others_link(void)
+{
+    return __atomic_load_n(&linking, __ATOMIC_SEQ_CST) != linking_here;
+}
+
 /* ---- dlerror --------------------------------------------------------------------- */
 
 /* Of libc's variable that points to what dlerror() of this thread will say; libc's
