@@ -140,7 +140,7 @@ prepend(struct fy_binding **head, struct fy_binding *binding)
     do {
         binding->next = old;
     } while (!__atomic_compare_exchange_n(head, &old, binding, true,
-                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+                                          __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
 
 /* As the dynamic linker ends a program whose lazily bound name has no target. */
@@ -220,6 +220,14 @@ fy_unlock(void)
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
+/* Whether fy_bind_retire() can lock: what it could not forget is not kept. */
+static bool
+can_retire(void)
+{
+    return __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE) ||
+           (!__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && lock_page());
+}
+
 /* A plugin that is closed and opened again gets its old binding back. */
 static struct fy_binding *
 revive(const struct fy_binding *wanted)
@@ -263,8 +271,9 @@ fy_bind_call(struct fy_frame *frame)
     mine.low = mine.size = 0;
     struct fy_binding *binding = &mine;
     struct fy_object object;
-    bool kept = for_all || (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
-                            fy_object_at(frame->caller, &object) == 0);
+    bool kept =
+        for_all || (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
+                    fy_object_at(frame->caller, &object) == 0 && can_retire());
     if (kept) {
         mine.low = for_all ? 0 : object.low;
         mine.size = for_all ? UINT64_MAX : object.high - object.low;
@@ -279,6 +288,11 @@ fy_bind_call(struct fy_frame *frame)
         }
         if (binding) {
             prepend(&slots()[symbol], binding);
+            if (!for_all && __atomic_load_n(&closing, __ATOMIC_SEQ_CST)) {
+                /* A dlclose began meanwhile, perhaps of the original's library, and
+                 * may have looked already: nothing is found here any more. */
+                __atomic_store_n(&binding->size, 0, __ATOMIC_RELEASE);
+            }
         } else {
             binding = &mine;
         }

@@ -212,6 +212,25 @@ compile -shared -fPIC -DEARLY -o "$t/early.so" "$here/caller.c" -L"$t" -lprovide
 compile -shared -fPIC -DEARLY -o "$t/b/early.so" "$here/caller.c" -L"$t" -lshifted \
     -Wl,-rpath,"$t"
 same "dlclose and reopen, with constructors" 48 "$t/host" reopen "$t/early.so" "$t/b/early.so"
+# Another thread calls in the library's destructor, and what lies at its place as soon
+# as the library is gone; a binding for one of those calls must not serve the next.
+# Without an engine: the fake one waits for the dynamic linker.
+for file in "closed1.so -DLIBRARY -DTAG=1000" "b/closed2.so -DLIBRARY -DBEFORE -DTAG=2000" \
+    "closer.so -DTOOL"; do
+    # shellcheck disable=SC2086
+    compile -shared -fPIC "$here/closing.c" -o "$t/"$file
+done
+compile -rdynamic -o "$t/closing" "$here/closing.c" -lpthread
+others=$t/closer.so fake=$engine engine=/nonexistent
+for action in called new at-once memory; do
+    set -- "$t/closing" $action "$t/closed1.so" "$t/b/closed2.so"
+    LD_PRELOAD=$others timeout -k 5 60 "$@" >"$t/plain" 2>&1
+    echo "$?" >"$t/plain.status"
+    with "$small" 2 "$@" >"$t/ferry" 2>&1
+    echo "$?" >"$t/ferry.status"
+    alike "calls and a dlclose, $action" "$t/plain" "$t/ferry"
+done
+others='' engine=$fake
 # A wrapper whose last act is the call: the return address is the program's.
 echo 'int work(int); int run(int n) { return work(n); }' >"$t/tail.c"
 compile -O2 -shared -fPIC -o "$t/tail.so" "$t/tail.c" -L"$t" -lprovider -Wl,-rpath,"$t"

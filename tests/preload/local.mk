@@ -20,6 +20,7 @@ TESTS += tests/preload/filter.sh
 EXTRA_DIST += \
 	tests/preload/abi.c \
 	tests/preload/caller.c \
+	tests/preload/closing.c \
 	tests/preload/depth.c \
 	tests/preload/dispatch.c \
 	tests/preload/filter.c \
