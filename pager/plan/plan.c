@@ -58,7 +58,6 @@ fy_plan_new(const struct fy_bound *bound, const struct fy_target *target,
         }
     }
     if (status == FY_ERR_NOFIT) {
-        fy_planner_reset(planner);
         status = fy_plan_axes(planner);
         if (status == FY_ERR_NOFIT && refused) {
             status = FY_ERR_UNSUPPORTED; /* with any memory */

@@ -7,6 +7,7 @@ UNIT_TESTS += tests/unit/test_sha256
 
 tests_unit_test_classify_SOURCES = tests/unit/test_classify.c
 tests_unit_test_classify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_classify_LDFLAGS = -Wl,--wrap=fy_mounts_below
 tests_unit_test_classify_LDADD = $(PROXY_TEST_LIBS)
 
 tests_unit_test_holders_SOURCES = tests/unit/test_holders.c

@@ -53,6 +53,23 @@ static struct fy_stage_facts facts;
 static struct fy_invocation invocation;
 static struct fy_stage_plan plan;
 
+char **__real_fy_mounts_below(const char *path);
+char **__wrap_fy_mounts_below(const char *path);
+
+/* One mount is on /more. */
+char **
+__wrap_fy_mounts_below(const char *path)
+{
+    static char inner[] = "/more/inner";
+    if (strcmp(path, "/more") != 0) {
+        return __real_fy_mounts_below(path);
+    }
+    char **list = calloc(2, sizeof *list);
+    ck_assert_ptr_nonnull(list);
+    list[0] = inner;
+    return list;
+}
+
 static struct fy_stream_fact
 stream(mode_t mode, int flags, const char *path)
 {
@@ -122,6 +139,12 @@ classify(const char *text)
     ck_assert_int_eq(
         fy_invocation_parse(commands, argv[0], argv, NULL, &invocation, &why),
         0);
+    if (nruns) {
+        invocation.runs = runs;
+        invocation.nruns = nruns;
+        invocation.effect = true;
+        invocation.acts_itself = false;
+    }
     unsigned reason = fy_classify(&facts, &invocation, mounts, 5, &plan, &why);
     fy_invocation_clear(&invocation);
     return reason;
@@ -603,6 +626,30 @@ START_TEST(test_pipes)
 }
 END_TEST
 
+/* A mount on the mount: what is on it is refused, and trees that hold it. */
+START_TEST(test_mount_on_the_mount)
+{
+    static const struct {
+        const char *command;
+        unsigned reason;
+    } rows[] = {
+        {"cat /more", FY_STAGE_NONE},
+        {"cat /more/x", FY_STAGE_NONE},
+        {"cat /more/inner", FY_STAGE_NESTED_MOUNT},
+        {"cat /more/inner/x", FY_STAGE_NESTED_MOUNT},
+        {"cat /more/innermost", FY_STAGE_NONE},
+        {"grep x /more", FY_STAGE_NESTED_MOUNT},
+        {"grep x /more/x", FY_STAGE_NONE},
+        {"grep x /more/inner", FY_STAGE_NESTED_MOUNT},
+        {"grep x /more/innermost", FY_STAGE_NONE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(classify(rows[i].command) == rows[i].reason, "%s",
+                      rows[i].command);
+    }
+}
+END_TEST
+
 START_TEST(test_nested)
 {
     /* Of this machine's own mounts: /proc lies below the root. */
@@ -666,6 +713,7 @@ main(void)
     tcase_add_test(tcase, test_removes);
     tcase_add_test(tcase, test_replaces);
     tcase_add_test(tcase, test_pipes);
+    tcase_add_test(tcase, test_mount_on_the_mount);
     tcase_add_test(tcase, test_nested);
     tcase_add_test(tcase, test_look);
     suite_add_tcase(suite, tcase);

@@ -329,6 +329,20 @@ START_TEST(test_truth)
         ck_assert_msg(value == rows[i].value, "%s", rows[i].expression);
         free(one.model);
     }
+    /* A side that is evaluated and has no value: nor has the whole. */
+    static const char *const none[] = {
+        "1 / (i - 7) > 0 && i > 0", "i > 0 && 1 / (i - 7) > 0",
+        "i > 0 && 1 / (i - 7)",     "1 / (i - 7) || i > 0",
+        "i < 0 || 1 / (i - 7) > 0", "!(1 / (i - 7))"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        struct one one;
+        bool value;
+        start(&one, none[i]);
+        ck_assert_msg(fy_eval_bool(&one.scope, one.node, &value) ==
+                          FY_ERR_INVALID,
+                      "%s", none[i]);
+        free(one.model);
+    }
 }
 END_TEST
 

@@ -232,6 +232,40 @@ START_TEST(test_log_keeps_every_element)
 }
 END_TEST
 
+/* An operand of one byte is put back, too. */
+START_TEST(test_log_of_one_byte)
+{
+    char memory = 5;
+    struct fy_view view = {.host = &memory,
+                           .element_bytes = 1,
+                           .access = FY_ACCESS_INOUT,
+                           .naxes = 1,
+                           .extent = {1},
+                           .stride = {1}};
+    struct fy_tile tile = {
+        .access = FY_ACCESS_INOUT, .naxes = 1, .n = {1}, .device_stride = {1}};
+    struct fy_step step = {.ntiles = 1};
+    const struct fy_schedule schedule = {.views = &view,
+                                         .nviews = 1,
+                                         .tiles = &tile,
+                                         .ntiles = 1,
+                                         .steps = &step,
+                                         .nsteps = 1};
+    struct fy_replica *r, *next;
+    struct log log = {.view = view};
+
+    ck_assert_int_eq(fy_replica_build(&log.table, &schedule), 0);
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    ck_assert_uint_eq(log.undo.bytes, 64);
+    HASH_ITER (hh, log.table.by_box, r, next)
+        ck_assert_int_eq(fy_undo_save(&log.undo, r), 0);
+    memory = 6;
+    fy_undo_restore(&log.undo, &log.table);
+    ck_assert_int_eq(memory, 5);
+    free_log(&log);
+}
+END_TEST
+
 START_TEST(test_large_log_is_not_kept)
 {
     struct fy_undo undo = {.bytes = 40 << 20};
@@ -400,6 +434,7 @@ main(void)
     tcase_add_test(tests, test_lost_device_leaves_host_memory);
     tcase_add_test(tests, test_no_memory_at_any_allocation);
     tcase_add_loop_test(tests, test_log_keeps_every_element, 0, LOG_AXES);
+    tcase_add_test(tests, test_log_of_one_byte);
     tcase_add_test(tests, test_large_log_is_not_kept);
     tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);
     tcase_add_loop_test(tests, test_log_larger_than_memory_is_refused, 0, 4);

@@ -392,6 +392,20 @@ START_TEST(test_limits_of_steps)
 }
 END_TEST
 
+/* Operands of as many axes as there may be, with a row behind each. */
+START_TEST(test_most_axes)
+{
+    free(model);
+    compile("function void cube(int several, int numbers, double *of_cube,\n"
+            "    const double *other, const double *third) {\n"
+            "  axis i = several, j = several, k = several, l = numbers;\n"
+            "  inout of_cube[i: 1, j: 8, k: 64, l: 512];\n"
+            "  in other[i: 1, j: 8, k: 64, l: 512];\n"
+            "  in third[i: 1, j: 8, k: 64, l: 512]; }\n");
+    ck_assert_int_eq(fy_model_validate(model, model->size_bytes), FY_OK);
+}
+END_TEST
+
 START_TEST(test_deep_and_wide)
 {
     /* Every node the sum of the one before with itself: 2^n steps. */
@@ -435,6 +449,7 @@ main(void)
     tcase_add_test(tests, test_any_changed_byte_is_seen);
     tcase_add_test(tests, test_fields);
     tcase_add_test(tests, test_limits_of_fields);
+    tcase_add_test(tests, test_most_axes);
     tcase_add_test(tests, test_deep_and_wide);
     tcase_add_test(tests, test_unaligned_and_foreign);
     suite_add_tcase(suite, tests);

@@ -519,6 +519,12 @@ START_TEST(a_written_scalar_is_refused)
     ck_assert(!accepts(planner));
     ((int64_t *)(uintptr_t)calls[0].values[1])[0] = 5;
     ck_assert(accepts(planner));
+    /* What lies behind the last slot is none. */
+    variant->slots[2] =
+        (struct fy_slot){.kind = FY_SLOT_REFERENCE, .value.i = 5, .given.i = 6};
+    ck_assert(accepts(planner));
+    variant->nslots = 3;
+    ck_assert(!accepts(planner));
     fy_plan_free(&planner->plan);
 }
 END_TEST

@@ -884,14 +884,22 @@ START_TEST(test_streams)
     close(files[0]);
     close(files[1]);
 
-    static const char *const bad[] = {MOUNT "/missing", MOUNT "/up",
-                                      MOUNT "/fifo",    "/etc/passwd",
-                                      "file",           MOUNT "/sub"};
+    static const struct {
+        const char *path;
+        unsigned reason;
+    } bad[] = {{MOUNT "/missing", FY_STAGE_UNCLEAR_PATH},
+               {MOUNT "/up", FY_STAGE_UNCLEAR_PATH},
+               {MOUNT "/fifo", FY_STAGE_UNCLEAR_PATH},
+               {"/etc/passwd", FY_STAGE_OUTSIDE},
+               {"file", FY_STAGE_OUTSIDE},
+               {MOUNT "/sub", FY_STAGE_ODD_STREAM}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         reset();
-        spec.out = (struct fy_stream_spec){
-            .kind = FY_STREAM_FILE, .path = bytes(bad[i]), .flags = O_WRONLY};
-        ck_assert_msg(refused() != FY_STAGE_NONE, "%s", bad[i]);
+        spec.out = (struct fy_stream_spec){.kind = FY_STREAM_FILE,
+                                           .path = bytes(bad[i].path),
+                                           .flags = O_WRONLY};
+        unsigned why_not = refused();
+        ck_assert_msg(why_not == bad[i].reason, "%s: %u", bad[i].path, why_not);
     }
     reset();
     spec.in = (struct fy_stream_spec){
@@ -1172,6 +1180,50 @@ START_TEST(test_several_mounts)
     look_at_two("/usr/share/client/data", "/usr/share/other");
     look_at_two("/tmp/one", "/srv/none/two");
     look_at_two(MOUNT, "/opt/none");
+}
+END_TEST
+
+/* Writes a file of each of two mounts. */
+static const char *
+write_in_two(void)
+{
+    two("/mnt/one", "/mnt/two");
+    operand("two", FY_ACCESS_IN, FY_USE_FILE);
+    return "cd /; (echo a >/mnt/one/made) 2>/dev/null || echo no one; "
+           "(echo b >/mnt/two/made) 2>/dev/null || echo no two";
+}
+
+/* What has an effect that no word names may have it on every mount; one that names
+ * its outputs, where those are; none without one. */
+START_TEST(test_effects_on_several_mounts)
+{
+    if (!namespaces_here() || !landlock_here()) {
+        skip_test(landlock_here() ? "no namespaces" : "no Landlock");
+        return;
+    }
+    const char *script = write_in_two();
+    ck_assert_str_eq(inside(accept(), script), "no one\nno two\nexit 0");
+    (void)write_in_two();
+    invocation.effect = true;
+    ck_assert_str_eq(inside(accept(), script), "exit 0");
+    (void)write_in_two();
+    invocation.effect = true;
+    operand("/mnt/two/x", FY_ACCESS_OUT, FY_USE_FILE);
+    ck_assert_str_eq(inside(accept(), script), "no one\nexit 0");
+    (void)write_in_two();
+    invocation.effect = invocation.writes_cwd = true;
+    operand("/mnt/two/x", FY_ACCESS_OUT, FY_USE_FILE);
+    ck_assert_str_eq(inside(accept(), script), "exit 0");
+}
+END_TEST
+
+/* System calls are filtered for a user whose name no daemon has to be asked for. */
+START_TEST(test_filter_of_known_users)
+{
+    struct fy_hello hello = {.filter = true};
+    policy->known_user = false;
+    fy_policy_describe(policy, &hello);
+    ck_assert(!hello.filter);
 }
 END_TEST
 
@@ -1563,6 +1615,8 @@ cases(const char *name, void (*before)(void))
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, test_operands);
     tcase_add_test(tests, test_several_mounts);
+    tcase_add_test(tests, test_effects_on_several_mounts);
+    tcase_add_test(tests, test_filter_of_known_users);
     tcase_add_test(tests, test_mounts_apart);
     tcase_add_test(tests, test_same_folder_twice);
     tcase_add_test(tests, test_other_kinds);

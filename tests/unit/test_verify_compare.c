@@ -142,6 +142,8 @@ START_TEST(a_bound_is_relative_to_the_largest_values)
         {"error 3 * i;", 3 * N},
         {"error i - i;", 64 + 8 * N},
         {"error 1 - i;", 64 + 8 * N},
+        {"error 1;", 1},
+        {"error 0.25;", 0.25},
     };
     struct compared c;
     make_compared(&c, errors[_i].statements);
@@ -323,7 +325,7 @@ main(void)
 {
     Suite *suite = suite_create("verify_compare");
     TCase *c = tcase_create("verify_compare");
-    tcase_add_loop_test(c, a_bound_is_relative_to_the_largest_values, 0, 4);
+    tcase_add_loop_test(c, a_bound_is_relative_to_the_largest_values, 0, 6);
     tcase_add_loop_test(c, reals_may_differ_by_the_bound, 0, 3);
     tcase_add_test(c, the_worst_element_is_told);
     tcase_add_test(c, integers_must_be_equal);
