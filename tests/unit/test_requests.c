@@ -365,6 +365,8 @@ START_TEST(requests_without_a_stage)
     job_begin(&job, false);
     job_open(&job, 100);
     wait_for_lines(&job, 1);
+    ck_assert_int_eq(job_get_path(&job, "/stage/987654/stderr"), 404);
+    ck_assert_int_eq(job_get_path(&job, "/stage/987654/touched"), 404);
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         ck_assert_msg(job_get(&job, "signal?28") == 200, "before %s", paths[i]);
         ck_assert_msg(job_get_path(&job, paths[i]) == 404, "%s", paths[i]);
@@ -373,6 +375,33 @@ START_TEST(requests_without_a_stage)
     client_wait(&shared, &job.ended, 10);
     ck_assert_int_eq(job.signal, 15);
     job_free(&job);
+}
+END_TEST
+
+/* While a spec comes, requests for stages that are not known wait for it; when it is
+ * cut off, they are refused with it. */
+START_TEST(requests_wait_for_a_spec)
+{
+    static struct job spec, errors;
+    spec.stream = spec.err_stream = errors.stream = errors.err_stream = -1;
+    ck_assert_int_eq(
+        fy_wire_request(shared.wire, "/stage", true, &spec, &spec.small_stream),
+        0);
+    ck_assert_int_eq(fy_wire_send(shared.wire, spec.small_stream, "\0\0", 2),
+                     0);
+    ck_assert_int_eq(fy_wire_request(shared.wire, "/stage/77/stderr", false,
+                                     &errors, &errors.small_stream),
+                     0);
+    ck_assert_int_eq(fy_wire_grant(shared.wire, spec.small_stream, 1000), 0);
+    ck_assert_int_eq(fy_wire_grant(shared.wire, errors.small_stream, 1000), 0);
+    ck_assert_int_eq(fy_wire_finish(shared.wire, spec.small_stream, NULL, 0),
+                     0);
+    client_wait(&shared, &spec.small_ended, 10);
+    client_wait(&shared, &errors.small_ended, 10);
+    ck_assert_int_eq(spec.small_status, 400);
+    ck_assert_int_eq(errors.small_status, 404);
+    free(spec.out);
+    free(errors.out);
 }
 END_TEST
 
@@ -456,6 +485,7 @@ main(void)
     tcase_add_test(stages, two_of_one_number);
     tcase_add_test(stages, odd_requests_are_refused);
     tcase_add_test(stages, requests_without_a_stage);
+    tcase_add_test(stages, requests_wait_for_a_spec);
     tcase_add_test(stages, all_bodies_together_are_limited);
     tcase_add_test(stages, a_spec_may_be_larger_than_the_window);
     tcase_add_test(files, probing);
