@@ -42,7 +42,8 @@ NOCALL_WRAP = -Wl,--wrap=fstat,--wrap=stat,--wrap=lstat,--wrap=fstatat,--wrap=st
 	-Wl,--wrap=unshare,--wrap=setns,--wrap=fork,--wrap=pipe2,--wrap=close_range,--wrap=poll \
 	-Wl,--wrap=chdir,--wrap=fchdir,--wrap=flock,--wrap=getrlimit,--wrap=setrlimit \
 	-Wl,--wrap=setpriority,--wrap=lseek,--wrap=fopen,--wrap=opendir,--wrap=fdopendir \
-	-Wl,--wrap=open,--wrap=openat,--wrap=fcntl,--wrap=prctl,--wrap=syscall
+	-Wl,--wrap=open,--wrap=openat,--wrap=fcntl,--wrap=prctl,--wrap=syscall \
+	-Wl,--wrap=ioctl,--wrap=syncfs,--wrap=getrandom
 
 include tests/baddevice/local.mk
 include tests/commands/local.mk

@@ -198,25 +198,45 @@ write_all(int maps, uint64_t device, bool *out_some)
     return status || found == FY_ERR_NOENT ? status : found;
 }
 
+/* Whether a process has ended, or is shown to others, by the error of open(2). */
+static bool
+is_hidden(void)
+{
+    return errno == ENOENT || errno == ESRCH || errno == EACCES ||
+           errno == EPERM;
+}
+
+/* As write_all(). FY_ERR_NOENT: the thread is hidden. */
+static int
+write_thread(int proc, const char *thread, uint64_t device, bool *out_some)
+{
+    char path[72];
+    (void)snprintf(path, sizeof path, "%.63s/maps", thread);
+    int maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (maps < 0) {
+        return is_hidden() ? FY_ERR_NOENT : FY_ERR_IO;
+    }
+    return write_all(maps, device, out_some);
+}
+
 /* By any of its threads: the first one may have ended. */
 static int
 write_process(int proc, const char *process, uint64_t device, bool *out_some)
 {
-    char thread[64], path[72];
-    (void)snprintf(path, sizeof path, "%.40s/maps", process);
-    int maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    int status = maps < 0 ? 0 : write_all(maps, device, out_some);
-    if (status != FY_ERR_BUSY) {
-        return status;
+    char thread[64];
+    int status = write_thread(proc, process, device, out_some);
+    if (status == FY_ERR_BUSY) {
+        DIR *threads = fy_threads_open(proc, process);
+        if (!threads && !is_hidden()) {
+            return FY_ERR_IO;
+        }
+        while ((status == FY_ERR_BUSY || status == FY_ERR_NOENT) &&
+               fy_threads_next(threads, process, thread)) {
+            status = write_thread(proc, thread, device, out_some);
+        }
+        fy_threads_close(threads);
     }
-    DIR *threads = fy_threads_open(proc, process);
-    while (status == FY_ERR_BUSY && fy_threads_next(threads, process, thread)) {
-        (void)snprintf(path, sizeof path, "%s/maps", thread);
-        maps = openat(proc, path, O_RDONLY | O_CLOEXEC);
-        status = maps < 0 ? status : write_all(maps, device, out_some);
-    }
-    fy_threads_close(threads);
-    return status == FY_ERR_BUSY ? 0 : status;
+    return status == FY_ERR_BUSY || status == FY_ERR_NOENT ? 0 : status;
 }
 
 int

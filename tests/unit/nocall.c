@@ -118,6 +118,9 @@ WRAP(int, -1, close_range, (unsigned from, unsigned to, int flags),
 WRAP(int, -1, chdir, (const char *path), (path))
 WRAP(int, -1, fchdir, (int fd), (fd))
 WRAP(int, -1, flock, (int fd, int operation), (fd, operation))
+WRAP(int, -1, syncfs, (int fd), (fd))
+WRAP(ssize_t, -1, getrandom, (void *out, size_t bytes, unsigned flags),
+     (out, bytes, flags))
 WRAP(int, -1, getrlimit, (__rlimit_resource_t resource, struct rlimit *out),
      (resource, out))
 WRAP(int, -1, setrlimit,
@@ -135,6 +138,8 @@ int __real_openat(int fd, const char *path, int flags, ...);
 int __wrap_openat(int fd, const char *path, int flags, ...);
 int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...);
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...);
 int __real_prctl(int option, ...);
 int __wrap_prctl(int option, ...);
 long __real_syscall(long number, ...);
@@ -172,6 +177,13 @@ __wrap_fcntl(int fd, int command, ...)
 {
     TAKE(words, 1, command);
     return fails("fcntl", 0) ? -1 : __real_fcntl(fd, command, words[0]);
+}
+
+int
+__wrap_ioctl(int fd, unsigned long request, ...)
+{
+    TAKE(words, 1, request);
+    return fails("ioctl", 0) ? -1 : __real_ioctl(fd, request, words[0]);
 }
 
 int
