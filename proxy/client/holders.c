@@ -393,9 +393,16 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
     holder->writes = holder->writes || (mode & S_IWUSR);
 }
 
-/* False: its descriptors cannot be read. A process whose first thread has
+/* An error of /proc's, 0 where it says that a process has ended. */
+static int
+unless_gone(int error)
+{
+    return error == ENOENT || error == ESRCH ? 0 : error;
+}
+
+/* Not 0: why its descriptors cannot be read, as errno. A process whose first thread has
  * ended shows them at its other threads, each of which may have another table. */
-static bool
+static int
 look(const struct fy_holders *holders, const char *name,
      struct fy_pipe_holders *pipes, unsigned npipes)
 {
@@ -409,7 +416,7 @@ look(const struct fy_holders *holders, const char *name,
         if (fd >= 0) {
             (void)close(fd);
         }
-        return error == ENOENT || error == ESRCH;
+        return unless_gone(error);
     }
     const struct dirent *entry;
     bool any = false;
@@ -436,30 +443,36 @@ look(const struct fy_holders *holders, const char *name,
             }
         }
     }
-    bool whole = errno == 0 || errno == ENOENT || errno == ESRCH;
+    int error = unless_gone(errno);
     (void)closedir(folder);
+    errno = 0;
     DIR *threads = any ? NULL : fy_threads_open(dirfd(holders->proc), name);
+    error = error || threads ? error : unless_gone(errno);
     while (fy_threads_next(threads, name, path)) {
-        whole = look(holders, path, pipes, npipes) && whole;
+        int other = look(holders, path, pipes, npipes);
+        error = error ? error : other;
     }
     fy_threads_close(threads);
-    return whole;
+    return error;
 }
 
 /*
- * Whether a process that cannot be looked at could have our pipes: a setuid
+ * Whether a process that cannot be looked at (`error', of errno) could have our pipes: a setuid
  * program of this run, that is, a descendant or one of the same session. Others'
  * processes come and go on a shared machine.
  */
 static bool
-may_be_ours(const struct fy_holders *holders, const char *name)
+may_be_ours(const struct fy_holders *holders, const char *name, int error)
 {
     struct fy_process process;
     char number[16];
     pid_t self = getpid();
-    if (!fy_process_read(dirfd(holders->proc), name, &process) ||
-        process.state == 'Z' || process.state == 'X') {
-        return false;
+    errno = 0;
+    if (!fy_process_read(dirfd(holders->proc), name, &process)) {
+        return unless_gone(errno) != 0;
+    }
+    if (process.state == 'Z' || process.state == 'X') {
+        return error != EACCES; /* else its first thread may have ended alone */
     }
     if (process.session == getsid(0)) {
         return true;
@@ -499,7 +512,8 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
             continue;
         }
         struct fy_process process;
-        if (look(holders, name, pipes, npipes) || !may_be_ours(holders, name)) {
+        int error = look(holders, name, pipes, npipes);
+        if (!error || !may_be_ours(holders, name, error)) {
             continue;
         }
         bool moves = fy_process_read(dirfd(holders->proc), name, &process) &&
@@ -535,10 +549,11 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
     if (!folder) {
+        int error = errno;
         if (fd >= 0) {
             (void)close(fd);
         }
-        return may_be_ours(holders, name);
+        return may_be_ours(holders, name, error);
     }
     bool found = false, any = false;
     size_t named = strlen(path);

@@ -187,7 +187,8 @@ share(const char *path)
     if (fd < 0) {
         return;
     }
-    (void)syscall(SYS_fchmod, fd, 0666); /* another user's processes count, too */
+    (void)syscall(SYS_fchmod, fd,
+                  0666); /* another user's processes count, too */
     if (syscall(SYS_ftruncate, fd, size) == 0) {
         uint64_t *shared = (uint64_t *)syscall(
             SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -10,9 +10,10 @@ tests_unit_test_classify_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_classify_LDFLAGS = -Wl,--wrap=fy_mounts_below
 tests_unit_test_classify_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_holders_SOURCES = tests/unit/test_holders.c
+tests_unit_test_holders_SOURCES = tests/unit/test_holders.c $(NOCALL)
 tests_unit_test_holders_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_holders_LDADD = $(PROXY_TEST_LIBS)
+tests_unit_test_holders_LDFLAGS = $(NOCALL_WRAP)
 
 tests_unit_test_common_SOURCES = tests/unit/test_common.c
 tests_unit_test_common_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

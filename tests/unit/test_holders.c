@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@
 
 #include "proxy/client/holders.h"
 #include "proxy/storage/work.h"
+#include "tests/unit/nocall.h"
 #include "tests/unit/runner.h"
 
 static struct fy_holders *holders;
@@ -134,6 +136,52 @@ part(void *unused)
     }
     return rest(unused);
 }
+
+/* A holder is seen, or it is said that one may be hidden: a pipe of which ferry missed
+ * one would be joined.  Odd: its first thread has ended. */
+static void
+sees_writer_or_doubts(pid_t writer, const char *call)
+{
+    enum fy_hidden hidden = FY_HIDDEN_NONE;
+    int status = fy_holders_scan(holders, &row, 1, &hidden);
+    const char *failed = nocall_reached();
+    ck_assert_msg(status || row.more || hidden != FY_HIDDEN_NONE ||
+                      (find(writer) && find(writer)->writes),
+                  "%s %s: not seen", call ? call : "", failed ? failed : "");
+}
+
+START_TEST(failing_call_hides_no_holder_silently)
+{
+    static const int errors[] = {EMFILE, ENOMEM};
+    static const char *const calls[] = {"openat", "fdopendir", "fstatat",
+                                        "readlinkat", "read"};
+    pid_t writer = _i % 2 ? fork() : start(false, true);
+    if (writer == 0) {
+        pthread_t thread;
+        (void)pthread_create(&thread, NULL, rest, NULL);
+        pthread_exit(NULL);
+    }
+    enum fy_hidden hidden;
+    bool ready = false;
+    for (int i = 0; i < 500 && !ready; i++) {
+        ck_assert_int_eq(fy_holders_scan(holders, &row, 1, &hidden), 0);
+        ready = find(writer) && find(writer)->writes;
+        (void)poll(NULL, 0, _i % 2 ? 20 : 0);
+    }
+    ck_assert(ready);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        nocall_always(calls[i], 0, errors[_i / 2]);
+        sees_writer_or_doubts(writer, calls[i]);
+    }
+    unsigned n = 1;
+    do {
+        nocall_at(n++, errors[_i / 2]);
+        sees_writer_or_doubts(writer, NULL);
+    } while (nocall_reached());
+    ck_assert_uint_gt(n, 3);
+    stop(writer);
+}
+END_TEST
 
 /* Its folder in /proc shows no descriptors then. */
 START_TEST(test_a_first_thread_that_ended)
@@ -511,6 +559,7 @@ main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 60); /* one computes for half a second */
     tcase_add_test(tcase, test_scan);
+    tcase_add_loop_test(tcase, failing_call_hides_no_holder_silently, 0, 4);
     tcase_add_loop_test(tcase, test_a_first_thread_that_ended, 0, 2);
     tcase_add_test(tcase, test_settled);
     tcase_add_test(tcase, test_data);
