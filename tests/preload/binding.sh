@@ -253,6 +253,18 @@ while [ $i -lt 90 ]; do
     i=$((i + 1))
 done
 same "plugins opened by threads at once" 180 "$t/host" at-once "$t/many"
+# More objects than the shim keeps notes of, at the start and opened for all.
+mkdir "$t/crowd"
+compile -shared -fPIC -o "$t/crowd/0.so" -x c /dev/null
+i=1
+while [ $i -lt 90 ]; do
+    cp "$t/crowd/0.so" "$t/crowd/$i.so"
+    i=$((i + 1))
+done
+# shellcheck disable=SC2086
+compile -DMAIN -o "$t/crowded" "$here/caller.c" -Wl,--no-as-needed "$t"/crowd/*.so $link
+same "a program of 90 libraries" 6 "$t/crowded"
+same "RTLD_GLOBAL after 90 others" 1 "$t/host" global "$t/libprovider.so" "$t/crowd"
 # A library that keeps only an old version of the name, for old programs.
 cat >"$t/old.c" <<END
 int work_old(int n) { return n + 900; }

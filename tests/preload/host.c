@@ -68,9 +68,20 @@ look_up(const char *file)
     printf("%d\n", *(int *)dlsym(handle, "work_variable"));
 }
 
+enum {
+    THREADS = 3,
+    FILES = 30
+};
+
+/* The FILES * THREADS objects of a folder come first, unless it is NULL. */
 static void
-make_global(const char *file)
+make_global(const char *file, const char *folder)
 {
+    for (int i = 0; folder && i < FILES * THREADS; i++) {
+        char other[4096];
+        snprintf(other, sizeof other, "%s/%d.so", folder, i);
+        open_or_die(other, RTLD_NOW | RTLD_GLOBAL);
+    }
     open_or_die(file, RTLD_NOW | RTLD_GLOBAL);
     printf("%d\n", call(RTLD_DEFAULT, "work", 5));
     function *f = (function *)dlsym(RTLD_DEFAULT, "work"),
@@ -105,11 +116,6 @@ two_copies(const char *a, const char *b)
              *g = (function *)dlsym(second, "work");
     printf("%d\n", f == g);
 }
-
-enum {
-    THREADS = 3,
-    FILES = 30
-};
 
 struct opener {
     const char *folder;
@@ -167,7 +173,7 @@ main(int argc, char **argv)
     } else if (strcmp(action, "dlsym") == 0) {
         look_up(argv[2]);
     } else if (strcmp(action, "global") == 0) {
-        make_global(argv[2]);
+        make_global(argv[2], argv[3]); /* or NULL */
     } else if (strcmp(action, "at-once") == 0) {
         open_at_once(argv[2]);
     } else if (strcmp(action, "reopen") == 0 && argc > 3) {
