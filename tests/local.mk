@@ -43,7 +43,7 @@ NOCALL_WRAP = -Wl,--wrap=fstat,--wrap=stat,--wrap=lstat,--wrap=fstatat,--wrap=st
 	-Wl,--wrap=chdir,--wrap=fchdir,--wrap=flock,--wrap=getrlimit,--wrap=setrlimit \
 	-Wl,--wrap=setpriority,--wrap=lseek,--wrap=fopen,--wrap=opendir,--wrap=fdopendir \
 	-Wl,--wrap=open,--wrap=openat,--wrap=fcntl,--wrap=prctl,--wrap=syscall \
-	-Wl,--wrap=ioctl,--wrap=syncfs,--wrap=getrandom
+	-Wl,--wrap=ioctl,--wrap=syncfs,--wrap=getrandom,--wrap=readdir
 
 include tests/baddevice/local.mk
 include tests/commands/local.mk

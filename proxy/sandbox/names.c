@@ -140,10 +140,11 @@ find_links(struct fy_names *names, int folder, const char *shown)
     struct dirent *entry;
     bool whole = dir;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
-    while (whole && (entry = readdir(dir))) {
+    for (errno = 0; whole && (entry = readdir(dir)); errno = 0) {
         whole = may_go_on(names) && (type_of(dirfd(dir), entry) != DT_LNK ||
                                      add_link(links, entry->d_name));
     }
+    whole = whole && errno == 0;
     if (dir) {
         closedir(dir);
     }
@@ -182,7 +183,7 @@ check_below(struct fy_names *names, int folder, unsigned depth,
     struct dirent *entry;
     int status = 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
-    while (!status && (entry = readdir(dir))) {
+    for (errno = 0; !status && (entry = readdir(dir)); errno = 0) {
         unsigned type = type_of(dirfd(dir), entry);
         if (is_dots(entry->d_name)) {
             continue;
@@ -204,6 +205,9 @@ check_below(struct fy_names *names, int folder, unsigned depth,
                 close(below);
             }
         }
+    }
+    if (!status && errno) {
+        status = refuse(names, shown, ": cannot be looked at for links", NULL);
     }
     closedir(dir);
     return status;

@@ -300,7 +300,7 @@ tree_is_plain(int folder, bool shallow, unsigned depth, unsigned *entries_left)
         return plain;
     }
     struct dirent *entry;
-    while (plain && (entry = readdir(dir))) {
+    for (errno = 0; plain && (entry = readdir(dir)); errno = 0) {
         if (strcmp(entry->d_name, ".") == 0 ||
             strcmp(entry->d_name, "..") == 0) {
             continue;
@@ -329,6 +329,7 @@ tree_is_plain(int folder, bool shallow, unsigned depth, unsigned *entries_left)
             }
         }
     }
+    plain = plain && errno == 0;
     closedir(dir);
     return plain;
 }
@@ -354,7 +355,7 @@ tree_is_owned(int folder, unsigned depth, unsigned *entries)
     bool owned = true;
     struct dirent *entry;
     /* ".." too: a long listing shows it. */
-    while (owned && (entry = readdir(dir))) {
+    for (errno = 0; owned && (entry = readdir(dir)); errno = 0) {
         struct stat about;
         owned =
             ++*entries <= FOLLOWED_MAX &&
@@ -372,6 +373,7 @@ tree_is_owned(int folder, unsigned depth, unsigned *entries)
             close(below);
         }
     }
+    owned = owned && errno == 0;
     closedir(dir);
     return owned;
 }

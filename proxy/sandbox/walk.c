@@ -92,7 +92,7 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
     size_t before = place->n;
     place->depth++;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
-    while ((entry = readdir(folder))) {
+    for (errno = 0; (entry = readdir(folder)); errno = 0) {
         struct statx facts;
         size_t n = strlen(entry->d_name);
         if (strcmp(entry->d_name, ".") == 0 ||
@@ -108,7 +108,8 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
             continue;
         }
         if (stat_at(dirfd(folder), entry->d_name, &facts) < 0) {
-            continue; /* it went away */
+            walk->complete &= errno == ENOENT; /* it went away */
+            continue;
         }
         place->path[before] = '/';
         memcpy(place->path + before + 1, entry->d_name, n + 1);
@@ -127,6 +128,7 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
             walk->complete = false;
         }
     }
+    walk->complete &= entry || errno == 0;
     place->depth--;
     place->n = before;
     place->path[before] = '\0';
@@ -164,6 +166,8 @@ fy_walk(struct fy_walk *walk, int root_fd, const char *prefix, const char *name,
                 walk->complete = false;
             }
         }
+    } else {
+        walk->complete = false;
     }
     (void)close(fd);
 }

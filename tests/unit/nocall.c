@@ -4,6 +4,7 @@
 
 #include "tests/unit/nocall.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -130,6 +131,7 @@ WRAP(int, -1, setpriority, (__priority_which_t which, id_t who, int to),
 WRAP(off_t, -1, lseek, (int fd, off_t to, int whence), (fd, to, whence))
 WRAP(FILE *, NULL, fopen, (const char *path, const char *mode), (path, mode))
 WRAP(void *, NULL, opendir, (const char *path), (path))
+WRAP(struct dirent *, NULL, readdir, (DIR * dir), (dir))
 WRAP(void *, NULL, fdopendir, (int fd), (fd))
 
 int __real_open(const char *path, int flags, ...);

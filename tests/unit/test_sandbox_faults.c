@@ -26,6 +26,7 @@
 
 #include "annotations/model/model.h"
 #include "proxy/sandbox/policy.h"
+#include "proxy/sandbox/walk.h"
 #include "proxy/storage/tools.h"
 #include "tests/unit/nocall.h"
 #include "tests/unit/nomem.h"
@@ -131,6 +132,72 @@ static const struct asked stages[] = {
     {"the same paths, not exported", NULL, "/usr/bin/sort", false, writer},
 };
 
+/* ---- stages that must not run ------------------------------------------------ */
+
+static void
+reads_link_out(struct fy_stage_spec *spec, struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "hostile/deep", FY_ACCESS_IN, FY_USE_TREE);
+    uses[0].follows = true;
+}
+
+static void
+reads_hidden_link(struct fy_stage_spec *spec, struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "hostile", FY_ACCESS_IN, FY_USE_TREE);
+    invocation->traits = 1U << FY_TRAIT_TARGETS;
+    spec->hides_links = true;
+}
+
+static void
+replaces_link_below(struct fy_stage_spec *spec,
+                    struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "hostile", FY_ACCESS_OUT, FY_USE_TREE);
+    spec->keeps_names = true;
+}
+
+static void
+replaces_link_beside(struct fy_stage_spec *spec,
+                     struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "hostile/deep/out", FY_ACCESS_INOUT, FY_USE_FILE);
+    spec->keeps_names = true;
+}
+
+static void
+writes_what_it_reads(struct fy_stage_spec *spec,
+                     struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "sub/two", FY_ACCESS_IN, FY_USE_FILE);
+    spec->outputs = outputs;
+    spec->noutputs = 1;
+    outputs[0] = bytes(MOUNT "/sub/two");
+}
+
+static void
+has_its_settings_elsewhere(struct fy_stage_spec *spec,
+                           struct fy_invocation *invocation)
+{
+    operand(spec, invocation, "file", FY_ACCESS_IN, FY_USE_FILE);
+    absents[0] = (struct fy_absent){".tree/config", NULL, false};
+    invocation->absents = absents;
+    invocation->nabsents = 1;
+    spec->cwd = bytes(MOUNT "/hostile/deep");
+}
+
+static const struct asked hostile[] = {
+    {"reads a link out", MOUNT, "/usr/bin/cat", true, reads_link_out},
+    {"reads a hidden link", MOUNT, "/usr/bin/cat", true, reads_hidden_link},
+    {"replaces a link", MOUNT, "/usr/bin/sort", true, replaces_link_below},
+    {"replaces a link beside its file", MOUNT, "/usr/bin/sort", true,
+     replaces_link_beside},
+    {"writes what it reads", MOUNT, "/usr/bin/sort", true,
+     writes_what_it_reads},
+    {"finds other settings", MOUNT, "/usr/bin/cat", true,
+     has_its_settings_elsewhere},
+};
+
 static void
 setup(void)
 {
@@ -140,6 +207,8 @@ setup(void)
     shell("mkdir -p $B/top/sub/deeper $B/tmp && echo one >$B/top/file && "
           "echo secret >$B/outside && chmod 755 $B && "
           "echo two >$B/top/sub/two && ln -s two $B/top/sub/linked");
+    shell("mkdir -p $B/top/hostile/deep/.tree && cd $B/top/hostile/deep && "
+          "touch .tree/config && ln -s /etc out.link");
     ck_assert_int_eq(setenv("TMPDIR", temporary, 1), 0);
 }
 
@@ -371,9 +440,9 @@ tried(const struct asked *asked, uint64_t n, int error, const char *call,
     return end;
 }
 
-/* Prepares the stage; false: this machine has no sandboxes. */
+/* Prepares the stage, which ends so; false: this machine has no sandboxes. */
 static bool
-begin(const struct asked *asked)
+begin(const struct asked *asked, int end)
 {
     if (!landlock_here() || !namespaces_here()) {
         return false;
@@ -383,7 +452,7 @@ begin(const struct asked *asked)
     ck_assert_ptr_ne(said, MAP_FAILED);
     nocall_at(0, 0);
     prepare(asked);
-    ck_assert_int_eq(tried(asked, 0, EIO, NULL, 0), CONFINED);
+    ck_assert_int_eq(tried(asked, 0, EIO, NULL, 0), end);
     return true;
 }
 
@@ -392,7 +461,7 @@ START_TEST(failing_call_refuses_stage_or_leaves_it_confined)
     static const int errors[] = {EACCES, ENOSYS, EINTR};
     unsigned ends[WRONG] = {0, 0}, n = 1;
     const struct asked *asked = &stages[_i];
-    if (!begin(asked)) {
+    if (!begin(asked, CONFINED)) {
         skip_test("no Landlock, or no namespaces");
         return;
     }
@@ -410,7 +479,7 @@ START_TEST(failing_allocation_refuses_stage_or_leaves_it_confined)
 {
     unsigned n = 1;
     const struct asked *asked = &stages[_i];
-    if (!begin(asked)) {
+    if (!begin(asked, CONFINED)) {
         skip_test("no Landlock, or no namespaces");
         return;
     }
@@ -419,6 +488,72 @@ START_TEST(failing_allocation_refuses_stage_or_leaves_it_confined)
         (void)tried(asked, n, 0, NULL, 0);
     }
     ck_assert_uint_gt(n, 5);
+}
+END_TEST
+
+START_TEST(failing_call_lets_nothing_run_that_is_refused)
+{
+    static const int errors[] = {ENOMEM, EIO, EMFILE};
+    const struct asked *asked = &hostile[_i];
+    if (!begin(asked, REFUSED)) {
+        skip_test("no Landlock, or no namespaces");
+        return;
+    }
+    unsigned n = 1;
+    for (; n == 1 || nocall_reached(); n++) {
+        int error = errors[((unsigned)_i + n) % 3];
+        ck_assert_uint_lt(n, MOST_CALLS);
+        int end = tried(asked, n, error, NULL, 0);
+        ck_assert_msg(end == REFUSED, "%s runs: call %u, %s: %s", asked->name,
+                      n, nocall_reached(), strerror(error));
+    }
+    for (n = 1; n == 1 || said->no_memory; n++) {
+        ck_assert_int_eq(tried(asked, n, 0, NULL, 0), REFUSED);
+    }
+}
+END_TEST
+
+struct met {
+    unsigned file, sub, deep, two;
+};
+
+static void
+meet(void *context, const char *path, const struct statx *facts)
+{
+    struct met *met = context;
+    (void)facts;
+    met->file += strcmp(path, "/m/file") == 0;
+    met->sub += strcmp(path, "/m/sub") == 0;
+    met->two += strcmp(path, "/m/sub/two") == 0;
+    met->deep += strcmp(path, "/m/sub/deeper") == 0;
+}
+
+/* What the client is not told of, it would go on showing. */
+START_TEST(failing_call_leaves_out_nothing_silently)
+{
+    static const int errors[] = {EMFILE, ENOMEM, EIO, EACCES};
+    unsigned n = 1;
+    int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(top, 0);
+    unsigned files = entries("/proc/self/fd");
+    do {
+        struct met met = {0};
+        struct fy_walk walk = {.entries_left = 1000,
+                               .end_ns = UINT64_MAX,
+                               .complete = true,
+                               .found = meet,
+                               .context = &met};
+        nocall_at(n++, errors[_i]);
+        fy_walk(&walk, top, "/m", ".", true);
+        const char *failed = nocall_reached();
+        ck_assert_msg(!walk.complete ||
+                          (met.file && met.sub && met.two && met.deep),
+                      "call %u, %s", n - 1, failed ? failed : "none");
+        ck_assert(failed || walk.complete);
+        ck_assert_uint_eq(entries("/proc/self/fd"), files);
+    } while (nocall_reached());
+    close(top);
+    ck_assert_uint_gt(n, 10);
 }
 END_TEST
 
@@ -449,7 +584,7 @@ static const struct {
 START_TEST(kernel_without_a_call_runs_what_it_confines)
 {
     const struct asked *asked = &stages[_i];
-    if (!begin(asked)) {
+    if (!begin(asked, CONFINED)) {
         skip_test("no Landlock, or no namespaces");
         return;
     }
@@ -469,7 +604,14 @@ cases(const char *name, void (*before)(void))
     TCase *tests = tcase_create(name);
     tcase_add_checked_fixture(tests, before, teardown);
     tcase_set_timeout(tests, 300);
+    return tests;
+}
+
+static TCase *
+accepted(const char *name, void (*before)(void))
+{
     const int n = sizeof stages / sizeof *stages;
+    TCase *tests = cases(name, before);
     tcase_add_loop_test(tests, failing_call_refuses_stage_or_leaves_it_confined,
                         0, n);
     tcase_add_loop_test(
@@ -483,9 +625,15 @@ int
 main(void)
 {
     Suite *suite = suite_create("sandbox_faults");
-    suite_add_tcase(suite, cases("here", setup));
+    TCase *refused = cases("refused", setup);
+    tcase_add_loop_test(refused, failing_call_lets_nothing_run_that_is_refused,
+                        0, sizeof hostile / sizeof *hostile);
+    tcase_add_loop_test(refused, failing_call_leaves_out_nothing_silently, 0,
+                        4);
+    suite_add_tcase(suite, refused);
+    suite_add_tcase(suite, accepted("here", setup));
     if (geteuid() == 0) {
-        suite_add_tcase(suite, cases("user", setup_user));
+        suite_add_tcase(suite, accepted("user", setup_user));
     }
     return run_suite(suite);
 }
