@@ -241,12 +241,13 @@ tests_unit_test_shim_bind_LDFLAGS = -Wl,--wrap=mmap
 tests_unit_test_shim_bind_LDADD = libfycommon.la $(CHECK_LIBS)
 
 # A user's own library and annotations.
-dist_check_SCRIPTS += tests/user/run
+dist_check_SCRIPTS += tests/user/run tests/user/command
 EXTRA_DIST += tests/user/userlib.h tests/user/userlib.c tests/user/use.c
 EXTRA_DIST += tests/user/throwlib.cc tests/user/throw.cc
 EXTRA_DIST += tests/user/throwlib.ferry
 EXTRA_DIST += tests/user/userlib.ferry tests/user/offloaded.py
-TESTS += tests/user/run
+EXTRA_DIST += tests/user/tree.c tests/user/tree.ferry
+TESTS += tests/user/run tests/user/command
 
 tests_unit_test_lapack_SOURCES = tests/unit/test_lapack.c tests/unit/calls.c tests/unit/calls.h tests/unit/vendor.c tests/unit/vendor.h
 tests_unit_test_lapack_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

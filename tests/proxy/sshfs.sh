@@ -183,7 +183,25 @@ else
     equal "... and no owner is another one then" \
         "$(stat -c %u "$root/owned" "$root"/owned/[ghi] | sort -u)" "$(id -u)"
 fi
-fusermount3 -u "$work/again"
+leave_again
+
+# A command that an annotation alone has taught, over a mount that shows other modes.
+if [ -n "${FERRY_SANITIZED:-}" ] || [ ! -x "$ferry" ]; then
+    skip "what prints modes stays where the mount shows others" \
+        "not without the preloaded library"
+else
+    taught=$(realpath "$srcdir/tests/user")
+    mount_again ",umask=057"
+    ${CC:-gcc} -std=gnu11 -O2 -o "$work/bin/tree" "$taught/tree.c" || exit 1
+    mkdir "$root/modes" && touch "$root/modes/f"
+    equal "what prints modes stays where the mount shows others" \
+        "$(cd "$work/again/modes" && PATH=$work/bin:$PATH "$ferry" run --force --explain \
+            --annotations "$taught/tree.ferry" --mount "$work/again=loopback://$root" \
+            -- tree -p 2>&1 | grep -o '^\[.*\|other-names (.*')" \
+        "$(printf '%s\n' '[100720] f' \
+            'other-names (the mount shows other modes than its host)')"
+    leave_again
+fi
 
 touch "$root/some file" && mkdir "$root/some folder" && ln -s x "$root/link"
 equal "the mount is known by its hash" "$(mounted hash "$point" "$root")" same
