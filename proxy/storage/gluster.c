@@ -55,46 +55,24 @@ fy_gluster_source(const char *source, const char *root, struct fy_place *place)
     return true;
 }
 
-/* False: what it keeps cannot be waited for. */
-static bool
-learn_word(const char *word, double *kernel)
-{
-    static const char *const stays[] = {
-        "--fopen-keep-cache", "--kernel-writeback-cache", "--negative-timeout"};
-    static const char *const timeouts[] = {"--attribute-timeout",
-                                           "--entry-timeout"};
-    const char *value = strchr(word, '=');
-    size_t n = value ? (size_t)(value - word) : strlen(word);
-    for (size_t i = 0; i < sizeof stays / sizeof *stays; i++) {
-        if (strlen(stays[i]) == n && memcmp(word, stays[i], n) == 0) {
-            return value &&
-                   (strcmp(value, "=0") == 0 || strcmp(value, "=no") == 0 ||
-                    strcmp(value, "=off") == 0);
-        }
-    }
-    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
-        if (strlen(timeouts[i]) == n && memcmp(word, timeouts[i], n) == 0) {
-            char *end;
-            double seconds = value ? strtod(value + 1, &end) : -1;
-            if (!(seconds >= 0) || *end || seconds > longest_s) {
-                return false;
-            }
-            *kernel = seconds > *kernel ? seconds : *kernel;
-        }
-    }
-    return true;
-}
+/* What stays cannot be waited for. */
+static const struct fy_mount_option options[] = {
+    {"--fopen-keep-cache", .never = "0 no off", .traits = FY_MOUNT_KEEPS},
+    {"--kernel-writeback-cache", .never = "0 no off", .traits = FY_MOUNT_KEEPS},
+    {"--negative-timeout", .never = "0 no off", .traits = FY_MOUNT_KEEPS},
+    {"--attribute-timeout", .timers = 1},
+    {"--entry-timeout", .timers = 1},
+    {NULL},
+};
 
 /* The process's words; its last one is the mount point. */
 static bool
-serves(const char *cmdline, size_t n, const char *point, double *kernel,
-       bool *usable)
+serves(const char *cmdline, size_t n, const char *point,
+       struct fy_mount_said *said)
 {
     const char *last = cmdline, *end = cmdline + n;
-    *kernel = kernel_s;
-    *usable = true;
     for (const char *at = cmdline; at < end; at += strlen(at) + 1) {
-        *usable = learn_word(at, kernel) && *usable;
+        (void)fy_mount_option(options, at, said);
         last = at;
     }
     size_t bytes = strlen(last);
@@ -118,12 +96,13 @@ consider(const char *cmdline, size_t n, pid_t pid, enum fy_serves how,
 {
     (void)pid;
     struct search *search = data;
-    double kernel;
-    bool usable;
+    struct fy_mount_said said = {0};
     (void)how; /* nothing is run of what it says */
-    if (serves(cmdline, n, search->point, &kernel, &usable)) {
+    if (serves(cmdline, n, search->point, &said)) {
+        double kernel = fy_mount_longest(&said, 1, kernel_s);
         search->found++;
-        search->unusable = search->unusable || !usable;
+        search->unusable =
+            search->unusable || said.traits || said.facts || kernel > longest_s;
         search->longest = kernel > search->longest ? kernel : search->longest;
     }
 }

@@ -7,6 +7,7 @@ libfyproxy_la_SOURCES += \
 	proxy/storage/index.c \
 	proxy/storage/index.h \
 	proxy/storage/loaders.c \
+	proxy/storage/mount_options.c \
 	proxy/storage/mount_process.c \
 	proxy/storage/mounts.c \
 	proxy/storage/mounts.h \

@@ -22,7 +22,8 @@
 #include "proxy/storage/mounts.h"
 
 enum {
-    LONGEST_S = 3600 /* nobody waits so long for an old name to end */
+    NFS_DEFAULT_S = 60, /* of acregmax and acdirmax */
+    LONGEST_S = 3600    /* nobody waits so long for an old name to end */
 };
 
 /* Octal escapes of mountinfo, in place. */
@@ -271,33 +272,27 @@ is_nfs(const char *type)
 static uint32_t
 nfs_forgets_ms(const char *options)
 {
-    static const char *const names[] = {
-        "acregmax=", "acdirmax=", "acregmin=", "acdirmin="};
-    unsigned long longest_s[2] = {60, 60}; /* of files, of folders */
-    char list[4096];
-    char *rest = NULL;
-    if (strlen(options) >= sizeof list) {
-        return UINT32_MAX;
+    enum {
+        FILES = 1 << 0,
+        FOLDERS = 1 << 1,
+        LEAST = 1 << 2
+    };
+    static const struct fy_mount_option rows[] = {
+        {"noac", .facts = FY_SAID_KEEPS_NONE}, {"acregmax", .timers = FILES},
+        {"acdirmax", .timers = FOLDERS},       {"acregmin", .timers = LEAST},
+        {"acdirmin", .timers = LEAST},         {NULL},
+    };
+    struct fy_mount_said said = {0};
+    fy_mount_options(rows, options, NULL, &said);
+    bool told = (said.timers & FILES) && (said.timers & FOLDERS);
+    double seconds = fy_mount_longest(&said, FILES | FOLDERS | LEAST,
+                                      told ? 0 : NFS_DEFAULT_S);
+    if (said.facts & FY_SAID_KEEPS_NONE) {
+        return 0;
     }
-    strcpy(list, options);
-    for (char *option = strtok_r(list, ",", &rest); option;
-         option = strtok_r(NULL, ",", &rest)) {
-        if (strcmp(option, "noac") == 0) {
-            return 0;
-        }
-        for (unsigned i = 0; i < 4; i++) {
-            size_t n = strlen(names[i]);
-            unsigned long seconds;
-            if (strncmp(option, names[i], n) == 0 &&
-                sscanf(option + n, "%lu", &seconds) == 1 &&
-                (i < 2 || seconds > longest_s[i - 2])) {
-                longest_s[i % 2] = seconds;
-            }
-        }
-    }
-    unsigned long seconds =
-        longest_s[0] > longest_s[1] ? longest_s[0] : longest_s[1];
-    return seconds > LONGEST_S ? UINT32_MAX : (uint32_t)seconds * 1000 + 500;
+    return said.facts & FY_SAID_BAD || seconds > LONGEST_S
+               ? UINT32_MAX
+               : (uint32_t)seconds * 1000 + 500;
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of mounts.c, mount_process.c, sshfs.c and gluster.c: what the process that
- * serves a mount tells of how its host is reached. One thread at a time.
+ * Inside of mounts.c, mount_options.c, mount_process.c, sshfs.c and gluster.c: what the
+ * process that serves a mount tells of how its host is reached. One thread at a time.
  */
 #ifndef FERRY_PROXY_STORAGE_MOUNTS_H
 #define FERRY_PROXY_STORAGE_MOUNTS_H
@@ -38,6 +38,54 @@ int fy_mount_table_parse(const char *text,
 char *fy_mountinfo_read(void);
 /* Frees text and lines; the table is empty then. */
 void fy_mount_table_clear(struct fy_mount_table *table);
+
+/* ---- mount_options.c ---- */
+
+enum {
+    FY_MOUNT_TIMERS = 5
+};
+
+/* What options say beside traits. */
+enum fy_said_fact {
+    FY_SAID_BAD = 1 << 0,        /* it cannot be understood, or is too long */
+    FY_SAID_LEFT_ALONE = 1 << 1, /* the mount is no plain view of its host */
+    FY_SAID_KEEPS_NONE = 1 << 2, /* what serves the mount remembers nothing */
+    FY_SAID_COMMANDS = 1 << 3,   /* may start a program, or choose the host */
+};
+
+/* All that the options of one mount say. Zeroed, it says nothing. */
+struct fy_mount_said {
+    unsigned traits; /* of enum fy_mount_trait */
+    unsigned facts;  /* of enum fy_said_fact */
+    unsigned timers; /* bits of those in `seconds' that are said */
+    double seconds[FY_MOUNT_TIMERS];
+    struct fy_place place; /* port, options, config, command only */
+};
+
+/* What one option means: a row of a kind's table, which ends with no name. */
+struct fy_mount_option {
+    const char *name;
+    const char *only;  /* values with which it means that; NULL: any */
+    const char *never; /* ... does not; "0 no": zero in any spelling, or no */
+    unsigned traits, takes; /* said, and said no longer */
+    unsigned facts, timers; /* the value is the seconds of these */
+    size_t at, bytes;       /* the value is this text of struct fy_place */
+};
+
+/* Whether "name" or "name=value" has that name. */
+bool fy_option_is(const char *option, const char *name);
+/* Adds what "name" or "name=value" says. False: no row has it. */
+bool fy_mount_option(const struct fy_mount_option *rows, const char *option,
+                     struct fy_mount_said *said);
+/* The same of a list with commas, in which a backslash takes the next character as it
+ * is. `other' gets those that no row has; NULL: they are ignored. */
+void fy_mount_options(const struct fy_mount_option *rows, const char *list,
+                      void (*other)(const char *option,
+                                    struct fy_mount_said *said),
+                      struct fy_mount_said *said);
+/* The longest seconds of those timers, at least `least'. */
+double fy_mount_longest(const struct fy_mount_said *said, unsigned timers,
+                        double least);
 
 /* The user who made a FUSE mount. False: neither this user nor root did, and
  * whatever serves it may answer with anything. */

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,13 +27,73 @@ enum {
             FY_MOUNT_OTHER_FILES,
 };
 
+/* What has a time of its own: sshfs's three caches, the kernel's two. */
+enum {
+    STAT = 1 << 0,
+    LINK = 1 << 1,
+    DIR = 1 << 2,
+    OWN = STAT | LINK | DIR,
+    ENTRY = 1 << 3,
+    ATTR = 1 << 4,
+};
+
+#define PLACE(field)                        \
+    .at = offsetof(struct fy_place, field), \
+    .bytes = sizeof(((struct fy_place *)NULL)->field)
+
+/*
+ * sshfs 3.7 and libfuse 3, with the old names of their options. What an open file was is
+ * not asked for again with kernel_cache, with auto_cache only if size or time differ, and
+ * no refresh reaches names that are known to be missing. Of a uid= libfuse tells sshfs
+ * nothing: what chown(2) names is what is written there.
+ */
+static const struct fy_mount_option options[] = {
+    {"dcache_timeout", .timers = OWN},
+    {"cache_timeout", .timers = OWN},
+    {"dcache_stat_timeout", .timers = STAT},
+    {"cache_stat_timeout", .timers = STAT},
+    {"dcache_link_timeout", .timers = LINK},
+    {"cache_link_timeout", .timers = LINK},
+    {"dcache_dir_timeout", .timers = DIR},
+    {"cache_dir_timeout", .timers = DIR},
+    {"entry_timeout", .timers = ENTRY},
+    {"attr_timeout", .timers = ATTR},
+    {"ac_attr_timeout", .timers = ATTR},
+    {"dir_cache", .only = "no", .facts = FY_SAID_KEEPS_NONE},
+    {"dcache", .only = "no", .facts = FY_SAID_KEEPS_NONE},
+    {"cache", .only = "no", .facts = FY_SAID_KEEPS_NONE},
+    {"kernel_cache", .traits = FY_MOUNT_KEEPS},
+    {"auto_cache", .traits = FY_MOUNT_KEEPS},
+    {"negative_timeout", .never = "0", .traits = FY_MOUNT_KEEPS},
+    {"uid", .traits = FY_MOUNT_OWNERS_DIFFER | FY_MOUNT_MAPS_USERS |
+                      FY_MOUNT_ONE_USER},
+    {"gid", .traits = FY_MOUNT_OWNERS_DIFFER},
+    {"umask", .traits = FY_MOUNT_OWNERS_DIFFER | FY_MOUNT_MODES_DIFFER},
+    {"idmap", .never = "none",
+     .traits = FY_MOUNT_OWNERS_DIFFER | FY_MOUNT_MAPS_USERS},
+    {"uidfile", .traits = FY_MOUNT_OWNERS_DIFFER | FY_MOUNT_MAPS_USERS},
+    {"gidfile", .traits = FY_MOUNT_OWNERS_DIFFER},
+    {"follow_symlinks", .traits = FY_MOUNT_FOLLOWS_LINKS,
+     .facts = FY_SAID_LEFT_ALONE},
+    {"transform_symlinks", .traits = FY_MOUNT_FOLLOWS_LINKS,
+     .facts = FY_SAID_LEFT_ALONE},
+    {"modules", .traits = FY_MOUNT_OTHER_FILES, .facts = FY_SAID_LEFT_ALONE},
+    {"subdir", .traits = FY_MOUNT_OTHER_FILES, .facts = FY_SAID_LEFT_ALONE},
+    {"directport", .facts = FY_SAID_LEFT_ALONE},
+    {"passive", .facts = FY_SAID_LEFT_ALONE},
+    {"slave", .facts = FY_SAID_LEFT_ALONE},
+    {"sftp_server", .facts = FY_SAID_LEFT_ALONE},
+    {"max_conns", .facts = FY_SAID_LEFT_ALONE},
+    {"contain_symlinks", .traits = FY_MOUNT_HIDES_LINKS},
+    {"no_contain_symlinks", .takes = FY_MOUNT_HIDES_LINKS},
+    {"port", PLACE(port)},
+    {"ssh_command", .facts = FY_SAID_COMMANDS, PLACE(command)},
+    {NULL},
+};
+
 /* What one command line says. */
 struct learned {
-    struct fy_place place; /* port, options, config, command only */
-    unsigned traits;       /* of SHOWN and FY_MOUNT_KEEPS */
-    bool left_alone, bad, shows_links, keeps_none;
-    bool commands; /* some option may start a program, or choose the host */
-    double own_s[3], kernel_s[2]; /* 0: not said */
+    struct fy_mount_said said;
     const char *source, *point;
     pid_t pid;
 };
@@ -48,228 +109,50 @@ copy(char *to, size_t capacity, const char *text)
     return true;
 }
 
-/* The value of "name=value", or NULL. */
-static const char *
-value_of(const char *option, const char *name)
-{
-    size_t n = strlen(name);
-    return strncmp(option, name, n) == 0 && option[n] == '=' ? option + n + 1
-                                                             : NULL;
-}
-
-static bool
-is_among(const char *option, const char *const *names)
-{
-    size_t n = strcspn(option, "=");
-    for (; *names; names++) {
-        if (strlen(*names) == n && memcmp(*names, option, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void
-learn_seconds(const char *value, double *out, struct learned *learned)
-{
-    char *end;
-    double seconds = strtod(value, &end);
-    if (end == value || *end || !(seconds >= 0)) {
-        learned->bad = true;
-    } else {
-        *out = seconds;
-    }
-}
-
-/*
- * How long names and attributes live; the old names of these options too. What
- * an open file was is not asked for again with kernel_cache, with auto_cache
- * only if size or time differ, and no refresh reaches names that are known to
- * be missing.
- */
-static bool
-learn_cache(const char *option, struct learned *out)
-{
-    static const struct {
-        const char *name;
-        unsigned own, kernel; /* bits of which */
-    } timeouts[] = {
-        {"dcache_timeout", 7, 0},      {"cache_timeout", 7, 0},
-        {"dcache_stat_timeout", 1, 0}, {"cache_stat_timeout", 1, 0},
-        {"dcache_link_timeout", 2, 0}, {"cache_link_timeout", 2, 0},
-        {"dcache_dir_timeout", 4, 0},  {"cache_dir_timeout", 4, 0},
-        {"entry_timeout", 0, 1},       {"attr_timeout", 0, 2},
-        {"ac_attr_timeout", 0, 2},
-    };
-    static const char *const caches[] = {"dir_cache=no", "dcache=no",
-                                         "cache=no"};
-    static const char *const stays[] = {"kernel_cache", "auto_cache",
-                                        "negative_timeout", NULL};
-    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
-        const char *value = value_of(option, timeouts[i].name);
-        double seconds = 0;
-        if (!value) {
-            continue;
-        }
-        learn_seconds(value, &seconds, out);
-        for (unsigned n = 0; n < 3; n++) {
-            if (timeouts[i].own >> n & 1 && seconds > out->own_s[n]) {
-                out->own_s[n] = seconds;
-            }
-            if (n < 2 && timeouts[i].kernel >> n & 1 &&
-                seconds > out->kernel_s[n]) {
-                out->kernel_s[n] = seconds;
-            }
-        }
-        return true;
-    }
-    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
-        if (strcmp(option, caches[i]) == 0) {
-            out->keeps_none = true;
-            return true;
-        }
-    }
-    if (is_among(option, stays)) {
-        const char *value = value_of(option, "negative_timeout");
-        out->traits |= !value || strtod(value, NULL) != 0 ? FY_MOUNT_KEEPS : 0;
-        return true;
-    }
-    return false;
-}
-
 /* Until nothing of what the kernel was told is older. */
 static double
-kernel_forgets_after(const struct learned *learned)
+kernel_forgets_after(const struct fy_mount_said *said)
 {
-    double kernel = kernel_s;
-    for (unsigned i = 0; i < 2; i++) {
-        kernel = learned->kernel_s[i] > kernel ? learned->kernel_s[i] : kernel;
-    }
-    return kernel;
+    return fy_mount_longest(said, ENTRY | ATTR, kernel_s);
 }
 
 /* Until nothing of what it showed is older. */
 static double
-forgets_after(const struct learned *learned)
+forgets_after(const struct fy_mount_said *said)
 {
-    double own = learned->keeps_none ? 0 : cache_s;
-    for (unsigned i = 0; i < 3 && !learned->keeps_none; i++) {
-        own = learned->own_s[i] > own ? learned->own_s[i] : own;
-    }
-    return own + kernel_forgets_after(learned) + margin_s;
+    double own = said->facts & FY_SAID_KEEPS_NONE
+                     ? 0
+                     : fy_mount_longest(said, OWN, cache_s);
+    return own + kernel_forgets_after(said) + margin_s;
 }
 
-/* Owners and modes as they are shown. Of a uid= libfuse tells sshfs nothing: what
- * chown(2) names is what is written there. */
-static bool
-learn_owners(const char *option, struct learned *out)
-{
-    static const char *const owners[] = {"uid",     "gid",     "umask", "idmap",
-                                         "uidfile", "gidfile", NULL};
-    static const char *const users[] = {"uid", "idmap", "uidfile", NULL};
-    if (!is_among(option, owners)) {
-        return false;
-    }
-    if (strcmp(option, "idmap=none") != 0) {
-        out->traits |= FY_MOUNT_OWNERS_DIFFER;
-        out->traits |= value_of(option, "umask") ? FY_MOUNT_MODES_DIFFER : 0;
-        out->traits |= is_among(option, users) ? FY_MOUNT_MAPS_USERS : 0;
-        out->traits |= value_of(option, "uid") ? FY_MOUNT_ONE_USER : 0;
-    }
-    return true;
-}
-
-/* Why files may be others than on the host, and who else may answer. */
-static bool
-learn_unlike(const char *option, struct learned *out)
-{
-    static const char *const follows[] = {"follow_symlinks",
-                                          "transform_symlinks", NULL};
-    static const char *const unlike[] = {"modules", "subdir", NULL};
-    static const char *const others[] = {"directport",  "passive",   "slave",
-                                         "sftp_server", "max_conns", NULL};
-    bool follow = is_among(option, follows), other = is_among(option, unlike);
-    if (!follow && !other && !is_among(option, others)) {
-        return false;
-    }
-    out->traits |= follow ? FY_MOUNT_FOLLOWS_LINKS : 0;
-    out->traits |= other ? FY_MOUNT_OTHER_FILES : 0;
-    out->left_alone = true;
-    return true;
-}
-
-/* One of a comma-separated list. */
+/* Those of ssh begin with a capital and have a value, and no others do. */
 static void
-learn_option(const char *option, struct learned *out)
+learn_ssh(const char *option, struct fy_mount_said *said)
 {
-    static const char *const harmless[] = {"AddressFamily",
-                                           "Compression",
-                                           "ConnectTimeout",
-                                           "IdentitiesOnly",
-                                           "IdentityFile",
-                                           "LogLevel",
-                                           "Port",
-                                           "ServerAliveCountMax",
-                                           "ServerAliveInterval",
-                                           "TCPKeepAlive",
-                                           NULL};
+    static const char *const harmless[] = {
+        "AddressFamily",  "Compression",         "ConnectTimeout",
+        "IdentitiesOnly", "IdentityFile",        "LogLevel",
+        "Port",           "ServerAliveCountMax", "ServerAliveInterval",
+        "TCPKeepAlive"};
+    struct fy_place *place = &said->place;
     const char *value = strchr(option, '=');
-    if (learn_cache(option, out) || learn_owners(option, out) ||
-        learn_unlike(option, out)) {
+    bool known = false;
+    if (option[0] < 'A' || option[0] > 'Z' || !value) {
         return;
     }
-    if (strcmp(option, "no_contain_symlinks") == 0) {
-        out->shows_links = true;
-    } else if (strcmp(option, "contain_symlinks") == 0) {
-        out->shows_links = false;
-    } else if ((value = value_of(option, "port"))) {
-        out->bad =
-            out->bad || !copy(out->place.port, sizeof out->place.port, value);
-    } else if ((value = value_of(option, "ssh_command"))) {
-        out->commands = true;
-        out->bad = out->bad ||
-                   !copy(out->place.command, sizeof out->place.command, value);
-    } else if (option[0] >= 'A' && option[0] <= 'Z' && strchr(option, '=')) {
-        /* Those of ssh are spelt like that and no others are. */
-        value = value_of(option, "IdentityFile");
-        if (value && *value != '/' && *value != '~' && *value != '%') {
-            return; /* relative to a folder that nobody knows any more */
-        }
-        if (out->place.noptions ==
-            sizeof out->place.options / sizeof out->place.options[0]) {
-            out->bad = true;
-            return;
-        }
-        out->commands = out->commands || !is_among(option, harmless);
-        out->bad = out->bad || !copy(out->place.options[out->place.noptions++],
-                                     sizeof out->place.options[0], option);
+    if (fy_option_is(option, "IdentityFile") &&
+        (!value[1] || !strchr("/~%", value[1]))) {
+        return; /* relative to a folder that nobody knows any more */
     }
-}
-
-/* FUSE's lists: a backslash takes the next character as it is. */
-static void
-learn_list(const char *list, struct learned *out)
-{
-    char option[1024];
-    size_t used = 0;
-    for (;; list++) {
-        if (*list == ',' || !*list) {
-            option[used] = '\0';
-            learn_option(option, out);
-            used = 0;
-            if (!*list) {
-                return;
-            }
-            continue;
-        }
-        if (*list == '\\' && list[1]) {
-            list++;
-        }
-        if (used + 1 == sizeof option) {
-            out->bad = true;
-            return;
-        }
-        option[used++] = *list;
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        known = known || fy_option_is(option, harmless[i]);
+    }
+    said->facts |= known ? 0 : FY_SAID_COMMANDS;
+    if (place->noptions == sizeof place->options / sizeof *place->options ||
+        !copy(place->options[place->noptions++], sizeof *place->options,
+              option)) {
+        said->facts |= FY_SAID_BAD;
     }
 }
 
@@ -291,26 +174,30 @@ argument(const char **at, const char *end)
 static void
 learn_words(const char *at, const char *end, struct learned *out)
 {
+    struct fy_mount_said *said = &out->said;
     at += strlen(at) + 1; /* argv[0] */
-    bool options = true;
+    bool options_end = false;
     for (; at < end; at += strlen(at) + 1) {
-        if (options && strcmp(at, "--") == 0) {
-            options = false;
-        } else if (options && strncmp(at, "-o", 2) == 0) {
-            learn_list(argument(&at, end), out);
-        } else if (options && strncmp(at, "-p", 2) == 0) {
-            out->bad = !copy(out->place.port, sizeof out->place.port,
-                             argument(&at, end)) ||
-                       out->bad;
-        } else if (options && strncmp(at, "-F", 2) == 0) {
+        bool is_option = !options_end && at[0] == '-' && at[1];
+        if (is_option && strcmp(at, "--") == 0) {
+            options_end = true;
+        } else if (is_option && at[1] == 'o') {
+            fy_mount_options(options, argument(&at, end), learn_ssh, said);
+        } else if (is_option && at[1] == 'p') {
+            said->facts |= copy(said->place.port, sizeof said->place.port,
+                                argument(&at, end))
+                               ? 0
+                               : FY_SAID_BAD;
+        } else if (is_option && at[1] == 'F') {
             const char *value = argument(&at, end);
-            out->commands = true;
-            out->bad =
-                out->bad ||
-                (*value != '/' && *value != '~' &&
-                 strcmp(value, "none") != 0) ||
-                !copy(out->place.config, sizeof out->place.config, value);
-        } else if (options && at[0] == '-' && at[1]) {
+            bool plain =
+                *value == '/' || *value == '~' || strcmp(value, "none") == 0;
+            said->facts |= FY_SAID_COMMANDS;
+            said->facts |= plain && copy(said->place.config,
+                                         sizeof said->place.config, value)
+                               ? 0
+                               : FY_SAID_BAD;
+        } else if (is_option) {
             continue; /* -f -s -C -d -1: nothing of where it goes */
         } else if (!out->source) {
             out->source = at;
@@ -369,12 +256,11 @@ choose(const struct learned *learned, unsigned certain, struct search *search)
     }
     if (search->found && search->certain == certain) {
         /* Two that agree (sshfs runs in threads, never twice) are one. */
-        struct fy_place a = learned->place, b = search->best.place;
-        if (!fy_place_same_host(&a, &b) ||
-            learned->traits != search->best.traits ||
-            learned->left_alone != search->best.left_alone ||
-            learned->shows_links != search->best.shows_links ||
-            forgets_after(learned) > forgets_after(&search->best)) {
+        const struct fy_mount_said *a = &learned->said, *b = &search->best.said;
+        if (!fy_place_same_host(&a->place, &b->place) ||
+            a->traits != b->traits ||
+            ((a->facts ^ b->facts) & FY_SAID_LEFT_ALONE) ||
+            forgets_after(a) > forgets_after(b)) {
             search->found++;
         }
         return;
@@ -393,6 +279,7 @@ consider(const char *cmdline, size_t n, pid_t pid, enum fy_serves how,
     struct learned *learned = &search->learned;
     const char *point = search->line->point;
     memset(learned, 0, sizeof *learned);
+    learned->said.traits = FY_MOUNT_HIDES_LINKS; /* its default */
     learn_words(cmdline, cmdline + n, learned);
     learned->pid = pid;
     if (!learned->source ||
@@ -400,7 +287,9 @@ consider(const char *cmdline, size_t n, pid_t pid, enum fy_serves how,
         (how != FY_SERVES_THIS && !is_point(learned->point, point))) {
         return;
     }
-    learned->bad = learned->bad || (learned->commands && how < FY_SERVES_SOME);
+    if ((learned->said.facts & FY_SAID_COMMANDS) && how < FY_SERVES_SOME) {
+        learned->said.facts |= FY_SAID_BAD;
+    }
     choose(learned, how == FY_SERVES_THIS ? 2 : is_exact(learned->point, point),
            search);
 }
@@ -433,25 +322,25 @@ fy_sshfs_learn(const struct fy_mount_line *line, const char *proc,
     }
     if (search->found == 1) {
         /* Also of what is given by --mount, however it is reached. */
-        fy_mount_show(mount, SHOWN, search->best.traits);
+        fy_mount_show(mount, SHOWN, search->best.said.traits);
     }
-    if (search->found == 1 && !search->best.bad && !search->best.left_alone) {
-        const struct fy_place *place = &search->best.place;
+    const struct fy_mount_said *said = &search->best.said;
+    if (search->found == 1 &&
+        !(said->facts & (FY_SAID_BAD | FY_SAID_LEFT_ALONE))) {
+        const struct fy_place *place = &said->place;
         strcpy(mount->place.port, place->port);
         strcpy(mount->place.config, place->config);
         strcpy(mount->place.command, place->command);
         memcpy(mount->place.options, place->options, sizeof place->options);
         mount->place.noptions = place->noptions;
-        double seconds = forgets_after(&search->best);
-        bool keeps =
-            search->best.traits & FY_MOUNT_KEEPS || seconds > longest_s;
+        double seconds = forgets_after(said);
+        bool keeps = said->traits & FY_MOUNT_KEEPS || seconds > longest_s;
         fy_mount_show(mount, FY_MOUNT_HIDES_LINKS | FY_MOUNT_KEEPS,
-                      (search->best.shows_links ? 0 : FY_MOUNT_HIDES_LINKS) |
-                          (keeps ? FY_MOUNT_KEEPS : 0));
+                      said->traits | (keeps ? FY_MOUNT_KEEPS : 0));
         mount->forgets_ms = keeps ? 0 : (uint32_t)(seconds * 1000);
         mount->pid = search->best.pid;
         mount->kernel_ms =
-            keeps ? 0 : (uint32_t)(kernel_forgets_after(&search->best) * 1000);
+            keeps ? 0 : (uint32_t)(kernel_forgets_after(said) * 1000);
         usable = true;
     }
     free(search);

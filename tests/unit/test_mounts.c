@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proxy/storage/mounts.c and proxy/storage/sshfs.c: which mounts are found and what is learned of
- * them, from made-up mountinfo texts and made-up process folders.
+ * them, from made-up mountinfo texts and made-up process folders. Long because each kind
+ * of mount has lines, processes and options of its own.
  */
 #include "config.h"
 
 #include <check.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +372,65 @@ START_TEST(test_nfs)
 }
 END_TEST
 
+/* A kind of mount is a table of its options, whose rows say all that is known. */
+START_TEST(test_options_of_a_table)
+{
+    static const struct fy_mount_option rows[] = {
+        {"mode", .traits = FY_MOUNT_MODES_DIFFER},
+        {"real", .takes = FY_MOUNT_MODES_DIFFER},
+        {"map", .never = "none", .traits = FY_MOUNT_MAPS_USERS},
+        {"store", .only = "no", .facts = FY_SAID_KEEPS_NONE},
+        {"gone", .never = "0 off", .traits = FY_MOUNT_KEEPS},
+        {"names", .timers = 1},
+        {"all", .timers = 3},
+        {"port", .at = offsetof(struct fy_place, port),
+         .bytes = sizeof((struct fy_place *)NULL)->port},
+        {NULL}};
+    static const struct {
+        const char *list;
+        unsigned traits, facts;
+        double longest[2];
+    } cases[] = {
+        {"", 0, 0, {9, 9}},
+        {"modes,mod,mode2=1,Mode", 0, 0, {9, 9}},
+        {"mode=1", FY_MOUNT_MODES_DIFFER, 0, {9, 9}},
+        {"mode,real", 0, 0, {9, 9}},
+        {"real,mode", FY_MOUNT_MODES_DIFFER, 0, {9, 9}},
+        {"map=none", 0, 0, {9, 9}},
+        {"map=non", FY_MOUNT_MAPS_USERS, 0, {9, 9}},
+        {"map", FY_MOUNT_MAPS_USERS, 0, {9, 9}},
+        {"store=no,store=yes", 0, FY_SAID_KEEPS_NONE, {9, 9}},
+        {"store", 0, 0, {9, 9}},
+        {"gone=0,gone=0.0,gone=off", 0, 0, {9, 9}},
+        {"gone=o", FY_MOUNT_KEEPS, 0, {9, 9}},
+        {"gone", FY_MOUNT_KEEPS, 0, {9, 9}},
+        {"names=30,names=20", 0, 0, {30, 9}},
+        {"names=1", 0, 0, {9, 9}},
+        {"all=12.5,names=10", 0, 0, {12.5, 12.5}},
+        {"names=soon", 0, FY_SAID_BAD, {9, 9}},
+        {"names=", 0, FY_SAID_BAD, {9, 9}},
+        {"names=-1", 0, FY_SAID_BAD, {9, 9}},
+        {"names=nan", 0, FY_SAID_BAD, {9, 9}},
+        {"mode\\,names=30", 0, 0, {9, 9}},
+        {"port=123456789012345678901234567890", 0, FY_SAID_BAD, {9, 9}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fy_mount_said said = {0};
+        fy_mount_options(rows, cases[i].list, NULL, &said);
+        ck_assert_msg(said.traits == cases[i].traits &&
+                          said.facts == cases[i].facts,
+                      "%s: %u %u", cases[i].list, said.traits, said.facts);
+        for (unsigned n = 0; n < 2; n++) {
+            ck_assert_double_eq(fy_mount_longest(&said, 1U << n, 9),
+                                cases[i].longest[n]);
+        }
+    }
+    struct fy_mount_said said = {0};
+    fy_mount_options(rows, "port=22,port=7", NULL, &said);
+    ck_assert_str_eq(said.place.port, "7");
+}
+END_TEST
+
 #define GLUSTER(pid, words) SERVES(pid, "glusterfs", words)
 
 START_TEST(test_gluster)
@@ -583,6 +644,7 @@ main(void)
     tcase_add_test(tests, test_hidden);
     tcase_add_test(tests, test_hostile);
     tcase_add_test(tests, test_sshfs_options);
+    tcase_add_test(tests, test_options_of_a_table);
     tcase_add_test(tests, test_sshfs_shows);
     tcase_add_test(tests, test_sshfs_caches);
     tcase_add_test(tests, test_nfs);
