@@ -14,9 +14,7 @@
 #include <string.h>
 
 static const struct fy_algo_row *const tables[] = {
-    fy_algo_rank_k,   fy_algo_rank_2k,  fy_algo_symmetric,
-    fy_algo_triangle, fy_algo_cholesky, fy_algo_lu,
-    fy_algo_qr,       fy_algo_inverse,  fy_algo_invert,
+    fy_algo_nests, fy_algo_lu, fy_algo_qr, fy_algo_inverse, fy_algo_invert,
 };
 
 static const struct fy_algo_row *
@@ -300,7 +298,7 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
     algo->hermitian = name[0] == 'h' || (algo->is_complex && name[0] == 'p');
     int status = take_arguments(algo);
     if (status == FY_OK) {
-        status = algo->row->setup(algo);
+        status = algo->row->nest ? fy_nest_setup(algo) : algo->row->setup(algo);
     }
     return status;
 }

@@ -174,13 +174,17 @@ extern const double fy_one[2], fy_minus_one[2];
 /* 'T', or 'C' where the algorithm is the Hermitian one. */
 char fy_algo_adjoint(const struct fy_algo *algo);
 
-/* A built-in algorithm. */
+/* A built-in algorithm: a loop nest, or functions. */
 struct fy_algo_row {
     const char *name;
     const char *signature; /* of the call itself */
     /* Names of the `using' functions without type letter, by routine - 1. */
     const char *using[FY_MAX_ROUTINES - 1];
-    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. */
+    const char *nest; /* nest.h, or NULL */
+    /* Of a nest: letters of the dimensions' sizes, and the variables of each matrix's
+     * rows and columns, which a transposed call swaps where there is a '. */
+    const char *extents, *shapes;
+    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. NULL: a nest's. */
     int (*setup)(struct fy_algo *algo);
     fy_algo_program *program;
     bool gathers; /* the program gathers macro-blocks that fit by itself */
@@ -197,15 +201,15 @@ struct fy_algo_row {
     } diagonal;
 };
 
-extern const struct fy_algo_row fy_algo_rank_k[];    /* syrk herk */
-extern const struct fy_algo_row fy_algo_rank_2k[];   /* syr2k her2k */
-extern const struct fy_algo_row fy_algo_symmetric[]; /* symm hemm */
-extern const struct fy_algo_row fy_algo_triangle[];  /* trmm trsm */
-extern const struct fy_algo_row fy_algo_cholesky[];  /* potrf potrs posv */
-extern const struct fy_algo_row fy_algo_lu[];        /* getrf gesv */
-extern const struct fy_algo_row fy_algo_qr[];        /* geqrf gels */
-extern const struct fy_algo_row fy_algo_inverse[];   /* getri */
-extern const struct fy_algo_row fy_algo_invert[];    /* trtri potri */
+extern const struct fy_algo_row fy_algo_nests[];   /* rank, symm, triangle... */
+extern const struct fy_algo_row fy_algo_lu[];      /* getrf gesv */
+extern const struct fy_algo_row fy_algo_qr[];      /* geqrf gels */
+extern const struct fy_algo_row fy_algo_inverse[]; /* getri */
+extern const struct fy_algo_row fy_algo_invert[];  /* trtri potri */
+
+/* A nest's matrices and extents, and its steps. */
+int fy_nest_setup(struct fy_algo *algo) FY_MUST_CHECK;
+int fy_nest_program(struct fy_algo *algo) FY_MUST_CHECK;
 
 /* getri where A does not stay on the device: chooses sizes and makes the plan. */
 int fy_algo_invert_paged(struct fy_algo *algo) FY_MUST_CHECK;

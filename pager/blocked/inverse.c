@@ -239,14 +239,13 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_inverse[] = {
-    {"getri",
-     "nA1BwWi",
-     {"trsm", "trmm", "gemm", "getrs"},
-     setup,
-     program,
-     false,
-     bound,
-     search,
-     FY_RESULT_FINITE},
+    {.name = "getri",
+     .signature = "nA1BwWi",
+     .using = {"trsm", "trmm", "gemm", "getrs"},
+     .setup = setup,
+     .program = program,
+     .bound = bound,
+     .search = search,
+     .diagonal = FY_RESULT_FINITE},
     {NULL},
 };

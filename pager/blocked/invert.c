@@ -733,33 +733,36 @@ bound(const struct fy_algo *algo, double elements)
 }
 
 const struct fy_algo_row fy_algo_invert[] = {
-    {"trtri",
-     "udnA1i",
-     {"trsm", "trmm", "gemm"},
-     setup,
-     program,
-     false,
-     bound,
-     search,
-     FY_RESULT_FINITE},
-    {"potri",
-     "unA1i",
-     {"trsm", "trmm", "gemm", "syrk"},
-     setup,
-     program,
-     false,
-     bound,
-     search,
-     FY_RESULT_FINITE},
+    {.name = "trtri",
+     .signature = "udnA1i",
+     .using = {"trsm", "trmm", "gemm"},
+     .setup = setup,
+     .program = program,
+     .bound = bound,
+     .search = search,
+     .diagonal = FY_RESULT_FINITE},
+    {.name = "potri",
+     .signature = "unA1i",
+     .using = {"trsm", "trmm", "gemm", "syrk"},
+     .setup = setup,
+     .program = program,
+     .bound = bound,
+     .search = search,
+     .diagonal = FY_RESULT_FINITE},
     {NULL},
 };
 
 /* ---- getri ---- */
 
 static const struct fy_algo_row paged_row = {
-    "getri", "nA1BwWi", {"trsm", "trmm", "gemm", "getrs"},
-    setup,   program,   false,
-    bound,   search,    FY_RESULT_FINITE};
+    .name = "getri",
+    .signature = "nA1BwWi",
+    .using = {"trsm", "trmm", "gemm", "getrs"},
+    .setup = setup,
+    .program = program,
+    .bound = bound,
+    .search = search,
+    .diagonal = FY_RESULT_FINITE};
 
 int
 fy_algo_invert_paged(struct fy_algo *algo)

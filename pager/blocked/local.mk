@@ -3,7 +3,6 @@ libfypager_la_SOURCES += \
 	pager/blocked/algo.c \
 	pager/blocked/algo.h \
 	pager/blocked/call.c \
-	pager/blocked/cholesky.c \
 	pager/blocked/fft.c \
 	pager/blocked/fft.h \
 	pager/blocked/fft_steps.c \
@@ -11,12 +10,14 @@ libfypager_la_SOURCES += \
 	pager/blocked/invert.c \
 	pager/blocked/lu.c \
 	pager/blocked/matrix.c \
+	pager/blocked/nest.c \
+	pager/blocked/nest.h \
+	pager/blocked/nest_call.c \
+	pager/blocked/nest_read.c \
+	pager/blocked/nests.c \
 	pager/blocked/panels.c \
 	pager/blocked/qr.c \
-	pager/blocked/rank.c \
 	pager/blocked/routines.c \
 	pager/blocked/search.c \
-	pager/blocked/symm.c \
-	pager/blocked/triangle.c \
 	pager/blocked/twiddles.c
 EXTRA_DIST += pager/blocked/README.md

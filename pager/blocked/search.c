@@ -37,6 +37,12 @@ free_cuts(struct fy_algo *algo)
     }
 }
 
+static int
+make_steps(struct fy_algo *algo)
+{
+    return algo->row->nest ? fy_nest_program(algo) : algo->row->program(algo);
+}
+
 bool
 fy_algo_is_regular(const struct fy_algo *algo)
 {
@@ -69,7 +75,7 @@ fy_algo_generate(struct fy_algo *algo)
     status = fy_planner_views(planner, views, FY_MAX_MATRICES);
     algo->flip = false;
     if (status == FY_OK) {
-        status = algo->row->program(algo);
+        status = make_steps(algo);
     }
     fy_algo_forget_calls(algo);
     if (status == FY_OK) {
@@ -170,7 +176,7 @@ rate(struct fy_algo *algo, struct size *size)
     algo->flip = false;
     status = trace_tiles(algo, &trace);
     if (status == FY_OK) {
-        status = algo->row->program(algo);
+        status = make_steps(algo);
     }
     if (status == FY_OK) {
         status =
