@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,24 +74,51 @@ length(const struct fy_algo *algo, uint32_t i)
     return fy_algo_length(algo, N_CUTS, i);
 }
 
-static bool
-is_lower(const struct fy_algo *algo)
-{
-    return algo->uplo == 'L';
-}
+/* ---- nests: what is beside the matrix is a tile, B, and the identity, D ---- */
 
-/* ---- the inverse of the lower triangle; the upper one from its other end ---- */
+/*
+ * X := - X' A(.., j) A(j, j)^-1 by columns from the last, where X' is finished, the
+ * inverse of all behind, and rows above are A's own. Of a triangle's block only the
+ * triangle leaves the device.
+ */
+#define INVERT(diagonal)                         \
+    "for i, j, k down {"                         \
+    "  k = j < i: trmm(A[k,k], A[k,i]);"         \
+    "  j < k < i: gemm(A[j,k], A[k,i], A[j,i]);" \
+    "  j < k = i: trsm(- A[k,k], A[j,k]);"       \
+    "  k = i = j: gemm(D, D, = B);"              \
+    "  k = i = j: trsm(A[k,k], B);" diagonal "}"
 
-static uint32_t
-turn(const struct fy_algo *algo, uint32_t i)
-{
-    return is_lower(algo) ? i : algo->cuts[N_CUTS].count - 1 - i;
-}
+static const char invert_triangle[] =
+    INVERT("  k = i = j: gemm(D, B, = A[k,k]);");
 
-static struct fy_block
-turned(const struct fy_algo *algo, uint32_t i, uint32_t j)
+/* Where L is below U, U is taken from the block first, which leaves zeros, and so L
+ * as it was. */
+static const char invert_upper[] =
+    INVERT("  k = i = j: gemm(D, D, = C[k]);"
+           "  k = i = j: trmm(A[k,k], C[k]);"
+           "  k = i = j: gemm(- D, C[k], A[k,k]);"
+           "  k = i = j: gemm(D, B, A[k,k]);");
+
+/* A := X^H X of the lower triangle X. */
+static const char multiply[] = "for i, j, k {"
+                               "  k = i > j: trmm(A[k,k]', A[k,j]);"
+                               "  k = i = j: gemm(D, D, = B);"
+                               "  k = i = j: trmm(A[k,k], B);"
+                               "  k = i = j: syrk(B', = A[k,k]);"
+                               "  k > i = j: syrk(A[k,i]', A[i,i]);"
+                               "  k > i > j: gemm(A[k,i]', A[k,j], A[i,j]);"
+                               "}";
+
+static int
+run(struct fy_algo *algo, const char *nest)
 {
-    return (struct fy_block){'A', turn(algo, i), turn(algo, j), 0};
+    const uint32_t columns = algo->macro_cols;
+
+    algo->macro_cols = algo->macro_rows;
+    int status = fy_nest_run(algo, nest);
+    algo->macro_cols = columns;
+    return status;
 }
 
 /* B := alpha times A's triangle, or its inverse or adjoint, times B. */
@@ -106,45 +133,6 @@ triangle(struct fy_algo *algo, struct fy_block_call *call, struct fy_block a,
     call->access[0] = FY_ACCESS_IN;
     call->access[1] = FY_ACCESS_INOUT;
     return fy_algo_call(algo, call, blocks);
-}
-
-/* X(i, i) A(i, j), or - A(i, j) A(j, j)^-1 */
-static int
-at_diagonal(struct fy_algo *algo, unsigned routine, uint32_t i, uint32_t j)
-{
-    const bool left = routine == TRMM;
-    const struct fy_block block = turned(algo, i, j);
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = (uint8_t)routine;
-    call.side = left ? 'L' : 'R';
-    call.transa = 'N';
-    call.m = length(algo, block.row);
-    call.n = length(algo, block.col);
-    memcpy(call.alpha, left ? fy_one : fy_minus_one, sizeof(call.alpha));
-    return triangle(algo, &call, left ? turned(algo, i, i) : turned(algo, j, j),
-                    block);
-}
-
-/* A(i, j) += A(i, k) A(k, j) */
-static int
-add(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
-{
-    struct fy_product product = {
-        .transa = 'N',
-        .transb = 'N',
-        .alpha = fy_one,
-        .beta = fy_one,
-        .a = turned(algo, i, k),
-        .b = turned(algo, k, j),
-        .c = turned(algo, i, j),
-        .c_access = FY_ACCESS_INOUT,
-    };
-    product.m = length(algo, product.c.row);
-    product.n = length(algo, product.c.col);
-    product.k = length(algo, product.a.col);
-    return fy_algo_gemm(algo, GEMM, &product);
 }
 
 /* A block of n rows and columns := D D: the identity. */
@@ -165,264 +153,6 @@ copy_unit(struct fy_algo *algo, struct fy_block to, int64_t n)
         .c_access = FY_ACCESS_INOUT,
     };
     return fy_algo_gemm(algo, GEMM, &product);
-}
-
-static const struct fy_block own_tile = {'B', 0, 0, 0};
-
-/* A tile := the triangle of a block on the diagonal, or its inverse, and zeros. */
-static int
-copy_triangle(struct fy_algo *algo, unsigned routine, uint32_t block,
-              struct fy_block to)
-{
-    const int64_t n = length(algo, block);
-    struct fy_block_call call;
-    int status = copy_unit(algo, to, n);
-
-    if (status) {
-        return status;
-    }
-    memset(&call, 0, sizeof(call));
-    call.routine = (uint8_t)routine;
-    call.side = 'L';
-    call.transa = 'N';
-    call.m = call.n = n;
-    memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    return triangle(algo, &call, (struct fy_block){'A', block, block, 0}, to);
-}
-
-/* A block on the diagonal := beta times itself + alpha times a tile. */
-static int
-put(struct fy_algo *algo, const double *alpha, struct fy_block from,
-    const double *beta, uint32_t block)
-{
-    struct fy_product product = {
-        .transa = 'N',
-        .transb = 'N',
-        .alpha = alpha,
-        .beta = beta,
-        .a = {'D', 0, 0, 0},
-        .b = from,
-        .c = {'A', block, block, 0},
-        .m = length(algo, block),
-        .n = length(algo, block),
-        .k = length(algo, block),
-        .c_access = FY_ACCESS_INOUT,
-    };
-    return fy_algo_gemm(algo, GEMM, &product);
-}
-
-/*
- * Of a triangle's block only the triangle leaves the device. Where L is below U,
- * U is taken from the block first, which leaves zeros, and so L as it was.
- */
-static int
-invert(struct fy_algo *algo, uint32_t j)
-{
-    const uint32_t block = turn(algo, j);
-    const struct fy_block beside = {'C', block, 0, 0};
-    int status = copy_triangle(algo, TRSM, block, own_tile);
-
-    if (status == FY_OK && is_lu(algo)) {
-        status = copy_triangle(algo, TRMM, block, beside);
-        if (status == FY_OK) {
-            status = put(algo, fy_minus_one, beside, fy_one, block);
-        }
-    }
-    return status ? status
-                  : put(algo, fy_one, own_tile, is_lu(algo) ? fy_one : zero,
-                        block);
-}
-
-/*
- * Rows [i, i_end) of the columns [j, j_end): X = - X' A(.., j) A(j, j)^-1, where
- * X' is finished, the inverse of all behind j_end, and rows above are A's own.
- */
-static int
-below(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
-      uint32_t j_end)
-{
-    int status = FY_OK;
-
-    for (uint32_t r = i_end; status == FY_OK && r-- > i;) {
-        for (uint32_t c = j; status == FY_OK && c < j_end; c++) {
-            status = at_diagonal(algo, TRMM, r, c);
-            for (uint32_t k = i; status == FY_OK && k < r; k++) {
-                status = add(algo, r, c, k);
-            }
-        }
-    }
-    for (uint32_t k = i; status == FY_OK && k-- > j_end;) {
-        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
-            for (uint32_t c = j; status == FY_OK && c < j_end; c++) {
-                status = add(algo, r, c, k);
-            }
-        }
-    }
-    for (uint32_t c = j_end; status == FY_OK && c-- > j;) {
-        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
-            for (uint32_t k = c + 1; status == FY_OK && k < j_end; k++) {
-                status = add(algo, r, c, k);
-            }
-            if (status == FY_OK) {
-                status = at_diagonal(algo, TRSM, r, c);
-            }
-        }
-    }
-    return status;
-}
-
-static int
-invert_all(struct fy_algo *algo)
-{
-    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
-    int status = FY_OK;
-
-    for (uint32_t end = blocks; status == FY_OK && end > 0;) {
-        const uint32_t j = end > size ? end - size : 0;
-        for (uint32_t i_end = blocks; status == FY_OK && i_end > end;) {
-            const uint32_t i = i_end - end > size ? i_end - size : end;
-            status = below(algo, i, i_end, j, end);
-            i_end = i;
-        }
-        for (uint32_t k = end; status == FY_OK && k-- > j;) {
-            if (k + 1 < end) {
-                status = below(algo, k + 1, end, k, k + 1);
-            }
-            if (status == FY_OK) {
-                status = invert(algo, k);
-            }
-        }
-        end = j;
-    }
-    return status;
-}
-
-/* ---- A := X^H X of the lower triangle X; the upper one is its adjoint ---- */
-
-static struct fy_block
-mirrored(const struct fy_algo *algo, uint32_t i, uint32_t j)
-{
-    return (struct fy_block){'A', is_lower(algo) ? i : j,
-                             is_lower(algo) ? j : i, 0};
-}
-
-/* A(i, j) := X(i, i)^H A(i, j) */
-static int
-by_adjoint(struct fy_algo *algo, uint32_t i, uint32_t j)
-{
-    const struct fy_block block = mirrored(algo, i, j);
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = TRMM;
-    call.side = is_lower(algo) ? 'L' : 'R';
-    call.transa = fy_algo_adjoint(algo);
-    call.m = length(algo, block.row);
-    call.n = length(algo, block.col);
-    memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    return triangle(algo, &call, mirrored(algo, i, i), block);
-}
-
-/* A(i, i) := alpha X^H X + beta A(i, i), with X of k rows. */
-static int
-square(struct fy_algo *algo, uint32_t i, struct fy_block x, int64_t k,
-       const double *beta)
-{
-    const struct fy_block blocks[3] = {x, mirrored(algo, i, i)};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = SYRK;
-    call.uplo = algo->uplo;
-    call.transa = (char)(is_lower(algo) ? fy_algo_adjoint(algo) : 'N');
-    call.n = length(algo, i);
-    call.k = k;
-    memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    memcpy(call.beta, beta, sizeof(call.beta));
-    call.access[0] = FY_ACCESS_IN;
-    call.access[2] = FY_ACCESS_INOUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* A(i, j) += X(k, i)^H X(k, j) */
-static int
-add_adjoint(struct fy_algo *algo, uint32_t i, uint32_t j, uint32_t k)
-{
-    const bool lower = is_lower(algo);
-    const char adjoint = fy_algo_adjoint(algo);
-
-    if (i == j) {
-        return square(algo, i, mirrored(algo, k, i), length(algo, k), fy_one);
-    }
-    struct fy_product product = {
-        .transa = (char)(lower ? adjoint : 'N'),
-        .transb = (char)(lower ? 'N' : adjoint),
-        .alpha = fy_one,
-        .beta = fy_one,
-        .a = lower ? mirrored(algo, k, i) : mirrored(algo, k, j),
-        .b = lower ? mirrored(algo, k, j) : mirrored(algo, k, i),
-        .c = mirrored(algo, i, j),
-        .k = length(algo, k),
-        .c_access = FY_ACCESS_INOUT,
-    };
-    product.m = length(algo, product.c.row);
-    product.n = length(algo, product.c.col);
-    return fy_algo_gemm(algo, GEMM, &product);
-}
-
-/* Rows [i, i_end), of which the inverse is still in rows below, of the columns
- * [j, j_end). */
-static int
-multiply_macro(struct fy_algo *algo, uint32_t i, uint32_t i_end, uint32_t j,
-               uint32_t j_end)
-{
-    const uint32_t blocks = algo->cuts[N_CUTS].count;
-    int status = FY_OK;
-
-    for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
-        for (uint32_t c = j; status == FY_OK && c < j_end && c < r; c++) {
-            status = by_adjoint(algo, r, c);
-            for (uint32_t k = r + 1; status == FY_OK && k < i_end; k++) {
-                status = add_adjoint(algo, r, c, k);
-            }
-        }
-        if (status || i != j) {
-            continue;
-        }
-        status = copy_triangle(algo, TRMM, r, own_tile);
-        if (status == FY_OK) {
-            status = square(algo, r, own_tile, length(algo, r), zero);
-        }
-        for (uint32_t k = r + 1; status == FY_OK && k < i_end; k++) {
-            status = add_adjoint(algo, r, r, k);
-        }
-    }
-    for (uint32_t k = i_end; status == FY_OK && k < blocks; k++) {
-        for (uint32_t r = i; status == FY_OK && r < i_end; r++) {
-            for (uint32_t c = j; status == FY_OK && c < j_end && c <= r; c++) {
-                status = add_adjoint(algo, r, c, k);
-            }
-        }
-    }
-    return status;
-}
-
-static int
-multiply_all(struct fy_algo *algo)
-{
-    const uint32_t blocks = algo->cuts[N_CUTS].count, size = algo->macro_rows;
-    int status = FY_OK;
-
-    for (uint32_t i = 0; i < blocks; i += size) {
-        const uint32_t end = blocks - i > size ? i + size : blocks;
-        for (uint32_t j = 0; status == FY_OK && j <= i; j += size) {
-            status = multiply_macro(algo, i, end, j, j == i ? end : j + size);
-        }
-        if (status) {
-            return status;
-        }
-    }
-    return status;
 }
 
 /* ---- X L = U^-1 by columns from the last: L's go beside them first ---- */
@@ -561,10 +291,10 @@ remember_swaps(struct fy_algo *algo)
 static int
 program(struct fy_algo *algo)
 {
-    int status = invert_all(algo);
+    int status = run(algo, is_lu(algo) ? invert_upper : invert_triangle);
 
     if (status == FY_OK && is_product(algo)) {
-        status = multiply_all(algo);
+        status = run(algo, multiply);
     }
     if (status == FY_OK && is_lu(algo)) {
         status = solve_all(algo);
@@ -736,6 +466,7 @@ const struct fy_algo_row fy_algo_invert[] = {
     {.name = "trtri",
      .signature = "udnA1i",
      .using = {"trsm", "trmm", "gemm"},
+     .shapes = "Aij",
      .setup = setup,
      .program = program,
      .bound = bound,
@@ -744,6 +475,7 @@ const struct fy_algo_row fy_algo_invert[] = {
     {.name = "potri",
      .signature = "unA1i",
      .using = {"trsm", "trmm", "gemm", "syrk"},
+     .shapes = "Aij",
      .setup = setup,
      .program = program,
      .bound = bound,
@@ -758,6 +490,7 @@ static const struct fy_algo_row paged_row = {
     .name = "getri",
     .signature = "nA1BwWi",
     .using = {"trsm", "trmm", "gemm", "getrs"},
+    .shapes = "Aij",
     .setup = setup,
     .program = program,
     .bound = bound,

@@ -114,7 +114,8 @@ scale(struct walk *walk)
     const char *letter = algo->row->signature;
     struct fy_nest_call call = {.factor = 'a', .noperands = 3};
     const struct fy_nest_operand to = {
-        some->operands[some->noperands - 1u].matrix, 'i', walk->column, false};
+        some->operands[some->noperands - 1u].matrix, 'i', walk->column, false,
+        false};
     const bool diagonal =
         walk->square && walk->place.at['i'] == walk->place.at['j'];
 
@@ -380,9 +381,8 @@ run(struct walk *walk)
 }
 
 int
-fy_nest_program(struct fy_algo *algo)
+fy_nest_run(struct fy_algo *algo, const char *text)
 {
-    const char *text = algo->row->nest;
     struct walk *walk = calloc(1, sizeof(*walk) + algo->cuts[0].count);
     int status = walk ? FY_OK : FY_ERR_NOMEM;
 
@@ -396,4 +396,10 @@ fy_nest_program(struct fy_algo *algo)
     }
     free(walk);
     return status;
+}
+
+int
+fy_nest_program(struct fy_algo *algo)
+{
+    return fy_nest_run(algo, algo->row->nest);
 }

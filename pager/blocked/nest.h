@@ -6,7 +6,10 @@
  *   body     := "{" { when ":" routine "(" [factor] operand { "," operand } ");" } "}"
  *   when     := variable ("=" | "!" | "<" | ">") variable { ... }, as in `i > j = k'
  *   factor   := "-" | "a" (alpha) | "c" (alpha, its conjugate in Hermitian ones)
- *   operand  := matrix "[" variable "," variable "]" ["'"]      (': the adjoint)
+ *   operand  := ["="] matrix ["[" variable ["," variable] "]"] ["'"]
+ *
+ * "=": it is overwritten, not added to. "'": the adjoint. Without a variable: the first
+ * block, as much of it as block k has.
  *
  * A call's last operand is what it writes. i, j and k are blocks along the first
  * dimension, o along the second, l and s along the third. Macro-blocks of rows i and
@@ -27,14 +30,14 @@
 #include "pager/blocked/algo.h"
 
 enum {
-    FY_MAX_NEST_CALLS = 6,
+    FY_MAX_NEST_CALLS = 9,
     FY_NEST_VARIABLES = 'z' + 1
 };
 
 struct fy_nest_operand {
-    char matrix; /* 0: not accessed */
-    char row, col;
-    bool adjoint;
+    char matrix;   /* 0: not accessed */
+    char row, col; /* variables, or 0 */
+    bool adjoint, fresh;
 };
 
 struct fy_nest_call {
@@ -67,6 +70,8 @@ struct fy_nest_place {
 unsigned fy_nest_dimension(char variable);
 /* Whether the call's own transposition is that matrix's. */
 bool fy_nest_is_turnable(const struct fy_algo *algo, char matrix);
+/* Makes the steps of a nest; algo->row->shapes is of its matrices. */
+int fy_nest_run(struct fy_algo *algo, const char *text) FY_MUST_CHECK;
 /* Reads one loop and moves *text behind it; false: malformed. */
 bool fy_nest_read(const struct fy_algo *algo, const char **text,
                   struct fy_nest *out) FY_MUST_CHECK;

@@ -30,13 +30,28 @@ block_number(const struct fy_algo *algo, const struct fy_nest_place *place,
     const unsigned d = fy_nest_dimension(variable);
     const uint32_t at = place->at[(unsigned char)variable];
 
+    if (variable == 0) {
+        return 0;
+    }
     return d == 0 && place->reversed ? algo->cuts[d].count - 1 - at : at;
 }
 
 struct found {
     struct fy_block block;
-    bool turned; /* the operand is the block's adjoint */
+    int64_t rows, cols; /* of the block, as far as it is used */
+    bool turned;        /* the operand is the block's adjoint */
 };
+
+/* The triangle of a matrix that is stored, or 0. */
+static char
+triangle_of(const struct fy_algo *algo, char matrix)
+{
+    const char *shape = strchr(algo->row->shapes, matrix);
+    const bool square =
+        shape && fy_nest_dimension(shape[1]) == fy_nest_dimension(shape[2]);
+
+    return (char)(square ? algo->uplo : 0);
+}
 
 static void
 turn(struct found *found)
@@ -52,15 +67,17 @@ static struct found
 find(const struct fy_algo *algo, const struct fy_nest_operand *operand,
      const struct fy_nest_place *place)
 {
-    struct found found = {{0}, false};
+    struct found found = {{0}, 0, 0, false};
 
     if (!operand->matrix) {
         return found;
     }
+    const struct fy_matrix *matrix = &algo->matrices[operand->matrix - 'A'];
+    const int64_t part =
+        fy_algo_length(algo, 0, block_number(algo, place, 'k'));
     const bool right = algo->side == 'R';
     const uint32_t row = block_number(algo, place, operand->row);
     const uint32_t col = block_number(algo, place, operand->col);
-    const char triangle = algo->matrices[operand->matrix - 'A'].triangle;
 
     found.block = (struct fy_block){operand->matrix, right ? col : row,
                                     right ? row : col, 0};
@@ -69,25 +86,20 @@ find(const struct fy_algo *algo, const struct fy_nest_operand *operand,
         if (algo->transa != 'N') {
             turn(&found);
         }
-    } else if ((triangle == 'L' && found.block.row < found.block.col) ||
-               (triangle == 'U' && found.block.row >= found.block.col)) {
-        turn(&found);
+    } else {
+        const char triangle = triangle_of(algo, operand->matrix);
+        if ((triangle == 'L' && found.block.row < found.block.col) ||
+            (triangle == 'U' && found.block.row >= found.block.col)) {
+            turn(&found);
+        }
     }
+    found.rows = operand->row
+                     ? fy_algo_length(algo, matrix->row_cuts, found.block.row)
+                     : part;
+    found.cols = operand->col
+                     ? fy_algo_length(algo, matrix->col_cuts, found.block.col)
+                     : part;
     return found;
-}
-
-static int64_t
-rows_of(const struct fy_algo *algo, const struct fy_block *block)
-{
-    return fy_algo_length(algo, algo->matrices[block->matrix - 'A'].row_cuts,
-                          block->row);
-}
-
-static int64_t
-cols_of(const struct fy_algo *algo, const struct fy_block *block)
-{
-    return fy_algo_length(algo, algo->matrices[block->matrix - 'A'].col_cuts,
-                          block->col);
 }
 
 /* Whether the block lies in the rows of the one on a diagonal. */
@@ -134,6 +146,7 @@ set_factors(const struct fy_algo *algo, const struct fy_nest_call *call,
             bool adjoint, bool first, struct fy_block_call *out)
 {
     const char *own = algo->row->signature;
+    static const double nothing[2] = {0, 0};
     const double *before = fy_one;
     double *scale = out->alpha;
 
@@ -145,7 +158,9 @@ set_factors(const struct fy_algo *algo, const struct fy_nest_call *call,
             out->alpha[1] = -out->alpha[1];
         }
     }
-    if (first) {
+    if (call->operands[call->noperands - 1u].fresh) {
+        before = nothing;
+    } else if (first) {
         before = strchr(own, 'b')   ? algo->beta
                  : strchr(own, 'a') ? algo->alpha
                                     : fy_one;
@@ -185,7 +200,7 @@ fy_nest_call(struct fy_algo *algo, const struct fy_nest_call *call,
 {
     const char *signature = algo->routines[call->routine].signature;
     const bool product = strchr(signature, 'T') != NULL;
-    struct found found[3] = {{{0}, false}};
+    struct found found[3] = {{{0}, 0, 0, false}};
     struct fy_block blocks[3] = {{0}};
     struct fy_block_call out;
 
@@ -193,7 +208,7 @@ fy_nest_call(struct fy_algo *algo, const struct fy_nest_call *call,
         found[i] = find(algo, &call->operands[i], place);
     }
     const struct found to = found[call->noperands - 1u];
-    const bool adjoint = to.turned && to.block.row != to.block.col;
+    const bool adjoint = to.turned && (product || to.block.row != to.block.col);
     mirror(algo, product, adjoint, found);
     for (unsigned i = 0; i < call->noperands; i++) {
         blocks[i] = found[i].block;
@@ -205,11 +220,10 @@ fy_nest_call(struct fy_algo *algo, const struct fy_nest_call *call,
     out.side = (char)(is_beside(algo, &to.block, &blocks[0]) ? 'L' : 'R');
     out.transa = trans(algo, &found[0]);
     out.transb = trans(algo, &found[1]);
-    out.m = rows_of(algo, &to.block);
-    out.n = cols_of(algo, &to.block);
+    out.m = to.rows;
+    out.n = to.cols;
     if (blocks[0].matrix && strchr(signature, 'k')) {
-        out.k = found[0].turned ? rows_of(algo, &blocks[0])
-                                : cols_of(algo, &blocks[0]);
+        out.k = found[0].turned ? found[0].rows : found[0].cols;
     }
     set_factors(algo, call, adjoint, first, &out);
     set_accesses(algo, blocks, first, &out);

@@ -51,18 +51,25 @@ read_when(const char **text, char *when, size_t room)
     return length % 2 == 1;
 }
 
+/* `B', or `C[k]', or `A[i,k]', with what stands before and behind. */
 static bool
 read_operand(const char **text, struct fy_nest_operand *out)
 {
+    out->fresh = take(text, "=");
     out->matrix = next(text);
-    bool good = out->matrix >= 'A' && out->matrix <= 'C' && take(text, "[");
+    bool good = out->matrix >= 'A' && out->matrix <= 'D';
 
-    out->row = next(text);
-    good = good && take(text, ",");
-    out->col = next(text);
-    good = good && take(text, "]");
+    if (take(text, "[")) {
+        out->row = next(text);
+        good = good && is_variable(out->row);
+        if (take(text, ",")) {
+            out->col = next(text);
+            good = good && is_variable(out->col);
+        }
+        good = good && take(text, "]");
+    }
     out->adjoint = take(text, "'");
-    return good && is_variable(out->row) && is_variable(out->col);
+    return good;
 }
 
 /* The routine of that name, which the call may be itself. */
