@@ -125,6 +125,11 @@ hand(struct stage *part, int i, const char *bytes, size_t n)
             return status;
         }
     }
+    if (i == 1) {
+        uint64_t place = part->flow.place, before = whole->result.out_bytes;
+        whole->flow.place =
+            place > FY_PLACE_ANY - before ? FY_PLACE_ANY : before + place;
+    }
     return fy_flow_deliver(whole, i, bytes, n);
 }
 

@@ -6,12 +6,12 @@
 #ifndef FERRY_PROXY_CLIENT_STAGE_H
 #define FERRY_PROXY_CLIENT_STAGE_H
 
-#include "common/sha256.h"
 #include "proxy/client/classify.h"
 #include "proxy/client/connection.h"
 #include "proxy/client/cost.h"
 #include "proxy/client/session.h"
 #include "proxy/wire/compress.h"
+#include "proxy/wire/protocol.h"
 
 /* Where a stage stands. Those before ASKED have begun nothing at the proxy. */
 enum stage_state {
@@ -72,7 +72,12 @@ struct stage_flow {
     /* Bytes that the proxy may send, that came, that the stub wrote. */
     uint64_t granted_bytes[2], received_bytes[2];
     uint64_t handed_bytes, credited_bytes; /* to the stub, of both */
-    struct fy_sha256 *hash[2];
+    /* Records of stderr: their heads' bytes, the one that comes, what is left
+     * of its record, its place and the one that the stub knows. */
+    uint64_t head_bytes;
+    unsigned char head[FY_PLACE_BYTES];
+    uint32_t record_left;
+    uint64_t place, told_place;
     struct fy_unsqueeze *unsqueeze; /* its output comes compressed, or NULL */
     uint64_t packed_bytes;          /* of it that came */
 };

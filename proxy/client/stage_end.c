@@ -184,7 +184,9 @@ fail(struct stage *stage, const char *why)
                    stage->argv[0], why,
                    stage->connection ? stage->connection->name : "its proxy");
     fy_plain(text, "\n"); /* the proxy may have said why */
+    const uint64_t now = FY_PLACE_ANY;
     if (stage->client) {
+        fy_stub_client_send(stage->client, FY_STUB_PLACE, &now, sizeof now);
         fy_stub_client_send(stage->client, FY_STUB_ERR, text, strlen(text));
     }
     /* What it did shows here as soon as it can; nobody waits for that. */
@@ -196,13 +198,6 @@ fail(struct stage *stage, const char *why)
 void
 fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
 {
-    struct fy_stub_again again = {{0}, {{0}}};
-    for (int i = 0; i < 2; i++) {
-        again.skip_bytes[i] = stage->flow.received_bytes[i];
-        if (stage->flow.hash[i]) {
-            fy_sha256_end(stage->flow.hash[i], again.hash[i]);
-        }
-    }
     fy_debug(CLIENT,
              "stage of pid %d runs again here, behind %llu + %llu bytes: %s %s",
              stage->hello.pid,
@@ -211,7 +206,7 @@ fy_stage_repeat(struct stage *stage, unsigned reason, const char *why)
              fy_stage_reason_word(reason), why ? why : "");
     fy_stage_note(stage, reason, why, -1);
     if (stage->client) {
-        fy_stub_client_send(stage->client, FY_STUB_AGAIN, &again, sizeof again);
+        fy_stub_client_send(stage->client, FY_STUB_AGAIN, NULL, 0);
     }
     fy_stage_finish(stage);
 }

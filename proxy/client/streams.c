@@ -6,13 +6,13 @@
  */
 #include "config.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/sha256.h"
 #include "proxy/client/stage.h"
 #include "proxy/wire/protocol.h"
 #include "proxy/wire/signals.h"
@@ -352,9 +352,37 @@ out_closed(struct exchange *exchange, uint32_t error)
 }
 
 static void
+err_head(struct stage_flow *flow, char byte)
+{
+    uint64_t at;
+    flow->head[flow->head_bytes++ % FY_PLACE_BYTES] = (unsigned char)byte;
+    if (flow->head_bytes % FY_PLACE_BYTES == 0) {
+        memcpy(&at, flow->head, sizeof at);
+        memcpy(&flow->record_left, flow->head + sizeof at,
+               sizeof flow->record_left);
+        flow->place = be64toh(at);
+        flow->record_left = be32toh(flow->record_left);
+    }
+}
+
+static void
 err_data(struct exchange *exchange, const void *bytes, size_t n)
 {
-    deliver(of_err(exchange), 1, bytes, n);
+    struct stage *stage = of_err(exchange);
+    struct stage_flow *flow = &stage->flow;
+    const char *at = bytes;
+    while (n > 0) {
+        if (flow->record_left == 0) {
+            err_head(flow, *at++);
+            n--;
+            continue;
+        }
+        size_t part = n < flow->record_left ? n : flow->record_left;
+        flow->record_left -= (uint32_t)part;
+        deliver(stage, 1, at, part);
+        at += part;
+        n -= part;
+    }
 }
 
 static void

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#define FY_STUB_VERSION 2
+#define FY_STUB_VERSION 3
 
 enum {
     FY_STUB_DATA_BYTES = 64 << 10,  /* most in one OUT, ERR or INPUT frame */
@@ -50,11 +50,13 @@ enum fy_session_to_stub {
     FY_STUB_ERR,      /* bytes for stderr */
     FY_STUB_WANT,     /* uint32_t: that many bytes of stdin may be sent */
     FY_STUB_EXIT,     /* struct fy_stub_exit: end like this */
-    FY_STUB_AGAIN,    /* struct fy_stub_again: run the original as a child, skip
-                       * what was delivered */
+    FY_STUB_AGAIN,    /* run the original as a child, skip what was delivered */
     FY_STUB_STOPPED,  /* the remote process stopped (SIGTSTP): stop too */
     FY_STUB_FORGET,   /* what is kept of stdin is not needed */
     FY_STUB_PING,     /* send PONG, once the signals that are there are told */
+    FY_STUB_PLACE, /* uint64_t: of the ERR frames that follow. They wait until
+                       * stdout's pipe had room for so many bytes; FY_PLACE_ANY:
+                       * not */
 };
 
 /*
@@ -109,12 +111,6 @@ struct fy_stub_exit {
     int32_t status;      /* 0 .. 255 */
     int64_t input_bytes; /* that the command has read of a file that was sent:
                           * it is left there; -1: as it is */
-};
-
-/* The bytes of stdout that were delivered: how many, and their SHA-256. */
-struct fy_stub_again {
-    uint64_t skip_bytes[2]; /* of stdout, stderr */
-    unsigned char hash[2][32];
 };
 
 #endif

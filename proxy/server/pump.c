@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "proxy/server/server.h"
+#include "proxy/wire/protocol.h"
 
 enum {
     TURNS = 4, /* reads of one pipe before the others have theirs */
@@ -194,29 +196,33 @@ at_end(int fd)
 }
 
 /*
- * read(2). What a stage writes when its input has ended is not passed on before it
- * is certain that this was an end: what is there now was written before we ask.
- * EBUSY until then; the next death is looked at.
+ * How many bytes, of `most', read(2) may take: those that were written before this
+ * call; at the end `most'. What a stage writes when its input has ended is not
+ * passed on before it is certain that this was an end: EBUSY until then; the next
+ * death is looked at.
  */
 static ssize_t
-take(const struct fy_server_stage *stage, int fd, char *bytes, size_t most)
+ready(const struct fy_server_stage *stage, int fd, size_t most)
 {
     int waiting = 0;
-    if (stage->spec.in.kind == FY_STREAM_LINK) {
-        if (ioctl(fd, FIONREAD, &waiting) != 0) {
-            return -1;
-        }
-        if (waiting == 0 && !at_end(fd)) {
-            errno = EAGAIN;
-            return -1;
-        }
-        if (waiting > 0 && fy_server_stage_doubts(stage)) {
-            errno = EBUSY;
-            return -1;
-        }
-        most = waiting > 0 && (size_t)waiting < most ? (size_t)waiting : most;
+    bool linked = stage->spec.in.kind == FY_STREAM_LINK;
+    if (!linked &&
+        (fd != stage->out.fd || stage->spec.out.kind != FY_STREAM_WIRE)) {
+        return (ssize_t)most;
     }
-    return read(fd, bytes, most);
+    if (ioctl(fd, FIONREAD, &waiting) != 0) {
+        return -1;
+    }
+    if (waiting == 0 && !at_end(fd)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (linked && waiting > 0 && fy_server_stage_doubts(stage)) {
+        errno = EBUSY;
+        return -1;
+    }
+    return (ssize_t)(waiting > 0 && (size_t)waiting < most ? (size_t)waiting
+                                                           : most);
 }
 
 static int
@@ -295,7 +301,13 @@ fy_pump_out(struct fy_server_stage *stage)
         stage->pump.output = FY_OUTPUT_OPENED;
         size_t want =
             room < sizeof server->buffer ? room : sizeof server->buffer;
-        ssize_t n = take(stage, stage->out.fd, server->buffer, want);
+        ssize_t n = ready(stage, stage->out.fd, want);
+        if (n > 0) {
+            /* What it said before these bytes goes before them: stdout may be
+             * the end of its writer. */
+            fy_pump_err(stage);
+            n = read(stage->out.fd, server->buffer, (size_t)n);
+        }
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -314,9 +326,6 @@ fy_pump_out(struct fy_server_stage *stage)
             return FY_ERR_IO;
         }
         stage->pump.out_bytes += (uint64_t)n;
-        /* What it said before that goes before that: stdout may be the end of
-         * whoever writes it. */
-        fy_pump_err(stage);
         int status = send_out(stage, server->buffer, (size_t)n);
         if (status) {
             return status;
@@ -328,6 +337,38 @@ fy_pump_out(struct fy_server_stage *stage)
 
 /* ---- stderr ------------------------------------------------------------------- */
 
+/*
+ * How many bytes the stage had written to stdout, at most, when it wrote what was
+ * just read of its stderr. The program here would have been blocked before that as
+ * long as its pipe held fewer. FY_PLACE_ANY: stdout does not matter.
+ */
+static uint64_t
+place(const struct fy_server_stage *stage)
+{
+    int waiting = 0;
+    if (stage->spec.out.kind != FY_STREAM_WIRE || stage->end.signalled ||
+        stage->pump.output == FY_OUTPUT_LINKED) {
+        return FY_PLACE_ANY;
+    }
+    if (stage->out.fd >= 0) {
+        (void)ioctl(stage->out.fd, FIONREAD, &waiting);
+    }
+    return stage->pump.out_bytes + (uint64_t)waiting;
+}
+
+/* A record of the `n' bytes that lie in err_buffer behind its head. */
+static int
+send_err(struct fy_server_stage *stage, size_t n)
+{
+    char *record = stage->server->err_buffer;
+    uint64_t at = htobe64(place(stage));
+    uint32_t length = htobe32((uint32_t)n);
+    memcpy(record, &at, sizeof at);
+    memcpy(record + sizeof at, &length, sizeof length);
+    return fy_wire_send(stage->server->wire, stage->err_exchange->stream,
+                        record, FY_PLACE_BYTES + n);
+}
+
 void
 fy_pump_err(struct fy_server_stage *stage)
 {
@@ -338,14 +379,19 @@ fy_pump_err(struct fy_server_stage *stage)
     }
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
-        if (room == 0 && !at_end(stage->err.fd)) {
+        if (room <= FY_PLACE_BYTES && !at_end(stage->err.fd)) {
             fy_watch_set(server, &stage->err, 0);
             return;
         }
         size_t want =
             room < sizeof server->err_buffer ? room : sizeof server->err_buffer;
-        ssize_t n =
-            want ? take(stage, stage->err.fd, server->err_buffer, want) : 0;
+        ssize_t n = want > FY_PLACE_BYTES
+                        ? ready(stage, stage->err.fd, want - FY_PLACE_BYTES)
+                        : 0;
+        if (n > 0) {
+            n = read(stage->err.fd, server->err_buffer + FY_PLACE_BYTES,
+                     (size_t)n);
+        }
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -363,8 +409,7 @@ fy_pump_err(struct fy_server_stage *stage)
             fy_exchange_finish(exchange, NULL, 0);
             return;
         }
-        if (fy_wire_send(server->wire, exchange->stream, server->err_buffer,
-                         (size_t)n)) {
+        if (send_err(stage, (size_t)n)) {
             fy_wire_cancel(server->wire, exchange->stream);
             return;
         }

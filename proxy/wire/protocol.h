@@ -7,6 +7,8 @@
 #ifndef FERRY_PROXY_WIRE_PROTOCOL_H
 #define FERRY_PROXY_WIRE_PROTOCOL_H
 
+#include <stdint.h>
+
 /* id, method, path; N: the number of a stage, in decimal. */
 #define FY_PATHS(X)                                      \
     X(HELLO, "POST", "/hello")                           \
@@ -60,5 +62,13 @@
 enum {
     FY_SPEC_LENGTH_BYTES = 4
 };
+
+/* The head of each record of stderr: its place in stdout, u64, and its length,
+ * u32, both big-endian. */
+enum {
+    FY_PLACE_BYTES = 12
+};
+/* The place of what does not wait for stdout. */
+#define FY_PLACE_ANY UINT64_MAX
 
 #endif

@@ -58,7 +58,7 @@ struct fy_transport {
 };
 
 /* What a proxy writes first (what a login prints before is skipped). */
-#define FY_PROXY_MAGIC "ferry-proxy 2\n"
+#define FY_PROXY_MAGIC "ferry-proxy 3\n"
 
 /* Copies the environment of the links to come; before any other thread may
  * change it. Without it each reads the environment as it is. */

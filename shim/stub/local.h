@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/sha256.h"
 #include "proxy/client/stub.h"
+#include "proxy/wire/protocol.h"
 
 struct stub {
     int socket;
@@ -24,6 +26,8 @@ struct stub {
         int64_t begin;   /* the file's offset before that; -1: it has none */
         uint64_t written_bytes; /* but for those that were held */
         int error;              /* that stopped it, or 0 */
+        uint64_t passed_bytes;  /* also those; and their digest */
+        struct fy_sha256 hash;
     } outputs[3];
 };
 
@@ -58,6 +62,19 @@ size_t stub_held_bytes(void);
 /* Writes what can be written at once, or all. 0, or the errno of a write to
  * *out_fd; some of its bytes are dropped, and there may be more to do. */
 int stub_held_write(bool waits, int *out_fd);
+
+/* ---- late.c */
+
+/* Keeps bytes of stderr whose place is not reached; -1: no memory. */
+int stub_late_add(uint64_t place, const char *bytes, uint32_t n);
+/* The place of the first of them; UINT64_MAX: there are none. */
+uint64_t stub_late_place(void);
+/* The first; stub_late_drop() forgets it. */
+const char *stub_late_bytes(uint32_t *out_n);
+void stub_late_drop(void);
+/* How many bytes the command could have written to stdout by now: what its reader
+ * took, and what the pipe holds. UINT64_MAX: stdout is no pipe. */
+uint64_t stub_late_reach(const struct stub *stub);
 
 /* ---- spool.c */
 
@@ -106,7 +123,6 @@ void stub_end(int signal, int status) __attribute__((noreturn));
 
 /* ---- again.c */
 
-void stub_again(const struct stub *stub, const struct fy_stub_again *again)
-    __attribute__((noreturn));
+void stub_again(const struct stub *stub) __attribute__((noreturn));
 
 #endif

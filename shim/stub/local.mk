@@ -3,6 +3,7 @@ ferry_stub_SOURCES += \
 	shim/stub/again.c \
 	shim/stub/held.c \
 	shim/stub/hello.c \
+	shim/stub/late.c \
 	shim/stub/local.h \
 	shim/stub/serve.c \
 	shim/stub/signal.c \

@@ -34,6 +34,7 @@ struct service {
     bool full;           /* no more can be kept, and the session knows */
     int64_t input_start; /* where the file stood that is sent; -1: none */
     uint64_t wanted_bytes;
+    uint64_t place; /* of what comes for stderr: late.c */
     uint32_t credit_bytes;
     size_t used; /* bytes of `room', from its start */
 };
@@ -144,6 +145,43 @@ write_held(struct service *service, bool waits)
     add_credit(service, before - stub_held_bytes());
 }
 
+static void deliver(struct service *service, int fd, const char *bytes,
+                    uint32_t n);
+
+/* Writes what was kept of stderr, as far as its place is reached or all. What
+ * outlives its reader reaches every place. */
+static void
+deliver_late(struct service *service, bool all)
+{
+    all = all || (service->stub->outputs[1].error &&
+                  service->pipes & FY_STUB_OUTLIVES);
+    while (stub_late_place() != UINT64_MAX &&
+           (all || stub_late_place() <= stub_late_reach(service->stub))) {
+        uint32_t n;
+        const char *bytes = stub_late_bytes(&n);
+        deliver(service, 2, bytes, n);
+        stub_late_drop();
+    }
+}
+
+/* write(2) as far as the place of what was kept of stderr. */
+static int
+write_to_place(struct service *service, int fd, const char **at, size_t *n)
+{
+    struct stub_output *output = &service->stub->outputs[fd];
+    uint64_t ahead = stub_late_place() - output->written_bytes;
+    size_t part = fd == 1 && ahead < *n ? (size_t)ahead : *n;
+    const char *before = *at;
+    size_t left = part;
+    int error = write_some(fd, at, &left);
+    *n -= part - left;
+    output->written_bytes += (size_t)(*at - before);
+    if (fd == 1) {
+        deliver_late(service, false);
+    }
+    return error;
+}
+
 static void
 deliver(struct service *service, int fd, const char *bytes, uint32_t n)
 {
@@ -154,13 +192,20 @@ deliver(struct service *service, int fd, const char *bytes, uint32_t n)
     if (output->written_bytes == 0) {
         output->begin = lseek(fd, 0, SEEK_CUR);
     }
-    while (left > 0 && !error && !stub_signals_passed()) {
-        error = write_some(fd, &at, &left);
+    if (output->passed_bytes == 0) {
+        fy_sha256_start(&output->hash);
     }
-    output->written_bytes += (size_t)(at - bytes);
+    output->passed_bytes += n;
+    fy_sha256_add(&output->hash, bytes, n);
+    while (left > 0 && !error && !stub_signals_passed()) {
+        error = write_to_place(service, fd, &at, &left);
+    }
     if (error) {
         /* Before the credit: the session must not take it for written. */
         tell_broken(service, fd, error);
+        if (fd == 1) {
+            deliver_late(service, false);
+        }
     } else if (left > 0 && stub_hold(fd, at, left) != 0) {
         lose(service);
     } else {
@@ -169,6 +214,18 @@ deliver(struct service *service, int fd, const char *bytes, uint32_t n)
         return;
     }
     add_credit(service, n);
+}
+
+static void
+complain(struct service *service, const char *bytes, uint32_t n)
+{
+    if (service->place == FY_PLACE_ANY) {
+        deliver_late(service, true);
+        deliver(service, 2, bytes, n);
+    } else if (stub_late_add(service->place, bytes, n) != 0) {
+        lose(service);
+    }
+    deliver_late(service, false);
 }
 
 /* What it wrote there could not be written here: so it would have ended. */
@@ -197,6 +254,7 @@ static void
 end(struct service *service, const struct fy_stub_exit *how)
 {
     const struct stub_output *outputs = service->stub->outputs;
+    deliver_late(service, how->signal == 0);
     write_held(service, false);
     if (how->signal == SIGPIPE) {
         /* Joined stages get a signal of their group one by one, readers first:
@@ -221,7 +279,7 @@ handle_frame(struct service *service, uint32_t type, const char *bytes,
     union {
         struct fy_stub_run run;
         struct fy_stub_exit end;
-        struct fy_stub_again again;
+        uint64_t place;
         uint32_t number;
     } body;
     memset(&body, 0, sizeof body);
@@ -250,7 +308,10 @@ handle_frame(struct service *service, uint32_t type, const char *bytes,
         deliver(service, 1, bytes, n);
         break;
     case FY_STUB_ERR:
-        deliver(service, 2, bytes, n);
+        complain(service, bytes, n);
+        break;
+    case FY_STUB_PLACE:
+        service->place = body.place;
         break;
     case FY_STUB_WANT:
         service->wanted_bytes += body.number;
@@ -263,7 +324,7 @@ handle_frame(struct service *service, uint32_t type, const char *bytes,
         stub_signals_deliver();
         restore_input(service);
         write_held(service, true);
-        stub_again(service->stub, &body.again);
+        stub_again(service->stub);
     case FY_STUB_STOPPED:
         stub_stop();
         break;

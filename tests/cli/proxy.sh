@@ -11,14 +11,14 @@ trap 'rm -rf "$dir"' EXIT
 "$ferry" proxy --stdio </dev/null >"$dir/out" 2>"$dir/err"
 equal "ends well with its connection" $? 0
 empty "nothing on standard error" "$(cat "$dir/err")"
-equal "the first line is the agreed one" "$(head -n 1 "$dir/out")" "ferry-proxy 2"
+equal "the first line is the agreed one" "$(head -n 1 "$dir/out")" "ferry-proxy 3"
 
 # Standard error may be closed, and the input may be a file.
 echo junk >"$dir/junk"
 "$ferry" proxy --stdio <"$dir/junk" >"$dir/out" 2>&-
 equal "junk ends the connection" $? 0
 equal "only the wire is on standard output" "$(head -n 1 "$dir/out")" \
-    "ferry-proxy 2"
+    "ferry-proxy 3"
 
 "$ferry" proxy --stdio --root /usr --root /etc --stages 3 --memory 1GiB \
     --seconds 9.5 --load 0.5 --setid </dev/null >"$dir/out" 2>"$dir/err"

@@ -95,7 +95,7 @@ tests_fuzz_fuzz_snapshot_SOURCES = tests/fuzz/fuzz_snapshot.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_snapshot_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_stub
-tests_fuzz_fuzz_stub_SOURCES = tests/fuzz/fuzz_stub.c shim/stub/held.c $(FUZZ_DRIVER)
+tests_fuzz_fuzz_stub_SOURCES = tests/fuzz/fuzz_stub.c shim/stub/held.c shim/stub/late.c $(FUZZ_DRIVER)
 tests_fuzz_fuzz_stub_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_text

@@ -41,7 +41,7 @@ cat >"$work/bin/ferry" <<'END'
 #!/bin/sh
 [ "$*" = "proxy --stdio" ] || exit 2
 echo Welcome
-echo "ferry-proxy 2"
+echo "ferry-proxy 3"
 cat >/dev/null
 END
 chmod 755 "$work/bin/ferry"

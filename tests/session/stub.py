@@ -23,7 +23,7 @@ import termios
 import time
 
 STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
-EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED, FORGET, PING = range(1, 11)
+EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED, FORGET, PING, PLACE = range(1, 12)
 (HELLO, READABLE, INPUT, INPUT_END, SIGNAL, WINDOW, CREDIT,
  BROKEN, FULL, PONG) = range(1, 11)
 FIXED = struct.calcsize("=I4iIIIIi4I32Q2H2HIIQ")
@@ -419,7 +419,7 @@ def kept_input():
     """What was taken of a pipe comes again, then the rest; the pipe ends with
     who reads it."""
     for n in (5, 300000, 2000000):
-        for kind, body in ((EXEC, b""), (AGAIN, bytes(16 + 64))):
+        for kind, body in ((EXEC, b""), (AGAIN, b"")):
             s = Session()
             r, w = os.pipe()
             p = s.start(["sh", "-c", "head -c 1000000000 | md5sum"],
@@ -536,8 +536,7 @@ def too_large(appends):
         what = s.receive()
         resource.prlimit(p.pid, resource.RLIMIT_FSIZE,
                          (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
-               hashlib.sha256(text).digest() + bytes(32))
+        s.send(AGAIN)
         _, err = p.communicate(timeout=60)
         s.close()
         written = os.pread(file.fileno(), 10000, 0)
@@ -557,6 +556,117 @@ def limited_files():
     too_large(True)
 
 
+def late_complaints():
+    """stderr that comes with a place waits until a pipe would have let the command
+    write that much of stdout."""
+    place = lambda n: struct.pack("=Q", n)  # noqa: E731
+    text = b"line\n" * 40000  # more than a pipe holds
+
+    def start(**how):
+        s = Session()
+        r, w = os.pipe()
+        p = s.start(how.pop("argv", ["cat"]), stdout=w, stderr=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL, env={"LC_ALL": "C"}, **how)
+        os.close(w)
+        s.accept()
+        s.run()
+        return s, r, p
+
+    # Its reader leaves, and takes nothing or some of it.
+    for taken, at, shown in ((0, 65536, True), (0, 65537, False), (5000, 65536, True),
+                             (8192, 65536 + 8192, True), (8192, 65536 + 8193, False),
+                             (8192, len(text), False)):
+        s, r, p = start()
+        s.send(OUT, text[:65536])
+        while fionread(r) < 65536:
+            time.sleep(0.001)
+        s.send(PLACE, place(at))
+        s.send(ERR, b"trouble\n")
+        got = b""
+        while len(got) < taken:
+            got += os.read(r, taken - len(got))
+        s.send(OUT, text[65536:131072])
+        while fionread(r) < 65536 - taken % 4096:  # a page is freed as a whole
+            time.sleep(0.001)
+        os.close(r)
+        _, err = p.communicate(timeout=60)
+        check(f"{taken} bytes are read, it complains at {at}: " +
+              ("before SIGPIPE" if shown else "not any more"),
+              (p.returncode, err) ==
+              (-signal.SIGPIPE, b"trouble\n" if shown else b""),
+              repr((p.returncode, err)))
+        s.close()
+
+    # Its reader takes all: behind the bytes that it came behind, in order.
+    s, r, p = start()
+    s.send(OUT, b"one\n")
+    for at, said in ((4, b"a"), (80000, b"b"), (80000, b"c"), (2**64 - 2, b"d")):
+        s.send(PLACE, place(at))
+        s.send(ERR, said)
+    said = p.stderr.read(1)
+    for at in range(0, len(text), 50000):
+        s.send(OUT, text[at:at + 50000])
+    got = 0
+    while got < 80000 - 65536 + 4096:
+        got += len(os.read(r, 4096))
+    check("what is taken lets it complain", (said, p.stderr.read(2)) == (b"a", b"bc"))
+    s.send(PLACE, place(2**64 - 1))
+    s.send(ERR, b"e")
+    while got < 4 + len(text):
+        got += len(os.read(r, 65536))
+    check("what has no place takes with it what waits", p.stderr.read(2) == b"de")
+    s.send(PLACE, place(2**63))
+    s.send(ERR, b"f")
+    s.send(EXIT, struct.pack("=ii", 0, 3))
+    _, err = p.communicate(timeout=60)
+    check("its end brings the rest", (p.returncode, err) == (3, b"f"))
+    os.close(r)
+    s.close()
+
+    # What it would not have said is none of what the original has said.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(text)
+        file.flush()
+        for gone in (False, True):
+            s, r, p = start(path="/bin/cat", argv=["cat", file.name, "/missing"],
+                            preexec_fn=lambda: signal.signal(signal.SIGPIPE,
+                                                             signal.SIG_IGN))
+            s.send(OUT, text[:65536])
+            s.send(PLACE, place(len(text)))
+            s.send(ERR, b"cat: /missing: No such file or directory\n")
+            if gone:
+                os.close(r)
+                s.send(OUT, text[65536:100000])
+                while s.receive()[0] != BROKEN:
+                    pass
+            s.send(AGAIN)
+            got, more = 0, b"more"
+            while not gone and more:
+                more = os.read(r, 65536)
+                got += len(more)
+            _, err = p.communicate(timeout=60)
+            check("run again, it complains itself, " +
+                  ("of its reader" if gone else "once"),
+                  (p.returncode, err) ==
+                  (1, b"cat: write error: Broken pipe\n" if gone else
+                   b"cat: /missing: No such file or directory\n") and
+                  got == (0 if gone else len(text)), repr((p.returncode, err, got)))
+            s.close()
+
+    # What outlives its reader tells all; what is no pipe lets nothing wait.
+    s, r, p = start()
+    s.send(RUN, struct.pack("=III", 0, 0, 1))
+    s.send(PLACE, place(1 << 20))
+    s.send(ERR, b"done\n")
+    os.close(r)
+    s.send(OUT, text[:100])
+    check("what outlives its reader tells what it did",
+          p.stderr.readline() == b"done\n")
+    s.send(EXIT, struct.pack("=ii", 0, 0))
+    p.communicate(timeout=60)
+    s.close()
+
+
 def ends_again():
     """The original, repeated, writes to both outputs and dies of a signal."""
     s = Session()
@@ -567,8 +677,7 @@ def ends_again():
     s.send(RUN, struct.pack("=I", 0))
     s.send(OUT, b"one\n")
     s.send(ERR, b"tw")
-    s.send(AGAIN, struct.pack("=QQ", 4, 2) + hashlib.sha256(b"one\n").digest() +
-           hashlib.sha256(b"tw").digest())
+    s.send(AGAIN)
     out, err = p.communicate(timeout=60)
     check("repeated, both outputs go on where they were, and the signal is the same",
           (out, err, p.returncode) == (b"one\nthree\n", b"two\n", -signal.SIGTERM),
@@ -602,17 +711,16 @@ def again():
                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
             s.accept()
             s.send(RUN, struct.pack("=I", 0))
-            s.send(OUT, text[:60000])
-            digest = hashlib.sha256(text[:60000] if good else b"other")
-            s.send(AGAIN, struct.pack("=QQ", 60000, 0) + digest.digest() +
-                   bytes(32))
+            delivered = text[:60000] if good else text[:59999] + b"?"
+            s.send(OUT, delivered)
+            s.send(AGAIN)
             out, err = p.communicate(timeout=60)
             if good:
                 check("repeated, every byte comes once",
                       out == text and p.returncode == 9 and err == b"")
             else:
                 check("repeated with other output, it fails and says so",
-                      out == text[:60000] and p.returncode == 125 and
+                      out == delivered and p.returncode == 125 and
                       b"ferry" in err)
             s.close()
 
@@ -635,8 +743,7 @@ def signal_and_original():
         while s.receive()[0] != SIGNAL:
             pass
         if delivered:
-            s.send(AGAIN, struct.pack("=QQ", delivered, 0) +
-                   hashlib.sha256(text[:delivered]).digest() + bytes(32))
+            s.send(AGAIN)
         else:
             s.send(EXEC)
         try:
@@ -664,8 +771,7 @@ def signal_and_unread():
         s.send(OUT, text)
         while s.receive()[0] != CREDIT:
             pass
-        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
-               hashlib.sha256(text).digest() + bytes(32))
+        s.send(AGAIN)
         # Where it writes, just begins to wait, or has waited for long.
         until = time.monotonic() + 60
         while i < 8 and fionread(p.stdout) < 65536 >> (7 - i) and \
@@ -703,8 +809,7 @@ def write_error():
         check("a write that fails is told before its credit",
               s.receive() == (BROKEN, struct.pack("=ii", 1, errno.ENOSPC)) and
               s.receive()[0] == CREDIT)
-        s.send(AGAIN, struct.pack("=QQ", len(text), 0) +
-               hashlib.sha256(text).digest() + bytes(32))
+        s.send(AGAIN)
         _, err = p.communicate(timeout=60)
         check("repeated, the original meets the error itself",
               p.returncode == 1 and
@@ -751,7 +856,8 @@ def main():
     for test in (no_session, hello_and_exec, closed_and_extra,
                  output_and_status, many_bytes, broken_pipe, signals,
                  blocked_write, nearly_blocked_write, held_output, standard_input,
-                 kept_input, full_disks, limited_files, ends_again, closed_output,
+                 kept_input, full_disks, limited_files, late_complaints, ends_again,
+                 closed_output,
                  again, signal_and_original, signal_and_unread,
                  write_error, lost, same_output):
         try:

@@ -9,6 +9,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -79,12 +80,33 @@ keep(char **to, size_t *used, const void *bytes, size_t n)
 }
 
 static void
+keep_records(struct job *job, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (job->record_left > 0) {
+            keep(&job->err, &job->err_bytes, bytes + i, 1);
+            job->record_left--;
+            continue;
+        }
+        job->head[job->nhead++] = (unsigned char)bytes[i];
+        if (job->nhead == sizeof job->head) {
+            job->nhead = 0;
+            memcpy(&job->place, job->head, sizeof job->place);
+            memcpy(&job->record_left, job->head + sizeof job->place,
+                   sizeof job->record_left);
+            job->place = be64toh(job->place);
+            job->record_left = be32toh(job->record_left);
+        }
+    }
+}
+
+static void
 on_data(void *context, int32_t stream, void *user, const void *bytes, size_t n)
 {
     struct client *client = context;
     struct job *job = user;
     if (stream == job->err_stream) {
-        keep(&job->err, &job->err_bytes, bytes, n);
+        keep_records(job, bytes, n);
         if (!job->slow_err) {
             ck_assert_int_eq(fy_wire_grant(client->wire, stream, n), 0);
         }

@@ -14,6 +14,7 @@
 
 #include "proxy/client/client.h"
 #include "proxy/server/proxy.h"
+#include "proxy/wire/protocol.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/wire.h"
 
@@ -32,7 +33,11 @@ struct job {
     int status, small_status;
     char reason[64], why[256], encoding[16];
     char *out, *err;
-    size_t out_bytes, err_bytes; /* kept at most KEPT_BYTES */
+    size_t out_bytes, err_bytes;        /* kept at most KEPT_BYTES */
+    unsigned char head[FY_PLACE_BYTES]; /* of the record of stderr that comes */
+    size_t nhead;
+    uint32_t record_left;
+    uint64_t place;
     uint64_t out_total;
     bool ended, closed, err_ended, small_ended;
     uint32_t error;

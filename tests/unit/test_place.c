@@ -208,7 +208,7 @@ START_TEST(test_greeting)
     struct fy_link link;
     fy_buffer_start(&why, said, sizeof said);
     ck_assert_int_eq(greet("echo Welcome; printf 'fferry-proxy 1\\nferry-"
-                           "ferry-proxy 2\\nwire'; cat >/dev/null",
+                           "ferry-proxy 3\\nwire'; cat >/dev/null",
                            &link, &why),
                      0);
     struct pollfd readable = {.fd = link.in, .events = POLLIN};
@@ -235,7 +235,7 @@ START_TEST(test_greeting)
     ck_assert_int_eq(
         greet("printf 'ferry-proxy 1\\n'; cat >/dev/null", &link, &why),
         FY_ERR_IO);
-    ck_assert_str_eq(said, "the ferry there speaks protocol 1, this one 2");
+    ck_assert_str_eq(said, "the ferry there speaks protocol 1, this one 3");
     fy_link_close(&link, 10000);
 
     fy_buffer_start(&why, said, sizeof said);
@@ -251,7 +251,7 @@ START_TEST(test_own_session)
 {
     struct fy_link link;
     ck_assert_int_eq(
-        greet("printf 'ferry-proxy 2\\n'; cat >/dev/null", &link, NULL), 0);
+        greet("printf 'ferry-proxy 3\\n'; cat >/dev/null", &link, NULL), 0);
     ck_assert_int_eq(getsid(link.pid), link.pid);
     fy_link_close(&link, 10000);
 }

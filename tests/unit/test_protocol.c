@@ -189,7 +189,7 @@ START_TEST(the_constants_are_those_rows)
     ck_assert_int_eq(FY_PROTOCOL_VERSION, 1);
     ck_assert_int_eq(1 << FY_SQUEEZE_WINDOW_LOG, 1 << 20); /* "1 MiB" */
     read_document();
-    ck_assert_ptr_nonnull(strstr(document, "\nVersion 2. "));
+    ck_assert_ptr_nonnull(strstr(document, "\nVersion 3. "));
     static const char *const kinds =
         "0 null, 1 closed, 2 wire, 3 file, 4 link, 5 pty, 6 same";
     ck_assert_str_eq(row("stream", "kind")->cells[3], kinds);

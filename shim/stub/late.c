@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the command writes to stderr in the middle of its output. Its proxy takes
+ * more of its stdout than a pipe holds; here the command would be blocked in
+ * write(2) until its reader has taken enough, and SIGPIPE may end it there, before
+ * it complains. So each piece of stderr comes with its place: the bytes of stdout
+ * that were written before it, at most. It waits here until as many were taken or
+ * fit into the pipe.
+ */
+#include "config.h"
+
+#include "shim/stub/local.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+enum {
+    PIPE_BYTES = 64 << 10, /* of the proxy's pipe: places are that exact */
+};
+
+struct piece {
+    struct piece *next;
+    uint64_t place;
+    uint32_t n;
+    char bytes[];
+};
+
+static struct piece *first, **last = &first;
+
+int
+stub_late_add(uint64_t place, const char *bytes, uint32_t n)
+{
+    struct piece *piece = malloc(sizeof *piece + n);
+    if (!piece) {
+        return -1;
+    }
+    *piece = (struct piece){.place = place, .n = n};
+    memcpy(piece->bytes, bytes, n);
+    *last = piece;
+    last = &piece->next;
+    return 0;
+}
+
+uint64_t
+stub_late_place(void)
+{
+    return first ? first->place : UINT64_MAX;
+}
+
+const char *
+stub_late_bytes(uint32_t *out_n)
+{
+    *out_n = first->n;
+    return first->bytes;
+}
+
+void
+stub_late_drop(void)
+{
+    struct piece *piece = first;
+    first = piece->next;
+    if (!first) {
+        last = &first;
+    }
+    free(piece);
+}
+
+uint64_t
+stub_late_reach(const struct stub *stub)
+{
+    int capacity = fcntl(1, F_GETPIPE_SZ), unread = 0;
+    if (capacity < 0 || ioctl(1, FIONREAD, &unread) != 0) {
+        return UINT64_MAX;
+    }
+    capacity = capacity < PIPE_BYTES ? PIPE_BYTES : capacity;
+    return stub->outputs[1].written_bytes +
+           (uint64_t)(capacity > unread ? capacity - unread : 0);
+}
