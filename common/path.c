@@ -12,7 +12,6 @@
 bool
 fy_path_search(const char *name, char out[PATH_MAX])
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tools search in one thread */
     const char *path = getenv("PATH");
     path = strchr(name, '/') ? "" : path ? path : "/bin:/usr/bin";
     if (strchr(name, '/') && snprintf(out, PATH_MAX, "%s", name) < PATH_MAX &&

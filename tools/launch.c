@@ -106,7 +106,6 @@ empty_folder(int fd)
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (folder && (entry = readdir(folder))) {
         (void)unlinkat(fd, entry->d_name, 0);
     }
@@ -128,7 +127,6 @@ remove_abandoned(const char *place)
     struct stat about;
     DIR *folder = opendir(place);
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     for (int i = 0; folder && i < LOOKED_AT_MAX && (entry = readdir(folder));
          i++) {
         if (strncmp(entry->d_name, SCRATCH, sizeof SCRATCH - 1) != 0) {

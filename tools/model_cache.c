@@ -57,7 +57,6 @@ make_key(const char *library, struct fy_model_key *key)
     const struct dirent *entry;
     bool good = folder && stat("/proc/self/exe", &self) == 0;
     key->texts = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (good && (entry = readdir(folder))) {
         const char *suffix = strrchr(entry->d_name, '.');
         if (suffix && strcmp(suffix, ".ferry") == 0) {

@@ -144,8 +144,8 @@ join_variables(struct fy_command_check *check, struct fy_command *command)
         const struct fy_rules *rules = &command->entries[i].block->variables;
         for (unsigned r = 0; r < rules->count; r++) {
             size_t known = 0;
-            while (known < count &&
-                   strcmp(command->variables[known], rules->items[r].text)) {
+            while (known < count && strcmp(command->variables[known],
+                                           rules->items[r].text) != 0) {
                 known++;
             }
             command->variables[known] = rules->items[r].text;

@@ -263,9 +263,8 @@ fy_command_regex(struct fy_command_check *check, struct ast_name text)
     if (known->value > 0) {
         return set->regexes[known->value - 1];
     }
-    set->regexes = fy_arena_grow(
-        check->arena, set->regexes, set->nregexes, &set->regexes_capacity,
-        sizeof *set->regexes); /* NOLINT(bugprone-sizeof-expression) */
+    set->regexes = fy_arena_grow(check->arena, set->regexes, set->nregexes,
+                                 &set->regexes_capacity, sizeof *set->regexes);
     regex_t *regex = fy_arena_alloc(check->arena, sizeof *regex);
     int error = regcomp(regex, text.text, REG_EXTENDED | REG_NOSUB);
     if (error == REG_ESPACE) {

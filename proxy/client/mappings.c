@@ -246,7 +246,6 @@ fy_mappings_write(uint64_t device, bool *out_some)
     const struct dirent *entry;
     int status = processes ? 0 : FY_ERR_IO;
     *out_some = false;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of this call */
     while (!status && (entry = readdir(processes))) {
         if (isdigit((unsigned char)entry->d_name[0])) {
             status = write_process(dirfd(processes), entry->d_name, device,

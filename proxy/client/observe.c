@@ -76,7 +76,7 @@ on_ended(struct watch *watch, uint32_t events)
     uint64_t now = fy_clock_ns();
     uint64_t life = now - observed->began_ns;
     /* Nearly all of a life that was not short counts as all of it. */
-    if (whole || (life > PARTS * FIRST_MS * UINT64_C(1000000) &&
+    if (whole || (life > UINT64_C(1000000) * FIRST_MS * PARTS &&
                   (now - observed->last_ns) * (PARTS / 2) < life)) {
         const struct fy_process_io *from = &observed->began;
         const struct fy_process_io *to = &observed->last;
@@ -146,6 +146,7 @@ void
 fy_observed_end(struct fy_session *session)
 {
     while (session->observed.first) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): forget() takes it out */
         forget(session->observed.first);
     }
 }

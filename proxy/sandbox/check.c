@@ -1213,7 +1213,6 @@ fy_policy_new(const struct fy_policy_options *options, struct fy_buffer *why,
     policy->known_user = is_in_passwd(geteuid());
     policy->umask = umask(077);
     (void)umask(policy->umask);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the proxy has one thread */
     const char *home = getenv("HOME");
     const struct passwd *user =
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): likewise */

@@ -87,7 +87,6 @@ remove_all(const char *path)
 {
     DIR *dir = opendir(path);
     struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (dir && (entry = readdir(dir))) {
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.') {
             (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
@@ -123,7 +122,6 @@ remove_abandoned(const char *own)
     char path[PATH_MAX + 256];
     DIR *dir = opendir(own);
     struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     while (dir && (entry = readdir(dir))) {
         if (strncmp(entry->d_name, NAME, sizeof NAME - 1) != 0) {
             continue;

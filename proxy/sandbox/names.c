@@ -139,7 +139,6 @@ find_links(struct fy_names *names, int folder, const char *shown)
     DIR *dir = open_names(folder);
     struct dirent *entry;
     bool whole = dir;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     for (errno = 0; whole && (entry = readdir(dir)); errno = 0) {
         whole = may_go_on(names) && (type_of(dirfd(dir), entry) != DT_LNK ||
                                      add_link(links, entry->d_name));
@@ -182,7 +181,6 @@ check_below(struct fy_names *names, int folder, unsigned depth,
     }
     struct dirent *entry;
     int status = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     for (errno = 0; !status && (entry = readdir(dir)); errno = 0) {
         unsigned type = type_of(dirfd(dir), entry);
         if (is_dots(entry->d_name)) {

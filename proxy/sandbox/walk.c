@@ -91,7 +91,6 @@ walk_folder(struct fy_walk *walk, int fd, struct place *place)
     struct dirent *entry;
     size_t before = place->n;
     place->depth++;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread reads this folder */
     for (errno = 0; (entry = readdir(folder)); errno = 0) {
         struct statx facts;
         size_t n = strlen(entry->d_name);

@@ -51,7 +51,6 @@ read_processes(struct processes *out)
         return;
     }
     struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this folder */
     while ((entry = readdir(folder))) {
         struct process row = {0};
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||

@@ -640,7 +640,6 @@ refresh_crowd(struct work *work, size_t from, size_t to)
         close(spot.folder);
         return;
     }
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
     qsort(names, (size_t)nnames, sizeof *names, by_name);
     for (size_t i = from; i < to; i++) {
         const char *name = paths[i] + bytes + 1;
@@ -672,7 +671,6 @@ refresh_all(struct work *work)
 {
     const char **paths = work->paths;
     const struct fy_mount *mount = work->mounted.mount;
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
     qsort(paths, work->n, sizeof *paths, compare);
     size_t kept = 0;
     for (size_t i = 0; i < work->n; i++) {

@@ -443,7 +443,7 @@ configure(const char *text, const struct fy_mount_table *table,
             out->device = device;
             fy_mount_show(out, FY_MOUNT_READ_ONLY,
                           line->read_only ? FY_MOUNT_READ_ONLY : 0);
-            snprintf(out->type, sizeof out->type, "%s", line->type);
+            (void)snprintf(out->type, sizeof out->type, "%s", line->type);
             struct fy_mount seen = *out;
             (void)describe(table, line, "/proc", &seen);
             seen.place = out->place;

@@ -90,7 +90,6 @@ bool
 fy_threads_next(DIR *threads, const char *name, char out[64])
 {
     const struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the caller's folder */
     while (threads && (entry = readdir(threads))) {
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, name) != 0) {
             (void)snprintf(out, 64, "%.20s/task/%.20s", name, entry->d_name);

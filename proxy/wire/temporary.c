@@ -78,7 +78,6 @@ fy_temporary_remove(const char *path)
 static bool
 find_place(size_t i, char out[PATH_MAX])
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets variables */
     const char *places[PLACES] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
     return places[i] && fy_trusted_folder(places[i], false, out) == 0;
 }

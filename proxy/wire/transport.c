@@ -91,15 +91,15 @@ become(const char *const *argv, char **variables, int stream, int said)
     }
     sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
     /* Both are above 2: see fy_transport_spawn(). */
     if (dup2(stream, 0) == 0 && dup2(stream, 1) == 1 && dup2(said, 2) == 2) {
         close_range(3, ~0U, 0);
         execvp(argv[0], (char *const *)argv);
         const char *reason = strerrordesc_np(errno);
         ssize_t ignored = write(2, argv[0], strlen(argv[0]));
-        ignored = write(2, ": ", 2);
-        ignored = write(2, reason, reason ? strlen(reason) : 0);
+        ignored += write(2, ": ", 2);
+        ignored += write(2, reason, reason ? strlen(reason) : 0);
         (void)ignored;
     }
     _exit(127);

@@ -203,6 +203,7 @@ fy_wire_free(struct fy_wire *wire)
     }
     wire->broken = true;
     while (wire->streams) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it takes the stream out */
         fy_wire_remove(wire->streams, NGHTTP2_CONNECT_ERROR);
     }
     nghttp2_session_del(wire->session);

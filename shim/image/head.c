@@ -56,6 +56,7 @@ find_linker(long file, const struct fy_head *head, Elf64_Phdr *out)
         } else if (!read_at(file, from, out, sizeof *out)) {
             return false;
         }
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): read_at() fills it */
         if (out->p_type == PT_INTERP) {
             return out->p_filesz > 0;
         }

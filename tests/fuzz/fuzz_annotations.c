@@ -270,7 +270,6 @@ mutate(char *out)
         case 3: /* a word in */
             if (used + strlen(word) < MAX_INPUT) {
                 memmove(out + at + strlen(word), out + at, used - at);
-                /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): not a string */
                 memcpy(out + at, word, strlen(word));
                 used += strlen(word);
             }

@@ -244,7 +244,6 @@ mutate(char *out)
             }
             if (used - gone + bytes < MAX_INPUT) {
                 memmove(out + at + bytes, out + at + gone, used - at - gone);
-                /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): not a string */
                 memcpy(out + at, word, bytes);
                 used += bytes - gone;
             }

@@ -72,7 +72,6 @@ resolve(void *library)
 static int
 refuse_init(int result)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): once, as the driver itself has */
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char text[FY_CUDA_TEXT_BYTES];
     switch (result) {

@@ -223,7 +223,6 @@ typedef void *fy_cuda_handle;
        size_t * bytes))
 
 struct fy_cuda_driver {
-/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration has none */
 #define FY_CUDA_MEMBER(member, name, parameters) int(*member) parameters;
     FY_CUDA_FUNCTIONS(FY_CUDA_MEMBER)
     FY_CUDA_OPTIONAL(FY_CUDA_MEMBER)

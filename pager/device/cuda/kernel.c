@@ -313,6 +313,7 @@ cuda_kernel(struct fy_device *base, const struct fy_kernel_program *program,
     pthread_mutex_unlock(&device->kernels_lock);
     (void)pthread_setcancelstate(cancel, NULL);
     if (job.status == FY_OK) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): work() has set it */
         *out = job.kernel->function;
     }
     return job.status == FY_ERR_INVALID || job.status == FY_ERR_NOENT

@@ -101,8 +101,9 @@ is_key(const char *name, bool *complete)
             return false;
         }
     }
-    *complete = name[2 * FY_KERNEL_KEY_BYTES] == '\0';
-    return *complete || name[2 * FY_KERNEL_KEY_BYTES] == '.';
+    const char end = name[UINT64_C(2) * FY_KERNEL_KEY_BYTES];
+    *complete = end == '\0';
+    return *complete || end == '.';
 }
 
 /* Files that are in use are only made again: nobody holds their names. */

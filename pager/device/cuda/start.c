@@ -156,14 +156,12 @@ search(const struct loaded *l)
         }
     }
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): as the driver itself does */
         const char *prefix =
             places[i].variable ? getenv(places[i].variable) : places[i].prefix;
         if (prefix && search_prefix(prefix, places[i].below)) {
             return true;
         }
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */
     const char *at = getenv("PYTHONPATH");
     while (at && *at != '\0') {
         size_t length = strcspn(at, ":");

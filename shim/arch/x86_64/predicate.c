@@ -422,6 +422,7 @@ comparison(struct compiler *c, const struct fy_node *node, bool when,
         value(c, node->b, 1);
         two(c, 0x39, registers[1], registers[0]); /* cmp */
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): a comparison */
     unsigned code = codes[node->op - FY_OP_LT];
     jump_if(c, when ? code : code ^ 1, to);
 }
