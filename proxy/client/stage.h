@@ -105,9 +105,10 @@ struct stage_join {
 struct stage_order {
     uint64_t held; /* bit n-1 of signal n, since held_ns */
     uint64_t held_ns;
-    unsigned pings; /* that its stub has not answered */
-    bool signalled; /* its stub passed on one that may end it */
-    int last;       /* of those, the one that came last */
+    unsigned pings;  /* that its stub has not answered */
+    uint64_t passed; /* likewise a bit each: that its stub passed on */
+    bool signalled;  /* one of those may end it */
+    int last;        /* of those, the one that came last */
 };
 
 /* placement.c: whether it pays. */

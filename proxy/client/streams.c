@@ -312,6 +312,9 @@ out_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     }
     result->ended_ns = fy_clock_ns();
     fy_stage_event(stage, STAGE_HAS_RESULT);
+    if (result->signal && stage->order.passed >> (result->signal - 1) & 1) {
+        stage->order.signalled = true; /* SIGUSR1, too, which ends few */
+    }
     /* It had ended there before the signal came; here it is in the middle of its
      * output, which its reader may never take. */
     if (stage->order.signalled && !result->signal &&
@@ -457,6 +460,7 @@ fy_flow_signal(struct stage *stage, uint32_t signal)
         (stage->whole && fy_part_is_over(stage))) {
         return;
     }
+    stage->order.passed |= UINT64_C(1) << (signal - 1);
     if (fy_signal_ends(signal)) {
         stage->order.signalled = true;
         stage->order.last = (int)signal;

@@ -65,6 +65,8 @@ TESTS += tests/session/libraries.py
 
 dist_check_SCRIPTS += tests/session/hung.py
 TESTS += tests/session/hung.py
+dist_check_SCRIPTS += tests/session/signals.py
+TESTS += tests/session/signals.py
 
 dist_check_SCRIPTS += tests/session/environment.py
 TESTS += tests/session/environment.py

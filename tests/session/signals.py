@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each signal to a command that runs at a proxy has the effect and the exit status
+that it has without ferry, and leaves no process there. Prints TAP."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("FERRY_BUILDDIR", ".")
+FERRY = os.path.join(BUILD, "ferry")
+STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+# 32 and 33 are glibc's own; SIGPIPE the stub raises itself, and one that is sent to it
+# ends nothing.
+NUMBERS = [n for n in range(1, 65) if n not in (signal.SIGPIPE, 32, 33)]
+AT_ONCE = 31
+PIPE_BYTES = 65536
+FILE_BYTES = 1 << 22
+SECONDS = 20
+
+
+def left(names):
+    """Those of the files that processes still have in their command lines."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                found.update(file.read().decode(errors="replace").split("\0"))
+        except OSError:
+            pass
+    return found.intersection(names)
+
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "gone"
+
+
+def wait_for(condition):
+    end = time.monotonic() + SECONDS
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+def effect(number, command, out):
+    """Its end or stop, or how much is written by one that goes on."""
+    stop = number in STOPS
+    ends = signal.Signals(number) not in (
+        signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH) \
+        if number < signal.SIGRTMIN else True
+    if stop:
+        stopped = wait_for(lambda: state(command.pid) == "T")
+        command.send_signal(signal.SIGCONT)
+        ends = False
+    if ends:
+        try:
+            return f"status {command.wait(SECONDS)}"
+        except subprocess.TimeoutExpired:
+            return "does not end"
+    with os.fdopen(out, "rb", closefd=False) as file:
+        count = PIPE_BYTES
+        while count:
+            count = len(file.read(PIPE_BYTES))
+            effect.total += count
+    total, effect.total = effect.total, 0
+    return (f"{'stopped ' if stop and stopped else ''}{total} bytes, "
+            f"status {command.wait(SECONDS)}")
+
+
+effect.total = 0
+
+
+def child(names):
+    """All commands wait for their readers when the signals come."""
+    for first in range(0, len(NUMBERS), AT_ONCE):
+        rows = []
+        for number in NUMBERS[first:first + AT_ONCE]:
+            ours, theirs = os.pipe()
+            # pylint: disable=consider-using-with
+            rows.append((number, ours, subprocess.Popen(
+                ["cat", names[number]], stdout=theirs,
+                preexec_fn=lambda: os.setpgid(0, 0))))
+            os.close(theirs)
+        for number, out, command in rows:
+            assert os.read(out, 1) == b"x"  # it runs
+        for number, out, command in rows:
+            command.send_signal(number)
+        for number, out, command in rows:
+            said = effect(number, command, out)
+            command.kill()
+            print(f"{number}: {said}", flush=True)
+            os.close(out)
+        wait_for(lambda: not left(names.values()))
+        for name in left(names.values()):
+            print(f"{name} is left at the proxy", flush=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as top:
+        data, report = os.path.join(top, "data"), os.path.join(top, "report")
+        os.mkdir(data)
+        with open(os.path.join(data, "f"), "wb") as file:
+            file.write(b"x" * FILE_BYTES)
+        for number in NUMBERS:
+            os.link(os.path.join(data, "f"), os.path.join(data, f"f{number}"))
+        argv = [sys.executable, os.path.abspath(__file__), data]
+        environment = dict(os.environ, HOME=top, XDG_CONFIG_HOME=top,
+                           XDG_CACHE_HOME=top, LC_ALL="C")
+        plain = subprocess.run(argv, env=environment, stdout=subprocess.PIPE,
+                               check=False, timeout=600)
+        far = subprocess.run(
+            [FERRY, "run", "--no-discover", "--force", "--device", "none",
+             "--report=" + report, "--mount", f"{data}=loopback://{data}",
+             "--"] + argv, env=environment, stdout=subprocess.PIPE,
+            check=False, timeout=600)
+        with open(report, encoding="utf-8") as file:
+            placed = sum(1 for stage in json.load(file)["stages"]
+                         if not stage.get("declined"))
+    wanted, found = plain.stdout.decode(), far.stdout.decode()
+    rows = list(zip(wanted.splitlines(), found.splitlines()))
+    print(f"1..{len(NUMBERS) + 1}")
+    for i, number in enumerate(NUMBERS):
+        row = rows[i] if i < len(rows) else ("nothing", "no line")
+        print(f"{'ok' if row[0] == row[1] else 'not ok'} {i + 1} - "
+              f"signal {number}")
+        if row[0] != row[1]:
+            print(f"# {row[1]}, without ferry {row[0]}")
+    every = placed == len(NUMBERS)
+    print(f"{'ok' if every else 'not ok'} {len(NUMBERS) + 1} - all ran at the proxy")
+    if not every:
+        print(f"# {placed} of {len(NUMBERS)}")
+    bad = not every or wanted != found
+    return 1 if bad or plain.returncode or far.returncode else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        child({n: os.path.join(sys.argv[1], f"f{n}") for n in NUMBERS})
+    else:
+        sys.exit(main())
