@@ -199,16 +199,19 @@ look_at_home(const struct fy_absent_places *places,
     return !told && look == THERE ? UNREADABLE : look;
 }
 
-/* Beside a file of /etc a program may have one below its own prefix, whatever is in
- * it. */
+/* Instead of a file of /etc a program may have been built to read another, and one
+ * below its own prefix counts, whatever is in it. */
 static bool
 has_own_settings(const struct fy_absent_places *places,
                  const struct fy_absent *absent)
 {
     char path[PATH_MAX];
-    return !absent->present &&
-           fy_tool_own_settings(places->program, absent->path, path) &&
-           (access(path, F_OK) == 0 || may_be_there(AT_FDCWD, path));
+    if (absent->present || strncmp(absent->path, "/etc/", 5) != 0) {
+        return false;
+    }
+    return !fy_tool_names_settings(places->program, absent->path) ||
+           (fy_tool_own_settings(places->program, absent->path, path) &&
+            (access(path, F_OK) == 0 || may_be_there(AT_FDCWD, path)));
 }
 
 static enum look

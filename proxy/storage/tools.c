@@ -28,8 +28,9 @@ enum {
     PROGRAM_MAX_BYTES = 1 << 30,
     SCRIPT_DEPTH_MAX = 4,
     CACHED_MAX = 512,
-    NOTES_MAX_BYTES = 1 << 20, /* of one segment of an ELF file */
-    BLOCK_BYTES = 128 << 10,   /* read at a time */
+    NOTES_MAX_BYTES = 1 << 20,     /* of one segment of an ELF file */
+    BLOCK_BYTES = 128 << 10,       /* read at a time */
+    SETTINGS_MAX_BYTES = 64 << 20, /* of a program that names its settings */
 };
 
 /* What was found out about a file. The witnesses say whether it still holds. */
@@ -39,7 +40,7 @@ struct cached {
     off_t bytes;
     struct timespec changed, status_changed;
     bool bare;          /* without what it loads */
-    char *library_path; /* that it was asked with; NULL: none */
+    char *library_path; /* that it was asked with; NULL: none; or settings */
     char *witnesses; /* paths, each with its NUL, then another one; or NULL */
     uint64_t stamp;  /* of them */
     char identity[240];
@@ -559,4 +560,48 @@ fy_tool_own_settings(const char *program, const char *path, char out[PATH_MAX])
     }
     int n = snprintf(out, PATH_MAX, "%s%s", real, path);
     return *real && strcmp(real, "/usr") != 0 && n > 0 && n < PATH_MAX;
+}
+
+/* Whether a string constant is among the bytes of a program. */
+static bool
+holds(const char *bytes, size_t n, const char *text)
+{
+    size_t length = strlen(text) + 1;
+    for (const char *at = bytes;
+         (at = memmem(at, n - (size_t)(at - bytes), text, length)); at++) {
+        if (at > bytes && at[-1] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+fy_tool_names_settings(const char *program, const char *path)
+{
+    char own[PATH_MAX], answer[2] = "";
+    struct stat about;
+    struct fy_buffer known;
+    int fd = open(program, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return false;
+    }
+    fy_buffer_start(&known, answer, sizeof answer);
+    if (find_cached(&about, true, path, &known)) {
+        close(fd);
+        return *answer == 'y';
+    }
+    size_t n = 0;
+    char *bytes = fy_read_open(fd, SETTINGS_MAX_BYTES, &n);
+    bool named = bytes && holds(bytes, n, path);
+    if (bytes && !named && fy_tool_own_settings(program, path, own)) {
+        own[strlen(own) - strlen(path)] = '\0';
+        named = holds(bytes, n, own) && holds(bytes, n, path + 1);
+    }
+    free(bytes);
+    keep(&about, true, path, NULL, 0, named ? "y" : "n");
+    return named;
 }

@@ -60,4 +60,8 @@ bool fy_locales_fit(const char *const *environment, bool encoded,
 bool fy_tool_own_settings(const char *program, const char *path,
                           char out[PATH_MAX]);
 
+/* Whether a program's file says that it reads `path', a file of /etc: as it is, or as
+ * etc/x below its own prefix. False: it may have been built to read another. */
+bool fy_tool_names_settings(const char *program, const char *path);
+
 #endif

@@ -30,6 +30,20 @@ put(const char *path, const char *text)
     ck_assert_int_eq(fclose(file), 0);
 }
 
+/* A file with string constants. */
+static void
+put_words(const char *path, const char *const *words)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s", top, path);
+    FILE *file = fopen(full, "w");
+    ck_assert_ptr_nonnull(file);
+    for (size_t i = 0; i < 4 && words[i]; i++) {
+        fprintf(file, "%c%s%c", 0, words[i], 0);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+}
+
 static void
 make(const char *path)
 {
@@ -103,14 +117,15 @@ look(const char *base, const struct fy_absent *absents, uint32_t n)
 /* A program below another prefix has its part of /etc there, whatever it says. */
 START_TEST(of_another_prefix)
 {
-    static char path[128], link_path[128];
+    static char path[128], link_path[128], prefix[128];
     const struct fy_absent absent = {"/etc/ferry-none", "x", false};
     make("local");
     make("local/bin");
     make("local/etc");
-    put("local/bin/git", "");
-    ck_assert_uint_eq(look(".", &absent, 1), 0);
     snprintf(path, sizeof path, "%s/local/bin/git", top);
+    snprintf(prefix, sizeof prefix, "%s/local", top);
+    put_words("local/bin/git",
+              (const char *[]){"etc/ferry-none", prefix, NULL});
     snprintf(link_path, sizeof link_path, "%s/git", top);
     ck_assert_int_eq(symlink(path, link_path), 0);
     for (int i = 0; i < 2; i++) {
@@ -120,6 +135,45 @@ START_TEST(of_another_prefix)
         ck_assert_uint_eq(look(".", &absent, 1), FY_STAGE_OTHER_CONFIG);
         ck_assert_int_eq(unlinkat(root.fd, "../local/etc/ferry-none", 0), 0);
     }
+    program = "/usr/bin/git";
+}
+END_TEST
+
+/* What a program does not name it need not read: it may have been built for settings
+ * elsewhere (sysconfdir), be moved (stow), or be a script that calls another. */
+START_TEST(of_another_place)
+{
+    static char path[128], prefix[128];
+    const struct fy_absent absent = {"/etc/ferry-none", "x", false};
+    const struct {
+        const char *words[4];
+        bool fits;
+    } programs[] = {
+        {{"/etc/ferry-none"}, true},
+        {{"a", "/etc/ferry-none", "b"}, true},
+        {{"etc/ferry-none", prefix}, true},
+        {{"etc/ferry-none", "/usr/local"}, false},
+        {{prefix, "/opt/conf/ferry-none"}, false},
+        {{prefix, "/opt/etc/ferry-none"}, false},
+        {{"/etc/ferry-none.d", prefix}, false},
+        {{"#!/bin/sh\nexec git # /etc/ferry-none"}, false},
+        {{""}, false},
+    };
+    make("local");
+    make("local/bin");
+    snprintf(prefix, sizeof prefix, "%s/local", top);
+    snprintf(path, sizeof path, "%s/local/bin/git", top);
+    program = path;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        put_words("local/bin/git", programs[i].words);
+        ck_assert_uint_eq(look(".", &absent, 1),
+                          programs[i].fits ? 0 : FY_STAGE_OTHER_CONFIG);
+    }
+    put_words("local/bin/git", programs[0].words);
+    const struct fy_absent hook = {".git/hooks/x", NULL, false};
+    ck_assert_uint_eq(look(".", &hook, 1), 0);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_uint_eq(look(".", &absent, 1), FY_STAGE_OTHER_CONFIG);
     program = "/usr/bin/git";
 }
 END_TEST
@@ -276,6 +330,7 @@ main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, hooks);
     tcase_add_test(tcase, of_another_prefix);
+    tcase_add_test(tcase, of_another_place);
     tcase_add_test(tcase, home_on_a_mount);
     tcase_add_test(tcase, home_of_another_user);
     tcase_add_test(tcase, not_above_the_root);
