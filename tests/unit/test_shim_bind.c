@@ -2,7 +2,8 @@
 /*
  * What calls of an annotated name lead to (shim/calls/bind.c): names, bindings of
  * objects and of the whole process, stubs, and the shim's lock. The image, the scopes
- * and the loaded objects are the test's. Each case runs in a process of its own.
+ * and the loaded objects are the test's. Each case runs in a
+ * process that has bound nothing yet. Long because each rule of binding has a case.
  */
 #include "config.h"
 
