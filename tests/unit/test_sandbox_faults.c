@@ -3,7 +3,8 @@
  * Each system call of a proxy's check of a stage, and of the stage's way into its
  * sandbox, fails once (nocall.h), and each allocation (nomem.h). Then the stage is
  * refused with a reason, or it runs as confined as ever: judged by what it reaches.
- * Nothing stays: no descriptor, no process, no temporary file.
+ * Nothing stays: no descriptor, no process, no temporary file. A stage that is refused
+ * is refused still. Long because all cases share the stages and one judge.
  */
 #include "config.h"
 
