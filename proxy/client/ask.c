@@ -397,7 +397,7 @@ fy_ask_is_same_user(const struct stage *stage, struct fy_buffer *why)
             return false;
         }
         if (geteuid() == 0 && !mount->configured &&
-            strncmp(mount->type, "nfs", 3) == 0) {
+            (mount->traits & FY_MOUNT_SQUASHES)) {
             fy_buffer_add(why, "root may be nobody for the server");
             return false;
         }
@@ -482,8 +482,8 @@ fill(struct request *request, struct stage *feeder)
         spec->hides_links =
             spec->hides_links || (mount->traits & FY_MOUNT_HIDES_LINKS);
         spec->keeps_names =
-            spec->keeps_names || strcmp(mount->type, "fuse.sshfs") == 0;
-        spec->masks = spec->masks || strcmp(mount->type, "fuse.sshfs") == 0;
+            spec->keeps_names || (mount->traits & FY_MOUNT_BY_PATH);
+        spec->masks = spec->masks || (mount->traits & FY_MOUNT_MASKS);
     }
     spec->outputs = request->outputs;
     if (!fy_alike_outputs(stage, request->outputs, &spec->noutputs)) {

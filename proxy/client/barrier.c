@@ -127,9 +127,8 @@ fy_barrier(const struct fy_mount *mount, struct fy_quiet *quiet)
     if (!*mount->type) {
         return 0; /* files of this machine */
     }
-    bool sshfs = strcmp(mount->type, "fuse.sshfs") == 0;
-    bool counted = sshfs && read_counters(mount, &before), mapped = false;
-    if (strncmp(mount->type, "fuse", 4) == 0 &&
+    bool counted = read_counters(mount, &before), mapped = false;
+    if ((mount->traits & FY_MOUNT_FUSE) &&
         fy_mappings_write(mount->device, &mapped)) {
         return FY_ERR_IO;
     }
@@ -145,7 +144,7 @@ fy_barrier(const struct fy_mount *mount, struct fy_quiet *quiet)
     }
     *quiet = (struct fy_quiet){0};
     counted = counted && read_counters(mount, &now);
-    if (!status && strncmp(mount->type, "nfs", 3) != 0) {
+    if (!status && !(mount->traits & FY_MOUNT_SYNCS)) {
         status = round_trip(mount->path);
     }
     close(fd);

@@ -555,16 +555,16 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     if (unlike) {
         return unlike;
     }
-    if (invocation->attributes && strncmp(mount->type, "fuse.", 5) == 0) {
+    if (invocation->attributes && (mount->traits & FY_MOUNT_OTHER_ATTRIBUTES)) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other attributes than its host", "");
     }
-    if (strcmp(mount->type, "fuse.sshfs") == 0 && removes_unnamed(invocation)) {
+    if ((mount->traits & FY_MOUNT_BY_PATH) && removes_unnamed(invocation)) {
         return say(look, FY_STAGE_FORBIDDEN,
                    "sshfs would go on showing what is gone", "");
     }
-    /* The server takes its own umask off as well, 022 nearly everywhere. */
-    if (strcmp(mount->type, "fuse.sshfs") == 0 && invocation->effect &&
+    /* A server's umask is 022 nearly everywhere. */
+    if ((mount->traits & FY_MOUNT_MASKS) && invocation->effect &&
         (look->facts->umask & 022) != 022) {
         return say(look, FY_STAGE_OTHER_CONFIG,
                    "its umask is laxer than that of servers", "");
@@ -576,7 +576,7 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     if ((mount->traits & FY_MOUNT_READ_ONLY) && look->plan->effect) {
         return say(look, FY_STAGE_REFUSED, "mounted read-only", "");
     }
-    if (strncmp(mount->type, "fuse.", 5) == 0) {
+    if (mount->traits & FY_MOUNT_OTHER_ATTRIBUTES) {
         /* Its file numbers are its own, not the host's. */
         look->plan->in.inode = look->plan->out.inode = 0;
         look->plan->err.inode = 0;

@@ -96,7 +96,7 @@ kind_of(const struct fy_mount *mount)
     if (!*mount->type) {
         return PLAIN;
     }
-    return strcmp(mount->type, "fuse.sshfs") == 0 ? SSHFS : OTHER;
+    return mount->traits & FY_MOUNT_BY_PATH ? SSHFS : OTHER;
 }
 
 /* ---- one name in a folder that is on the mount for sure ---------------------- */

@@ -245,8 +245,9 @@ parse_source(const char *source, const char *root, struct fy_place *place)
 
 /* A bind mount's process was started for another mount point. */
 static bool
-learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
-      const char *proc, struct fy_mount *out)
+learn_sshfs(const struct fy_mount_table *table,
+            const struct fy_mount_line *line, const char *proc,
+            struct fy_mount *out)
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct fy_mount_line *other = &table->lines[i];
@@ -256,21 +257,39 @@ learn(const struct fy_mount_table *table, const struct fy_mount_line *line,
             return true;
         }
     }
+    out->traits |= FY_MOUNT_HIDES_LINKS;
     return false;
 }
 
 static bool
-is_nfs(const char *type)
+learn_gluster(const struct fy_mount_table *table,
+              const struct fy_mount_line *line, const char *proc,
+              struct fy_mount *out)
 {
-    return strcmp(type, "nfs") == 0 || strcmp(type, "nfs4") == 0;
+    (void)table;
+    return fy_gluster_learn(line, proc, out);
+}
+
+/* A FUSE server whose options ferry does not know. */
+static bool
+learn_nothing(const struct fy_mount_table *table,
+              const struct fy_mount_line *line, const char *proc,
+              struct fy_mount *out)
+{
+    (void)table;
+    (void)line;
+    (void)proc;
+    (void)out;
+    return false;
 }
 
 /*
  * For how long the kernel believes what an NFS server said. Only what is not the
  * default is listed; `actimeo' never is, but the four that it stands for.
  */
-static uint32_t
-nfs_forgets_ms(const char *options)
+static bool
+learn_nfs(const struct fy_mount_table *table, const struct fy_mount_line *line,
+          const char *proc, struct fy_mount *out)
 {
     enum {
         FILES = 1 << 0,
@@ -283,16 +302,74 @@ nfs_forgets_ms(const char *options)
         {"acdirmin", .timers = LEAST},         {NULL},
     };
     struct fy_mount_said said = {0};
-    fy_mount_options(rows, options, NULL, &said);
+    (void)table;
+    (void)proc;
+    fy_mount_options(rows, line->options, NULL, &said);
     bool told = (said.timers & FILES) && (said.timers & FOLDERS);
     double seconds = fy_mount_longest(&said, FILES | FOLDERS | LEAST,
                                       told ? 0 : NFS_DEFAULT_S);
     if (said.facts & FY_SAID_KEEPS_NONE) {
-        return 0;
+        return true;
     }
-    return said.facts & FY_SAID_BAD || seconds > LONGEST_S
-               ? UINT32_MAX
-               : (uint32_t)seconds * 1000 + 500;
+    bool known = !(said.facts & FY_SAID_BAD) && seconds <= LONGEST_S;
+    out->forgets_ms = known ? (uint32_t)seconds * 1000 + 500 : 0;
+    return known;
+}
+
+/* All that is known of a kind of mount. Those without a source are not looked for. */
+static const struct kind {
+    const char *type; /* `*' at the end: any that begins so */
+    unsigned traits;  /* of FY_MOUNT_BY_NUMBER and behind it */
+    bool (*source)(const char *source, const char *root,
+                   struct fy_place *place);
+    /* What this mount shows otherwise, and for how long; false: that cannot be told.
+     * NULL: as its host does. */
+    bool (*learn)(const struct fy_mount_table *table,
+                  const struct fy_mount_line *line, const char *proc,
+                  struct fy_mount *out);
+} kinds[] = {
+    {"fuse.sshfs",
+     FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES | FY_MOUNT_BY_PATH |
+         FY_MOUNT_MASKS,
+     parse_source, learn_sshfs},
+    {"fuse.glusterfs",
+     FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES | FY_MOUNT_BY_NUMBER,
+     fy_gluster_source, learn_gluster},
+    {"nfs", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,
+     parse_source, learn_nfs},
+    {"nfs4", FY_MOUNT_BY_NUMBER | FY_MOUNT_SQUASHES | FY_MOUNT_SYNCS,
+     parse_source, learn_nfs},
+    {"cifs", 0, NULL, NULL},
+    {"smb3", 0, NULL, NULL},
+    {"9p", 0, NULL, NULL},
+    {"ceph", 0, NULL, NULL},
+    {"lustre", 0, NULL, NULL},
+    {"fuse.*", FY_MOUNT_FUSE | FY_MOUNT_OTHER_ATTRIBUTES, NULL, learn_nothing},
+    {"fuse*", FY_MOUNT_FUSE, NULL, learn_nothing},
+};
+
+/* NULL: a file system of this machine. */
+static const struct kind *
+kind_of(const char *type)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t n = strlen(kinds[i].type);
+        if (kinds[i].type[n - 1] == '*'
+                ? strncmp(type, kinds[i].type, n - 1) == 0
+                : strcmp(type, kinds[i].type) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+void
+fy_mount_set_type(struct fy_mount *mount, const char *type)
+{
+    const struct kind *kind = kind_of(type);
+    (void)snprintf(mount->type, sizeof mount->type, "%s", type);
+    fy_mount_show(mount, ~(unsigned)(FY_MOUNT_BY_NUMBER - 1),
+                  kind ? kind->traits : 0);
 }
 
 /*
@@ -303,20 +380,11 @@ static bool
 describe(const struct fy_mount_table *table, const struct fy_mount_line *line,
          const char *proc, struct fy_mount *out)
 {
-    bool known = true;
-    if (strcmp(line->type, "fuse.sshfs") == 0) {
-        known = learn(table, line, proc, out);
-        out->traits |= known ? 0 : FY_MOUNT_HIDES_LINKS;
-    } else if (strcmp(line->type, "fuse.glusterfs") == 0) {
-        known = fy_gluster_learn(line, proc, out);
-        out->traits |= FY_MOUNT_BY_NUMBER;
-    } else if (is_nfs(line->type)) {
-        out->traits |= FY_MOUNT_BY_NUMBER;
-        out->forgets_ms = nfs_forgets_ms(line->options);
-        known = out->forgets_ms != UINT32_MAX;
-    } else {
-        known = strncmp(line->type, "fuse", 4) != 0;
-    }
+    const struct kind *kind = kind_of(line->type);
+    bool known = !kind || !kind->learn || kind->learn(table, line, proc, out);
+    fy_mount_set_type(out, line->type);
+    fy_mount_show(out, FY_MOUNT_READ_ONLY,
+                  line->read_only ? FY_MOUNT_READ_ONLY : 0);
     if (!known) {
         out->traits |= FY_MOUNT_KEEPS;
         out->forgets_ms = 0;
@@ -329,24 +397,20 @@ discover_line(const struct fy_mount_table *table,
               const struct fy_mount_line *line, const char *proc,
               struct fy_mount *out)
 {
-    bool ssh = strcmp(line->type, "fuse.sshfs") == 0;
-    bool gluster = strcmp(line->type, "fuse.glusterfs") == 0;
+    const struct kind *kind = kind_of(line->type);
     uid_t user;
-    if ((!ssh && !gluster && !is_nfs(line->type)) ||
-        ((ssh || gluster) && !fy_mount_user(line, &user)) ||
+    if (!kind || !kind->source ||
+        ((kind->traits & FY_MOUNT_FUSE) && !fy_mount_user(line, &user)) ||
         strlen(line->point) >= sizeof out->path ||
-        !(gluster ? fy_gluster_source(line->source, line->root, &out->place)
-                  : parse_source(line->source, line->root, &out->place))) {
+        !kind->source(line->source, line->root, &out->place)) {
         return false;
     }
     out->place.transport = fy_transport_find("ssh", 3);
     strcpy(out->path, line->point);
-    strcpy(out->type, line->type);
     strcpy(out->found_by, "mountinfo");
     out->device = line->device;
-    fy_mount_show(out, FY_MOUNT_READ_ONLY,
-                  line->read_only ? FY_MOUNT_READ_ONLY : 0);
-    return describe(table, line, proc, out) || is_nfs(line->type);
+    /* A FUSE server that is not understood may show anything. */
+    return describe(table, line, proc, out) || !(kind->traits & FY_MOUNT_FUSE);
 }
 
 static void
@@ -377,19 +441,6 @@ fy_mounts_discover(const char *mountinfo, const char *proc,
         discover(&table, proc, out, out_n);
         fy_mount_table_clear(&table);
     }
-}
-
-static bool
-is_remote(const char *type)
-{
-    static const char *const types[] = {"nfs", "nfs4", "cifs",  "smb3",
-                                        "9p",  "ceph", "lustre"};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(type, types[i]) == 0) {
-            return true;
-        }
-    }
-    return strncmp(type, "fuse", 4) == 0;
 }
 
 /* "DIR=PLACE"; DIR may hold '=' as long as it is no "=scheme://". */
@@ -439,11 +490,8 @@ configure(const char *text, const struct fy_mount_table *table,
             continue;
         }
         if (strcmp(line->point, out->path) == 0 ||
-            (is_remote(line->type) && is_beneath(out->path, line->point))) {
+            (kind_of(line->type) && is_beneath(out->path, line->point))) {
             out->device = device;
-            fy_mount_show(out, FY_MOUNT_READ_ONLY,
-                          line->read_only ? FY_MOUNT_READ_ONLY : 0);
-            (void)snprintf(out->type, sizeof out->type, "%s", line->type);
             struct fy_mount seen = *out;
             (void)describe(table, line, "/proc", &seen);
             seen.place = out->place;

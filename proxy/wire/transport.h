@@ -107,7 +107,14 @@ enum fy_mount_trait {
     /* Links that are absolute or hold .. cannot be read. */
     FY_MOUNT_HIDES_LINKS = 1 << 7,
     FY_MOUNT_KEEPS = 1 << 8, /* it remembers what it cannot be made to forget */
+    /* Each mount of a kind (mounts.c) has these, whatever its options are: */
     FY_MOUNT_BY_NUMBER = 1 << 9, /* users are who they are here, by numbers */
+    FY_MOUNT_FUSE = 1 << 10,     /* a process of this machine serves it */
+    FY_MOUNT_OTHER_ATTRIBUTES = 1 << 11, /* inodes, links, times of its own */
+    FY_MOUNT_BY_PATH = 1 << 12,  /* it remembers by paths, also what is gone */
+    FY_MOUNT_MASKS = 1 << 13,    /* the server takes its umask off as well */
+    FY_MOUNT_SQUASHES = 1 << 14, /* root may be nobody for the server */
+    FY_MOUNT_SYNCS = 1 << 15,    /* syncfs(2) waits until the server has all */
 };
 
 #define FY_USER_UNKNOWN UINT32_MAX /* uid of a mount: before the hello */
@@ -146,6 +153,9 @@ int fy_mounts_find(const char *const *configured, bool discover,
  * up, "/proc" (tests: another folder). Appends to *out_n. */
 void fy_mounts_discover(const char *mountinfo, const char *proc,
                         struct fy_mount *out, unsigned *out_n);
+
+/* Sets a mount's type ("" : files of this machine), and the traits of its kind. */
+void fy_mount_set_type(struct fy_mount *mount, const char *type);
 
 /* Other mounts of this machine below `path'; NULL-terminated, new; or NULL. */
 char **fy_mounts_below(const char *path);

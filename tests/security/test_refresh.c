@@ -29,7 +29,7 @@ setup(void)
           "ln -s /dev dev");
     memset(&mount, 0, sizeof mount);
     snprintf(mount.path, sizeof mount.path, "%s/mnt", base);
-    strcpy(mount.type, "fuse.sshfs");
+    fy_mount_set_type(&mount, "fuse.sshfs");
 }
 
 static void

@@ -326,10 +326,10 @@ START_TEST(test_input)
     ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
     ck_assert_int_eq(plan.in.kind, FY_STREAM_FILE);
     ck_assert_uint_eq(plan.in.inode, 70);
-    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    fy_mount_set_type(&mounts[0], "fuse.sshfs");
     ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
     ck_assert_uint_eq(plan.in.inode, 0);
-    mounts[0].type[0] = '\0';
+    fy_mount_set_type(&mounts[0], "");
     ck_assert_uint_eq(classify("cat"), FY_STAGE_NONE);
     ck_assert_str_eq(plan.in.path, "/data/in");
     ck_assert_int_eq(plan.in.offset, 12);
@@ -517,9 +517,9 @@ START_TEST(test_rest)
     mounts[0].traits |= FY_MOUNT_OWNERS_DIFFER;
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
     mounts[0].traits &= ~(unsigned)FY_MOUNT_OWNERS_DIFFER;
-    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    fy_mount_set_type(&mounts[0], "fuse.sshfs");
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_OTHER_NAMES);
-    (void)strcpy(mounts[0].type, "nfs4");
+    fy_mount_set_type(&mounts[0], "nfs4");
     ck_assert_uint_eq(classify("ls x"), FY_STAGE_NONE);
 }
 END_TEST
@@ -563,14 +563,14 @@ START_TEST(test_changes)
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_FORBIDDEN);
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
     mounts[0].traits &= ~(unsigned)FY_MOUNT_KEEPS;
-    (void)strcpy(mounts[0].type, "fuse.sshfs");
+    fy_mount_set_type(&mounts[0], "fuse.sshfs");
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
     facts.umask = 027;
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
     facts.umask = 02;
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_OTHER_CONFIG);
     ck_assert_uint_eq(classify("cat x"), FY_STAGE_NONE);
-    (void)strcpy(mounts[0].type, "nfs4");
+    fy_mount_set_type(&mounts[0], "nfs4");
     ck_assert_uint_eq(classify("cp x y"), FY_STAGE_NONE);
 }
 END_TEST
@@ -594,9 +594,9 @@ START_TEST(test_removes)
         {"each d -exec chmod 600 {} ; -exec sed p {} ;", FY_STAGE_NONE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        (void)strcpy(mounts[0].type, "fuse.sshfs");
+        fy_mount_set_type(&mounts[0], "fuse.sshfs");
         ck_assert_uint_eq(classify(cases[i].words), cases[i].reason);
-        (void)strcpy(mounts[0].type, "nfs4");
+        fy_mount_set_type(&mounts[0], "nfs4");
         ck_assert_uint_eq(classify(cases[i].words), FY_STAGE_NONE);
     }
 }

@@ -127,7 +127,7 @@ setup(void)
     memset(&mount, 0, sizeof mount);
     memset(&meanwhile, 0, sizeof meanwhile);
     snprintf(mount.path, sizeof mount.path, "%s/mnt", base);
-    strcpy(mount.type, "fuse.sshfs");
+    fy_mount_set_type(&mount, "fuse.sshfs");
 }
 
 static void
@@ -245,7 +245,7 @@ START_TEST(a_kind_of_mount_is_asked_in_its_way)
     ck_assert_uint_eq(fy_fresh_after(&mount, none, NULL), 0);
     const char *const others[] = {"nfs4", "nfs", "fuse.other"};
     for (unsigned i = 0; i < 3; i++) {
-        strcpy(mount.type, others[i]);
+        fy_mount_set_type(&mount, others[i]);
         asked = 0;
         ck_assert(!touches(file, NULL));
         ck_assert_uint_eq(asked, 2); /* what it was, and what its pages were */
@@ -256,7 +256,7 @@ START_TEST(a_kind_of_mount_is_asked_in_its_way)
         ck_assert_uint_eq(stale(on_mount(1, "a/link"), NULL), 0);
     }
     /* Only configured: nothing is kept, and nothing asked for. */
-    *mount.type = '\0';
+    fy_mount_set_type(&mount, "");
     ck_assert(!touches(file, NULL));
     ck_assert_uint_eq(opens(folder, paths, NULL), 0);
 }
@@ -608,7 +608,7 @@ START_TEST(a_crowd_is_read_with_its_folder)
     ck_assert(!of_folder);
     /* Another kind of mount has none. */
     paths = make_files("b", CROWD);
-    strcpy(mount.type, "nfs");
+    fy_mount_set_type(&mount, "nfs");
     ck_assert_uint_eq(touched_of(paths, CROWD, NULL, folder, &of_folder), 0);
     ck_assert(!of_folder);
 }

@@ -624,7 +624,7 @@ START_TEST(test_barrier_flushes_the_file_system)
     struct fy_quiet quiet = {0, 0};
     ck_assert_int_eq(fy_barrier(&mount, &quiet), 0);
     ck_assert_uint_eq(flushes, 0); /* files of this machine */
-    strcpy(mount.type, "nfs4");
+    fy_mount_set_type(&mount, "nfs4");
     ck_assert_int_eq(fy_barrier(&mount, &quiet), 0);
     ck_assert_uint_eq(flushes, 1);
     flush_result = -1;
