@@ -147,7 +147,7 @@ error(struct fy_body *body, const struct ast_statement *s)
 static const char *const algorithms[] = {
     "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
     "trsm",  "trtri", "potrf", "potri", "potrs", "posv", "getrf",
-    "getri", "gesv",  "geqrf", "gels",  "fft",
+    "getri", "gesv",  "geqrf", "gels",  "lauum", "fft",
 };
 
 static void
@@ -174,7 +174,7 @@ blocked(struct fy_body *body, const struct ast_statement *s)
         fy_diagnostic_hint(diagnostic,
                            "syrk herk syr2k her2k symm hemm trmm "
                            "trsm trtri potrf potri potrs posv getrf "
-                           "getri gesv geqrf gels fft");
+                           "getri gesv geqrf gels lauum fft");
         return;
     }
     for (const struct ast_names *n = s->names; n; n = n->next) {

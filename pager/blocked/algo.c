@@ -295,7 +295,7 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
             algo->element = operands[i].element;
         }
     }
-    algo->hermitian = name[0] == 'h' || (algo->is_complex && name[0] == 'p');
+    algo->hermitian = algo->is_complex && algo->row->hermitian;
     int status = take_arguments(algo);
     if (status == FY_OK) {
         status = algo->row->nest ? fy_nest_setup(algo) : algo->row->setup(algo);

@@ -187,7 +187,8 @@ struct fy_algo_row {
     /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. NULL: a nest's. */
     int (*setup)(struct fy_algo *algo);
     fy_algo_program *program;
-    bool gathers; /* the program gathers macro-blocks that fit by itself */
+    bool hermitian; /* complex ones are, not symmetric */
+    bool gathers;   /* the program gathers macro-blocks that fit by itself */
     /* Words moved at least, in elements, with room for `elements'. */
     double (*bound)(const struct fy_algo *algo, double elements);
     /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */

@@ -100,15 +100,10 @@ static const char invert_upper[] =
            "  k = i = j: gemm(- D, C[k], A[k,k]);"
            "  k = i = j: gemm(D, B, A[k,k]);");
 
-/* A := X^H X of the lower triangle X. */
-static const char multiply[] = "for i, j, k {"
-                               "  k = i > j: trmm(A[k,k]', A[k,j]);"
-                               "  k = i = j: gemm(D, D, = B);"
-                               "  k = i = j: trmm(A[k,k], B);"
-                               "  k = i = j: syrk(B', = A[k,k]);"
-                               "  k > i = j: syrk(A[k,i]', A[i,i]);"
-                               "  k > i > j: gemm(A[k,i]', A[k,j], A[i,j]);"
-                               "}";
+static const char multiply[] =
+    FY_NEST_SQUARE("  k = i = j: gemm(D, D, = B);"
+                   "  k = i = j: trmm(A[k,k], B);"
+                   "  k = i = j: syrk(B', = A[k,k]);");
 
 static int
 run(struct fy_algo *algo, const char *nest)
@@ -473,6 +468,7 @@ const struct fy_algo_row fy_algo_invert[] = {
      .search = search,
      .diagonal = FY_RESULT_FINITE},
     {.name = "potri",
+     .hermitian = true,
      .signature = "unA1i",
      .using = {"trsm", "trmm", "gemm", "syrk"},
      .shapes = "Aij",

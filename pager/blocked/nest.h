@@ -29,6 +29,14 @@
 
 #include "pager/blocked/algo.h"
 
+/* A := X^H X of the lower triangle X; `diagonal' does that for A[k,k]. */
+#define FY_NEST_SQUARE(diagonal)                   \
+    "for i, j, k {"                                \
+    "  k = i > j: trmm(A[k,k]', A[k,j]);" diagonal \
+    "  k > i = j: syrk(A[k,i]', A[i,i]);"          \
+    "  k > i > j: gemm(A[k,i]', A[k,j], A[i,j]);"  \
+    "}"
+
 enum {
     FY_MAX_NEST_CALLS = 9,
     FY_NEST_VARIABLES = 'z' + 1

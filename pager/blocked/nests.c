@@ -2,7 +2,7 @@
 /* Algorithms that are loop nests (nest.h), and the least that each moves. */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,7 +77,8 @@ triangle_bound(const struct fy_algo *algo, double elements)
     return m * n * order / sqrt(elements) + m * n;
 }
 
-/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022). */
+/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022); lauum has as many
+ * operations. */
 static double
 factor_bound(const struct fy_algo *algo, double elements)
 {
@@ -110,28 +111,33 @@ search_solve(struct fy_algo *algo)
                                          : fy_algo_search(algo);
 }
 
-#define RANK_ROW(CALL, SIGNATURE, SHAPES, NEST)                                \
-    {                                                                          \
-        .name = (CALL), .signature = (SIGNATURE), .using = {"gemm"},           \
-        .extents = "nnk", .shapes = (SHAPES), .nest = (NEST), .gathers = true, \
-        .bound = rank_bound                                                    \
+#define RANK_ROW(CALL, HERMITIAN, SIGNATURE, SHAPES, NEST)                  \
+    {                                                                       \
+        .name = (CALL), .hermitian = (HERMITIAN), .signature = (SIGNATURE), \
+        .using = {"gemm"}, .extents = "nnk", .shapes = (SHAPES),            \
+        .nest = (NEST), .gathers = true, .bound = rank_bound                \
     }
-#define SIDE_ROW(CALL, SIGNATURE, SHAPES, NEST, BOUND)                        \
-    {                                                                         \
-        .name = (CALL), .signature = (SIGNATURE), .using = {"gemm"},          \
-        .extents = "mn", .shapes = (SHAPES), .nest = (NEST), .bound = (BOUND) \
+#define SIDE_ROW(CALL, HERMITIAN, SIGNATURE, SHAPES, NEST, BOUND)           \
+    {                                                                       \
+        .name = (CALL), .hermitian = (HERMITIAN), .signature = (SIGNATURE), \
+        .using = {"gemm"}, .extents = "mn", .shapes = (SHAPES),             \
+        .nest = (NEST), .bound = (BOUND)                                    \
     }
 
 const struct fy_algo_row fy_algo_nests[] = {
-    RANK_ROW("syrk", "utnkaA1bC3", "A'il Cij", rank_k),
-    RANK_ROW("herk", "utnkaA1bC3", "A'il Cij", rank_k),
-    RANK_ROW("syr2k", "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
-    RANK_ROW("her2k", "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
-    SIDE_ROW("symm", "sumnaA1B2bC3", "Aik Bko Cio", symmetric, symmetric_bound),
-    SIDE_ROW("hemm", "sumnaA1B2bC3", "Aik Bko Cio", symmetric, symmetric_bound),
-    SIDE_ROW("trmm", "sutdmnaA1B2", "A'ik Bio", multiply, triangle_bound),
-    SIDE_ROW("trsm", "sutdmnaA1B2", "A'ik Bio", solve, triangle_bound),
+    RANK_ROW("syrk", false, "utnkaA1bC3", "A'il Cij", rank_k),
+    RANK_ROW("herk", true, "utnkaA1bC3", "A'il Cij", rank_k),
+    RANK_ROW("syr2k", false, "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
+    RANK_ROW("her2k", true, "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
+    SIDE_ROW("symm", false, "sumnaA1B2bC3", "Aik Bko Cio", symmetric,
+             symmetric_bound),
+    SIDE_ROW("hemm", true, "sumnaA1B2bC3", "Aik Bko Cio", symmetric,
+             symmetric_bound),
+    SIDE_ROW("trmm", false, "sutdmnaA1B2", "A'ik Bio", multiply,
+             triangle_bound),
+    SIDE_ROW("trsm", false, "sutdmnaA1B2", "A'ik Bio", solve, triangle_bound),
     {.name = "potrf",
+     .hermitian = true,
      .signature = "unA1i",
      .using = {"trsm", "gemm", "syrk"},
      .extents = "nn",
@@ -140,6 +146,7 @@ const struct fy_algo_row fy_algo_nests[] = {
      .bound = factor_bound,
      .diagonal = FY_DIAGONAL_REGULAR},
     {.name = "potrs",
+     .hermitian = true,
      .signature = "unkA1C3i",
      .using = {"trsm", "gemm"},
      .extents = "nnk",
@@ -148,6 +155,7 @@ const struct fy_algo_row fy_algo_nests[] = {
      .bound = solve_bound,
      .search = search_solve},
     {.name = "posv",
+     .hermitian = true,
      .signature = "unkA1C3i",
      .using = {"trsm", "gemm", "syrk", "potrf"},
      .extents = "nnk",
@@ -155,5 +163,13 @@ const struct fy_algo_row fy_algo_nests[] = {
      .nest = FACTOR SOLVE,
      .bound = both_bound,
      .diagonal = FY_DIAGONAL_REGULAR},
+    {.name = "lauum",
+     .hermitian = true,
+     .signature = "unA1i",
+     .using = {"trmm", "gemm", "syrk"},
+     .extents = "nn",
+     .shapes = "Aij",
+     .nest = FY_NEST_SQUARE("k = i = j: self(A[k,k]);"),
+     .bound = factor_bound},
     {NULL},
 };

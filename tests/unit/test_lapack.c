@@ -189,6 +189,21 @@ START_TEST(cholesky)
 }
 END_TEST
 
+START_TEST(square_of_a_triangle)
+{
+    for (unsigned s = 0; s < 8; s++) {
+        const char type = "sdcz"[s % 4];
+        struct call_numbers numbers = numbers_of(N, N);
+        char symbol[16];
+        numbers.uplo = s < 4 ? 'L' : 'U';
+        snprintf(symbol, sizeof(symbol), "%clauum_", type);
+        fill(type, a, N, N, N + 3, 3);
+        both(symbol, "unA1i", &numbers, (uint64_t)_i, "lauum");
+        compare(type, symbol, a, same_a, bound_of(type));
+    }
+}
+END_TEST
+
 /* Both triangles of a symmetric matrix, or of a factor of one, and solutions. */
 START_TEST(definite_solvers)
 {
@@ -864,17 +879,19 @@ close_device(void)
 int
 main(void)
 {
-    static const char *const files[] = {"lapack.ferry"};
+    static const char *const files[] = {"lapack.ferry",
+                                        "../../tests/unit/lauum.ferry"};
     Suite *suite = suite_create("lapack");
     TCase *cases = tcase_create("lapack");
 
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    model = calls_model(files, 1);
+    model = calls_model(files, 2);
     tcase_add_checked_fixture(cases, open_device, close_device);
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, lu, 0, 5);
     tcase_add_loop_test(cases, solver, 0, 5);
     tcase_add_loop_test(cases, cholesky, 0, 5);
+    tcase_add_loop_test(cases, square_of_a_triangle, 0, 5);
     tcase_add_loop_test(cases, definite_solvers, 0, 5);
     tcase_add_loop_test(cases, odd_definite_solvers, 0, 4);
     tcase_add_loop_test(cases, triangular_inverses, 0, 5);
