@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+#include "proxy/wire/protocol.h"
+
 #define FY_STUB_VERSION 3
 
 enum {

@@ -2,7 +2,8 @@
 /*
  * Whether two hosts have the same program. Refuses scripts that look up their
  * interpreter in PATH: nobody knows what would run.
- * The cache of identities is this process's; any thread.
+ * The cache of identities is this process's; any thread. Long because all questions
+ * about a program's file share that cache.
  */
 #include "config.h"
 

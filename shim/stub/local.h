@@ -13,7 +13,6 @@
 
 #include "common/sha256.h"
 #include "proxy/client/stub.h"
-#include "proxy/wire/protocol.h"
 
 struct stub {
     int socket;

@@ -139,12 +139,6 @@ classify(const char *text)
     ck_assert_int_eq(
         fy_invocation_parse(commands, argv[0], argv, NULL, &invocation, &why),
         0);
-    if (nruns) {
-        invocation.runs = runs;
-        invocation.nruns = nruns;
-        invocation.effect = true;
-        invocation.acts_itself = false;
-    }
     unsigned reason = fy_classify(&facts, &invocation, mounts, 5, &plan, &why);
     fy_invocation_clear(&invocation);
     return reason;
