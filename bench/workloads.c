@@ -307,7 +307,7 @@ rows_of(int n, int columns)
         for (int k = 0; k < 8; k++) {
             double weight = draw(-1.0, 1.0) * (8 - k);
             for (int j = k; j < columns; j += 8) {
-                /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): drawn() fills it */
+                /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): drawn() fills it */
                 row[j] += weight;
             }
         }

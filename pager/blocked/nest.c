@@ -362,7 +362,10 @@ run(struct walk *walk)
     if (count_of(walk, nest->outer) == 0) {
         return FY_OK;
     }
-    walk->column = by_rows ? nest->inner : nest->outer;
+    walk->column = nest->outer;
+    if (by_rows) {
+        walk->column = nest->inner;
+    }
     walk->square = walk->column == 'j';
     walk->adds = algo->matrices[0].access ||
                  (count_of(walk, nest->step) > 0 &&

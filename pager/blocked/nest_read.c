@@ -11,7 +11,9 @@ static char
 next(const char **text)
 {
     *text += strspn(*text, " ");
-    return **text ? *(*text)++ : '\0';
+    char found = **text;
+    *text += found != '\0';
+    return found;
 }
 
 static bool

@@ -100,11 +100,11 @@ add(struct fy_learned_samples *samples, float sample)
     for (unsigned i = 0; i < FY_LEARNED_RING && i < samples->count; i++) {
         unsigned at = n++;
         for (; at > 0 && sorted[at - 1] > samples->ring[i]; at--) {
-            /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): at <= n */
             sorted[at] = sorted[at - 1];
         }
         sorted[at] = samples->ring[i];
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): n >= 1 */
     samples->median = sorted[(n - 1) / 2];
 }
 

@@ -132,7 +132,9 @@ fy_may_take_at_all(void)
     }
     /* Else freed arrays teach it to keep the next ones, up to 32 MiB, in its
      * heap, where they cannot be taken. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): it takes malloc's lock */
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): likewise */
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     return true;
 }

@@ -129,6 +129,7 @@ add_param(struct writer *w, struct fy_kernel_param param)
 {
     struct fy_kernel_text *out = w->out;
     for (unsigned i = 0; i < out->nparams; i++) {
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bytes */
         if (memcmp(&out->params[i], &param, sizeof param) == 0) {
             return i;
         }

@@ -38,8 +38,8 @@ is_scalar_lost(const struct fy_planner *planner)
         const struct fy_variant *variant = planner->variants[v];
         for (unsigned i = 0; variant->of_itself && i < variant->nslots; i++) {
             const struct fy_slot *slot = &variant->slots[i];
-            /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bytes */
             if (slot->kind == FY_SLOT_REFERENCE &&
+                /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bytes */
                 memcmp(&slot->given, &slot->value, sizeof(slot->given)) != 0) {
                 return true;
             }

@@ -246,9 +246,9 @@ fy_child_own(const struct fy_bound *call)
     }
     int status = foreign_mappings(ranges, count, rows,
                                   sizeof rows / sizeof rows[0], &found);
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): set where status is 0 */
     for (size_t i = 0; i < found && status == 0; i++) {
         char *at = (char *)(uintptr_t)rows[i].start;
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): `found' of them are set */
         size_t bytes = rows[i].end - rows[i].start;
         if (rows[i].shared) {
             status = replace_mapping(at, bytes);

@@ -235,6 +235,7 @@ run_kernel(void *argument)
         arguments[i] = (char *)launch->arguments + launch->offset[i];
     }
     outside = &here;
+    /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): used in launch() only */
     if (setjmp(here) != 0) {
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }

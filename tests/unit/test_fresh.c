@@ -58,6 +58,7 @@ static void shell(const char *script);
 static void
 happens(enum moment moment, const char *name)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): set with the moment */
     if (meanwhile.moment == moment && strcmp(name, meanwhile.name) == 0) {
         meanwhile.moment = NEVER;
         shell(meanwhile.script);

@@ -473,10 +473,10 @@ START_TEST(every_struct_is_looked_at)
     struct fy_variant *variant = image_leaf();
 
     variant->nimages = variant->npatches = FY_MAX_IMAGES;
-    for (uint8_t i = 0; i < FY_MAX_IMAGES; i++) {
+    for (unsigned i = 0; i < FY_MAX_IMAGES; i++) {
         variant->images[i] = variant->images[0];
         variant->patches[i] = variant->patches[1];
-        variant->patches[i].image = i;
+        variant->patches[i].image = (uint8_t)i;
         variant->patches[i].offset = 4 * (int64_t)i;
     }
     struct fy_planner *planner = image_plan(variant);

@@ -162,6 +162,7 @@ open_beside_python(const char *programs, size_t length, const char *soname)
         used = snprintf(path, sizeof path, "%.*s/../lib/python3*/%s",
                         (int)length, programs, kinds[i]);
         if (used < 0 || (size_t)used >= sizeof path ||
+            /* NOLINTNEXTLINE(concurrency-mt-unsafe): no tilde */
             glob(path, 0, NULL, &found) != 0) {
             continue;
         }

@@ -260,8 +260,8 @@ host_stream_destroy(struct fy_stream *s)
     struct goal goal = {.stream = s};
     advance(device, &goal);
     struct fy_stream **link = &device->streams;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s is among them */
     while (*link != s) {
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s is among them */
         link = &(*link)->next;
     }
     *link = s->next;
