@@ -18,7 +18,7 @@ fy_nest_dimension(char variable)
 bool
 fy_nest_is_turnable(const struct fy_algo *algo, char matrix)
 {
-    const char *shape = strchr(algo->row->shapes, matrix);
+    const char *shape = matrix ? strchr(algo->row->shapes, matrix) : NULL;
 
     return shape && shape[1] == '\'';
 }

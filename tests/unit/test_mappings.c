@@ -295,7 +295,8 @@ START_TEST(failing_call_is_no_success)
 {
     NEEDS_MOUNTS();
     static const int errors[] = {EMFILE, EIO, ENOMEM};
-    static struct fy_mount fuse = {.type = "fuse.test", .pid = -1};
+    static struct fy_mount fuse = {
+        .type = "fuse.test", .traits = FY_MOUNT_FUSE, .pid = -1};
     struct fy_quiet quiet = {0};
     (void)snprintf(fuse.path, sizeof fuse.path, "%s", base);
     fuse.device = device;
