@@ -21,7 +21,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <gcov.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +30,17 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef FY_COVERAGE_FOLDER /* configure says it */
+#define FY_COVERAGE_FOLDER ""
+#endif
+
+/* As gcc's gcov.h has it, which other compilers lack. */
+struct gcov_info;
+void __gcov_info_to_gcda(const struct gcov_info *info,
+                         void (*filename)(const char *, void *),
+                         void (*dump)(const void *, unsigned, void *),
+                         void *(*allocate)(unsigned, void *), void *argument);
 
 #define MOST_OBJECTS 1024
 #define OURS         __attribute__((weak, visibility("hidden")))

@@ -235,8 +235,8 @@ run_kernel(void *argument)
         arguments[i] = (char *)launch->arguments + launch->offset[i];
     }
     outside = &here;
-    /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): used in launch() only */
     if (setjmp(here) != 0) {
+        outside = NULL;
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     launch->launch(&launch->grid, arguments, translate);

@@ -33,7 +33,6 @@ trap 'rm -rf "$work"' EXIT
     sed "s,^$srcdir/,-W $(sed -n 's/^srcdir = //p' Makefile)/,")) \
     >"$work/make" 2>/dev/null
 common="-DHAVE_CONFIG_H -D_GNU_SOURCE -I$builddir -I$srcdir -std=gnu11"
-common="$common -idirafter $(${CC:-cc} -print-file-name=include)" # gcov.h
 
 # A database of compilations: the flags that change what a file means.
 {

@@ -135,12 +135,13 @@ check_plan(const struct fy_plan *plan, uint64_t budget)
             continue;
         }
         unsigned to = v->ntiles - 1u;
-        check_side(t, false,
-                   elements[0] * s->views[tiles[0].view].element_bytes, exact);
         check_side(
-            t, true,
-            /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): to is the last */
-            elements[to] * s->views[tiles[to].view].element_bytes, exact);
+            t, false,
+            /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it has tiles */
+            elements[0] * s->views[tiles[0].view].element_bytes, exact);
+        check_side(t, true,
+                   elements[to] * s->views[tiles[to].view].element_bytes,
+                   exact);
         ck_assert(tiles[to].access & FY_ACCESS_OUT);
         written[tiles[to].view] += elements[to];
     }
