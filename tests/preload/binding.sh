@@ -252,7 +252,9 @@ while [ $i -lt 90 ]; do
     cp "$t/many.so" "$t/many/$i.so"
     i=$((i + 1))
 done
-same "plugins opened by threads at once" 180 "$t/host" at-once "$t/many"
+same "plugins opened by threads at once" 181 "$t/host" at-once "$t/many" "$t/many/0.so"
+# Before the engine is loaded a call beside another thread's dlopen goes to its original.
+quiet "plugins opened by threads at once, as the first calls" "$t/host" at-once "$t/many"
 # More objects than the shim keeps notes of, at the start and opened for all.
 mkdir "$t/crowd"
 compile -shared -fPIC -o "$t/crowd/0.so" -x c /dev/null

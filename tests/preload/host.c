@@ -175,6 +175,9 @@ main(int argc, char **argv)
     } else if (strcmp(action, "global") == 0) {
         make_global(argv[2], argv[3]); /* or NULL */
     } else if (strcmp(action, "at-once") == 0) {
+        if (argc > 3) { /* the engine is loaded before */
+            printf("%d\n", call(open_or_die(argv[3], RTLD_NOW), "run", 0));
+        }
         open_at_once(argv[2]);
     } else if (strcmp(action, "reopen") == 0 && argc > 3) {
         reopen(argv[2], argv[3]);
