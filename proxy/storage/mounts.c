@@ -23,7 +23,7 @@
 
 enum {
     NFS_DEFAULT_S = 60, /* of acregmax and acdirmax */
-    LONGEST_S = 3600    /* nobody waits so long for an old name to end */
+    LONGEST_S = 3600    /* a longer one cannot be waited for */
 };
 
 /* Octal escapes of mountinfo, in place. */

@@ -27,7 +27,7 @@ enum {
             FY_MOUNT_OTHER_FILES,
 };
 
-/* What has a time of its own: sshfs's three caches, the kernel's two. */
+/* Caches with a timeout each: sshfs's three caches, the kernel's two. */
 enum {
     STAT = 1 << 0,
     LINK = 1 << 1,
