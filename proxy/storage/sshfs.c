@@ -143,7 +143,7 @@ learn_ssh(const char *option, struct fy_mount_said *said)
     }
     if (fy_option_is(option, "IdentityFile") &&
         (!value[1] || !strchr("/~%", value[1]))) {
-        return; /* relative to a folder that nobody knows any more */
+        return; /* relative to a folder that is not known any more */
     }
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         known = known || fy_option_is(option, harmless[i]);

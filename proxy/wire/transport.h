@@ -110,10 +110,10 @@ enum fy_mount_trait {
     /* Each mount of a kind (mounts.c) has these, whatever its options are: */
     FY_MOUNT_BY_NUMBER = 1 << 9, /* users are who they are here, by numbers */
     FY_MOUNT_FUSE = 1 << 10,     /* a process of this machine serves it */
-    FY_MOUNT_OTHER_ATTRIBUTES = 1 << 11, /* inodes, links, times of its own */
+    FY_MOUNT_OTHER_ATTRIBUTES = 1 << 11, /* other inodes, link counts, times */
     FY_MOUNT_BY_PATH = 1 << 12,  /* it remembers by paths, also what is gone */
     FY_MOUNT_MASKS = 1 << 13,    /* the server takes its umask off as well */
-    FY_MOUNT_SQUASHES = 1 << 14, /* root may be nobody for the server */
+    FY_MOUNT_SQUASHES = 1 << 14, /* the server may map root to another user */
     FY_MOUNT_SYNCS = 1 << 15,    /* syncfs(2) waits until the server has all */
 };
 
