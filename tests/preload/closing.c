@@ -74,6 +74,10 @@ open_library(const char *file, function **work)
 {
     void *handle = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
     *work = handle ? (function *)dlsym(handle, "work") : NULL;
+    if (!*work) {
+        puts("the library cannot be opened");
+        exit(1);
+    }
     return handle;
 }
 
@@ -191,7 +195,7 @@ without_memory(const char *first)
     setrlimit(RLIMIT_AS, &none);
     int closed = dlclose(handle);
     setrlimit(RLIMIT_AS, &limit);
-    handle = open_library(second, &work);
+    (void)open_library(second, &work);
     printf("closed: %d, behind: %d\n", closed, call(work, 3));
 }
 

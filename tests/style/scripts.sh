@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Shell scripts pass shellcheck, Python ones compile and know the names that they
-# use, completions load.
+# use, completions load, and tests/standin judges each script.
 srcdir=${FERRY_SRCDIR:-$(dirname "$0")/../..}
 . "$srcdir/tests/tap.sh"
 cd "$srcdir" || exit 1
@@ -47,4 +47,5 @@ if command -v pyflakes3 >/dev/null; then
 else
     skip "Python scripts know each name that they use" "pyflakes3 is not installed"
 fi
+empty "each script has a row in tests/standin/run" "$(python3 tests/standin/run --rows)"
 finish
