@@ -244,6 +244,20 @@ revive(const struct fy_binding *wanted)
     return NULL;
 }
 
+/*
+ * A lazily bound reference: from now on its target stays. Not where the dynamic linker
+ * may be in the middle of something, or wait for this thread: then the next call asks.
+ */
+static bool
+keep_target(const struct fy_frame *frame, const void *target)
+{
+    struct fy_object user;
+    return fy_object_at(frame->caller, &user) != 0 ||
+           __atomic_load_n(&fy_filters, __ATOMIC_RELAXED) ||
+           (!fy_others_link() && !fy_in_handler(frame) &&
+            fy_keep_for(&user, target));
+}
+
 const struct fy_binding *
 fy_bind_call(struct fy_frame *frame)
 {
@@ -251,7 +265,10 @@ fy_bind_call(struct fy_frame *frame)
     uint32_t symbol = (uint32_t)frame->u.symbol;
     const char *name = fy_symbol_name(symbol);
     void *original = fy_scope_startup(name);
-    bool for_all = original;
+    bool for_all = original, stays = true;
+    if (!original && (original = fy_scope_global(name))) {
+        stays = keep_target(frame, original);
+    }
     if (!original) {
         original = fy_original_find(symbol, frame->caller);
     }
@@ -272,7 +289,7 @@ fy_bind_call(struct fy_frame *frame)
     struct fy_binding *binding = &mine;
     struct fy_object object;
     bool kept =
-        for_all || (!__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
+        for_all || (stays && !__atomic_load_n(&closing, __ATOMIC_SEQ_CST) &&
                     fy_object_at(frame->caller, &object) == 0 && can_retire());
     if (kept) {
         mine.low = for_all ? 0 : object.low;
@@ -390,7 +407,7 @@ fy_bind_pointer(uint32_t symbol, void *original)
         !fy_object_code(&object, original, &low, &high)) {
         return original; /* a variable of that name */
     }
-    if (fy_scope_global(fy_symbol_name(symbol)) == original) {
+    if (fy_scope_startup(fy_symbol_name(symbol)) == original) {
         return exported(symbol);
     }
     return fy_bind_stub(symbol, original);

@@ -24,14 +24,15 @@ not_found(const char *name)
 
 /* What the program shall get where the real dlsym answered `found'. */
 static void *
-dress(uint32_t symbol, const char *name, const void *caller, void *found)
+dress(uint32_t symbol, const char *name, void *found)
 {
     struct fy_object object;
     if (!found) {
         return NULL;
     }
-    if (fy_is_thunk(found)) {
-        return fy_original_find(symbol, caller) ? found : not_found(name);
+    if (fy_is_thunk(found)) { /* all that RTLD_GLOBAL opened is asked */
+        void *original = fy_scope_global(name);
+        return original ? fy_bind_pointer(symbol, original) : not_found(name);
     }
     /* A program's own function is bound to directly, without us, too. */
     if (fy_object_at(found, &object) || object.index == 0) {
@@ -140,26 +141,54 @@ settle(void)
 /* ---- dlsym ------------------------------------------------------------------- */
 
 /*
+ * What the caller finds behind the objects of the start, which then stays (keep.c).
+ * FY_DL_TAIL: the real one decides, where the caller looks at home first.
+ */
+static int
+plan_default(struct fy_dl_call *call, uint32_t symbol, const char *name)
+{
+    struct fy_object caller;
+    void *global = NULL, *local = NULL;
+    if (fy_scope_startup(name)) {
+        return FY_DL_TAIL;
+    }
+    bool known = fy_object_at(call->caller, &caller) == 0;
+    for (int i = 0; i < 2; i++) { /* another thread may be closing it */
+        global = fy_scope_global(name);
+        if (!global || !known || fy_keep_for(&caller, global)) {
+            break;
+        }
+    }
+    if (known && !global) {
+        local = fy_scope_local(&caller, name);
+    }
+    if (!global && !local) {
+        call->result = not_found(name);
+        return FY_DL_DONE;
+    }
+    if (known && fy_patch_is_deep(caller.dynamic)) {
+        return FY_DL_TAIL;
+    }
+    call->result = fy_bind_pointer(symbol, global ? global : local);
+    return FY_DL_DONE;
+}
+
+/*
  * RTLD_DEFAULT and RTLD_NEXT depend on the caller. Whatever they find before
  * us, or in us, is what the program shall get, unless nobody else has it.
  */
 static int
 plan_by_caller(struct fy_dl_call *call, uint32_t symbol, const char *name)
 {
-    bool is_default = call->arg0 == RTLD_DEFAULT, first;
     struct fy_object object;
-    if (is_default) {
-        if (!fy_original_find(symbol, call->caller)) {
-            call->result = not_found(name);
-            return FY_DL_DONE;
-        }
-        return FY_DL_TAIL;
+    if (call->arg0 == RTLD_DEFAULT) {
+        return plan_default(call, symbol, name);
     }
-    first = fy_object_at(call->caller, &object) == 0 && object.index == 0;
-    if (first) { /* only the program is before us: what comes after us? */
+    if (fy_object_at(call->caller, &object) == 0 && object.index == 0) {
+        /* Only the program is before us: what comes after us? */
         void *volatile next = fy_libc_find()->dlsym(RTLD_NEXT, name);
-        call->result = NULL;
-        return next ? FY_DL_TAIL : FY_DL_DONE;
+        call->result = next ? fy_bind_pointer(symbol, next) : NULL;
+        return FY_DL_DONE;
     }
     return FY_DL_TAIL;
 }
@@ -185,7 +214,7 @@ plan(struct fy_dl_call *call, bool versioned)
                                    ? libc->dlvsym(call->arg0, name, call->arg2)
                                    : libc->dlsym(call->arg0, name);
         saved = *error;
-        call->result = dress(symbol, name, call->caller, found);
+        call->result = dress(symbol, name, found);
         what = FY_DL_DONE;
     }
     *error = saved;
@@ -313,8 +342,9 @@ fy_wrap_dlclose(void *handle)
     bool told = fy_engine_before_change(); /* calls of what is unloaded */
     fy_linking(1);
     int result = libc->dlclose(handle);
-    fy_linking(-1);
     saved = *error;
+    fy_keep_settle();
+    fy_linking(-1);
     fy_engine_after_change(told);
     fy_object_counts(&loaded, &after);
     if (before != after) {

@@ -5,6 +5,7 @@ libferry_la_SOURCES += \
 	shim/calls/dispatch.c \
 	shim/calls/dl.c \
 	shim/calls/filter.c \
+	shim/calls/keep.c \
 	shim/calls/object.c \
 	shim/calls/object.h \
 	shim/calls/patch.c \

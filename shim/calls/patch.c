@@ -18,7 +18,13 @@
 enum {
     MAX_STORES = 64,  /* made at once */
     MAX_OPENED = 256, /* objects that one dlopen brought */
+    MAX_DEEP = 64,
 };
+
+/* Dynamic sections of what RTLD_DEEPBIND opened; of the last
+ * 64. Another object may have come there since. */
+static const void *deep_objects[MAX_DEEP];
+static unsigned deep_count;
 
 /* Stores to one object's slots, made together. */
 struct writer {
@@ -218,6 +224,7 @@ struct late {
     /* A name is in several slots, one after the other: the last look-up. */
     uint32_t row;
     void *original;
+    bool global; /* by what RTLD_GLOBAL opened */
 };
 
 /* Our replacement for one of libc's four, or NULL. */
@@ -264,8 +271,10 @@ find(struct late *late, uint32_t row)
 {
     if (row != late->row) {
         late->row = row;
-        late->original = late->deep ? fy_original_deep(row, &late->root)
-                                    : fy_original_local(row, &late->root);
+        late->global = false;
+        late->original =
+            late->deep ? fy_original_deep(row, &late->root)
+                       : fy_original_late(row, &late->root, &late->global);
     }
     return late->original;
 }
@@ -302,7 +311,10 @@ lead_through(const struct fy_object *object, const ElfW(Rela) * relocation,
     } else if (late->deep) {
         original = (void *)value;
     }
-    if (!original || fy_is_thunk(original)) {
+    if (!original || fy_is_thunk(original) || (unbound && late->global)) {
+        return 0; /* the last is looked up at the first call, as without us */
+    }
+    if (late->global && !fy_keep_for(object, original)) {
         return 0;
     }
     void *pointer = late->deep ? fy_bind_pointer(row, original)
@@ -381,10 +393,26 @@ fy_patch_mark(void)
     return end;
 }
 
+bool
+fy_patch_is_deep(const void *dynamic)
+{
+    for (unsigned i = 0; i < MAX_DEEP; i++) {
+        if (__atomic_load_n(&deep_objects[i], __ATOMIC_RELAXED) == dynamic) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 patch_late(const struct opened *opened, struct late *late)
 {
     late->object = opened->current;
+    if (late->deep && !fy_patch_is_deep(late->object.dynamic)) {
+        unsigned i = __atomic_fetch_add(&deep_count, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&deep_objects[i % MAX_DEEP], late->object.dynamic,
+                         __ATOMIC_RELAXED);
+    }
     if (!interesting(late, &late->object)) {
         return;
     }

@@ -159,8 +159,8 @@ add_needed(const struct fy_object *object, void *data)
     return 0;
 }
 
-static void *
-find_local(const struct fy_object *root, const char *name)
+void *
+fy_scope_local(const struct fy_object *root, const char *name)
 {
     struct closure closure = {.count = 1, .current = *root};
     closure.member[0] = root->dynamic;
@@ -216,7 +216,7 @@ fy_scope_global(const char *name)
         const void *root = __atomic_load_n(&global_roots[i], __ATOMIC_ACQUIRE);
         if (root && fy_object_at(root, &object) == 0 &&
             object.dynamic == root) {
-            found = find_local(&object, name);
+            found = fy_scope_local(&object, name);
         }
     }
     if (found || count <= MAX_GLOBAL) {
@@ -236,15 +236,21 @@ void *
 fy_original_deep(uint32_t symbol, const struct fy_object *root)
 {
     const char *name = fy_symbol_name(symbol);
-    void *found = root->dynamic ? find_local(root, name) : NULL;
+    void *found = root->dynamic ? fy_scope_local(root, name) : NULL;
     return found ? found : fy_scope_global(name);
 }
 
 void *
-fy_original_local(uint32_t symbol, const struct fy_object *root)
+fy_original_late(uint32_t symbol, const struct fy_object *root,
+                 bool *out_global)
 {
     const char *name = fy_symbol_name(symbol);
-    return fy_scope_global(name) ? NULL : find_local(root, name);
+    if (fy_scope_startup(name)) {
+        return NULL;
+    }
+    void *found = fy_scope_global(name);
+    *out_global = found;
+    return found ? found : fy_scope_local(root, name);
 }
 
 void *
@@ -254,7 +260,7 @@ fy_original_find(uint32_t symbol, const void *caller)
     void *found = fy_scope_global(name);
     struct fy_object object;
     if (!found && fy_object_at(caller, &object) == 0) {
-        found = find_local(&object, name);
+        found = fy_scope_local(&object, name);
     }
     return found;
 }
@@ -266,7 +272,7 @@ fy_bind_sibling(void *original, const char *name)
     struct fy_object object;
     void *found = NULL;
     if (fy_object_at(original, &object) == 0) {
-        found = find_local(&object, name);
+        found = fy_scope_local(&object, name);
     }
     *error = saved;
     return found;

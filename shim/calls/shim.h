@@ -194,11 +194,12 @@ FY_HIDDEN void fy_bind_note_global(const void *dynamic);
 
 /*
  * As fy_original_find(), for objects that were opened with `root': those that
- * RTLD_DEEPBIND opened; and all others, but NULL when the global scope has it.
+ * RTLD_DEEPBIND opened; and all others, but NULL when an object of the start has it, and
+ * *out_global says whether the global scope has.
  */
 FY_HIDDEN void *fy_original_deep(uint32_t symbol, const struct fy_object *root);
-FY_HIDDEN void *fy_original_local(uint32_t symbol,
-                                  const struct fy_object *root);
+FY_HIDDEN void *fy_original_late(uint32_t symbol, const struct fy_object *root,
+                                 bool *out_global);
 
 /* services->sibling of pager/engine/engine.h. */
 FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
@@ -209,7 +210,19 @@ FY_HIDDEN void *fy_bind_sibling(void *original, const char *name);
  */
 FY_HIDDEN void *fy_scope_startup(const char *name);
 FY_HIDDEN void *fy_scope_global(const char *name);
+FY_HIDDEN void *fy_scope_local(const struct fy_object *root, const char *name);
 FY_HIDDEN void *fy_scope_anywhere(const char *name);
+
+/* ---- keep.c: libraries that stay --------------------------------------------- */
+
+/*
+ * The object `user' has found `original' as glibc would tie it to that library: the
+ * library stays until the user is unloaded. False: it is gone, or cannot be kept. Waits
+ * for the dynamic linker, as glibc does. errno and dlerror() stay.
+ */
+FY_HIDDEN bool fy_keep_for(const struct fy_object *user, const void *original);
+/* After a dlclose(): lets go of what was kept for objects that are gone. */
+FY_HIDDEN void fy_keep_settle(void);
 
 /* ---- bind.c: bindings -------------------------------------------------- */
 
@@ -327,6 +340,9 @@ FY_HIDDEN uint64_t fy_patch_mark(void);
  * would see us; then dlopen, dlsym, dlvsym and dlclose are led through us too.
  */
 FY_HIDDEN void fy_patch_opened(const void *dynamic, uint64_t mark, bool deep);
+
+/* Whether the object with this dynamic section was opened so (the last 64 were). */
+FY_HIDDEN bool fy_patch_is_deep(const void *dynamic);
 
 /* ---- dispatch.c ------------------------------------------------------------ */
 

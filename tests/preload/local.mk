@@ -14,9 +14,11 @@ dist_check_SCRIPTS += tests/preload/binding.sh
 dist_check_SCRIPTS += tests/preload/versions.sh
 dist_check_SCRIPTS += tests/preload/dispatch.sh
 dist_check_SCRIPTS += tests/preload/filter.sh
+dist_check_SCRIPTS += tests/preload/kept.sh
 TESTS += tests/preload/versions.sh
 TESTS += tests/preload/dispatch.sh
 TESTS += tests/preload/filter.sh
+TESTS += tests/preload/kept.sh
 EXTRA_DIST += \
 	tests/preload/abi.c \
 	tests/preload/caller.c \
@@ -25,6 +27,7 @@ EXTRA_DIST += \
 	tests/preload/dispatch.c \
 	tests/preload/filter.c \
 	tests/preload/host.c \
+	tests/preload/kept.c \
 	tests/preload/plugin_dl.c \
 	tests/preload/provider.c \
 	tests/preload/provider.h \
