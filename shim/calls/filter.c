@@ -5,7 +5,8 @@
  * leaves every later call to its original, and asks the kernel nothing (fy_mode is
  * 0, see enter.S; bindings that are known are used, new ones where a table has room). Not
  * for filters that are inherited: a process that was started under one, as all in
- * containers are, is taken to live with ferry's start-up, too. Any thread, any handler.
+ * containers are, is taken to live with ferry's start-up, too. A vfork child's filter is
+ * not its parent's: of that only the stub has to know. Any thread, any handler.
  */
 #include "config.h"
 
@@ -15,10 +16,33 @@
 #include <sys/syscall.h>
 
 #include "common/debug.h"
+#include "shim/arch/x86_64/raw.h"
 #include "shim/programs/exec.h"
 
 unsigned fy_filters;
 static uint8_t mode_before; /* of the first of them */
+static int filtered_child;  /* the last vfork child that did so; 0: none has */
+
+bool
+fy_filter_is_on(void)
+{
+    int child = __atomic_load_n(&filtered_child, __ATOMIC_RELAXED);
+    return __atomic_load_n(&fy_filters, __ATOMIC_RELAXED) ||
+           (child && child == fy_raw(SYS_getpid, 0, 0, 0, 0, 0, 0));
+}
+
+/* True for a vfork child: nothing else may change, all is its parent's. */
+static bool
+begin_child(void)
+{
+    if (__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) ||
+        !fy_is_vfork_child()) {
+        return false;
+    }
+    __atomic_store_n(&filtered_child, (int)fy_raw(SYS_getpid, 0, 0, 0, 0, 0, 0),
+                     __ATOMIC_RELAXED);
+    return true;
+}
 
 /* What was put off is done; from here on nothing is asked. */
 static bool
@@ -62,6 +86,9 @@ fy_syscall_filter(long number, long a, long b, long c, long d, long e)
         a != SECCOMP_SET_MODE_FILTER) {
         return original(number, a, b, c, d, e);
     }
+    if (begin_child()) {
+        return original(number, a, b, c, d, e);
+    }
     bool strict = number == SYS_seccomp ? a == SECCOMP_SET_MODE_STRICT
                                         : b == SECCOMP_MODE_STRICT;
     bool told = begin(strict);
@@ -81,7 +108,7 @@ prctl(int option, unsigned long a, unsigned long b, unsigned long c,
       unsigned long d)
 {
     fy_prctl_fn *original = FY_ORIGINAL(fy_prctl_fn, FY_PRCTL);
-    if (option != PR_SET_SECCOMP) {
+    if (option != PR_SET_SECCOMP || begin_child()) {
         return original(option, a, b, c, d);
     }
     bool strict = a == SECCOMP_MODE_STRICT;

@@ -469,6 +469,10 @@ FY_HIDDEN void fy_engine_end_threads(void);
  */
 extern FY_HIDDEN unsigned fy_filters;
 
+/* Whether this process has, also a vfork child, whose filter is not counted: at most one
+ * system call, getpid. */
+FY_HIDDEN bool fy_filter_is_on(void);
+
 /* ---- start/last.c: when the program's last thread ends ---------------------------- */
 
 /* The calling thread, the main one, is known from now on. Before main. */

@@ -458,7 +458,7 @@ fy_plan_make(const struct fy_target *target, char *const argv[],
     plan_environment(out);
     if (known && target->whole && target->path &&
         (target->dir == AT_FDCWD || *target->path == '/') &&
-        !__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
+        !fy_filter_is_on()) {
         plan_stub(out, target, &found);
     }
     /* A path that the kernel has not read may be no text. */

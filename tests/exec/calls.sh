@@ -76,6 +76,46 @@ stubs "system and popen" "/usr/bin/cat|cat|$t/mount/f" "/usr/bin/cat|cat|$t/moun
 # ---- vfork children, handlers, threads ----------------------------------------------
 same "vfork: the parent's memory" "$t/shared" vfork "$t/mount/f"
 equal "vfork: stubs" "$(sort -u "$t/stubs")" "/bin/cat|cat|$t/mount/f"
+# A filter is the child's alone: it starts no stub, the next child does.
+cat >filters.c <<'END'
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void child(const char *file, struct sock_fprog *program)
+{
+    int status;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        if (program && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+                        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program))) _exit(98);
+        execl("/bin/cat", "cat", file, (char *)0);
+        _exit(99);
+    }
+    waitpid(pid, &status, 0);
+    printf("%d\n", status);
+}
+int main(int argc, char **argv)
+{
+    struct sock_filter row = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &row};
+    setbuf(stdout, NULL);
+    child(argv[1], &program);
+    if (argc > 2) child(argv[1], NULL);
+    return 0;
+}
+END
+compile -o filters filters.c
+if grep -q '^Seccomp:' /proc/self/status; then
+    same "vfork: a filter" ./filters "$t/mount/f"
+    stubs "vfork: a filter"
+    same "vfork: a filter, and a child without" ./filters "$t/mount/f" next
+    stubs "vfork: a filter, and a child without" "/bin/cat|cat|$t/mount/f"
+else
+    skip "vfork: a filter" "no seccomp filter can be set"
+fi
 same "a signal handler that starts programs" "$t/shared" handler "$t/mount/f"
 same "threads that start programs" "$t/shared" threads "$t/mount/f"
 

@@ -9,11 +9,14 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef LIBRARY
@@ -74,10 +77,47 @@ static struct sock_filter rows[] = {
 };
 static struct sock_fprog program = {sizeof rows / sizeof *rows, rows};
 
+/* What a child does that has the parent's memory is not done to the parent. */
+static void
+in_child(const char *mode)
+{
+    static struct rlimit none;
+    static volatile int refused;
+    bool by_number = strcmp(mode, "child-number") == 0;
+    int status;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        if (strcmp(mode, "child-limits") == 0) {
+            setrlimit(RLIMIT_NOFILE, &none);
+            setrlimit(RLIMIT_AS, &none);
+            close_range(3, ~0U, 0);
+        } else if (strcmp(mode, "child-strict") == 0) {
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+            syscall(SYS_exit, 0);
+        } else if (strcmp(mode, "child-refused") == 0) {
+            refused = (int)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
+        } else {
+            refused =
+                (int)(by_number ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                          0, &program)
+                                : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
+                                        &program));
+        }
+        _exit(4);
+    }
+    waitpid(pid, &status, 0);
+    say("child", status);
+    say("refused", refused);
+}
+
 static long
 change(const char *mode)
 {
     unsigned action = SECCOMP_RET_ALLOW;
+    if (strncmp(mode, "child", 5) == 0) {
+        in_child(mode);
+        return 0;
+    }
     if (strcmp(mode, "asks") == 0) {
         return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) +
                prctl(PR_GET_SECCOMP) + prctl(PR_SET_NAME, "other");

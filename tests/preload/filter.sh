@@ -56,6 +56,11 @@ for mode in filter seccomp number tsync again strict strict-seccomp; do
     filtered $mode 4
 done
 filtered first 0
+# A vfork child has its parent's memory, not its filter.
+for mode in child child-number child-refused child-strict child-limits; do
+    filtered $mode 84
+done
+filtered child 84 1
 # Without an engine there is nothing to put back.
 filtered no-filter 0 0
 filtered filter 0 0
