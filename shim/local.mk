@@ -23,7 +23,9 @@ libferry_la_SOURCES = \
 	common/lines.h \
 	common/plain.c \
 	common/plain.h
-libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(FY_COVERAGE) -fvisibility=hidden -fexceptions \
+# Both run on stacks that other programs have chosen.
+FY_FRAMES = -Wframe-larger-than=6000
+libferry_la_CFLAGS = -std=gnu11 -g $(FY_WARNINGS) $(FY_FRAMES) $(FY_COVERAGE) -fvisibility=hidden -fexceptions \
 	-fno-optimize-sibling-calls -fno-tree-loop-distribute-patterns
 libferry_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostartfiles \
 	-Wl,--version-script=$(srcdir)/shim/libferry.map \
@@ -43,7 +45,7 @@ ferry_stub_SOURCES = \
 	common/arch/x86_64/sha256.c \
 	common/sha256.c \
 	common/sha256.h
-ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS) $(FY_COVERAGE)
+ferry_stub_CFLAGS = -std=gnu11 -g -O2 $(FY_WARNINGS) $(FY_FRAMES) $(FY_COVERAGE)
 ferry_stub_LDFLAGS = -all-static
 
 # Tool side: makes the preloaded object.

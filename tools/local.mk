@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command that users type.
 bin_PROGRAMS += ferry
-ferry_SOURCES = tools/main.c
+ferry_SOURCES = tools/main.c tools/stack.c
 ferry_LDADD = libfytools.la
 
 # Everything but main(), so that the tests can link it.

@@ -78,7 +78,7 @@ main(int argc, char **argv)
         char name[32]; /* getopt's messages begin with it */
         (void)snprintf(name, sizeof name, "ferry %s", argv[1]);
         argv[1] = name;
-        return subcommands[i].run(argc - 1, argv + 1);
+        return fy_run_ample(subcommands[i].run, argc - 1, argv + 1);
     }
     fy_say("there is no subcommand '%s'", argv[1]);
     return fy_usage_error("");

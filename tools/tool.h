@@ -32,6 +32,10 @@ fy_subcommand fy_tool_run, fy_tool_shell, fy_tool_check, fy_tool_verify,
     fy_tool_explain, fy_tool_doctor, fy_tool_calibrate, fy_tool_report,
     fy_tool_proxy;
 
+/* tools/stack.c: run(argc, argv) on a stack that has room for it, whatever limit the
+ * process was started with. Once in a process; its result. */
+int fy_run_ample(fy_subcommand *run, int argc, char **argv);
+
 /* One line on stderr: "ferry: " and the formatted text. */
 void fy_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

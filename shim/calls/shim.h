@@ -412,6 +412,10 @@ FY_HIDDEN void fy_stack_forked(void);
 /* Whether a word of a frame that was left no longer has its value, or is unmapped. */
 FY_HIDDEN bool fy_stack_differs(const void *const *word, const void *value);
 
+/* Whether that frame lies on the main thread's stack, which goes on for 256 KiB. Any
+ * handler, vfork children. */
+FY_HIDDEN bool fy_stack_is_ample(const void *frame);
+
 /*
  * Calls run(argument) on the thread's own stack where that has room, else on the
  * frame's. Exceptions pass; what has left in another way (longjmp) has left the

@@ -273,6 +273,14 @@ main_bounds(uintptr_t at, struct bounds *out)
     return at - out->low < out->high - out->low;
 }
 
+bool
+fy_stack_is_ample(const void *frame)
+{
+    struct bounds bounds;
+    return main_bounds((uintptr_t)frame, &bounds) &&
+           (uintptr_t)frame - bounds.low > ROOM_BYTES;
+}
+
 /* Of another one. libc allocates for that; in a handler and a vfork child
  * nothing is known. */
 static void

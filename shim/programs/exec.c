@@ -64,19 +64,20 @@ exec_planned(enum kind kind, const struct fy_target *target, char *const argv[],
     int *error = &errno, saved = *error;
     fy_plan_make(target, argv, envp, &plan);
     void *env_room = NULL, *stub_room = NULL;
+    size_t limit = fy_room_limit(plan.env_bytes + plan.stub_bytes);
     if (plan.env_bytes) {
-        env_room = FY_ROOM(plan.env_bytes);
+        env_room = FY_ROOM(plan.env_bytes, limit);
     }
     if (env_room) {
         environment = fy_plan_environment(&plan, env_room);
     }
     if (plan.stub_bytes) {
-        stub_room = FY_ROOM(plan.stub_bytes);
+        stub_room = FY_ROOM(plan.stub_bytes, limit);
     }
     if (stub_room) {
         char *const *list = fy_plan_stub(&plan, target, stub_room);
         FY_ORIGINAL(fy_execve_fn, FY_EXECVE)(list[0], list, environment);
-        fy_room_free(stub_room, plan.stub_bytes);
+        fy_room_free(stub_room, plan.stub_bytes, limit);
     }
     *error = saved;
     int result = call(kind, target, argv, environment);
@@ -85,7 +86,7 @@ exec_planned(enum kind kind, const struct fy_target *target, char *const argv[],
         *error = saved;
         result = call(kind, target, argv, envp);
     }
-    fy_room_free(env_room, plan.env_bytes);
+    fy_room_free(env_room, plan.env_bytes, limit);
     return result;
 }
 
@@ -180,7 +181,8 @@ exec_list(enum kind kind, const char *path, const char *first, va_list *list,
     va_copy(again, *list);
     size_t bytes = count_list(first, &again) * sizeof(char *);
     va_end(again);
-    void *room = FY_ROOM(bytes);
+    size_t limit = fy_room_limit(bytes);
+    void *room = FY_ROOM(bytes, limit);
     if (!room) {
         errno = E2BIG; /* they would be, were there memory for the list */
         return -1;
@@ -190,7 +192,7 @@ exec_list(enum kind kind, const char *path, const char *first, va_list *list,
         has_environment ? va_arg(*list, char *const *) : environ;
     int result = kind == BY_SEARCH ? exec_search(path, argv, envp)
                                    : exec_path(path, argv, envp);
-    fy_room_free(room, bytes);
+    fy_room_free(room, bytes, limit);
     return result;
 }
 

@@ -113,10 +113,6 @@ FY_HIDDEN bool fy_touches(const struct fy_snapshot *snapshot, uint32_t flags,
 
 /* ---- plan.c ------------------------------------------------------------------ */
 
-enum {
-    FY_PLAN_STACK_BYTES = 64 << 10
-};
-
 /* How a program is named. */
 struct fy_target {
     int dir;          /* as execveat's */
@@ -153,15 +149,18 @@ FY_HIDDEN char *const *fy_plan_stub(const struct fy_plan *plan,
                                     const struct fy_target *target, void *room);
 
 /*
- * Room for one call: the wrapper's own stack, or, where that would not do, a
- * mapping, which fy_room_free() tells by its size. NULL: none left. (What a
- * vfork child maps and does not come to free stays its parent's.)
+ * Room for one call: on the wrapper's own stack up to `limit', else a mapping, which
+ * fy_room_free() tells by its size. NULL: none left. (What a vfork child maps and does
+ * not come to free stays its parent's.)
  */
-#define FY_ROOM(bytes)                                              \
-    ((bytes) <= FY_PLAN_STACK_BYTES ? __builtin_alloca((bytes) | 1) \
-                                    : fy_room_map(bytes))
+#define FY_ROOM(bytes, limit) \
+    ((bytes) <= (limit) ? __builtin_alloca((bytes) | 1) : fy_room_map(bytes))
 FY_HIDDEN void *fy_room_map(size_t bytes);
-FY_HIDDEN void fy_room_free(void *room, size_t bytes);
+FY_HIDDEN void fy_room_free(void *room, size_t bytes, size_t limit);
+
+/* The limit for rooms of so many bytes in all: a thread may have 16 KiB of stack, a
+ * handler less. At most one system call. */
+FY_HIDDEN size_t fy_room_limit(size_t bytes);
 
 /* ---- exec.c -------------------------------------------------------------------- */
 

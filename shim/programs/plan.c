@@ -30,6 +30,8 @@ enum {
     STUB_ARGUMENTS = 3,     /* stub, socket, path */
     SPARE_BYTES = 64 << 10, /* between what we count and what the kernel does */
     PAGE_BYTES = 4096,
+    FEW_BYTES = 2 << 10,   /* on any stack */
+    MANY_BYTES = 64 << 10, /* on the main thread's */
 };
 
 static bool
@@ -110,10 +112,19 @@ fy_room_map(size_t bytes)
     return at > 0 || at < -4095 ? (void *)at : NULL;
 }
 
-void
-fy_room_free(void *room, size_t bytes)
+size_t
+fy_room_limit(size_t bytes)
 {
-    if (room && bytes > FY_PLAN_STACK_BYTES) {
+    return bytes <= FEW_BYTES || bytes > MANY_BYTES ||
+                   !fy_stack_is_ample(__builtin_frame_address(0))
+               ? FEW_BYTES
+               : MANY_BYTES;
+}
+
+void
+fy_room_free(void *room, size_t bytes, size_t limit)
+{
+    if (room && bytes > limit) {
         fy_raw(SYS_munmap, (long)room, (long)bytes, 0, 0, 0, 0);
     }
 }

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,8 +18,7 @@
 #include "shim/programs/exec.h"
 
 enum {
-    MOST_BYTES = 64 << 20,
-    MOST_SETTINGS_BYTES = 32 << 10
+    MOST_BYTES = 64 << 20
 };
 
 static FY_NEAR const struct fy_snapshot *published;
@@ -98,8 +98,9 @@ map(void)
     struct stat status = {.st_size = 0};
     const struct fy_snapshot *snapshot = NULL;
     size_t room = strlen(fy_settings_text()) + 1;
-    char *path = room <= MOST_SETTINGS_BYTES ? __builtin_alloca(room) : NULL;
-    if (!path || !fy_settings_value("snapshot", path, room)) {
+    room = room < PATH_MAX ? room : PATH_MAX;
+    char *path = __builtin_alloca(room);
+    if (!fy_settings_value("snapshot", path, room)) {
         __atomic_store_n(&unusable, true, __ATOMIC_RELAXED);
         return NULL;
     }

@@ -50,14 +50,15 @@ spawn(enum fy_wrapped which, bool search, pid_t *pid, const char *path,
     char *const *environment = envp;
     fy_plan_make(&target, argv, envp, &plan);
     void *env_room = NULL, *stub_room = NULL;
+    size_t limit = fy_room_limit(plan.env_bytes + plan.stub_bytes);
     if (plan.env_bytes) {
-        env_room = FY_ROOM(plan.env_bytes);
+        env_room = FY_ROOM(plan.env_bytes, limit);
     }
     if (env_room) {
         environment = fy_plan_environment(&plan, env_room);
     }
     if (plan.stub_bytes) {
-        stub_room = FY_ROOM(plan.stub_bytes);
+        stub_room = FY_ROOM(plan.stub_bytes, limit);
     }
     fy_spawn_fn *original = FY_ORIGINAL(fy_spawn_fn, which);
     int status = 0;
@@ -66,7 +67,7 @@ spawn(enum fy_wrapped which, bool search, pid_t *pid, const char *path,
         char *const *list = fy_plan_stub(&plan, &target, stub_room);
         status = original(pid, list[0], actions, attributes, list, environment);
         tried = status == 0 || !is_of_stub(status, list[0], acts);
-        fy_room_free(stub_room, plan.stub_bytes);
+        fy_room_free(stub_room, plan.stub_bytes, limit);
     }
     if (!tried) {
         status = original(pid, path, actions, attributes, argv, environment);
@@ -74,7 +75,7 @@ spawn(enum fy_wrapped which, bool search, pid_t *pid, const char *path,
             status = original(pid, path, actions, attributes, argv, envp);
         }
     }
-    fy_room_free(env_room, plan.env_bytes);
+    fy_room_free(env_room, plan.env_bytes, limit);
     return status;
 }
 

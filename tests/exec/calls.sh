@@ -122,6 +122,8 @@ same "threads that start programs" "$t/shared" threads "$t/mount/f"
 same "a handler on a small stack" "$t/shared" small-stack "$t/mount/f"
 started_all=$(grep -c "|cat|$t/mount/f" "$t/stubs")
 equal "a handler on a small stack: stubs" "$started_all" 3
+same "a thread with a small stack" "$t/shared" small-thread "$t/mount/f"
+equal "a thread with a small stack: stubs" "$(grep -c "|cat|$t/mount/f" "$t/stubs")" 4
 mkdir sub && cp /bin/cat sub/cat
 same "file actions" "$t/shared" actions "$t/mount/f"
 same "a program that writes over its environment" "$t/shared" title "$t/mount/f"

@@ -198,6 +198,53 @@ test_small_stack(void)
     raise(SIGSEGV);
 }
 
+/* A thread with 16 KiB starts programs with 1,000 words, and 1,000 variables. */
+static void *
+start_many(void *words)
+{
+    static const int forms = 4;
+    char *few[] = {"cat", (char *)mounted, NULL};
+    for (int i = 0; i < forms; i++) {
+        int status = 0;
+        pid_t pid = 0;
+        if (i < 2) {
+            pid = i ? vfork() : fork();
+            if (pid == 0) {
+                execv("/bin/cat", words);
+                _exit(99);
+            }
+        } else if (posix_spawn(&pid, "/bin/cat", NULL, NULL,
+                               i == 2 ? words : few,
+                               i == 2 ? environ : (char **)words)) {
+            return NULL;
+        }
+        waitpid(pid, &status, 0);
+        printf("%d: %x\n", i, (unsigned)status);
+        fflush(stdout);
+    }
+    return words;
+}
+
+static void
+test_small_thread(void)
+{
+    enum {
+        WORDS = 1000
+    };
+    static char *words[WORDS + 1];
+    pthread_t thread;
+    pthread_attr_t attributes;
+    void *done = NULL;
+    for (int i = 0; i < WORDS; i++) {
+        words[i] = i ? (char *)mounted : "cat";
+    }
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 16 << 10);
+    printf("%d\n", pthread_create(&thread, &attributes, start_many, words));
+    pthread_join(thread, &done);
+    printf("%d\n", done == words);
+}
+
 /* Writes over its arguments and environment, as setproctitle does. */
 static void
 test_title(char **argv)
@@ -345,6 +392,8 @@ main(int argc, char **argv)
         test_handler();
     } else if (strcmp(argv[1], "small-stack") == 0) {
         test_small_stack();
+    } else if (strcmp(argv[1], "small-thread") == 0) {
+        test_small_thread();
     } else if (strcmp(argv[1], "actions") == 0) {
         test_actions();
     } else if (strcmp(argv[1], "title") == 0) {
