@@ -244,18 +244,36 @@ revive(const struct fy_binding *wanted)
     return NULL;
 }
 
+struct target {
+    const struct fy_frame *frame;
+    const void *original;
+    bool stays;
+};
+
+/* Not where the dynamic linker may be in the middle of something. */
+static void
+keep(void *closure)
+{
+    struct target *target = closure;
+    struct fy_object user;
+    target->stays = fy_object_at(target->frame->caller, &user) != 0 ||
+                    (!fy_in_handler(target->frame->registers.stack) &&
+                     fy_keep_for(&user, target->original));
+}
+
 /*
- * A lazily bound reference: from now on its target stays. Not where the dynamic linker
- * may be in the middle of something, or wait for this thread: then the next call asks.
+ * A lazily bound reference: from now on its target stays. False, and the next call asks:
+ * the dynamic linker may wait for this thread, or nothing may be asked.
  */
 static bool
-keep_target(const struct fy_frame *frame, const void *target)
+keep_target(struct fy_frame *frame, const void *original)
 {
-    struct fy_object user;
-    return fy_object_at(frame->caller, &user) != 0 ||
-           __atomic_load_n(&fy_filters, __ATOMIC_RELAXED) ||
-           (!fy_others_link() && !fy_in_handler(frame) &&
-            fy_keep_for(&user, target));
+    struct target target = {.frame = frame, .original = original};
+    if (!__atomic_load_n(&fy_filters, __ATOMIC_RELAXED) && !fy_others_link() &&
+        fy_stack_take(frame)) {
+        fy_stack_run(frame, keep, &target); /* until fy_thunk_miss leaves it */
+    }
+    return target.stays;
 }
 
 const struct fy_binding *

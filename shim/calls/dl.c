@@ -170,6 +170,8 @@ plan_default(struct fy_dl_call *call, uint32_t symbol, const char *name)
         return FY_DL_TAIL;
     }
     call->result = fy_bind_pointer(symbol, global ? global : local);
+    (void)dlerror(); /* as the real one: what was told before is over */
+    (void)dlerror();
     return FY_DL_DONE;
 }
 

@@ -104,15 +104,24 @@ is_user(const struct fy_object *object, void *closure)
     return object->dynamic == closure;
 }
 
-/* True: a library was let go. */
+static bool
+is_gone(const void *user)
+{
+    return user && !fy_object_each(is_user, (void *)(uintptr_t)user);
+}
+
+/* True: a library was let go. Who has taken the handle has the row. */
 static bool
 let_go(struct kept *row)
 {
     void *handle = __atomic_load_n(&row->handle, __ATOMIC_ACQUIRE);
-    const void *user = row->user;
-    if (!handle || !user || fy_object_each(is_user, (void *)(uintptr_t)user) ||
+    if (!handle || !is_gone(row->user) ||
         !__atomic_compare_exchange_n(&row->handle, &handle, NULL, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        return false;
+    }
+    if (!is_gone(row->user)) { /* another pair, with the same library */
+        __atomic_store_n(&row->handle, handle, __ATOMIC_RELEASE);
         return false;
     }
     __atomic_store_n(&row->library, NULL, __ATOMIC_RELEASE);

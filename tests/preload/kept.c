@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,45 @@ by_plugin(char how, int mode, const char *library, const char *plugin)
     dlclose(handle);
 }
 
+/* A thread with 16 KiB of stack makes the first call. */
+static void *
+call_in_thread(void *again)
+{
+    printf("thread: %d\n", ((function *)again)(1));
+    return NULL;
+}
+
+static void
+by_thread(const char *library, const char *plugin)
+{
+    void *handle = open_file(library, RTLD_NOW | RTLD_GLOBAL);
+    void *user = open_file(plugin, RTLD_LAZY);
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 16 << 10);
+    pthread_create(&thread, &attributes, call_in_thread, dlsym(user, "again"));
+    pthread_join(thread, NULL);
+    dlclose(handle);
+    finish("thread", (function *)dlsym(user, "again"), user);
+}
+
+/* What dlerror() says after an answer, and after none. */
+static void
+by_error(const char *library)
+{
+    void *handle = open_file(library, RTLD_NOW | RTLD_GLOBAL);
+    (void)dlsym(RTLD_DEFAULT, "no_such_function");
+    (void)dlsym(RTLD_DEFAULT, "work");
+    printf("%d\n", dlerror() == NULL);
+    (void)dlsym(RTLD_DEFAULT, "work");
+    (void)dlsym(RTLD_DEFAULT, "no_such_function");
+    again(1); /* bound now */
+    const char *error = dlerror();
+    printf("%d\n", error && strstr(error, "no_such_function"));
+    dlclose(handle);
+}
+
 /* Each plugin has its own, which nobody else sees; the program calls. */
 static void
 by_two(char **files)
@@ -183,6 +223,10 @@ main(int argc, char **argv)
         by_program(*argv[3], argv[2]);
     } else if (strcmp(action, "handle") == 0) {
         by_handle(argv[2]);
+    } else if (strcmp(action, "thread") == 0) {
+        by_thread(argv[2], argv[3]);
+    } else if (strcmp(action, "error") == 0) {
+        by_error(argv[2]);
     } else if (strcmp(action, "plugin") == 0 && argc > 4) {
         by_plugin(*argv[4], RTLD_NOW, argv[2], argv[3]);
     } else if (strcmp(action, "lazy") == 0 && argc > 4) {

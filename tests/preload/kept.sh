@@ -37,7 +37,7 @@ compile -shared -fPIC -DPLUGIN -fno-plt -o "$t/noplt.so"
 compile -shared -fPIC -DPLUGIN -DTABLE -Wl,-z,lazy -o "$t/table.so"
 # The program's own reference is left to what it opens.
 compile -shared -fPIC -DLIBRARY -DTAG=0 -o "$t/libempty.so"
-compile -fPIE -pie -Wl,-z,lazy -o "$t/program" "$t/libempty.so"
+compile -fPIE -pie -Wl,-z,lazy -o "$t/program" "$t/libempty.so" -lpthread
 $cc -shared -o "$t/libempty.so" -x c /dev/null || exit 99
 "$build/tests/preload/make_preload" "$build/.libs/libferry.so" "$t/preload.so" \
     'work c I' >/dev/null || exit 99
@@ -66,6 +66,8 @@ kept 1 program "$library" d
 kept 1 program "$library" v
 kept 2 program "$library" c
 kept 3 handle "$library" -
+kept 1 error "$library" -
+kept 2 thread "$library" "$t/lazy.so"
 for how in d v; do
     kept 2 plugin "$library" "$t/now.so" $how
     kept 2 lazy "$library" "$t/lazy.so" $how

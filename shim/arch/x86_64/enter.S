@@ -218,6 +218,7 @@ fy_thunk_miss:
 	call	fy_bind_call
 	movq	%rax, FY_FRAME_R11(%rbx)
 	LOAD_ALL
+	LEAVE_STACK
 	movq	FY_FRAME_R11(%rbx), %r11
 	DROP_FRAME
 	pushq	%rax
