@@ -18,6 +18,7 @@
 
 enum {
     CHUNK_BYTES = 64 * 1024, /* of bindings, mapped as needed */
+    MOST_TRIES = 1 << 20,    /* some milliseconds */
 };
 
 static struct fy_binding **
@@ -164,7 +165,8 @@ undefined(const char *name)
  * there is forgotten; one that shares the memory (vfork, CLONE_VM) sees it held.
  */
 static unsigned *lock_word;
-static sigset_t holder_mask; /* of the thread that holds it */
+static sigset_t holder_mask; /* of the thread that holds it, */
+static bool holder_blocks;   /* where it has blocked signals */
 static struct fy_binding *graveyard;
 static uint32_t stubs_used;
 static unsigned closing; /* calls of dlclose that are on their way */
@@ -192,10 +194,27 @@ lock_page(void)
     return known;
 }
 
+/* Under a filter of system calls signals arrive, also a handler that comes here. */
+static bool
+lock_unmasked(unsigned *word)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        if (!__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE)) {
+            holder_blocks = false;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 fy_lock(void)
 {
     sigset_t all, mask;
+    if (__atomic_load_n(&fy_filters, __ATOMIC_RELAXED)) {
+        unsigned *made = __atomic_load_n(&lock_word, __ATOMIC_ACQUIRE);
+        return made && lock_unmasked(made);
+    }
     int *error = &errno, saved = *error;
     unsigned *word = lock_page();
     *error = saved;
@@ -209,6 +228,7 @@ fy_lock(void)
         sched_yield();
     }
     holder_mask = mask;
+    holder_blocks = true;
     return true;
 }
 
@@ -216,8 +236,11 @@ void
 fy_unlock(void)
 {
     sigset_t mask = holder_mask;
+    bool blocks = holder_blocks;
     __atomic_store_n(lock_word, 0, __ATOMIC_RELEASE);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (blocks) {
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    }
 }
 
 /* Whether fy_bind_retire() can lock: what it could not forget is not kept. */

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -92,16 +93,16 @@ make_stores(const struct writer *writer)
 static void
 writer_end(struct writer *writer)
 {
-    struct fy_quiet quiet;
+    int state;
     if (writer->count == 0) {
         return;
     }
-    fy_quiet_begin(&quiet);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     if (fy_lock()) {
         make_stores(writer);
         fy_unlock();
     }
-    fy_quiet_end(&quiet);
+    pthread_setcancelstate(state, NULL);
     writer->count = 0;
 }
 

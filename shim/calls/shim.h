@@ -243,7 +243,8 @@ FY_HIDDEN void *fy_bind_stub(uint32_t symbol, void *original);
  * The shim's one lock, for a few instructions or system calls: no foreign code
  * runs and nothing of the dynamic linker is waited for under it. All signals of
  * the holder are blocked, so handlers of the program never meet it. A child that
- * was forked in between has it free. False, and not locked: without memory.
+ * was forked in between has it free. False, and not locked: without memory; and under a
+ * filter, where signals arrive, before its memory was made and in their handlers.
  */
 FY_HIDDEN bool fy_lock(void) FY_MUST_CHECK;
 /* By the thread that has the lock. Handlers of signals that waited run before this

@@ -5,6 +5,7 @@
  * F(79); with -DLIBRARY it is their library.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -67,10 +68,11 @@ waiting(void *unused)
     return read(waits[0], &byte, 1) == 1 ? NULL : (void *)1;
 }
 
-/* A filter that ends who maps memory, or opens a file. */
+/* A filter that ends who maps memory, blocks signals or opens a file. */
 static struct sock_filter rows[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 2, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 3, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 2, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
@@ -158,10 +160,19 @@ change(const char *mode)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+/* Asks the dynamic linker, and closes a library, under a filter that allows both. */
+static void
+closes(void *library)
+{
+    say("found", dlsym(library, "sin") && dlsym(RTLD_DEFAULT, "work_1"));
+    say("closed", dlclose(library));
+}
+
 int
 main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    void *library = dlopen("libm.so.6", RTLD_NOW);
     pthread_t thread;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || pipe(waits)) {
         return 2;
@@ -177,6 +188,9 @@ main(int argc, char **argv)
     long result = change(mode);
     say("result", result);
     say("errno", errno);
+    if (strcmp(mode, "closes") == 0) {
+        closes(library);
+    }
     calls(1);
     if (strcmp(mode, "again") == 0) { /* one that is refused, under another */
         say("again", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));

@@ -52,7 +52,7 @@ filtered()
 for mode in asks no-filter no-seccomp no-tsync no-strict no-mode; do
     filtered $mode 84
 done
-for mode in filter seccomp number tsync again strict strict-seccomp; do
+for mode in filter seccomp number tsync again closes strict strict-seccomp; do
     filtered $mode 4
 done
 filtered first 0
