@@ -16,8 +16,8 @@ const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
 const char *const fy_trait_words[FY_TRAITS] = {
     "targets",           "shows modes",       "removes folders",
     "replaces operands", "takes descriptors", "makes folders",
-    "changes modes",     "makes files",       "excuses pipes",
-    "outlives pipes",    "ignores interrupts"};
+    "changes modes",     "changes operands",  "makes files",
+    "excuses pipes",     "outlives pipes",    "ignores interrupts"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};

@@ -140,7 +140,7 @@ struct fy_written {
 
 /*
  * Facts of one word or two (fy_trait_words), each a statement of the language. Of a
- * command that runs others, one counts that any of them has; but `changes modes'
+ * command that runs others, one counts that any of them has; but `changes ...'
  * only if all have it that change something, and those from FY_TRAIT_MAKES_FILES on
  * are the command's alone.
  */
@@ -152,6 +152,7 @@ enum fy_trait {
     FY_TRAIT_TAKES_DESCRIPTORS, /* by their numbers, from any variable */
     FY_TRAIT_MAKES_FOLDERS,     /* that lie on the way to its operands */
     FY_TRAIT_CHANGES_MODES,     /* and nothing else */
+    FY_TRAIT_CHANGES_OPERANDS,  /* by their names, and no name beside them */
     FY_TRAIT_MAKES_FILES,    /* in the working folder, and removes none there */
     FY_TRAIT_EXCUSES_PIPES,  /* one without a reader is no failure */
     FY_TRAIT_OUTLIVES_PIPES, /* without readers, and SIGPIPE */

@@ -303,11 +303,12 @@ add_lists(struct run *run, const struct fy_invocation *inner)
 static uint32_t
 join_traits(const struct fy_invocation *out, const struct fy_invocation *inner)
 {
-    uint32_t modes = 1U << FY_TRAIT_CHANGES_MODES;
-    uint32_t all = modes | (modes - 1); /* those of what is run */
-    bool more = (out->effect && !(out->traits & modes)) ||
-                (inner->effect && !(inner->traits & modes));
-    return (out->traits | (inner->traits & all)) & ~(more ? modes : 0);
+    uint32_t changes =
+        1U << FY_TRAIT_CHANGES_MODES | 1U << FY_TRAIT_CHANGES_OPERANDS;
+    uint32_t all = (1U << FY_TRAIT_MAKES_FILES) - 1; /* those of what is run */
+    uint32_t lacks =
+        (out->effect ? ~out->traits : 0) | (inner->effect ? ~inner->traits : 0);
+    return (out->traits | (inner->traits & all)) & ~(lacks & changes);
 }
 
 /* All of it but what depends on the number of paths. */

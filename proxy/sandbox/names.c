@@ -161,9 +161,13 @@ static int
 check_related(struct fy_names *names, const char *name, size_t n,
               const char *shown)
 {
+    bool beside =
+        !fy_invocation_is(names->invocation, FY_TRAIT_CHANGES_OPERANDS);
     for (size_t i = 0; i < names->links.n; i++) {
-        if (fy_name_related(names->links.names[i], name, n)) {
-            return refuse(names, names->links.names[i],
+        const char *link = names->links.names[i];
+        if (beside ? fy_name_related(link, name, n)
+                   : strncmp(link, name, n) == 0 && !link[n]) {
+            return refuse(names, link,
                           " is a link, which it may replace beside ", shown);
         }
     }

@@ -1487,6 +1487,17 @@ write_to(const char *text, unsigned access, unsigned kind)
     return refused();
 }
 
+/* Likewise, where the command changes its operands and nothing beside them. */
+static unsigned
+change(const char *text)
+{
+    reset();
+    spec.keeps_names = true;
+    operand(text, FY_ACCESS_INOUT, FY_USE_FILE);
+    invocation.traits = 1U << FY_TRAIT_CHANGES_OPERANDS;
+    return refused();
+}
+
 START_TEST(test_stale_links)
 {
     shell("cd $B/top && mkdir -p in/d from && touch in/f.txt in/g && "
@@ -1515,6 +1526,11 @@ START_TEST(test_stale_links)
                       FY_STAGE_FORBIDDEN);
     ck_assert_uint_eq(write_to("in/go", FY_ACCESS_OUT, FY_USE_FILE),
                       FY_STAGE_FORBIDDEN); /* `gone' may be a piece of that */
+    ck_assert_uint_eq(change("in/f.txt"), FY_STAGE_NONE);
+    ck_assert_uint_eq(change("in/go"), FY_STAGE_NONE);
+    ck_assert_uint_eq(change("in/gone-gz"), FY_STAGE_NONE);
+    ck_assert_uint_eq(change("in/gone/"), FY_STAGE_FORBIDDEN);
+    ck_assert_uint_eq(change("in/l"), FY_STAGE_FORBIDDEN);
     ck_assert_uint_eq(write_to("in/n", FY_ACCESS_OUT, FY_USE_FILE),
                       FY_STAGE_NONE);
     ck_assert_uint_eq(write_to("in/ld/y", FY_ACCESS_OUT, FY_USE_FILE),
