@@ -133,7 +133,8 @@ pipes(const struct stage *stage)
         uint32_t pipes;
     } rows[] = {
         {FY_TRAIT_EXCUSES_PIPES, FY_STUB_NO_FAILURE},
-        {FY_TRAIT_OUTLIVES_PIPES, FY_STUB_OUTLIVES | FY_STUB_NO_SIGNAL},
+        {FY_TRAIT_OUTLIVES_PIPES,
+         FY_STUB_OUTLIVES | FY_STUB_NO_SIGNAL | FY_STUB_IGNORES_PIPE},
         {FY_TRAIT_IGNORES_INTERRUPTS, FY_STUB_NO_INTERRUPT},
     };
     uint32_t found = stage->plan.repeatable ? 0 : FY_STUB_OUTLIVES;

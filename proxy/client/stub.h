@@ -88,9 +88,10 @@ enum fy_stub_pipes {
     /* It has effects, which go on as they would: an error of writing, SIGPIPE
      * too, is told, and shows in the end. */
     FY_STUB_OUTLIVES = 1,
-    FY_STUB_NO_FAILURE = 2,   /* EPIPE is none */
-    FY_STUB_NO_SIGNAL = 4,    /* SIGPIPE does not end it */
-    FY_STUB_NO_INTERRUPT = 8, /* SIGINT neither */
+    FY_STUB_NO_FAILURE = 2,    /* EPIPE is none */
+    FY_STUB_NO_SIGNAL = 4,     /* SIGPIPE does not end it */
+    FY_STUB_NO_INTERRUPT = 8,  /* SIGINT neither */
+    FY_STUB_IGNORES_PIPE = 16, /* SIGPIPE, also of another process */
 };
 
 struct fy_stub_run {

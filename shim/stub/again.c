@@ -80,7 +80,6 @@ start(const struct stub *stub, struct repeat repeats[3], pid_t *out_child)
         stub_exec(stub);
     }
     stub_signals_to(child);
-    stub_signals_ignore(SIGPIPE);
     stub_signals_catch(stub);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);

@@ -102,7 +102,7 @@ int stub_signals_fatal(void);
 void stub_signals_seen(void);
 /* A signal that would end this process is ignored until stub_signals_leave(). */
 void stub_signals_ignore(int number);
-/* Whether SIGPIPE would end the command; this process ignores it. */
+/* Whether SIGPIPE would end the command; it does not end this process. */
 bool stub_pipe_kills(void);
 /* A write(2) has failed with EPIPE: ends this process by SIGPIPE where that is due,
  * but not after a signal that no command survives. */

@@ -295,7 +295,9 @@ handle_frame(struct service *service, uint32_t type, const char *bytes,
         service->reads_stdin = body.run.reads_stdin != 0;
         service->keeps_stdin = body.run.keeps_stdin != 0;
         service->pipes = body.run.pipes;
-        stub_signals_ignore(SIGPIPE);
+        if (service->pipes & FY_STUB_IGNORES_PIPE) {
+            stub_signals_ignore(SIGPIPE);
+        }
         if (service->pipes & FY_STUB_NO_INTERRUPT) {
             stub_signals_ignore(SIGINT);
         }

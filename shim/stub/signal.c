@@ -3,8 +3,9 @@
  * Signals of ferry-stub: while the command runs elsewhere they go there, and
  * what comes of them comes back. Signals that the kernel raises for what the
  * stub itself does (SIGTTIN, SIGTTOU, SIGXFSZ) keep their effect: it is the one
- * that reads and writes. SIGPIPE is raised by the stub, for the kernel delivers
- * it before a signal of the whole group, which the reader may have died of.
+ * that reads and writes. SIGPIPE that its own write(2) raises is dropped: the stub ends
+ * by it later, since the reader may have died of a signal of the whole group, which
+ * comes after it. Another process's SIGPIPE is passed on.
  * Ignored signals stay ignored, blocked ones blocked.
  */
 #include "config.h"
@@ -145,7 +146,7 @@ bool
 stub_pipe_kills(void)
 {
     sigset_t blocked;
-    return ignored >> (SIGPIPE - 1) & 1 &&
+    return caught >> (SIGPIPE - 1) & 1 &&
            /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stub has one thread */
            sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 &&
            !sigismember(&blocked, SIGPIPE);
@@ -168,6 +169,16 @@ handle(int number)
         pass(number);
     }
     errno = error;
+}
+
+/* The kernel says of a SIGPIPE of write(2) that the writer has sent it. */
+static void
+handle_pipe(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code != SI_USER || info->si_pid != getpid()) {
+        handle(number);
+    }
 }
 
 int
@@ -202,9 +213,9 @@ int
 stub_signals_fatal(void)
 {
     /* USR1 makes dd tell where it is, USR2 tar if it is asked to. */
-    static const int fatal[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT,
-                                SIGALRM, SIGABRT, SIGPOLL,  SIGVTALRM,
-                                SIGPROF, SIGPWR,  SIGSTKFLT};
+    static const int fatal[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT,
+                                SIGALRM, SIGABRT, SIGPOLL,   SIGVTALRM,
+                                SIGPROF, SIGPWR,  SIGSTKFLT, SIGPIPE};
     uint64_t bits = stub_signals_passed();
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
         if (bits >> (fatal[i] - 1) & 1) {
@@ -288,10 +299,13 @@ stub_signals_catch(const struct stub *stub)
 {
     make_nudge();
     static const int left_alone[] = {
-        SIGKILL, SIGSTOP, SIGPIPE, SIGCHLD, SIGTTIN, SIGTTOU, SIGURG, SIGXFSZ,
+        SIGKILL, SIGSTOP, SIGCHLD, SIGTTIN, SIGTTOU, SIGURG,  SIGXFSZ,
         SIGXCPU, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS};
     struct sigaction action = {.sa_handler = handle};
+    struct sigaction of_pipe = {.sa_sigaction = handle_pipe,
+                                .sa_flags = SA_SIGINFO};
     (void)sigfillset(&action.sa_mask);
+    of_pipe.sa_mask = action.sa_mask;
     for (int i = 1; i <= 64; i++) {
         bool skip = i == SIGWINCH && !stub->terminal;
         for (size_t k = 0; k < sizeof left_alone / sizeof *left_alone; k++) {
@@ -300,7 +314,7 @@ stub_signals_catch(const struct stub *stub)
         struct sigaction before;
         if (!skip && sigaction(i, NULL, &before) == 0 &&
             before.sa_handler == SIG_DFL) {
-            (void)sigaction(i, &action, NULL);
+            (void)sigaction(i, i == SIGPIPE ? &of_pipe : &action, NULL);
             caught |= UINT64_C(1) << (i - 1);
         }
     }
