@@ -302,25 +302,96 @@ asks_files(long number)
     return false;
 }
 
-/* Whether what a sleeping process reads or writes ends its way: not a file; and
- * before its exec this pipe only (an interactive shell's child waits at another
- * one for its process group). */
+/* What /proc/PID/`file' says, up to `room'; "" if it cannot be read. */
+static void
+read_text(const struct fy_holders *holders, pid_t pid, const char *file,
+          char *text, size_t room)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "%d/%.32s", (int)pid, file);
+    int fd = openat(dirfd(holders->proc), path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, room - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Whether a process has the writing end of a pipe, by the pipe's name. */
+static bool
+writes_pipe(const struct fy_holders *holders, long pid, const char *pipe)
+{
+    char path[64], text[32];
+    struct stat link;
+    bool found = false;
+    (void)snprintf(path, sizeof path, "%ld/fd", pid);
+    int fd =
+        openat(dirfd(holders->proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    while (folder && !found && (entry = readdir(folder))) {
+        ssize_t n =
+            readlinkat(dirfd(folder), entry->d_name, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        found = strcmp(text, pipe) == 0 &&
+                fstatat(dirfd(folder), entry->d_name, &link,
+                        AT_SYMLINK_NOFOLLOW) == 0 &&
+                (link.st_mode & S_IWUSR);
+    }
+    if (folder) {
+        (void)closedir(folder);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+    return found;
+}
+
+/*
+ * Whether a pipe is written by a child of the process that has not executed a program
+ * yet. A shell (zsh) reads there until its child is in its process group, Python until its
+ * child has executed its program: both still have the ends that the next child gets.
+ */
+static bool
+waits_for_fork(const struct fy_holders *holders, pid_t pid, const char *pipe)
+{
+    char file[48], number[16], text[4096], *end;
+    struct fy_process child;
+    (void)snprintf(file, sizeof file, "task/%d/children", (int)pid);
+    read_text(holders, pid, file, text, sizeof text);
+    for (const char *at = text;; at = end) {
+        long each = strtol(at, &end, 10);
+        if (end == at) {
+            return false;
+        }
+        (void)snprintf(number, sizeof number, "%ld", each);
+        if (fy_process_read(dirfd(holders->proc), number, &child) &&
+            child.forked && writes_pipe(holders, each, pipe)) {
+            return true;
+        }
+    }
+}
+
+/* Whether what a sleeping process reads or writes ends its way: not a file; before
+ * its exec this pipe only (an interactive shell's child waits at another one for its
+ * process group); and no pipe by which a child says that it goes on. */
 static bool
 is_last_read(const struct fy_holders *holders, const char *name, long fd,
              bool forked, const struct fy_pipe_holders *row)
 {
-    char path[64];
+    char path[64], text[32];
     struct stat target;
     (void)snprintf(path, sizeof path, "%.40s/fd/%ld", name, fd);
-    if (!is_nameless_pipe(dirfd(holders->proc), path)) {
-        char text[8];
-        ssize_t n = readlinkat(dirfd(holders->proc), path, text, sizeof text);
-        return !forked &&
-               !(n >= 5 && text[0] == '/' && memcmp(text, "/dev/", 5) != 0);
+    ssize_t n = readlinkat(dirfd(holders->proc), path, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    if (strncmp(text, "pipe:[", 6) != 0) {
+        return !forked && !(text[0] == '/' && strncmp(text, "/dev/", 5) != 0);
     }
-    return !forked ||
-           (fstatat(dirfd(holders->proc), path, &target, 0) == 0 &&
-            target.st_ino == row->inode && target.st_dev == row->device);
+    if (fstatat(dirfd(holders->proc), path, &target, 0) == 0 &&
+        target.st_ino == row->inode && target.st_dev == row->device) {
+        return true;
+    }
+    return !forked &&
+           !waits_for_fork(holders, (pid_t)strtol(name, NULL, 10), text);
 }
 
 /* Of a process in state S. Where its system call cannot be read: true. */
@@ -348,7 +419,8 @@ waits(const struct fy_holders *holders, const char *name, bool forked,
         number == SYS_writev) {
         return is_last_read(holders, name, (long)fd, forked, row);
     }
-    return !asks_files(number);
+    /* -1: in no call, as where a page of a file is missing. */
+    return number >= 0 && !asks_files(number);
 }
 
 static bool
@@ -374,6 +446,7 @@ static void
 note(struct fy_pipe_holders *row, const struct fy_holders *holders,
      const char *name, mode_t mode)
 {
+    int error = errno; /* of the descriptors so far: how it waits adds none */
     pid_t pid = (pid_t)strtol(name, NULL, 10);
     struct fy_holder *holder = NULL;
     if (row->n > 0 && row->holders[row->n - 1].pid == pid) {
@@ -388,6 +461,7 @@ note(struct fy_pipe_holders *row, const struct fy_holders *holders,
     }
     holder->reads = holder->reads || (mode & S_IRUSR);
     holder->writes = holder->writes || (mode & S_IWUSR);
+    errno = error;
 }
 
 /* An error of /proc's, 0 where it says that a process has ended. */
@@ -511,7 +585,7 @@ fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
         if (!error || !may_be_ours(holders, name, error)) {
             continue;
         }
-        bool moves = fy_process_read(dirfd(holders->proc), name, &process) &&
+        bool moves = !fy_process_read(dirfd(holders->proc), name, &process) ||
                      process.state != 'S';
         if (*out_hidden != FY_HIDDEN_SETTLED) {
             *out_hidden = moves ? FY_HIDDEN_MOVING : FY_HIDDEN_SETTLED;
@@ -571,21 +645,6 @@ has_named(const struct fy_holders *holders, const char *name, const char *path)
     }
     fy_threads_close(threads);
     return found;
-}
-
-/* What /proc/PID/`file' says, up to `room'; "" if it cannot be read. */
-static void
-read_text(const struct fy_holders *holders, pid_t pid, const char *file,
-          char *text, size_t room)
-{
-    char path[64];
-    (void)snprintf(path, sizeof path, "%d/%.32s", (int)pid, file);
-    int fd = openat(dirfd(holders->proc), path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, room - 1) : 0;
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0) {
-        (void)close(fd);
-    }
 }
 
 /* Shells run the traps of a script when its command has ended. */

@@ -119,12 +119,13 @@ see(const struct fy_session *session, const struct fy_pipe_holders *row,
     }
 }
 
-/* Whether the stage saw the same at its last look; remembers this one. */
+/* Whether the stage saw the same at its last look; remembers this one. A look that
+ * shows nothing is remembered as 0: two looks that agree have none between them. */
 static bool
 seen_before(struct stage *stage, uint64_t what, uint64_t now)
 {
     bool before = stage->join.seen == what && now > stage->join.seen_ns &&
-                  stage->join.seen_ns != 0;
+                  stage->join.seen_ns != 0 && what != 0;
     stage->join.seen = what;
     stage->join.seen_ns = now;
     return before;
@@ -178,7 +179,7 @@ join(struct stage *writer, struct stage *reader)
 static void
 decide_writer(struct stage *stage, const struct view *view, uint64_t now)
 {
-    const uint64_t somebody_here = 1;
+    const uint64_t somebody_here = view->quiet ? 1 : 0;
     if (view->readers == 1 && view->reader && may_join_later(view->reader)) {
         return;
     }
@@ -191,13 +192,13 @@ decide_writer(struct stage *stage, const struct view *view, uint64_t now)
             }
             return;
         }
-        if (view->quiet && seen_before(stage, somebody_here, now)) {
+        if (seen_before(stage, somebody_here, now)) {
             fy_stage_open(stage);
         }
     } else if (view->readers == 0 ||
                (view->readers == 1 && view->reader && !view->moving)) {
         fy_stage_open(stage); /* none, or one that cannot be joined */
-    } else if (view->quiet && seen_before(stage, somebody_here, now)) {
+    } else if (seen_before(stage, somebody_here, now)) {
         fy_stage_open(stage);
     }
     if (!stage->join.settled && now - stage->asked_ns > PATIENCE_MS * ms_ns) {
@@ -240,7 +241,7 @@ decide_sender(struct stage *stage, const struct view *view, uint64_t now)
 static void
 decide_reader(struct stage *stage, const struct view *view, uint64_t now)
 {
-    const uint64_t somebody_here = 1;
+    const uint64_t somebody_here = view->quiet ? 1 : 0;
     if (stage->plan.may_stream) {
         decide_sender(stage, view, now);
         return;
@@ -249,7 +250,7 @@ decide_reader(struct stage *stage, const struct view *view, uint64_t now)
         return; /* it is decided with that one */
     }
     if (view->writers == 0 || (view->writers == 1 && view->writer) ||
-        (view->quiet && seen_before(stage, somebody_here, now)) ||
+        seen_before(stage, somebody_here, now) ||
         now - stage->began_ns > PATIENCE_MS * ms_ns) {
         fy_stage_decline(stage, FY_STAGE_LOCAL_INPUT,
                          "its input comes from this machine");

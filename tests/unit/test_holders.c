@@ -223,6 +223,7 @@ enum act {
     READS_OTHER,     /* another one, before it executes anything */
     READS_THERE,     /* another one, in a program */
     READS_FILE_NAME, /* a program that opens a file */
+    READS_CHILD, /* a shell; its child, which executes nothing, writes there */
     STOPS,
     COMPUTES,
 };
@@ -258,6 +259,11 @@ start_act(enum act act, const char *fifo)
             break;
         case READS_FILE_NAME:
             (void)execvp(cat, file);
+            break;
+        case READS_CHILD:
+            (void)dup2(more[0], 0);
+            (void)dup(more[1]);
+            (void)execlp("sh", "sh", "-c", "x=$(read y)", NULL);
             break;
         case STOPS:
             (void)raise(SIGSTOP);
@@ -305,8 +311,8 @@ START_TEST(test_settled)
 {
     static const bool wanted[] = {
         [OPENS_FILE] = false, [READS_PIPE] = true,       [READS_OTHER] = false,
-        [READS_THERE] = true, [READS_FILE_NAME] = false, [STOPS] = true,
-        [COMPUTES] = true,
+        [READS_THERE] = true, [READS_FILE_NAME] = false, [READS_CHILD] = false,
+        [STOPS] = true,       [COMPUTES] = true,
     };
     char folder[] = "/tmp/ferry-act-XXXXXX";
     char fifo[sizeof folder + 2];
