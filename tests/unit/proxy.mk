@@ -7,6 +7,7 @@ UNIT_TESTS += tests/unit/test_placement_stage
 UNIT_TESTS += tests/unit/test_compress
 UNIT_TESTS += tests/unit/test_fault
 UNIT_TESTS += tests/unit/test_flow
+UNIT_TESTS += tests/unit/test_link
 UNIT_TESTS += tests/unit/test_fresh
 UNIT_TESTS += tests/unit/test_stage_end
 UNIT_TESTS += tests/unit/test_protocol
@@ -29,6 +30,9 @@ tests_unit_test_placement_stage_LDADD = $(PROXY_TEST_LIBS)
 
 
 # Its doubles stand before the library's own.
+tests_unit_test_link_SOURCES = tests/unit/test_link.c
+tests_unit_test_link_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_test_link_LDADD = $(PROXY_TEST_LIBS)
 tests_unit_test_flow_SOURCES = tests/unit/test_flow.c
 tests_unit_test_flow_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_flow_LDADD = $(PROXY_TEST_LIBS)
