@@ -27,6 +27,8 @@ tests_security_test_runs_LDADD = libfyproxy.la libfyannotations.la \
 
 dist_check_SCRIPTS += tests/security/settings.sh
 TESTS += tests/security/settings.sh
+dist_check_SCRIPTS += tests/security/repositories.py
+TESTS += tests/security/repositories.py
 
 # Loaded into a proxy: built without sanitizers.
 check_LTLIBRARIES += tests/security/liar.la
