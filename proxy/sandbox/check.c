@@ -942,6 +942,27 @@ hold_namespace(struct check *check, const struct fy_namespace *namespace)
     return 0;
 }
 
+static bool
+is_script(const struct check *check)
+{
+    const struct fy_bytes *identity = &check->spec->tool.identity;
+    return memchr(identity->at, '+', identity->n);
+}
+
+/* Whether what it executes may load code of the mounts: all but the system's programs,
+ * whose libraries are the system's; an interpreter has modules. */
+static bool
+executes(const struct check *check)
+{
+    bool some = is_script(check);
+    for (unsigned i = 0; !some && i < check->nfiles; i++) {
+        struct stat about;
+        some = fstat(check->files[i], &about) != 0 ||
+               ((about.st_mode & 0111) && !fy_refuse_program(check->files[i]));
+    }
+    return some;
+}
+
 /* The namespaces and rules. With the lock. */
 static int
 furnish_now(struct check *check)
@@ -985,8 +1006,8 @@ furnish_now(struct check *check)
                       NULL);
     } else {
         int status =
-            fy_namespace_get(policy, check->seen, check->nseen, &namespace,
-                             check->out_reason, check->why);
+            fy_namespace_get(policy, check->seen, check->nseen, executes(check),
+                             &namespace, check->out_reason, check->why);
         if (status) {
             return status;
         }
@@ -1009,9 +1030,7 @@ furnish_now(struct check *check)
         !(check->writes && seen_of(check, wanted, beneath))) {
         strcpy(sandbox->tmpdir, "/tmp");
     }
-    const struct fy_bytes *identity = &check->spec->tool.identity;
-    bool is_script = memchr(identity->at, '+', identity->n);
-    sandbox->alone = !is_script && check->nprograms == 1;
+    sandbox->alone = !is_script(check) && check->nprograms == 1;
     if (!sandbox->alone &&
         !fy_refuse_search(check->spec, check->seen, check->nseen)) {
         return refuse(check, FY_STAGE_OTHER_TOOL,
@@ -1022,7 +1041,7 @@ furnish_now(struct check *check)
     }
     struct fy_landlock_wish wish = {.seen = check->seen,
                                     .nseen = check->nseen,
-                                    .any_program = is_script,
+                                    .any_program = is_script(check),
                                     .temporary_fd = temporary};
     if (check_programs(check, &wish) != 0) {
         return refuse(check, FY_STAGE_REFUSED,

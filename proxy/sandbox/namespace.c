@@ -44,6 +44,7 @@ struct plan {
     unsigned nseen;
     const char *temporary; /* private folder for /tmp */
     bool limited;          /* the root is exported to anybody */
+    bool executes;         /* code on the mounts may be run */
     bool bound;            /* ends with the thread that forks it */
     uid_t uid;
     gid_t gid;
@@ -355,31 +356,42 @@ struct mount_change { /* struct mount_attr */
     uint64_t set, clear, propagation, user_namespace;
 };
 
-#define READ_ONLY UINT64_C(1)
-#define NO_SETID  UINT64_C(2)
-#define NO_DEVICE UINT64_C(4)
+#define READ_ONLY  UINT64_C(1)
+#define NO_SETID   UINT64_C(2)
+#define NO_DEVICE  UINT64_C(4)
+#define NO_EXECUTE UINT64_C(8)
+
+static bool
+change(int fd, const char *path, uint64_t set)
+{
+    struct mount_change change = {.set = set};
+    return syscall(SYS_mount_setattr, fd, path, AT_EMPTY_PATH | AT_RECURSIVE,
+                   &change, sizeof change) == 0;
+}
 
 /*
  * Landlock says nothing of owners, modes and times, and a path that was checked
  * may be a link by now: so what is not the mount cannot be changed at all. The
- * mount itself was cloned before.
+ * mount itself was cloned before. Nor does Landlock keep the linker, which a stage may
+ * execute, from loading a program: so nothing of the mounts and of /tmp is mapped as code.
  */
 static bool
-keep_read_only(const struct plan *plan, const int *trees,
-               struct failure *failure)
+protect(const struct plan *plan, const int *trees, const int temporaries[2],
+        struct failure *failure)
 {
-    struct mount_change all = {.set = READ_ONLY};
-    struct mount_change devices = {.set = NO_SETID | NO_DEVICE};
-    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &all,
-                sizeof all) != 0 &&
-        plan->limited) {
+    uint64_t set = plan->limited ? NO_SETID | NO_DEVICE : 0;
+    uint64_t code = plan->executes ? 0 : NO_EXECUTE;
+    if (!change(AT_FDCWD, "/", READ_ONLY) && plan->limited) {
         return failed(failure, "protecting what is not exported");
     }
-    for (unsigned i = 0; plan->limited && i < plan->nseen; i++) {
-        if (syscall(SYS_mount_setattr, trees[i], "",
-                    AT_EMPTY_PATH | AT_RECURSIVE, &devices,
-                    sizeof devices) != 0) {
+    for (unsigned i = 0; set | code && i < plan->nseen; i++) {
+        if (!change(trees[i], "", set | code) && plan->limited) {
             return failed(failure, "a mount without devices");
+        }
+    }
+    for (unsigned i = 0; code && i < 2; i++) {
+        if (!change(temporaries[i], "", code) && plan->limited) {
+            return failed(failure, "a private /tmp without code");
         }
     }
     return true;
@@ -448,20 +460,20 @@ build(const struct plan *plan, struct failure *failure)
             return false;
         }
     }
-    int temporary = clone_tree(AT_FDCWD, plan->temporary, 0);
-    int again = clone_tree(AT_FDCWD, plan->temporary, 0);
-    if (temporary < 0 || again < 0) {
+    int temporaries[] = {clone_tree(AT_FDCWD, plan->temporary, 0),
+                         clone_tree(AT_FDCWD, plan->temporary, 0)};
+    if (temporaries[0] < 0 || temporaries[1] < 0) {
         return failed(failure, "copies of mounts");
     }
-    if (!keep_read_only(plan, trees, failure)) {
+    if (!protect(plan, trees, temporaries, failure)) {
         return false;
     }
-    if (attach(temporary, "/tmp") != 0) {
+    if (attach(temporaries[0], "/tmp") != 0) {
         return failed(failure, "a private /tmp");
     }
-    (void)(attach(again, "/var/tmp") == 0);
-    close(temporary);
-    close(again);
+    (void)(attach(temporaries[1], "/var/tmp") == 0);
+    close(temporaries[0]);
+    close(temporaries[1]);
     for (unsigned i = 0; i < plan->nseen; i++) {
         if (!place(&plan->seen[i], trees[i], &covers,
                    &failure->emptied_bytes[i], failure)) {
@@ -590,7 +602,7 @@ close_up:
 struct order {
     char temporary[PATH_MAX];
     unsigned nseen;
-    bool limited;
+    bool limited, executes;
 };
 
 /*
@@ -623,6 +635,7 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     plan->nseen = order.nseen;
     plan->temporary = order.temporary;
     plan->limited = order.limited;
+    plan->executes = order.executes;
     (void)build(plan, &failure);
     char go;
     if (!fy_write_whole(to_parent, &failure, sizeof failure)) {
@@ -752,6 +765,7 @@ make_of_spare(struct fy_policy *policy, const struct plan *plan,
     }
     order.nseen = plan->nseen;
     order.limited = plan->limited;
+    order.executes = plan->executes;
     strcpy(order.temporary, plan->temporary);
     int status = FY_ERR_BUSY;
     if (!fy_write_whole(spare->down, &order, sizeof order) &&
@@ -823,9 +837,9 @@ hash_all_below(const struct fy_seen *seen, unsigned nseen)
 
 static bool
 shows(const struct fy_namespace *namespace, const struct fy_seen *seen,
-      unsigned nseen)
+      unsigned nseen, bool executes)
 {
-    bool same = namespace->nshown == nseen;
+    bool same = namespace->nshown == nseen && namespace->executes == executes;
     for (unsigned i = 0; same && i < nseen; i++) {
         const struct fy_shown *shown = &namespace->shown[i];
         same = shown->device == seen[i].root.device &&
@@ -876,12 +890,12 @@ free_namespace(struct fy_policy *policy)
 
 int
 fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
-                 unsigned nseen, const struct fy_namespace **out,
+                 unsigned nseen, bool executes, const struct fy_namespace **out,
                  unsigned *out_reason, struct fy_buffer *why)
 {
     for (unsigned i = 0; i < policy->nnamespaces; i++) {
         struct fy_namespace *namespace = &policy->namespaces[i];
-        if (shows(namespace, seen, nseen) && !namespace->stale &&
+        if (shows(namespace, seen, nseen, executes) && !namespace->stale &&
             is_current(policy, namespace, seen, nseen)) {
             *out = namespace;
             return 0;
@@ -910,6 +924,7 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                         .nseen = nseen,
                         .temporary = temporary,
                         .limited = policy->limited,
+                        .executes = executes,
                         .uid = geteuid(),
                         .gid = getegid()};
     struct failure failure;
@@ -942,6 +957,7 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
         shown->inode = seen[i].root.inode;
     }
     namespace->nshown = nseen;
+    namespace->executes = executes;
     namespace->stale = false;
     if (namespace == &policy->namespaces[policy->nnamespaces]) {
         policy->nnamespaces++;

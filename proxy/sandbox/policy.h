@@ -52,6 +52,7 @@ struct fy_namespace {
                                * nothing else of the host; 0: none */
     } shown[FY_MAX_SEEN];
     unsigned nshown;
+    bool executes;           /* code on the mounts and in /tmp may be run */
     int fds[FY_NAMESPACES];  /* user, mnt, net, ipc in this order; -1: none */
     int temporary_fd;        /* the private /tmp, O_PATH */
     uint64_t mounts_below;   /* hash of the host's mounts below the roots */
@@ -288,10 +289,12 @@ enum fy_namespace_kind fy_namespace_kind(struct fy_policy *policy);
 /* Ends what was begun and was not wanted. */
 void fy_namespace_drop(struct fy_policy *policy);
 /* Finds or makes the namespace of mounts, none beneath another, in the order of
- * their names; borrowed. FY_ERR_UNSUPPORTED with reason. */
+ * their names; borrowed. Unless it `executes', no code on them or in /tmp is mapped,
+ * as far as the kernel can. FY_ERR_UNSUPPORTED with reason. */
 int fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
-                     unsigned nseen, const struct fy_namespace **out,
-                     unsigned *out_reason, struct fy_buffer *why) FY_MUST_CHECK;
+                     unsigned nseen, bool executes,
+                     const struct fy_namespace **out, unsigned *out_reason,
+                     struct fy_buffer *why) FY_MUST_CHECK;
 /* Whether a file of the host cannot be seen in it by its path. */
 bool fy_namespace_hides(const struct fy_namespace *namespace, const char *path);
 void fy_namespace_close(struct fy_namespace *namespace);
