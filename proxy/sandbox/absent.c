@@ -244,7 +244,15 @@ fy_check_absents(const struct fy_absent_places *places,
     for (uint32_t i = 0; i < invocation->nabsents; i++) {
         const struct fy_absent *absent = &invocation->absents[i];
         enum look look = look_for(places, absent);
-        if (absent->present) {
+        if (absent->present && !absent->matching) {
+            if (look != THERE) {
+                return fy_refuse(out_reason, FY_STAGE_OTHER_CONFIG, why,
+                                 absent->path,
+                                 " is not on the mount, and above it "
+                                 "cannot be looked into",
+                                 NULL);
+            }
+        } else if (absent->present) {
             wanted = true;
             found = found || look == THERE;
             missing = absent->path;

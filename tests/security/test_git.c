@@ -97,6 +97,10 @@ static const struct repository repositories[] = {
      "ln -s ../else r/.git",
      "r",
      {"git", "status"}},
+    {"in a folder above what is exported",
+     "rm -rf ../.git; repo ..; monitor ..; mkdir e",
+     "e",
+     {"git", "status"}},
     {"by include",
      "repo r; git config -f $B/top/more core.fsmonitor \"$evil\"; "
      "git -C r config include.path $B/top/more",

@@ -277,6 +277,11 @@ START_TEST(presents)
     ck_assert_uint_eq(look("sub", either, 2), 0);
     put("home/.gitconfig", "");
     ck_assert_uint_eq(look("sub", either, 2), FY_STAGE_OTHER_CONFIG);
+    put("home/.gitconfig", "[user]\nemail=x\n");
+    const struct fy_absent each[] = {
+        {".git", NULL, true}, {".svn", NULL, true}, either[0]};
+    ck_assert_uint_eq(look("sub", each, 1), 0);
+    ck_assert_uint_eq(look("sub", each, 3), FY_STAGE_OTHER_CONFIG);
 }
 END_TEST
 
