@@ -23,11 +23,11 @@
 #include "proxy/sandbox/policy.h"
 #include "proxy/storage/tools.h"
 
-/* Of a shell that a tool may start. Some systems set them for everybody, so only
- * where the client may be anybody. */
-static const char *const shells[] = {
-    "ENV", "BASH_FUNC_*", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES",
-};
+/* Of a shell that a tool may start, and of the C library. Some systems set them for
+ * everybody, so only where the client may be anybody. */
+static const char *const shells[] = {"ENV",      "BASH_FUNC_*",    "SHELLOPTS",
+                                     "BASHOPTS", "GLIBC_TUNABLES", "NLSPATH",
+                                     "TZDIR"};
 
 /* Of what runs a tool that is a script; likewise. */
 static const char *const interpreters[] = {
@@ -73,7 +73,10 @@ fy_refuse_environment(const struct fy_stage_spec *spec, bool limited,
             return fy_refuse(out_reason, FY_STAGE_OTHER_TOOL, why,
                              "a malformed variable", NULL, NULL);
         }
-        if (value[1] && (fy_loads_code(entry) ||
+        /* gettext() makes a path of it; a catalogue's texts are formats. */
+        bool leads_away =
+            strncmp(entry, "LANGUAGE=", 9) == 0 && strchr(value, '/');
+        if (value[1] && (leads_away || fy_loads_code(entry) ||
                          (limited && fy_variable_is_listed(
                                          entry, shells,
                                          sizeof shells / sizeof shells[0])) ||

@@ -186,6 +186,9 @@ START_TEST(test_environment)
         "BASH_FUNC_gzip%%=()",
         "ENV=x",
         "SHELLOPTS=xtrace",
+        "LANGUAGE=de:../../.." MOUNT "/x",
+        "NLSPATH=" MOUNT "/%N",
+        "TZDIR=" MOUNT,
         "LD_PRELOAD",
         "=x",
     };
