@@ -14,8 +14,9 @@ static const double start_there = 3e-3;        /* fork, sandbox and exec */
 static const double trips_a_stage = 1.5;
 static const double trips_an_effect = 4;
 static const double trips_a_file = 3; /* look-up, open, read; close is async */
-static const double margin_seconds = 5e-3; /* ... */
-static const double margin_share = 0.25;   /* at most, of what it takes here */
+static const double trips_an_open_file = 1; /* the first read */
+static const double margin_seconds = 5e-3;  /* ... */
+static const double margin_share = 0.25;    /* at most, of what it takes here */
 static const double least_learned = 64 << 10; /* bytes a run */
 static const double most_output = 1100; /* bytes for one: gzip's most is 1032 */
 static const double most_work = 1e-5;   /* seconds a byte, of the slowest */
@@ -96,11 +97,16 @@ fy_cost_predict(const struct fy_invocation *invocation,
     double work = expected_work(invocation, learned, input);
     double output = expected_output(invocation, learned, input);
     out->output_bytes = output;
-    out->here_seconds = (double)input->remote_files * trips_a_file * rtt +
-                        (double)input->remote_bytes / bandwidth +
-                        (host->here_load > 1 ? host->here_load : 1) * work +
-                        (double)input->stored_files * trips_a_file * rtt +
-                        (double)input->stored_bytes / bandwidth;
+    uint64_t opened = input->opened_files < input->remote_files
+                          ? input->opened_files
+                          : input->remote_files;
+    out->here_seconds =
+        (double)(input->remote_files - opened) * trips_a_file * rtt +
+        (double)opened * trips_an_open_file * rtt +
+        (double)input->remote_bytes / bandwidth +
+        (host->here_load > 1 ? host->here_load : 1) * work +
+        (double)input->stored_files * trips_a_file * rtt +
+        (double)input->stored_bytes / bandwidth;
     double trips = input->effect ? trips_an_effect : trips_a_stage;
     out->there_seconds = host->login_seconds + trips * rtt + start_there +
                          (double)input->local_bytes / bandwidth + work / speed;

@@ -33,6 +33,7 @@ struct fy_cost_host {
 struct fy_cost_input {
     uint64_t remote_bytes; /* it reads that are on the storage host */
     uint64_t remote_files;
+    uint64_t opened_files; /* of these: the shell's `<' has opened them */
     uint64_t local_bytes;  /* it reads that are here */
     uint64_t stored_bytes; /* it writes there, apart from its output */
     uint64_t stored_files;

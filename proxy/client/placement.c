@@ -98,12 +98,19 @@ add_local(const struct stage *stage, const struct fy_learned *learned,
     }
 }
 
+/* The shell opened its standard input. */
+static unsigned
+count_opened(const struct stage *stage)
+{
+    return stage->plan.in.kind == FY_STREAM_FILE ? 1 : 0;
+}
+
 /* Files that are named; 0: it may read others as well, or none. */
 static unsigned
 count_files(const struct stage *stage)
 {
     const struct fy_invocation *invocation = &stage->invocation;
-    unsigned n = stage->plan.in.kind == FY_STREAM_FILE ? 1 : 0;
+    unsigned n = count_opened(stage);
     for (uint32_t i = 0; i < invocation->nuses; i++) {
         const struct fy_use *use = &invocation->uses[i];
         if (use->kind == FY_USE_TREE || use->kind == FY_USE_FOLDER) {
@@ -151,6 +158,7 @@ judge(struct stage *stage, const struct fy_probe_result *result, double login)
     struct fy_cost_input input = {
         .remote_bytes = result->bytes,
         .remote_files = result->files > named ? result->files : named,
+        .opened_files = count_opened(stage),
         .known = result->complete,
         .output_stays = true,
         .effect = stage->plan.effect,
@@ -279,7 +287,8 @@ needs_sizes(const struct stage *stage, bool *out_tiny)
     struct fy_learned learned;
     struct fy_cost_input input = {.output_stays = true,
                                   .effect = stage->plan.effect,
-                                  .remote_files = count_files(stage)};
+                                  .remote_files = count_files(stage),
+                                  .opened_files = count_opened(stage)};
     const struct fy_cost_host host = host_of(stage->connection, 0);
     (void)fy_history_find(stage->session->history, stage->invocation.key,
                           &learned);

@@ -178,6 +178,15 @@ START_TEST(test_what_pays)
     far.login_seconds = 0.5;
     ck_assert(!pays(FY_OUTPUT_FILTERS, -1, small, far));
     ck_assert(pays(FY_OUTPUT_FILTERS, -1, big, far));
+    /* What the shell opened is only read: a trip, as the stage's own. */
+    struct fy_cost_input opened = small;
+    opened.opened_files = 1;
+    ck_assert(!pays(FY_OUTPUT_FILTERS, -1, opened, wan));
+    opened.remote_files = 2;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, opened, wan));
+    opened.remote_files = 1;
+    opened.remote_bytes = 5000000;
+    ck_assert(pays(FY_OUTPUT_FILTERS, -1, opened, wan));
     small.effect = true;
     ck_assert(!pays(FY_OUTPUT_FILTERS, -1, small, wan));
     small.remote_files = 5;
@@ -274,6 +283,9 @@ START_TEST(test_when_sizes_matter)
     ck_assert(fy_cost_needs_sizes(&grows, &none, &input, &wan));
     /* It might be next to nothing. */
     ck_assert(fy_cost_needs_sizes(&filter, &none, &input, &lan));
+    input.opened_files = 1;
+    ck_assert(fy_cost_needs_sizes(&filter, &none, &input, &wan));
+    input.opened_files = 0;
     input.output_stays = true;
     ck_assert(!fy_cost_needs_sizes(&grows, &none, &input, &wan));
     ck_assert(fy_cost_needs_sizes(&grows, &none, &input, &lan));

@@ -289,6 +289,7 @@ START_TEST(few_files_are_looked_at_while_their_host_is_not_there)
     ck_assert_uint_eq(looked, 1);
     ck_assert_uint_eq(inputs[1].remote_bytes, 1200);
     ck_assert_uint_eq(inputs[1].remote_files, 3);
+    ck_assert_uint_eq(inputs[1].opened_files, 0);
     ck_assert(inputs[1].known);
     ck_assert(inputs[0].output_stays);
     ck_assert_double_eq(host.login_seconds, 1.5);
@@ -304,6 +305,7 @@ START_TEST(few_files_are_looked_at_while_their_host_is_not_there)
     ck_assert(look());
     ck_assert_uint_eq(inputs[1].remote_bytes, 1050);
     ck_assert_uint_eq(inputs[1].remote_files, 2);
+    ck_assert_uint_eq(inputs[1].opened_files, 1);
     stage.invocation.nuses = 0;
     ck_assert(look());
     ck_assert_uint_eq(inputs[1].remote_bytes, 50);
