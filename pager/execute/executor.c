@@ -44,7 +44,6 @@ struct fy_executor {
     const struct fy_schedule *schedule;
     struct fy_traffic traffic;
     uint64_t *addresses;
-    size_t addresses_capacity;
 };
 
 int
@@ -531,16 +530,11 @@ reserve_addresses(struct fy_executor *x, const struct fy_schedule *s)
             most = s->steps[i].ntiles;
         }
     }
-    if (most <= x->addresses_capacity) {
-        return 0;
-    }
-    uint64_t *addresses = calloc(most, sizeof *addresses);
+    uint64_t *addresses = realloc(x->addresses, most * sizeof *addresses);
     if (!addresses) {
         return FY_ERR_NOMEM;
     }
-    free(x->addresses);
     x->addresses = addresses;
-    x->addresses_capacity = most;
     return 0;
 }
 

@@ -82,6 +82,20 @@ fy_undo_reserve(struct fy_undo *undo, struct fy_replica_table *table)
     return 0;
 }
 
+/* The axis of least stride in host memory that has no place yet; -1: none. */
+static int
+innermost(const struct fy_copy *c, const bool *placed)
+{
+    int found = -1;
+    for (int k = 0; k < c->naxes; k++) {
+        if (!placed[k] && (found < 0 || llabs(c->host_stride[k]) <
+                                            llabs(c->host_stride[found]))) {
+            found = k;
+        }
+    }
+    return found;
+}
+
 /*
  * Between the host elements of a replica and its box in the log, whose axes
  * are nested as in host memory.
@@ -95,14 +109,7 @@ move(const struct fy_undo *undo, const struct fy_replica *r,
     int64_t stride = 1;
     c.direction = direction;
     c.device = (uint64_t)(uintptr_t)(undo->base + r->undo_at);
-    for (int count = 0; count < c.naxes; count++) {
-        int next = -1;
-        for (int k = 0; k < c.naxes; k++) {
-            if (!placed[k] && (next < 0 || llabs(c.host_stride[k]) <
-                                               llabs(c.host_stride[next]))) {
-                next = k;
-            }
-        }
+    for (int next; (next = innermost(&c, placed)) >= 0;) {
         placed[next] = true;
         c.device_stride[next] = stride;
         stride *= c.extent[next];

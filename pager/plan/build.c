@@ -55,7 +55,6 @@ fy_planner_reset(struct fy_planner *planner)
         next_memory = memory->next;
         free(memory);
     }
-    planner->step_memory = NULL;
     fy_planner_let_go(planner);
     for (uint32_t i = 0; i < planner->nvariants; i++) {
         fy_variant_free(planner->variants[i]);
@@ -66,29 +65,18 @@ fy_planner_reset(struct fy_planner *planner)
     free(planner->plan.schedule.steps);
     free(planner->results);
     free(planner->infos);
-    planner->variants = NULL;
-    planner->nvariants = planner->variant_room = 0;
-    planner->views = NULL;
-    planner->nviews = 0;
-    planner->tile_room = planner->step_room = 0;
-    planner->results = NULL;
-    planner->infos = NULL;
-    planner->uses_info = false;
-    planner->info_pointer = NULL;
     free(planner->pivot_starts);
-    planner->pivots = NULL;
-    planner->pivot_starts = NULL;
-    planner->npivot_panels = 0;
     free(planner->swaps);
-    planner->swaps = NULL;
-    planner->narrow_pivots = false;
-    planner->nanswers = 0;
-    planner->diagonal = (struct fy_diagonal){0};
-    planner->wants_finite = false;
-    memset(&planner->plan, 0, sizeof(planner->plan));
-    planner->plan.schedule.launch = fy_plan_launch;
-    planner->plan.schedule.planner = planner;
-    planner->plan.schedule.accept = fy_plan_accept;
+    *planner = (struct fy_planner){
+        .plan.schedule = {.launch = fy_plan_launch,
+                          .planner = planner,
+                          .accept = fy_plan_accept},
+        .bound = planner->bound,
+        .target = planner->target,
+        .options = planner->options,
+        .workspace = planner->workspace,
+        .factors = planner->factors,
+    };
 }
 
 /* Doubles `*rows' when `used' rows fill it. */

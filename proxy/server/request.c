@@ -221,9 +221,9 @@ post_data(struct fy_exchange *exchange, const char *bytes, size_t n)
     if (body_add(exchange, bytes, n, SMALL_BODY_BYTES)) {
         fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                            "the body is too large");
-        return;
+    } else {
+        fy_exchange_grant(exchange, n);
     }
-    fy_exchange_grant(exchange, n);
 }
 
 /* ---- what the wire tells ------------------------------------------------------- */
@@ -285,6 +285,7 @@ on_end(void *context, int32_t stream, void *user,
        const struct fy_wire_pair *trailers, size_t ntrailers)
 {
     struct fy_exchange *exchange = user;
+    (void)context;
     (void)stream;
     (void)trailers;
     (void)ntrailers;
@@ -297,7 +298,6 @@ on_end(void *context, int32_t stream, void *user,
         } else if (!exchange->responded) {
             fy_exchange_refuse(exchange, 400, FY_STAGE_REFUSED,
                                "the spec is incomplete");
-            fy_server_settle(context);
         }
         return;
     }

@@ -322,8 +322,7 @@ get_maps(struct reader *r, const struct fy_spec_shape *shape,
         return fail(r, shape->name, field->name, "too many");
     }
     if (count && !(maps = calloc(count, field->shape->bytes))) {
-        r->no_memory = true;
-        return fail(r, shape->name, field->name, "no memory");
+        return FY_ERR_NOMEM;
     }
     memcpy(to + field->at, &maps, sizeof(char *));
     uint32_t n = (uint32_t)count;

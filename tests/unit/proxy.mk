@@ -54,7 +54,8 @@ tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_spec_LDADD = $(PROXY_TEST_LIBS)
 
-tests_unit_test_spec_decode_SOURCES = tests/unit/test_spec_decode.c
+tests_unit_test_spec_decode_SOURCES = tests/unit/test_spec_decode.c $(NOMEM)
+tests_unit_test_spec_decode_LDFLAGS = $(NOMEM_WRAP)
 tests_unit_test_spec_decode_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_test_spec_decode_LDADD = $(PROXY_TEST_LIBS)
 

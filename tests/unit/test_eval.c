@@ -444,6 +444,77 @@ START_TEST(test_not_values)
 }
 END_TEST
 
+/* Each part of an operator without a value leaves the whole without one. */
+START_TEST(test_parts_without_a_value)
+{
+    static const char *const rows[] = {
+        "1 / 0 + 1",     "1 + 1 / 0",     "1 / 0 < 1",     "1 < 1 / 0",
+        "-(1 / 0)",      "abs(1 / 0)",    "1 / 0 ? 1 : 1", "1 ? 1 / 0 : 1",
+        "0 ? 1 : 1 / 0", "min(1, 1 / 0)", "max(1 / 0, 1)"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fy_value value = {.i = -77};
+        struct one one;
+        start(&one, rows[i]);
+        ck_assert_msg(fy_eval(&one.scope, one.node, &value) == FY_ERR_INVALID,
+                      "%s", rows[i]);
+        free(one.model);
+    }
+}
+END_TEST
+
+/* `in' is asked of an integer, and of a text that the model has. */
+START_TEST(test_members_are_integers)
+{
+    static const char *const names[] = {"c"};
+    const struct fy_value values[] = {
+        {.kind = FY_V_REAL, .i = 'N', .r = 'N'},
+        {.kind = FY_V_COMPLEX, .i = 'N', .r = 'N'},
+        {.kind = FY_V_POINTER, .i = 'N', .p = 'N'}};
+    struct fy_value value;
+    struct one one;
+    start(&one, "c in \"N\"");
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_OK);
+    ck_assert_int_eq(value.i, 1);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        set_cells(&one, names, &values[i], 1);
+        ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    }
+    set_cells(&one, names, &(struct fy_value){.kind = FY_V_INT, .i = 'N'}, 1);
+    struct fy_node *nodes =
+        (void *)((char *)one.model + one.model->nodes.offset);
+    nodes[one.node].b = one.model->strings.count;
+    ck_assert_int_eq(fy_eval(&one.scope, one.node, &value), FY_ERR_INVALID);
+    free(one.model);
+}
+END_TEST
+
+/* FY_MAX_NODE_DEPTH nodes below each other have a value, one more has none. */
+START_TEST(test_depth)
+{
+    static struct fy_node nodes[FY_MAX_NODE_DEPTH + 1];
+    struct one one;
+    struct fy_value value;
+    start(&one, "i");
+    struct fy_model *deep = malloc(one.model->size_bytes + sizeof nodes);
+    ck_assert_ptr_nonnull(deep);
+    memcpy(deep, one.model, one.model->size_bytes);
+    nodes[0] = (struct fy_node){.op = FY_OP_INT, .u.i = 5};
+    for (uint32_t i = 1; i <= FY_MAX_NODE_DEPTH; i++) {
+        nodes[i] = (struct fy_node){.op = FY_OP_NEG, .a = i - 1};
+    }
+    deep->nodes.offset = one.model->size_bytes;
+    deep->nodes.count = FY_MAX_NODE_DEPTH + 1;
+    memcpy((char *)deep + deep->nodes.offset, nodes, sizeof nodes);
+    one.scope.model = deep;
+    ck_assert_int_eq(fy_eval(&one.scope, FY_MAX_NODE_DEPTH - 1, &value), FY_OK);
+    ck_assert_int_eq(value.i, FY_MAX_NODE_DEPTH % 2 ? 5 : -5);
+    ck_assert_int_eq(fy_eval(&one.scope, FY_MAX_NODE_DEPTH, &value),
+                     FY_ERR_INVALID);
+    free(deep);
+    free(one.model);
+}
+END_TEST
+
 START_TEST(test_type_bytes)
 {
     ck_assert_uint_eq(fy_type_bytes(FY_T_VOID, 32), 0);
@@ -472,6 +543,9 @@ main(void)
     tcase_add_test(tests, test_bare_cells);
     tcase_add_test(tests, test_malformed);
     tcase_add_test(tests, test_not_values);
+    tcase_add_test(tests, test_parts_without_a_value);
+    tcase_add_test(tests, test_members_are_integers);
+    tcase_add_test(tests, test_depth);
     tcase_add_test(tests, test_type_bytes);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -277,6 +278,52 @@ START_TEST(test_large_log_is_not_kept)
 }
 END_TEST
 
+/* Whether /proc/self/smaps has the flag for the mapping that begins there. */
+static bool
+mapping_has(const char *base, const char *flag)
+{
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool here = false, has = false;
+    ck_assert_ptr_nonnull(smaps);
+    while (fgets(line, sizeof line, smaps)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            here = from <= (uintptr_t)base && (uintptr_t)base < to;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            has = strstr(line, flag) != NULL;
+        }
+    }
+    (void)fclose(smaps);
+    return has;
+}
+
+/* A log of which little is written claims no memory for the rest. */
+START_TEST(test_log_with_holes_reserves_no_memory)
+{
+    static const struct {
+        uint64_t eighths; /* of each box that is touched */
+        bool reserved;
+    } rows[] = {{8, true}, {7, true}, {5, false}, {1, false}};
+    static double memory[7 * LOG_TILES * 9 * 11];
+    struct fy_replica *r, *next;
+    struct log log;
+    FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
+    ck_assert_ptr_nonnull(file);
+    bool always = fgetc(file) == '2'; /* the kernel reserves for all mappings */
+    (void)fclose(file);
+    make_log(&log, (char *)memory, FY_ACCESS_INOUT, 0);
+    HASH_ITER (hh, log.table.by_box, r, next) {
+        r->copy.element_bytes = 64;
+        r->elements_bytes = UINT64_C(7 * 9 * 11 * 8) * rows[_i].eighths;
+    }
+    ck_assert_int_eq(fy_undo_reserve(&log.undo, &log.table), 0);
+    ck_assert_int_ne(mapping_has(log.undo.base, " nr"),
+                     rows[_i].reserved || always);
+    free_log(&log);
+}
+END_TEST
+
 START_TEST(test_log_of_what_nothing_reads_is_empty)
 {
     static double memory[7 * LOG_TILES * 9 * 11];
@@ -376,11 +423,24 @@ refuse_to_launch(void *planner, const struct fy_step *step,
     return FY_ERR_UNSUPPORTED;
 }
 
-/* No room for the log: refused before the first byte is overwritten. */
+static uint64_t
+mapped_pages(void)
+{
+    FILE *statm = fopen("/proc/self/statm", "r");
+    unsigned long pages;
+    ck_assert_ptr_nonnull(statm);
+    ck_assert_int_eq(fscanf(statm, "%lu", &pages), 1);
+    (void)fclose(statm);
+    return pages;
+}
+
+/* No room for the log: refused before the first byte is overwritten. A large log is
+ * not kept when its call has ended. */
 START_TEST(test_no_memory_for_the_log)
 {
     enum {
-        N = 4000000
+        N = 5000000,
+        DEVICE_BYTES = 64 << 20
     };
     double *memory = calloc(N, sizeof *memory);
     struct fy_view view = {.host = (char *)memory,
@@ -392,7 +452,7 @@ START_TEST(test_no_memory_for_the_log)
     struct fy_tile tile;
     struct fy_step step = {.ntiles = 1};
     set_tile(&tile, 0, FY_ACCESS_INOUT, (int64_t[]){0, 0}, (int64_t[]){N, 1});
-    struct fy_device *device = open_device(64 << 20);
+    struct fy_device *device = open_device(DEVICE_BYTES);
     struct fy_schedule schedule = {.views = &view,
                                    .nviews = 1,
                                    .tiles = &tile,
@@ -409,6 +469,7 @@ START_TEST(test_no_memory_for_the_log)
     tight = before;
     tight.rlim_cur = 1 << 20; /* nothing new can be mapped */
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &tight), 0);
+    uint64_t pages = mapped_pages();
     int status = fy_executor_run(x, &schedule, &traffic);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
     ck_assert_int_eq(status, FY_ERR_NOMEM);
@@ -417,6 +478,7 @@ START_TEST(test_no_memory_for_the_log)
     ck_assert_int_eq(fy_executor_run(x, &schedule, &traffic),
                      FY_ERR_UNSUPPORTED);
     ck_assert_uint_eq(bad_used_bytes(device), 0);
+    ck_assert_uint_lt(mapped_pages() - pages, (DEVICE_BYTES + 8ULL * N) / 4096);
     fy_executor_free(x);
     device->ops->close(device);
     free(memory);
@@ -436,6 +498,7 @@ main(void)
     tcase_add_loop_test(tests, test_log_keeps_every_element, 0, LOG_AXES);
     tcase_add_test(tests, test_log_of_one_byte);
     tcase_add_test(tests, test_large_log_is_not_kept);
+    tcase_add_loop_test(tests, test_log_with_holes_reserves_no_memory, 0, 4);
     tcase_add_loop_test(tests, test_log_of_what_nothing_reads_is_empty, 0, 2);
     tcase_add_loop_test(tests, test_log_larger_than_memory_is_refused, 0, 4);
     tcase_add_loop_test(tests, test_rest_of_unmapped_operand_is_put_back, 0,

@@ -43,6 +43,13 @@ static const char device_text[] =
     "function void last(struct s *a, double *x)\n"
     "{ axis i = a->n; inout x[i: 1]; out a->used; }\n";
 
+/* What launches a kernel of tests/kernels/kernels.cu. */
+static const char kernel_text[] =
+    "function void scale(int n, double alpha, const double *x, double *y) {\n"
+    "  axis n split; in x[n]; out y[n];\n"
+    "  on cuda kernel \"kernels.cu\" scale(n, alpha, x, y)\n"
+    "    grid(n, n + 1, n + 2) block(n, 2, 3) shared(8 * n); }\n";
+
 static struct fy_model *model;
 static size_t size; /* of its block */
 
@@ -50,7 +57,9 @@ static void
 compile(const char *source)
 {
     struct fy_diagnostics *diagnostics = fy_diagnostics_new();
-    if (fy_compile_text("t", source, strlen(source), NULL, diagnostics,
+    char name[4096]; /* kernels lie beside it */
+    (void)snprintf(name, sizeof name, "%s/tests/kernels/t", getenv("srcdir"));
+    if (fy_compile_text(name, source, strlen(source), NULL, diagnostics,
                         &model)) {
         fy_diagnostics_print(diagnostics, stderr);
     }
@@ -69,6 +78,12 @@ static void
 setup_device(void)
 {
     compile(device_text);
+}
+
+static void
+setup_kernel(void)
+{
+    compile(kernel_text);
 }
 
 static void
@@ -392,6 +407,30 @@ START_TEST(test_limits_of_steps)
 }
 END_TEST
 
+START_TEST(test_limits_of_kernels)
+{
+    struct fy_call_row *call =
+        ROW(fy_call_row, calls, ROW(fy_function, functions, 0)->cuda_call);
+    struct fy_kernel_row *kernel = ROW(fy_kernel_row, kernels, call->kernel);
+    ck_assert(call->kind == FY_CALL_KERNEL && call->nargs == 4);
+    REFUSE(call->kernel, model->kernels.count);
+    REFUSE(kernel->file, model->strings.count);
+    REFUSE(kernel->text, model->strings.count);
+    REFUSE(kernel->shared, model->nodes.count);
+    for (unsigned i = 0; i < 3; i++) {
+        REFUSE(kernel->grid[i], model->nodes.count);
+        REFUSE(kernel->block[i], model->nodes.count);
+    }
+    for (unsigned i = 0; i < call->nargs; i++) {
+        REFUSE(call->to[i], FY_T_COUNT);
+        REFUSE(call->args[i], model->nodes.count);
+    }
+    call->to[call->nargs] = FY_T_COUNT; /* which is not read */
+    model->content_hash = fy_model_hash(model);
+    ck_assert_int_eq(fy_model_validate(model, model->size_bytes), FY_OK);
+}
+END_TEST
+
 /* Operands of as many axes as there may be, with a row behind each. */
 START_TEST(test_most_axes)
 {
@@ -459,5 +498,10 @@ main(void)
     tcase_add_test(limits, test_limits_of_nodes);
     tcase_add_test(limits, test_limits_of_steps);
     suite_add_tcase(suite, limits);
+    TCase *kernels = tcase_create("kernels");
+    tcase_add_checked_fixture(kernels, setup_kernel, teardown);
+    tcase_add_test(kernels, test_limits_of_fields);
+    tcase_add_test(kernels, test_limits_of_kernels);
+    suite_add_tcase(suite, kernels);
     return run_suite(suite);
 }

@@ -62,8 +62,27 @@ fill(void)
     missing = 0;
 }
 
-/* Plans dpotrf_(uplo, n, a, lda, info), or what has (uplo, n, nrhs, a, lda, b,
- * ldb, info). */
+static double work[N];
+static unsigned queries;
+
+/* Tells the best size of its workspace. */
+static void
+geqrf(const int32_t *m, const int32_t *n, double *matrix, const int32_t *lda,
+      double *tau, double *best, const int32_t *lwork, int32_t *info)
+{
+    (void)m;
+    (void)n;
+    (void)matrix;
+    (void)lda;
+    (void)tau;
+    ck_assert_int_eq(*lwork, -1);
+    queries++;
+    *best = 77;
+    *info = 0;
+}
+
+/* Plans dpotrf_(uplo, n, a, lda, info), dgeqrf_(m, n, a, lda, tau, work, lwork,
+ * info), or what has (uplo, n, nrhs, a, lda, b, ldb, info). */
 static int
 plan(const char *name, const struct fy_plan_options *options,
      struct fy_plan **out)
@@ -73,7 +92,8 @@ plan(const char *name, const struct fy_plan_options *options,
     static int original;
     static struct fy_bound bound;
     static struct fy_target target;
-    union fy_raw args[2][FY_MAX_ARGS] = {
+    const bool asks = strcmp(name, "dgeqrf_") == 0;
+    union fy_raw args[3][FY_MAX_ARGS] = {
         {{.p = &upper},
          {.p = &n},
          {.p = &rhs},
@@ -82,9 +102,18 @@ plan(const char *name, const struct fy_plan_options *options,
          {.p = b},
          {.p = &n},
          {.p = &info}},
-        {{.p = &upper}, {.p = &n}, {.p = a}, {.p = &n}, {.p = &info}}};
+        {{.p = &upper}, {.p = &n}, {.p = a}, {.p = &n}, {.p = &info}},
+        {{.p = &n},
+         {.p = &n},
+         {.p = a},
+         {.p = &n},
+         {.p = b},
+         {.p = work},
+         {.p = &n},
+         {.p = &info}}};
 
-    target = (struct fy_target){.original = &original,
+    target = (struct fy_target){.original =
+                                    asks ? (void *)(uintptr_t)geqrf : &original,
                                 .symbol = fy_model_find_symbol(model, name),
                                 .integer_bits = 32,
                                 .sibling = sibling};
@@ -92,7 +121,7 @@ plan(const char *name, const struct fy_plan_options *options,
     ck_assert_int_eq(
         fy_bind_args(
             model, FY_TABLE(model, fy_symbol, symbols)[target.symbol].function,
-            32, args[strcmp(name, "dpotrf_") == 0], NULL, &bound),
+            32, args[asks ? 2 : strcmp(name, "dpotrf_") == 0], NULL, &bound),
         FY_REASON_NONE);
     nomem_at(fails_at);
     int status = fy_plan_new(&bound, &target, options, out);
@@ -211,6 +240,30 @@ START_TEST(odd_numbers_are_left_to_the_original)
 }
 END_TEST
 
+/* The original says what its workspace should be: when it runs, by itself, else when
+ * it is asked. */
+START_TEST(only_what_stands_in_asks_for_the_best_size)
+{
+    for (unsigned other = 0; other < 2; other++) {
+        const struct fy_plan_options options = {.ops = other ? &device : &host,
+                                                .budget_bytes = ALL};
+        struct fy_plan *made = NULL;
+        union fy_raw result;
+
+        fill();
+        work[0] = 5;
+        queries = 0;
+        ck_assert_int_eq(plan("dgeqrf_", &options, &made), FY_OK);
+        ck_assert_str_eq(made->method, "whole");
+        ck_assert_uint_eq(queries, other);
+        ck_assert_double_eq(work[0], 5);
+        fy_plan_result(made, &result);
+        ck_assert_double_eq(work[0], other ? 77 : 5);
+        fy_plan_free(made);
+    }
+}
+END_TEST
+
 /* Each allocation fails once: no plan, and nothing is kept. */
 START_TEST(no_memory_for_a_plan)
 {
@@ -256,6 +309,7 @@ main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, a_call_is_whole_blocked_cut_or_refused);
     tcase_add_test(cases, odd_numbers_are_left_to_the_original);
+    tcase_add_test(cases, only_what_stands_in_asks_for_the_best_size);
     tcase_add_test(cases, no_memory_for_a_plan);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "proxy/wire/specs.h"
+#include "tests/unit/nomem.h"
 #include "tests/unit/runner.h"
 
 struct inner {
@@ -480,6 +481,27 @@ START_TEST(sizes_have_bounds)
 }
 END_TEST
 
+/* Each allocation fails once: the message is not called wrong. */
+START_TEST(no_memory_is_told)
+{
+    static const char message[] =
+        "\xa2\x67strings\x82\x41x\x41y\x64maps\x82\xa1\x61x\x07\xa1\x61x\x08";
+    for (unsigned at = 1; at <= 3; at++) {
+        char copy[sizeof message];
+        struct fy_buffer buffer;
+        struct all to = {0};
+        memcpy(copy, message, sizeof copy);
+        fy_buffer_start(&buffer, why, sizeof why);
+        nomem_at(at);
+        int status =
+            fy_spec_decode(&shape, copy, sizeof copy - 1, &to, &buffer);
+        ck_assert_int_eq(nomem_reached(), at < 3);
+        ck_assert_int_eq(status, at < 3 ? FY_ERR_NOMEM : FY_OK);
+        clear(&to);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -497,6 +519,7 @@ main(void)
     tcase_add_test(tcase, a_long_key_is_cut);
     tcase_add_test(tcase, depth_is_bounded);
     tcase_add_test(tcase, sizes_have_bounds);
+    tcase_add_test(tcase, no_memory_is_told);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
