@@ -34,6 +34,13 @@ seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+double
+patient_until(double seconds)
+{
+    const char *times = getenv("CK_TIMEOUT_MULTIPLIER");
+    return seconds_now() + seconds * (times ? strtod(times, NULL) : 1);
+}
+
 /* ---- what the wire tells ----------------------------------------------------- */
 
 static void
@@ -223,7 +230,7 @@ client_end(struct client *client)
 {
     int status = -1;
     client_cut(client);
-    double until = seconds_now() + 20;
+    double until = patient_until(20);
     while (waitpid(client->proxy, &status, WNOHANG) == 0) {
         ck_assert_msg(seconds_now() < until, "the proxy does not end");
         (void)usleep(2000);
@@ -249,7 +256,7 @@ client_turn(struct client *client, int wait_ms)
 void
 client_wait(struct client *client, const bool *flag, double seconds)
 {
-    double until = seconds_now() + seconds;
+    double until = patient_until(seconds);
     while (!*flag) {
         ck_assert_msg(seconds_now() < until, "it takes too long");
         client_turn(client, 50);
@@ -472,7 +479,7 @@ alive(pid_t pid)
 void
 wait_until_gone(pid_t pid, double seconds)
 {
-    double until = seconds_now() + seconds;
+    double until = patient_until(seconds);
     while (alive(pid)) {
         ck_assert_msg(seconds_now() < until, "process %d lives on", (int)pid);
         if (shared.wire) {
@@ -487,7 +494,7 @@ wait_until_gone(pid_t pid, double seconds)
 void
 wait_for_lines(struct job *job, unsigned lines)
 {
-    double until = seconds_now() + 10;
+    double until = patient_until(10);
     unsigned n = 0;
     while (n < lines) {
         n = 0;

@@ -81,6 +81,9 @@ void client_wait(struct client *client, const bool *flag, double seconds);
 void job_run(struct job *job);
 
 double seconds_now(void);
+/* So many seconds from now, times CK_TIMEOUT_MULTIPLIER: until then a test waits for
+ * what it needs to see. */
+double patient_until(double seconds);
 /* Processes that descend from the proxy. */
 unsigned client_descendants(const struct client *client);
 

@@ -450,7 +450,7 @@ START_TEST(all_bodies_together_are_limited)
                          0);
     }
     const struct job *refused = NULL;
-    double end = seconds_now() + 30;
+    double end = patient_until(30);
     while (!refused && seconds_now() < end) {
         client_turn(&shared, 20);
         for (int i = 0; i < JOBS; i++) {

@@ -253,7 +253,7 @@ START_TEST(copies)
     ck_assert_str_eq(jobs[0].out, "2811354\n");
     ck_assert_int_eq(jobs[0].exit, 0);
     job_begin(&jobs[1], false);
-    double until = seconds_now() + 10;
+    double until = patient_until(10);
     while (client_descendants(&shared) == 0 && !jobs[1].ended) {
         ck_assert(seconds_now() < until);
         client_turn(&shared, 1);

@@ -114,7 +114,7 @@ static void
 feed(struct job *job, uint64_t bytes)
 {
     static const char block[256 << 10];
-    double until = seconds_now() + 300;
+    double until = patient_until(300);
     while (bytes && !job->ended) {
         size_t n = fy_wire_room(shared.wire, job->stream);
         n = n < sizeof block ? n : sizeof block;

@@ -598,7 +598,7 @@ START_TEST(killed_proxy_takes_them_along)
 END_TEST
 
 /* What a stage leaves behind in a session of its own, whose parent has ended: it
- * says its number, then runs `script'. */
+ * says its number, then runs `script'. The stage ends when that was said. */
 static pid_t
 leave(struct client *client, struct job *job, const char *script)
 {
@@ -606,7 +606,7 @@ leave(struct client *client, struct job *job, const char *script)
     (void)snprintf(line, sizeof line,
                    "export P=$$; (setsid sh -c 'echo $$ >&2; exec >/dev/null "
                    "2>&1 </dev/null; while kill -0 $P; do sleep 0.05; done; "
-                   "%s' & ); sleep 0.1",
+                   "%s' & ) | cat",
                    script);
     job_shell(job, client, line);
     job_run(job);
@@ -731,7 +731,7 @@ START_TEST(six_left_behind_share_the_limits)
     job_run(&jobs[1]);
     ck_assert_str_eq(jobs[1].reason, "busy");
     uint64_t most_bytes = 0;
-    double until = seconds_now() + 20;
+    double until = patient_until(20);
     for (int left = 6; left > 0;) {
         ck_assert_msg(seconds_now() < until, "%d are left", left);
         left = 0;
@@ -1079,7 +1079,7 @@ START_TEST(cancelled_stages_leave_nothing)
             fy_wire_cancel(shared.wire, jobs[i].stream);
         }
     }
-    double until = seconds_now() + 10;
+    double until = patient_until(10);
     /* `before' may have had one of a stage that was just ending. */
     while (client_descendants(&shared) || count_fds(shared.proxy) > before) {
         ck_assert_msg(seconds_now() < until, "%u processes, %u descriptors",
