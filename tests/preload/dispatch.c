@@ -155,6 +155,7 @@ static void
 abandon(void)
 {
     note("abandon", NULL, 0);
+    errno = 99;
 }
 
 const struct fy_engine *
@@ -311,10 +312,12 @@ static void
 jumps(void)
 {
     sigjmp_buf here;
+    errno = 43;
     if (sigsetjmp(here, 1) == 0) {
         judged_jump(&here, 1);
     }
-    printf("after a jump: %d\n", judged(UNSUPPORTED));
+    printf("after a jump: errno %d", errno);
+    printf(", %d\n", judged(UNSUPPORTED));
 }
 
 static int

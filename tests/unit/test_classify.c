@@ -485,6 +485,38 @@ START_TEST(test_output)
 }
 END_TEST
 
+/* Of each kind of output: closed, or open for reading only. */
+START_TEST(test_outputs_that_cannot_be_written)
+{
+    static const struct {
+        mode_t mode;
+        const char *path;
+    } rows[] = {{S_IFREG, "/data/out"},
+                {S_IFREG, "/tmp/out"},
+                {S_IFIFO, "pipe:[72]"},
+                {S_IFSOCK, "socket:[73]"},
+                {S_IFCHR, "/dev/null"}};
+    static const char *const names[] = {"stdout", "stderr"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int fd = 1; fd <= 2; fd++) {
+            const struct fy_stream_fact before = facts.streams[fd];
+            for (int how = 0; how < 3; how++) {
+                struct fy_stream_fact *fact = &facts.streams[fd];
+                *fact = stream(rows[i].mode, how == 1 ? O_RDONLY : O_WRONLY,
+                               rows[i].path);
+                fact->rdevice = makedev(1, 3);
+                fact->open = how != 0;
+                ck_assert_msg(
+                    classify("cat x") ==
+                        (how == 2 ? FY_STAGE_NONE : FY_STAGE_ODD_STREAM),
+                    "%s %s, %d", names[fd - 1], rows[i].path, how);
+            }
+            facts.streams[fd] = before;
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_rest)
 {
     facts.extra_fds = 1;
@@ -701,6 +733,7 @@ main(void)
     tcase_add_test(tcase, test_input);
     tcase_add_test(tcase, test_input_from_here);
     tcase_add_test(tcase, test_output);
+    tcase_add_test(tcase, test_outputs_that_cannot_be_written);
     tcase_add_test(tcase, test_rest);
     tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_changes);

@@ -85,6 +85,9 @@ START_TEST(test_values)
         {"min(i, 3, 5)", 0, 3},
         {"max(i, 3.5, 8)", 0, 8},
         {"abs(-i)", 0, 7},
+        {"abs(i)", 0, 7},
+        {"abs(x)", 0, 0.5},
+        {"abs(i - 7)", 0, 0},
         {"abs(x - 1)", 0, 0.5},
         {"!i", 0, 0},
         {"!(i - 7)", 0, 1},
@@ -506,10 +509,65 @@ START_TEST(test_depth)
     deep->nodes.count = FY_MAX_NODE_DEPTH + 1;
     memcpy((char *)deep + deep->nodes.offset, nodes, sizeof nodes);
     one.scope.model = deep;
-    ck_assert_int_eq(fy_eval(&one.scope, FY_MAX_NODE_DEPTH - 1, &value), FY_OK);
+    for (uint32_t over = 0; over < 2; over++) {
+        const uint32_t node = FY_MAX_NODE_DEPTH - 1 + over;
+        const int status = over ? FY_ERR_INVALID : FY_OK;
+        int64_t integer;
+        double real;
+        bool truth;
+        ck_assert_int_eq(fy_eval(&one.scope, node, &value), status);
+        ck_assert_int_eq(fy_eval_int(&one.scope, node, &integer), status);
+        ck_assert_int_eq(fy_eval_real(&one.scope, node, &real), status);
+        ck_assert_int_eq(fy_eval_bool(&one.scope, node, &truth), status);
+    }
     ck_assert_int_eq(value.i, FY_MAX_NODE_DEPTH % 2 ? 5 : -5);
-    ck_assert_int_eq(fy_eval(&one.scope, FY_MAX_NODE_DEPTH, &value),
-                     FY_ERR_INVALID);
+    free(deep);
+    free(one.model);
+}
+END_TEST
+
+/* A choice of a choice of ... a cell, as deep as an expression may be; and in a choice
+ * as deep as that a condition counts from where it stands. */
+START_TEST(test_depth_of_bare_cells)
+{
+    enum {
+        CELL,
+        YES,
+        COUNT = FY_MAX_NODE_DEPTH + 3
+    };
+    static struct fy_node nodes[COUNT];
+    struct one one;
+    start(&one, "i");
+    struct fy_model *deep = malloc(one.model->size_bytes + sizeof nodes);
+    ck_assert_ptr_nonnull(deep);
+    memcpy(deep, one.model, one.model->size_bytes);
+    nodes[CELL] = (struct fy_node){.op = FY_OP_CELL, .a = 0};
+    nodes[YES] = (struct fy_node){.op = FY_OP_INT, .u.i = 1};
+    for (uint32_t i = YES + 1; i < COUNT; i++) {
+        nodes[i] = (struct fy_node){.op = FY_OP_COND,
+                                    .a = YES,
+                                    .b = i == YES + 1 ? CELL : i - 1,
+                                    .c = FY_NIL};
+    }
+    deep->nodes.offset = one.model->size_bytes;
+    deep->nodes.count = COUNT;
+    memcpy((char *)deep + deep->nodes.offset, nodes, sizeof nodes);
+    one.scope.model = deep;
+    /* The cell is the last of FY_MAX_NODE_DEPTH nodes, then one too many; the last
+     * condition is as deep as the cell. */
+    ck_assert_uint_eq(fy_eval_bare_cell(&one.scope, FY_MAX_NODE_DEPTH), 0);
+    ck_assert_uint_eq(fy_eval_bare_cell(&one.scope, FY_MAX_NODE_DEPTH + 1),
+                      FY_NIL);
+    /* One choice whose condition is as deep as may be, then one deeper. */
+    struct fy_node *at = (void *)((char *)deep + deep->nodes.offset);
+    for (uint32_t i = YES + 1; i < COUNT - 1; i++) {
+        at[i] = (struct fy_node){.op = FY_OP_NEG, .a = i - 1};
+    }
+    at[COUNT - 1] = (struct fy_node){.op = FY_OP_COND, .b = CELL, .c = FY_NIL};
+    at[COUNT - 1].a = YES + FY_MAX_NODE_DEPTH - 2;
+    ck_assert_uint_eq(fy_eval_bare_cell(&one.scope, COUNT - 1), 0);
+    at[COUNT - 1].a++;
+    ck_assert_uint_eq(fy_eval_bare_cell(&one.scope, COUNT - 1), FY_NIL);
     free(deep);
     free(one.model);
 }
@@ -546,6 +604,7 @@ main(void)
     tcase_add_test(tests, test_parts_without_a_value);
     tcase_add_test(tests, test_members_are_integers);
     tcase_add_test(tests, test_depth);
+    tcase_add_test(tests, test_depth_of_bare_cells);
     tcase_add_test(tests, test_type_bytes);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -37,11 +37,13 @@ static const char device_text[] =
     "  require u in \"Nn\"; let e = n > 4 ? 1 : 2; worth n > e;\n"
     "  axis n split; in x[n: 1]; inout y[n: 1] when e > 1;\n"
     "  map y = a * x + y; map y = sqrt(y) + x; }\n"
-    "function void two(int n, const double *x, double *y) {\n"
+    "function void two(int n, const double *x, double *y, double *w) {\n"
     "  axis n split; in x[n: 1]; out y[n: 1]; on host h(n, x, y);\n"
-    "  on cuda f(cublas, n, x, y); }\n"
+    "  scratch w[n: 1]; on cuda f(cublas, &n, x, y); }\n"
     "function void last(struct s *a, double *x)\n"
-    "{ axis i = a->n; inout x[i: 1]; out a->used; }\n";
+    "{ axis i = a->n; inout x[i: 1]; out a->used; }\n"
+    "function void late(int n, const double *x, double *y)\n"
+    "{ axis n; in x[n: 1]; out y[n: 1]; on host h(n, x, y); }\n";
 
 /* What launches a kernel of tests/kernels/kernels.cu. */
 static const char kernel_text[] =
@@ -155,6 +157,17 @@ refuse(void *field, size_t bytes, uint64_t value, const char *what)
 #define ROW(kind, table, i) \
     ((struct kind *)(void *)((char *)model + model->table.offset) + (i))
 
+static uint32_t
+node_of(enum fy_op op)
+{
+    for (uint32_t i = 0; i < model->nodes.count; i++) {
+        if (ROW(fy_node, nodes, i)->op == op) {
+            return i;
+        }
+    }
+    ck_abort_msg("no node of kind %d", op);
+}
+
 START_TEST(test_fields)
 {
     struct fy_function *f = ROW(fy_function, functions, 2);
@@ -195,6 +208,7 @@ START_TEST(test_fields)
     REFUSE(ROW(fy_cell, cells, run->cells)->kind, FY_CELL_ADDRESS + 1);
     REFUSE(ROW(fy_axis, axes, f->axes)->extent, model->nodes.count);
     REFUSE(ROW(fy_axis, axes, f->axes)->multiple, 0);
+    REFUSE(ROW(fy_axis, axes, f->axes + 1)->extent, node_of(FY_OP_EXTENT));
     REFUSE(ROW(fy_axis, axes, f->axes + 2)->sums_into, 9);
     REFUSE(ROW(fy_axis, axes, f->axes + 2)->with_cell, 90);
     REFUSE(ROW(fy_axis, axes, f->axes + 2)->with_node, FY_NIL);
@@ -307,6 +321,9 @@ START_TEST(test_limits_of_fields)
     REFUSE(ROW(fy_symbol, symbols, 0)->function, model->functions.count);
     struct fy_table *table = &model->symbols;
     for (; table <= &model->strings; table++) {
+        if (table != &model->symbols && table->count > 0) {
+            REFUSE(table->count, table->count - 1); /* its last row is used */
+        }
         REFUSE(table->count, model->size_bytes);
         REFUSE(table->offset, 0);
         REFUSE(table->offset, model->size_bytes + 8);
@@ -314,23 +331,12 @@ START_TEST(test_limits_of_fields)
 }
 END_TEST
 
-static uint32_t
-node_of(enum fy_op op)
-{
-    for (uint32_t i = 0; i < model->nodes.count; i++) {
-        if (ROW(fy_node, nodes, i)->op == op) {
-            return i;
-        }
-    }
-    ck_abort_msg("no node of kind %d", op);
-}
-
 START_TEST(test_limits_of_nodes)
 {
     struct fy_function *add = ROW(fy_function, functions, 2);
     /* Only within steps on a device. */
     static const enum fy_op there[] = {FY_OP_ADDRESS, FY_OP_WORD, FY_OP_ELEMENT,
-                                       FY_OP_VALUE, FY_OP_MATH};
+                                       FY_OP_VALUE,   FY_OP_MATH, FY_OP_SCALAR};
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
         uint32_t node = node_of(there[i]);
         REFUSE(add->worth, node);
@@ -384,6 +390,7 @@ START_TEST(test_limits_of_steps)
     map->args[map->nargs] = FY_NIL;
     REFUSE(host->kind, FY_CALL_MAP);
     REFUSE(host->next, model->calls.count - 1);
+    REFUSE(host->next, ROW(fy_function, functions, 5)->host_call);
     REFUSE(fft->next, run->cuda_call);
     REFUSE(fft->next, model->calls.count);
     REFUSE(fft->kind, FY_CALL_MAP + 1);
@@ -397,6 +404,7 @@ START_TEST(test_limits_of_steps)
     REFUSE(word->b, model->strings.count);
     REFUSE(word->c, model->calls.count);
     REFUSE(plan->nargs, FY_CUFFT_ARGUMENTS - 1);
+    REFUSE(model->calls.count, word->c);
     static const unsigned must[] = {FY_CUFFT_BATCH, FY_CUFFT_N,
                                     FY_CUFFT_FROM,  FY_CUFFT_FROM + 1,
                                     FY_CUFFT_TO,    FY_CUFFT_TO + 1};

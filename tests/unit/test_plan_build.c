@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "annotations/model/annotations.h"
 #include "pager/execute/executor.h"
@@ -238,6 +239,25 @@ START_TEST(tables_grow)
     ck_assert_uint_eq(planner->nvariants, 0);
     ck_assert_ptr_nonnull(schedule->launch);
     ck_assert_ptr_nonnull(schedule->accept);
+    fy_plan_free(&planner->plan);
+}
+END_TEST
+
+/* What a planner holds is given back when it begins again. */
+START_TEST(a_reset_lets_go_of_host_memory)
+{
+    struct fy_planner *planner = planner_new(UINT64_MAX);
+    char *held[3];
+
+    for (int i = 0; i < 3; i++) {
+        held[i] = fy_planner_hold(planner, 1 << 20);
+        ck_assert_ptr_nonnull(held[i]);
+        held[i][0] = held[i][(1 << 20) - 1] = 1;
+    }
+    fy_planner_reset(planner);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(msync(held[i], 1 << 20, MS_ASYNC), -1);
+    }
     fy_plan_free(&planner->plan);
 }
 END_TEST
@@ -846,6 +866,7 @@ main(void)
     tcase_add_test(cases, equal_tiles_have_one_layout);
     tcase_add_test(cases, a_step_fits_or_is_refused);
     tcase_add_test(cases, tables_grow);
+    tcase_add_test(cases, a_reset_lets_go_of_host_memory);
     tcase_add_test(cases, a_launch_passes_each_kind_of_argument);
     tcase_add_test(cases, leaves_run_in_turn);
     tcase_add_test(cases, fields_move_between_struct_and_tile);

@@ -232,6 +232,39 @@ START_TEST(numbers_have_bounds)
 }
 END_TEST
 
+/* A value is stored in the bytes of its field, and in no others. */
+START_TEST(a_value_has_the_bytes_of_its_field)
+{
+    static const struct {
+        const char *message;
+        size_t at, bytes;
+    } rows[] = {
+        {"\xa1\x65small\x05", AT(small), 2},
+        {"\xa1\x64sign\x05", AT(sign), 4},
+        {"\xa1\x65large\x05", AT(large), 8},
+        {"\xa1\x64"
+         "flag\xf5",
+         AT(flag), 1},
+        {"\xa1\x64real\x05", AT(real), 8},
+        {"\xa1\x63map\xa1\x61x\x05", AT(map), 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char copy[32], to[sizeof(struct all)];
+        struct fy_buffer buffer;
+        memset(to, 0x55, sizeof to);
+        strcpy(copy, rows[i].message);
+        fy_buffer_start(&buffer, why, sizeof why);
+        ck_assert_int_eq(
+            fy_spec_decode(&shape, copy, strlen(copy), to, &buffer), FY_OK);
+        for (size_t at = 0; at < sizeof to; at++) {
+            bool is_its = at >= rows[i].at && at < rows[i].at + rows[i].bytes;
+            ck_assert_msg((to[at] == 0x55) != is_its, "row %zu, byte %zu", i,
+                          at);
+        }
+    }
+}
+END_TEST
+
 START_TEST(reals_are_finite_and_not_negative)
 {
     static const char wrong[] = "all: real: must be finite and not negative";
@@ -510,6 +543,7 @@ main(void)
     tcase_add_loop_test(tcase, each_kind_takes_its_types, 0,
                         sizeof kinds / sizeof *kinds);
     tcase_add_test(tcase, numbers_have_bounds);
+    tcase_add_test(tcase, a_value_has_the_bytes_of_its_field);
     tcase_add_test(tcase, reals_are_finite_and_not_negative);
     tcase_add_test(tcase, strings_are_whole);
     tcase_add_test(tcase, limits_are_16_pairs);

@@ -64,19 +64,19 @@ make_compared(struct compared *c, const char *statements)
     memset(c, 0, sizeof *c);
     (void)snprintf(
         text, sizeof text,
+        "function void g(int n, float *y) { axis n; inout y[n: 1]; }"
         "function double f(int n, float alpha, double beta, float *x,"
         " float *y, complex double *z, %s *k, double *w) {"
         " axis i = n; in x[i: 1]; inout y[i: 1]; out z[i: 1];"
         " out k[i: 1]; scratch w[i: 1];"
-        " require alpha > 0 || beta > 0; %s }"
-        "function void g(int n, float *y) { axis n; inout y[n: 1]; }",
+        " require alpha > 0 || beta > 0; %s }",
         integers, statements);
     ck_assert_int_eq(
         fy_compile_text("t", text, strlen(text), NULL, diagnostics, &c->model),
         FY_OK);
     fy_diagnostics_free(diagnostics);
     c->call.model = c->model;
-    c->call.function = FY_TABLE(c->model, fy_function, functions);
+    c->call.function = FY_TABLE(c->model, fy_function, functions) + 1;
     c->call.integer_bits = 32;
     c->call.extents[0] = N;
     ck_assert_uint_eq(c->call.function->noperands, OPERANDS);
@@ -291,6 +291,9 @@ START_TEST(integers_must_be_equal)
     *(int64_t *)element(&c, K, true, 3) = got[3] + 1; /* equal as doubles */
     ck_assert(differs(&c, K, &bounds, (char *)got, NULL, &difference));
     ck_assert_double_eq(difference.distance, 1);
+    *(int64_t *)element(&c, K, true, 3) = got[3] + (INT64_C(1) << 40);
+    ck_assert(differs(&c, K, &bounds, (char *)got, NULL, &difference));
+    ck_assert_double_eq(difference.distance, 0x1p40);
     *(int64_t *)element(&c, K, true, 3) = got[3];
     ck_assert(!differs(&c, K, &bounds, (char *)got, NULL, &difference));
     free_compared(&c);
