@@ -39,6 +39,7 @@ nobase_dist_pkgdata_DATA += \
 	annotations/lib/blas1.ferry \
 	annotations/lib/blas2.ferry \
 	annotations/lib/blas3.ferry \
+	annotations/lib/blocked.ferry \
 	annotations/lib/cblas1.ferry \
 	annotations/lib/cblas2.ferry \
 	annotations/lib/cblas3.ferry \

@@ -217,10 +217,13 @@ struct ast_import {
     struct ast_import *next;
 };
 
-/* A `command' or `common' block as text; commands/ast.h has its parser. */
+/* A `command' or `common' block as text, whose parser is in commands/ast.h; or a
+ * `blocked' one, see model/nest.h. */
 struct ast_raw {
     struct fy_span span; /* from the word to the closing brace */
     const char *doc;
+    const char *name,
+        *text; /* of a `blocked' one, once it is declared; or NULL */
     struct ast_raw *next;
 };
 
@@ -232,6 +235,7 @@ struct ast_file {
     struct ast_handle *handles;
     struct ast_function *functions;
     struct ast_raw *commands;
+    struct ast_raw *nests;
 };
 
 #endif

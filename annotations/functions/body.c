@@ -144,70 +144,6 @@ error(struct fy_body *body, const struct ast_statement *s)
     cost(body, s, &body->unit->row.error);
 }
 
-static const char *const algorithms[] = {
-    "syrk",  "herk",  "syr2k", "her2k", "symm",  "hemm", "trmm",
-    "trsm",  "trtri", "potrf", "potri", "potrs", "posv", "getrf",
-    "getri", "gesv",  "geqrf", "gels",  "lauum", "fft",
-};
-
-static void
-blocked(struct fy_body *body, const struct ast_statement *s)
-{
-    struct fy_front *front = body->front;
-    struct fy_unit *unit = body->unit;
-    const char *algorithm = fy_expand(front, unit, s->name);
-    struct fy_suggestion suggestion = {.wanted = algorithm};
-    const char *using = "";
-    bool known = false;
-    if (!algorithm) {
-        return;
-    }
-    for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
-        known = known || strcmp(algorithms[i], algorithm) == 0;
-        fy_suggestion_try(&suggestion, algorithms[i]);
-    }
-    if (!known) {
-        struct fy_diagnostic *diagnostic =
-            fy_error(front, s->name.span, "unknown algorithm '%.*s'",
-                     FY_MAX_QUOTED, algorithm);
-        fy_diagnostic_suggest(diagnostic, &suggestion);
-        fy_diagnostic_hint(diagnostic,
-                           "syrk herk syr2k her2k symm hemm trmm "
-                           "trsm trtri potrf potri potrs posv getrf "
-                           "getri gesv geqrf gels lauum fft");
-        return;
-    }
-    for (const struct ast_names *n = s->names; n; n = n->next) {
-        const char *name = fy_expand(front, unit, n->name);
-        if (!name) {
-            return;
-        }
-        const bool is_lapacke = strcmp(unit->interface, "lapacke") == 0;
-        if (!fy_map_find(&front->functions,
-                         fy_arena_print(
-                             &front->arena, "%s %s",
-                             is_lapacke ? "fortran" : unit->interface, name))) {
-            struct fy_suggestion near = {.wanted = name};
-            for (size_t u = 0; u < front->nunits; u++) {
-                if (strcmp(front->units[u]->interface, unit->interface) == 0) {
-                    fy_suggestion_try(&near, front->units[u]->name);
-                }
-            }
-            fy_diagnostic_suggest(
-                fy_error(front, n->name.span, "unknown %s function '%.*s'",
-                         unit->interface, FY_MAX_QUOTED, name),
-                &near);
-        }
-        using = fy_arena_print(&front->arena, "%s%s%s", using,
-                               using[0] ? " " : "", name);
-    }
-    if (unit->row.blocked_by) {
-        fy_error(front, s->span, "this statement stands here twice");
-    }
-    unit->row.blocked_by = fy_intern(front, algorithm);
-    unit->row.blocked_using = fy_intern(front, using);
-}
-
 static void
 on(struct fy_body *body, const struct ast_statement *s)
 {
@@ -365,7 +301,7 @@ statement(struct fy_body *body, const struct ast_statement *s)
         row->flags |= FY_FN_EXACT;
         break;
     case AST_BLOCKED:
-        blocked(body, s);
+        fy_compile_blocked(body, s);
         break;
     case AST_ON:
         on(body, s);

@@ -364,6 +364,7 @@ parse_source(struct fy_front *front, struct fy_source *source, unsigned depth)
     APPEND(ast_struct, front->all.structs, file.structs);
     APPEND(ast_handle, front->all.handles, file.handles);
     APPEND(ast_function, front->all.functions, file.functions);
+    APPEND(ast_raw, front->all.nests, file.nests);
 }
 
 static int

@@ -385,6 +385,12 @@ void fy_compile_axis(struct fy_body *body,
 void fy_finish_axes(struct fy_body *body);
 struct fy_axis_info *fy_body_find_axis(struct fy_body *body, const char *name);
 
+/* ---- blocked.c ---- */
+
+/* Checks the algorithms that files declare. */
+void fy_declare_nests(struct fy_front *front);
+void fy_compile_blocked(struct fy_body *body, const struct ast_statement *s);
+
 /* ---- body.c ---- */
 
 void fy_compile_body(struct fy_front *front, uint32_t unit);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libfyannotations_la_SOURCES += \
 	annotations/functions/axis.c \
+	annotations/functions/blocked.c \
 	annotations/functions/body.c \
 	annotations/functions/cell.c \
 	annotations/functions/compile.c \

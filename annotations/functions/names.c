@@ -313,6 +313,7 @@ fy_declare_all(struct fy_front *front)
     declare_structs(front);
     declare_spellings(front);
     declare_families(front);
+    fy_declare_nests(front);
     fy_layout_all(front);
 }
 

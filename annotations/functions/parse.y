@@ -118,6 +118,7 @@ static const struct ast_name no_name;
 %token <integer> INTEGER "an integer" CHARACTER "a character"
 %token <real> REAL "a real number"
 %token <name> COMMAND_BLOCK "a command block" /* all of it; text: its doc */
+%token <name> NEST_BLOCK "a blocked algorithm"     /* likewise */
 %token BAD "unreadable text"
 %token ARROW "'->'" AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='"
 %token IN_SET "'in' before a string"
@@ -227,10 +228,16 @@ item:
         raw->doc = $1.text;
         PUSH(parse->file.commands, raw);
     }
+  | NEST_BLOCK {
+        struct ast_raw *raw = NEW(ast_raw);
+        raw->span = $1.span;
+        PUSH(parse->file.nests, raw);
+    }
   | ';'
   | error ';' { yyerrok; }
   | error '}' { yyerrok; }
   | error COMMAND_BLOCK { yyerrok; }
+  | error NEST_BLOCK { yyerrok; }
   ;
 
 rows: row | rows ',' row { $3->next = $1; $$ = $3; } | rows ',' ;

@@ -4,6 +4,8 @@ libfymodel_la_SOURCES += \
 	annotations/model/eval.h \
 	annotations/model/model.c \
 	annotations/model/model.h \
+	annotations/model/nest.c \
+	annotations/model/nest.h \
 	annotations/model/operators.c \
 	annotations/model/operators.h \
 	annotations/model/validate.c

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define FY_MODEL_MAGIC   "ferryMDL"
-#define FY_MODEL_VERSION 9
+#define FY_MODEL_VERSION 10
 #define FY_NIL           UINT32_MAX /* "no such index" in every table */
 
 enum {
@@ -113,8 +113,9 @@ struct fy_function {
     uint32_t flops;       /* node, or FY_NIL */
     uint32_t worth;       /* node: false means decline; FY_NIL: always worth */
     uint32_t error;       /* node: c of the bound c * eps * |A||B|; FY_NIL */
-    fy_str blocked_by;    /* a built-in algorithm, or 0 */
+    fy_str blocked_by;    /* an algorithm, or 0 */
     fy_str blocked_using; /* space-separated function names it calls, or 0 */
+    fy_str blocked_nest;  /* its text (nest.h); 0: built in */
     uint32_t host_call;   /* `on host f(...)': row of the calls table, FY_NIL */
     uint32_t cuda_call;
     fy_str doc; /* the comment above it: equation and shapes */

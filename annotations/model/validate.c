@@ -12,6 +12,7 @@
 #include "annotations/model/annotations.h"
 #include "annotations/model/eval.h"
 #include "annotations/model/model.h"
+#include "annotations/model/nest.h"
 #include "annotations/model/operators.h"
 
 enum {
@@ -304,6 +305,17 @@ is_call(struct check *check, uint32_t row, bool on_device)
     return good;
 }
 
+/* A blocked algorithm, or none. */
+static bool
+is_nest(const struct check *check, fy_str text)
+{
+    if (text == 0 || !is_string(check, text)) {
+        return text == 0;
+    }
+    struct fy_nest_reader reader = {.at = fy_model_string(check->model, text)};
+    return fy_nest_check(&reader);
+}
+
 /* Everything of one function that does not need its tables. */
 static bool
 is_function_row(const struct check *check, uint32_t index)
@@ -317,7 +329,8 @@ is_function_row(const struct check *check, uint32_t index)
     }
     return is_string(check, f->name) && is_string(check, f->family) &&
            is_string(check, f->file) && is_string(check, f->blocked_by) &&
-           is_string(check, f->blocked_using) && is_string(check, f->doc) &&
+           is_string(check, f->blocked_using) &&
+           is_nest(check, f->blocked_nest) && is_string(check, f->doc) &&
            f->return_type < FY_T_COUNT && f->return_rule <= FY_RETURN_MIN &&
            f->nargs <= FY_MAX_ARGS && f->ncells <= FY_MAX_CELLS &&
            f->naxes <= FY_MAX_AXES && f->noperands <= FY_MAX_OPERANDS &&

@@ -14,7 +14,10 @@
 #include <string.h>
 
 static const struct fy_algo_row *const tables[] = {
-    fy_algo_nests, fy_algo_lu, fy_algo_qr, fy_algo_inverse, fy_algo_invert,
+    fy_algo_lu,
+    fy_algo_qr,
+    fy_algo_inverse,
+    fy_algo_invert,
 };
 
 static const struct fy_algo_row *
@@ -139,21 +142,19 @@ take_argument(struct fy_algo *algo, char letter, unsigned i)
     }
 }
 
-/* How many of the signature's letters the call has. */
-static int
-count_letters(const struct fy_algo *algo, unsigned nargs, size_t *out)
+/* Whether the call has an argument for each letter; LAPACKE's have no info, and may have
+ * no workspace. */
+static bool
+has_letters(const struct fy_algo *algo, unsigned nargs)
 {
     const char *signature = algo->row->signature;
 
-    *out = nargs;
-    if (!algo->lapacke) {
-        return strlen(signature) == nargs ? FY_OK : FY_ERR_UNSUPPORTED;
+    if (nargs > strlen(signature)) {
+        return false;
     }
-    if (nargs > strlen(signature) || (strcmp(signature + nargs, "i") != 0 &&
-                                      strcmp(signature + nargs, "wWi") != 0)) {
-        return FY_ERR_UNSUPPORTED;
-    }
-    return FY_OK;
+    const char *rest = signature + nargs;
+    return *rest == '\0' || (algo->lapacke && (strcmp(rest, "i") == 0 ||
+                                               strcmp(rest, "wWi") == 0));
 }
 
 /* Reads the call by its signature, and which interface it belongs to. */
@@ -163,7 +164,6 @@ take_arguments(struct fy_algo *algo)
     const struct fy_bound *bound = algo->planner->bound;
     const char *signature = algo->row->signature;
     unsigned first = 0, nargs = bound->function->nargs;
-    size_t letters;
 
     algo->c_interface = !(bound->function->flags & FY_FN_FORTRAN);
     algo->lapacke =
@@ -178,10 +178,10 @@ take_arguments(struct fy_algo *algo)
         algo->row_major = order.i == 101 && !algo->lapacke;
         algo->turned = order.i == 101 && algo->lapacke;
     }
-    if (count_letters(algo, nargs - first, &letters)) {
+    if (!has_letters(algo, nargs - first)) {
         return FY_ERR_UNSUPPORTED;
     }
-    for (unsigned i = 0; i < letters; i++) {
+    for (unsigned i = 0; i < nargs - first; i++) {
         int status = take_argument(algo, signature[i], first + i);
         if (status) {
             return status;
@@ -283,8 +283,11 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
         bound->function->operands;
 
     *algo = (struct fy_algo){.planner = planner, .row = find_algorithm(name)};
-    if (!algo->row) {
-        return FY_ERR_UNSUPPORTED;
+    int status = algo->row                            ? FY_OK
+                 : bound->function->blocked_nest != 0 ? fy_nest_declared(algo)
+                                                      : FY_ERR_UNSUPPORTED;
+    if (status) {
+        return status;
     }
     for (unsigned i = 0; i < bound->function->noperands; i++) {
         if (operands[i].element == FY_T_C32 ||
@@ -296,7 +299,7 @@ begin(struct fy_algo *algo, struct fy_planner *planner)
         }
     }
     algo->hermitian = algo->is_complex && algo->row->hermitian;
-    int status = take_arguments(algo);
+    status = take_arguments(algo);
     if (status == FY_OK) {
         status = algo->row->nest ? fy_nest_setup(algo) : algo->row->setup(algo);
     }
@@ -320,11 +323,20 @@ fy_plan_diagonal(struct fy_planner *planner)
     const struct fy_view *a = &bound->views[0];
     const struct fy_algo_row *row =
         find_algorithm(fy_model_string(bound->model, function->blocked_by));
+    struct fy_nest_reader reader = {
+        .at = fy_model_string(bound->model, function->blocked_nest)};
+    struct fy_nest_head head;
+    int kind = row ? (int)row->diagonal : FY_DIAGONAL_ANY;
 
-    if (!row || row->diagonal == FY_DIAGONAL_ANY || a->naxes != 2) {
+    if (function->blocked_nest != 0 && fy_nest_read_head(&reader, &head)) {
+        kind = head.leaves == FY_NEST_REGULAR  ? FY_DIAGONAL_REGULAR
+               : head.leaves == FY_NEST_FINITE ? FY_RESULT_FINITE
+                                               : FY_DIAGONAL_ANY;
+    }
+    if (kind == FY_DIAGONAL_ANY || a->naxes != 2) {
         return;
     }
-    if (row->diagonal == FY_RESULT_FINITE) {
+    if (kind == FY_RESULT_FINITE) {
         planner->wants_finite = true;
         return;
     }
@@ -335,7 +347,7 @@ fy_plan_diagonal(struct fy_planner *planner)
         .element =
             FY_TABLE(bound->model, fy_operand, operands)[function->operands]
                 .element,
-        .zeros = row->diagonal == FY_DIAGONAL_FINITE,
+        .zeros = kind == FY_DIAGONAL_FINITE,
     };
 }
 
@@ -357,6 +369,10 @@ fy_plan_blocked(struct fy_planner *planner)
     }
     if (status == FY_OK) {
         status = fy_algo_find_routines(&algo);
+    }
+    if (status == FY_OK && algo.declared.head.divides &&
+        !fy_algo_is_regular(&algo)) {
+        status = FY_ERR_UNSUPPORTED;
     }
     algo.room = (double)planner->options.budget_bytes /
                 (algo.element_bytes ? algo.element_bytes : 8);

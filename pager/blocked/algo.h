@@ -9,6 +9,7 @@
 #ifndef FERRY_PAGER_BLOCKED_ALGO_H
 #define FERRY_PAGER_BLOCKED_ALGO_H
 
+#include "annotations/model/nest.h"
 #include "pager/plan/build.h"
 #include "pager/plan/traffic.h"
 
@@ -17,6 +18,7 @@ enum {
     FY_MAX_MATRICES = 4,
     FY_MAX_DIMENSIONS = 5,
     FY_MAX_BLOCK_STEPS = 1 << 17,
+    FY_SIGNATURE_BYTES = 24,
 };
 
 /*
@@ -31,7 +33,7 @@ struct fy_routine {
     const struct fy_function
         *function; /* NULL: laswp, which is not annotated */
     void *address;
-    const char *signature;
+    char signature[FY_SIGNATURE_BYTES];
     uint32_t symbol; /* of model->symbols, when it has an address of its own */
 };
 
@@ -56,9 +58,45 @@ struct fy_algo;
 /* Emits every step; cuts and macro-blocks are set. */
 typedef int fy_algo_program(struct fy_algo *algo);
 
+/* An algorithm: a loop nest that a file declares, or functions. */
+struct fy_algo_row {
+    const char *name;
+    const char *signature; /* of the call itself */
+    /* Names of the `using' functions without type letter, by routine - 1. */
+    const char *using[FY_MAX_ROUTINES - 1];
+    const char *nest; /* its loops, or NULL */
+    /* Of a nest: letters of the dimensions' sizes, and the variables of each matrix's
+     * rows and columns, which a transposed call swaps where there is a '. */
+    const char *extents, *shapes;
+    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. NULL: a nest's. */
+    int (*setup)(struct fy_algo *algo);
+    fy_algo_program *program;
+    bool hermitian; /* complex ones are, not symmetric */
+    bool gathers;   /* the program gathers macro-blocks that fit by itself */
+    /* Words moved at least, in elements, with room for `elements'. */
+    double (*bound)(const struct fy_algo *algo, double elements);
+    /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
+    int (*search)(struct fy_algo *algo);
+    /* What the diagonal of A must be afterwards; a NaN anywhere gets there. */
+    enum {
+        FY_DIAGONAL_ANY,
+        FY_DIAGONAL_FINITE,
+        FY_DIAGONAL_REGULAR,
+        FY_RESULT_FINITE /* all that is written of A */
+    } diagonal;
+};
+
+/* What a file declares: a row and what that points to. */
+struct fy_declared {
+    struct fy_algo_row row;
+    struct fy_nest_head head;
+    char names[FY_MAX_ROUTINES - 1][16], signature[FY_SIGNATURE_BYTES];
+};
+
 struct fy_algo {
     struct fy_planner *planner;
     const struct fy_algo_row *row;
+    struct fy_declared declared;
     bool is_complex, hermitian, c_interface, row_major;
     /* A call of LAPACKE, by Fortran routines on blocks; `turned' when it is
      * row-major: its blocks are column-major on the device. */
@@ -71,7 +109,6 @@ struct fy_algo {
     double alpha[2], beta[2];
     int64_t lwork; /* elements of the planner's workspace */
     struct fy_routine routines[FY_MAX_ROUTINES];
-    unsigned nroutines;
     struct fy_matrix matrices[FY_MAX_MATRICES]; /* A, B, C; D: the plan's */
     int64_t extent[FY_MAX_DIMENSIONS];
     struct fy_cuts cuts[FY_MAX_DIMENSIONS];
@@ -168,46 +205,28 @@ int fy_algo_gemm(struct fy_algo *algo, unsigned routine,
 
 /* Fills the routines of the algorithm's row. FY_ERR_UNSUPPORTED: one is missing. */
 int fy_algo_find_routines(struct fy_algo *algo) FY_MUST_CHECK;
+/* A function's signature, by the names of its arguments. FY_ERR_UNSUPPORTED: one is
+ * none of the reference's. */
+int fy_algo_signature(const struct fy_function *function,
+                      const struct fy_model *model,
+                      char out[FY_SIGNATURE_BYTES]) FY_MUST_CHECK;
+/* The type letter and prefix of the `using' list: "d" or "cblas_d". */
+int fy_algo_prefix(const struct fy_bound *bound, char *prefix,
+                   size_t room) FY_MUST_CHECK;
 
 extern const double fy_one[2], fy_minus_one[2];
 
 /* 'T', or 'C' where the algorithm is the Hermitian one. */
 char fy_algo_adjoint(const struct fy_algo *algo);
 
-/* A built-in algorithm: a loop nest, or functions. */
-struct fy_algo_row {
-    const char *name;
-    const char *signature; /* of the call itself */
-    /* Names of the `using' functions without type letter, by routine - 1. */
-    const char *using[FY_MAX_ROUTINES - 1];
-    const char *nest; /* nest.h, or NULL */
-    /* Of a nest: letters of the dimensions' sizes, and the variables of each matrix's
-     * rows and columns, which a transposed call swaps where there is a '. */
-    const char *extents, *shapes;
-    /* Fills matrices and extents; FY_ERR_UNSUPPORTED to refuse. NULL: a nest's. */
-    int (*setup)(struct fy_algo *algo);
-    fy_algo_program *program;
-    bool hermitian; /* complex ones are, not symmetric */
-    bool gathers;   /* the program gathers macro-blocks that fit by itself */
-    /* Words moved at least, in elements, with room for `elements'. */
-    double (*bound)(const struct fy_algo *algo, double elements);
-    /* Its own choice of sizes; NULL: fy_algo_search(), fy_algo_random(). */
-    int (*search)(struct fy_algo *algo);
-    /* What the diagonal of A must be afterwards; a NaN anywhere gets there. */
-    enum {
-        FY_DIAGONAL_ANY,
-        FY_DIAGONAL_FINITE,
-        FY_DIAGONAL_REGULAR,
-        FY_RESULT_FINITE /* all that is written of A */
-    } diagonal;
-};
-
-extern const struct fy_algo_row fy_algo_nests[];   /* rank, symm, triangle... */
 extern const struct fy_algo_row fy_algo_lu[];      /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];      /* geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[]; /* getri */
 extern const struct fy_algo_row fy_algo_invert[];  /* trtri potri */
 
+/* The row of a call whose algorithm a file declares. FY_ERR_UNSUPPORTED: the names of
+ * its arguments do not say it all. */
+int fy_nest_declared(struct fy_algo *algo) FY_MUST_CHECK;
 /* A nest's matrices and extents, and its steps. */
 int fy_nest_setup(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_nest_program(struct fy_algo *algo) FY_MUST_CHECK;

@@ -13,7 +13,6 @@ libfypager_la_SOURCES += \
 	pager/blocked/nest.c \
 	pager/blocked/nest.h \
 	pager/blocked/nest_call.c \
-	pager/blocked/nest_read.c \
 	pager/blocked/nests.c \
 	pager/blocked/panels.c \
 	pager/blocked/qr.c \

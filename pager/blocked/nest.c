@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loop nests: the matrices of a call, and the walk over macro-blocks that makes
- * steps of them or traces (nest.h).
+ * steps of them or traces.
  */
 #include "config.h"
 
@@ -126,7 +126,9 @@ scale(struct walk *walk)
         }
     }
     while (!diagonal && !strchr(algo->routines[call.routine].signature, 'T')) {
-        call.routine++; /* to gemm, which every nest uses */
+        if (++call.routine == FY_MAX_ROUTINES) { /* without a gemm */
+            return FY_ERR_UNSUPPORTED;
+        }
     }
     call.operands[call.noperands - 1u] = to;
     return fy_nest_call(algo, &call, &walk->place, true);
@@ -383,19 +385,59 @@ run(struct walk *walk)
     return status == FY_OK && walk->all.count > 0 ? compute(walk) : status;
 }
 
+/* The routine of a call's name, which takes as many matrices. */
+static bool
+find_routine(const struct fy_algo *algo, struct fy_nest_call *call)
+{
+    const struct fy_algo_row *row = algo->row;
+    unsigned matrices = 0;
+
+    call->routine = FY_SELF;
+    for (uint8_t i = 0; i + 1 < FY_MAX_ROUTINES && row->using[i]; i++) {
+        if (strcmp(row->using[i], call -> name) == 0) {
+            call->routine = (uint8_t)(i + 1);
+        }
+    }
+    if (call->routine == FY_SELF && strcmp(call->name, "self") != 0 &&
+        strcmp(call->name, row->name) != 0) {
+        return false;
+    }
+    const char *letter = algo->routines[call->routine].signature;
+    for (; *letter; letter++) {
+        matrices += *letter >= 'A' && *letter <= 'C' ? 1 : 0;
+    }
+    return matrices == call->noperands;
+}
+
+static bool
+find_routines(const struct fy_algo *algo, struct fy_nest *nest)
+{
+    for (unsigned b = 0; b < nest->nbodies; b++) {
+        for (unsigned c = 0; c < nest->bodies[b].ncalls; c++) {
+            if (!find_routine(algo, &nest->bodies[b].calls[c])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 int
 fy_nest_run(struct fy_algo *algo, const char *text)
 {
     struct walk *walk = calloc(1, sizeof(*walk) + algo->cuts[0].count);
+    struct fy_nest_reader reader = {.at = text};
     int status = walk ? FY_OK : FY_ERR_NOMEM;
 
     if (walk) {
         walk->algo = algo;
         walk->all.lines = (unsigned char *)(walk + 1);
     }
-    while (status == FY_OK && *text) {
-        status = fy_nest_read(algo, &text, &walk->nest) ? run(walk)
-                                                        : FY_ERR_UNSUPPORTED;
+    while (status == FY_OK && fy_nest_more(&reader)) {
+        status = fy_nest_read(&reader, &walk->nest) &&
+                         find_routines(algo, &walk->nest)
+                     ? run(walk)
+                     : FY_ERR_UNSUPPORTED;
     }
     free(walk);
     return status;

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A call of a loop nest on the blocks of one place: which ones, which of them are
- * transposed, and what that makes of the call (nest.h).
+ * transposed, and what that makes of the call (annotations/model/nest.h).
  */
 #include "config.h"
 
 #include "pager/blocked/nest.h"
 
 #include <string.h>
-
-unsigned
-fy_nest_dimension(char variable)
-{
-    return variable == 'o' ? 1 : variable == 'l' || variable == 's' ? 2 : 0;
-}
 
 bool
 fy_nest_is_turnable(const struct fy_algo *algo, char matrix)

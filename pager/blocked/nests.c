@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Algorithms that are loop nests (nest.h), and the least that each moves. */
+/*
+ * Algorithms that annotation files declare: what the planner knows of them, and the
+ * least that each moves.
+ */
 #include "config.h"
 
 #include "pager/blocked/nest.h"
@@ -7,48 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char rank_k[] = "for any i, j, l {"
-                             "  i = j: self(a A[i,l], C[i,i]);"
-                             "  i > j: gemm(a A[i,l], A[j,l]', C[i,j]);"
-                             "}";
-
-static const char rank_2k[] = "for any i, j, l {"
-                              "  i = j: self(a A[i,l], B[i,l], C[i,i]);"
-                              "  i > j: gemm(a A[i,l], B[j,l]', C[i,j]);"
-                              "  i > j: gemm(c B[i,l], A[j,l]', C[i,j]);"
-                              "}";
-
-static const char symmetric[] = "for any i, o, k {"
-                                "  i = k: self(a A[k,k], B[k,o], C[k,o]);"
-                                "  i ! k: gemm(a A[i,k], B[k,o], C[i,o]);"
-                                "}";
-
-static const char multiply[] = "for o, i, k down {"
-                               "  i < k: gemm(a A[i,k], B[k,o], B[i,o]);"
-                               "  i = k: self(a A[k,k], B[k,o]);"
-                               "}";
-
-static const char solve[] = "for o, i, k {"
-                            "  i = k: self(A[k,k], B[k,o]);"
-                            "  i > k: gemm(- A[i,k], B[k,o], B[i,o]);"
-                            "}";
-
-#define FACTOR                                      \
-    "for j, i, k {"                                 \
-    "  i = j = k: potrf(A[k,k]);"                   \
-    "  i > j = k: trsm(A[k,k]', A[i,k]);"           \
-    "  i = j > k: syrk(- A[i,k], A[i,i]);"          \
-    "  i > j > k: gemm(- A[i,k], A[j,k]', A[i,j]);" \
-    "}"
-
-#define SOLVE                                  \
-    "for s, i, k {"                            \
-    "  i = k: trsm(A[k,k], C[k,s]);"           \
-    "  i > k: gemm(- A[i,k], C[k,s], C[i,s]);" \
-    "} down {"                                 \
-    "  i = k: trsm(A[k,k]', C[k,s]);"          \
-    "  i > k: gemm(- A[i,k], C[k,s], C[i,s]);" \
-    "}"
+/* ---- bounds ---- */
 
 /* n^2 k / sqrt(2 S) and the triangle (Beaumont et al. 2022). */
 static double
@@ -57,15 +19,6 @@ rank_bound(const struct fy_algo *algo, double elements)
     double n = (double)algo->n, k = (double)algo->k;
     double products = strchr(algo->row->signature, 'B') ? 2 : 1;
     return products * n * n * k / sqrt(2 * elements) + n * (n + 1) / 2;
-}
-
-/* gemm's 2 m n k / sqrt(S) with S counted twice, as each a serves twice. */
-static double
-symmetric_bound(const struct fy_algo *algo, double elements)
-{
-    double m = (double)algo->m, n = (double)algo->n;
-    double k = algo->side == 'L' ? m : n;
-    return 2 * m * n * k / sqrt(2 * elements) + m * n;
 }
 
 /* flops / sqrt(S) and B once. */
@@ -77,15 +30,6 @@ triangle_bound(const struct fy_algo *algo, double elements)
     return m * n * order / sqrt(elements) + m * n;
 }
 
-/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022); lauum has as many
- * operations. */
-static double
-factor_bound(const struct fy_algo *algo, double elements)
-{
-    const double n = (double)algo->n;
-    return n * n * n / (3 * sqrt(2 * elements)) + n * (n + 1) / 2;
-}
-
 /* Both sweeps as trsm's, less what is on the device before each part. */
 static double
 solve_bound(const struct fy_algo *algo, double elements)
@@ -94,82 +38,103 @@ solve_bound(const struct fy_algo *algo, double elements)
     return 2 * n * n * k / sqrt(elements) + n * k - 2 * elements;
 }
 
+/* n^3 / (3 sqrt(2 S)) and the triangle (Beaumont et al. 2022), and the solves. */
 static double
-both_bound(const struct fy_algo *algo, double elements)
+definite_bound(const struct fy_algo *algo, double elements)
 {
-    return factor_bound(algo, elements) + solve_bound(algo, elements);
+    const double n = (double)algo->n;
+    return n * n * n / (3 * sqrt(2 * elements)) + n * (n + 1) / 2 +
+           solve_bound(algo, elements);
 }
 
-/* potrs: what a factor cannot be divided by is the original's. */
-static int
-search_solve(struct fy_algo *algo)
+/* Of the others: each operand of a product may serve twice, as in symm, potrf and
+ * lauum (Beaumont et al. 2022). */
+static double
+flops_bound(const struct fy_algo *algo, double elements)
 {
-    if (!fy_algo_is_regular(algo)) {
+    const struct fy_bound *bound = algo->planner->bound;
+    const double flops = bound->flops / (algo->is_complex ? 4 : 1);
+    double written = 0;
+
+    for (unsigned i = 0; i < bound->function->noperands; i++) {
+        const struct fy_view *view = &bound->views[i];
+        if (view->naxes >= 2 && (view->access & FY_ACCESS_OUT)) {
+            written += (double)fy_view_all_elements(view);
+        }
+    }
+    return flops / sqrt(2 * elements) + written;
+}
+
+static const struct {
+    const char *name;
+    double (*bound)(const struct fy_algo *algo, double elements);
+} bounds[] = {
+    {"syrk", rank_bound},   {"herk", rank_bound},     {"syr2k", rank_bound},
+    {"her2k", rank_bound},  {"trmm", triangle_bound}, {"trsm", triangle_bound},
+    {"potrs", solve_bound}, {"posv", definite_bound},
+};
+
+/* ---- rows ---- */
+
+/* The functions behind `using', without the prefix that gemm has. */
+static void
+list_functions(struct fy_algo *algo, const char *prefix)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    const char *list =
+        fy_model_string(bound->model, bound->function->blocked_using);
+    const size_t skip = strlen(prefix);
+    unsigned count = 0;
+
+    for (; *list; list += strspn(list, " ")) {
+        const size_t length = strcspn(list, " ");
+        char *name = algo->declared.names[count];
+        if (count + 1 < FY_MAX_ROUTINES && length > skip &&
+            length - skip < sizeof(algo->declared.names[0])) {
+            memcpy(name, list + skip, length - skip);
+            name[length - skip] = '\0';
+            if (strcmp(name, algo->declared.row.name) != 0) {
+                algo->declared.row.using[count++] = name;
+            }
+        }
+        list += length;
+    }
+}
+
+int
+fy_nest_declared(struct fy_algo *algo)
+{
+    const struct fy_bound *bound = algo->planner->bound;
+    struct fy_nest_reader reader = {
+        .at = fy_model_string(bound->model, bound->function->blocked_nest)};
+    struct fy_algo_row *row = &algo->declared.row;
+    struct fy_nest nest;
+    char prefix[32];
+
+    if (!fy_nest_read_head(&reader, &algo->declared.head) ||
+        fy_algo_prefix(bound, prefix, sizeof(prefix))) {
         return FY_ERR_UNSUPPORTED;
     }
-    return algo->planner->options.random ? fy_algo_random(algo)
-                                         : fy_algo_search(algo);
+    *row = (struct fy_algo_row){
+        .name = fy_model_string(bound->model, bound->function->blocked_by),
+        .signature = algo->declared.signature,
+        .nest = reader.at,
+        .extents = algo->declared.head.extents,
+        .shapes = algo->declared.head.shapes,
+        .hermitian = algo->declared.head.hermitian,
+        .bound = flops_bound,
+    };
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        if (strcmp(bounds[i].name, row->name) == 0) {
+            row->bound = bounds[i].bound;
+        }
+    }
+    list_functions(algo, prefix);
+    if (!fy_nest_read(&reader, &nest)) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    row->gathers = nest.any && (nest.outer == 'j' || nest.inner == 'j');
+    algo->row = row;
+    return fy_algo_signature(bound->function, bound->model,
+                             algo->declared.signature);
 }
-
-#define RANK_ROW(CALL, HERMITIAN, SIGNATURE, SHAPES, NEST)                  \
-    {                                                                       \
-        .name = (CALL), .hermitian = (HERMITIAN), .signature = (SIGNATURE), \
-        .using = {"gemm"}, .extents = "nnk", .shapes = (SHAPES),            \
-        .nest = (NEST), .gathers = true, .bound = rank_bound                \
-    }
-#define SIDE_ROW(CALL, HERMITIAN, SIGNATURE, SHAPES, NEST, BOUND)           \
-    {                                                                       \
-        .name = (CALL), .hermitian = (HERMITIAN), .signature = (SIGNATURE), \
-        .using = {"gemm"}, .extents = "mn", .shapes = (SHAPES),             \
-        .nest = (NEST), .bound = (BOUND)                                    \
-    }
-
-const struct fy_algo_row fy_algo_nests[] = {
-    RANK_ROW("syrk", false, "utnkaA1bC3", "A'il Cij", rank_k),
-    RANK_ROW("herk", true, "utnkaA1bC3", "A'il Cij", rank_k),
-    RANK_ROW("syr2k", false, "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
-    RANK_ROW("her2k", true, "utnkaA1B2bC3", "A'il B'il Cij", rank_2k),
-    SIDE_ROW("symm", false, "sumnaA1B2bC3", "Aik Bko Cio", symmetric,
-             symmetric_bound),
-    SIDE_ROW("hemm", true, "sumnaA1B2bC3", "Aik Bko Cio", symmetric,
-             symmetric_bound),
-    SIDE_ROW("trmm", false, "sutdmnaA1B2", "A'ik Bio", multiply,
-             triangle_bound),
-    SIDE_ROW("trsm", false, "sutdmnaA1B2", "A'ik Bio", solve, triangle_bound),
-    {.name = "potrf",
-     .hermitian = true,
-     .signature = "unA1i",
-     .using = {"trsm", "gemm", "syrk"},
-     .extents = "nn",
-     .shapes = "Aij",
-     .nest = FACTOR,
-     .bound = factor_bound,
-     .diagonal = FY_DIAGONAL_REGULAR},
-    {.name = "potrs",
-     .hermitian = true,
-     .signature = "unkA1C3i",
-     .using = {"trsm", "gemm"},
-     .extents = "nnk",
-     .shapes = "Aij Cis",
-     .nest = SOLVE,
-     .bound = solve_bound,
-     .search = search_solve},
-    {.name = "posv",
-     .hermitian = true,
-     .signature = "unkA1C3i",
-     .using = {"trsm", "gemm", "syrk", "potrf"},
-     .extents = "nnk",
-     .shapes = "Aij Cis",
-     .nest = FACTOR SOLVE,
-     .bound = both_bound,
-     .diagonal = FY_DIAGONAL_REGULAR},
-    {.name = "lauum",
-     .hermitian = true,
-     .signature = "unA1i",
-     .using = {"trmm", "gemm", "syrk"},
-     .extents = "nn",
-     .shapes = "Aij",
-     .nest = FY_NEST_SQUARE("k = i = j: self(A[k,k]);"),
-     .bound = factor_bound},
-    {NULL},
-};

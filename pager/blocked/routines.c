@@ -11,25 +11,58 @@
 #include "pager/blocked/algo.h"
 #include "pager/plan/device_call.h"
 
-static const char *
-signature_of(const char *routine)
+/* Names of arguments in the reference BLAS and LAPACK, and their letters. */
+static const struct {
+    const char *name;
+    char letter;
+} letters[] = {
+    {"side", 's'},   {"uplo", 'u'}, {"trans", 't'}, {"transa", 't'},
+    {"transb", 'T'}, {"diag", 'd'}, {"m", 'm'},     {"n", 'n'},
+    {"k", 'k'},      {"nrhs", 'k'}, {"alpha", 'a'}, {"beta", 'b'},
+    {"a", 'A'},      {"b", 'B'},    {"c", 'C'},     {"lda", '1'},
+    {"ldb", '2'},    {"ldc", '3'},  {"ipiv", 'B'},  {"tau", 'B'},
+    {"info", 'i'},   {"work", 'w'}, {"lwork", 'W'}, {"k1", 'f'},
+    {"k2", 'l'},     {"incx", 'x'},
+};
+
+static char
+letter_of(const char *name)
 {
-    static const char *const rows[][2] = {
-        {"gemm", "tTmnkaA1B2bC3"}, {"symm", "sumnaA1B2bC3"},
-        {"hemm", "sumnaA1B2bC3"},  {"syrk", "utnkaA1bC3"},
-        {"herk", "utnkaA1bC3"},    {"syr2k", "utnkaA1B2bC3"},
-        {"her2k", "utnkaA1B2bC3"}, {"trmm", "sutdmnaA1B2"},
-        {"trsm", "sutdmnaA1B2"},   {"potrf", "unA1i"},
-        {"getrf", "mnA1Bi"},       {"laswp", "nA1flBx"},
-        {"geqrf", "mnA1BwWi"},     {"ormqr", "stmnkA1BC3wWi"},
-        {"getrs", "tnkA1BC3i"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (strcmp(rows[i][0], routine) == 0) {
-            return rows[i][1];
+    for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
+        if (strcmp(letters[i].name, name) == 0) {
+            return letters[i].letter;
         }
     }
-    return NULL;
+    return '\0';
+}
+
+int
+fy_algo_signature(const struct fy_function *function,
+                  const struct fy_model *model, char out[FY_SIGNATURE_BYTES])
+{
+    const struct fy_arg *args = FY_TABLE(model, fy_arg, args) + function->args;
+    const unsigned first = function->flags & FY_FN_FORTRAN ? 0 : 1;
+    bool pivots = false;
+    char *to = out;
+
+    if (function->nargs < first ||
+        function->nargs - first >= FY_SIGNATURE_BYTES) {
+        return FY_ERR_UNSUPPORTED;
+    }
+    for (unsigned i = first; i < function->nargs; i++) {
+        const char *name = fy_model_string(model, args[i].name);
+        *to = letter_of(name);
+        /* Beside pivots or factors B is the third. */
+        if (pivots && (*to == 'B' || *to == '2')) {
+            *to = (char)(*to + 1);
+        }
+        pivots = pivots || (*to == 'B' && name[0] != 'b');
+        if (*to++ == '\0') {
+            return FY_ERR_UNSUPPORTED;
+        }
+    }
+    *to = '\0';
+    return FY_OK;
 }
 
 /* The address of another function of the model, in this call's spelling. */
@@ -72,9 +105,8 @@ resolve(const struct fy_algo *algo, uint32_t function, uint32_t *from)
     return address;
 }
 
-/* The type letter and prefix of the `using' list: "d" or "cblas_d". */
-static int
-using_prefix(const struct fy_bound *bound, char *prefix, size_t room)
+int
+fy_algo_prefix(const struct fy_bound *bound, char *prefix, size_t room)
 {
     const char *list =
         fy_model_string(bound->model, bound->function->blocked_using);
@@ -104,7 +136,7 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
                              : fy_model_string(model, bound->function->family);
     char name[64], prefix[32];
 
-    if (using_prefix(bound, prefix, sizeof(prefix))) {
+    if (fy_algo_prefix(bound, prefix, sizeof(prefix))) {
         return FY_ERR_UNSUPPORTED;
     }
     (void)snprintf(name, sizeof(name), "%s%s", prefix,
@@ -116,13 +148,13 @@ find_routine(struct fy_algo *algo, const char *routine, struct fy_routine *out)
             continue;
         }
         out->function = &functions[f];
-        out->signature = signature_of(routine);
+        if (fy_algo_signature(out->function, model, out->signature)) {
+            continue;
+        }
         /* A device has functions of its own: plan/device_call.c finds them. */
         bool own = fy_plan_on_device(algo->planner);
         out->address = own ? NULL : resolve(algo, f, &out->symbol);
-        if ((own || out->address) && out->signature &&
-            strlen(out->signature) + (algo->c_interface ? 1 : 0) ==
-                functions[f].nargs) {
+        if (own || out->address) {
             return FY_OK;
         }
     }
@@ -143,9 +175,9 @@ find_laswp(const struct fy_algo *algo, struct fy_routine *out)
     uint32_t symbol = target->symbol;
     char name[96];
 
-    for (unsigned i = 0; algo->lapacke && i < algo->nroutines; i++) {
+    for (unsigned i = 0; algo->lapacke && i < FY_MAX_ROUTINES; i++) {
         if (algo->routines[i].address &&
-            strcmp(algo->routines[i].signature, signature_of(stem)) == 0) {
+            strcmp(algo->routines[i].signature, "mnA1Bi") == 0) {
             symbol = algo->routines[i].symbol;
         }
     }
@@ -171,14 +203,12 @@ fy_algo_find_routines(struct fy_algo *algo)
     algo->routines[FY_SELF] = (struct fy_routine){
         .function = algo->planner->bound->function,
         .address = algo->planner->target->original,
-        .signature = algo->row->signature,
     };
-    algo->nroutines = 1;
-    if (algo->lapacke && signature_of(algo->row->name)) {
-        int found = find_routine(algo, algo->row->name, &algo->routines[0]);
-        if (found) {
-            return found;
-        }
+    (void)snprintf(algo->routines[FY_SELF].signature, FY_SIGNATURE_BYTES, "%s",
+                   algo->row->signature);
+    if (algo->lapacke &&
+        find_routine(algo, algo->row->name, &algo->routines[FY_SELF])) {
+        algo->routines[FY_SELF] = (struct fy_routine){0}; /* no nest calls it */
     }
     for (unsigned i = 0; i + 1 < FY_MAX_ROUTINES && algo->row->using[i]; i++) {
         const char *wanted = algo->row->using[i];
@@ -186,14 +216,13 @@ fy_algo_find_routines(struct fy_algo *algo)
             wanted = "herk";
         }
         if (strcmp(wanted, "laswp") == 0 && !fy_plan_on_device(algo->planner)) {
-            int found = find_laswp(algo, &algo->routines[algo->nroutines++]);
+            int found = find_laswp(algo, &algo->routines[i + 1]);
             if (found) {
                 return found;
             }
             continue;
         }
-        int status =
-            find_routine(algo, wanted, &algo->routines[algo->nroutines++]);
+        int status = find_routine(algo, wanted, &algo->routines[i + 1]);
         if (status) {
             return status;
         }

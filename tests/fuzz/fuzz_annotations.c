@@ -202,7 +202,8 @@ static const char *const words[] = {
     "char",      "size_t",      "9223372036854775807",
     "/",         "%",           "opaque",
     "returns",   "multiple",    "combines",
-    "hypot",
+    "hypot",     "over",        "A",
+    "hermitian", "gemm",        "for",
 };
 
 static size_t

@@ -2,6 +2,7 @@
 # The annotation language: its units, its .test files, its fuzzer.
 LANG_TEST_FILES = \
 	tests/lang/axes.test \
+	tests/lang/blocked.test \
 	tests/lang/commands.test \
 	tests/lang/device.test \
 	tests/lang/expressions.test \

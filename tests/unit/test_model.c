@@ -13,6 +13,8 @@
 #include "tests/unit/runner.h"
 
 static const char text[] =
+    "blocked trsm { over i < n, o < n; A'[i, k], B[i, o];"
+    " for o, i, k { i = k: self(A[k, k], B[k, o]); } }"
     "handle plan;\n"
     "function plan make(int n, double *x) { opaque x; }\n"
     "function void run(plan p from make) { axis i = p.n; let e = i;\n"
@@ -238,6 +240,8 @@ START_TEST(test_limits_of_fields)
         REFUSE(f->file, no_string);
         REFUSE(f->blocked_by, no_string);
         REFUSE(f->blocked_using, no_string);
+        REFUSE(f->blocked_nest, no_string);
+        REFUSE(f->blocked_nest, f->name);
         REFUSE(f->doc, no_string);
         REFUSE(f->error, no_node);
         REFUSE(f->host_call, model->calls.count);
