@@ -68,7 +68,7 @@ take_letter(struct fy_nest_reader *reader, const char *letters,
 static bool
 take_variable(struct fy_nest_reader *reader, char *out)
 {
-    return take_letter(reader, "ijklos", "a variable (i j k l o s)", out);
+    return take_letter(reader, "ijkelos", "a variable (i j k l o s)", out);
 }
 
 static bool
@@ -191,8 +191,16 @@ fy_nest_read_head(struct fy_nest_reader *reader, struct fy_nest_head *out)
 static bool
 read_when(struct fy_nest_reader *reader, char *when, size_t room)
 {
-    size_t length = 0;
+    size_t length = 0, word = 0;
 
+    skip(reader);
+    while (is_letter(reader->at[word])) {
+        word++;
+    }
+    if (word > 1) { /* the function's name */
+        when[0] = '\0';
+        return true;
+    }
     for (;;) {
         if (!take_variable(reader, &when[length++])) {
             return false;
@@ -213,16 +221,34 @@ read_when(struct fy_nest_reader *reader, char *when, size_t room)
     return true;
 }
 
+/* A variable, or the rows of a panel. */
+static bool
+read_rows(struct fy_nest_reader *reader, struct fy_nest_operand *out)
+{
+    const bool above = take(reader, ":");
+
+    if (!take_variable(reader, &out->row)) {
+        return false;
+    }
+    const bool below = !above && take(reader, "+");
+    const bool open = !above && take(reader, ":");
+    out->rows = (char)(above ? '^' : below ? 'v' : open ? '>' : '=');
+    return !below || open || expect(reader, ":");
+}
+
 /* `B', or `C[k]', or `A[i,k]', with what stands before and behind. */
 static bool
 read_operand(struct fy_nest_reader *reader, struct fy_nest_operand *out)
 {
     out->fresh = take(reader, "=");
+    out->triangle = (char)(take(reader, "unit")    ? '1'
+                           : take(reader, "upper") ? 'U'
+                                                   : 0);
     if (!take_matrix(reader, &out->matrix)) {
         return false;
     }
     if (take(reader, "[")) {
-        if (!take_variable(reader, &out->row) ||
+        if (!read_rows(reader, out) ||
             (take(reader, ",") && !take_variable(reader, &out->col)) ||
             !need(reader, "]")) {
             return false;
@@ -256,6 +282,8 @@ read_factor(struct fy_nest_reader *reader, char *out)
     *out = '+';
     if (take(reader, "-")) {
         *out = '-';
+    } else if (take(reader, "0")) {
+        *out = '0';
     } else if (take(reader, "alpha")) {
         *out = 'a';
     } else if (take(reader, "conj")) {
@@ -311,10 +339,16 @@ fy_nest_read(struct fy_nest_reader *reader, struct fy_nest *out)
         return false;
     }
     out->any = take(reader, "any");
+    out->each = take(reader, "each");
     if (!take_variable(reader, &out->outer) || !need(reader, ",") ||
-        !take_variable(reader, &out->inner) || !need(reader, ",") ||
         !take_variable(reader, &out->step)) {
         return false;
+    }
+    if (take(reader, ",")) {
+        out->inner = out->step;
+        if (!take_variable(reader, &out->step)) {
+            return false;
+        }
     }
     do {
         struct fy_nest_body *body = &out->bodies[out->nbodies++];
@@ -323,8 +357,8 @@ fy_nest_read(struct fy_nest_reader *reader, struct fy_nest *out)
             return false;
         }
         skip(reader);
-        more = strncmp(reader->at, "down", 4) == 0;
-    } while (more && out->nbodies < 2);
+        more = take(reader, "then") || strncmp(reader->at, "down", 4) == 0;
+    } while (more && out->nbodies < 3);
     return true;
 }
 
@@ -354,10 +388,14 @@ counts(const struct fy_nest *nest, char variable, char shape)
            fy_nest_dimension(variable) == fy_nest_dimension(shape);
 }
 
+/* Of blocks: what panels have beside it is the pager's own. */
 static bool
 is_call(const struct fy_nest_head *head, const struct fy_nest *nest,
         const struct fy_nest_call *call)
 {
+    if (call->factor == '0') {
+        return false;
+    }
     for (const char *when = call->when; *when; when += when[1] ? 2 : 1) {
         if (*when != nest->outer && *when != nest->inner &&
             *when != nest->step) {
@@ -367,7 +405,9 @@ is_call(const struct fy_nest_head *head, const struct fy_nest *nest,
     for (unsigned i = 0; i < call->noperands; i++) {
         const struct fy_nest_operand *operand = &call->operands[i];
         const char *shape = shape_of(head, operand->matrix);
-        if (!shape || (operand->row && !counts(nest, operand->row, shape[0])) ||
+        if (!shape || operand->triangle ||
+            (operand->row && operand->rows != '=') ||
+            (operand->row && !counts(nest, operand->row, shape[0])) ||
             (operand->col && !counts(nest, operand->col, shape[1]))) {
             return false;
         }
@@ -381,8 +421,10 @@ is_loop(struct fy_nest_reader *reader, const struct fy_nest_head *head,
 {
     const char column = nest->outer == 'i' ? nest->inner : nest->outer;
 
-    if ((nest->outer != 'i' && nest->inner != 'i') || !strchr("jos", column) ||
-        !head->extents[fy_nest_dimension(column)]) {
+    if (nest->each || nest->nbodies > 2 ||
+        (nest->nbodies == 2 && !nest->bodies[1].down) ||
+        (nest->outer != 'i' && nest->inner != 'i') || !column ||
+        !strchr("jos", column) || !head->extents[fy_nest_dimension(column)]) {
         return expect(reader, "a loop over blocks i and j, o or s");
     }
     if (nest->step != 'k' &&

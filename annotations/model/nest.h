@@ -8,7 +8,7 @@
  *             | matrix ["'"] "[" variable "," variable "]" { "," ... }
  *             | "hermitian" | "needs" "regular" "A" | "leaves" ("regular" | "finite") "A"
  *   loops    := { "for" ["any"] outer "," inner "," step body ["down" body] }
- *   body     := "{" { when ":" function "(" [factor] operand { "," operand } ");" } "}"
+ *   body     := "{" { [when ":"] function "(" [factor] operand { "," operand } ");" } "}"
  *   when     := variable ("=" | "!" | "<" | ">") variable { ... }, as in `i > j = k'
  *   factor   := "-" | "alpha" | "conj alpha" (its conjugate in Hermitian ones)
  *   operand  := ["="] matrix ["[" variable ["," variable] "]"] ["'"]
@@ -34,6 +34,18 @@
  * is not stored is the adjoint of the one across, and a call that would write there is
  * replaced by its adjoint. A matrix that the call says is transposed is so as a whole.
  *
+ * The pager's own algorithms have loops over panels, too: columns of full height, as
+ * many at a time as fit.
+ *
+ *   loops    := "for" ["each"] panel "," step body { ("then" | "down") body }
+ *   operand  := ["="] ["unit" | "upper"] matrix "[" [rows ","] column "]" ["'"]
+ *   rows     := "k" | "k" ":" | "k" "+" ":" | ":" "k"
+ *
+ * j is a panel of A, s one of C, and k a step: the rows as high as panel k is wide, those
+ * from there on, those below and those above. e is the last step. The operands are the
+ * function's, in its order; a product's factor may be "0". A call without rows is none.
+ * "each": one panel at a time. "unit", "upper": the triangle that a solve takes.
+ *
  * Thread-safe: no function here keeps a state.
  */
 #ifndef FERRY_ANNOTATIONS_MODEL_NEST_H
@@ -51,6 +63,10 @@ struct fy_nest_operand {
     char matrix;   /* 0: not accessed */
     char row, col; /* variables, or 0 */
     bool adjoint, fresh;
+    /* Of a panel: */
+    char
+        rows; /* '=': those of the step; '>': from there on; 'v' below; '^' above */
+    char triangle; /* '1': lower, unit; 'U': upper */
 };
 
 struct fy_nest_call {
@@ -69,10 +85,10 @@ struct fy_nest_body {
 };
 
 struct fy_nest {
-    bool any;
-    char outer, inner, step;
+    bool any, each;
+    char outer, inner, step; /* inner 0: of panels */
     unsigned nbodies;
-    struct fy_nest_body bodies[2];
+    struct fy_nest_body bodies[3];
 };
 
 /* What a diagonal must be, or all of a matrix. */

@@ -164,21 +164,6 @@ enum {
 };
 int fy_algo_panels(struct fy_algo *algo) FY_MUST_CHECK;
 
-int64_t fy_panel_start(const struct fy_algo *algo, uint32_t panel);
-int64_t fy_panel_width(const struct fy_algo *algo, char matrix, uint32_t panel);
-/* A panel of A or C from that row on. */
-struct fy_block fy_panel_part(char matrix, uint32_t panel, int64_t row);
-/* Step k on a panel of A to its right, or of right hand sides (C). */
-typedef int fy_panel_step(struct fy_algo *algo, char matrix, uint32_t panel,
-                          uint32_t k);
-/* ... on panels [a, b) of a matrix. */
-int fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
-                    uint32_t a, uint32_t b, uint32_t k) FY_MUST_CHECK;
-/* All of A: `routine' factors a panel, of which there are `steps'; those behind
- * are applied to only (m < n). */
-int fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
-                     fy_panel_step *apply) FY_MUST_CHECK;
-
 /* Whether the first matrix, a factor, can be divided by: fy_diagonal_is_regular(). */
 bool fy_algo_is_regular(const struct fy_algo *algo);
 

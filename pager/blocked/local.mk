@@ -13,6 +13,7 @@ libfypager_la_SOURCES += \
 	pager/blocked/nest.c \
 	pager/blocked/nest.h \
 	pager/blocked/nest_call.c \
+	pager/blocked/nest_panels.c \
 	pager/blocked/nests.c \
 	pager/blocked/panels.c \
 	pager/blocked/qr.c \

@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,13 +19,8 @@ enum {
     ROWS = FY_PANEL_ROWS,
     COLUMNS = FY_PANEL_COLUMNS,
     SIDES = FY_PANEL_SIDES,
-    ONE = FY_PANEL_ONE
-};
-enum {
-    FACTOR = 1,
-    SOLVE,
-    MULTIPLY,
-    SWAP
+    ONE = FY_PANEL_ONE,
+    FACTORS = FY_PANEL_FACTORS
 };
 
 static bool
@@ -62,107 +57,29 @@ setup(struct fy_algo *algo)
     algo->extent[COLUMNS] = algo->n;
     algo->extent[SIDES] = solves(algo) ? algo->k : 0;
     algo->extent[ONE] = 1;
+    algo->extent[FACTORS] = algo->n;
     return FY_OK;
 }
 
-/* The interchanges of step k on a panel, from row k on. */
-static int
-swap(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
-{
-    const struct fy_block blocks[3] = {
-        fy_panel_part(matrix, panel, fy_panel_start(algo, k)), {'B', k, 0, 0}};
-    struct fy_block_call call;
+static const char factor[] = "for j, k {"
+                             "  j = k: getrf(A[k:, j], B[k]);"
+                             "  j > k: laswp(A[k:, j], B[k]);"
+                             "  j > k: trsm(unit A[k, k], A[k, j]);"
+                             "  j > k: gemm(- A[k+:, k], A[k, j], A[k+:, j]);"
+                             "}";
 
-    memset(&call, 0, sizeof(call));
-    call.routine = SWAP;
-    call.n = fy_panel_width(algo, matrix, panel);
-    call.k = fy_panel_width(algo, 'A', k);
-    call.access[0] = FY_ACCESS_INOUT;
-    call.access[1] = FY_ACCESS_IN;
-    return fy_algo_call(algo, &call, blocks);
-}
+static const char solve[] = "for s, k {"
+                            "  laswp(C[k:, s], B[k]);"
+                            "  trsm(unit A[k, k], C[k, s]);"
+                            "  gemm(- A[k+:, k], C[k, s], C[k+:, s]);"
+                            "} down {"
+                            "  trsm(upper A[k, k], C[k, s]);"
+                            "  gemm(- A[:k, k], C[k, s], C[:k, s]);"
+                            "}";
 
-/* Rows of step k of a panel := L(k, k)^-1 or U(k, k)^-1 times themselves. */
-static int
-solve(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k, char uplo)
-{
-    int64_t row = fy_panel_start(algo, k);
-    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
-                                       fy_panel_part(matrix, panel, row)};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = SOLVE;
-    call.side = 'L';
-    call.uplo = uplo;
-    call.transa = 'N';
-    call.diag = uplo == 'L' ? 'U' : 'N';
-    call.m = fy_panel_width(algo, 'A', k);
-    call.n = fy_panel_width(algo, matrix, panel);
-    memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    call.access[0] = FY_ACCESS_IN;
-    call.access[1] = FY_ACCESS_INOUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* `rows' rows of a panel from `to' on -= those of column panel k of A times
- * the panel's rows of step k. */
-static int
-multiply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
-         int64_t to, int64_t rows)
-{
-    struct fy_product product = {
-        .transa = 'N',
-        .transb = 'N',
-        .alpha = fy_minus_one,
-        .beta = fy_one,
-        .a = fy_panel_part('A', k, to),
-        .b = fy_panel_part(matrix, panel, fy_panel_start(algo, k)),
-        .c = fy_panel_part(matrix, panel, to),
-        .m = rows,
-        .n = fy_panel_width(algo, matrix, panel),
-        .k = fy_panel_width(algo, 'A', k),
-        .c_access = FY_ACCESS_INOUT,
-    };
-    return rows > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
-}
-
-/* Step k on a panel to its right, or on right hand sides. */
-static int
-apply(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
-{
-    int64_t below = fy_panel_start(algo, k) + fy_panel_width(algo, 'A', k);
-    int status = swap(algo, matrix, panel, k);
-
-    if (status == FY_OK) {
-        status = solve(algo, matrix, panel, k, 'L');
-    }
-    if (status == FY_OK) {
-        status = multiply(algo, matrix, panel, k, below, algo->m - below);
-    }
-    return status;
-}
-
-/* Forward with L, backward with U. */
-static int
-solve_macro(struct fy_algo *algo, uint32_t a, uint32_t b)
-{
-    uint32_t panels = algo->cuts[COLUMNS].count;
-    int status = FY_OK;
-
-    for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
-        status = fy_panels_apply(algo, apply, 'C', a, b, k);
-    }
-    for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
-        for (uint32_t j = a; status == FY_OK && j < b; j++) {
-            status = solve(algo, 'C', j, k, 'U');
-            if (status == FY_OK) {
-                status = multiply(algo, 'C', j, k, 0, fy_panel_start(algo, k));
-            }
-        }
-    }
-    return status;
-}
+static const char interchange[] = "for each j, k {"
+                                  "  j < k: laswp(A[k:, j], B[k]);"
+                                  "}";
 
 static int
 remember_pivots(struct fy_algo *algo)
@@ -185,22 +102,15 @@ remember_pivots(struct fy_algo *algo)
 static int
 program(struct fy_algo *algo)
 {
-    uint32_t panels = algo->cuts[COLUMNS].count, size = algo->macro_cols;
-    uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
     int status = remember_pivots(algo);
 
     if (status == FY_OK) {
-        status = fy_panels_factor(algo, FACTOR, panels, apply);
+        status = fy_nest_run(algo, factor);
     }
-    for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
-        status = solve_macro(algo, a, a + size < sides ? a + size : sides);
+    if (status == FY_OK && solves(algo)) {
+        status = fy_nest_run(algo, solve);
     }
-    for (uint32_t j = 0; status == FY_OK && j < panels; j++) {
-        for (uint32_t k = j + 1; status == FY_OK && k < panels; k++) {
-            status = swap(algo, 'A', j, k);
-        }
-    }
-    return status;
+    return status ? status : fy_nest_run(algo, interchange);
 }
 
 /* flops / sqrt(S) less what one filling of the device gives, A and B out. */

@@ -88,10 +88,10 @@ fy_nest_setup(struct fy_algo *algo)
     return FY_OK;
 }
 
-static bool
-holds(const char *when, const uint32_t *at)
+bool
+fy_nest_holds(const char *when, const uint32_t *at)
 {
-    for (; when[1]; when += 2) {
+    for (; when[0] && when[1]; when += 2) {
         const uint32_t a = at[(unsigned char)when[0]];
         const uint32_t b = at[(unsigned char)when[2]];
         const bool good = when[1] == '='   ? a == b
@@ -114,8 +114,9 @@ scale(struct walk *walk)
     const char *letter = algo->row->signature;
     struct fy_nest_call call = {.factor = 'a', .noperands = 3};
     const struct fy_nest_operand to = {
-        some->operands[some->noperands - 1u].matrix, 'i', walk->column, false,
-        false};
+        .matrix = some->operands[some->noperands - 1u].matrix,
+        .row = 'i',
+        .col = walk->column};
     const bool diagonal =
         walk->square && walk->place.at['i'] == walk->place.at['j'];
 
@@ -145,7 +146,7 @@ update(struct walk *walk, bool first)
     }
     for (unsigned i = 0; status == FY_OK && i < walk->body->ncalls; i++) {
         const struct fy_nest_call *call = &walk->body->calls[i];
-        if (holds(call->when, walk->place.at)) {
+        if (fy_nest_holds(call->when, walk->place.at)) {
             status = fy_nest_call(walk->algo, call, &walk->place, first);
             first = false;
         }
@@ -434,10 +435,13 @@ fy_nest_run(struct fy_algo *algo, const char *text)
         walk->all.lines = (unsigned char *)(walk + 1);
     }
     while (status == FY_OK && fy_nest_more(&reader)) {
-        status = fy_nest_read(&reader, &walk->nest) &&
-                         find_routines(algo, &walk->nest)
-                     ? run(walk)
-                     : FY_ERR_UNSUPPORTED;
+        if (!fy_nest_read(&reader, &walk->nest) ||
+            !find_routines(algo, &walk->nest)) {
+            status = FY_ERR_UNSUPPORTED;
+        } else {
+            status = walk->nest.inner ? run(walk)
+                                      : fy_nest_panels(algo, &walk->nest);
+        }
     }
     free(walk);
     return status;

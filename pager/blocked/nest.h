@@ -29,5 +29,10 @@ int fy_nest_run(struct fy_algo *algo, const char *text) FY_MUST_CHECK;
 /* One call. `first': its result has its value of before the call, which beta scales. */
 int fy_nest_call(struct fy_algo *algo, const struct fy_nest_call *call,
                  const struct fy_nest_place *place, bool first) FY_MUST_CHECK;
+/* All panels of loops without an inner variable. */
+int fy_nest_panels(struct fy_algo *algo,
+                   const struct fy_nest *nest) FY_MUST_CHECK;
+/* Whether the call's `when' holds there. */
+bool fy_nest_holds(const char *when, const uint32_t *at);
 
 #endif

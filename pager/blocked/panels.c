@@ -2,7 +2,7 @@
 /*
  * Factorisations by panels of full height (LU, QR), left-looking: panels of one
  * width, as many at a time on the device as fit beside the finished ones, which
- * stream past and are applied to them. Sizes, and the loop over panels.
+ * stream past and are applied to them. Sizes; the loop is in nest_panels.c.
  */
 #include "config.h"
 
@@ -137,87 +137,4 @@ fy_algo_panels(struct fy_algo *algo)
     }
     int status = cut(algo, best);
     return status ? status : fy_algo_generate(algo);
-}
-
-int64_t
-fy_panel_start(const struct fy_algo *algo, uint32_t panel)
-{
-    return algo->cuts[FY_PANEL_COLUMNS].start[panel];
-}
-
-int64_t
-fy_panel_width(const struct fy_algo *algo, char matrix, uint32_t panel)
-{
-    return fy_algo_length(
-        algo, matrix == 'A' ? FY_PANEL_COLUMNS : FY_PANEL_SIDES, panel);
-}
-
-struct fy_block
-fy_panel_part(char matrix, uint32_t panel, int64_t row)
-{
-    return (struct fy_block){matrix, 0, panel, row};
-}
-
-int
-fy_panels_apply(struct fy_algo *algo, fy_panel_step *apply, char matrix,
-                uint32_t a, uint32_t b, uint32_t k)
-{
-    int status = FY_OK;
-
-    for (uint32_t j = a; status == FY_OK && j < b; j++) {
-        status = apply(algo, matrix, j, k);
-    }
-    return status;
-}
-
-/* A panel of its own, from its row on. */
-static int
-factor(struct fy_algo *algo, unsigned routine, uint32_t k)
-{
-    const int64_t row = fy_panel_start(algo, k);
-    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
-                                       {'B', k, 0, 0}};
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = (uint8_t)routine;
-    call.m = algo->m - row;
-    call.n = fy_panel_width(algo, 'A', k);
-    call.access[0] = FY_ACCESS_INOUT;
-    call.access[1] = FY_ACCESS_OUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* Panels [a, b), which are on the device together. */
-static int
-factor_macro(struct fy_algo *algo, unsigned routine, uint32_t steps,
-             fy_panel_step *apply, uint32_t a, uint32_t b)
-{
-    int status = FY_OK;
-
-    for (uint32_t k = 0; status == FY_OK && k < a && k < steps; k++) {
-        status = fy_panels_apply(algo, apply, 'A', a, b, k);
-    }
-    for (uint32_t k = a; status == FY_OK && k < b && k < steps; k++) {
-        status = factor(algo, routine, k);
-        if (status == FY_OK) {
-            status = fy_panels_apply(algo, apply, 'A', k + 1, b, k);
-        }
-    }
-    return status;
-}
-
-int
-fy_panels_factor(struct fy_algo *algo, unsigned routine, uint32_t steps,
-                 fy_panel_step *apply)
-{
-    const uint32_t panels = algo->cuts[FY_PANEL_COLUMNS].count;
-    const uint32_t size = algo->macro_cols;
-    int status = FY_OK;
-
-    for (uint32_t a = 0; status == FY_OK && a < panels; a += size) {
-        status = factor_macro(algo, routine, steps, apply, a,
-                              a + size < panels ? a + size : panels);
-    }
-    return status;
 }

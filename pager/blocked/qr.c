@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "pager/blocked/algo.h"
+#include "pager/blocked/nest.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,12 +22,6 @@ enum {
     SIDES = FY_PANEL_SIDES,
     ONE = FY_PANEL_ONE,
     FACTORS = FY_PANEL_FACTORS
-};
-enum {
-    FACTOR = 1,
-    REFLECT,
-    SOLVE,
-    MULTIPLY
 };
 enum {
     WORK_COLUMNS = 64,   /* of LAPACK's blocks, and */
@@ -107,210 +101,37 @@ setup(struct fy_algo *algo)
     return FY_OK;
 }
 
-static char
-adjoint(const struct fy_algo *algo)
-{
-    return algo->is_complex ? 'C' : 'T';
-}
-
-/* A panel from that row on; of B^T, a strip from that column on. */
-static struct fy_block
-part(const struct fy_algo *algo, char matrix, uint32_t panel, int64_t row)
-{
-    if (matrix == 'C' && from_right(algo)) {
-        return (struct fy_block){'C', panel, 0,
-                                 row * fy_panel_width(algo, 'C', panel)};
-    }
-    return fy_panel_part(matrix, panel, row);
-}
-
-/* The reflectors of step k on a panel, from row k on; B^T gets the other
- * adjoint from the right: (P^T B)^T = B^T P, (conj(P) B)^T = B^T P^H. */
-static int
-reflect(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k,
-        char trans)
-{
-    const int64_t row = fy_panel_start(algo, k);
-    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
-                                       {'B', k, 0, 0},
-                                       part(algo, matrix, panel, row)};
-    const bool right = matrix == 'C' && from_right(algo);
-    const int64_t rows = algo->m - row;
-    const int64_t width = fy_panel_width(algo, matrix, panel);
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = REFLECT;
-    call.side = right ? 'R' : 'L';
-    call.transa = trans;
-    if (right) {
-        call.transa = trans == 'N' ? 'C' : 'N';
-    }
-    call.m = right ? width : rows;
-    call.n = right ? rows : width;
-    call.k = fy_algo_length(algo, FACTORS, k);
-    call.access[0] = call.access[1] = FY_ACCESS_IN;
-    call.access[2] = FY_ACCESS_INOUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-static int
-reflect_adjoint(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
-{
-    return reflect(algo, matrix, panel, k, adjoint(algo));
-}
-
-static int
-reflect_plain(struct fy_algo *algo, char matrix, uint32_t panel, uint32_t k)
-{
-    return reflect(algo, matrix, panel, k, 'N');
-}
-
-/* Rows of step k of a right hand side := R(k, k)^-1 or its adjoint times them;
- * of B^T: with conj(R) for R, and R^T for the adjoint. */
-static int
-divide(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
-{
-    const int64_t row = fy_panel_start(algo, k);
-    const struct fy_block blocks[3] = {fy_panel_part('A', k, row),
-                                       part(algo, 'C', panel, row)};
-    const bool right = from_right(algo);
-    const int64_t rows = fy_panel_width(algo, 'A', k);
-    const int64_t width = fy_panel_width(algo, 'C', panel);
-    struct fy_block_call call;
-
-    memset(&call, 0, sizeof(call));
-    call.routine = SOLVE;
-    call.side = right ? 'R' : 'L';
-    call.uplo = 'U';
-    call.transa = trans;
-    if (right) {
-        call.transa = trans == 'N' ? 'C' : 'N';
-    }
-    call.diag = 'N';
-    call.m = right ? width : rows;
-    call.n = right ? rows : width;
-    memcpy(call.alpha, fy_one, sizeof(call.alpha));
-    call.access[0] = FY_ACCESS_IN;
-    call.access[1] = FY_ACCESS_INOUT;
-    return fy_algo_call(algo, &call, blocks);
-}
-
-/* Rows above step k -= R(0..k, k) times its rows, or with the adjoint its rows
- * -= R(0..k, k)^H times those above. */
-static int
-subtract(struct fy_algo *algo, uint32_t panel, uint32_t k, char trans)
-{
-    const int64_t row = fy_panel_start(algo, k);
-    const bool up = trans == 'N';
-    struct fy_product product = {
-        .transa = trans,
-        .transb = 'N',
-        .alpha = fy_minus_one,
-        .beta = fy_one,
-        .a = fy_panel_part('A', k, 0),
-        .b = fy_panel_part('C', panel, up ? row : 0),
-        .c = fy_panel_part('C', panel, up ? 0 : row),
-        .m = up ? row : fy_panel_width(algo, 'A', k),
-        .n = fy_panel_width(algo, 'C', panel),
-        .k = up ? fy_panel_width(algo, 'A', k) : row,
-        .c_access = FY_ACCESS_INOUT,
-    };
-    if (from_right(algo)) {
-        product.a = part(algo, 'C', panel, up ? row : 0);
-        product.b = fy_panel_part('A', k, 0);
-        product.c = part(algo, 'C', panel, up ? 0 : row);
-        product.transa = 'N';
-        product.transb = up ? 'C' : 'N';
-        product.n = product.m;
-        product.m = fy_panel_width(algo, 'C', panel);
-    }
-    return row > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
-}
-
-/* Rows n .. m - 1 of a right hand side := 0, as a product with alpha 0. */
-static int
-clear(struct fy_algo *algo, uint32_t panel)
-{
-    static const double zero[2] = {0, 0};
-    const uint32_t last = algo->cuts[COLUMNS].count - 1;
-    const int64_t rows = algo->m - algo->n;
-    const int64_t width = fy_panel_width(algo, 'C', panel);
-    const struct fy_block factor = fy_panel_part('A', last, algo->n),
-                          solved = part(algo, 'C', panel, 0);
-    const bool right = from_right(algo);
-    struct fy_product product = {
-        .transa = 'N',
-        .transb = right ? 'T' : 'N',
-        .alpha = zero,
-        .beta = zero,
-        .a = right ? solved : factor,
-        .b = right ? factor : solved,
-        .c = part(algo, 'C', panel, algo->n),
-        .m = right ? width : rows,
-        .n = right ? rows : width,
-        .k = fy_panel_width(algo, 'A', last),
-        .c_access = FY_ACCESS_INOUT,
-    };
-    return rows > 0 ? fy_algo_gemm(algo, MULTIPLY, &product) : FY_OK;
-}
+static const char factor[] = "for j, k {"
+                             "  j = k: geqrf(A[k:, j], B[k]);"
+                             "  j > k: ormqr(A[k:, k]', B[k], A[k:, j]);"
+                             "}";
 
 /* X := R^-1 Q^H B: the least squares. */
-static int
-solve_macro(struct fy_algo *algo, uint32_t a, uint32_t b)
-{
-    const uint32_t panels = algo->cuts[COLUMNS].count;
-    int status = FY_OK;
+static const char solve[] = "for s, k {"
+                            "  ormqr(A[k:, k]', B[k], C[k:, s]);"
+                            "} down {"
+                            "  trsm(upper A[k, k], C[k, s]);"
+                            "  gemm(- A[:k, k], C[k, s], C[:k, s]);"
+                            "}";
 
-    for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
-        status = fy_panels_apply(algo, reflect_adjoint, 'C', a, b, k);
-    }
-    for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
-        for (uint32_t j = a; status == FY_OK && j < b; j++) {
-            status = divide(algo, j, k, 'N');
-            if (status == FY_OK) {
-                status = subtract(algo, j, k, 'N');
-            }
-        }
-    }
-    return status;
-}
-
-/* X := Q R^-H B: the least norm. */
-static int
-solve_adjoint(struct fy_algo *algo, uint32_t a, uint32_t b)
-{
-    const uint32_t panels = algo->cuts[COLUMNS].count;
-    int status = FY_OK;
-
-    for (uint32_t k = 0; status == FY_OK && k < panels; k++) {
-        for (uint32_t j = a; status == FY_OK && j < b; j++) {
-            status = subtract(algo, j, k, adjoint(algo));
-            if (status == FY_OK) {
-                status = divide(algo, j, k, adjoint(algo));
-            }
-        }
-    }
-    for (uint32_t j = a; status == FY_OK && j < b; j++) {
-        status = clear(algo, j);
-    }
-    for (uint32_t k = panels; status == FY_OK && k-- > 0;) {
-        status = fy_panels_apply(algo, reflect_plain, 'C', a, b, k);
-    }
-    return status;
-}
+/* X := Q R^-H B: the least norm. Rows n .. m - 1 are 0 before Q is applied. */
+static const char solve_adjoint[] =
+    "for s, k {"
+    "  gemm(- A[:k, k]', C[:k, s], C[k, s]);"
+    "  trsm(upper A[k, k]', C[k, s]);"
+    "} then {"
+    "  k = e: gemm(0 A[k+:, k], C[:k, s], = C[k+:, s]);"
+    "} down {"
+    "  ormqr(A[k:, k], B[k], C[k:, s]);"
+    "}";
 
 static int
 program(struct fy_algo *algo)
 {
-    const uint32_t steps = algo->cuts[FACTORS].count, size = algo->macro_cols;
-    const uint32_t sides = solves(algo) ? algo->cuts[SIDES].count : 0;
-    int status = fy_panels_factor(algo, FACTOR, steps, reflect_adjoint);
+    int status = fy_nest_run(algo, factor);
 
-    for (uint32_t a = 0; status == FY_OK && a < sides; a += size) {
-        const uint32_t b = a + size < sides ? a + size : sides;
-        status = algo->transa == 'N' ? solve_macro(algo, a, b)
-                                     : solve_adjoint(algo, a, b);
+    if (status == FY_OK && solves(algo)) {
+        status = fy_nest_run(algo, algo->transa == 'N' ? solve : solve_adjoint);
     }
     return status;
 }
