@@ -11,7 +11,7 @@
 #include "annotations/model/nest.h"
 
 static const char *const built_in[] = {
-    "trtri", "potri", "getrf", "getri", "gesv", "geqrf", "gels", "fft",
+    "getrf", "getri", "gesv", "geqrf", "gels", "fft",
 };
 
 /* The text between the braces, after a check. NULL: malformed. */

@@ -143,6 +143,11 @@ read_clause(struct fy_nest_reader *reader, struct fy_nest_head *out)
     if (take(reader, "over")) {
         return read_sizes(reader, out);
     }
+    if (take(reader, "tile")) {
+        out->tiles = true;
+        return need(reader, "B") && need(reader, ",") &&
+               need(reader, "identity") && need(reader, "D");
+    }
     if (take(reader, "needs")) {
         out->divides = true;
         return need(reader, "regular") && need(reader, "A");
@@ -159,7 +164,7 @@ read_clause(struct fy_nest_reader *reader, struct fy_nest_head *out)
     matrix = *reader->at;
     if (matrix < 'A' || matrix > 'C') {
         return expect(reader,
-                      "hermitian, over, needs, leaves, matrices or for");
+                      "hermitian, over, tile, needs, leaves, matrices or for");
     }
     return read_shapes(reader, out);
 }
@@ -390,6 +395,22 @@ counts(const struct fy_nest *nest, char variable, char shape)
 
 /* Of blocks: what panels have beside it is the pager's own. */
 static bool
+is_operand(const struct fy_nest_head *head, const struct fy_nest *nest,
+           const struct fy_nest_operand *operand)
+{
+    const char *shape = shape_of(head, operand->matrix);
+
+    if (operand->triangle || (operand->row && operand->rows != '=')) {
+        return false;
+    }
+    if (!shape) {
+        return head->tiles && strchr("BD", operand->matrix) && !operand->row;
+    }
+    return counts(nest, operand->row, shape[0]) &&
+           counts(nest, operand->col, shape[1]);
+}
+
+static bool
 is_call(const struct fy_nest_head *head, const struct fy_nest *nest,
         const struct fy_nest_call *call)
 {
@@ -403,12 +424,7 @@ is_call(const struct fy_nest_head *head, const struct fy_nest *nest,
         }
     }
     for (unsigned i = 0; i < call->noperands; i++) {
-        const struct fy_nest_operand *operand = &call->operands[i];
-        const char *shape = shape_of(head, operand->matrix);
-        if (!shape || operand->triangle ||
-            (operand->row && operand->rows != '=') ||
-            (operand->row && !counts(nest, operand->row, shape[0])) ||
-            (operand->col && !counts(nest, operand->col, shape[1]))) {
+        if (!is_operand(head, nest, &call->operands[i])) {
             return false;
         }
     }
@@ -456,6 +472,9 @@ fy_nest_check(struct fy_nest_reader *reader)
             !head.extents[fy_nest_dimension(*shape)]) {
             return expect(reader, "the size of each variable's blocks");
         }
+    }
+    if (head.tiles && (head.extents[2] || strpbrk(head.shapes, "BCo"))) {
+        return expect(reader, "A alone beside tiles");
     }
     do {
         const char *begin = reader->at;

@@ -6,7 +6,7 @@
  *   head     := { clause ";" }
  *   clause   := "over" variable "<" size { "," variable "<" size }
  *             | matrix ["'"] "[" variable "," variable "]" { "," ... }
- *             | "hermitian" | "needs" "regular" "A" | "leaves" ("regular" | "finite") "A"
+ *             | "tile" "B" "," "identity" "D" | "hermitian" | "needs" "regular" "A" | "leaves" ("regular" | "finite") "A"
  *   loops    := { "for" ["any"] outer "," inner "," step body ["down" body] }
  *   body     := "{" { [when ":"] function "(" [factor] operand { "," operand } ");" } "}"
  *   when     := variable ("=" | "!" | "<" | ">") variable { ... }, as in `i > j = k'
@@ -16,6 +16,7 @@
  * In the head "over" gives the sizes that are cut, and "'" is on the matrices which the
  * call's own transposition is of. "hermitian": complex ones are, not symmetric. "needs":
  * A is divided by. "leaves": what A must be afterwards, or the original has the call.
+ * "tile": B and D are as large as the largest block, B beside A and D the identity.
  *
  * In an operand "=": it is overwritten, not added to. "'": the adjoint. Without a
  * variable: the first block, as much of it as block k has.
@@ -99,7 +100,7 @@ enum fy_nest_leaves {
 };
 
 struct fy_nest_head {
-    bool hermitian, divides;
+    bool hermitian, divides, tiles;
     uint8_t leaves;  /* enum fy_nest_leaves */
     char extents[4]; /* by dimension: the letter of its size */
     char shapes[24]; /* "A'il Cij": matrices, variables of rows and columns */

@@ -17,7 +17,6 @@ static const struct fy_algo_row *const tables[] = {
     fy_algo_lu,
     fy_algo_qr,
     fy_algo_inverse,
-    fy_algo_invert,
 };
 
 static const struct fy_algo_row *

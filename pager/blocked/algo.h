@@ -173,6 +173,12 @@ int fy_algo_search(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_generate(struct fy_algo *algo) FY_MUST_CHECK;
 int fy_algo_random(struct fy_algo *algo) FY_MUST_CHECK;
 
+/* Of sizes of blocks, those below 1 left out, the one whose plan moves least: `make' has
+ * made it last. */
+int fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count,
+                     int (*make)(struct fy_algo *algo,
+                                 int64_t side)) FY_MUST_CHECK;
+
 /* Length of part i of a dimension. */
 int64_t fy_algo_length(const struct fy_algo *algo, unsigned dimension,
                        uint32_t i);
@@ -207,7 +213,6 @@ char fy_algo_adjoint(const struct fy_algo *algo);
 extern const struct fy_algo_row fy_algo_lu[];      /* getrf gesv */
 extern const struct fy_algo_row fy_algo_qr[];      /* geqrf gels */
 extern const struct fy_algo_row fy_algo_inverse[]; /* getri */
-extern const struct fy_algo_row fy_algo_invert[];  /* trtri potri */
 
 /* The row of a call whose algorithm a file declares. FY_ERR_UNSUPPORTED: the names of
  * its arguments do not say it all. */

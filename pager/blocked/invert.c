@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trtri and potri: inverses of triangles, and of what potrf has factored, in
- * place, by macro-blocks of blocks; and getri, of what getrf has, where it does not
- * fit (inverse.c): U's inverse, then what L makes of its columns, whose
- * interchanges are left to the host. Devices have no function for a triangle of
- * its own: a block on the diagonal is solved for from the identity, in a tile
- * beside the matrix. What is singular or not finite, before or after, is the
- * original's. Long because they share their blocks on the diagonal and sizes.
+ * Algorithms with tiles beside the matrix (trtri, potri in blocked.ferry), and getri
+ * where it does not fit (inverse.c): U's inverse, then what L makes of its columns,
+ * whose interchanges are left to the host. Devices have no function for a lone triangle:
+ * a block on the diagonal is solved for from the identity, in a tile beside the matrix.
  */
 #include "config.h"
 
@@ -23,8 +20,7 @@ enum {
 enum {
     TRSM = 1,
     TRMM,
-    GEMM,
-    SYRK /* of potri */
+    GEMM
 };
 enum {
     WIDEST = 2048, /* of blocks: the plan's own matrices are as large */
@@ -34,37 +30,23 @@ enum {
 static const double zero[2] = {0, 0};
 
 static bool
-is_product(const struct fy_algo *algo)
-{
-    return strcmp(algo->row->name, "potri") == 0;
-}
-
-static bool
 is_lu(const struct fy_algo *algo)
 {
     return strcmp(algo->row->name, "getri") == 0;
 }
 
-static int
-setup(struct fy_algo *algo)
+int
+fy_tiles_setup(struct fy_algo *algo)
 {
-    struct fy_matrix *a = &algo->matrices[0], *copy = &algo->matrices[1],
-                     *unit = &algo->matrices[3];
+    struct fy_matrix *copy = &algo->matrices[1], *unit = &algo->matrices[3];
 
-    if (is_product(algo)) {
-        algo->diag = 'N';
-    }
     if (algo->diag == 'U' && algo->n == 1) {
         return FY_ERR_UNSUPPORTED; /* nothing is accessed */
     }
-    a->rows = a->cols = algo->n;
-    a->triangle = algo->uplo;
-    a->strict = algo->diag == 'U';
     copy->row_cuts = copy->col_cuts = UNIT;
     copy->access = FY_ACCESS_INOUT;
     unit->row_cuts = unit->col_cuts = UNIT;
     unit->access = FY_ACCESS_IN;
-    algo->extent[N_CUTS] = algo->n;
     return FY_OK;
 }
 
@@ -74,47 +56,21 @@ length(const struct fy_algo *algo, uint32_t i)
     return fy_algo_length(algo, N_CUTS, i);
 }
 
-/* ---- nests: what is beside the matrix is a tile, B, and the identity, D ---- */
+/* ---- getri ---- */
 
-/*
- * X := - X' A(.., j) A(j, j)^-1 by columns from the last, where X' is finished, the
- * inverse of all behind, and rows above are A's own. Of a triangle's block only the
- * triangle leaves the device.
- */
-#define INVERT(diagonal)                         \
-    "for i, j, k down {"                         \
-    "  k = j < i: trmm(A[k,k], A[k,i]);"         \
-    "  j < k < i: gemm(A[j,k], A[k,i], A[j,i]);" \
-    "  j < k = i: trsm(- A[k,k], A[j,k]);"       \
-    "  k = i = j: gemm(D, D, = B);"              \
-    "  k = i = j: trsm(A[k,k], B);" diagonal "}"
-
-static const char invert_triangle[] =
-    INVERT("  k = i = j: gemm(D, B, = A[k,k]);");
-
-/* Where L is below U, U is taken from the block first, which leaves zeros, and so L
- * as it was. */
-static const char invert_upper[] =
-    INVERT("  k = i = j: gemm(D, D, = C[k]);"
-           "  k = i = j: trmm(A[k,k], C[k]);"
-           "  k = i = j: gemm(- D, C[k], A[k,k]);"
-           "  k = i = j: gemm(D, B, A[k,k]);");
-
-static const char multiply[] =
-    FY_NEST_SQUARE("  k = i = j: gemm(D, D, = B);"
-                   "  k = i = j: trmm(A[k,k], B);"
-                   "  k = i = j: syrk(B', = A[k,k]);");
-
-static int
-run(struct fy_algo *algo, const char *nest)
-{
-    const uint32_t columns = algo->macro_cols;
-
-    algo->macro_cols = algo->macro_rows;
-    int status = fy_nest_run(algo, nest);
-    algo->macro_cols = columns;
-    return status;
-}
+/* As trtri in blocked.ferry. L is below U: U is taken from a block on the diagonal first,
+ * which leaves zeros, and so L as it was. */
+static const char invert_upper[] = "for i, j, k down {"
+                                   "  k = j < i: trmm(A[k,k], A[k,i]);"
+                                   "  j < k < i: gemm(A[j,k], A[k,i], A[j,i]);"
+                                   "  j < k = i: trsm(- A[k,k], A[j,k]);"
+                                   "  k = i = j: gemm(D, D, = B);"
+                                   "  k = i = j: trsm(A[k,k], B);"
+                                   "  k = i = j: gemm(D, D, = C[k]);"
+                                   "  k = i = j: trmm(A[k,k], C[k]);"
+                                   "  k = i = j: gemm(- D, C[k], A[k,k]);"
+                                   "  k = i = j: gemm(D, B, A[k,k]);"
+                                   "}";
 
 /* B := alpha times A's triangle, or its inverse or adjoint, times B. */
 static int
@@ -286,18 +242,15 @@ remember_swaps(struct fy_algo *algo)
 static int
 program(struct fy_algo *algo)
 {
-    int status = run(algo, is_lu(algo) ? invert_upper : invert_triangle);
+    const uint32_t columns = algo->macro_cols;
 
-    if (status == FY_OK && is_product(algo)) {
-        status = run(algo, multiply);
-    }
-    if (status == FY_OK && is_lu(algo)) {
+    algo->macro_cols = algo->macro_rows;
+    int status = fy_nest_run(algo, invert_upper);
+    algo->macro_cols = columns;
+    if (status == FY_OK) {
         status = solve_all(algo);
-        if (status == FY_OK) {
-            status = remember_swaps(algo);
-        }
     }
-    return status;
+    return status ? status : remember_swaps(algo);
 }
 
 /* ---- sizes ---- */
@@ -366,8 +319,11 @@ cut(struct fy_algo *algo, int64_t side)
     algo->macro_rows = macro >= (double)count ? (uint32_t)count
                        : macro > 1            ? (uint32_t)macro
                                               : 1;
-    /* A run of a column beside X's and L's blocks. */
-    algo->macro_cols = tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
+    algo->macro_cols = algo->macro_rows;
+    if (is_lu(algo)) { /* a run of a column beside X's and L's blocks */
+        algo->macro_cols =
+            tiles > 5 ? (uint32_t)fmin(tiles - 4, (double)count) : 1;
+    }
     return fy_cuts_even(algo->n, (uint32_t)count, side >= 64 ? 16 : 1,
                         &algo->cuts[N_CUTS]);
 }
@@ -385,6 +341,9 @@ search_randomly(struct fy_algo *algo)
                                 &algo->cuts[N_CUTS]);
         algo->macro_rows = 1 + (uint32_t)fy_random_below(&state, 4);
         algo->macro_cols = 1 + (uint32_t)fy_random_below(&state, 4);
+        if (!is_lu(algo)) {
+            algo->macro_cols = algo->macro_rows;
+        }
         if (status == FY_OK) {
             status = generate(algo);
         }
@@ -393,51 +352,38 @@ search_randomly(struct fy_algo *algo)
     return status;
 }
 
+/* The plan for blocks of that side. */
+static int
+make(struct fy_algo *algo, int64_t side)
+{
+    int status = cut(algo, side);
+
+    return status ? status : generate(algo);
+}
+
 static int
 search_evenly(struct fy_algo *algo)
 {
     /* Blocks that fill the device. */
     static const double parts[] = {4, 8, 16, 30, 60, 120};
+    enum {
+        COUNT = sizeof(parts) / sizeof(parts[0])
+    };
+    int64_t sides[COUNT];
     int64_t most = algo->n / 4 > ENOUGH ? algo->n / 4 : ENOUGH;
-    int64_t best = 0, tried = 0;
-    double best_cost = 0;
 
     most = most < WIDEST ? most : WIDEST;
     most = most < algo->n ? most : algo->n;
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        int64_t side = (int64_t)fmin(sqrt(algo->room / parts[i]), (double)most);
-        side = side >= 64 ? side / 16 * 16 : side;
-        if (side < 1 || side == tried) {
-            continue;
-        }
-        tried = side;
-        int status = cut(algo, side);
-        if (status == FY_OK) {
-            status = generate(algo);
-        }
-        if (status == FY_ERR_NOMEM) {
-            return status;
-        }
-        if (status) {
-            continue;
-        }
-        const struct fy_traffic *t = &algo->planner->plan.predicted;
-        const double cost = (double)t->bytes_in + (double)t->bytes_out +
-                            8192.0 * (double)t->chunks;
-        if (best == 0 || cost < best_cost) {
-            best = side;
-            best_cost = cost;
-        }
+    for (unsigned i = 0; i < COUNT; i++) {
+        const double side = fmin(sqrt(algo->room / parts[i]), (double)most);
+        sides[i] =
+            (int64_t)side >= 64 ? (int64_t)side / 16 * 16 : (int64_t)side;
     }
-    if (best == 0) {
-        return FY_ERR_NOFIT;
-    }
-    int status = cut(algo, best);
-    return status ? status : generate(algo);
+    return fy_algo_cheapest(algo, sides, COUNT, make);
 }
 
-static int
-search(struct fy_algo *algo)
+int
+fy_tiles_search(struct fy_algo *algo)
 {
     if (!fy_algo_is_regular(algo)) {
         return FY_ERR_UNSUPPORTED;
@@ -446,51 +392,12 @@ search(struct fy_algo *algo)
                                          : search_evenly(algo);
 }
 
-/* As Cholesky's, which has as many operations as each part, less what is on the
- * device before. */
-static double
-bound(const struct fy_algo *algo, double elements)
-{
-    const double n = (double)algo->n;
-    const double part = n * n * n / (3 * sqrt(2 * elements)) - elements;
-
-    return (is_product(algo) ? 2 * part : part) + n * (n + 1) / 2;
-}
-
-const struct fy_algo_row fy_algo_invert[] = {
-    {.name = "trtri",
-     .signature = "udnA1i",
-     .using = {"trsm", "trmm", "gemm"},
-     .shapes = "Aij",
-     .setup = setup,
-     .program = program,
-     .bound = bound,
-     .search = search,
-     .diagonal = FY_RESULT_FINITE},
-    {.name = "potri",
-     .hermitian = true,
-     .signature = "unA1i",
-     .using = {"trsm", "trmm", "gemm", "syrk"},
-     .shapes = "Aij",
-     .setup = setup,
-     .program = program,
-     .bound = bound,
-     .search = search,
-     .diagonal = FY_RESULT_FINITE},
-    {NULL},
-};
-
-/* ---- getri ---- */
-
 static const struct fy_algo_row paged_row = {
     .name = "getri",
     .signature = "nA1BwWi",
     .using = {"trsm", "trmm", "gemm", "getrs"},
     .shapes = "Aij",
-    .setup = setup,
     .program = program,
-    .bound = bound,
-    .search = search,
     .diagonal = FY_RESULT_FINITE};
 
 int
@@ -509,13 +416,13 @@ fy_algo_invert_paged(struct fy_algo *algo)
     a->host = given.host;
     a->ld = given.ld;
     a->access = FY_ACCESS_INOUT;
-    /* What `setup' says of a triangle: here it is U's, and the matrix whole. */
-    algo->uplo = 'U';
+    a->rows = a->cols = algo->n;
+    algo->extent[N_CUTS] = algo->n;
+    algo->uplo = 'U'; /* of what nest_call.c takes from A's diagonal */
     algo->diag = 'N';
-    int status = setup(algo);
-    a->triangle = 0;
+    int status = fy_tiles_setup(algo);
     beside->row_cuts = N_CUTS;
     beside->col_cuts = UNIT;
     beside->access = FY_ACCESS_INOUT;
-    return status ? status : search(algo);
+    return status ? status : fy_tiles_search(algo);
 }

@@ -85,7 +85,7 @@ fy_nest_setup(struct fy_algo *algo)
         shape += 2;
         shape += strspn(shape, " ");
     }
-    return FY_OK;
+    return algo->declared.head.tiles ? fy_tiles_setup(algo) : FY_OK;
 }
 
 bool

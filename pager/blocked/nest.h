@@ -8,14 +8,6 @@
 
 #include "pager/blocked/algo.h"
 
-/* A := X^H X of the lower triangle X; `diagonal' does that for A[k,k]. */
-#define FY_NEST_SQUARE(diagonal)                   \
-    "for i, j, k {"                                \
-    "  k = i > j: trmm(A[k,k]', A[k,j]);" diagonal \
-    "  k > i = j: syrk(A[k,i]', A[i,i]);"          \
-    "  k > i > j: gemm(A[k,i]', A[k,j], A[i,j]);"  \
-    "}"
-
 /* Where a walk is: positions by variable, from the last block where `reversed'. */
 struct fy_nest_place {
     uint32_t at[FY_NEST_VARIABLES];
@@ -32,6 +24,11 @@ int fy_nest_call(struct fy_algo *algo, const struct fy_nest_call *call,
 /* All panels of loops without an inner variable. */
 int fy_nest_panels(struct fy_algo *algo,
                    const struct fy_nest *nest) FY_MUST_CHECK;
+/* The tile and the identity beside A of a declared algorithm. FY_ERR_UNSUPPORTED: there
+ * is nothing to do. */
+int fy_tiles_setup(struct fy_algo *algo) FY_MUST_CHECK;
+/* Sizes and plans of algorithms with tiles. */
+int fy_tiles_search(struct fy_algo *algo) FY_MUST_CHECK;
 /* Whether the call's `when' holds there. */
 bool fy_nest_holds(const char *when, const uint32_t *at);
 

@@ -47,6 +47,18 @@ definite_bound(const struct fy_algo *algo, double elements)
            solve_bound(algo, elements);
 }
 
+/* As Cholesky's, which has as many operations as each part, less what is on the device
+ * before. */
+static double
+inverse_bound(const struct fy_algo *algo, double elements)
+{
+    const double n = (double)algo->n;
+    const double part = n * n * n / (3 * sqrt(2 * elements)) - elements;
+    const bool product = strcmp(algo->row->name, "potri") == 0;
+
+    return (product ? 2 * part : part) + n * (n + 1) / 2;
+}
+
 /* Of the others: each operand of a product may serve twice, as in symm, potrf and
  * lauum (Beaumont et al. 2022). */
 static double
@@ -69,9 +81,11 @@ static const struct {
     const char *name;
     double (*bound)(const struct fy_algo *algo, double elements);
 } bounds[] = {
-    {"syrk", rank_bound},   {"herk", rank_bound},     {"syr2k", rank_bound},
-    {"her2k", rank_bound},  {"trmm", triangle_bound}, {"trsm", triangle_bound},
-    {"potrs", solve_bound}, {"posv", definite_bound},
+    {"syrk", rank_bound},     {"herk", rank_bound},
+    {"syr2k", rank_bound},    {"her2k", rank_bound},
+    {"trmm", triangle_bound}, {"trsm", triangle_bound},
+    {"potrs", solve_bound},   {"posv", definite_bound},
+    {"trtri", inverse_bound}, {"potri", inverse_bound},
 };
 
 /* ---- rows ---- */
@@ -123,6 +137,7 @@ fy_nest_declared(struct fy_algo *algo)
         .shapes = algo->declared.head.shapes,
         .hermitian = algo->declared.head.hermitian,
         .bound = flops_bound,
+        .search = algo->declared.head.tiles ? fy_tiles_search : NULL,
     };
     for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
         if (strcmp(bounds[i].name, row->name) == 0) {

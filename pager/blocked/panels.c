@@ -98,43 +98,30 @@ search_randomly(struct fy_algo *algo)
     return status;
 }
 
+/* The plan for panels of that width. */
+static int
+make(struct fy_algo *algo, int64_t panel)
+{
+    int status = cut(algo, panel);
+
+    return status ? status : fy_algo_generate(algo);
+}
+
 int
 fy_algo_panels(struct fy_algo *algo)
 {
     static const double parts[] = {8, 5, 12, 20, 3.5};
-    double best_cost = 0, widest = algo->room / (double)algo->m;
-    int64_t best = 0, tried = 0;
+    enum {
+        COUNT = sizeof(parts) / sizeof(parts[0])
+    };
+    const double widest = algo->room / (double)algo->m;
+    int64_t panels[COUNT];
 
     if (algo->planner->options.random) {
         return search_randomly(algo);
     }
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        int64_t panel = (int64_t)fmin(widest / parts[i], (double)algo->n);
-        if (panel < 1 || panel == tried) {
-            continue;
-        }
-        tried = panel;
-        int status = cut(algo, panel);
-        if (status == FY_OK) {
-            status = fy_algo_generate(algo);
-        }
-        if (status == FY_ERR_NOMEM) {
-            return status;
-        }
-        if (status) {
-            continue;
-        }
-        const struct fy_traffic *t = &algo->planner->plan.predicted;
-        double cost = (double)t->bytes_in + (double)t->bytes_out +
-                      8192.0 * (double)t->chunks;
-        if (best == 0 || cost < best_cost) {
-            best = panel;
-            best_cost = cost;
-        }
+    for (unsigned i = 0; i < COUNT; i++) {
+        panels[i] = (int64_t)fmin(widest / parts[i], (double)algo->n);
     }
-    if (best == 0) {
-        return FY_ERR_NOFIT;
-    }
-    int status = cut(algo, best);
-    return status ? status : fy_algo_generate(algo);
+    return fy_algo_cheapest(algo, panels, COUNT, make);
 }

@@ -352,6 +352,36 @@ fy_algo_search(struct fy_algo *algo)
     return status;
 }
 
+int
+fy_algo_cheapest(struct fy_algo *algo, const int64_t *sides, unsigned count,
+                 int (*make)(struct fy_algo *algo, int64_t side))
+{
+    int64_t best = 0, tried = 0;
+    double best_cost = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (sides[i] < 1 || sides[i] == tried) {
+            continue;
+        }
+        tried = sides[i];
+        int status = make(algo, tried);
+        if (status == FY_ERR_NOMEM) {
+            return status;
+        }
+        if (status) {
+            continue;
+        }
+        const struct fy_traffic *t = &algo->planner->plan.predicted;
+        const double cost = (double)t->bytes_in + (double)t->bytes_out +
+                            8192.0 * (double)t->chunks;
+        if (best == 0 || cost < best_cost) {
+            best = tried;
+            best_cost = cost;
+        }
+    }
+    return best == 0 ? FY_ERR_NOFIT : make(algo, best);
+}
+
 /* Random cuts and macro-blocks; smaller blocks until a step fits. */
 int
 fy_algo_random(struct fy_algo *algo)
