@@ -105,23 +105,15 @@ enum cmd_statement_kind {
     CMD_CONFIGS, /* files: words */
     CMD_WRITES,  /* likewise; then what of it */
     CMD_WORK,
-    CMD_OWNERS,
-    CMD_TERMINAL,
     CMD_PURE,
     CMD_EFFECT,
     CMD_SPLIT,
     CMD_MERGE,
     CMD_STYLE,
-    CMD_ATTRIBUTES,
-    CMD_TARGETS,
-    CMD_STREAMS,
-    CMD_DRAINS,
-    CMD_STATUS,
     CMD_ABSENT,
     CMD_PRESENT,
     CMD_ENVIRONMENT, /* words */
-    CMD_LISTS,
-    CMD_TRAIT, /* words: the verb, its object */
+    CMD_TRAIT,       /* words: the verb, its object if it has one */
 };
 
 struct cmd_statement {

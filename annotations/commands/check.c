@@ -13,11 +13,25 @@
 const char *const fy_split_words[] = {"none", "lines", "files", NULL};
 const char *const fy_merge_words[] = {"concat", "sum",  "sort", "uniq",
                                       "head",   "tail", NULL};
-const char *const fy_trait_words[FY_TRAITS] = {
-    "targets",           "shows modes",       "removes folders",
-    "replaces operands", "takes descriptors", "makes folders",
-    "changes modes",     "changes operands",  "makes files",
-    "excuses pipes",     "outlives pipes",    "ignores interrupts"};
+const char *const fy_trait_words[FY_TRAITS] = {"owners",
+                                               "attributes",
+                                               "terminal",
+                                               "targets",
+                                               "shows modes",
+                                               "removes folders",
+                                               "replaces operands",
+                                               "takes descriptors",
+                                               "makes folders",
+                                               "changes modes",
+                                               "changes operands",
+                                               "makes files",
+                                               "excuses pipes",
+                                               "outlives pipes",
+                                               "ignores interrupts",
+                                               "streams",
+                                               "drains",
+                                               "lists",
+                                               "status found"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};
@@ -262,7 +276,7 @@ absent_statement(struct fy_command_check *check,
     }
 }
 
-/* `shows modes': a verb and one object that it knows. */
+/* `owners'; or `shows modes': a verb and one object that it knows. */
 static void
 trait_statement(struct fy_command_check *check,
                 const struct cmd_statement *statement)
@@ -272,6 +286,10 @@ trait_statement(struct fy_command_check *check,
     size_t n = strlen(verb);
     unsigned traits[FY_TRAITS], count = 0;
     for (unsigned i = 0; i < FY_TRAITS; i++) {
+        if (strcmp(fy_trait_words[i], verb) == 0) {
+            holds_too(check, statement, &check->block->traits[i]);
+            return;
+        }
         if (strncmp(fy_trait_words[i], verb, n) == 0 &&
             fy_trait_words[i][n] == ' ') {
             objects[count] = fy_trait_words[i] + n + 1;
@@ -288,7 +306,6 @@ static void
 compile_statement(struct fy_command_check *check,
                   const struct cmd_statement *statement)
 {
-    static const char *const statuses[] = {"found", NULL};
     struct fy_block *block = check->block;
     struct fy_rule rule = {0};
     switch (statement->kind) {
@@ -327,37 +344,11 @@ compile_statement(struct fy_command_check *check,
     case CMD_PRESENT:
         absent_statement(check, statement);
         break;
-    case CMD_ATTRIBUTES:
-        holds_too(check, statement, &block->attributes);
-        break;
-    case CMD_TARGETS:
-        holds_too(check, statement, &block->traits[FY_TRAIT_TARGETS]);
-        break;
     case CMD_TRAIT:
         trait_statement(check, statement);
         break;
-    case CMD_STREAMS:
-        holds_too(check, statement, &block->streams);
-        break;
-    case CMD_DRAINS:
-        holds_too(check, statement, &block->drains);
-        break;
-    case CMD_LISTS:
-        holds_too(check, statement, &block->listing);
-        break;
     case CMD_ENVIRONMENT:
         environment_statement(check, statement);
-        break;
-    case CMD_STATUS:
-        if (find_word(check, statement->words->name, statuses, 0) >= 0) {
-            holds_too(check, statement, &block->status_found);
-        }
-        break;
-    case CMD_OWNERS:
-        holds_too(check, statement, &block->owners);
-        break;
-    case CMD_TERMINAL:
-        holds_too(check, statement, &block->terminal);
         break;
     case CMD_PURE:
         holds_too(check, statement, &block->pure);
@@ -560,11 +551,7 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     block->doc = fy_command_keep(check, own->doc);
     fy_span_position(own->span, &block->line, &column);
     block->reads_stdin = block->reads_cwd = block->cwd_is_tree = FY_NEVER;
-    block->writes_cwd = block->owners = block->terminal = FY_NEVER;
-    block->pure = block->effect = FY_NEVER;
-    block->attributes = block->status_found = FY_NEVER;
-    block->streams = block->drains = FY_NEVER;
-    block->listing = FY_NEVER;
+    block->writes_cwd = block->pure = block->effect = FY_NEVER;
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         block->traits[i] = FY_NEVER;
     }

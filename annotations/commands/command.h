@@ -145,6 +145,10 @@ struct fy_written {
  * are the command's alone.
  */
 enum fy_trait {
+    FY_TRAIT_OWNERS,      /* prints or stores users' and groups' names */
+    FY_TRAIT_ATTRIBUTES,  /* prints or goes by what a mount may show otherwise:
+                          * inode, device, blocks, links, atime, ctime */
+    FY_TRAIT_TERMINAL,    /* looks at the terminal beyond isatty(1) */
     FY_TRAIT_TARGETS,     /* prints or copies where links in its trees lead */
     FY_TRAIT_SHOWS_MODES, /* prints or goes by modes, types or sizes of files */
     FY_TRAIT_REMOVES_FOLDERS,   /* or names that no word says */
@@ -157,6 +161,13 @@ enum fy_trait {
     FY_TRAIT_EXCUSES_PIPES,  /* one without a reader is no failure */
     FY_TRAIT_OUTLIVES_PIPES, /* without readers, and SIGPIPE */
     FY_TRAIT_IGNORES_INTERRUPTS,
+    FY_TRAIT_STREAMS, /* its stdin may come in other pieces, and through a pipe
+                       * where it is a file */
+    FY_TRAIT_DRAINS,  /* and is read to its end whenever it succeeds */
+    FY_TRAIT_LISTS,   /* prints paths only, each with a NUL behind it: files and
+                       * folders, no links, at or below its operands or the
+                       * working folder */
+    FY_TRAIT_STATUS_FOUND, /* of split parts: 0 if any part ended by 0, as grep */
     FY_TRAITS
 };
 extern const char *const fy_trait_words[FY_TRAITS];
@@ -174,25 +185,17 @@ struct fy_invocation {
     uint32_t line;
     struct fy_use *uses; /* in order of argv */
     uint32_t nuses;
-    bool reads_stdin;  /* reads fd 0 (also through "-") */
-    bool pure;         /* may be run twice; writes nothing but stdout */
-    bool effect;       /* must never be repeated */
-    bool reads_cwd;    /* the working folder, unnamed */
-    bool cwd_is_tree;  /* ... and all below it */
-    bool cwd_follows;  /* ... and links in it are followed */
-    bool writes_cwd;   /* makes or changes files in it, unnamed */
-    bool owners;       /* prints or stores users' and groups' names */
-    bool attributes;   /* prints or goes by what a mount may show otherwise:
-                           * inode, device, blocks, links, atime, ctime */
-    uint32_t traits;   /* 1 << enum fy_trait */
-    bool streams;      /* its stdin may come in other pieces, and through a pipe
-                   * where it is a file */
-    bool drains;       /* and is read to its end whenever it succeeds */
-    bool status_found; /* of split parts: 0 if any part ended by 0, as grep */
-    bool encoded;      /* what is said of it was read from words as bytes, some
+    bool reads_stdin; /* reads fd 0 (also through "-") */
+    bool pure;        /* may be run twice; writes nothing but stdout */
+    bool effect;      /* must never be repeated */
+    bool reads_cwd;   /* the working folder, unnamed */
+    bool cwd_is_tree; /* ... and all below it */
+    bool cwd_follows; /* ... and links in it are followed */
+    bool writes_cwd;  /* makes or changes files in it, unnamed */
+    uint32_t traits;  /* 1 << enum fy_trait */
+    bool encoded;     /* what is said of it was read from words as bytes, some
                         * beyond ASCII: UTF-8, or one byte a character */
-    bool terminal;     /* looks at the terminal beyond isatty(1) */
-    uint8_t split;     /* enum fy_split */
+    uint8_t split;    /* enum fy_split */
     const char *split_with; /* FILES: first argument of each part, or NULL */
     uint8_t merge;          /* enum fy_merge */
     uint8_t output;         /* enum fy_output */
@@ -213,10 +216,7 @@ struct fy_invocation {
      * their paths are among `uses' and `configs'. */
     struct fy_run_command *runs;
     uint32_t nruns;
-    bool fed; /* ... and their paths are what it reads from stdin */
-    /* All that it prints is such paths, each with a NUL behind it: files and
-     * folders, no links, at or below its operands or the working folder. */
-    bool lists;
+    bool fed;     /* ... and their paths are what it reads from stdin */
     bool batches; /* how many paths a command gets depends on limits */
     char *key;    /* command and flags without operands, for what is learned */
 };

@@ -291,20 +291,13 @@ dump_block(const struct fy_block *block, FILE *to)
         dump_when(block, block->works.items[i].when, to);
         (void)fputc('\n', to);
     }
-    dump_if(block, "owners", block->owners, to);
-    dump_if(block, "attributes", block->attributes, to);
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         dump_if(block, fy_trait_words[i], block->traits[i], to);
     }
-    dump_if(block, "streams", block->streams, to);
-    dump_if(block, "drains", block->drains, to);
-    dump_if(block, "terminal", block->terminal, to);
-    dump_if(block, "lists", block->listing, to);
     dump_if(block, "pure", block->pure, to);
     dump_if(block, "effect", block->effect, to);
     dump_rules(block, "split", &block->splits, fy_split_words, to);
     dump_rules(block, "merge", &block->merges, fy_merge_words, to);
-    dump_if(block, "status found", block->status_found, to);
 }
 
 void
@@ -371,34 +364,27 @@ fy_invocation_dump(const struct fy_invocation *invocation,
         dump_text(to, invocation->written[i].path);
         (void)fputc('\n', to);
     }
-    (void)fprintf(to, "    %s%s%s%s%s%s%s%s",
+    (void)fprintf(to, "    %s%s%s%s%s%s",
                   invocation->pure && !invocation->effect ? "pure" : "effect",
                   invocation->reads_stdin ? ", stdin" : "",
                   invocation->reads_cwd ? ", reads cwd" : "",
                   invocation->cwd_is_tree ? " tree" : "",
                   invocation->cwd_follows ? " follows" : "",
-                  invocation->writes_cwd ? ", writes cwd" : "",
-                  invocation->owners ? ", owners" : "",
-                  invocation->attributes ? ", attributes" : "");
+                  invocation->writes_cwd ? ", writes cwd" : "");
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         if (fy_invocation_is(invocation, i)) {
             (void)fprintf(to, ", %s", fy_trait_words[i]);
         }
     }
-    (void)fprintf(to, "%s%s%s%s%s\n", invocation->streams ? ", streams" : "",
-                  invocation->drains ? ", drains" : "",
-                  invocation->terminal ? ", terminal" : "",
-                  invocation->lists ? ", lists" : "",
-                  invocation->fed ? ", fed" : "");
-    (void)fprintf(to, "    stdout %s, work %g",
+    (void)fprintf(to, "%s\n    stdout %s, work %g",
+                  invocation->fed ? ", fed" : "",
                   fy_output_words[invocation->output], invocation->work);
     if (invocation->split != FY_SPLIT_NONE) {
-        (void)fprintf(to, ", split %s%s%s, merge %s%s",
+        (void)fprintf(to, ", split %s%s%s, merge %s",
                       fy_split_words[invocation->split],
                       invocation->split_with ? " with " : "",
                       invocation->split_with ? invocation->split_with : "",
-                      fy_merge_words[invocation->merge],
-                      invocation->status_found ? ", status found" : "");
+                      fy_merge_words[invocation->merge]);
     }
     (void)fputc('\n', to);
 }

@@ -241,16 +241,9 @@ describe(struct fy_match *match, struct fy_invocation *out)
         out->cwd_follows = out->cwd_follows || holds(match, slot->follows);
     }
     out->writes_cwd = holds(match, block->writes_cwd);
-    out->owners = holds(match, block->owners);
-    out->attributes = holds(match, block->attributes);
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         out->traits |= holds(match, block->traits[i]) ? 1U << i : 0;
     }
-    out->status_found = holds(match, block->status_found);
-    out->streams = holds(match, block->streams);
-    out->drains = holds(match, block->drains);
-    out->terminal = holds(match, block->terminal);
-    out->lists = holds(match, block->listing);
     out->effect = out->writes_cwd || holds(match, block->effect);
     int status = make_uses(match, out);
     if (status == FY_OK) {

@@ -106,21 +106,21 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
     } while (0)
 }
 
-%token <name> NAME "a name" STRING "a string" FLAG "a flag" VERB "a verb"
+%token <name> NAME "a name" STRING "a string" FLAG "a flag" VERB "a verb" TRAIT "a statement"
 %token <name> ASSIGNMENT "a name with '='"
 %token <name> COMMAND "'command'" COMMON "'common'"
 %token <integer> INTEGER "an integer"
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token ABSENT "'absent'" ATTRIBUTES "'attributes'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" DRAINS "'drains'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
+%token ABSENT "'absent'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
-%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" LISTS "'lists'" MAKES "'makes'" MATCHES "'matches'"
+%token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
-%token OPTION "'option'" OUT "'out'" OWNERS "'owners'" PRESENT "'present'" PURE "'pure'"
-%token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SPLIT "'split'" STATUS "'status'" STDIN "'stdin'"
-%token STDOUT "'stdout'" STREAMS "'streams'" STYLE "'style'" TARGETS "'targets'" TERMINAL "'terminal'" TREE "'tree'"
+%token OPTION "'option'" OUT "'out'" PRESENT "'present'" PURE "'pure'"
+%token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SPLIT "'split'" STDIN "'stdin'"
+%token STDOUT "'stdout'" STYLE "'style'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" UNTIL "'until'" VALUE_WORD "'value'" WHEN "'when'"
 %token WITH "'with'" WORK "'work'" WRITES "'writes'"
 %token ';' "';'" ',' "','" '(' "'('" ')' "')'" '[' "'['" ']' "']'"
@@ -286,21 +286,14 @@ statement:
         $$ = statement_new(parse, CMD_ENVIRONMENT, @1, NULL);
         $$->words = $2;
     }
-  | STATUS NAME when ';' {
-        $$ = statement_new(parse, CMD_STATUS, @1, $3);
-        $$->words = names_push(parse, NULL, $2);
+  | TRAIT when ';' {
+        $$ = statement_new(parse, CMD_TRAIT, @1, $2);
+        $$->words = names_push(parse, NULL, $1);
     }
-  | ATTRIBUTES when ';' { $$ = statement_new(parse, CMD_ATTRIBUTES, @1, $2); }
-  | LISTS when ';' { $$ = statement_new(parse, CMD_LISTS, @1, $2); }
-  | TARGETS when ';' { $$ = statement_new(parse, CMD_TARGETS, @1, $2); }
   | verb NAME when ';' {
         $$ = statement_new(parse, CMD_TRAIT, @1, $3);
         $$->words = names_push(parse, names_push(parse, NULL, $2), $1);
     }
-  | STREAMS when ';' { $$ = statement_new(parse, CMD_STREAMS, @1, $2); }
-  | DRAINS when ';' { $$ = statement_new(parse, CMD_DRAINS, @1, $2); }
-  | OWNERS when ';' { $$ = statement_new(parse, CMD_OWNERS, @1, $2); }
-  | TERMINAL when ';' { $$ = statement_new(parse, CMD_TERMINAL, @1, $2); }
   | PURE when ';' { $$ = statement_new(parse, CMD_PURE, @1, $2); }
   | EFFECT when ';' { $$ = statement_new(parse, CMD_EFFECT, @1, $2); }
   | SPLIT NAME with when ';' {

@@ -330,9 +330,6 @@ add_meaning(struct run *run, const struct fy_invocation *inner)
     out->traits = join_traits(out, inner);
     out->effect = out->effect || inner->effect;
     out->pure = out->pure && inner->pure && !out->effect;
-    out->owners = out->owners || inner->owners;
-    out->attributes = out->attributes || inner->attributes;
-    out->terminal = out->terminal || inner->terminal;
     out->encoded = out->encoded || inner->encoded;
     out->reads_cwd = out->reads_cwd || inner->reads_cwd;
     out->cwd_is_tree = out->cwd_is_tree || inner->cwd_is_tree;
@@ -501,10 +498,12 @@ check_symbols(struct fy_match *match)
 static void
 check_lists(const struct fy_match *match, struct fy_invocation *out)
 {
-    for (uint32_t i = 0; out->lists && i < out->nuses; i++) {
+    for (uint32_t i = 0; i < out->nuses; i++) {
         const struct fy_use *use = &out->uses[i];
         char first = match->argv[use->arg][use->offset];
-        out->lists = !use->is_listed || (first && strchr(fed_starts, first));
+        if (use->is_listed && !(first && strchr(fed_starts, first))) {
+            out->traits &= ~(1U << FY_TRAIT_LISTS);
+        }
     }
 }
 
@@ -531,7 +530,8 @@ fy_match_runs(struct fy_match *match, struct fy_invocation *out)
         out->uses[i].is_listed = false; /* it is not split */
     }
     if (status == FY_OK && out->fed &&
-        (out->effect || out->owners || out->attributes ||
+        (out->effect || fy_invocation_is(out, FY_TRAIT_OWNERS) ||
+         fy_invocation_is(out, FY_TRAIT_ATTRIBUTES) ||
          fy_invocation_is(out, FY_TRAIT_TARGETS))) {
         (void)fy_match_fail(match, WEIGHT_PARSE,
                             "runs what depends on the mount of its paths",
@@ -541,7 +541,7 @@ fy_match_runs(struct fy_match *match, struct fy_invocation *out)
     if (out->nruns > 0) {
         out->split = FY_SPLIT_NONE;
         out->split_with = NULL;
-        out->status_found = false;
+        out->traits &= ~(1U << FY_TRAIT_STATUS_FOUND);
     }
     return status;
 }

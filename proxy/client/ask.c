@@ -148,8 +148,9 @@ add_paths(struct fy_gather *gather, const struct stage *stage)
             return false;
         }
     }
-    if (stage->invocation.owners && (!add_path(gather, strdup("/etc/passwd")) ||
-                                     !add_path(gather, strdup("/etc/group")))) {
+    if (fy_invocation_is(&stage->invocation, FY_TRAIT_OWNERS) &&
+        (!add_path(gather, strdup("/etc/passwd")) ||
+         !add_path(gather, strdup("/etc/group")))) {
         return false;
     }
     return add_zone(gather, stage);

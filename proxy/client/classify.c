@@ -315,8 +315,9 @@ fy_stream_is_named(const struct fy_stream_fact *fact)
 static unsigned
 look_at_local_file(struct look *look, const struct fy_stream_fact *fact)
 {
-    if (!look->invocation->streams || (fact->flags & O_NONBLOCK) ||
-        fact->bytes > fact->stored_bytes + 4096 || fact->offset < 0) {
+    if (!fy_invocation_is(look->invocation, FY_TRAIT_STREAMS) ||
+        (fact->flags & O_NONBLOCK) || fact->bytes > fact->stored_bytes + 4096 ||
+        fact->offset < 0) {
         return say(look, FY_STAGE_LOCAL_INPUT, "stdin: ", fact->path);
     }
     look->plan->in.kind = FY_STREAM_WIRE;
@@ -346,7 +347,7 @@ look_at_input(struct look *look)
         plan->pipe_inode = fact->inode;
         look->plan->needs_link = true;
         look->plan->may_stream =
-            look->invocation->streams &&
+            fy_invocation_is(look->invocation, FY_TRAIT_STREAMS) &&
             (fact->flags & (O_ACCMODE | O_NONBLOCK)) == O_RDONLY;
         return FY_STAGE_NONE;
     }
@@ -503,7 +504,8 @@ look_at_unlike(struct look *look, const struct fy_mount *mount)
         return FY_STAGE_NONE;
     }
     /* What lists files and folders goes by their types. */
-    bool unsafe = look->plan->effect || invocation->lists ||
+    bool unsafe = look->plan->effect ||
+                  fy_invocation_is(invocation, FY_TRAIT_LISTS) ||
                   fy_invocation_is(invocation, FY_TRAIT_TARGETS) ||
                   fy_invocation_is(invocation, FY_TRAIT_SHOWS_MODES);
     for (uint32_t i = 0; follows && i < invocation->nuses; i++) {
@@ -544,7 +546,7 @@ static unsigned
 look_at_mount(struct look *look, const struct fy_mount *mount)
 {
     const struct fy_invocation *invocation = look->invocation;
-    bool owners = invocation->owners ||
+    bool owners = fy_invocation_is(invocation, FY_TRAIT_OWNERS) ||
                   (invocation->effect &&
                    fy_invocation_is(invocation, FY_TRAIT_REPLACES_OPERANDS));
     if (owners && (mount->traits & FY_MOUNT_OWNERS_DIFFER)) {
@@ -555,7 +557,8 @@ look_at_mount(struct look *look, const struct fy_mount *mount)
     if (unlike) {
         return unlike;
     }
-    if (invocation->attributes && (mount->traits & FY_MOUNT_OTHER_ATTRIBUTES)) {
+    if (fy_invocation_is(invocation, FY_TRAIT_ATTRIBUTES) &&
+        (mount->traits & FY_MOUNT_OTHER_ATTRIBUTES)) {
         return say(look, FY_STAGE_OTHER_NAMES,
                    "the mount shows other attributes than its host", "");
     }
@@ -640,7 +643,7 @@ fy_classify(const struct fy_stage_facts *facts,
             say(&look, FY_STAGE_LOCAL_INPUT, "stdin: ", facts->streams[0].path);
     }
     out->may_stream = out->may_stream && out->mount;
-    if (!reason && invocation->terminal &&
+    if (!reason && fy_invocation_is(invocation, FY_TRAIT_TERMINAL) &&
         (is_terminal(&facts->streams[0]) || is_terminal(&facts->streams[1]) ||
          is_terminal(&facts->streams[2]))) {
         reason = FY_STAGE_TERMINAL_INPUT;

@@ -20,7 +20,7 @@ bool
 fy_input_is_own(const struct stage *stage)
 {
     const struct fy_stream_fact *fact = &stage->facts.streams[0];
-    return stage->invocation.drains ||
+    return fy_invocation_is(&stage->invocation, FY_TRAIT_DRAINS) ||
            fy_holders_alone(stage->session->scan.holders, fact->path,
                             fact->device, fact->inode, stage->hello.pid);
 }

@@ -139,7 +139,8 @@ may_feed_paths(const struct stage *writer, const struct stage *reader)
     const struct fy_stream_fact *streams = reader->facts.streams;
     bool local = writer->mount->type[0] == '\0' &&
                  (S_ISREG(streams[1].mode) || S_ISREG(streams[2].mode));
-    return writer->invocation.lists && writer->plan.nmounts == 1 &&
+    return fy_invocation_is(&writer->invocation, FY_TRAIT_LISTS) &&
+           writer->plan.nmounts == 1 &&
            (!reader->mount || reader->mount == writer->mount) &&
            reader->plan.nmounts <= 1 && !local && !writer->parts &&
            strcmp(writer->facts.cwd, reader->facts.cwd) == 0;

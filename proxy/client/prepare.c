@@ -596,7 +596,9 @@ fy_prepare_after(struct stage *stage)
         return false;
     }
     /* One that only reads them (tar -c to its output) changes none. */
-    job->owners_changed = stage->invocation.owners && stage->invocation.effect;
+    job->owners_changed =
+        fy_invocation_is(&stage->invocation, FY_TRAIT_OWNERS) &&
+        stage->invocation.effect;
     job->work.run = run_after;
     job->work.done = done_after;
     stage->prepare.job = job;

@@ -341,7 +341,7 @@ static int
 status_of(const struct stage *whole)
 {
     const struct fy_parts *parts = whole->parts;
-    bool found = whole->invocation.status_found;
+    bool found = fy_invocation_is(&whole->invocation, FY_TRAIT_STATUS_FOUND);
     return found && parts->worst <= 1 ? parts->best : parts->worst;
 }
 

@@ -103,7 +103,8 @@ fy_asked_new(const struct fy_stage_spec *spec,
     for (size_t i = 0; good && i < n; i++) {
         good = add_expanded(&asked, spec, invocation->configs[i]);
     }
-    for (size_t i = 0; good && invocation->owners && i < 2; i++) {
+    for (size_t i = 0;
+         good && fy_invocation_is(invocation, FY_TRAIT_OWNERS) && i < 2; i++) {
         good = add(&asked, "", names[i]);
     }
     for (unsigned i = 0; good && i < nseen; i++) {

@@ -170,10 +170,11 @@ check_shown(struct check *check, int fd, bool tree)
 {
     const struct fy_invocation *invocation = check->invocation;
     struct stat about;
-    if (!invocation->owners) {
+    if (!fy_invocation_is(invocation, FY_TRAIT_OWNERS)) {
         return 0;
     }
-    bool looks = invocation->attributes && fstat(fd, &about) == 0;
+    bool looks = fy_invocation_is(invocation, FY_TRAIT_ATTRIBUTES) &&
+                 fstat(fd, &about) == 0;
     for (unsigned i = 0; looks && i < check->nseen; i++) {
         if (about.st_dev == check->seen[i].root.device &&
             about.st_ino == check->seen[i].root.inode) {
@@ -765,7 +766,8 @@ check_configs(struct check *check)
         names |= !status && strcmp(path, "/etc/group") == 0 ? 2u : 0u;
     }
     fy_asked_clear(&asked);
-    if (!status && check->invocation->owners && names != 3) {
+    if (!status && fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
+        names != 3) {
         return refuse(check, FY_STAGE_OTHER_NAMES,
                       "users may be named otherwise there", NULL, NULL);
     }
@@ -781,7 +783,8 @@ is_to_be_filtered(const struct check *check)
 {
     const struct fy_bytes *identity = &check->spec->tool.identity;
     static const char native[] = "build-id:";
-    return !check->invocation->owners && check->policy->known_user &&
+    return !fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
+           check->policy->known_user &&
            (memchr(identity->at, '+', identity->n) ||
             strncmp(identity->at, native, sizeof native - 1) == 0);
 }
@@ -975,7 +978,7 @@ furnish_now(struct check *check)
                 strcmp(check->seen[i].mount, check->seen[i].root.path) == 0;
     }
     bool strangers = fy_namespace_kind(policy) == FY_NAMESPACE_USER &&
-                     check->invocation->owners &&
+                     fy_invocation_is(check->invocation, FY_TRAIT_OWNERS) &&
                      (check->strangers || !check->invocation->pure);
     const struct fy_namespace *namespace = NULL;
     int temporary = -1;

@@ -282,7 +282,7 @@ fy_refuse_terminal(const struct fy_stage_spec *spec,
     bool has = spec->in.kind == FY_STREAM_PTY ||
                spec->out.kind == FY_STREAM_PTY ||
                spec->err.kind == FY_STREAM_PTY;
-    return has && invocation->terminal
+    return has && fy_invocation_is(invocation, FY_TRAIT_TERMINAL)
                ? fy_refuse(out_reason, FY_STAGE_ODD_STREAM, why,
                            invocation->command, " depends on its terminal",
                            NULL)

@@ -322,7 +322,7 @@ plan_copies(struct plan *plan, const struct fy_invocation *invocation)
         .argv = plan->argv,
         .env = plan->env,
         .invocation = invocation,
-        .status_found = invocation->status_found,
+        .status_found = fy_invocation_is(invocation, FY_TRAIT_STATUS_FOUND),
         .copies = copies,
     };
 }

@@ -177,7 +177,8 @@ is_fed(const struct fy_server_stage *stage)
         return false;
     }
     const struct fy_stage_spec *from = &writer->spec, *to = &stage->spec;
-    return writer->invocation.lists && from->nmounts == 0 && to->nmounts == 0 &&
+    return fy_invocation_is(&writer->invocation, FY_TRAIT_LISTS) &&
+           from->nmounts == 0 && to->nmounts == 0 &&
            strcmp(from->mount.at, to->mount.at) == 0 &&
            strcmp(from->root.at, to->root.at) == 0 &&
            strcmp(from->cwd.at, to->cwd.at) == 0;

@@ -261,7 +261,8 @@ add(struct list *list, const char *path, const struct statx *facts)
     list->paths[list->n++] = (struct fy_bytes){copy, strlen(copy)};
     if (S_ISLNK(facts->stx_mode)) {
         note_link(list, copy, facts);
-    } else if (S_ISDIR(facts->stx_mode) || list->stage->invocation.owners) {
+    } else if (S_ISDIR(facts->stx_mode) ||
+               fy_invocation_is(&list->stage->invocation, FY_TRAIT_OWNERS)) {
         list->folders[list->nfolders++] =
             (struct fy_folder){list->paths[list->n - 1], facts->stx_uid};
     }

@@ -64,19 +64,10 @@ print_facts(const struct fy_invocation *call)
         bool is;
         const char *name;
     } flags[] = {
-        {call->reads_stdin, "stdin"},
-        {call->pure, "pure"},
-        {call->effect, "effect"},
-        {call->reads_cwd, "reads-cwd"},
-        {call->cwd_is_tree, "cwd-tree"},
-        {call->cwd_follows, "cwd-follows"},
-        {call->writes_cwd, "writes-cwd"},
-        {call->owners, "owners"},
-        {call->attributes, "attributes"},
-        {call->terminal, "terminal"},
-        {call->status_found, "status-found"},
-        {call->lists, "lists"},
-        {call->fed, "fed"},
+        {call->reads_stdin, "stdin"},     {call->pure, "pure"},
+        {call->effect, "effect"},         {call->reads_cwd, "reads-cwd"},
+        {call->cwd_is_tree, "cwd-tree"},  {call->cwd_follows, "cwd-follows"},
+        {call->writes_cwd, "writes-cwd"}, {call->fed, "fed"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (flags[i].is) {

@@ -66,7 +66,7 @@ main(int argc, char **argv)
         .argv = command,
         .env = environ,
         .invocation = &call,
-        .status_found = call.status_found,
+        .status_found = fy_invocation_is(&call, FY_TRAIT_STATUS_FOUND),
         .copies = (unsigned)strtoul(argv[1], NULL, 10),
         .part_bytes_min = 1,
     };

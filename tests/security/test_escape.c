@@ -328,7 +328,7 @@ START_TEST(test_program)
     argv[0] = bytes("/any/where/cat");
     ck_assert_uint_eq(ask(NULL), FY_STAGE_NONE);
     /* git's pager. */
-    invocation.terminal = true;
+    invocation.traits = 1U << FY_TRAIT_TERMINAL;
     spec.out.kind = FY_STREAM_PTY;
     ck_assert_uint_eq(ask(NULL), FY_STAGE_ODD_STREAM);
 }

@@ -179,7 +179,7 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         out->split = FY_SPLIT_LINES;
         out->merge = strcmp(name, "tr") == 0 ? FY_MERGE_CONCAT : FY_MERGE_SUM;
     }
-    out->lists = strcmp(name, "printf") == 0;
+    out->traits = strcmp(name, "printf") == 0 ? 1U << FY_TRAIT_LISTS : 0;
     out->fed = strcmp(name, "xargs") == 0;
     if (strcmp(name, "install") == 0) { /* looks upwards, like git */
         static const struct fy_absent absents[] = {{.path = ".above/config"},
@@ -202,7 +202,8 @@ fy_invocation_parse(const struct fy_commands *commands, const char *name,
         }
         out->pure = false;
         out->effect = true;
-        out->owners = argv[1] && strcmp(argv[1], "-p") == 0;
+        out->traits =
+            argv[1] && strcmp(argv[1], "-p") == 0 ? 1U << FY_TRAIT_OWNERS : 0;
         out->uses = calloc(1, sizeof *out->uses);
         out->nuses = out->uses ? 1 : 0;
         if (out->uses) {

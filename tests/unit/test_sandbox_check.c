@@ -1063,9 +1063,10 @@ show_owners(void)
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
     operand(".", FY_ACCESS_IN, FY_USE_TREE);
     ck_assert_uint_eq(refused(), FY_STAGE_NONE);
-    invocation.attributes = true; /* ls -la shows the client's ".." */
+    /* ls -la shows the client's "..". */
+    invocation.traits |= 1U << FY_TRAIT_ATTRIBUTES;
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
-    invocation.attributes = false;
+    invocation.traits &= ~(1U << FY_TRAIT_ATTRIBUTES);
     invocation.nuses = 0;
     spec.argc = 1;
     if (*strange) {
@@ -1095,7 +1096,7 @@ START_TEST(test_owners)
     struct fy_hello hello = {0};
     fy_policy_describe(policy, &hello);
     reset();
-    invocation.owners = true;
+    invocation.traits |= 1U << FY_TRAIT_OWNERS;
     ck_assert_uint_eq(refused(), FY_STAGE_OTHER_NAMES);
     spec.nconfigs = 2;
     configs[0].path = bytes("/etc/passwd");

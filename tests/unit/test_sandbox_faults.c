@@ -103,7 +103,8 @@ reader(struct fy_stage_spec *spec, struct fy_invocation *invocation)
         .kind = FY_STREAM_FILE, .path = bytes(file_there), .offset = 1};
     config(spec, invocation, "/etc/passwd");
     config(spec, invocation, "/etc/group");
-    invocation->owners = invocation->pure = geteuid() == 0;
+    invocation->pure = geteuid() == 0;
+    invocation->traits |= invocation->pure ? 1U << FY_TRAIT_OWNERS : 0;
 }
 
 /* Writes names into folders of a mount that keeps them. */
