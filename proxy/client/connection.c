@@ -27,22 +27,6 @@ enum {
 };
 static const uint64_t second_ns = 1000000000;
 
-static struct connection *
-of_watch(struct watch *watch, size_t offset)
-{
-    return (struct connection *)((char *)watch - offset);
-}
-
-/* Takes it out of the loop; whoever owns the descriptor closes it. */
-static void
-forget(struct fy_session *session, struct watch *watch)
-{
-    if (watch->fd >= 0) {
-        (void)epoll_ctl(session->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
-        watch->fd = -1;
-    }
-}
-
 /* The one place that changes the state of a connection. */
 static void
 enter(struct connection *connection, enum connection_state state)
@@ -76,9 +60,9 @@ static void
 disconnect(struct connection *connection)
 {
     struct fy_session *session = connection->session;
-    forget(session, &connection->in);
-    forget(session, &connection->out);
-    fy_session_unset(session, &connection->limit);
+    fy_loop_forget(&session->loop, &connection->in);
+    fy_loop_forget(&session->loop, &connection->out);
+    fy_loop_unset(&session->loop, &connection->limit);
     if (connection->wire) {
         struct fy_wire_counters counters;
         fy_wire_counters(connection->wire, &counters);
@@ -305,11 +289,9 @@ fy_connection_awaited(struct connection *connection, const struct stage *stage)
 /* ---- hello ------------------------------------------------------------------------ */
 
 static void
-keep_alive(struct timer *timer)
+keep_alive(void *owner)
 {
-    struct connection *connection =
-        (struct connection *)((char *)timer -
-                              offsetof(struct connection, limit));
+    struct connection *connection = owner;
     if (connection->state != CONNECTION_READY) {
         break_connection(connection, "it did not answer in time");
         return;
@@ -325,8 +307,8 @@ keep_alive(struct timer *timer)
         break_connection(connection, "the connection is lost");
         return;
     }
-    fy_session_set(connection->session, &connection->limit,
-                   KEEPALIVE_SECONDS * second_ns);
+    fy_loop_set(&connection->session->loop, &connection->limit,
+                KEEPALIVE_SECONDS * second_ns);
 }
 
 static void
@@ -400,8 +382,8 @@ hello_end(struct exchange *exchange, const struct fy_wire_pair *trailers,
     enter(connection, CONNECTION_READY);
     learn_login(connection);
     connection->heard_bytes = 0;
-    fy_session_set(connection->session, &connection->limit,
-                   KEEPALIVE_SECONDS * second_ns);
+    fy_loop_set(&connection->session->loop, &connection->limit,
+                KEEPALIVE_SECONDS * second_ns);
     if (fy_wire_ping(connection->wire)) {
         break_connection(connection, "the connection is lost");
         return;
@@ -489,10 +471,10 @@ move(struct connection *connection, bool readable, bool writable)
 }
 
 static void
-out_ready(struct watch *watch, uint32_t events)
+out_ready(void *owner, uint32_t events)
 {
     (void)events;
-    move(of_watch(watch, offsetof(struct connection, out)), false, true);
+    move(owner, false, true);
 }
 
 /* The wire takes the link's descriptors, and the hello is queued. */
@@ -508,9 +490,10 @@ open_wire(struct connection *connection)
     int out = link->out == link->in ? -1 : link->out;
     link->in = link->out = -1;
     if (out >= 0) {
-        connection->out.fd = out;
-        connection->out.ready = out_ready;
-        if (fy_session_watch(connection->session, &connection->out, 0)) {
+        connection->out = (struct fy_watch){
+            .fd = out, .ready = out_ready, .owner = connection};
+        if (fy_loop_watch(&connection->session->loop, &connection->out,
+                          EPOLLERR)) {
             break_connection(connection, "no memory");
             return;
         }
@@ -549,10 +532,9 @@ greet(struct connection *connection)
 }
 
 static void
-in_ready(struct watch *watch, uint32_t events)
+in_ready(void *owner, uint32_t events)
 {
-    struct connection *connection =
-        of_watch(watch, offsetof(struct connection, in));
+    struct connection *connection = owner;
     bool readable = (events & ~(uint32_t)EPOLLOUT) != 0;
     bool greeting = connection->state == CONNECTION_GREETING;
     if (greeting && readable) {
@@ -577,12 +559,13 @@ connect_to(struct connection *connection)
     }
     connection->began_ns = fy_clock_ns();
     enter(connection, CONNECTION_GREETING);
-    connection->in.fd = connection->link.in;
-    connection->in.ready = in_ready;
-    connection->limit.run = keep_alive;
-    fy_session_set(connection->session, &connection->limit,
-                   CONNECT_SECONDS * second_ns);
-    if (fy_session_watch(connection->session, &connection->in, EPOLLIN)) {
+    connection->in = (struct fy_watch){
+        .fd = connection->link.in, .ready = in_ready, .owner = connection};
+    connection->limit =
+        (struct fy_timer){.run = keep_alive, .owner = connection};
+    fy_loop_set(&connection->session->loop, &connection->limit,
+                CONNECT_SECONDS * second_ns);
+    if (fy_loop_watch(&connection->session->loop, &connection->in, EPOLLIN)) {
         connection->in.fd = -1;
         break_connection(connection, "no memory");
         return;
@@ -676,10 +659,11 @@ fy_connections_flush(struct fy_session *session)
         }
         bool more = wants_write(connection);
         if (connection->out.fd >= 0) {
-            fy_session_change(session, &connection->out, more ? EPOLLOUT : 0);
+            (void)fy_loop_watch(&session->loop, &connection->out,
+                                more ? EPOLLOUT : EPOLLERR);
         } else {
-            fy_session_change(session, &connection->in,
-                              EPOLLIN | (more ? EPOLLOUT : 0));
+            (void)fy_loop_watch(&session->loop, &connection->in,
+                                EPOLLIN | (more ? EPOLLOUT : 0));
         }
     }
 }

@@ -38,8 +38,8 @@ struct connection {
     unsigned breaks;
     struct fy_link link;
     struct fy_wire *wire;
-    struct watch in, out; /* one descriptor: only `in' */
-    struct timer limit;   /* of connecting; then the keep-alive */
+    struct fy_watch in, out; /* one descriptor: only `in' */
+    struct fy_timer limit;   /* of connecting; then the keep-alive */
     struct exchange hello_exchange;
     char *hello_bytes;
     size_t hello_used;

@@ -18,6 +18,7 @@
 
 enum {
     LAST_MS = 50,
+    SCAN_MS = 1,    /* until the holders of pipes are looked at */
     IDLE_MS = 500,  /* while only a login can change anything */
     PIPES_MAX = 64, /* looked at in one scan; further ones wait */
     /* A stage waits no longer for a process that never settles (a file system
@@ -351,11 +352,9 @@ all_wait_for_login(const struct fy_session *session,
 }
 
 void
-fy_link_scan(struct timer *timer)
+fy_link_scan(void *owner)
 {
-    struct fy_session *session =
-        (struct fy_session *)((char *)timer -
-                              offsetof(struct fy_session, scan.timer));
+    struct fy_session *session = owner;
     uint64_t began = fy_clock_ns();
     struct fy_pipe_holders *rows = calloc(PIPES_MAX, sizeof *rows);
     unsigned n = rows ? collect(session, rows) : 0;
@@ -379,7 +378,17 @@ fy_link_scan(struct timer *timer)
     if (more && session->scan.timer.due_ns == 0) {
         uint64_t cost = fy_clock_ns() - began;
         uint64_t wait = delay_ms * ms_ns;
-        fy_session_set(session, &session->scan.timer,
-                       wait > 4 * cost ? wait : 4 * cost);
+        fy_loop_set(&session->loop, &session->scan.timer,
+                    wait > 4 * cost ? wait : 4 * cost);
+    }
+}
+
+void
+fy_link_wake(struct fy_session *session)
+{
+    session->scan.delay_ms = SCAN_MS;
+    if (session->scan.timer.due_ns == 0 ||
+        session->scan.timer.due_ns > fy_clock_ns() + SCAN_MS * ms_ns) {
+        fy_loop_set(&session->loop, &session->scan.timer, SCAN_MS * ms_ns);
     }
 }

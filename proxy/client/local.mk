@@ -17,7 +17,6 @@ libfyproxy_la_SOURCES += \
 	proxy/client/holders.h \
 	proxy/client/input.c \
 	proxy/client/link.c \
-	proxy/client/loop.c \
 	proxy/client/mappings.c \
 	proxy/client/mappings.h \
 	proxy/client/observe.c \

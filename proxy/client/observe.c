@@ -27,8 +27,8 @@ enum {
 };
 
 struct fy_observed {
-    struct watch ended; /* a pidfd; first: it is found by it */
-    struct timer timer;
+    struct fy_watch ended; /* a pidfd */
+    struct fy_timer timer;
     struct fy_session *session;
     struct fy_observed *next;
     pid_t pid;
@@ -60,17 +60,17 @@ forget(struct fy_observed *observed)
     }
     *link = observed->next;
     session->observed.n--;
-    fy_session_unset(session, &observed->timer);
-    fy_session_unwatch(session, &observed->ended);
+    fy_loop_unset(&session->loop, &observed->timer);
+    fy_loop_unwatch(&session->loop, &observed->ended);
     (void)close(observed->io);
     free(observed->key);
     free(observed);
 }
 
 static void
-on_ended(struct watch *watch, uint32_t events)
+on_ended(void *owner, uint32_t events)
 {
-    struct fy_observed *observed = (struct fy_observed *)watch;
+    struct fy_observed *observed = owner;
     (void)events;
     bool whole = look(observed);
     uint64_t now = fy_clock_ns();
@@ -89,15 +89,14 @@ on_ended(struct watch *watch, uint32_t events)
 }
 
 static void
-on_timer(struct timer *timer)
+on_timer(void *owner)
 {
-    struct fy_observed *observed =
-        (struct fy_observed *)((char *)timer -
-                               offsetof(struct fy_observed, timer));
+    struct fy_observed *observed = owner;
     uint64_t ms = (fy_clock_ns() - observed->began_ns) / 1000000 / PARTS;
     ms = ms < FIRST_MS ? FIRST_MS : ms > LAST_MS ? LAST_MS : ms;
     if (look(observed)) {
-        fy_session_set(observed->session, timer, ms * UINT64_C(1000000));
+        fy_loop_set(&observed->session->loop, &observed->timer,
+                    ms * UINT64_C(1000000));
     }
 }
 
@@ -119,11 +118,13 @@ fy_observe(const struct stage *stage)
     observed->key = strdup(stage->invocation.key);
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)observed->pid);
     observed->io = open(path, O_RDONLY | O_CLOEXEC);
-    observed->ended.fd = (int)syscall(SYS_pidfd_open, observed->pid, 0);
-    observed->ended.ready = on_ended;
-    observed->timer.run = on_timer;
+    observed->ended =
+        (struct fy_watch){.fd = (int)syscall(SYS_pidfd_open, observed->pid, 0),
+                          .ready = on_ended,
+                          .owner = observed};
+    observed->timer = (struct fy_timer){.run = on_timer, .owner = observed};
     if (!observed->key || observed->ended.fd < 0 || !look(observed) ||
-        fy_session_watch(session, &observed->ended, EPOLLIN)) {
+        fy_loop_watch(&session->loop, &observed->ended, EPOLLIN)) {
         if (observed->ended.fd >= 0) {
             (void)close(observed->ended.fd);
         }
@@ -139,7 +140,7 @@ fy_observe(const struct stage *stage)
     observed->next = session->observed.first;
     session->observed.first = observed;
     session->observed.n++;
-    fy_session_set(session, &observed->timer, FIRST_MS * UINT64_C(1000000));
+    fy_loop_set(&session->loop, &observed->timer, FIRST_MS * UINT64_C(1000000));
 }
 
 void

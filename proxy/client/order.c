@@ -29,9 +29,9 @@ enum {
 };
 
 static void
-woken(struct timer *timer)
+woken(void *owner)
 {
-    (void)timer; /* the loop looks at what is held */
+    (void)owner; /* the loop looks at what is held */
 }
 
 void
@@ -57,8 +57,8 @@ fy_signal_take(struct stage *stage, uint32_t signal)
     }
     stage->order.held |= UINT64_C(1) << (signal - 1);
     session->order.timer.run = woken;
-    fy_session_set(session, &session->order.timer,
-                   PATIENCE_MS * UINT64_C(1000000));
+    fy_loop_set(&session->loop, &session->order.timer,
+                PATIENCE_MS * UINT64_C(1000000));
 }
 
 void
@@ -127,7 +127,7 @@ fy_signals_release(struct fy_session *session)
         }
     }
     if (session->order.n > 0 && session->order.timer.due_ns <= now) {
-        fy_session_set(session, &session->order.timer,
-                       AGAIN_MS * UINT64_C(1000000));
+        fy_loop_set(&session->loop, &session->order.timer,
+                    AGAIN_MS * UINT64_C(1000000));
     }
 }

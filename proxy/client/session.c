@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -32,19 +31,15 @@ stop_listening(struct fy_session *session)
     fy_snapshot_disable(session);
     if (session->stubs.listener.fd >= 0) {
         (void)unlink(session->socket_path);
-        fy_session_unwatch(session, &session->stubs.listener);
+        fy_loop_unwatch(&session->loop, &session->stubs.listener);
     }
 }
 
 static void
-ring(struct watch *watch, uint32_t events)
+rung(void *owner, uint32_t events)
 {
-    uint64_t count;
-    struct fy_session *session =
-        (struct fy_session *)((char *)watch -
-                              offsetof(struct fy_session, bell));
+    struct fy_session *session = owner;
     (void)events;
-    (void)!read(watch->fd, &count, sizeof count);
     fy_work_collect(session->pool);
 }
 
@@ -52,7 +47,6 @@ static void *
 serve(void *argument)
 {
     struct fy_session *session = argument;
-    struct epoll_event events[64];
     fy_connections_start(session);
     fy_connections_flush(session);
     for (;;) {
@@ -61,15 +55,7 @@ serve(void *argument)
             (ending > 1 || (!session->stages && !session->stubs.clients))) {
             break;
         }
-        int n =
-            epoll_wait(session->epoll, events, 64, fy_session_next_ms(session));
-        for (int i = 0; i < n; i++) {
-            struct watch *watch = events[i].data.ptr;
-            if (watch->fd >= 0) { /* not closed by an earlier one */
-                watch->ready(watch, events[i].events);
-            }
-        }
-        fy_session_run_timers(session);
+        (void)fy_loop_turn(&session->loop, 0);
         fy_signals_release(session);
         fy_connections_flush(session); /* nothing that was queued waits */
         fy_stub_clients_sweep(session);
@@ -112,9 +98,9 @@ listen_at(struct fy_session *session, struct fy_buffer *why)
         }
         return FY_ERR_IO;
     }
-    session->stubs.listener.fd = fd;
-    session->stubs.listener.ready = fy_stub_clients_accept;
-    return fy_session_watch(session, &session->stubs.listener, EPOLLIN);
+    session->stubs.listener = (struct fy_watch){
+        .fd = fd, .ready = fy_stub_clients_accept, .owner = session};
+    return fy_loop_watch(&session->loop, &session->stubs.listener, EPOLLIN);
 }
 
 static int
@@ -159,15 +145,12 @@ set_up(struct fy_session *session, struct fy_buffer *why)
     if (status) {
         return status;
     }
-    session->epoll = epoll_create1(EPOLL_CLOEXEC);
-    session->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    session->bell.ready = ring;
-    if (session->epoll < 0 || session->bell.fd < 0 ||
-        fy_session_watch(session, &session->bell, EPOLLIN)) {
+    status = fy_loop_open(&session->loop, rung, session);
+    if (status) {
         fy_buffer_add(why, strerrordesc_np(errno));
-        return FY_ERR_IO;
+        return status;
     }
-    status = fy_pool_new(session->bell.fd, &session->pool);
+    status = fy_pool_new(session->loop.bell.fd, &session->pool);
     if (status) {
         return status;
     }
@@ -189,10 +172,13 @@ fy_session_start(const struct fy_session_options *options,
     fy_link_prepare();
     session->options = *options;
     session->nmounts = options->nmounts;
-    session->epoll = session->bell.fd = session->stubs.listener.fd = -1;
+    session->loop.epoll = session->loop.bell.fd = -1;
+    session->stubs.listener.fd = -1;
     session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    session->stubs.rest.run = fy_stub_clients_rested;
-    session->scan.timer.run = fy_link_scan;
+    session->stubs.rest =
+        (struct fy_timer){.run = fy_stub_clients_rested, .owner = session};
+    session->scan.timer =
+        (struct fy_timer){.run = fy_link_scan, .owner = session};
     session->calls = &fy_stage_calls;
     session->records.end = &session->records.first;
     session->next_stage = 1;
@@ -235,9 +221,8 @@ fy_session_socket(const struct fy_session *session)
 void
 fy_session_hurry(struct fy_session *session)
 {
-    const uint64_t one = 1;
     __atomic_fetch_or(&session->ending, 2, __ATOMIC_RELEASE);
-    (void)!write(session->bell.fd, &one, sizeof one);
+    fy_loop_ring(&session->loop);
 }
 
 void
@@ -248,8 +233,7 @@ fy_session_end(struct fy_session *session, bool linger)
     }
     /* Not less than what a signal asked for. */
     __atomic_fetch_or(&session->ending, linger ? 1 : 2, __ATOMIC_RELEASE);
-    const uint64_t one = 1;
-    (void)!write(session->bell.fd, &one, sizeof one);
+    fy_loop_ring(&session->loop);
     (void)pthread_join(session->thread, NULL);
     session->started = false;
     /* What was learned is worth a try, no more. */
@@ -293,12 +277,7 @@ fy_session_free(struct fy_session *session)
         (void)unlink(session->socket_path);
         (void)close(session->stubs.listener.fd);
     }
-    if (session->bell.fd >= 0) {
-        (void)close(session->bell.fd);
-    }
-    if (session->epoll >= 0) {
-        (void)close(session->epoll);
-    }
+    fy_loop_close(&session->loop);
     if (session->stubs.spare_fd >= 0) {
         (void)close(session->stubs.spare_fd);
     }

@@ -4,7 +4,6 @@
  * session's thread only, but for the few words that say so.
  *
  * session.c     start, end, the loop; reports
- * loop.c        its descriptors and timers
  * snapshot.c    the block that the exec wrappers read
  * stub client.c       one stub's connection: frames in and out
  * classify.c    what a stage reads and writes, and where that is
@@ -39,22 +38,10 @@
 #include "proxy/client/client.h"
 #include "proxy/client/history.h"
 #include "proxy/client/stub.h"
+#include "proxy/wire/loop.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/transport.h"
 #include "proxy/wire/wire.h"
-
-/* A descriptor of the loop. */
-struct watch {
-    int fd; /* -1: none */
-    uint32_t events;
-    void (*ready)(struct watch *watch, uint32_t events);
-};
-
-struct timer {
-    uint64_t due_ns; /* CLOCK_MONOTONIC; 0: not set */
-    void (*run)(struct timer *timer);
-    struct timer *next;
-};
 
 enum {
     RECORDS_MAX = 1 << 17
@@ -84,21 +71,21 @@ struct session_snapshot {
 
 /* stub client.c: the stubs and their listener. */
 struct session_stubs {
-    struct watch listener;
-    int spare_fd;      /* given up where no other is left */
-    struct timer rest; /* of the listener, likewise */
+    struct fy_watch listener;
+    int spare_fd;         /* given up where no other is left */
+    struct fy_timer rest; /* of the listener, likewise */
     struct stub_client *clients;
 };
 
 /* order.c: signals that wait. */
 struct session_order {
-    struct timer timer; /* looks at them */
-    unsigned n;         /* stages that have some */
+    struct fy_timer timer; /* looks at them */
+    unsigned n;            /* stages that have some */
 };
 
 /* link.c: looks at who holds the pipes. */
 struct session_scan {
-    struct timer timer;
+    struct fy_timer timer;
     uint64_t delay_ms;
     struct fy_holders *holders;
 };
@@ -126,11 +113,9 @@ struct fy_session {
     char socket_path[PATH_MAX];
     pthread_t thread;
     bool started;
-    int epoll;
-    struct watch bell; /* an eventfd of the other thread */
-    /* Set by the other thread, read at the bell. */
+    struct fy_loop loop;
+    /* Set by the other thread, which then rings the loop's bell. */
     int ending; /* atomic; 0, 1: when all stages ended, 2: now */
-    struct timer *timers;
     struct stage *stages;
     struct connection *connections;
     unsigned nconnections;
@@ -174,27 +159,12 @@ struct fy_session_calls {
 
 extern const struct fy_session_calls fy_stage_calls;
 
-/* ---- loop.c */
-
-int fy_session_watch(struct fy_session *session, struct watch *watch,
-                     uint32_t events) FY_MUST_CHECK;
-void fy_session_change(struct fy_session *session, struct watch *watch,
-                       uint32_t events);
-/* Takes it out of the loop and closes it. */
-void fy_session_unwatch(struct fy_session *session, struct watch *watch);
-void fy_session_set(struct fy_session *session, struct timer *timer,
-                    uint64_t delay_ns);
-void fy_session_unset(struct fy_session *session, struct timer *timer);
-void fy_session_run_timers(struct fy_session *session);
-/* Milliseconds to the next timer; -1: none. */
-int fy_session_next_ms(const struct fy_session *session);
-/* Something that a decision of link.c hangs on has changed: it looks soon. */
-void fy_link_wake(struct fy_session *session);
-
 /* ---- link.c */
 
+/* Something that a decision of link.c hangs on has changed: it looks soon. */
+void fy_link_wake(struct fy_session *session);
 /* Of session->scan.timer: looks at who holds the pipes. */
-void fy_link_scan(struct timer *timer);
+void fy_link_scan(void *session);
 
 /* ---- snapshot.c */
 
@@ -209,7 +179,7 @@ void fy_snapshot_free(struct fy_session *session);
 /* One stub. `fds' are closed as soon as the stage is classified: a session
  * that holds the end of a pipe would change what its readers and writers see. */
 struct stub_client {
-    struct watch watch; /* first: a stub client is found by it */
+    struct fy_watch watch;
     struct fy_session *session;
     struct stub_client *next;
     struct stage *stage; /* NULL before the hello */
@@ -223,8 +193,9 @@ struct stub_client {
     bool greeted, gone;
 };
 
-void fy_stub_clients_accept(struct watch *watch, uint32_t events);
-void fy_stub_clients_rested(struct timer *timer);
+/* Of stubs.listener and stubs.rest. */
+void fy_stub_clients_accept(void *session, uint32_t events);
+void fy_stub_clients_rested(void *session);
 /*
  * Appends a frame. FY_ERR_NOMEM: output (FY_STUB_OUT, _ERR) was not sent; the frames
  * that say what becomes of the command find room even then, for a stub that is

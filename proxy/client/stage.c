@@ -51,7 +51,7 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     char *body = NULL;
     size_t n;
     stage->number = stage->session->next_stage++;
-    fy_session_unset(stage->session, &stage->timer);
+    fy_loop_unset(&stage->session->loop, &stage->timer);
     char text[200] = "";
     struct fy_buffer why;
     fy_buffer_start(&why, text, sizeof text);
@@ -96,7 +96,8 @@ fy_stage_ask(struct stage *stage, struct stage *feeder)
     fy_prepare_touched(stage);
     free(body);
     if (stage->connection->state == CONNECTION_GREETING) {
-        fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+        fy_loop_set(&stage->session->loop, &stage->timer,
+                    WAIT_REACH_MS * ms_ns);
     }
     if (feeder) {
         stage->join.joined = true;
@@ -124,7 +125,7 @@ void
 fy_stage_prepare(struct stage *stage)
 {
     if (stage->prepare.job || fy_prepare_before(stage)) {
-        fy_session_set(stage->session, &stage->timer, ANSWER_MS * ms_ns);
+        fy_loop_set(&stage->session->loop, &stage->timer, ANSWER_MS * ms_ns);
     } else {
         fy_stage_decline(stage, FY_STAGE_BUSY, "no thread can be had");
     }
@@ -158,7 +159,8 @@ fy_stage_place(struct stage *stage)
         /* It does not run meanwhile, so what was written before it still is. */
         fy_stage_event(stage, STAGE_LACKS_HOST);
         fy_connection_awaited(connection, stage);
-        fy_session_set(stage->session, &stage->timer, WAIT_REACH_MS * ms_ns);
+        fy_loop_set(&stage->session->loop, &stage->timer,
+                    WAIT_REACH_MS * ms_ns);
         if (!stage->prepare.done && !stage->prepare.job && !looks(stage)) {
             (void)fy_prepare_before(stage);
         }
@@ -184,7 +186,7 @@ fy_stage_prepared(struct stage *stage, int status)
 {
     uint64_t lag_ns = fy_prepare_lag_ns(stage);
     if (stage->state == STAGE_WAIT_INPUT && !status && lag_ns) {
-        fy_session_set(stage->session, &stage->timer, lag_ns);
+        fy_loop_set(&stage->session->loop, &stage->timer, lag_ns);
         return;
     }
     /* What fails while the proxy is waited for is tried again then. */
@@ -194,7 +196,7 @@ fy_stage_prepared(struct stage *stage, int status)
     }
     const char *why;
     unsigned reason = fy_gather_reason(stage->prepare.gather, &why);
-    fy_session_unset(stage->session, &stage->timer);
+    fy_loop_unset(&stage->session->loop, &stage->timer);
     if (reason) {
         fy_stage_decline(stage, reason, why);
     } else if (status) {
@@ -220,7 +222,7 @@ fy_stage_retry(struct stage *stage)
         stage->prepare.retried = stage->prepare.retried || !stage->join.joined;
         fy_stage_event(stage, STAGE_RETRIES);
         stage->join.settled = false;
-        fy_session_unset(stage->session, &stage->timer); /* of a login */
+        fy_loop_unset(&stage->session->loop, &stage->timer); /* of a login */
         fy_placement_forget(stage);
         fy_stage_detach(stage);
         memset(stage->flow.granted_bytes, 0, sizeof stage->flow.granted_bytes);
@@ -247,7 +249,7 @@ fy_stage_placed(struct stage *stage)
 {
     uint64_t lag_ns = fy_prepare_lag_ns(stage);
     if (lag_ns && !stage->place.unprofitable) {
-        fy_session_set(stage->session, &stage->timer, lag_ns);
+        fy_loop_set(&stage->session->loop, &stage->timer, lag_ns);
     } else if (stage->whole) {
         fy_part_placed(stage);
     } else if (stage->place.unprofitable &&
@@ -294,10 +296,9 @@ fy_stages_reached(struct fy_session *session, struct connection *connection)
 }
 
 static void
-on_timer(struct timer *timer)
+on_timer(void *owner)
 {
-    struct stage *stage =
-        (struct stage *)((char *)timer - offsetof(struct stage, timer));
+    struct stage *stage = owner;
     if (stage->state == STAGE_WAIT_REACH) {
         fy_stage_decline(stage, FY_STAGE_NO_PROXY,
                          "it does not answer in time");
@@ -326,6 +327,7 @@ fy_stage_clear(struct stage *stage)
     memset(stage->files, -1, sizeof stage->files);
     memset(stage->result.offsets, -1, sizeof stage->result.offsets);
     stage->timer.run = on_timer;
+    stage->timer.owner = stage;
 }
 
 static void

@@ -177,7 +177,7 @@ struct stage {
     struct connection *connection;
     uint64_t number;
     int files[3]; /* descriptions that are moved at the end; -1: none */
-    struct timer timer;
+    struct fy_timer timer;
     uint64_t began_ns, asked_ns;
     struct record *record;
     /* stage_parts.c: it runs as several, or is one of those. */

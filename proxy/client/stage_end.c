@@ -109,7 +109,7 @@ void
 fy_stage_finish(struct stage *stage)
 {
     struct stub_client *client = stage->client;
-    fy_session_unset(stage->session, &stage->timer);
+    fy_loop_unset(&stage->session->loop, &stage->timer);
     fy_stage_event(stage, STAGE_LEAVES);
     stage->client = NULL;
     if (stage->parts) {
@@ -310,8 +310,8 @@ fy_stage_try_end(struct stage *stage)
         }
         uint64_t waited = fy_clock_ns() - stage->result.ended_ns;
         if (waited < FEEDER_MS * ms_ns) {
-            fy_session_set(stage->session, &stage->timer,
-                           FEEDER_MS * ms_ns - waited + ms_ns);
+            fy_loop_set(&stage->session->loop, &stage->timer,
+                        FEEDER_MS * ms_ns - waited + ms_ns);
             return;
         }
     }
@@ -345,8 +345,8 @@ fy_stage_try_end(struct stage *stage)
     }
     uint64_t now = fy_clock_ns();
     if (now < stage->prepare.fresh_ns && !cut) {
-        fy_session_set(stage->session, &stage->timer,
-                       stage->prepare.fresh_ns - now);
+        fy_loop_set(&stage->session->loop, &stage->timer,
+                    stage->prepare.fresh_ns - now);
         return;
     }
     for (int i = 0; i < 3; i++) {

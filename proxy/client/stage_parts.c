@@ -388,7 +388,7 @@ fy_parts_end(struct stage *whole)
     for (unsigned i = 0; i < parts->n; i++) {
         struct stage *part = parts->stages[i];
         if (part && part->state != STAGE_DONE) {
-            fy_session_unset(whole->session, &part->timer);
+            fy_loop_unset(&whole->session->loop, &part->timer);
             fy_stage_event(part, STAGE_LEAVES);
             fy_stage_detach(part);
         }

@@ -40,7 +40,7 @@ fy_stub_client_drop(struct stub_client *client)
     }
     client->gone = true;
     fy_stub_client_close_fds(client);
-    fy_session_unwatch(client->session, &client->watch);
+    fy_loop_unwatch(&client->session->loop, &client->watch);
     if (client->stage) {
         client->session->calls->orphan(client->stage);
     }
@@ -60,8 +60,8 @@ push(struct stub_client *client)
             continue;
         }
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
-            fy_session_change(client->session, &client->watch,
-                              EPOLLIN | EPOLLOUT);
+            (void)fy_loop_watch(&client->session->loop, &client->watch,
+                                EPOLLIN | EPOLLOUT);
             return 0;
         }
         if (n <= 0) {
@@ -70,7 +70,7 @@ push(struct stub_client *client)
         client->out_at += (size_t)n;
     }
     client->out_at = client->out_used = 0;
-    fy_session_change(client->session, &client->watch, EPOLLIN);
+    (void)fy_loop_watch(&client->session->loop, &client->watch, EPOLLIN);
     return 0;
 }
 
@@ -229,9 +229,9 @@ receive(struct stub_client *client)
 }
 
 static void
-serve(struct watch *watch, uint32_t events)
+serve(void *owner, uint32_t events)
 {
-    struct stub_client *client = (struct stub_client *)watch;
+    struct stub_client *client = owner;
     if (events & EPOLLOUT) {
         if (push(client)) {
             fy_stub_client_drop(client);
@@ -263,31 +263,28 @@ turn_away(struct fy_session *session)
     if (fd >= 0) {
         (void)close(fd);
     } else if (error != EAGAIN) {
-        fy_session_change(session, &session->stubs.listener, 0);
-        fy_session_set(session, &session->stubs.rest, rest_ns);
+        (void)fy_loop_watch(&session->loop, &session->stubs.listener, 0);
+        fy_loop_set(&session->loop, &session->stubs.rest, rest_ns);
     }
     session->stubs.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
 }
 
 void
-fy_stub_clients_rested(struct timer *timer)
+fy_stub_clients_rested(void *owner)
 {
-    struct fy_session *session =
-        (struct fy_session *)((char *)timer -
-                              offsetof(struct fy_session, stubs.rest));
-    fy_session_change(session, &session->stubs.listener, EPOLLIN);
+    struct fy_session *session = owner;
+    (void)fy_loop_watch(&session->loop, &session->stubs.listener, EPOLLIN);
 }
 
 void
-fy_stub_clients_accept(struct watch *watch, uint32_t events)
+fy_stub_clients_accept(void *owner, uint32_t events)
 {
-    struct fy_session *session =
-        (struct fy_session *)((char *)watch -
-                              offsetof(struct fy_session, stubs.listener));
+    struct fy_session *session = owner;
+    int listener = session->stubs.listener.fd;
     (void)events;
     for (;;) {
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             bool full = errno == EMFILE || errno == ENFILE ||
                         errno == ENOBUFS || errno == ENOMEM;
@@ -310,10 +307,11 @@ fy_stub_clients_accept(struct watch *watch, uint32_t events)
         }
         client->session = session;
         client->pid = peer.pid;
-        client->watch = (struct watch){.fd = fd, .ready = serve};
+        client->watch =
+            (struct fy_watch){.fd = fd, .ready = serve, .owner = client};
         client->next = session->stubs.clients;
         session->stubs.clients = client;
-        if (fy_session_watch(session, &client->watch, EPOLLIN)) {
+        if (fy_loop_watch(&session->loop, &client->watch, EPOLLIN)) {
             fy_stub_client_drop(client);
         } else {
             receive(client); /* the hello is usually there already */

@@ -26,6 +26,5 @@ libfyproxy_la_SOURCES += \
 	proxy/server/start.c \
 	proxy/server/touched.c \
 	proxy/server/touched_answer.c \
-	proxy/server/watch.c \
 	proxy/server/work.c
 EXTRA_DIST += proxy/server/README.md

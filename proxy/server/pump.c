@@ -42,7 +42,7 @@ close_in(struct fy_server_stage *stage)
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", stage->in.fd);
         stage->pump.in_left = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     }
-    fy_watch_set(stage->server, &stage->in, 0);
+    (void)fy_loop_watch(&stage->server->loop, &stage->in, 0);
     fy_run_close(&stage->run.in);
     stage->in.fd = -1;
     stage->pump.queue.n = 0;
@@ -111,11 +111,11 @@ fy_pump_in(struct fy_server_stage *stage)
         grant(stage, (size_t)done);
     }
     if (queue->n) {
-        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+        (void)fy_loop_watch(&stage->server->loop, &stage->in, EPOLLOUT);
         return;
     }
     queue->at = 0;
-    fy_watch_set(stage->server, &stage->in, 0);
+    (void)fy_loop_watch(&stage->server->loop, &stage->in, 0);
     if (stage->pump.in_ended) {
         if (stage->spec.in.kind == FY_STREAM_PTY) {
             (void)!write(stage->in.fd, "\004", 1);
@@ -171,7 +171,7 @@ fy_pump_add(struct fy_server_stage *stage, const char *bytes, size_t n)
     }
     int status = n ? queue_add(&stage->pump.queue, bytes, n) : 0;
     if (!status && n && !early) {
-        fy_watch_set(stage->server, &stage->in, EPOLLOUT);
+        (void)fy_loop_watch(&stage->server->loop, &stage->in, EPOLLOUT);
     }
     return status;
 }
@@ -256,7 +256,7 @@ send_out(struct fy_server_stage *stage, const void *bytes, size_t n)
 static void
 out_ended(struct fy_server_stage *stage)
 {
-    fy_watch_set(stage->server, &stage->out, 0);
+    (void)fy_loop_watch(&stage->server->loop, &stage->out, 0);
     fy_run_close(&stage->run.out);
     stage->out.fd = -1;
     if (stage->pump.squeeze && stage->out_exchange &&
@@ -295,7 +295,7 @@ fy_pump_out(struct fy_server_stage *stage)
                 out_ended(stage);
                 return 0;
             }
-            fy_watch_set(server, &stage->out, 0);
+            (void)fy_loop_watch(&server->loop, &stage->out, 0);
             return 0;
         }
         stage->pump.output = FY_OUTPUT_OPENED;
@@ -312,7 +312,7 @@ fy_pump_out(struct fy_server_stage *stage)
             continue;
         }
         if (n < 0 && errno == EBUSY) {
-            fy_watch_set(server, &stage->out, 0);
+            (void)fy_loop_watch(&server->loop, &stage->out, 0);
             return 0;
         }
         if (n < 0 && errno == EAGAIN) {
@@ -331,7 +331,7 @@ fy_pump_out(struct fy_server_stage *stage)
             return status;
         }
     }
-    fy_watch_set(server, &stage->out, EPOLLIN);
+    (void)fy_loop_watch(&server->loop, &stage->out, EPOLLIN);
     return 0;
 }
 
@@ -380,7 +380,7 @@ fy_pump_err(struct fy_server_stage *stage)
     for (int turn = 0; turn < TURNS; turn++) {
         size_t room = fy_wire_room(server->wire, exchange->stream);
         if (room <= FY_PLACE_BYTES && !at_end(stage->err.fd)) {
-            fy_watch_set(server, &stage->err, 0);
+            (void)fy_loop_watch(&server->loop, &stage->err, 0);
             return;
         }
         size_t want =
@@ -396,14 +396,14 @@ fy_pump_err(struct fy_server_stage *stage)
             continue;
         }
         if (n < 0 && errno == EBUSY) {
-            fy_watch_set(server, &stage->err, 0);
+            (void)fy_loop_watch(&server->loop, &stage->err, 0);
             return;
         }
         if (n < 0 && errno == EAGAIN) {
             break;
         }
         if (n <= 0) {
-            fy_watch_set(server, &stage->err, 0);
+            (void)fy_loop_watch(&server->loop, &stage->err, 0);
             fy_run_close(&stage->run.err);
             stage->err.fd = -1;
             fy_exchange_finish(exchange, NULL, 0);
@@ -414,7 +414,7 @@ fy_pump_err(struct fy_server_stage *stage)
             return;
         }
     }
-    fy_watch_set(server, &stage->err, EPOLLIN);
+    (void)fy_loop_watch(&server->loop, &stage->err, EPOLLIN);
 }
 
 void

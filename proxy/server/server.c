@@ -8,7 +8,6 @@
 
 #include "proxy/server/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,12 +17,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/whole.h"
 #include "proxy/wire/transport.h"
 
 enum {
-    EVENTS = 64, /* taken at once */
     DESCRIPTORS = 65536,
     JOBS_MS = 100, /* for jobs at the end; then the process ends with them */
 };
@@ -51,7 +48,14 @@ on_signals(void *owner, uint32_t events)
 
 /* The wire is served once a turn, whatever came. */
 static void
-on_wire(void *owner, uint32_t events)
+on_readable(void *owner, uint32_t events)
+{
+    struct fy_server *server = owner;
+    server->readable |= (events & ~(uint32_t)EPOLLOUT) != 0;
+}
+
+static void
+on_writable(void *owner, uint32_t events)
 {
     (void)owner;
     (void)events;
@@ -72,75 +76,42 @@ free_dead(struct fy_server *server)
  * with that sshd, and we. An answer is not waited for: a client that was stopped
  * (Ctrl-Z) goes on later.
  */
-static uint64_t
-send_ping(struct fy_server *server)
+static void
+send_ping(void *owner)
 {
-    uint64_t now = fy_clock_ns();
-    if (server->ping_ns == 0) {
-        server->ping_ns = now + PING_NS;
-    } else if (now >= server->ping_ns) {
-        server->ping_ns =
-            fy_wire_ping(server->wire) ? now + PING_NS / 10 : now + PING_NS;
-    }
-    return server->ping_ns;
-}
-
-/* For epoll_wait(): until the next timer, in ms, rounded up. */
-static int
-timeout_ms(struct fy_server *server)
-{
-    uint64_t next_ns = fy_server_timers(server);
-    uint64_t ping_ns = send_ping(server), now = fy_clock_ns();
-    if (server->unreaped) {
-        return 0;
-    }
-    next_ns = next_ns == 0 || ping_ns < next_ns ? ping_ns : next_ns;
-    return next_ns <= now ? 0 : (int)((next_ns - now + 999999) / 1000000);
+    struct fy_server *server = owner;
+    fy_loop_set(&server->loop, &server->ping,
+                fy_wire_ping(server->wire) ? PING_NS / 10 : PING_NS);
 }
 
 /* One wait and what it brought. FY_ERR_IO: the connection is over. */
 static int
 turn(struct fy_server *server)
 {
-    struct epoll_event events[EVENTS];
     bool one = server->wire_out.fd == server->wire_in.fd;
-    int wait_ms = timeout_ms(server);
+    uint64_t until_ns = fy_server_timers(server);
     bool writes = fy_wire_wants_write(server->wire);
-    fy_watch_set(server, &server->wire_in,
-                 EPOLLIN | (one && writes ? EPOLLOUT : 0));
+    (void)fy_loop_watch(&server->loop, &server->wire_in,
+                        EPOLLIN | (one && writes ? EPOLLOUT : 0));
     if (!one) {
-        fy_watch_set(server, &server->wire_out, writes ? EPOLLOUT : 0);
+        (void)fy_loop_watch(&server->loop, &server->wire_out,
+                            writes ? EPOLLOUT : 0);
     }
     /* What epoll refuses, a file, is always ready. */
-    bool always_in = server->wire_in.events == 0;
-    bool always_out = !one && writes && server->wire_out.events == 0;
-    int n = epoll_wait(server->epoll, events, EVENTS,
-                       always_in || always_out ? 0 : wait_ms);
-    if (n < 0 && errno != EINTR) {
+    server->readable = server->wire_in.events == 0;
+    bool at_once = server->unreaped || server->readable ||
+                   (!one && writes && server->wire_out.events == 0);
+    if (fy_loop_turn(&server->loop, at_once ? 1 : until_ns)) {
         return FY_ERR_IO;
-    }
-    bool readable = always_in, writable = always_out;
-    for (int i = 0; i < n; i++) {
-        const struct fy_watch *watch = events[i].data.ptr;
-        if (watch->fd < 0 || watch->events == 0) {
-            continue; /* closed by what came before it */
-        }
-        if (watch == &server->wire_in || watch == &server->wire_out) {
-            readable |= watch == &server->wire_in &&
-                        (events[i].events & ~(uint32_t)EPOLLOUT);
-            writable |= (events[i].events & ~(uint32_t)EPOLLIN) != 0;
-        } else {
-            watch->ready(watch->owner, events[i].events);
-        }
     }
     if (server->unreaped) {
         fy_server_reap(server);
     }
     /* What was just queued goes out in the same turn. */
-    writable |= fy_wire_wants_write(server->wire);
+    bool writable = fy_wire_wants_write(server->wire);
     int status = 0;
-    if (readable || writable) {
-        status = fy_wire_io(server->wire, readable, writable);
+    if (server->readable || writable) {
+        status = fy_wire_io(server->wire, server->readable, writable);
     }
     free_dead(server);
     return status;
@@ -151,22 +122,21 @@ turn(struct fy_server *server)
 static int
 open_server(struct fy_server *server, const sigset_t *signals)
 {
-    server->epoll = epoll_create1(EPOLL_CLOEXEC);
     server->signals = (struct fy_watch){
         .fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK),
         .ready = on_signals,
         .owner = server};
-    if (server->epoll < 0 || server->signals.fd < 0) {
+    if (server->signals.fd < 0 || fy_jobs_open(server) ||
+        fy_loop_watch(&server->loop, &server->signals, EPOLLIN)) {
         return FY_ERR_IO;
     }
-    fy_watch_set(server, &server->signals, EPOLLIN);
-    if (fy_jobs_open(server)) {
-        return FY_ERR_IO;
-    }
-    server->wire_in = (struct fy_watch){
-        .fd = fy_wire_in_fd(server->wire), .ready = on_wire, .owner = server};
-    server->wire_out = (struct fy_watch){
-        .fd = fy_wire_out_fd(server->wire), .ready = on_wire, .owner = server};
+    server->wire_in = (struct fy_watch){.fd = fy_wire_in_fd(server->wire),
+                                        .ready = on_readable,
+                                        .owner = server};
+    server->wire_out = (struct fy_watch){.fd = fy_wire_out_fd(server->wire),
+                                         .ready = on_writable};
+    server->ping = (struct fy_timer){.run = send_ping, .owner = server};
+    fy_loop_set(&server->loop, &server->ping, PING_NS);
     return 0;
 }
 
@@ -212,7 +182,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     } else {
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
-    while (!status && !server->ending) {
+    while (!status && !server->ending && !server->loop.failed) {
         /* The connection's end is what a proxy waits for. */
         if (turn(server)) {
             break;
@@ -233,12 +203,8 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
         fy_server_stage_free(stage);
     }
     free_dead(server);
-    if (server->signals.fd >= 0) {
-        (void)close(server->signals.fd);
-    }
-    if (server->epoll >= 0) {
-        (void)close(server->epoll);
-    }
+    fy_loop_unwatch(&server->loop, &server->signals);
+    fy_loop_close(&server->loop);
     fy_policy_free(server->policy);
     return status;
 free_policy:
@@ -275,7 +241,7 @@ fy_proxy_serve(int in_fd, int out_fd, const struct fy_proxy_options *options)
     if (!server) {
         return EXIT_FAILURE;
     }
-    server->epoll = server->signals.fd = server->bell.fd = -1;
+    server->loop.epoll = server->loop.bell.fd = server->signals.fd = -1;
     (void)fcntl(in_fd, F_SETFD, FD_CLOEXEC);
     (void)fcntl(out_fd, F_SETFD, FD_CLOEXEC);
     (void)sigemptyset(&signals);

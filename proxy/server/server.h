@@ -21,20 +21,13 @@
 #include "proxy/server/run.h"
 #include "proxy/storage/work.h"
 #include "proxy/wire/compress.h"
+#include "proxy/wire/loop.h"
 #include "proxy/wire/spec.h"
 #include "proxy/wire/wire.h"
 
 struct fy_server;
 struct fy_exchange;
 struct fy_server_stage;
-
-/* A descriptor in the epoll, or none (fd -1). */
-struct fy_watch {
-    int fd;
-    uint32_t events; /* that epoll waits for; 0: not in it */
-    void (*ready)(void *owner, uint32_t events);
-    void *owner;
-};
 
 enum fy_exchange_kind {
     FY_EXCHANGE_OTHER, /* answered at once */
@@ -205,15 +198,16 @@ struct fy_server {
     size_t over_bytes;      /* of their specs */
     size_t receiving_bytes; /* of bodies that are not complete */
     double speed;           /* of one core, measured once; 0: not yet */
-    int epoll;
-    struct fy_watch wire_in, wire_out, signals, bell;
+    struct fy_loop loop;
+    struct fy_watch wire_in, wire_out, signals;
+    bool readable; /* what the client sent has come */
+    struct fy_timer ping;
     struct fy_pool *pool;
     unsigned jobs;
     struct fy_server_looks looks;
     struct fy_groups groups;
     struct fy_server_group *grouped;
     bool unreaped;          /* processes that have ended may be there */
-    uint64_t ping_ns;       /* when the next PING goes */
     bool ending;            /* a signal asked us to */
     bool closed;            /* the wire takes nothing any more */
     char buffer[128 << 10]; /* for one read of stdout at a time */
@@ -241,15 +235,6 @@ void fy_exchange_refuse(struct fy_exchange *exchange, int status,
 /* Whether the spec of some stage is still on its way. */
 bool fy_server_receiving(const struct fy_server *server);
 
-/* ---- watch.c: descriptors in the epoll ---------------------------------------- */
-
-/* Waits for `events' of watch->fd from now on; 0: takes it out of the epoll. */
-void fy_watch_set(struct fy_server *server, struct fy_watch *watch,
-                  uint32_t events);
-/* Closes one of the stage's descriptors and what waits for it. */
-void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
-                    int *fd);
-
 /* ---- touched.c: what a stage changed ------------------------------------------- */
 
 /* The paths that the stage may write and that exist before it begins; NULL: not
@@ -274,6 +259,9 @@ fy_server_stage_feeder(const struct fy_server_stage *stage);
 /* Whether what it reads may have ended only because this host ends what feeds it:
  * that is not known yet. A process that has ended is the next to be looked at. */
 bool fy_server_stage_doubts(const struct fy_server_stage *stage);
+/* Closes one of the stage's descriptors and what waits for it. */
+void fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch,
+                    int *fd);
 /* Takes it off its exchanges. */
 void fy_server_stage_leave(struct fy_server_stage *stage);
 /* Takes it out of the list; freed when nothing can point at it any more. */

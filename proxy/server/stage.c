@@ -100,6 +100,13 @@ fy_server_stage_doubts(const struct fy_server_stage *stage)
 /* ---- its end ------------------------------------------------------------------ */
 
 void
+fy_watch_close(struct fy_server_stage *stage, struct fy_watch *watch, int *fd)
+{
+    fy_loop_forget(&stage->server->loop, watch);
+    fy_run_close(fd);
+}
+
+void
 fy_server_stage_leave(struct fy_server_stage *stage)
 {
     if (stage->out_exchange) {

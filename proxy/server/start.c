@@ -230,7 +230,7 @@ launch(struct fy_server_stage *stage, struct check *check)
     stage->in = watch(stage, stage->run.in, on_in);
     stage->out = watch(stage, stage->run.out, on_out);
     stage->err = watch(stage, stage->run.err, on_err);
-    fy_watch_set(server, &stage->started, EPOLLIN);
+    (void)fy_loop_watch(&server->loop, &stage->started, EPOLLIN);
     return 0;
 }
 

@@ -9,8 +9,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -46,9 +44,7 @@ static void
 on_bell(void *owner, uint32_t events)
 {
     struct fy_server *server = owner;
-    uint64_t count;
     (void)events;
-    (void)!read(server->bell.fd, &count, sizeof count);
     fy_work_collect(server->pool);
     fy_work_collect(server->looks.pool);
 }
@@ -85,16 +81,10 @@ fy_look_start(struct fy_job *job)
 int
 fy_jobs_open(struct fy_server *server)
 {
-    server->bell =
-        (struct fy_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                          .ready = on_bell,
-                          .owner = server};
-    if (server->bell.fd < 0) {
-        return FY_ERR_IO;
-    }
-    fy_watch_set(server, &server->bell, EPOLLIN);
-    int status = fy_pool_new(server->bell.fd, &server->pool);
-    return status ? status : fy_pool_new(server->bell.fd, &server->looks.pool);
+    int status = fy_loop_open(&server->loop, on_bell, server);
+    int bell = server->loop.bell.fd;
+    status = status ? status : fy_pool_new(bell, &server->pool);
+    return status ? status : fy_pool_new(bell, &server->looks.pool);
 }
 
 bool
@@ -111,8 +101,5 @@ fy_jobs_close(struct fy_server *server, unsigned wait_ms)
     }
     fy_pool_free(server->pool);
     fy_pool_free(server->looks.pool);
-    if (server->bell.fd >= 0) {
-        (void)close(server->bell.fd);
-    }
     return true;
 }

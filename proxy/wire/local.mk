@@ -2,6 +2,8 @@
 libfyproxy_la_SOURCES += \
 	proxy/wire/compress.c \
 	proxy/wire/compress.h \
+	proxy/wire/loop.c \
+	proxy/wire/loop.h \
 	proxy/wire/place.c \
 	proxy/wire/process.c \
 	proxy/wire/process.h \

@@ -28,34 +28,24 @@ static struct {
 /* ---- the session */
 
 void
-fy_session_unwatch(struct fy_session *session, struct watch *watch)
+fy_loop_unwatch(struct fy_loop *loop, struct fy_watch *watch)
 {
-    (void)session;
+    (void)loop;
     (void)watch;
 }
 
-void
-fy_session_change(struct fy_session *session, struct watch *watch,
-                  uint32_t events)
-{
-    (void)session;
-    watch->events = events;
-}
-
 int
-fy_session_watch(struct fy_session *session, struct watch *watch,
-                 uint32_t events)
+fy_loop_watch(struct fy_loop *loop, struct fy_watch *watch, uint32_t events)
 {
-    (void)session;
+    (void)loop;
     watch->events = events;
     return 0;
 }
 
 void
-fy_session_set(struct fy_session *session, struct timer *timer,
-               uint64_t delay_ns)
+fy_loop_set(struct fy_loop *loop, struct fy_timer *timer, uint64_t delay_ns)
 {
-    (void)session;
+    (void)loop;
     (void)timer;
     (void)delay_ns;
 }
@@ -155,7 +145,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     MUST(client &&
          socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     client->session = &session;
-    client->watch = (struct watch){.fd = ends[0], .ready = serve};
+    client->watch =
+        (struct fy_watch){.fd = ends[0], .ready = serve, .owner = client};
     session.stubs.clients = client;
     memset(&said, 0, sizeof said);
     said.bytes = bytes;
@@ -163,14 +154,14 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     for (size_t at = 0; at < n && !client->gone; at += piece) {
         size_t k = n - at < piece ? n - at : piece;
         send_piece(ends[1], bytes + at, k, at % 3 == 0 ? nfds : 0);
-        serve(&client->watch, EPOLLIN);
+        serve(client, EPOLLIN);
         /* Something is said to it, too. */
         fy_stub_client_send(client, FY_STUB_WANT, bytes, k < 64 ? k : 64);
         MUST(client->nfds <= 4 && client->in_used <= FY_STUB_FRAME_BYTES);
     }
     close(ends[1]);
     for (size_t round = 0; round <= n && !client->gone; round++) {
-        serve(&client->watch, EPOLLIN | EPOLLHUP);
+        serve(client, EPOLLIN | EPOLLHUP);
     }
     MUST(client->gone && client->nfds == 0);
     close(ends[0]);

@@ -43,7 +43,7 @@ static struct fy_stub_run run_frame;
 static uint64_t told_place; /* to the stub */
 
 void
-fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
+fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
 {
     (void)of;
     (void)timer;

@@ -33,9 +33,9 @@ fy_clock_ns(void)
 }
 
 void
-fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
+fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
 {
-    ck_assert_ptr_eq(of, &session);
+    ck_assert_ptr_eq(of, &session.loop);
     timer->due_ns = now_ns + delay_ns;
 }
 

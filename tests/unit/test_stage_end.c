@@ -71,13 +71,13 @@ fy_flow_whole(const struct stage *of)
 }
 
 void
-fy_session_set(struct fy_session *of, struct timer *timer, uint64_t delay_ns)
+fy_loop_set(struct fy_loop *of, struct fy_timer *timer, uint64_t delay_ns)
 {
     (void)of, (void)timer, (void)delay_ns;
 }
 
 void
-fy_session_unset(struct fy_session *of, struct timer *timer)
+fy_loop_unset(struct fy_loop *of, struct fy_timer *timer)
 {
     (void)of, (void)timer;
 }
