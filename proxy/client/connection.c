@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -403,26 +402,14 @@ hello_closed(struct exchange *exchange, uint32_t error)
     }
 }
 
-static struct fy_bytes
-bytes_of(const char *text)
-{
-    return (struct fy_bytes){.at = text, .n = strlen(text)};
-}
-
 static int
 say_hello(struct connection *connection)
 {
-    struct utsname names;
-    memset(&names, 0, sizeof names);
-    (void)uname(&names);
     struct fy_hello hello = {
         .version = FY_PROTOCOL_VERSION,
-        .ferry = bytes_of(PACKAGE_VERSION),
+        .ferry = {.at = PACKAGE_VERSION, .n = strlen(PACKAGE_VERSION)},
         .uid = geteuid(),
         .gid = getegid(),
-        .host = bytes_of(names.nodename),
-        .kernel = bytes_of(names.release),
-        .machine = bytes_of(names.machine),
     };
     char *body;
     size_t n;

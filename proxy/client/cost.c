@@ -89,14 +89,8 @@ fy_cost_predict(const struct fy_invocation *invocation,
     double rtt = host->rtt_seconds > 0 ? host->rtt_seconds : default_rtt;
     double bandwidth =
         host->bytes_a_second > 0 ? host->bytes_a_second : default_bandwidth;
-    double speed = host->speed > 0 ? host->speed : 1;
-    /* Beyond one process a core, each gets its share. */
-    if (host->load > 1) {
-        speed /= host->load;
-    }
     double work = expected_work(invocation, learned, input);
     double output = expected_output(invocation, learned, input);
-    out->output_bytes = output;
     uint64_t opened = input->opened_files < input->remote_files
                           ? input->opened_files
                           : input->remote_files;
@@ -109,7 +103,9 @@ fy_cost_predict(const struct fy_invocation *invocation,
         (double)input->stored_bytes / bandwidth;
     double trips = input->effect ? trips_an_effect : trips_a_stage;
     out->there_seconds = host->login_seconds + trips * rtt + start_there +
-                         (double)input->local_bytes / bandwidth + work / speed;
+                         (double)input->local_bytes / bandwidth +
+                         /* Beyond one process a core, each gets its share. */
+                         work * (host->load > 1 ? host->load : 1);
     if (input->output_stays) {
         out->here_seconds += output / bandwidth;
     } else {

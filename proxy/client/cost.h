@@ -24,7 +24,6 @@
 struct fy_cost_host {
     double rtt_seconds;    /* 0: unknown */
     double bytes_a_second; /* of the link; 0: unknown */
-    double speed;          /* of a core there, relative to one here; 0: same */
     double load;           /* running processes a core; 0: idle */
     double here_load;      /* the same of this machine */
     double login_seconds;  /* until it can be asked; 0: now */
@@ -44,7 +43,6 @@ struct fy_cost_input {
 
 struct fy_cost {
     double there_seconds, here_seconds;
-    double output_bytes; /* expected */
 };
 
 void fy_cost_predict(const struct fy_invocation *invocation,

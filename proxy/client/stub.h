@@ -18,7 +18,7 @@
 
 #include "proxy/wire/protocol.h"
 
-#define FY_STUB_VERSION 3
+#define FY_STUB_VERSION 4
 
 enum {
     FY_STUB_DATA_BYTES = 64 << 10,  /* most in one OUT, ERR or INPUT frame */
@@ -68,7 +68,7 @@ enum fy_session_to_stub {
  */
 struct fy_stub_hello {
     uint32_t version;
-    int32_t pid, ppid, pgid, sid;
+    int32_t pid;
     uint32_t open;      /* bit i: fd i is open */
     uint32_t same;      /* bit 1: fd 1 and fd 2 are one open file description */
     uint32_t extra_fds; /* open fds beyond 2 */
@@ -76,11 +76,9 @@ struct fy_stub_hello {
     int32_t nice;       /* -20 .. 19 */
     uint32_t ignored[2];    /* signals that are ignored; bit n-1 of 64 */
     uint32_t blocked[2];    /* signals that are blocked */
-    uint64_t limits[16][2]; /* getrlimit() of resource i: soft, hard */
     uint16_t rows, columns; /* of the terminal on fd 1 or 0; 0: none */
-    uint16_t reserved[2];
+    uint64_t limits[16][2]; /* getrlimit() of resource i: soft, hard */
     uint32_t argc, envc;
-    uint64_t started_ns; /* CLOCK_MONOTONIC when the stub began */
 };
 
 /* What a command does about output that nobody reads. */

@@ -1299,7 +1299,6 @@ void
 fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello)
 {
     hello->spaces = fy_namespace_kind(policy) != FY_NAMESPACE_NONE;
-    hello->all_users = fy_namespace_kind(policy) != FY_NAMESPACE_USER;
     hello->landlock = policy->landlock;
     hello->filter = policy->known_user && fy_filter_works();
 }

@@ -50,7 +50,7 @@ void fy_policy_leave(struct fy_policy *policy);
  * may be running. NULL: fine. */
 void fy_policy_free(struct fy_policy *policy);
 
-/* namespaces, all_users, landlock of the hello. */
+/* namespaces, landlock of the hello. */
 void fy_policy_describe(struct fy_policy *policy, struct fy_hello *hello);
 
 /*

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this host is and has: /hello and /probe. Everything is measured when it
- * is asked for, but for the speed of a core, which does not change.
+ * What this host is and has: /hello and /probe, measured when it is asked for.
  */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/sha256.h"
 #include "proxy/sandbox/walk.h"
 #include "proxy/server/server.h"
 
 enum {
-    SPEED_BYTES = 64 << 10, /* hashed once per connection */
     PROBE_ENTRIES = 20000,
     PROBE_MS = 50, /* the client waits */
 };
@@ -27,29 +23,6 @@ fy_server_load(const struct fy_server *server)
 {
     double load;
     return getloadavg(&load, 1) == 1 ? load / server->cores : 0;
-}
-
-/* Bytes a second that one core hashes, of zeroes in the server's buffer. */
-double
-fy_server_speed(struct fy_server *server)
-{
-    unsigned char hash[32];
-    struct fy_sha256 digest;
-    memset(server->buffer, 0, sizeof server->buffer);
-    uint64_t began = fy_clock_ns();
-    fy_sha256_start(&digest);
-    for (size_t done = 0; done < SPEED_BYTES; done += sizeof server->buffer) {
-        fy_sha256_add(&digest, server->buffer, sizeof server->buffer);
-    }
-    fy_sha256_end(&digest, hash);
-    uint64_t took = fy_clock_ns() - began;
-    return took ? SPEED_BYTES * 1e9 / (double)took : 0;
-}
-
-static struct fy_bytes
-text_bytes(const char *text)
-{
-    return (struct fy_bytes){text, strlen(text)};
 }
 
 struct hello {
@@ -69,25 +42,16 @@ static void
 answer_hello(struct fy_exchange *exchange, struct fy_hello *hello)
 {
     const struct fy_server *server = exchange->server;
-    struct utsname name;
     char *encoded;
     size_t nencoded;
-    if (uname(&name) < 0 || getloadavg(&hello->load, 1) < 1) {
+    if (getloadavg(&hello->load, 1) < 1) {
         hello->load = 0;
     }
     hello->version = FY_PROTOCOL_VERSION;
-    hello->ferry = text_bytes(PACKAGE_VERSION);
+    hello->ferry = (struct fy_bytes){PACKAGE_VERSION, strlen(PACKAGE_VERSION)};
     hello->uid = geteuid();
     hello->gid = getegid();
-    hello->host = text_bytes(name.nodename);
-    hello->kernel = text_bytes(name.release);
-    hello->machine = text_bytes(name.machine);
     hello->cores = server->cores;
-    hello->memory_bytes =
-        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    hello->speed = server->speed;
-    hello->stages_max = server->stages_max;
-    hello->stages_now = server->running;
     if (fy_hello_encode(hello, &encoded, &nencoded)) {
         fy_exchange_refuse(exchange, 503, FY_STAGE_BUSY, "out of memory");
         return;

@@ -176,10 +176,7 @@ serve(int in_fd, int out_fd, const struct fy_proxy_options *options,
     if (options->memory_bytes || options->seconds > 0) {
         fy_groups_open(&server->groups);
     }
-    if (!status) {
-        /* While the client's answer is on its way. */
-        server->speed = fy_server_speed(server);
-    } else {
+    if (status) {
         (void)fprintf(stderr, "ferry: cannot serve: %m\n");
     }
     while (!status && !server->ending && !server->loop.failed) {

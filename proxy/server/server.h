@@ -197,7 +197,6 @@ struct fy_server {
     unsigned over;          /* stages kept for /touched */
     size_t over_bytes;      /* of their specs */
     size_t receiving_bytes; /* of bodies that are not complete */
-    double speed;           /* of one core, measured once; 0: not yet */
     struct fy_loop loop;
     struct fy_watch wire_in, wire_out, signals;
     bool readable; /* what the client sent has come */
@@ -301,8 +300,6 @@ void fy_server_hello(struct fy_exchange *exchange, char *bytes, size_t n);
 void fy_server_probe(struct fy_exchange *exchange, const char *bytes, size_t n);
 /* Load of the last minute per core. */
 double fy_server_load(const struct fy_server *server);
-/* Bytes a second that one core hashes; 0: unknown. */
-double fy_server_speed(struct fy_server *server);
 
 /* ---- touched_answer.c: /touched --------------------------------------------------- */
 

@@ -109,19 +109,11 @@ static const struct fy_spec_field hello_fields[] = {
     F(fy_hello, "ferry", FY_SPEC_BYTES, true, ferry),
     N(fy_hello, "uid", true, uid, UINT32_MAX),
     N(fy_hello, "gid", true, gid, UINT32_MAX),
-    F(fy_hello, "host", FY_SPEC_BYTES, false, host),
-    F(fy_hello, "kernel", FY_SPEC_BYTES, false, kernel),
-    F(fy_hello, "machine", FY_SPEC_BYTES, false, machine),
     N(fy_hello, "cores", false, cores, UINT32_MAX),
     F(fy_hello, "load", FY_SPEC_REAL, false, load),
-    N(fy_hello, "memory", false, memory_bytes, UINT64_MAX),
-    F(fy_hello, "speed", FY_SPEC_REAL, false, speed),
     F(fy_hello, "spaces", FY_SPEC_BOOLEAN, false, spaces),
-    F(fy_hello, "all-users", FY_SPEC_BOOLEAN, false, all_users),
     N(fy_hello, "landlock", false, landlock, UINT32_MAX),
     F(fy_hello, "filter", FY_SPEC_BOOLEAN, false, filter),
-    N(fy_hello, "stages-max", false, stages_max, UINT32_MAX),
-    N(fy_hello, "stages-now", false, stages_now, UINT32_MAX),
 };
 SHAPE(hello, "hello", fy_hello);
 

@@ -99,16 +99,11 @@ struct fy_hello {
     uint32_t version;      /* FY_PROTOCOL_VERSION */
     struct fy_bytes ferry; /* package version */
     uint32_t uid, gid;
-    struct fy_bytes host, kernel, machine; /* of uname(2) */
     uint32_t cores;
-    double load; /* of the last minute */
-    uint64_t memory_bytes;
-    double speed;      /* of one core: bytes/s that it hashes; 0: unknown */
+    double load;       /* of the last minute */
     bool spaces;       /* stages see the client's paths (mount namespaces) */
-    bool all_users;    /* ... and every uid as it is */
     uint32_t landlock; /* its ABI version; 0: none */
     bool filter;       /* stages without owners' names get no sockets */
-    uint32_t stages_max, stages_now;
 };
 
 /* POST /probe: how much is behind these operands. */

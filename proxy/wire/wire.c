@@ -432,8 +432,6 @@ void
 fy_wire_counters(const struct fy_wire *wire, struct fy_wire_counters *out)
 {
     *out = wire->counters;
-    out->unanswered_ns =
-        wire->ping_sent_ns ? fy_clock_ns() - wire->ping_sent_ns : 0;
 }
 
 int

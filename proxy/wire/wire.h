@@ -132,8 +132,7 @@ void fy_wire_cancel(struct fy_wire *wire, int32_t stream);
  * eight PINGs, how fast the link is. */
 struct fy_wire_counters {
     uint64_t received_bytes, sent_bytes;
-    uint64_t rtt_ns;        /* 0: none yet */
-    uint64_t unanswered_ns; /* since the PING that has no answer; 0: none */
+    uint64_t rtt_ns; /* 0: none yet */
     /* What the peer took in a second while there was more to send, lately: the
      * link carries that at least; 0: there never was more. */
     uint64_t link_rate;

@@ -6,7 +6,6 @@
  */
 #include "config.h"
 
-#include "common/clock.h"
 #include "shim/stub/local.h"
 
 #include <errno.h>
@@ -105,12 +104,8 @@ read_signals(struct fy_stub_hello *hello)
 static bool
 fill(struct fy_stub_hello *hello)
 {
-    hello->started_ns = fy_clock_ns();
     hello->version = FY_STUB_VERSION;
     hello->pid = getpid();
-    hello->ppid = getppid();
-    hello->pgid = getpgrp();
-    hello->sid = getsid(0);
     hello->extra_fds = count_extra();
     mode_t mask = umask(077);
     (void)umask(mask);

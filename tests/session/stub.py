@@ -26,7 +26,7 @@ STUB = os.path.join(os.environ.get("FERRY_BUILDDIR", "."), "ferry-stub")
 EXEC, RUN, OUT, ERR, WANT, EXIT, AGAIN, STOPPED, FORGET, PING, PLACE = range(1, 12)
 (HELLO, READABLE, INPUT, INPUT_END, SIGNAL, WINDOW, CREDIT,
  BROKEN, FULL, PONG) = range(1, 11)
-FIXED = struct.calcsize("=I4iIIIIi4I32Q2H2HIIQ")
+FIXED = struct.calcsize("=IiIIIIi4I2H32QII")
 count = failed = 0
 
 
@@ -67,13 +67,13 @@ class Session:
             os.close(fd)
         kind, body = self.receive()
         assert kind == HELLO
-        values = struct.unpack("=I4iIIIIi4I32Q2H2HIIQ", body[:FIXED])
+        values = struct.unpack("=IiIIIIi4I2H32QII", body[:FIXED])
         self.hello = dict(zip(
-            "version pid ppid pgid sid open same extra umask nice".split(),
+            "version pid open same extra umask nice".split(),
             values))
-        self.hello["ignored"] = values[10] | values[11] << 32
+        self.hello["ignored"] = values[7] | values[8] << 32
         self.strings = body[FIXED:].split(b"\0")[:-1]
-        self.argc, self.envc = values[-3], values[-2]
+        self.argc, self.envc = values[-2:]
 
     def run(self):
         """RUN; it catches signals from then on."""

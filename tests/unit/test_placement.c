@@ -135,11 +135,11 @@ START_TEST(test_many_keys_and_long_ones)
 }
 END_TEST
 
-static const struct fy_cost_host lan = {
-    .rtt_seconds = 0.5e-3, .bytes_a_second = 115e6, .speed = 1};
+static const struct fy_cost_host lan = {.rtt_seconds = 0.5e-3,
+                                        .bytes_a_second = 115e6};
 
-static const struct fy_cost_host wan = {
-    .rtt_seconds = 20e-3, .bytes_a_second = 70e6, .speed = 1};
+static const struct fy_cost_host wan = {.rtt_seconds = 20e-3,
+                                        .bytes_a_second = 70e6};
 
 static bool
 pays(uint8_t output, double ratio, struct fy_cost_input input,

@@ -161,12 +161,8 @@ post(struct job *job, const char *path, const char *bytes, size_t n)
 START_TEST(hello)
 {
     static struct job job;
-    struct fy_hello mine = {.version = FY_PROTOCOL_VERSION}, its;
-    struct fy_bytes *names[] = {&mine.ferry, &mine.host, &mine.kernel,
-                                &mine.machine};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        *names[i] = (struct fy_bytes){"x", 1};
-    }
+    struct fy_hello mine = {.version = FY_PROTOCOL_VERSION, .ferry = {"x", 1}},
+                    its;
     char *bytes;
     size_t n;
     job.stream = job.err_stream = -1;
@@ -177,9 +173,7 @@ START_TEST(hello)
     ck_assert_uint_eq(its.version, FY_PROTOCOL_VERSION);
     ck_assert_uint_eq(its.uid, geteuid());
     ck_assert_uint_gt(its.cores, 0);
-    ck_assert(its.speed > 0); /* by the clock: it may have to wait */
     ck_assert_uint_eq(its.landlock, 7);
-    ck_assert_uint_eq(its.stages_max, 200);
     free(job.out);
     memset(&job, 0, sizeof job);
 }

@@ -373,7 +373,6 @@ START_TEST(long_bodies_arrive_whole)
     fy_wire_counters(client.wire, &counters);
     ck_assert_uint_ge(counters.received_bytes, bytes[_i]);
     ck_assert_uint_gt(counters.rtt_ns, 0);
-    ck_assert_uint_eq(counters.unanswered_ns, 0);
     disconnect();
 }
 END_TEST
@@ -590,7 +589,6 @@ START_TEST(a_silent_peer_is_noticed)
     ck_assert_int_eq(fy_wire_io(client.wire, true, true), 0);
     usleep(2000);
     fy_wire_counters(client.wire, &counters);
-    ck_assert_uint_ge(counters.unanswered_ns, 2000000);
     ck_assert_uint_eq(counters.rtt_ns, 0);
     ck_assert_uint_gt(counters.sent_bytes, 0);
     ck_assert_uint_eq(counters.received_bytes, 0);
