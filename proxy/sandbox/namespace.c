@@ -488,20 +488,6 @@ build(const struct plan *plan, struct failure *failure)
     return true;
 }
 
-_Noreturn static void
-child(const struct plan *plan, int to_parent, int from_parent)
-{
-    struct failure failure = {0};
-    (void)(unshare_all(plan, &failure) && build(plan, &failure));
-    ssize_t n = write(to_parent, &failure, sizeof failure);
-    char go;
-    if (n == sizeof failure) {
-        /* Until it holds our namespaces. */
-        (void)!read(from_parent, &go, 1);
-    }
-    _exit(0);
-}
-
 static const char *const namespace_names[FY_NAMESPACES] = {"user", "mnt", "net",
                                                            "ipc"};
 
@@ -540,62 +526,6 @@ keep_descriptors(int a, int b)
     (void)close_range((unsigned)high + 1, ~0U, 0);
 }
 
-/* Makes it now. */
-static int
-make(const struct plan *plan, int fds[FY_NAMESPACES], struct failure *failure)
-{
-    int up[2], down[2];
-    int status = FY_ERR_IO;
-    memset(failure, 0, sizeof *failure);
-    failure->error = EIO;
-    if (pipe2(up, O_CLOEXEC) != 0) {
-        return FY_ERR_IO;
-    }
-    if (pipe2(down, O_CLOEXEC) != 0) {
-        goto close_up;
-    }
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
-    if (pid == 0) {
-        /* Pipes of stages among them, whose ends count. */
-        keep_descriptors(up[1], down[0]);
-        child(plan, up[1], down[0]);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(up[1]);
-    up[1] = -1;
-    close(down[0]);
-    down[0] = -1;
-    if (pid > 0) {
-        ssize_t n;
-        do {
-            n = read(up[0], failure, sizeof *failure);
-        } while (n < 0 && errno == EINTR);
-        if (n == sizeof *failure && !failure->error) {
-            status = 0;
-            hold(pid, fds);
-        }
-        close(down[1]);
-        down[1] = -1;
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-    }
-    for (int i = 0; i < 2; i++) {
-        if (down[i] >= 0) {
-            close(down[i]);
-        }
-    }
-close_up:
-    for (int i = 0; i < 2; i++) {
-        if (up[i] >= 0) {
-            close(up[i]);
-        }
-    }
-    return status;
-}
-
 /* ---- a child that is ready before it is known for what ------------------------ */
 
 /* What the child is told; the mounts follow. */
@@ -624,6 +554,7 @@ spare_child(struct plan *plan, pid_t parent, const int up[2], const int down[2])
     }
     close(up[0]);
     close(down[1]);
+    /* Pipes of stages among the others, whose ends count. */
     keep_descriptors(to_parent, from_parent);
     bool good = unshare_all(plan, &failure);
     if (fy_write_whole(to_parent, &failure, sizeof failure) || !good ||
@@ -746,38 +677,67 @@ fy_namespace_kind(struct fy_policy *policy)
     return policy->kind;
 }
 
-/* Lets the child that is ready do it. FY_ERR_BUSY: there is none. */
-static int
-make_of_spare(struct fy_policy *policy, const struct plan *plan,
-              int fds[FY_NAMESPACES], struct failure *failure)
+/* Counts a change of the host's mounts since the last look. */
+static void
+note_changes(struct fy_policy *policy)
 {
-    static struct order order;
-    struct fy_spare *spare = &policy->spare;
     struct pollfd changed = {.fd = policy->mountinfo_fd, .events = POLLPRI};
     if (policy->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
         policy->mounts_changed++;
     }
-    /* It has the mounts of the beginning. */
-    if (spare->pid == 0 || policy->mountinfo_fd < 0 ||
-        policy->mounts_changed > 0) {
-        fy_namespace_drop(policy);
-        return FY_ERR_BUSY;
-    }
+}
+
+/* Lets the child that is ready make it. FY_ERR_BUSY: that one is gone. */
+static int
+tell_spare(const struct fy_spare *spare, const struct plan *plan,
+           int fds[FY_NAMESPACES], struct failure *failure)
+{
+    static struct order order;
     order.nseen = plan->nseen;
     order.limited = plan->limited;
     order.executes = plan->executes;
     strcpy(order.temporary, plan->temporary);
-    int status = FY_ERR_BUSY;
-    if (!fy_write_whole(spare->down, &order, sizeof order) &&
-        !fy_write_whole(spare->down, plan->seen,
-                        plan->nseen * sizeof *plan->seen) &&
-        !fy_read_whole(spare->up, failure, sizeof *failure)) {
-        status = failure->error ? FY_ERR_IO : 0;
+    if (fy_write_whole(spare->down, &order, sizeof order) ||
+        fy_write_whole(spare->down, plan->seen,
+                       plan->nseen * sizeof *plan->seen) ||
+        fy_read_whole(spare->up, failure, sizeof *failure)) {
+        return FY_ERR_BUSY;
     }
-    if (!status) {
-        hold(spare->pid, fds);
+    if (failure->error) {
+        return FY_ERR_IO;
+    }
+    hold(spare->pid, fds);
+    return 0;
+}
+
+/* By the child that is ready, which has the mounts of the beginning, or by one that is
+ * started now. */
+static int
+make(struct fy_policy *policy, const struct plan *plan, int fds[FY_NAMESPACES],
+     struct failure *failure)
+{
+    struct fy_spare *spare = &policy->spare;
+    int status = FY_ERR_BUSY;
+    note_changes(policy);
+    if (spare->pid != 0 && policy->mountinfo_fd >= 0 &&
+        policy->mounts_changed == 0) {
+        status = tell_spare(spare, plan, fds, failure);
     }
     fy_namespace_drop(policy);
+    if (status != FY_ERR_BUSY) {
+        return status;
+    }
+    memset(failure, 0, sizeof *failure);
+    if (start_spare(policy, plan->kind) &&
+        !fy_read_whole(spare->up, failure, sizeof *failure) &&
+        !failure->error) {
+        status = tell_spare(spare, plan, fds, failure);
+    }
+    fy_namespace_drop(policy);
+    if (status) {
+        failure->error = failure->error ? failure->error : EIO;
+        status = FY_ERR_IO;
+    }
     return status;
 }
 
@@ -858,10 +818,7 @@ static bool
 is_current(struct fy_policy *policy, struct fy_namespace *namespace,
            const struct fy_seen *seen, unsigned nseen)
 {
-    struct pollfd changed = {.fd = policy->mountinfo_fd, .events = POLLPRI};
-    if (policy->mountinfo_fd >= 0 && poll(&changed, 1, 0) == 1) {
-        policy->mounts_changed++;
-    }
+    note_changes(policy);
     if (namespace->mounts_changed != policy->mounts_changed) {
         namespace->stale =
             hash_all_below(seen, nseen) != namespace->mounts_below;
@@ -924,16 +881,10 @@ fy_namespace_get(struct fy_policy *policy, const struct fy_seen *seen,
                         .nseen = nseen,
                         .temporary = temporary,
                         .limited = policy->limited,
-                        .executes = executes,
-                        .uid = geteuid(),
-                        .gid = getegid()};
+                        .executes = executes};
     struct failure failure;
     namespace->mounts_below = hash_all_below(seen, nseen);
-    int status = make_of_spare(policy, &plan, namespace->fds, &failure);
-    if (status == FY_ERR_BUSY) {
-        status = make(&plan, namespace->fds, &failure);
-    }
-    if (status) {
+    if (make(policy, &plan, namespace->fds, &failure)) {
         failure.what[sizeof failure.what - 1] = '\0';
         fy_temporary_remove(temporary);
         fy_refuse(out_reason, FY_STAGE_UNCLEAR_PATH, why, seen[0].mount,
