@@ -7,7 +7,6 @@
 
 #include "proxy/wire/specs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the tables ---- */
@@ -166,35 +165,19 @@ static const struct fy_spec_field touched_fields[] = {
 };
 SHAPE(touched, "touched", fy_touched);
 
-static const char *
-kind_text(enum fy_spec_kind kind)
-{
-    switch (kind) {
-    case FY_SPEC_NUMBER:
-        return "unsigned";
-    case FY_SPEC_SIGNED:
-        return "integer";
-    case FY_SPEC_BOOLEAN:
-        return "boolean";
-    case FY_SPEC_REAL:
-        return "number";
-    case FY_SPEC_BYTES:
-        return "bytes";
-    case FY_SPEC_BINARY:
-        return "bytes";
-    case FY_SPEC_STRINGS:
-        return "array of bytes";
-    case FY_SPEC_LIMITS:
-        return "16 pairs of unsigned";
-    case FY_SPEC_HASH:
-        return "32 bytes";
-    case FY_SPEC_MAP:
-        return "map";
-    case FY_SPEC_MAPS:
-        return "array of maps";
-    }
-    return "";
-}
+static const char *const kind_texts[] = {
+    [FY_SPEC_NUMBER] = "unsigned",
+    [FY_SPEC_SIGNED] = "integer",
+    [FY_SPEC_BOOLEAN] = "boolean",
+    [FY_SPEC_REAL] = "number",
+    [FY_SPEC_BYTES] = "bytes",
+    [FY_SPEC_BINARY] = "bytes",
+    [FY_SPEC_STRINGS] = "array of bytes",
+    [FY_SPEC_LIMITS] = "16 pairs of unsigned",
+    [FY_SPEC_HASH] = "32 bytes",
+    [FY_SPEC_MAP] = "map",
+    [FY_SPEC_MAPS] = "array of maps",
+};
 
 bool
 fy_spec_key(unsigned i, struct fy_spec_key *out)
@@ -209,7 +192,7 @@ fy_spec_key(unsigned i, struct fy_spec_key *out)
             const struct fy_spec_field *field = &shapes[s]->fields[i];
             *out =
                 (struct fy_spec_key){shapes[s]->name, field->name,
-                                     kind_text(field->kind), field->required};
+                                     kind_texts[field->kind], field->required};
             return true;
         }
         i -= shapes[s]->n;
@@ -267,9 +250,7 @@ fy_stage_spec_decode(char *bytes, size_t n, struct fy_stage_spec *out,
     struct fy_stage_spec spec = {.copies = 1};
     memset(spec.limits, 0xff, sizeof spec.limits);
     int status = fy_spec_decode(&stage_shape, bytes, n, &spec, why);
-    if (!status) {
-        status = check_stage(&spec, why);
-    }
+    status = status ? status : check_stage(&spec, why);
     if (status) {
         fy_stage_spec_clear(&spec);
         return status;
@@ -281,17 +262,7 @@ fy_stage_spec_decode(char *bytes, size_t n, struct fy_stage_spec *out,
 void
 fy_stage_spec_clear(struct fy_stage_spec *spec)
 {
-    free(spec->argv);
-    free(spec->env);
-    free(spec->configs);
-    free(spec->mounts);
-    free(spec->outputs);
-    spec->mounts = NULL;
-    spec->outputs = NULL;
-    spec->nmounts = spec->noutputs = 0;
-    spec->argv = spec->env = NULL;
-    spec->configs = NULL;
-    spec->argc = spec->envc = spec->nconfigs = 0;
+    fy_spec_clear(&stage_shape, spec);
 }
 
 struct fy_mount_spec
@@ -345,11 +316,7 @@ fy_probe_decode(char *bytes, size_t n, struct fy_probe *out,
 void
 fy_probe_clear(struct fy_probe *probe)
 {
-    free(probe->paths);
-    free(probe->mounts);
-    probe->paths = NULL;
-    probe->mounts = NULL;
-    probe->npaths = probe->nmounts = 0;
+    fy_spec_clear(&probe_shape, probe);
 }
 
 int
@@ -384,25 +351,14 @@ fy_touched_decode(char *bytes, size_t n, struct fy_touched *out,
 {
     struct fy_touched touched = {0};
     int status = fy_spec_decode(&touched_shape, bytes, n, &touched, why);
-    if (status) {
-        fy_touched_clear(&touched);
-        return status;
+    if (!status) {
+        *out = touched;
     }
-    *out = touched;
-    return FY_OK;
+    return status;
 }
 
 void
 fy_touched_clear(struct fy_touched *touched)
 {
-    free(touched->paths);
-    free(touched->folders);
-    free(touched->links);
-    free(touched->files);
-    touched->paths = NULL;
-    touched->folders = NULL;
-    touched->links = NULL;
-    touched->files = NULL;
-    touched->npaths = touched->nfolders = 0;
-    touched->nlinks = touched->nfiles = 0;
+    fy_spec_clear(&touched_shape, touched);
 }

@@ -513,6 +513,22 @@ get_map(struct reader *r, const struct fy_spec_shape *shape, char *to)
     return FY_OK;
 }
 
+void
+fy_spec_clear(const struct fy_spec_shape *shape, void *message)
+{
+    for (unsigned i = 0; i < shape->n; i++) {
+        const struct fy_spec_field *field = &shape->fields[i];
+        if (field->kind == FY_SPEC_STRINGS || field->kind == FY_SPEC_MAPS) {
+            char *at = (char *)message + field->at;
+            void *array;
+            memcpy(&array, at, sizeof array);
+            free(array);
+            memset(at, 0, sizeof array);
+            memset((char *)message + field->count_at, 0, sizeof(uint32_t));
+        }
+    }
+}
+
 int
 fy_spec_decode(const struct fy_spec_shape *shape, char *bytes, size_t n,
                void *to, struct fy_buffer *why)
@@ -524,6 +540,9 @@ fy_spec_decode(const struct fy_spec_shape *shape, char *bytes, size_t n,
     int status = get_map(&r, shape, to);
     if (!status && r.at != r.end) {
         status = fail(&r, shape->name, NULL, "something follows");
+    }
+    if (status) {
+        fy_spec_clear(shape, to);
     }
     return r.no_memory ? FY_ERR_NOMEM : status;
 }

@@ -49,10 +49,11 @@ struct fy_spec_shape {
 /* As in spec.h, for any message. */
 int fy_spec_encode(const struct fy_spec_shape *shape, const void *from,
                    char **out, size_t *out_bytes) FY_MUST_CHECK;
-/* Into *to, whose defaults are set; arrays in it are the caller's to free, also
- * after an error. */
+/* Into *to, whose defaults are set; after an error it has no arrays. */
 int fy_spec_decode(const struct fy_spec_shape *shape, char *bytes, size_t n,
                    void *to, struct fy_buffer *why) FY_MUST_CHECK;
+/* Frees the message's arrays; it has none then. */
+void fy_spec_clear(const struct fy_spec_shape *shape, void *message);
 /* "SHAPE: KEY: WHAT" into why (key may be NULL); FY_ERR_INVALID. */
 int fy_spec_wrong(struct fy_buffer *why, const char *shape, const char *key,
                   const char *what) FY_MUST_CHECK;
