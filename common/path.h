@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "common/status.h"
 
@@ -14,6 +15,14 @@
  * none; `out' is then "" and errno ENOENT. One thread at a time: getenv(3).
  */
 bool fy_path_search(const char *name, char out[PATH_MAX]);
+
+/* What is behind the last slash: all of a path without one. */
+static inline const char *
+fy_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 /* Whether the path is the folder or beneath it, by their texts: both absolute and
  * without "." and ".."; slashes at the folder's end do not count. */

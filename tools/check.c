@@ -13,6 +13,7 @@
 #include "annotations/commands/command.h"
 #include "annotations/model/annotations.h"
 #include "common/buffer.h"
+#include "common/path.h"
 #include "tools/check_kernels.h"
 #include "tools/tool.h"
 
@@ -52,9 +53,8 @@ explain_command(const struct fy_commands *commands, char **command)
         fy_say("the command is missing");
         return FY_ERR_INVALID;
     }
-    const char *slash = strrchr(command[0], '/');
     int status =
-        fy_invocation_parse(commands, slash ? slash + 1 : command[0], argv,
+        fy_invocation_parse(commands, fy_path_name(command[0]), argv,
                             (const char *const *)environ, &invocation, &why);
     if (status) {
         printf("not offloaded: %s\n", text);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/path.h"
 #include "common/plain.h"
 #include "common/status.h"
 #include "pager/device/cuda/kernel_compile.h"
@@ -55,8 +56,7 @@ say_error(struct checker *c, const struct fy_function *f,
 static void
 print_log(char *log, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = fy_path_name(path);
     const size_t bytes = strlen(name);
     unsigned lines = 0;
     if (log) {

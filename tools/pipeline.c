@@ -209,8 +209,7 @@ is_program(const char *path)
 static bool
 is_annotated(const struct fy_commands *commands, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = fy_path_name(path);
     for (size_t i = 0; i < fy_commands_count(commands); i++) {
         if (strcmp(fy_commands_name(commands, i)->name, name) == 0) {
             return true;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "annotations/commands/match.h"
+#include "common/path.h"
 
 enum {
     PATHS_MAX = 3, /* no statement tells more of them from so many */
@@ -377,9 +378,8 @@ parse_with(struct run *run, uint32_t paths)
         argv[n++] = run->symbol.word; /* its last words */
     }
     run->argv = argv;
-    const char *slash = strrchr(words[0], '/');
     int status =
-        fy_match_parse(match->commands, slash ? slash + 1 : words[0], argv,
+        fy_match_parse(match->commands, fy_path_name(words[0]), argv,
                        match->environment, &run->symbol, &inner, match->why);
     if (status == FY_OK) {
         status = add_meaning(run, &inner);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/path.h"
 #include "proxy/client/stage.h"
 
 enum {
@@ -76,8 +77,7 @@ is_of_operand(const struct stage *part, const char *text, size_t n)
 static enum verdict
 look_at(const struct stage *part, const char *text, size_t n, bool merged)
 {
-    const char *slash = strrchr(part->argv[0], '/');
-    const char *names[] = {part->argv[0], slash ? slash + 1 : part->argv[0]};
+    const char *names[] = {part->argv[0], fy_path_name(part->argv[0])};
     enum verdict best = merged ? FINE : ODD;
     for (int i = 0; i < 2; i++) {
         size_t bytes = strlen(names[i]);

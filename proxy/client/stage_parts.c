@@ -138,12 +138,11 @@ fill(struct stage *part, const struct stage *whole, unsigned at,
      const unsigned char *parts, struct fy_buffer *why)
 {
     struct fy_session *session = whole->session;
-    const char *slash = strrchr(whole->facts.path, '/');
     if (!take_words(part, whole, at, parts)) {
         return decline(why, FY_STAGE_BUSY, "no memory", "");
     }
     if (fy_invocation_parse(session->options.commands,
-                            slash ? slash + 1 : whole->facts.path, part->argv,
+                            fy_path_name(whole->facts.path), part->argv,
                             part->env, &part->invocation, why)) {
         return FY_STAGE_MIXED_PLACES;
     }

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/debug.h"
+#include "common/path.h"
 #include "proxy/client/holders.h"
 #include "proxy/client/stage.h"
 
@@ -188,8 +189,7 @@ understand(struct stage *stage, struct stub_client *client,
            struct fy_buffer *why)
 {
     struct fy_session *session = stage->session;
-    const char *slash = strrchr(stage->facts.path, '/');
-    const char *name = slash ? slash + 1 : stage->facts.path;
+    const char *name = fy_path_name(stage->facts.path);
     if (__atomic_load_n(&session->ending, __ATOMIC_ACQUIRE) > 1) {
         return FY_STAGE_DISABLED;
     }

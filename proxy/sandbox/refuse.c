@@ -101,10 +101,8 @@ int
 fy_refuse_name(const struct fy_stage_spec *spec, unsigned *out_reason,
                struct fy_buffer *why)
 {
-    const char *path = strrchr(spec->tool.path.at, '/');
-    const char *name = spec->argc ? strrchr(spec->argv[0].at, '/') : NULL;
-    path = path ? path + 1 : spec->tool.path.at;
-    name = name ? name + 1 : spec->argc ? spec->argv[0].at : "";
+    const char *path = fy_path_name(spec->tool.path.at);
+    const char *name = spec->argc ? fy_path_name(spec->argv[0].at) : "";
     return strcmp(path, name) == 0
                ? 0
                : fy_refuse(out_reason, FY_STAGE_NOT_PARSED, why, path,

@@ -194,9 +194,8 @@ real_name(int root_fd, int fd, char out[PATH_MAX])
     return true;
 }
 
-/* Moves `name' one up; false: it is the root. */
-static bool
-go_up(char *name)
+bool
+fy_walk_up(char *name)
 {
     char *slash = strrchr(name, '/');
     if (strcmp(name, ".") == 0) {
@@ -236,7 +235,7 @@ fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
             walk->complete = false;
             return;
         }
-    } while (fd < 0 && go_up(at)); /* it is gone: the folder it was in */
+    } while (fd < 0 && fy_walk_up(at)); /* it is gone: the folder it was in */
     if (fd < 0) {
         return;
     }
@@ -247,7 +246,7 @@ fy_walk_behind(struct fy_walk *walk, int root_fd, const char *prefix,
         return;
     }
     fy_walk(walk, root_fd, prefix, real, tree && strcmp(at, name) == 0);
-    while (go_up(real)) {
+    while (fy_walk_up(real)) {
         fy_walk(walk, root_fd, prefix, real, false);
     }
 }

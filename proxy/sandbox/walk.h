@@ -21,6 +21,9 @@
 int fy_open_beneath(int folder, const char *path, uint64_t flags,
                     uint64_t resolve);
 
+/* Moves `name', a path beneath a folder, one up; false: it is ".", the folder. */
+bool fy_walk_up(char *name);
+
 struct fy_walk {
     uint64_t entries_left; /* in: the most that are looked at */
     uint64_t end_ns;       /* CLOCK_MONOTONIC */

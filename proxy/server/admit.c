@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/debug.h"
+#include "common/path.h"
 #include "proxy/server/server.h"
 
 /* Whether this host has room for one more. */
@@ -36,7 +37,6 @@ fy_server_understand(struct fy_server_stage *stage, unsigned *reason,
                      struct fy_buffer *why)
 {
     const struct fy_stage_spec *spec = &stage->spec;
-    const char *slash = strrchr(spec->tool.path.at, '/');
     const char **argv = calloc((size_t)spec->argc + 1, sizeof *argv);
     const char **env = calloc((size_t)spec->envc + 1, sizeof *env);
     int status = FY_ERR_NOMEM;
@@ -48,8 +48,8 @@ fy_server_understand(struct fy_server_stage *stage, unsigned *reason,
             env[i] = spec->env[i].at;
         }
         status = fy_invocation_parse(stage->server->options->commands,
-                                     slash ? slash + 1 : spec->tool.path.at,
-                                     argv, env, &stage->invocation, why);
+                                     fy_path_name(spec->tool.path.at), argv,
+                                     env, &stage->invocation, why);
         if (!status && stage->invocation.fed &&
             spec->in.kind != FY_STREAM_LINK) {
             fy_buffer_add(why, "its paths come from another host");

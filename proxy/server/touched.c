@@ -303,22 +303,6 @@ note_itself(struct list *list, const char *name)
     }
 }
 
-/* Moves `folder', a name beneath the root, one up; false: it is the root. */
-static bool
-go_up(char folder[4096])
-{
-    char *slash = strrchr(folder, '/');
-    if (strcmp(folder, ".") == 0) {
-        return false;
-    }
-    if (slash) {
-        *slash = '\0';
-    } else {
-        memcpy(folder, ".", sizeof ".");
-    }
-    return true;
-}
-
 /* An entry beside an operand that the command may have written with it. */
 static bool
 is_beside(void *context, const char *name)
@@ -372,7 +356,7 @@ look(struct fy_walk *walk, struct list *list, const char *base,
     fy_walk(walk, root, mount, name, tree);
     fy_walk_behind(walk, root, mount, name, tree);
     note_itself(list, name);
-    if (go_up(name) && strcmp(list->parent, name) != 0) {
+    if (fy_walk_up(name) && strcmp(list->parent, name) != 0) {
         /* What the command writes beside it: f~, f.gz. */
         bool (*enters_any)(void *, const char *, unsigned) = walk->enters;
         walk->enters = enters_none;
@@ -383,7 +367,7 @@ look(struct fy_walk *walk, struct list *list, const char *base,
         strcpy(list->parent, name);
         do {
             note_itself(list, name);
-        } while (go_up(name));
+        } while (fy_walk_up(name));
     }
     (void)close(root);
 }
@@ -415,7 +399,7 @@ look_above(struct fy_walk *walk, struct list *list, const char *base)
     }
     const char *before = "";
     size_t nbefore = 0;
-    while (invocation->nabsents && go_up(folder)) {
+    while (invocation->nabsents && fy_walk_up(folder)) {
         fy_walk(walk, root, mount, folder, false);
         for (uint32_t i = 0; i < invocation->nabsents; i++) {
             const char *path = invocation->absents[i].path;
@@ -513,7 +497,7 @@ look_declared(struct fy_walk *walk, struct list *list, const char *base)
             }
             list->made = list->kept = NULL;
         }
-    } while (!list->linked && go_up(folder));
+    } while (!list->linked && fy_walk_up(folder));
     (void)close(root);
     return !list->linked;
 }
@@ -573,7 +557,7 @@ walk_declared(struct fy_walk *walk, const struct fy_server_stage *stage)
                 fy_walk(walk, root, mount, name, true);
             }
         }
-    } while (go_up(folder));
+    } while (fy_walk_up(folder));
     (void)close(root);
 }
 

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "common/whole.h"
 
 enum {
@@ -107,8 +108,7 @@ is_known_to_load(const char *name)
 {
     static const char *const known[] = {"libc.so.6", "libcrypto.so.3",
                                         "libcrypto.so.1.1", "gawk"};
-    const char *slash = strrchr(name, '/');
-    name = slash ? slash + 1 : name;
+    name = fy_path_name(name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(name, known[i]) == 0) {
             return true;
@@ -286,9 +286,8 @@ read_lines(struct fy_needs *needs)
         if (needs->n == FY_NEEDS_MAX) {
             return FY_ERR_OVERFLOW;
         }
-        const char *slash = strrchr(line, '/');
         needs->rows[needs->n++] =
-            (struct fy_need){.name = slash ? slash + 1 : line, .path = path};
+            (struct fy_need){.name = fy_path_name(line), .path = path};
     }
     return 0;
 }

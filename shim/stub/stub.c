@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "common/path.h"
 #include "shim/stub/local.h"
 
 #include <errno.h>
@@ -91,8 +92,7 @@ main(int argc, char **argv, char **envp)
         (void)!write(2, usage, sizeof usage - 1);
         return 2;
     }
-    const char *slash = strrchr(argv[2], '/');
-    (void)prctl(PR_SET_NAME, slash ? slash + 1 : argv[2]);
+    (void)prctl(PR_SET_NAME, fy_path_name(argv[2]));
     struct stub stub = {.socket = -1,
                         .path = argv[2],
                         .folder = folder_of(argv[1]),
