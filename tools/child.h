@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the user's command so that nobody can tell that ferry stands between:
+ * Running the user's command so that its parent sees nothing of ferry in between:
  * its exit status, its death by a signal, its stops.
  */
 #ifndef FERRY_TOOLS_CHILD_H

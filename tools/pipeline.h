@@ -45,7 +45,7 @@ struct fy_commands *fy_pipeline_names(const struct fy_places *places,
 void fy_say_unreadable(const char *const *paths, unsigned npaths);
 
 /* The same, and the first that is wrong in those of a run that has no use for any:
- * nobody else would say so. */
+ * no session would say so. */
 void fy_say_wrong(const struct fy_run_options *options,
                   const struct fy_places *places);
 
@@ -68,8 +68,8 @@ int fy_pipeline_publish(struct fy_pipeline *pipeline,
                         size_t bytes) FY_MUST_CHECK;
 
 /*
- * The first command is not started by a preloaded program, so nobody would put
- * a stub in its place: the arguments of a stub for it, or NULL when it is not
+ * The first command is not started by a preloaded program, so no wrapper puts a
+ * stub in its place: the arguments of a stub for it, or NULL when it is not
  * one that a session could want. One block, new.
  */
 char **fy_pipeline_first(const struct fy_pipeline *pipeline,

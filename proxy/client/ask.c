@@ -334,8 +334,8 @@ fy_gather_run(struct fy_gather *gather)
                      status != FY_ERR_UNSUPPORTED
                          ? "the program or a library of it cannot be read"
                      : gather->library_path
-                         ? "nobody knows what it loads by LD_LIBRARY_PATH"
-                         : "nobody knows what it loads",
+                         ? "what it loads by LD_LIBRARY_PATH is not known"
+                         : "what it loads is not known",
                      "");
         return;
     }

@@ -2,7 +2,7 @@
 /*
  * Where what a stage reads and writes is: from its words, its folder and its
  * descriptors, without touching the files. Nothing here waits, so that a mount
- * that hangs stops nobody but its own users. Pure functions; any thread.
+ * that hangs stops its own users only. Pure functions; any thread.
  */
 #ifndef FERRY_PROXY_CLIENT_CLASSIFY_H
 #define FERRY_PROXY_CLIENT_CLASSIFY_H
@@ -27,7 +27,7 @@ struct fy_stream_fact {
     int64_t offset;
     uint32_t links;
     int64_t bytes, stored_bytes; /* of a file: its size, and what it occupies */
-    bool unread;                 /* a pipe to be written that nobody reads */
+    bool unread;                 /* a pipe to be written without a reader */
     char path[PATH_MAX];         /* as /proc/PID/fd/N names it */
 };
 
@@ -99,7 +99,7 @@ unsigned fy_classify(const struct fy_stage_facts *facts,
                      struct fy_stage_plan *out, struct fy_buffer *why);
 
 /* Whether the file `path' may be read by name: it is an operand that is read, or
- * in a tree of one. True when nobody can say. */
+ * in a tree of one. True when that is not known. */
 bool fy_classify_reads(const struct fy_stage_facts *facts,
                        const struct fy_invocation *invocation,
                        const char *path);

@@ -85,7 +85,7 @@ open_file(const char *path, int more_flags)
     return file;
 }
 
-/* A number from a file that nobody vouches for. */
+/* A number from a file that may hold anything. */
 static double
 positive(sqlite3_stmt *statement, int column)
 {

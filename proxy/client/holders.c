@@ -553,7 +553,7 @@ may_be_ours(const struct fy_holders *holders, const char *name, int error)
         }
         (void)snprintf(number, sizeof number, "%d", (int)process.parent);
         if (!fy_process_read(dirfd(holders->proc), number, &process)) {
-            return true; /* the chain broke while we looked: nobody can say */
+            return true; /* the chain broke meanwhile: not known */
         }
     }
     return false;

@@ -57,8 +57,8 @@ int fy_holders_scan(struct fy_holders *holders, struct fy_pipe_holders *pipes,
 /*
  * Descriptors beyond 2 that `pid' would hand to the program it runs, less those
  * that this process had inherited itself when fy_holders_new() was called: what
- * everybody has is nobody's input. *out_pipes: how many of them are ends of pipes
- * without a name; the result counts the others. UINT_MAX: nobody can say.
+ * all processes of the run have is no input of one. *out_pipes: how many of them are ends of pipes
+ * without a name; the result counts the others. UINT_MAX: not known.
  */
 unsigned fy_holders_extra(const struct fy_holders *holders, pid_t pid,
                           unsigned *out_pipes);
@@ -69,23 +69,23 @@ bool fy_holders_inherited(const struct fy_holders *holders, uint64_t device,
                           uint64_t inode);
 
 /*
- * Whether nobody but `pid' has the file whose name in /proc/PID/fd is `path',
- * so that nobody sees where its position is. False also when nobody can say.
+ * Whether `pid' alone has the file whose name in /proc/PID/fd is `path', so that no
+ * other process sees where its position is. False also when that is not known.
  */
 bool fy_holders_alone(const struct fy_holders *holders, const char *path,
                       uint64_t device, uint64_t inode, pid_t pid);
 
 /*
  * The same of a descriptor that this process may have been started with, and has
- * itself: nobody else moves the file's position. With `waiting' parents of `pid'
+ * itself: no other process moves the file's position. With `waiting' parents of `pid'
  * may have it that do nothing until `pid' ends (dash redirects a command's output
  * in the shell itself). May take 5 ms for each such parent.
  */
 bool fy_holders_only(const struct fy_holders *holders, const char *path,
                      uint64_t device, uint64_t inode, pid_t pid, bool waiting);
 
-/* Whether the pipe that `pid' has as fd 0 holds data; true also when nobody
- * can say. */
+/* Whether the pipe that `pid' has as fd 0 holds data; true also when that
+ * is not known. */
 bool fy_pipe_has_data(pid_t pid);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stdin that is sent from here to a stage at a proxy. The stub may read ahead of
- * the command, so this is only for what nobody else reads: a pipe of which the
- * stub is the only reader, a file that nobody else has open (or that the command
+ * the command, so this is only for what no other process reads: a pipe of which the
+ * stub is the only reader, a file that no other process has open (or that the command
  * reads to its end anyway). The stub reads what the proxy has room for, and
  * keeps what it read of a pipe as long as the command may have to run again.
  */
@@ -48,7 +48,7 @@ void
 fy_input_add(struct stage *stage, const char *bytes, size_t n)
 {
     if (stage->state != STAGE_RUNNING || !stage->flow.out.connection) {
-        return; /* it has ended: nobody reads that any more */
+        return; /* it has ended, and reads no more */
     }
     if (!stage->input.streams || stage->input.ended ||
         n > stage->input.wanted_bytes - stage->input.sent_bytes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who reads what a stage writes: another stage of the same proxy (then they are
- * joined there), or somebody here. Decided by who holds the ends of the pipe
+ * joined there), or a process here. Decided by who holds the ends of the pipe
  * between them, and whether those are on their way to another program; time only
  * bounds how long that is waited for. To let the bytes come here is always right;
  * joining needs proof.
@@ -209,7 +209,7 @@ decide_writer(struct stage *stage, const struct view *view, uint64_t now)
 }
 
 /*
- * Its input comes from here, or will: it can only be sent if nobody else reads
+ * Its input comes from here, or will: it can only be sent if no other process reads
  * what the stub reads ahead. Seen twice, so that no reader was missed on its
  * way from one process to the next.
  */

@@ -79,7 +79,7 @@ is_runnable(pid_t pid)
 
 /*
  * Whether all that read it have said what they got, and have it. Those that hold
- * signals themselves get them first; the last of them waits for nobody.
+ * signals themselves get them first; the last of them waits for none.
  */
 static bool
 is_due(const struct stage *stage, uint64_t now)

@@ -391,7 +391,7 @@ run_after(struct fy_work *work)
     }
 }
 
-/* Nobody can say what else changed: what is remembered by now must end. */
+/* What else changed is not known: what is remembered by now must end. */
 static void
 wait_out(struct stage *stage)
 {
@@ -619,7 +619,7 @@ void
 fy_prepare_forget(struct stage *stage)
 {
     if (stage->prepare.job) {
-        /* It may be held by a dead file, and nobody asks any more. */
+        /* A dead file may hold the job, and no stage asks for it any more. */
         (void)fy_prepare_is_stuck(stage);
         stage->prepare.job->stage = NULL;
         stage->prepare.job = NULL;

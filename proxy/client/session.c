@@ -194,8 +194,8 @@ fy_session_start(const struct fy_session_options *options,
     return 0;
 }
 
-/* Nobody knows of the socket before the snapshot is there, so its thread looks
- * at neither meanwhile. */
+/* No stub knows of the socket before the snapshot is there, so the session's thread
+ * looks at neither meanwhile. */
 int
 fy_session_publish(struct fy_session *session,
                    const struct fy_commands *commands, struct fy_buffer *why)

@@ -282,7 +282,7 @@ void fy_stage_prepare(struct stage *stage);
 void fy_stage_place(struct stage *stage);
 /* Sends the request; `feeder' is joined to its stdin, or NULL. */
 void fy_stage_ask(struct stage *stage, struct stage *feeder);
-/* Its output may come: nobody there reads it. */
+/* The stage's output may come: no stage there reads it. */
 void fy_stage_open(struct stage *stage);
 /* A connection became ready, or bad. */
 void fy_stages_reached(struct fy_session *session,
@@ -292,7 +292,7 @@ void fy_stage_prepared(struct stage *stage, int status);
 /* Refused for its mount's root, as it was remembered here: once more, with what is
  * joined to it; none of that runs yet. */
 void fy_stage_retry(struct stage *stage);
-/* Sizes are known, or nobody needs them. */
+/* Sizes are known, or not needed. */
 void fy_stage_placed(struct stage *stage);
 /* The look is over. */
 void fy_stage_looked(struct stage *stage);
@@ -356,9 +356,9 @@ void fy_signal_answered(struct stage *stage);
 
 /* ---- input.c */
 
-/* Whether its stdin, a file, is read by nobody else, or read to its end. */
+/* Whether the stage alone reads its stdin, a file, or reads it to its end. */
 bool fy_input_is_own(const struct stage *stage);
-/* Nobody else reads the pipe, and what comes is from here: sends it. */
+/* The stage alone reads the pipe, and what comes is from here: sends it. */
 void fy_stage_stream(struct stage *stage);
 /* Asks its stub for what the proxy takes. */
 void fy_input_want(struct stage *stage);

@@ -2,7 +2,7 @@
 /*
  * The ends of a stage: by itself, by the original, by running again, by an
  * error. The rule of every doubt: as long as nothing was delivered and no effect
- * begun, the original runs, and nobody sees that anything was tried.
+ * begun, the original runs, and nothing shows that a proxy was tried.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@
 enum {
     /* How long a stage that ended before what feeds it waits for the end of
      * that. Its result is certain; but if the link breaks, what feeds it has the
-     * status of one that nobody reads, unless both are run again. */
+     * status of one without a reader, unless both are run again. */
     FEEDER_MS = 200,
     GROUP_MAX = 64, /* stages that are joined */
     FAILED = 125,   /* the status of a stage that is known to be incomplete */
@@ -189,7 +189,7 @@ fail(struct stage *stage, const char *why)
         fy_stub_client_send(stage->client, FY_STUB_PLACE, &now, sizeof now);
         fy_stub_client_send(stage->client, FY_STUB_ERR, text, strlen(text));
     }
-    /* What it did shows here as soon as it can; nobody waits for that. */
+    /* What it did shows here as soon as it can; no process waits for that. */
     (void)fy_prepare_after(stage);
     fy_stage_note(stage, FY_STAGE_LOST_LINK, why, FAILED);
     end_with(stage, 0, FAILED, -1);

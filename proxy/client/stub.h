@@ -81,7 +81,7 @@ struct fy_stub_hello {
     uint32_t argc, envc;
 };
 
-/* What a command does about output that nobody reads. */
+/* What a command does about output without a reader. */
 enum fy_stub_pipes {
     /* It has effects, which go on as they would: an error of writing, SIGPIPE
      * too, is told, and shows in the end. */

@@ -154,7 +154,7 @@ bool cuda_is_dead(struct cuda_device *device);
 
 /*
  * For threads that call the driver and no library. The thread-local memory of all
- * libraries of the program is taken from it, and nobody says what the driver needs.
+ * libraries of the program is taken from it, and no document says what the driver needs.
  */
 enum {
     CUDA_STACK_BYTES = 1 << 20

@@ -29,7 +29,7 @@ void *fy_cuda_function(int driver_version, const char *name, bool *loaded);
 
 /*
  * Why a library is not there, in a line ("cuBLAS: libcublas.so.13 needs a
- * driver for CUDA 13.0, this one is for 12.4"); "" when it is or nobody asked.
+ * driver for CUDA 13.0, this one is for 12.4"); "" when it is or was not looked for.
  */
 void fy_cuda_library_why(enum fy_cuda_library library,
                          char why[FY_CUDA_TEXT_BYTES]);

@@ -49,8 +49,8 @@ struct cuda_memory {
     bool owes;           /* others want what calls are using now */
     unsigned claims;     /* of calls */
     uint64_t claimed_bytes; /* the largest of them */
-    bool in_vain;       /* somebody has waited at `vain_turn', and nothing */
-    uint32_t vain_turn; /* came */
+    bool in_vain;           /* a call has waited at `vain_turn', and nothing */
+    uint32_t vain_turn;     /* came */
 };
 
 /* Takes addresses, no memory yet. wanted 0: nine tenths of the card. */
@@ -72,7 +72,7 @@ void cuda_memory_promise(struct cuda_device *device, int64_t bytes);
 
 /* What calls can have in all by now. The context is current. */
 uint64_t cuda_memory_usable(struct cuda_device *device);
-/* Returns what nobody uses to the card. The context is current. */
+/* Returns to the card what no call uses. The context is current. */
 void cuda_memory_give_back(struct cuda_device *device);
 /*
  * After a release: whether no call has memory any more, and more is kept for the
@@ -83,7 +83,7 @@ bool cuda_memory_is_surplus(struct cuda_device *device);
 /* For budget.c; all with the lock held. */
 /* Gives back at most that much; how much it was. The context is current. */
 uint64_t cuda_memory_return(struct cuda_device *device, uint64_t bytes);
-/* Bytes behind chunks that nobody uses. */
+/* Bytes behind chunks that no call uses. */
 uint64_t cuda_memory_spare(const struct cuda_memory *memory);
 
 /* budget.c */

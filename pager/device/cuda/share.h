@@ -3,8 +3,8 @@
  * What the processes of one user tell each other about a card: how much of its
  * memory each holds, and how much it waits for. One small segment of shared memory
  * per user and card; a row per process, written by its owner alone, so that
- * there is no lock that a dead one could hold. Where it cannot be had, everybody
- * does as if he were alone.
+ * there is no lock that a dead one could hold. Where it cannot be had, each
+ * process does as if it were alone.
  */
 #ifndef FERRY_PAGER_DEVICE_CUDA_SHARE_H
 #define FERRY_PAGER_DEVICE_CUDA_SHARE_H
@@ -55,7 +55,7 @@ bool cuda_share_is_wanted(const struct cuda_share *share);
 void cuda_share_look(struct cuda_share *share, uint64_t total_bytes,
                      bool active, struct cuda_share_view *out);
 
-/* Something was given back: wakes whoever waits for that. */
+/* Memory was given back: wakes the processes that wait for some. */
 void cuda_share_returned(struct cuda_share *share);
 /*
  * Waits until something is given back after `seen' (what the last call said,

@@ -15,7 +15,7 @@ void cuda_users_not_me(void);
 void cuda_thread_begins(void);
 bool cuda_users_is_me(void);
 
-/* Before ferry has loaded the driver: whether somebody has already. */
+/* Before ferry has loaded the driver: whether the program has already. */
 void cuda_users_look(void);
 
 /* The calling thread is about to dlopen() that. */

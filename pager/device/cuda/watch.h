@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Watches ranges of the program's memory for a change of their pages: unmapped,
- * mapped over, moved, or discarded by madvise(), whoever does it and how. What
+ * mapped over, moved, or discarded by madvise(), by any thread and call. What
  * a device was told of their page frames is then no longer true. The kernel
  * says so before the system call returns (userfaultfd's events), and nothing is
  * taken from the program: no page is protected or missing because of this.
