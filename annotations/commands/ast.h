@@ -105,8 +105,6 @@ enum cmd_statement_kind {
     CMD_CONFIGS, /* files: words */
     CMD_WRITES,  /* likewise; then what of it */
     CMD_WORK,
-    CMD_PURE,
-    CMD_EFFECT,
     CMD_SPLIT,
     CMD_MERGE,
     CMD_STYLE,

@@ -31,7 +31,9 @@ const char *const fy_trait_words[FY_TRAITS] = {"owners",
                                                "streams",
                                                "drains",
                                                "lists",
-                                               "status found"};
+                                               "status found",
+                                               "pure",
+                                               "effect"};
 const char *const fy_written_words[] = {"", " makes", " keeps"};
 const char *const fy_output_words[] = {"nothing", "filters", "copies",
                                        "grows",   "names",   NULL};
@@ -350,12 +352,6 @@ compile_statement(struct fy_command_check *check,
     case CMD_ENVIRONMENT:
         environment_statement(check, statement);
         break;
-    case CMD_PURE:
-        holds_too(check, statement, &block->pure);
-        break;
-    case CMD_EFFECT:
-        holds_too(check, statement, &block->effect);
-        break;
     case CMD_SPLIT:
         split_statement(check, statement);
         break;
@@ -475,7 +471,8 @@ check_whole(struct fy_command_check *check, const struct cmd_block *own)
 {
     const struct fy_block *block = check->block;
     const struct fy_slot *repeated = NULL;
-    if (block->pure == FY_NEVER && block->effect == FY_NEVER) {
+    if (block->traits[FY_TRAIT_PURE] == FY_NEVER &&
+        block->traits[FY_TRAIT_EFFECT] == FY_NEVER) {
         fy_diagnostic_hint(
             fy_error(check, own->span,
                      "neither `pure' nor `effect' is said of this command"),
@@ -551,7 +548,7 @@ fy_command_block(struct fy_command_check *check, const struct cmd_block *own,
     block->doc = fy_command_keep(check, own->doc);
     fy_span_position(own->span, &block->line, &column);
     block->reads_stdin = block->reads_cwd = block->cwd_is_tree = FY_NEVER;
-    block->writes_cwd = block->pure = block->effect = FY_NEVER;
+    block->writes_cwd = FY_NEVER;
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         block->traits[i] = FY_NEVER;
     }

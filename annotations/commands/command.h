@@ -168,6 +168,9 @@ enum fy_trait {
                        * folders, no links, at or below its operands or the
                        * working folder */
     FY_TRAIT_STATUS_FOUND, /* of split parts: 0 if any part ended by 0, as grep */
+    /* Of a block; an invocation has `pure' and `effect'. */
+    FY_TRAIT_PURE,
+    FY_TRAIT_EFFECT,
     FY_TRAITS
 };
 extern const char *const fy_trait_words[FY_TRAITS];

@@ -294,8 +294,6 @@ dump_block(const struct fy_block *block, FILE *to)
     for (unsigned i = 0; i < FY_TRAITS; i++) {
         dump_if(block, fy_trait_words[i], block->traits[i], to);
     }
-    dump_if(block, "pure", block->pure, to);
-    dump_if(block, "effect", block->effect, to);
     dump_rules(block, "split", &block->splits, fy_split_words, to);
     dump_rules(block, "merge", &block->merges, fy_merge_words, to);
 }

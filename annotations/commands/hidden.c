@@ -66,7 +66,8 @@ hides(const struct fy_block *a, const struct fy_block *b)
     unsigned a_least, a_most, b_least, b_most;
     if (a->requires.count > 0 || a->is_bundle != b->is_bundle ||
         a->is_first != b->is_first || !a->common != !b->common ||
-        (a->pure != FY_ALWAYS && a->effect != FY_ALWAYS)) {
+        (a->traits[FY_TRAIT_PURE] != FY_ALWAYS &&
+         a->traits[FY_TRAIT_EFFECT] != FY_ALWAYS)) {
         return false;
     }
     return knows_all(&a->own, &b->own) && operand_range(a, &a_least, &a_most) &&

@@ -241,10 +241,11 @@ describe(struct fy_match *match, struct fy_invocation *out)
         out->cwd_follows = out->cwd_follows || holds(match, slot->follows);
     }
     out->writes_cwd = holds(match, block->writes_cwd);
-    for (unsigned i = 0; i < FY_TRAITS; i++) {
+    for (unsigned i = 0; i < FY_TRAIT_PURE; i++) {
         out->traits |= holds(match, block->traits[i]) ? 1U << i : 0;
     }
-    out->effect = out->writes_cwd || holds(match, block->effect);
+    out->effect =
+        out->writes_cwd || holds(match, block->traits[FY_TRAIT_EFFECT]);
     int status = make_uses(match, out);
     if (status == FY_OK) {
         status = make_configs(match, out);
@@ -259,7 +260,7 @@ describe(struct fy_match *match, struct fy_invocation *out)
         status = make_key(match, out);
     }
     /* What writes must not be repeated, whatever else is said of it. */
-    bool pure = holds(match, block->pure);
+    bool pure = holds(match, block->traits[FY_TRAIT_PURE]);
     out->pure = pure && !out->effect;
     make_plan(match, out);
     if (status == FY_OK && !pure && !out->effect) {

@@ -114,7 +114,7 @@ struct fy_block {
     uint16_t *keys;     /* slots with a key, sorted by it */
     unsigned nslots, noperands, nkeys;
     uint16_t reads_stdin, reads_cwd, cwd_is_tree, writes_cwd;
-    uint16_t pure, effect, traits[FY_TRAITS];
+    uint16_t traits[FY_TRAITS];
     struct fy_rules requires, nevers, configs, splits, merges, outputs, works;
     struct fy_rules absents;   /* word 1: `present' */
     struct fy_rules written;   /* of the working folder; word: enum

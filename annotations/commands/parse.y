@@ -113,12 +113,12 @@ static struct cmd_statement *statement_new(struct fy_command_text *parse,
 %token <real> REAL "a real number"
 %token BAD "unreadable text"
 %token AND "'&&'" OR "'||'" EQ "'=='" NE "'!='" LE "'<='" GE "'>='" DOTS "'...'"
-%token ABSENT "'absent'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" EFFECT "'effect'" ENV "'env'" ENVIRONMENT "'environment'"
+%token ABSENT "'absent'" BEFORE "'before'" COUNT "'count'" DASH "'dash'" ENV "'env'" ENVIRONMENT "'environment'"
 %token FALSE_WORD "'false'" FLAG_WORD "'flag'" FOLDER "'folder'"
 %token FOLLOWS "'follows'" IN "'in'" INOUT "'inout'" KEEPS "'keeps'" MAKES "'makes'" MATCHES "'matches'"
 %token MATCHING "'matching'"
 %token MERGE "'merge'" NEVER "'never'" NUMBER "'number'" ONLY "'only'" OPERAND "'operand'"
-%token OPTION "'option'" OUT "'out'" PRESENT "'present'" PURE "'pure'"
+%token OPTION "'option'" OUT "'out'" PRESENT "'present'"
 %token READS "'reads'" REQUIRE "'require'" RUNS "'runs'" SPLIT "'split'" STDIN "'stdin'"
 %token STDOUT "'stdout'" STYLE "'style'" TREE "'tree'"
 %token TRUE_WORD "'true'" UNLESS "'unless'" UNTIL "'until'" VALUE_WORD "'value'" WHEN "'when'"
@@ -294,8 +294,6 @@ statement:
         $$ = statement_new(parse, CMD_TRAIT, @1, $3);
         $$->words = names_push(parse, names_push(parse, NULL, $2), $1);
     }
-  | PURE when ';' { $$ = statement_new(parse, CMD_PURE, @1, $2); }
-  | EFFECT when ';' { $$ = statement_new(parse, CMD_EFFECT, @1, $2); }
   | SPLIT NAME with when ';' {
         $$ = statement_new(parse, CMD_SPLIT, @1, $4);
         $$->words = names_push(parse, NULL, $2);
